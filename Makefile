@@ -1,0 +1,43 @@
+# The commands of this project. `make` alone lists them.
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: help setup up test lint format bench docs clean
+
+help: ## list the commands
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+setup: $(STAMP) ## make .venv with everything in it
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --upgrade 'pip>=25.1'
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[all]' --group dev
+	@touch $(STAMP)
+
+up: setup ## run the product on its embedded Postgres
+	$(BIN)/posthouse up
+
+test: setup ## lint, types, layers and every test
+	@tools/system-packages
+	$(MAKE) --no-print-directory lint
+	$(BIN)/pytest -n 2
+
+lint: setup ## ruff, mypy and import-linter
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: setup ## let ruff format the code
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+bench: setup ## measure against the bare loop and the installed peers
+	$(BIN)/python -m bench
+
+clean: ## remove what the commands above made
+	rm -rf $(VENV) .posthouse .pytest_cache .mypy_cache .ruff_cache .import_linter_cache build

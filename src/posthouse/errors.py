@@ -1,0 +1,108 @@
+"""The one error tree. Every error has a stable ``code`` that logs, the command line and HTTP share.
+
+    PosthouseError
+    ├── ConfigurationError      a setting is wrong or missing
+    │   └── EmbeddedUnavailable     no Postgres given and none can be started here
+    ├── DatabaseUnavailable     Postgres cannot be reached
+    ├── SchemaError             the schema is missing, older or newer than this version
+    ├── InvalidJob              the request to enqueue is wrong
+    │   ├── InvalidPayload          the payload is not what the job takes
+    │   └── PayloadTooLarge         the payload is over the limit
+    ├── DuplicateJob            the dedupe key is taken, and the policy says reject
+    ├── JobNotFound             no such job (for this tenant)
+    ├── IllegalTransition       the job's status does not allow this
+    ├── LeaseLost               the lease is no longer ours: nothing was written
+    ├── JobFailed               a waited-for job ended without success
+    └── WaitTimeout             a waited-for job did not end in time
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class PosthouseError(Exception):
+    """Something went wrong in Posthouse."""
+
+    code: ClassVar[str] = "posthouse_error"
+
+    def __init__(self, message: str | None = None) -> None:
+        super().__init__(message or (type(self).__doc__ or "").strip())
+
+
+class ConfigurationError(PosthouseError):
+    """A setting is wrong or missing."""
+
+    code = "configuration_error"
+
+
+class EmbeddedUnavailable(ConfigurationError):
+    """No Postgres was given and none can be started here."""
+
+    code = "embedded_unavailable"
+
+
+class DatabaseUnavailable(PosthouseError):
+    """Postgres cannot be reached."""
+
+    code = "database_unavailable"
+
+
+class SchemaError(PosthouseError):
+    """The database schema does not fit this version of Posthouse."""
+
+    code = "schema_error"
+
+
+class InvalidJob(PosthouseError):
+    """The request to enqueue a job is wrong."""
+
+    code = "invalid_job"
+
+
+class InvalidPayload(InvalidJob):
+    """The payload is not what the job takes."""
+
+    code = "invalid_payload"
+
+
+class PayloadTooLarge(InvalidJob):
+    """The payload is larger than the limit."""
+
+    code = "payload_too_large"
+
+
+class DuplicateJob(PosthouseError):
+    """The dedupe key is taken by another job."""
+
+    code = "duplicate_job"
+
+
+class JobNotFound(PosthouseError):
+    """There is no such job."""
+
+    code = "job_not_found"
+
+
+class IllegalTransition(PosthouseError):
+    """The job's status does not allow this."""
+
+    code = "illegal_transition"
+
+
+class LeaseLost(PosthouseError):
+    """The lease on this job is no longer held: nothing was written."""
+
+    code = "lease_lost"
+
+
+class JobFailed(PosthouseError):
+    """The job ended without success."""
+
+    code = "job_failed"
+
+
+class WaitTimeout(PosthouseError):
+    """The job did not end within the time given."""
+
+    code = "wait_timeout"
