@@ -1,19 +1,19 @@
 """The one error tree. Every error has a stable ``code`` that logs, the command line and HTTP share.
 
-    PosthouseError
-    ├── ConfigurationError      a setting is wrong or missing
-    │   └── EmbeddedUnavailable     no Postgres given and none can be started here
-    ├── DatabaseUnavailable     Postgres cannot be reached
-    ├── SchemaError             the schema is missing, older or newer than this version
-    ├── InvalidJob              the request to enqueue is wrong
-    │   ├── InvalidPayload          the payload is not what the job takes
-    │   └── PayloadTooLarge         the payload is over the limit
-    ├── DuplicateJob            the dedupe key is taken, and the policy says reject
-    ├── JobNotFound             no such job (for this tenant)
-    ├── IllegalTransition       the job's status does not allow this
-    ├── LeaseLost               the lease is no longer ours: nothing was written
-    ├── JobFailed               a waited-for job ended without success
-    └── WaitTimeout             a waited-for job did not end in time
+PosthouseError
+├── ConfigurationError      a setting is wrong or missing
+│   └── EmbeddedUnavailable     no Postgres given and none can be started here
+├── DatabaseUnavailable     Postgres cannot be reached
+├── SchemaError             the schema is missing, older or newer than this version
+├── InvalidJob              the request to enqueue is wrong
+│   ├── InvalidPayload          the payload is not what the job takes
+│   └── PayloadTooLarge         the payload is over the limit
+├── DuplicateJob            the dedupe key is taken, and the policy says reject
+├── JobNotFound             no such job (for this tenant)
+├── IllegalTransition       the job's status does not allow this
+├── LeaseLost               the lease is no longer ours: nothing was written
+├── JobFailed               a waited-for job ended without success
+└── WaitTimeout             a waited-for job did not end in time
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""Other Postgres job queues, measured beside Posthouse. See README.md in this folder."""

@@ -1,0 +1,80 @@
+"""Measure the peers: `python -m bench.peers --database-url URL`."""
+
+import argparse
+import json
+import subprocess
+import sys
+
+import psycopg
+
+from .catalogue import DEFAULT_JOBS, PEERS, Peer
+from .environments import InstallError, prepare_node, prepare_python
+from .measure import Result, measure
+from .scripts import Deadline, PeerError
+from .server import own_database
+from .table import table
+
+# All peers together, once their environments exist. A peer that comes too late says so.
+TOTAL_SECONDS = 240
+
+
+def main() -> None:
+    arguments = _arguments()
+    peers = [peer for peer in PEERS if not arguments.only or peer.name in arguments.only]
+    results = measure_peers(peers, arguments.database_url, arguments.jobs)
+    print(json.dumps(results) if arguments.json else table(results))
+
+
+def measure_peers(peers: list[Peer], server_url: str, jobs: int = DEFAULT_JOBS) -> dict[str, Result]:
+    broken = _prepare(peers)
+    deadline = Deadline(TOTAL_SECONDS)
+    results: dict[str, Result] = {}
+    for peer in peers:
+        print(f"measuring {peer.name}", file=sys.stderr, flush=True)
+        results[peer.name] = broken.get(peer.name) or _measured(peer, server_url, jobs, deadline)
+    return results
+
+
+def _prepare(peers: list[Peer]) -> dict[str, Result]:
+    """Make the environments that are needed; return the peers that have none."""
+    broken: dict[str, Result] = {}
+    for on_node, prepare in ((False, prepare_python), (True, prepare_node)):
+        concerned = [peer for peer in peers if peer.on_node is on_node]
+        if not concerned:
+            continue
+        try:
+            prepare()
+        except (InstallError, OSError, subprocess.SubprocessError) as error:
+            broken |= {peer.name: {"error": f"cannot install: {error}"} for peer in concerned}
+    return broken
+
+
+def _measured(peer: Peer, server_url: str, jobs: int, deadline: Deadline) -> Result:
+    try:
+        deadline.at_most(1)
+        with own_database(server_url, peer.name) as database_url:
+            return measure(peer, database_url, jobs, deadline)
+    except (PeerError, psycopg.Error, OSError) as error:
+        return {"error": str(error)}
+
+
+def _arguments() -> argparse.Namespace:
+    names = [peer.name for peer in PEERS]
+    parser = argparse.ArgumentParser(prog="python -m bench.peers", description=__doc__)
+    parser.add_argument("--database-url", required=True, help="a server to make databases on")
+    parser.add_argument("--only", type=_names, help=f"some of {','.join(names)}")
+    parser.add_argument("--jobs", type=int, default=DEFAULT_JOBS, help="jobs in a drain")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    return parser.parse_args()
+
+
+def _names(given: str) -> list[str]:
+    names = given.split(",")
+    unknown = set(names) - {peer.name for peer in PEERS}
+    if unknown:
+        raise argparse.ArgumentTypeError(f"no such peer: {', '.join(sorted(unknown))}")
+    return names
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,72 @@
+"""Awa: its queue storage, filled by COPY, claimed in large batches."""
+
+# This script runs in the peers' environment; the repository's own has no such package.
+# mypy: disable-error-code="import-not-found, import-untyped"
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from awa import AsyncClient
+
+from .protocol import Payload, Tally, chunks, main
+
+MAX_WORKERS = int(os.environ.get("W", "1024"))
+CLAIM = int(os.environ.get("B", "512"))
+CLAIMERS = int(os.environ.get("K", "1"))
+BULK_SIZE = int(os.environ.get("S", "5000"))
+
+
+@dataclass
+class Noop:
+    sent: float
+    pad: str
+
+
+class AwaPeer:
+    package = "awa-pg"
+    settings: dict[str, Any] = {  # noqa: RUF012  the protocol asks for an instance attribute
+        "storage": "queue_storage",
+        "max_workers": MAX_WORKERS,
+        "claim_batch_size": CLAIM,
+        "claimers": CLAIMERS,
+        "bulk_size": BULK_SIZE,
+    }
+
+    async def open(self, url: str) -> None:
+        self._client = AsyncClient(url, max_connections=10)
+
+    async def setup(self) -> None:
+        await self._client.migrate()
+        await self._client.install_queue_storage()
+
+    async def enqueue_one(self, payload: Payload) -> None:
+        await self._client.insert(Noop(**payload), queue="bench")
+
+    async def enqueue_bulk(self, payloads: list[Payload]) -> None:
+        for chunk in chunks(payloads, BULK_SIZE):
+            await self._client.enqueue_many_copy([Noop(**p) for p in chunk], queue="bench")
+
+    async def work(self, tally: Tally) -> None:
+        async def noop(job: Any) -> None:
+            if tally.timed:
+                tally.started_late(job.args.sent)
+            else:
+                tally.started()
+
+        self._client.task(Noop, queue="bench")(noop)
+        await self._client.start(
+            [
+                {
+                    "name": "bench",
+                    "max_workers": MAX_WORKERS,
+                    "claimers": CLAIMERS,
+                    "claim_batch_size": CLAIM,
+                    "deadline_duration_ms": int(os.environ.get("DL", "300000")),
+                }
+            ],
+        )
+
+
+if __name__ == "__main__":
+    main(AwaPeer())

@@ -1,0 +1,46 @@
+// Graphile Worker with its batching on: a local queue and batched completion.
+
+import { Logger, makeWorkerUtils, run } from "graphile-worker";
+import { chunks, main } from "./protocol.mjs";
+
+const BULK_SIZE = Number(process.env.S ?? 5000);
+const worker = {
+  concurrentJobs: Number(process.env.C ?? 24),
+  maxPoolSize: 25,
+  localQueue: { size: Number(process.env.L ?? 500) },
+  completeJobBatchDelay: 0,
+  failJobBatchDelay: 0,
+};
+// The default logger writes a line per job, which would measure the terminal.
+const logger = new Logger(() => () => {});
+
+const peer = {
+  package: "graphile-worker",
+  settings: { ...worker, bulk_size: BULK_SIZE },
+
+  async open(connectionString) {
+    this.preset = { worker: { ...worker, connectionString, logger } };
+    this.utils = await makeWorkerUtils({ preset: this.preset });
+  },
+
+  async setup() {
+    await this.utils.migrate();
+  },
+
+  async enqueueOne(payload) {
+    await this.utils.addJob("noop", payload);
+  },
+
+  async enqueueBulk(payloads) {
+    for (const chunk of chunks(payloads, BULK_SIZE)) {
+      await this.utils.addJobs(chunk.map((payload) => ({ identifier: "noop", payload })));
+    }
+  },
+
+  async work(tally) {
+    const noop = async (payload) => tally.started(payload);
+    await run({ preset: this.preset, taskList: { noop }, noHandleSignals: true });
+  },
+};
+
+await main(peer);

@@ -1,0 +1,154 @@
+"""The figures of one peer."""
+
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+
+from .catalogue import Peer
+from .scripts import Deadline, PeerError, Script, Worker
+
+ONE_BY_ONE_JOBS = 1_000
+PICKUP_RATE = 40
+PICKUP_SECONDS = 8
+PICKUP_UNCOUNTED = 20  # the first ones meet a cold worker
+
+MOST_ROUNDS = 3
+# No further round of a figure starts after this time: a slow peer gets fewer rounds, and its
+# longer rounds are less noisy anyway.
+ROUNDS_SECONDS = 9.0
+
+COMMAND_TIMEOUT_S = 60
+DRAIN_TIMEOUT_S = 45
+
+Result = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Drain:
+    rate: float
+    rss_mb: float | None
+
+
+class Measurement:
+    """Measures one peer in its own database."""
+
+    def __init__(self, peer: Peer, database_url: str, jobs: int, deadline: Deadline) -> None:
+        self._jobs = min(jobs, peer.most_jobs)
+        self._unfinished_sql = peer.unfinished_sql
+        self._script = Script(peer, database_url, deadline)
+        self._deadline = deadline
+        self._database = psycopg.connect(database_url, autocommit=True)
+        self._bulk_rates: list[float] = []
+
+    def run(self) -> Result:
+        with self._database:
+            about = self._script.ask("setup", seconds=COMMAND_TIMEOUT_S)
+            enqueue_one = self._enqueue("enqueue_one", min(ONE_BY_ONE_JOBS, self._jobs))
+            drains_1 = self._rounds(lambda: self._drain(workers=1))
+            drains_2 = self._rounds(lambda: self._drain(workers=2))
+            return {
+                "version": about["version"],
+                "settings": about["settings"],
+                "enqueue_one": round(enqueue_one),
+                "enqueue_bulk": round(statistics.median(self._bulk_rates)),
+                "drain_1": _median_rate(drains_1),
+                "drain_2": _median_rate(drains_2),
+                "pickup_ms": self._pickup_ms(),
+                "rss_mb": _highest_rss(drains_1),
+            }
+
+    def _enqueue(self, command: str, jobs: int) -> float:
+        answer = self._script.ask(command, str(jobs), seconds=COMMAND_TIMEOUT_S)
+        return float(answer["jobs"] / answer["seconds"])
+
+    def _rounds(self, drain: Callable[[], Drain]) -> list[Drain]:
+        end = time.monotonic() + ROUNDS_SECONDS
+        drains = [drain()]
+        while len(drains) < MOST_ROUNDS and time.monotonic() < end:
+            drains.append(drain())
+        return drains
+
+    def _drain(self, *, workers: int) -> Drain:
+        """Queue first, then run: from the first job's start until all are durably finished.
+
+        Process start, imports and connecting are left out for every peer alike: the workers
+        wait for a word when they have done that. So is the claim of the very first batch.
+        """
+        self._bulk_rates.append(self._enqueue("enqueue_bulk", self._jobs))
+        self._tidy()
+        backlog = self._unfinished()
+        with self._working(workers) as team:
+            self._wait_for(team, lambda: sum(worker.ran for worker in team) >= backlog)
+            # Libraries report completions in batches, after the handlers: only the database
+            # knows when the work is really done.
+            self._wait_for(team, lambda: self._unfinished() <= 0)
+            ended = time.monotonic()
+            began = min(worker.first for worker in team if worker.first is not None)
+            return Drain(backlog / (ended - began), team[0].peak_rss_mb())
+
+    def _pickup_ms(self) -> dict[str, float]:
+        """From just before the enqueue to the start of the handler, with one idle worker."""
+        self._tidy()
+        with self._working(1, "timed") as team:
+            time.sleep(0.5)  # let it settle into its idle wait
+            pace = ("pace", str(PICKUP_RATE), str(PICKUP_SECONDS))
+            jobs = self._script.ask(*pace, seconds=PICKUP_SECONDS + 20)["jobs"]
+            self._wait_for(team, lambda: team[0].ran >= jobs)
+            return _percentiles(team[0].delays_ms[PICKUP_UNCOUNTED:])
+
+    @contextmanager
+    def _working(self, workers: int, *mode: str) -> Iterator[list[Worker]]:
+        team = [self._script.worker(*mode) for _ in range(workers)]
+        try:
+            self._wait_for(team, lambda: all(worker.ready for worker in team))
+            for worker in team:
+                worker.go()
+            yield team
+        finally:
+            for worker in team:
+                worker.stop()
+
+    def _wait_for(self, team: list[Worker], true: Callable[[], bool]) -> None:
+        def checked() -> bool:
+            for worker in team:
+                worker.check()
+            return true()
+
+        if not self._deadline.came_true(checked, seconds=DRAIN_TIMEOUT_S):
+            ran = sum(worker.ran for worker in team)
+            raise PeerError(f"its workers are too slow: {ran} jobs after {DRAIN_TIMEOUT_S} s")
+
+    def _unfinished(self) -> int:
+        row = self._database.execute(self._unfinished_sql.encode()).fetchone()
+        assert row is not None
+        return int(row[0])
+
+    def _tidy(self) -> None:
+        # As a database would stand after autovacuum, so that neither the order of the figures
+        # nor the luck of its timing shows in them.
+        self._database.execute("VACUUM ANALYZE")
+
+
+def measure(peer: Peer, database_url: str, jobs: int, deadline: Deadline) -> Result:
+    try:
+        return Measurement(peer, database_url, jobs, deadline).run()
+    except psycopg.Error as error:
+        raise PeerError(f"the database said: {error}") from error
+
+
+def _median_rate(drains: list[Drain]) -> int:
+    return round(statistics.median(drain.rate for drain in drains))
+
+
+def _highest_rss(drains: list[Drain]) -> float | None:
+    return max((drain.rss_mb for drain in drains if drain.rss_mb is not None), default=None)
+
+
+def _percentiles(delays_ms: list[float]) -> dict[str, float]:
+    cuts = statistics.quantiles(delays_ms, n=100, method="inclusive")
+    return {name: round(cuts[at - 1], 2) for name, at in (("p50", 50), ("p95", 95), ("p99", 99))}

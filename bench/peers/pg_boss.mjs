@@ -1,0 +1,46 @@
+// pg-boss with large batches, LISTEN/NOTIFY and no pause while batches come back full.
+
+import { PgBoss } from "pg-boss";
+import { chunks, main } from "./protocol.mjs";
+
+const QUEUE = "noop";
+const BULK_SIZE = Number(process.env.S ?? 5000);
+const work = {
+  batchSize: Number(process.env.B ?? 1000),
+  localConcurrency: Number(process.env.C ?? 1),
+  burstWhenBatchFull: true,
+  pollingIntervalSeconds: 0.5,
+};
+
+const peer = {
+  package: "pg-boss",
+  settings: { ...work, notify: true, bulk_size: BULK_SIZE },
+
+  async open(connectionString) {
+    this.boss = new PgBoss({ connectionString, useListenNotify: true });
+    this.boss.on("error", (error) => console.error(error));
+    await this.boss.start();
+  },
+
+  async setup() {
+    await this.boss.createQueue(QUEUE, { notify: true });
+  },
+
+  async enqueueOne(payload) {
+    await this.boss.send(QUEUE, payload);
+  },
+
+  async enqueueBulk(payloads) {
+    for (const chunk of chunks(payloads, BULK_SIZE)) {
+      await this.boss.insert(QUEUE, chunk.map((data) => ({ data })));
+    }
+  },
+
+  async work(tally) {
+    await this.boss.work(QUEUE, work, async (jobs) => {
+      for (const job of jobs) tally.started(job.data);
+    });
+  },
+};
+
+await main(peer);

@@ -1,0 +1,58 @@
+"""Procrastinate: one worker with many concurrent async jobs."""
+
+# This script runs in the peers' environment; the repository's own has no such package.
+# mypy: disable-error-code="import-not-found, import-untyped"
+
+import os
+from typing import Any
+
+from procrastinate import App, PsycopgConnector
+
+from .protocol import Payload, Tally, chunks, main
+
+CONCURRENCY = int(os.environ.get("C", "100"))
+POOL_SIZE = int(os.environ.get("P", "20"))
+BULK_SIZE = 1000
+DELETE = os.environ.get("D", "never")
+
+
+class ProcrastinatePeer:
+    package = "procrastinate"
+    settings: dict[str, Any] = {  # noqa: RUF012  the protocol asks for an instance attribute
+        "driver": "psycopg, uvloop",
+        "concurrency": CONCURRENCY,
+        "pool_size": POOL_SIZE,
+        "bulk_size": BULK_SIZE,
+    }
+
+    async def open(self, url: str) -> None:
+        connector = PsycopgConnector(conninfo=url, min_size=1, max_size=POOL_SIZE)
+        self._app = App(connector=connector)
+        self._tally = Tally(timed=False)
+        self._task = self._app.task(name="noop")(self._noop)
+        await self._app.open_async()
+
+    async def setup(self) -> None:
+        await self._app.schema_manager.apply_schema_async()
+
+    async def enqueue_one(self, payload: Payload) -> None:
+        await self._task.defer_async(**payload)
+
+    async def enqueue_bulk(self, payloads: list[Payload]) -> None:
+        for chunk in chunks(payloads, BULK_SIZE):
+            await self._task.batch_defer_async(*chunk)
+
+    async def work(self, tally: Tally) -> None:
+        self._tally = tally
+        await self._app.run_worker_async(concurrency=CONCURRENCY, delete_jobs=DELETE)
+
+    async def _noop(self, sent: float, pad: str) -> None:
+        del pad
+        if self._tally.timed:
+            self._tally.started_late(sent)
+        else:
+            self._tally.started()
+
+
+if __name__ == "__main__":
+    main(ProcrastinatePeer())

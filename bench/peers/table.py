@@ -1,0 +1,26 @@
+"""The figures for people."""
+
+from .measure import Result
+
+HEADINGS = ("peer", "version", "one/s", "bulk/s", "drain 1", "drain 2", "pickup ms", "RSS MB")
+
+
+def table(results: dict[str, Result]) -> str:
+    rows = [HEADINGS, *(_row(name, result) for name, result in results.items())]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))]
+    lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+    errors = [f"{name}: {result['error']}" for name, result in results.items() if "error" in result]
+    return "\n".join([*lines, *errors])
+
+
+def _row(name: str, result: Result) -> tuple[str, ...]:
+    if "error" in result:
+        return (name, *["-"] * (len(HEADINGS) - 1))
+    pickup = result["pickup_ms"]
+    return (
+        name,
+        result["version"],
+        *(f"{result[figure]:,}" for figure in ("enqueue_one", "enqueue_bulk", "drain_1", "drain_2")),
+        f"{pickup['p50']} / {pickup['p95']} / {pickup['p99']}",
+        str(result["rss_mb"] or "-"),
+    )

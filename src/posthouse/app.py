@@ -1,0 +1,188 @@
+"""The application: the jobs that it knows, and how to enqueue and run them."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, ParamSpec, Self, TypeVar, Unpack, cast
+
+from posthouse.client.client import Client
+from posthouse.client.handle import Handle, SyncHandle
+from posthouse.client.options import Options
+from posthouse.client.sync import SyncClient
+from posthouse.core.duration import Duration, seconds
+from posthouse.core.outcome import Policy
+from posthouse.core.priority import priority_number
+from posthouse.core.request import Request
+from posthouse.core.retry import DEFAULT_RETRY, Retry
+from posthouse.errors import ConfigurationError
+from posthouse.keeper.keeper import Keeper
+from posthouse.settings import Settings, load_settings
+from posthouse.storage.server import database_url
+from posthouse.worker.arguments import Arguments
+from posthouse.worker.definition import Definition
+from posthouse.worker.process import Stop, run_loop
+from posthouse.worker.worker import Worker
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+DEFAULT_TIMEOUT = "1h"
+
+
+class App:
+    """Holds job definitions. Without a URL it uses the settings, and without those an embedded Postgres."""
+
+    def __init__(self, database_url: str | None = None, *, settings: Settings | None = None) -> None:
+        self._given_settings = settings
+        self._given_url = database_url
+        self.definitions: dict[str, Definition] = {}
+
+    @functools.cached_property
+    def settings(self) -> Settings:
+        return self._given_settings or load_settings(database_url=self._given_url)
+
+    @functools.cached_property
+    def client(self) -> Client:
+        return Client(settings=self.settings)
+
+    @functools.cached_property
+    def sync_client(self) -> SyncClient:
+        return SyncClient(settings=self.settings)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Closes the connections that enqueue opened."""
+        if "client" in self.__dict__:
+            await self.__dict__.pop("client").close()
+        if "sync_client" in self.__dict__:
+            await asyncio.to_thread(self.__dict__.pop("sync_client").close)
+
+    def job(
+        self,
+        kind: str | None = None,
+        *,
+        queue: str = "default",
+        priority: int | str = "normal",
+        timeout: Duration | None = DEFAULT_TIMEOUT,
+        retry: Retry = DEFAULT_RETRY,
+        max_attempts: int | None = None,
+        fail_on: Sequence[type[BaseException]] = (),
+        batch: int | None = None,
+    ) -> Callable[[Callable[P, R]], JobType[P, R]]:
+        """Make a function a job. Its name is the kind unless another is given.
+
+        ``async def`` runs in the worker's event loop, ``def`` in a thread. ``fail_on`` names exceptions
+        that must not be retried. With ``batch=N`` the function takes a list of up to N jobs and returns a
+        list with an answer for each.
+        """
+
+        def register(handler: Callable[P, R]) -> JobType[P, R]:
+            name = kind or handler.__name__
+            if name in self.definitions:
+                raise ConfigurationError(f"there are two jobs called {name!r}")
+            if batch is not None and batch < 1:
+                raise ConfigurationError(f"{name}: batch must be at least 1")
+            attempts = retry.attempts if max_attempts is None else max_attempts
+            if attempts < 1:
+                raise ConfigurationError(f"{name}: max_attempts must be at least 1")
+            self.definitions[name] = Definition(
+                kind=name,
+                handler=handler,
+                queue=queue,
+                priority=priority_number(priority),
+                max_attempts=attempts,
+                timeout=None if timeout is None else seconds(timeout),
+                policy=Policy(retry, tuple(fail_on)),
+                batch=batch,
+                arguments=Arguments(name, handler, batch=batch is not None),
+            )
+            return JobType(self, self.definitions[name], handler, {})
+
+        return register
+
+    async def worker(self, *, queues: Sequence[str] = (), **settings: Any) -> Worker:
+        """A worker for these jobs, not started yet."""
+        chosen = dataclasses.replace(self.settings, **settings)
+        url = await asyncio.to_thread(database_url, chosen)
+        return Worker(self.definitions, url, chosen, queues=queues)
+
+    async def work(
+        self,
+        *,
+        queues: Sequence[str] = (),
+        keeper: bool = True,
+        ready: Callable[[Worker], None] | None = None,
+    ) -> None:
+        """Run jobs until SIGTERM or SIGINT, then drain; a second signal cuts the drain short."""
+        worker = await self.worker(queues=queues)
+        url = await asyncio.to_thread(database_url, self.settings)
+        housekeeping = Keeper(url, self.settings) if keeper else None
+        stop = Stop(asyncio.get_running_loop())
+        await worker.start()
+        if housekeeping is not None:
+            await housekeeping.start()
+        if ready is not None:
+            ready(worker)
+        await stop.asked()
+        draining = asyncio.ensure_future(worker.stop())
+        await stop.again(draining)
+        if housekeeping is not None:
+            await housekeeping.stop()
+        await self.close()
+
+    def run_worker(self, *, queues: Sequence[str] = (), keeper: bool = True) -> None:
+        """Run a worker in this process until it is told to stop."""
+        run_loop(self.work(queues=queues, keeper=keeper))
+
+
+class JobType(Generic[P, R]):
+    """A decorated function: call it as before, or enqueue it."""
+
+    def __init__(self, app: App, definition: Definition, handler: Callable[P, R], options: Options) -> None:
+        self._app = app
+        self._handler = handler
+        self._options = options
+        self.definition = definition
+        functools.update_wrapper(self, handler)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self._handler(*args, **kwargs)
+
+    @property
+    def kind(self) -> str:
+        return self.definition.kind
+
+    def using(self, **options: Unpack[Options]) -> JobType[P, R]:
+        """The same job with other options: ``welcome.using(delay="5m", priority="high").enqueue(...)``."""
+        merged = cast("Options", {**self._options, **options})
+        return JobType(self._app, self.definition, self._handler, merged)
+
+    def request(self, arguments: Mapping[str, Any], options: Options | None = None) -> Request:
+        """The request that enqueues it, for ``Client.enqueue_many``."""
+        self.definition.arguments.check(arguments)
+        merged: Options = {
+            "queue": self.definition.queue,
+            "priority": self.definition.priority,
+            "max_attempts": self.definition.max_attempts,
+            **(options or {}),
+            **self._options,
+        }
+        return Request(kind=self.kind, payload=arguments, **merged)
+
+    async def enqueue(self, *, connection: Any = None, **arguments: Any) -> Handle:
+        """Enqueue it; on ``connection`` if given, in the transaction that is open there."""
+        client = self._app.client
+        return await client.submit(self.request(arguments), connection=connection)
+
+    def enqueue_sync(self, *, connection: Any = None, **arguments: Any) -> SyncHandle:
+        """The same for code without an event loop."""
+        client = self._app.sync_client
+        return client.submit(self.request(arguments), connection=connection)

@@ -1,0 +1,1 @@
+"""The way in: enqueue jobs, and wait for them."""

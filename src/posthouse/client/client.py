@@ -1,0 +1,174 @@
+"""Enqueue and wait, for code that runs in an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, Self, TypeVar, Unpack
+from uuid import UUID
+
+import psycopg
+from psycopg import AsyncConnection
+from psycopg_pool import AsyncConnectionPool, PoolTimeout
+
+from posthouse.client.batch import Batch, Receipt, Sending, only
+from posthouse.client.bulk import Copier
+from posthouse.client.callers import enqueue_on
+from posthouse.client.endings import Endings
+from posthouse.client.handle import Handle, result_of
+from posthouse.client.options import Options
+from posthouse.core.duration import Duration, seconds
+from posthouse.core.request import Request
+from posthouse.errors import DatabaseUnavailable, JobNotFound, WaitTimeout
+from posthouse.settings import Settings, load_settings
+from posthouse.storage.connect import RETRY_PAUSES, behind_pooler, pool_options
+from posthouse.storage.errors import translated
+from posthouse.storage.queries import query
+from posthouse.storage.server import database_url
+
+T = TypeVar("T")
+
+RETRY_FOR = 30.0
+"""Seconds that an enqueue keeps trying while Postgres is away. Safe: the ids stay the same."""
+
+
+class Client:
+    """Enqueues jobs and waits for them. ``async with Client() as client:``, or close() it."""
+
+    def __init__(self, url: str | None = None, *, settings: Settings | None = None) -> None:
+        self.settings = settings or load_settings(database_url=url)
+        self._url = url or ""
+        self._pool: AsyncConnectionPool[AsyncConnection[tuple[Any, ...]]] | None = None
+        self._endings: Endings | None = None
+        self._opening = asyncio.Lock()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        endings, self._endings = self._endings, None
+        pool, self._pool = self._pool, None
+        if endings is not None:
+            await endings.close()
+        if pool is not None:
+            await pool.close()
+
+    async def enqueue(
+        self,
+        kind: str,
+        payload: Mapping[str, Any] | None = None,
+        *,
+        connection: Any = None,
+        **options: Unpack[Options],
+    ) -> Handle:
+        """Enqueue one job; on ``connection`` if given, in the transaction that is open there."""
+        return await self.submit(Request(kind=kind, payload=payload or {}, **options), connection=connection)
+
+    async def submit(self, request: Request, *, connection: Any = None) -> Handle:
+        """Enqueue one job from its request."""
+        receipt = only(await self._send([request], connection), request)
+        return Handle(self, receipt.id, receipt.outcome)
+
+    async def enqueue_many(self, requests: Iterable[Request], *, connection: Any = None) -> list[Handle]:
+        """Enqueue many, all or none. Plain ones go by COPY. A rejected duplicate shows in its outcome."""
+        receipts = await self._send(list(requests), connection)
+        return [Handle(self, receipt.id, receipt.outcome) for receipt in receipts]
+
+    async def wait(self, job_id: UUID, timeout: Duration | None = None) -> Any:
+        """The result of a job, once it has succeeded. Raises JobFailed, JobNotFound or WaitTimeout."""
+        limit = None if timeout is None else seconds(timeout)
+        endings = await self._watch_endings()
+        deadline = None if limit is None else time.monotonic() + limit
+        async with endings.of(job_id) as ended:
+            while True:
+                row = await self._run(lambda c: _fetch_ending(c, job_id))
+                if row is None:
+                    raise JobNotFound(f"there is no job {job_id}")
+                if row[0] not in {"queued", "running"}:
+                    return result_of(job_id, *row)
+                left = None if deadline is None else deadline - time.monotonic()
+                if left is not None and left <= 0:
+                    raise WaitTimeout(f"job {job_id} was still {row[0]} after {limit:g} s")
+                await ended.pause(left)
+
+    async def _send(self, requests: list[Request], connection: Any) -> list[Receipt]:
+        if not requests:
+            return []
+        batch = Batch(requests, self.settings.max_payload_bytes)
+        if connection is None:
+            return await self._run(lambda c, again=False: _send(c, batch.for_bulk(again=again)))
+        sending = batch.for_engine()
+        with translated():
+            return sending.receipts(await enqueue_on(connection, sending.parameter or "[]"))
+
+    async def _run(self, work: Callable[..., Awaitable[T]]) -> T:
+        """Does the work on a pooled connection, again with ``again=True`` after a lost connection."""
+        started = time.monotonic()
+        tries = 0
+        while True:
+            try:
+                pool = await self._connected()
+                async with pool.connection() as connection:
+                    with translated():
+                        return await (work(connection, again=True) if tries else work(connection))
+            except (DatabaseUnavailable, PoolTimeout, psycopg.OperationalError) as error:
+                if time.monotonic() - started > RETRY_FOR:
+                    raise DatabaseUnavailable(f"Postgres cannot be reached: {error}") from error
+                await asyncio.sleep(RETRY_PAUSES[min(tries, len(RETRY_PAUSES) - 1)])
+                tries += 1
+
+    async def _connected(self) -> AsyncConnectionPool[AsyncConnection[tuple[Any, ...]]]:
+        async with self._opening:
+            if self._pool is None:
+                self._url = await asyncio.to_thread(database_url, self.settings)
+                self._pool = AsyncConnectionPool(
+                    self._url,
+                    min_size=0,
+                    max_size=10,
+                    open=False,
+                    timeout=5,
+                    **pool_options("client"),
+                )
+                await self._pool.open()
+            return self._pool
+
+    async def _watch_endings(self) -> Endings:
+        pool = await self._connected()
+        if self._endings is None:
+            url: str | None = self.settings.direct_url or self._url
+            if not self.settings.direct_url:
+                async with pool.connection() as connection:
+                    if await behind_pooler(connection):
+                        url = None
+            self._endings = Endings(url)
+        return self._endings
+
+
+async def _send(connection: AsyncConnection[tuple[Any, ...]], sending: Sending) -> list[Receipt]:
+    if not sending.rows:
+        cursor = await connection.execute(query("enqueue_many"), (sending.parameter,))
+        return sending.receipts(await cursor.fetchall())
+    async with connection.transaction():
+        cursor = await connection.execute(query("bulk_start"), (sending.kinds,))
+        copier = Copier(*(await cursor.fetchone() or ()))
+        async with cursor.copy(query("copy_ready")) as copy:
+            for block in copier.blocks(sending.rows):
+                await copy.write(block)
+        await connection.execute(query("open_lanes"), copier.lanes)
+        await connection.execute(query("wake"), (copier.queues,))
+        if sending.parameter is None:
+            return sending.receipts(())
+        cursor = await connection.execute(query("enqueue_many"), (sending.parameter,))
+        return sending.receipts(await cursor.fetchall())
+
+
+async def _fetch_ending(
+    connection: AsyncConnection[tuple[Any, ...]], job_id: UUID, *, again: bool = False
+) -> tuple[Any, ...] | None:
+    del again
+    cursor = await connection.execute(query("job_ending"), (job_id,))
+    return await cursor.fetchone()

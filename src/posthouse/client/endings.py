@@ -1,0 +1,87 @@
+"""Hears which jobs ended: by LISTEN where the connection allows it, else by asking again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from uuid import UUID
+
+import psycopg
+
+from posthouse.storage.connect import RETRY_PAUSES, connect_async
+from posthouse.storage.queries import query
+
+FIRST_PAUSE = 0.01
+LONGEST_PAUSE = 0.5
+LISTENING_PAUSE = 2.0
+
+
+class Ended:
+    """Wakes one waiter. Asks less and less often while nothing is heard."""
+
+    def __init__(self, endings: Endings) -> None:
+        self._endings = endings
+        self._event = asyncio.Event()
+        self._pause = FIRST_PAUSE
+
+    def set(self) -> None:
+        self._event.set()
+
+    async def pause(self, left: float | None) -> None:
+        longest = LISTENING_PAUSE if self._endings.listening else LONGEST_PAUSE
+        self._pause = min(self._pause * 2, longest)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._event.wait(), min(self._pause, left or self._pause))
+        self._event.clear()
+
+
+class Endings:
+    """One LISTEN for all waiters of a client."""
+
+    def __init__(self, url: str | None) -> None:
+        self._url = url
+        self._waiters: defaultdict[str, set[Ended]] = defaultdict(set)
+        self._listener: asyncio.Task[None] | None = None
+        self.listening = False
+
+    @asynccontextmanager
+    async def of(self, job_id: UUID) -> AsyncIterator[Ended]:
+        if self._listener is None and self._url:
+            self._listener = asyncio.create_task(self._listen(self._url))
+        ended = Ended(self)
+        self._waiters[str(job_id)].add(ended)
+        try:
+            yield ended
+        finally:
+            self._waiters[str(job_id)].discard(ended)
+            if not self._waiters[str(job_id)]:
+                del self._waiters[str(job_id)]
+
+    async def close(self) -> None:
+        if self._listener is not None:
+            self._listener.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._listener
+
+    async def _listen(self, url: str) -> None:
+        failures = 0
+        while True:
+            try:
+                await self._listen_once(url)
+            except psycopg.Error:
+                self.listening = False
+                await asyncio.sleep(RETRY_PAUSES[min(failures, len(RETRY_PAUSES) - 1)])
+                failures += 1
+
+    async def _listen_once(self, url: str) -> None:
+        connection = await connect_async(url, "endings")
+        async with connection:
+            await connection.execute("listen posthouse_ended")
+            await connection.execute(query("await_endings"))
+            self.listening = True
+            async for notification in connection.notifies():
+                for job_id in notification.payload.split(","):
+                    for ended in self._waiters.get(job_id, ()):
+                        ended.set()

@@ -1,0 +1,58 @@
+"""What enqueue gives back: a job's id, and a way to wait for its end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from posthouse.core.duration import Duration
+from posthouse.errors import JobFailed
+
+if TYPE_CHECKING:
+    from posthouse.client.batch import Outcome
+    from posthouse.client.client import Client
+    from posthouse.client.sync import SyncClient
+
+
+class Handle:
+    """A job that was enqueued, or that already stood for it (see ``outcome``)."""
+
+    __slots__ = ("_client", "id", "outcome")
+
+    def __init__(self, client: Client, job_id: UUID, outcome: Outcome) -> None:
+        self._client = client
+        self.id = job_id
+        self.outcome = outcome
+
+    def __repr__(self) -> str:
+        return f"<Handle {self.id} {self.outcome}>"
+
+    async def wait(self, timeout: Duration | None = None) -> Any:
+        """The job's result, once it has succeeded. Raises JobFailed or WaitTimeout."""
+        return await self._client.wait(self.id, timeout)
+
+
+class SyncHandle:
+    """A job that was enqueued, for callers without an event loop."""
+
+    __slots__ = ("_client", "id", "outcome")
+
+    def __init__(self, client: SyncClient, job_id: UUID, outcome: Outcome) -> None:
+        self._client = client
+        self.id = job_id
+        self.outcome = outcome
+
+    def __repr__(self) -> str:
+        return f"<SyncHandle {self.id} {self.outcome}>"
+
+    def wait(self, timeout: Duration | None = None) -> Any:
+        """The job's result, once it has succeeded. Raises JobFailed or WaitTimeout."""
+        return self._client.wait(self.id, timeout)
+
+
+def result_of(job_id: UUID, status: str, result: Any, error: dict[str, Any] | None) -> Any:
+    """The result of an ended job, or the error that says how it ended."""
+    if status == "succeeded":
+        return result
+    detail = f": {error.get('type')}: {error.get('message')}" if error else ""
+    raise JobFailed(f"job {job_id} ended as {status}{detail}")

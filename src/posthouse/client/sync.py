@@ -1,0 +1,135 @@
+"""Enqueue and wait, for code without an event loop."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Self, TypeVar, Unpack
+from uuid import UUID
+
+from psycopg import Connection
+
+from posthouse.client.batch import Batch, Receipt, Sending, only
+from posthouse.client.bulk import Copier
+from posthouse.client.callers import enqueue_on_sync
+from posthouse.client.client import RETRY_FOR
+from posthouse.client.endings import FIRST_PAUSE, LONGEST_PAUSE
+from posthouse.client.handle import SyncHandle, result_of
+from posthouse.client.options import Options
+from posthouse.core.duration import Duration, seconds
+from posthouse.core.request import Request
+from posthouse.errors import DatabaseUnavailable, JobNotFound, WaitTimeout
+from posthouse.settings import Settings, load_settings
+from posthouse.storage.connect import RETRY_PAUSES, connect_sync
+from posthouse.storage.errors import translated
+from posthouse.storage.queries import query
+from posthouse.storage.server import database_url
+
+T = TypeVar("T")
+
+
+class SyncClient:
+    """Enqueues jobs and waits for them. ``with SyncClient() as client:``, or close() it. Thread-safe."""
+
+    def __init__(self, url: str | None = None, *, settings: Settings | None = None) -> None:
+        self.settings = settings or load_settings(database_url=url)
+        self._connection: Connection[tuple[Any, ...]] | None = None
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        with self._lock:
+            self._discard()
+
+    def enqueue(
+        self,
+        kind: str,
+        payload: Mapping[str, Any] | None = None,
+        *,
+        connection: Any = None,
+        **options: Unpack[Options],
+    ) -> SyncHandle:
+        """Enqueue one job; on ``connection`` if given, in the transaction that is open there."""
+        return self.submit(Request(kind=kind, payload=payload or {}, **options), connection=connection)
+
+    def submit(self, request: Request, *, connection: Any = None) -> SyncHandle:
+        """Enqueue one job from its request."""
+        receipt = only(self._send([request], connection), request)
+        return SyncHandle(self, receipt.id, receipt.outcome)
+
+    def enqueue_many(self, requests: Iterable[Request], *, connection: Any = None) -> list[SyncHandle]:
+        """Enqueue many, all or none. Plain ones go by COPY. A rejected duplicate shows in its outcome."""
+        receipts = self._send(list(requests), connection)
+        return [SyncHandle(self, receipt.id, receipt.outcome) for receipt in receipts]
+
+    def wait(self, job_id: UUID, timeout: Duration | None = None) -> Any:
+        """The result of a job, once it has succeeded. Raises JobFailed, JobNotFound or WaitTimeout."""
+        deadline = None if timeout is None else time.monotonic() + seconds(timeout)
+        pause = FIRST_PAUSE
+        while True:
+            row = self._run(lambda c, _: c.execute(query("job_ending"), (job_id,)).fetchone())
+            if row is None:
+                raise JobNotFound(f"there is no job {job_id}")
+            if row[0] not in {"queued", "running"}:
+                return result_of(job_id, *row)
+            if deadline is not None and time.monotonic() >= deadline:
+                raise WaitTimeout(f"job {job_id} was still {row[0]} after {timeout} s")
+            time.sleep(pause)
+            pause = min(pause * 2, LONGEST_PAUSE)
+
+    def _send(self, requests: list[Request], connection: Any) -> list[Receipt]:
+        if not requests:
+            return []
+        batch = Batch(requests, self.settings.max_payload_bytes)
+        if connection is None:
+            return self._run(lambda c, again: _send(c, batch.for_bulk(again=again)))
+        sending = batch.for_engine()
+        with translated():
+            return sending.receipts(enqueue_on_sync(connection, sending.parameter or "[]"))
+
+    def _run(self, work: Callable[[Connection[tuple[Any, ...]], bool], T]) -> T:
+        """Does the work, again with True after a lost connection."""
+        started = time.monotonic()
+        tries = 0
+        while True:
+            try:
+                with self._lock, translated():
+                    return work(self._connected(), tries > 0)
+            except DatabaseUnavailable:
+                if time.monotonic() - started > RETRY_FOR:
+                    raise
+                time.sleep(RETRY_PAUSES[min(tries, len(RETRY_PAUSES) - 1)])
+                tries += 1
+
+    def _connected(self) -> Connection[tuple[Any, ...]]:
+        if self._connection is None or self._connection.closed or self._connection.broken:
+            self._discard()
+            self._connection = connect_sync(database_url(self.settings), "client")
+        return self._connection
+
+    def _discard(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+
+def _send(connection: Connection[tuple[Any, ...]], sending: Sending) -> list[Receipt]:
+    if not sending.rows:
+        answers = connection.execute(query("enqueue_many"), (sending.parameter,)).fetchall()
+        return sending.receipts(answers)
+    with connection.transaction(), connection.cursor() as cursor:
+        copier = Copier(*(cursor.execute(query("bulk_start"), (sending.kinds,)).fetchone() or ()))
+        with cursor.copy(query("copy_ready")) as copy:
+            for block in copier.blocks(sending.rows):
+                copy.write(block)
+        cursor.execute(query("open_lanes"), copier.lanes)
+        cursor.execute(query("wake"), (copier.queues,))
+        if sending.parameter is None:
+            return sending.receipts(())
+        return sending.receipts(cursor.execute(query("enqueue_many"), (sending.parameter,)).fetchall())

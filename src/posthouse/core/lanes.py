@@ -1,0 +1,14 @@
+"""Lane numbers, as posthouse.lane_number computes them: bulk enqueue writes them itself."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import lru_cache
+
+NORMAL_TURN = 2
+
+
+@lru_cache(maxsize=4096)
+def lane_number(queue: str, kind: str, tenant: str, priority: int, turn: int = NORMAL_TURN) -> int:
+    text = "\x1f".join((queue, kind, tenant, str(priority), str(turn)))
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big", signed=True)

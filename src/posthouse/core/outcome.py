@@ -1,0 +1,123 @@
+"""How an attempt ended, as data, and the one place that decides what follows from it."""
+
+from __future__ import annotations
+
+import random
+import traceback
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from posthouse.core.duration import Duration, seconds
+from posthouse.core.retry import Retry
+from posthouse.core.states import Event
+
+_TRACEBACK_LIMIT = 16_000
+_MESSAGE_LIMIT = 4_000
+
+
+class Snooze(Exception):
+    """Return or raise it to run again later without spending an attempt.
+
+    ``limit`` caps how often, ``deadline`` how long after the first start; past either, the job goes to
+    the dead letter.
+    """
+
+    def __init__(
+        self, delay: Duration, *, limit: int | None = None, deadline: Duration | None = None
+    ) -> None:
+        self.delay = seconds(delay)
+        self.limit = limit
+        self.deadline = None if deadline is None else seconds(deadline)
+        super().__init__(f"run again in {self.delay:g} s")
+
+
+class Cancel(Exception):
+    """Return or raise it to end the job as canceled."""
+
+    def __init__(self, reason: str = "canceled by its handler") -> None:
+        super().__init__(reason)
+
+
+class Fail(Exception):
+    """Return or raise it to end the job as failed: this error must not be retried."""
+
+
+class TimedOut(Exception):
+    """The handler ran longer than its timeout."""
+
+
+class Attempt(Protocol):
+    """What the decision needs to know of the attempt."""
+
+    @property
+    def attempt(self) -> int: ...
+    @property
+    def max_attempts(self) -> int: ...
+    @property
+    def snoozes(self) -> int: ...
+    @property
+    def age(self) -> float:
+        """Seconds since the job was first started."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    retry: Retry
+    fail_on: tuple[type[BaseException], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is to be written: the event, the attempt's outcome, seconds until it runs again, the error."""
+
+    event: Event
+    outcome: str
+    delay: float | None = None
+    error: dict[str, Any] | None = None
+
+
+def decide(attempt: Attempt, ending: BaseException, policy: Policy, rng: random.Random) -> Verdict:
+    """What follows from an attempt that did not simply succeed."""
+    match ending:
+        case Snooze():
+            return _snooze(attempt, ending)
+        case Cancel():
+            return Verdict(Event.CANCEL, "canceled", error=_error(ending, "Canceled"))
+        case Fail():
+            return Verdict(Event.FAIL, "failed", error=_error(ending.__cause__ or ending))
+        case _ if isinstance(ending, policy.fail_on):
+            return Verdict(Event.FAIL, "failed", error=_error(ending))
+    outcome = "timeout" if isinstance(ending, TimedOut) else "failed"
+    if attempt.attempt >= attempt.max_attempts:
+        return Verdict(Event.EXHAUST, outcome, error=_error(ending))
+    delay = policy.retry.delay(attempt.attempt, rng)
+    return Verdict(Event.RETRY, outcome, delay, _error(ending))
+
+
+def _snooze(attempt: Attempt, ending: Snooze) -> Verdict:
+    if ending.limit is not None and attempt.snoozes >= ending.limit:
+        message = f"snoozed {attempt.snoozes} times, the limit is {ending.limit}"
+    elif ending.deadline is not None and attempt.age + ending.delay > ending.deadline:
+        message = f"still not done {attempt.age:.0f} s after the start, the deadline is {ending.deadline:g} s"
+    else:
+        return Verdict(Event.SNOOZE, "snoozed", ending.delay)
+    error = {"type": "SnoozeLimit", "message": message}
+    return Verdict(Event.EXHAUST, "failed", error=error)
+
+
+def _error(ending: BaseException, name: str | None = None) -> dict[str, Any]:
+    kind = type(ending)
+    error = {
+        "type": name or (kind.__name__ if kind.__module__ == "builtins" else _qualified(kind)),
+        "message": str(ending)[:_MESSAGE_LIMIT],
+    }
+    if ending.__traceback__ is not None:
+        error["traceback"] = "".join(traceback.format_exception(ending))[-_TRACEBACK_LIMIT:]
+    return error
+
+
+def _qualified(kind: type[BaseException]) -> str:
+    if kind.__module__.startswith("posthouse."):
+        return kind.__name__
+    return f"{kind.__module__}.{kind.__qualname__}"

@@ -1,0 +1,154 @@
+"""A request to enqueue one job, as the SQL engine takes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, Literal, TypeAlias
+from uuid import UUID
+
+from pydantic_core import to_json
+
+from posthouse.core.duration import Duration, seconds
+from posthouse.core.ids import new_id
+from posthouse.core.payload import encode_payload
+from posthouse.core.priority import priority_number
+from posthouse.core.retry import Retry
+from posthouse.errors import InvalidJob
+
+OnDuplicate: TypeAlias = Literal["existing", "reject", "replace", "reuse"]
+OnDependencyFailure: TypeAlias = Literal["cancel", "run", "wait"]
+Source: TypeAlias = Literal["manual", "event", "schedule", "system"]
+
+_CHOICES = {
+    "on_duplicate": ("existing", "reject", "replace", "reuse"),
+    "on_dependency_failure": ("cancel", "run", "wait"),
+    "source": ("manual", "event", "schedule", "system"),
+}
+_TEXT_LIMIT = 512
+_TEXTS = ("kind", "queue", "tenant", "dedupe_key", "order_key", "correlation_id", "subject")
+_PRIORITY_RANGE = range(-(2**31), 2**31)
+_MOST_ATTEMPTS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One job to enqueue. Only ``kind`` is needed; what is left out comes from the job's definition."""
+
+    kind: str
+    payload: Mapping[str, Any] = field(default_factory=dict)
+    id: UUID | None = None
+    tenant: str = "default"
+    queue: str | None = None
+    priority: int | str | None = None
+    at: datetime | None = None
+    delay: Duration | None = None
+    dedupe_key: str | None = None
+    dedupe_content: bool = False
+    dedupe_window: Duration | None = None
+    on_duplicate: OnDuplicate = "existing"
+    order_key: str | None = None
+    depends_on: Sequence[UUID] = ()
+    on_dependency_failure: OnDependencyFailure = "cancel"
+    max_attempts: int | None = None
+    timeout: Duration | None = None
+    retry: Retry | None = None
+    correlation_id: str | None = None
+    subject: str | None = None
+    source: Source = "manual"
+    source_ref: str | None = None
+    created_by: str | None = None
+    parent_id: UUID | None = None
+
+    def __post_init__(self) -> None:
+        if not self.kind:
+            raise InvalidJob("a job needs a kind")
+        if self.at is not None and self.delay is not None:
+            raise InvalidJob("give a job either a time (at) or a delay, not both")
+        if self.at is not None and self.at.tzinfo is None:
+            raise InvalidJob(f"the time {self.at} has no time zone; pass an aware datetime")
+        if self.max_attempts is not None and not 1 <= self.max_attempts <= _MOST_ATTEMPTS:
+            raise InvalidJob(f"max_attempts is from 1 to {_MOST_ATTEMPTS:,}, not {self.max_attempts}")
+        for name, choices in _CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise InvalidJob(f"{name} is one of {', '.join(choices)}, not {getattr(self, name)!r}")
+        for name in _TEXTS:
+            _check_text(name, getattr(self, name))
+
+    @property
+    def plain(self) -> bool:
+        """Needs nothing but an insert, so that it can be stored by COPY."""
+        return not (
+            self.id
+            or self.dedupe_key
+            or self.dedupe_content
+            or self.order_key
+            or self.depends_on
+            or self.delay
+            or self.at
+        )
+
+    def identified(self) -> tuple[UUID, bool]:
+        """The job's id, and whether the caller made it (then it may be known to the database)."""
+        return (self.id, True) if self.id else (new_id(), False)
+
+    def to_json(self, job_id: UUID, *, verify: bool, payload_limit: int) -> str:
+        """The JSON object that posthouse.enqueue_many takes."""
+        fields = {
+            "id": job_id,
+            "kind": self.kind,
+            "tenant_id": self.tenant,
+            "queue": self.queue,
+            "priority": None if self.priority is None else _priority(self.priority),
+            "scheduled_for": self.at,
+            "delay": _seconds(self.delay),
+            "dedupe_key": self.dedupe_key,
+            "dedupe_content": self.dedupe_content or None,
+            "dedupe_window": _seconds(self.dedupe_window),
+            "on_duplicate": self.on_duplicate,
+            "order_key": self.order_key,
+            "depends_on": list(self.depends_on) or None,
+            "on_dependency_failure": self.on_dependency_failure,
+            "max_attempts": self._attempts(),
+            "timeout_seconds": _seconds(self.timeout),
+            "retry": self.retry.to_json() if self.retry else None,
+            "correlation_id": self.correlation_id,
+            "subject": self.subject,
+            "source": self.source,
+            "source_ref": self.source_ref,
+            "created_by": self.created_by,
+            "parent_id": self.parent_id,
+            "verify": verify or None,
+        }
+        fields = {name: value for name, value in fields.items() if value is not None}
+        payload = encode_payload(dict(self.payload), payload_limit)
+        return f'{to_json(fields).decode()[:-1]},"payload":{payload}}}'
+
+    def _attempts(self) -> int | None:
+        if self.max_attempts is None and self.retry is not None:
+            return self.retry.attempts
+        return self.max_attempts
+
+    def changed(self, **fields: Any) -> Request:
+        return replace(self, **fields)
+
+
+def _seconds(value: Duration | None) -> float | None:
+    return None if value is None else seconds(value)
+
+
+def _priority(value: int | str) -> int:
+    number = priority_number(value)
+    if number not in _PRIORITY_RANGE:
+        raise InvalidJob(f"priority {number} does not fit in 32 bits")
+    return number
+
+
+def _check_text(name: str, value: str | None) -> None:
+    if value is None:
+        return
+    if len(value) > _TEXT_LIMIT:
+        raise InvalidJob(f"{name} has {len(value)} characters, the limit is {_TEXT_LIMIT}")
+    if not value.isprintable():
+        raise InvalidJob(f"{name} contains a control character or a lone surrogate: {value!r}")

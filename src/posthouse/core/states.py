@@ -1,0 +1,76 @@
+"""The one table of legal moves. The database holds a copy that a test compares with this one."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class Status(StrEnum):
+    QUEUED = "queued"
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELED = "canceled"
+    DEAD_LETTER = "dead_letter"
+
+    @property
+    def ended(self) -> bool:
+        return self not in {Status.QUEUED, Status.RUNNING}
+
+
+class Event(StrEnum):
+    CLAIM = "claim"
+    SUCCEED = "succeed"
+    FAIL = "fail"
+    EXHAUST = "exhaust"
+    RETRY = "retry"
+    SNOOZE = "snooze"
+    RELEASE = "release"
+    RESCUE = "rescue"
+    CANCEL = "cancel"
+    REOPEN = "reopen"
+
+
+class Transition(NamedTuple):
+    event: Event
+    source: Status
+    target: Status
+    meaning: str
+
+
+TRANSITIONS: tuple[Transition, ...] = (
+    Transition(Event.CLAIM, Status.QUEUED, Status.RUNNING, "a worker takes the job and gets a lease"),
+    Transition(Event.SUCCEED, Status.RUNNING, Status.SUCCEEDED, "the handler returned a result"),
+    Transition(Event.FAIL, Status.RUNNING, Status.FAILED, "an error that must not be retried"),
+    Transition(
+        Event.EXHAUST,
+        Status.RUNNING,
+        Status.DEAD_LETTER,
+        "attempts, snoozes or crashes are used up",
+    ),
+    Transition(Event.RETRY, Status.RUNNING, Status.QUEUED, "an error; the job runs again later"),
+    Transition(
+        Event.SNOOZE,
+        Status.RUNNING,
+        Status.QUEUED,
+        "the handler asked to run again later; no attempt spent",
+    ),
+    Transition(Event.RELEASE, Status.RUNNING, Status.QUEUED, "the worker is stopping; no attempt spent"),
+    Transition(
+        Event.RESCUE,
+        Status.RUNNING,
+        Status.QUEUED,
+        "the worker died or lost its lease; counts as a crash",
+    ),
+    Transition(Event.CANCEL, Status.QUEUED, Status.CANCELED, "canceled before it started"),
+    Transition(
+        Event.CANCEL,
+        Status.RUNNING,
+        Status.CANCELED,
+        "the handler was told to stop, or canceled itself",
+    ),
+    Transition(Event.REOPEN, Status.FAILED, Status.QUEUED, "a person retries it: a new generation"),
+    Transition(Event.REOPEN, Status.CANCELED, Status.QUEUED, "a person retries it: a new generation"),
+    Transition(Event.REOPEN, Status.DEAD_LETTER, Status.QUEUED, "a person retries it: a new generation"),
+)

@@ -1,0 +1,38 @@
+"""The keeper: all steps, each in a loop of its own."""
+
+from __future__ import annotations
+
+import asyncio
+
+from posthouse.keeper.promoter import Promoter
+from posthouse.keeper.rescuer import Rescuer
+from posthouse.keeper.retainer import Retainer
+from posthouse.keeper.service import Step, run_forever
+from posthouse.settings import Settings
+from posthouse.storage.connect import Line
+
+
+class Keeper:
+    def __init__(self, url: str, settings: Settings) -> None:
+        self._lines = [Line(url, "keeper"), Line(url, "keeper")]
+        self.promoter = Promoter(self._lines[0])
+        self.rescuer = Rescuer(self._lines[1], settings)
+        self.retainer = Retainer(self._lines[1], settings)
+        self._tasks: list[asyncio.Task[None]] = []
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        return (self.promoter, self.rescuer, self.retainer)
+
+    async def start(self) -> None:
+        self._tasks = [asyncio.create_task(run_forever(step)) for step in self.steps]
+
+    async def run_once(self) -> dict[str, dict[str, int]]:
+        return {step.name: await step.run_once() for step in self.steps}
+
+    async def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for line in self._lines:
+            await line.close()

@@ -1,0 +1,29 @@
+"""Moves jobs that have become due, or whose dependencies ended, into the line."""
+
+from __future__ import annotations
+
+from posthouse.storage.connect import Line
+from posthouse.storage.keeping import next_due, promote, sweep_blocks
+
+BATCH = 1000
+LONGEST_PAUSE = 0.5
+SHORTEST_PAUSE = 0.01
+
+
+class Promoter:
+    name = "promoter"
+
+    def __init__(self, line: Line) -> None:
+        self._line = line
+        self._swept = "0"
+        self._pause = LONGEST_PAUSE
+
+    async def run_once(self) -> dict[str, int]:
+        promoted = await self._line.run(lambda c: promote(c, BATCH))
+        self._swept = await self._line.run(lambda c: sweep_blocks(c, self._swept))
+        due = await self._line.run(next_due)
+        self._pause = min(LONGEST_PAUSE, max(SHORTEST_PAUSE, LONGEST_PAUSE if due is None else due))
+        return {"promoted": promoted}
+
+    def pause(self) -> float:
+        return self._pause

@@ -1,0 +1,54 @@
+"""Gives lost jobs to other workers: at once when their worker died, else when the lease has run out."""
+
+from __future__ import annotations
+
+import logging
+import time
+from uuid import UUID
+
+import psycopg
+
+from posthouse.settings import Settings
+from posthouse.storage.connect import Line
+from posthouse.storage.keeping import bury_dead, rescue
+
+_log = logging.getLogger("posthouse.keeper")
+
+LOOK_SECONDS = 0.4
+EXPIRED_SECONDS = 1.0
+
+
+class Rescuer:
+    name = "rescuer"
+
+    def __init__(self, line: Line, settings: Settings) -> None:
+        self._line = line
+        self._crash_limit = settings.crash_limit
+        self._grace = settings.rescue_grace_seconds
+        self._not_before = 0.0
+        self._expired_at = 0.0
+
+    async def run_once(self) -> dict[str, int]:
+        try:
+            dead = await self._line.run(bury_dead)
+            rescued = await self._rescue(dead)
+        except psycopg.OperationalError:
+            # We were cut off, perhaps everybody was: whoever could not renew gets time to do so.
+            self._not_before = time.monotonic() + self._grace
+            raise
+        return {"dead_workers": len(dead), "rescued": rescued}
+
+    async def _rescue(self, dead: list[UUID]) -> int:
+        now = time.monotonic()
+        if not dead and now < max(self._expired_at, self._not_before):
+            return 0
+        found = await self._line.run(lambda c: rescue(c, dead, self._crash_limit, self._grace))
+        spent = time.monotonic() - now
+        # Finding expired leases reads all of running: the longer that takes, the less often it is done.
+        self._expired_at = time.monotonic() + max(EXPIRED_SECONDS, 20 * spent)
+        for job_id, worker_id, event in found:
+            _log.warning("job %s was lost with worker %s: %s", job_id, worker_id, event)
+        return len(found)
+
+    def pause(self) -> float:
+        return LOOK_SECONDS

@@ -1,0 +1,40 @@
+"""A loop with a step that a test can take once."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Protocol
+
+import psycopg
+
+_log = logging.getLogger("posthouse.keeper")
+
+TROUBLE_PAUSE = 0.5
+
+
+class Step(Protocol):
+    """One noun, one step: ``run_once`` does what there is to do and returns how much it did."""
+
+    name: str
+
+    async def run_once(self) -> dict[str, int]: ...
+    def pause(self) -> float:
+        """Seconds until the next step."""
+        ...
+
+
+async def run_forever(step: Step) -> None:
+    while True:
+        try:
+            counts = await step.run_once()
+            pause = step.pause()
+            if any(counts.values()):
+                _log.debug("%s: %s", step.name, counts)
+        except psycopg.OperationalError as error:
+            _log.debug("%s: %s", step.name, error)
+            pause = TROUBLE_PAUSE
+        except psycopg.Error:
+            _log.exception("%s failed; it goes on", step.name)
+            pause = 5 * TROUBLE_PAUSE
+        await asyncio.sleep(pause)

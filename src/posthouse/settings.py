@@ -1,0 +1,168 @@
+"""Settings: defaults < posthouse.toml < environment < flags. A field's help is its line in the reference."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from posthouse.core.duration import seconds
+from posthouse.errors import ConfigurationError
+
+ENV_PREFIX = "POSTHOUSE_"
+FILE_NAME = "posthouse.toml"
+_NOT_SETTINGS = {"POSTHOUSE_TEST_DATABASE_URL"}
+_TRUE, _FALSE = {"1", "true", "yes", "on"}, {"0", "false", "no", "off"}
+
+
+def _setting(default: Any, doc: str, *, secret: bool = False, minimum: float | None = None) -> Any:
+    return field(default=default, metadata={"help": doc, "secret": secret, "minimum": minimum})
+
+
+def default_data_dir() -> Path:
+    root = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
+    return Path(root).expanduser() / "posthouse"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    database_url: str = _setting(
+        "", "Postgres to use. Empty: an embedded one, started when needed.", secret=True
+    )
+    direct_url: str = _setting(
+        "",
+        "The same Postgres past its pooler, for LISTEN and liveness; needed only if database_url "
+        "points to a transaction pooler.",
+        secret=True,
+    )
+    data_dir: Path = field(
+        default_factory=default_data_dir,
+        metadata={"help": "Where the embedded Postgres keeps its data."},
+    )
+    concurrency: int = _setting(100, "Handlers that a worker runs at the same time.", minimum=1)
+    heartbeat_seconds: float = _setting(
+        5.0, "How often a worker renews the leases of its jobs.", minimum=0.05
+    )
+    lease_seconds: float = _setting(
+        30.0, "How long a job stays with a worker that has stopped renewing.", minimum=0.2
+    )
+    drain_seconds: float = _setting(
+        30.0, "How long running jobs may go on after SIGTERM before they are released.", minimum=0
+    )
+    cancel_grace_seconds: float = _setting(
+        5.0, "How long a canceled or timed-out handler may clean up.", minimum=0
+    )
+    poll_seconds: float = _setting(1.0, "Longest pause between two looks into an empty queue.", minimum=0.01)
+    crash_limit: int = _setting(
+        3,
+        "Worker deaths after which the job they had in common goes to the dead letter.",
+        minimum=1,
+    )
+    rescue_grace_seconds: float = _setting(
+        10.0, "After a restart of Postgres, how long workers may take to renew.", minimum=0
+    )
+    retention_days: float = _setting(30.0, "How long ended jobs are kept; whole days are dropped.", minimum=1)
+    max_payload_bytes: int = _setting(1_048_576, "Largest payload accepted.", minimum=1)
+    max_result_bytes: int = _setting(1_048_576, "Largest result stored.", minimum=1)
+
+    def __post_init__(self) -> None:
+        for item in fields(self):
+            minimum = item.metadata.get("minimum")
+            value = getattr(self, item.name)
+            if minimum is not None and value < minimum:
+                raise ConfigurationError(f"{item.name} must be at least {minimum:g}, not {value:g}")
+        if self.lease_seconds < 2 * self.heartbeat_seconds:
+            raise ConfigurationError(
+                f"lease_seconds ({self.lease_seconds:g}) must be at least twice "
+                f"heartbeat_seconds ({self.heartbeat_seconds:g}), or live workers would lose their jobs"
+            )
+
+    def shown(self) -> dict[str, Any]:
+        """The settings in effect, secrets masked."""
+        return {
+            item.name: "********"
+            if item.metadata.get("secret") and getattr(self, item.name)
+            else str(getattr(self, item.name))
+            if item.name == "data_dir"
+            else getattr(self, item.name)
+            for item in fields(self)
+        }
+
+
+def load_settings(
+    *, env: Mapping[str, str] | None = None, directory: Path | None = None, **flags: Any
+) -> Settings:
+    """The settings in effect. Flags that are None were not given."""
+    env = os.environ if env is None else env
+    path = (directory or Path.cwd()) / FILE_NAME
+    values: dict[str, Any] = {}
+    values.update(_from_file(path))
+    values.update(_from_environment(env))
+    values.update({name: value for name, value in flags.items() if value is not None})
+    known = get_type_hints(Settings)
+    return Settings(**{name: _convert(name, value, known[name]) for name, value in values.items()})
+
+
+def _from_file(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        return {}
+    try:
+        values = tomllib.loads(path.read_text())
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigurationError(f"{path} is not valid TOML: {error}") from None
+    for name in values:
+        _check_known(name, f"{path.name}: ", name)
+    return values
+
+
+def _from_environment(env: Mapping[str, str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for variable, value in env.items():
+        if not variable.startswith(ENV_PREFIX) or variable in _NOT_SETTINGS:
+            continue
+        name = variable.removeprefix(ENV_PREFIX).lower()
+        _check_known(name, "", variable)
+        if value != "":
+            found[name] = value
+    return found
+
+
+def _check_known(name: str, where: str, shown: str) -> None:
+    names = [item.name for item in fields(Settings)]
+    if name in names:
+        return
+    near = difflib.get_close_matches(name, names, n=1)
+    upper = shown.startswith(ENV_PREFIX)
+    advice = (ENV_PREFIX + near[0].upper() if upper else near[0]) if near else ""
+    hint = f"; did you mean {advice}?" if advice else "; `posthouse config` lists the settings"
+    raise ConfigurationError(f"{where}unknown setting {shown}{hint}")
+
+
+def _convert(name: str, value: Any, kind: Any) -> Any:
+    try:
+        if kind is bool:
+            return _boolean(value)
+        if kind is float:
+            return seconds(value) if name.endswith("_seconds") and _has_unit(value) else float(value)
+        if kind is int:
+            return int(value)
+        if kind is Path:
+            return Path(value).expanduser()
+    except (TypeError, ValueError):
+        raise ConfigurationError(f"{name} must be {kind.__name__}, not {value!r}") from None
+    return value
+
+
+def _has_unit(value: Any) -> bool:
+    return isinstance(value, str) and value[-1:].isalpha()
+
+
+def _boolean(value: Any) -> bool:
+    text = str(value).lower()
+    if text in _TRUE | _FALSE:
+        return text in _TRUE
+    raise ValueError(text)

@@ -1,0 +1,164 @@
+"""Under which user the server runs. Postgres refuses to run as root."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import subprocess
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from posthouse.errors import ConfigurationError, EmbeddedUnavailable
+from posthouse.storage.embedded.binaries import copy_for_all
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from posthouse.storage.embedded.binaries import Binaries
+    from posthouse.storage.embedded.layout import Layout
+
+ROOT = 0
+# Users that exist on most systems and own little else.
+UNPRIVILEGED = ("postgres", "nobody")
+
+
+class Ids(NamedTuple):
+    user: int
+    group: int
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    name: str
+    prefix: tuple[str, ...] = ()
+    switch_to: Ids | None = None
+
+    @property
+    def files(self) -> Ids:
+        return self.switch_to or Ids(os.geteuid(), os.getegid())
+
+    def run(self, command: Sequence[str], **options: Any) -> subprocess.CompletedProcess[str]:
+        """Run a command as this account, away from our folder, session and settings."""
+        return subprocess.run(  # noqa: S603 - the programs are ours, the arguments are a list
+            [*self.prefix, *command],
+            cwd="/",
+            env=_clean_environment(),
+            text=True,
+            check=False,
+            **self._switch(),
+            **options,
+        )
+
+    def can(self, command: Sequence[str]) -> bool:
+        try:
+            return self.run(command, capture_output=True).returncode == 0
+        except OSError:
+            return False
+
+    def own(self, path: Path) -> None:
+        """Give a file, or a folder with all that is in it, to this account."""
+        if path.lstat().st_uid == self.files.user:
+            return
+        for each in (path, *path.rglob("*")):
+            os.chown(each, *self.files, follow_symlinks=False)
+
+    def _switch(self) -> dict[str, Any]:
+        if self.switch_to is None:
+            return {}
+        user, group = self.switch_to
+        return {"user": user, "group": group, "extra_groups": []}
+
+
+def choose(layout: Layout, binaries: Binaries, run_as: str | None = None) -> tuple[Account, Binaries]:
+    """Pick the first account that can run the server here, and binaries that it can read."""
+    tried = []
+    for account in _candidates(layout, run_as):
+        readable = _prepare(account, layout, binaries)
+        if readable is not None:
+            return account, readable
+        tried.append(account.name)
+    raise EmbeddedUnavailable(
+        f"No account can run the embedded Postgres in {layout.root} "
+        f"(tried: {', '.join(tried) or 'none'}). Postgres needs a user with a name who is not "
+        "root, can run its programs and can enter that folder. Choose a data directory such as "
+        "/var/lib/posthouse, run as another user, or set POSTHOUSE_DATABASE_URL."
+    )
+
+
+def _candidates(layout: Layout, run_as: str | None) -> Iterator[Account]:
+    if run_as is not None:
+        yield _named(run_as)
+    elif os.geteuid() != ROOT:
+        yield from _as_ourselves()
+    elif layout.cluster.exists() and layout.cluster.stat().st_uid != ROOT:
+        # Whoever made the files goes on with them.
+        owner = layout.cluster.stat()
+        yield Account(name=f"user {owner.st_uid}", switch_to=Ids(owner.st_uid, owner.st_gid))
+    else:
+        yield from _instead_of_root()
+
+
+def _as_ourselves() -> Iterator[Account]:
+    # initdb wants its user to have a name. In containers the user may be a bare number.
+    if any(user.pw_uid == os.geteuid() for user in pwd.getpwall()):
+        yield Account(name="this user")
+    else:
+        yield from _in_namespace()
+
+
+def _instead_of_root() -> Iterator[Account]:
+    yield from _in_namespace()
+    known = {user.pw_name: user for user in pwd.getpwall()}
+    yield from (_user(known[name]) for name in UNPRIVILEGED if name in known)
+
+
+def _in_namespace() -> Iterator[Account]:
+    """Stay who we are, and the files ours, but be seen by Postgres as a user with a name."""
+    unshare = shutil.which("unshare")
+    seen_as = next((user for user in pwd.getpwall() if user.pw_uid != ROOT), None)
+    if unshare and seen_as:
+        mapping = (f"--map-user={seen_as.pw_uid}", f"--map-group={seen_as.pw_gid}")
+        yield Account(name="a user namespace", prefix=(unshare, "--user", *mapping))
+
+
+def _named(name: str) -> Account:
+    try:
+        user = pwd.getpwnam(name)
+    except KeyError:
+        raise ConfigurationError(f"There is no user {name!r} to run Postgres as.") from None
+    if os.geteuid() not in (ROOT, user.pw_uid):
+        raise ConfigurationError(f"Only root can run Postgres as another user ({name!r}).")
+    return _user(user)
+
+
+def _user(user: pwd.struct_passwd) -> Account:
+    # Only root can switch users, even to itself: group lists are privileged.
+    ids = Ids(user.pw_uid, user.pw_gid) if os.geteuid() == ROOT else None
+    return Account(name=user.pw_name, switch_to=ids)
+
+
+def _prepare(account: Account, layout: Layout, binaries: Binaries) -> Binaries | None:
+    if account.switch_to is not None:
+        # Passing through is enough: what lies inside stays closed. The folders above are not
+        # ours to change.
+        layout.root.chmod(layout.root.stat().st_mode | 0o011)
+    if not account.can(["sh", "-c", 'test -x "$1"', "sh", str(layout.root)]):
+        return None
+    if _runs(account, binaries):
+        return binaries
+    if os.geteuid() != ROOT:
+        return None
+    copied = copy_for_all(binaries, layout.binaries)
+    return copied if _runs(account, copied) else None
+
+
+def _runs(account: Account, binaries: Binaries) -> bool:
+    return account.can([binaries.program("initdb"), "--version"])
+
+
+def _clean_environment() -> dict[str, str]:
+    """Leave out what would steer Postgres (PGPORT, PGDATA, ...); error texts in English."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("PG")}
+    return {**kept, "LC_ALL": "C"}

@@ -1,0 +1,110 @@
+"""The handle on the embedded Postgres that a process holds while it uses it."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Self
+
+from posthouse.storage.embedded.layout import open_layout
+from posthouse.storage.embedded.locks import FileLock, held_alone
+from posthouse.storage.embedded.startup import Options, bring_up, shut_down
+from posthouse.storage.embedded.state import DATABASE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from posthouse.storage.embedded.layout import Layout
+    from posthouse.storage.embedded.probe import Answer
+
+STOP_SECONDS = 60.0
+
+
+class EmbeddedPostgres:
+    """A running embedded Postgres. Close it when done: the last to close stops the server."""
+
+    def __init__(self, layout: Layout, answer: Answer, users: FileLock, *, keep_running: bool) -> None:
+        self._layout = layout
+        self._state = answer.state
+        self._users: FileLock | None = users
+        self._process = os.getpid()
+        self._keep_running = keep_running
+        self.server_version = answer.server_version
+
+    @property
+    def data_dir(self) -> Path:
+        return self._layout.root
+
+    @property
+    def log_file(self) -> Path:
+        return self._layout.log_file
+
+    @property
+    def socket_dir(self) -> Path | None:
+        """The folder of the unix socket, where the path is short enough for one."""
+        return self._layout.socket_dir
+
+    @property
+    def url(self) -> str:
+        """The URL of Posthouse's own database, with the password."""
+        return self.url_for(DATABASE)
+
+    def url_for(self, database: str) -> str:
+        return self._state.url_for(database)
+
+    def close(self) -> None:
+        """Let go of the server, and stop it if no other process uses it."""
+        users, self._users = self._users, None
+        if users is None:
+            return
+        if os.getpid() != self._process:
+            # A forked child has no say: the lock is its parent's.
+            users.hand_over()
+            return
+        try:
+            self._leave(users)
+        finally:
+            users.release()
+
+    def _leave(self, users: FileLock) -> None:
+        with held_alone(self._layout.gate_lock, STOP_SECONDS):
+            if users.try_alone() and not self._keep_running:
+                shut_down(self._layout, STOP_SECONDS)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"EmbeddedPostgres({str(self.data_dir)!r}, port={self._state.port})"
+
+
+def ensure(
+    data_dir: Path,
+    *,
+    settings: Mapping[str, str] | None = None,
+    keep_running: bool = False,
+    run_as: str | None = None,
+    report: Callable[[str], None] | None = None,
+    timeout: float = 120.0,
+) -> EmbeddedPostgres:
+    """Attach to the Postgres of this directory, and make and start it where need be.
+
+    Any number of processes may call this at once. ``settings`` are Postgres settings for a server
+    that has to be started; one that runs keeps its own. With ``keep_running``, closing this handle
+    leaves the server up. As root, the server runs as the user ``run_as`` if given. ``report`` is
+    told "initialising", "starting" and "ready".
+    """
+    layout = open_layout(data_dir)
+    options = Options(settings or {}, run_as, report or (lambda _step: None), timeout)
+    with held_alone(layout.gate_lock, timeout):
+        users = FileLock(layout.users_lock)
+        try:
+            users.share()
+            answer = bring_up(layout, options)
+        except BaseException:
+            users.release()
+            raise
+    return EmbeddedPostgres(layout, answer, users, keep_running=keep_running)

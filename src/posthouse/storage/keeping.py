@@ -1,0 +1,53 @@
+"""The keeper's statements."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+from uuid import UUID
+
+from psycopg import AsyncConnection
+
+from posthouse.storage.queries import query
+
+Db: TypeAlias = AsyncConnection[tuple[Any, ...]]
+
+
+async def _value(connection: Db, name: str, *parameters: Any) -> Any:
+    cursor = await connection.execute(query(name), parameters)
+    row = await cursor.fetchone()
+    return row[0] if row else None
+
+
+async def promote(connection: Db, limit: int) -> int:
+    return int(await _value(connection, "promote", limit))
+
+
+async def next_due(connection: Db) -> float | None:
+    """Seconds until the next waiting job is due."""
+    value = await _value(connection, "next_due")
+    return None if value is None else float(value)
+
+
+async def sweep_blocks(connection: Db, since: str) -> str:
+    return str(await _value(connection, "sweep_blocks", since))
+
+
+async def bury_dead(connection: Db) -> list[UUID]:
+    cursor = await connection.execute(query("bury_dead"))
+    return [row[0] for row in await cursor.fetchall()]
+
+
+async def rescue(
+    connection: Db, dead: list[UUID], crash_limit: int, grace_seconds: float
+) -> list[tuple[UUID, UUID, str]]:
+    cursor = await connection.execute(query("rescue"), (dead, crash_limit, grace_seconds))
+    return [(row[0], row[1], row[2]) for row in await cursor.fetchall()]
+
+
+async def make_partitions(connection: Db, days_ahead: int) -> int:
+    return int(await _value(connection, "make_partitions", days_ahead))
+
+
+async def drop_partitions(connection: Db, keep_days: float) -> list[str]:
+    cursor = await connection.execute(query("drop_partitions"), (keep_days,))
+    return [row[0] for row in await cursor.fetchall()]

@@ -1,0 +1,173 @@
+"""A worker's dealings with the database: claim, report, renew. Everything is guarded by the lease token."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
+from uuid import UUID, uuid4
+
+import psycopg
+from psycopg import AsyncConnection
+
+from posthouse.core.payload import encode_result
+from posthouse.storage.connect import Line
+from posthouse.storage.queries import query
+
+ClaimedRow: TypeAlias = tuple[Any, ...]
+"""The columns of sql/claim.sql, in order."""
+
+_ERROR_LIMIT = 64_000
+
+
+class Success(NamedTuple):
+    id: str
+    token: str
+    result: str | None
+    followups: str | None = None
+
+
+class Settlement(NamedTuple):
+    id: str
+    token: str
+    event: str
+    outcome: str
+    delay: float | None
+    error: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    token: UUID
+    rows: list[ClaimedRow]
+
+
+class Leases:
+    """Claims on one connection, reports on another, so that neither waits for the other."""
+
+    def __init__(self, url: str, worker_id: UUID, lease_seconds: float) -> None:
+        self.worker_id = worker_id
+        self.lease_seconds = lease_seconds
+        self._claims = Line(url, "claims")
+        self._reports = Line(url, "reports")
+        self._asked: UUID | None = None
+
+    async def close(self) -> None:
+        await self._claims.close()
+        await self._reports.close()
+
+    async def claim(
+        self,
+        queues: Sequence[str],
+        kinds: Sequence[str],
+        limit: int,
+        marks: Mapping[int, int],
+        *,
+        careful: bool,
+    ) -> Claim:
+        """Up to ``limit`` jobs. After a lost connection the next call asks what the lost one took."""
+        asked, self._asked = self._asked, None
+        if asked is not None:
+            rows = await self._fetch(query("claimed"), {"token": asked}, asked)
+            if rows:
+                return Claim(asked, rows)
+        token = uuid4()
+        parameters = {
+            "worker": self.worker_id,
+            "token": token,
+            "queues": list(queues),
+            "kinds": list(kinds),
+            "limit": limit,
+            "lease": self.lease_seconds,
+            "lanes": list(marks),
+            "marks": list(marks.values()),
+            "careful": careful,
+        }
+        return Claim(token, await self._fetch(query("claim"), parameters, token))
+
+    async def _fetch(self, statement: Any, parameters: Mapping[str, Any], token: UUID) -> list[ClaimedRow]:
+        async def work(connection: AsyncConnection[tuple[Any, ...]]) -> list[ClaimedRow]:
+            cursor = connection.cursor(binary=True)
+            await cursor.execute(statement, parameters)
+            return await cursor.fetchall()
+
+        try:
+            return await self._claims.run(work)
+        except psycopg.OperationalError:
+            self._asked = token
+            raise
+
+    async def be_hungry(self, queues: Sequence[str]) -> None:
+        """Ask to be woken: enqueue notifies only queues for which somebody holds this lock."""
+        await self._claims.run(lambda c: c.execute(query("be_hungry"), (list(queues),)))
+
+    async def be_fed(self, queues: Sequence[str]) -> None:
+        await self._claims.run(lambda c: c.execute(query("be_fed"), (list(queues),)))
+
+    async def succeed(self, reports: Sequence[Success]) -> list[UUID]:
+        """Report successes; returns the ids whose lease was lost."""
+        results = [report.result for report in reports]
+        parameters: list[Any] = [
+            _array(report.id for report in reports),
+            _array(report.token for report in reports),
+            results if any(result is not None for result in results) else None,
+        ]
+        if any(report.followups for report in reports):
+            parameters.append([report.followups for report in reports])
+            return list(await self._report(query("succeed_with"), parameters))
+        return list(await self._report(query("succeed"), parameters))
+
+    async def settle(self, reports: Sequence[Settlement]) -> list[UUID]:
+        """Report every other outcome; returns the ids whose lease was lost."""
+        parameters = [
+            _array(report.id for report in reports),
+            _array(report.token for report in reports),
+            [report.event for report in reports],
+            [report.outcome for report in reports],
+            [report.delay for report in reports],
+            [
+                None if report.error is None else encode_result(report.error, _ERROR_LIMIT)
+                for report in reports
+            ],
+        ]
+        return list(await self._report(query("settle"), parameters))
+
+    async def progress(
+        self,
+        job_id: UUID,
+        token: UUID,
+        percent: float | None,
+        step: str | None,
+        message: str | None,
+    ) -> bool:
+        parameters = (job_id, token, self.lease_seconds, percent, step, message)
+        return bool(await self._report(query("progress"), parameters))
+
+    async def announce(self, worker: Mapping[str, Any], definitions: Sequence[Mapping[str, Any]]) -> None:
+        """Make the worker and the kinds that it knows known."""
+        row = {**worker, "id": self.worker_id}
+        for name in ("capabilities", "metadata"):
+            row[name] = json.dumps(row[name])
+
+        async def work(connection: AsyncConnection[tuple[Any, ...]]) -> None:
+            await connection.execute(query("define"), (json.dumps(list(definitions)),))
+            await connection.execute(query("register"), row)
+
+        await self._reports.run(work)
+
+    async def sign_off(self) -> None:
+        await self._report(query("sign_off"), (self.worker_id,))
+
+    async def _report(self, statement: Any, parameters: Sequence[Any]) -> Any:
+        async def work(connection: AsyncConnection[tuple[Any, ...]]) -> Any:
+            cursor = await connection.execute(statement, parameters, binary=True)
+            row = await cursor.fetchone()
+            return row[0] if row else None
+
+        return await self._reports.run(work)
+
+
+def _array(values: Any) -> str:
+    """A Postgres array literal of hex ids: one string is cheaper to send than a list of UUIDs."""
+    return "{" + ",".join(values) + "}"

@@ -1,0 +1,74 @@
+"""Brings the schema up to date: numbered files, forward only, one migrator at a time."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from psycopg import Connection
+
+from posthouse.errors import SchemaError
+from posthouse.storage.queries import query
+
+_NAME = re.compile(r"(\d{4})_(\w+)\.sql$")
+_LOCK = (7704, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    number: int
+    name: str
+    text: str
+
+
+@cache
+def migrations() -> tuple[Migration, ...]:
+    folder = files("posthouse.storage") / "migrations"
+    found = [
+        Migration(int(match[1]), match[2], item.read_text())
+        for item in folder.iterdir()
+        if (match := _NAME.match(item.name))
+    ]
+    return tuple(sorted(found, key=lambda migration: migration.number))
+
+
+def schema_version(connection: Connection[Any]) -> int:
+    """The newest migration applied; 0 if there is no schema."""
+    exists = connection.execute(query("schema_exists")).fetchone()
+    if not exists or not exists[0]:
+        return 0
+    row = connection.execute(query("schema_version")).fetchone()
+    return int(row[0]) if row else 0
+
+
+def check_schema(connection: Connection[Any]) -> None:
+    """Refuses a schema that this version cannot work with."""
+    known = migrations()[-1].number
+    version = schema_version(connection)
+    if version < known:
+        raise SchemaError(
+            f"the database schema is at {version}, this version needs {known}: run `posthouse migrate`"
+        )
+    if version > known:
+        raise SchemaError(
+            f"the database schema is at {version}, newer than this version knows ({known}): upgrade Posthouse"
+        )
+
+
+def migrate(connection: Connection[Any]) -> list[Migration]:
+    """Applies what is missing, in one transaction; returns it. Waits for another migrator."""
+    with connection.transaction():
+        connection.execute("select pg_advisory_xact_lock(%s, %s)", _LOCK)
+        version = schema_version(connection)
+        missing = [migration for migration in migrations() if migration.number > version]
+        if version > migrations()[-1].number:
+            check_schema(connection)
+        if version == 0:
+            connection.execute(query("schema_ledger"))
+        for migration in missing:
+            connection.execute(migration.text)
+            connection.execute(query("migration_record"), (migration.number, migration.name))
+    return missing

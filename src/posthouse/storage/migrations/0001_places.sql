@@ -1,0 +1,315 @@
+-- Posthouse: the engine.
+--
+-- A job is one row, and its place says what it is doing:
+--
+--   enqueue ──▶ ready ──claim──▶ running ──finish──▶ history
+--      │          ▲                 │
+--      └──▶ waiting ◀───────────────┘  retry, snooze (release and rescue go back to ready)
+--
+--   ready     may start now. Claimed by deleting the row and inserting it into running.
+--   waiting   not yet: due later, or blocked by other jobs.
+--   running   leased to a worker. The token in the row is the lease: whoever writes must show it.
+--   history   ended; append-only, partitioned by the time of the end, dropped partition by partition.
+--
+-- Rows move instead of changing a status column, so that each place stays as small as its meaning, and
+-- no index carries jobs that nobody will look for. Measured against one table with a status (Postgres 15,
+-- backend CPU per job): claim 20 -> 12 us, finish 17 -> 11 us, and flat under a pinned MVCC horizon.
+--
+-- A *lane* is a first-in-first-out line inside ready: the jobs of one queue, kind, tenant, priority and
+-- turn. A claim peeks at the head of each lane that its worker can serve, so jobs that it cannot run cost
+-- it nothing. `position` comes from a sequence when the row becomes ready; a worker remembers the last
+-- position that it took from each lane and starts behind it, which is what keeps a claim from walking
+-- over dead index entries while some transaction pins the horizon.
+--
+-- The turn of a lane orders it within its priority: 0 = suspects (their last worker died with them: served
+-- first, one at a time per worker, so that a poison job is found out without blaming its neighbours),
+-- 1 = returned by a graceful stop, 2 = everybody else.
+--
+-- Lock order, for whoever touches more than one row: the job's own row (ready, waiting or running; several:
+-- by id) -> order_tails -> dedupes -> blocks -> the dependants' rows in waiting. Claim, promote and rescue
+-- only ever SKIP LOCKED. Nothing here waits for a lock while holding one that comes later in this line.
+--
+-- Time is the database's: posthouse.now() is the only clock in here, and a test may replace it.
+
+create schema if not exists posthouse;
+
+-- The clock. Declared stable so that one statement sees one time and indexes can be used with it.
+create function posthouse.now() returns timestamptz
+language sql stable parallel safe as 'select clock_timestamp()';
+
+-- What every place stores of a job. Fixed-width columns stand first: no padding between them.
+create table posthouse.job (
+  id uuid not null,
+  parent_id uuid,
+  queued_at timestamptz not null,
+  scheduled_for timestamptz not null,
+  started_at timestamptz,
+  priority integer not null,
+  attempt_count integer not null default 0,
+  max_attempts integer not null,
+  generation integer not null default 1,
+  crashes integer not null default 0,
+  snoozes integer not null default 0,
+  timeout_seconds real,
+  progress_percent real,
+  tenant_id text not null,
+  kind text not null,
+  queue text not null,
+  source text not null default 'manual',
+  payload jsonb,             -- null: kept aside in posthouse.payloads
+  dedupe_key text,
+  order_key text,
+  correlation_id text,
+  subject text,
+  source_ref text,
+  created_by text,
+  retry jsonb,
+  depends_on uuid[],
+  current_step text,
+  progress_message text,
+  last_error text,
+  constraint job_attempts_within_limit check (attempt_count between 0 and max_attempts),
+  constraint job_source_known check (source in ('manual', 'event', 'schedule', 'system'))
+);
+comment on table posthouse.job is 'The columns that every place shares; holds no rows.';
+
+create sequence posthouse.position;
+
+create table posthouse.ready (
+  like posthouse.job including defaults including constraints,
+  lane bigint not null,
+  position bigint not null default nextval('posthouse.position')
+);
+create unique index ready_line on posthouse.ready (lane, position);
+create unique index ready_id on posthouse.ready (id);
+
+create table posthouse.waiting (
+  like posthouse.job including defaults including constraints,
+  turn smallint not null default 2,
+  due_at timestamptz not null,
+  blockers integer not null default 0 check (blockers >= 0),
+  on_dependency_failure text not null default 'cancel'
+    check (on_dependency_failure in ('cancel', 'run', 'wait'))
+);
+create unique index waiting_id on posthouse.waiting (id);
+create index waiting_due on posthouse.waiting (due_at) where blockers = 0;
+
+-- Its first columns are those of ready, in order: a claim copies the row as it is.
+create table posthouse.running (
+  like posthouse.ready including constraints,
+  token uuid not null,
+  worker_id uuid not null,
+  attempt_started_at timestamptz not null,
+  lease_expires_at timestamptz not null,
+  cancel_requested_at timestamptz,
+  constraint running_has_started check (started_at is not null and attempt_count > 0)
+) with (fillfactor = 85);  -- room for the lease to move within its page
+create unique index running_id on posthouse.running (id);
+
+-- Its first columns are those of running, in order: a finish copies the row as it is. The token stays, so
+-- that a completion repeated after a lost reply is recognised as having landed.
+create table posthouse.history (
+  like posthouse.running,
+  result jsonb,
+  finished_at timestamptz not null,
+  status text not null,
+  outcome text not null,
+  error jsonb,
+  constraint history_is_ended check (status in ('succeeded', 'failed', 'canceled', 'dead_letter'))
+) partition by range (finished_at);
+-- Canceled before it ever ran: no lease, no worker, no line.
+alter table posthouse.history
+  alter token drop not null, alter worker_id drop not null, alter lane drop not null,
+  alter position drop not null, alter attempt_started_at drop not null,
+  alter lease_expires_at drop not null;
+create index history_id on posthouse.history (id);
+create index history_unsuccessful on posthouse.history (tenant_id, status, finished_at)
+  where status <> 'succeeded';
+create index history_correlation on posthouse.history (correlation_id) where correlation_id is not null;
+create index history_subject on posthouse.history (subject) where subject is not null;
+create table posthouse.history_default partition of posthouse.history default;
+
+-- Attempts that did not end their job. The last attempt of an ended job is its history row, and the
+-- present one its running row: the view posthouse.attempts shows all three. A job that succeeds at once
+-- therefore writes one row, not two.
+create table posthouse.past_attempts (
+  job_id uuid not null,
+  tenant_id text not null,
+  kind text not null,
+  generation integer not null,
+  attempt integer not null,
+  worker_id uuid,
+  token uuid,
+  started_at timestamptz not null,
+  finished_at timestamptz not null,
+  outcome text not null,
+  error jsonb
+) partition by range (finished_at);
+create index past_attempts_job on posthouse.past_attempts (job_id);
+create table posthouse.past_attempts_default partition of posthouse.past_attempts default;
+
+-- Payloads over 2 kB stay here while their job moves from place to place.
+create table posthouse.payloads (
+  job_id uuid primary key,
+  body jsonb not null
+);
+
+-- The directory of lanes: written on a lane's first use, never changed. Two transactions may both write a
+-- new lane; a unique index would make one wait for the other, so there is none and readers group.
+create table posthouse.lanes (
+  lane bigint not null,
+  queue text not null,
+  kind text not null,
+  tenant_id text not null,
+  priority integer not null,
+  turn smallint not null
+);
+create index lanes_lane on posthouse.lanes (lane);
+create index lanes_queue on posthouse.lanes (queue, kind);
+
+-- Who holds a dedupe key. `held` while the job is active; `until` for as long as the key counts after
+-- that; `reuse` keeps it after success so that the stored result answers.
+create table posthouse.dedupes (
+  tenant_id text not null,
+  dedupe_key text not null,
+  job_id uuid not null,
+  held boolean not null default true,
+  reuse boolean not null default false,
+  until timestamptz,
+  primary key (tenant_id, dedupe_key)
+);
+
+-- An edge: job_id waits for depends_on. `xid` lets the keeper look again only at edges that were being
+-- committed while their dependency ended.
+create table posthouse.blocks (
+  depends_on uuid not null,
+  job_id uuid not null,
+  on_failure text,          -- null: what the waiting job says
+  xid xid8 not null default pg_current_xact_id(),
+  primary key (depends_on, job_id)
+);
+create index blocks_job on posthouse.blocks (job_id);
+create index blocks_xid on posthouse.blocks (xid);
+
+-- The last job of each ordered line: the next one with the same key waits for it.
+create table posthouse.order_tails (
+  tenant_id text not null,
+  order_key text not null,
+  job_id uuid not null,
+  primary key (tenant_id, order_key)
+);
+
+create table posthouse.workers (
+  id uuid primary key,
+  number integer generated always as identity unique,  -- names its liveness lock
+  name text not null,
+  hostname text not null,
+  pid integer not null,
+  version text not null default '',
+  queues text[] not null,
+  kinds text[] not null,
+  concurrency integer not null,
+  capabilities jsonb not null default '{}',
+  metadata jsonb not null default '{}',
+  watched boolean not null default false,  -- holds a liveness lock
+  started_at timestamptz not null,
+  heartbeat_at timestamptz,
+  missing_since timestamptz,
+  stopped_at timestamptz
+);
+
+-- What a kind of job is, as its workers announced it: the defaults for callers that only know its name.
+create table posthouse.definitions (
+  key text primary key,
+  description text not null default '',
+  queue text not null default 'default',
+  priority integer not null default 100,
+  max_attempts integer not null default 3,
+  timeout_seconds real,
+  schema jsonb not null default '{}',
+  updated_at timestamptz not null
+);
+
+-- What people did. Append-only.
+create table posthouse.audit (
+  id bigint generated always as identity primary key,
+  at timestamptz not null,
+  actor text not null,
+  action text not null,
+  tenant_id text,
+  target text not null,
+  before jsonb,
+  after jsonb
+);
+
+-- The legal moves. posthouse.core.states holds the same table; a test compares them.
+create table posthouse.transitions (
+  event text not null,
+  from_status text not null,
+  to_status text not null,
+  primary key (event, from_status, to_status)
+);
+insert into posthouse.transitions (event, from_status, to_status) values
+  ('claim', 'queued', 'running'),
+  ('succeed', 'running', 'succeeded'),
+  ('fail', 'running', 'failed'),
+  ('exhaust', 'running', 'dead_letter'),
+  ('retry', 'running', 'queued'),
+  ('snooze', 'running', 'queued'),
+  ('release', 'running', 'queued'),
+  ('rescue', 'running', 'queued'),
+  ('cancel', 'queued', 'canceled'),
+  ('cancel', 'running', 'canceled'),
+  ('reopen', 'failed', 'queued'),
+  ('reopen', 'canceled', 'queued'),
+  ('reopen', 'dead_letter', 'queued');
+
+create function posthouse.is_legal(p_event text, p_from text, p_to text) returns boolean
+language sql stable as $$
+  select exists (
+    select from posthouse.transitions
+    where event = p_event and from_status = p_from and to_status = p_to)
+$$;
+
+create function posthouse.priority(p_name text) returns integer
+language sql immutable strict as $$
+  select case lower(p_name)
+    when 'urgent' then 10 when 'high' then 50 when 'normal' then 100 when 'low' then 200 end
+$$;
+
+-- A UUIDv7: 48 bits of milliseconds, then random bits. Postgres 18 has its own; 15 to 17 do not.
+create function posthouse.new_id() returns uuid
+language sql volatile as $$
+  select encode(
+    set_bit(set_bit(
+      overlay(uuid_send(gen_random_uuid())
+              placing substring(int8send((extract(epoch from clock_timestamp()) * 1000)::bigint) from 3)
+              from 1 for 6),
+      52, 1), 53, 1), 'hex')::uuid
+$$;
+
+-- A lane's number is a hash of what it is, so that clients can compute it too (posthouse.core.lanes).
+create function posthouse.lane_number(
+  p_queue text, p_kind text, p_tenant text, p_priority integer, p_turn integer
+) returns bigint
+language sql immutable parallel safe as $$
+  select ('x' || encode(substring(sha256(convert_to(
+    concat_ws(E'\x1f', p_queue, p_kind, p_tenant, p_priority, p_turn), 'UTF8')) for 8), 'hex')
+  )::bit(64)::bigint
+$$;
+
+-- Makes lanes known to claimers. Called by whatever puts rows into ready. In PL/pgSQL because its plans are
+-- kept: as an SQL function it was planned anew at every call, which cost a single enqueue 0.2 ms.
+create function posthouse.open_lanes(
+  p_queues text[], p_kinds text[], p_tenants text[], p_priorities integer[], p_turns integer[]
+) returns void
+language plpgsql as $$
+begin
+  insert into posthouse.lanes (lane, queue, kind, tenant_id, priority, turn)
+  select n.lane, w.queue, w.kind, w.tenant_id, w.priority, w.turn
+  from (select distinct * from unnest(p_queues, p_kinds, p_tenants, p_priorities, p_turns)
+        as u (queue, kind, tenant_id, priority, turn)) as w
+  cross join lateral (
+    select posthouse.lane_number(w.queue, w.kind, w.tenant_id, w.priority, w.turn)) as n (lane)
+  where not exists (select from posthouse.lanes as l where l.lane = n.lane);
+end $$;

@@ -1,0 +1,94 @@
+-- History and past attempts are partitioned by day of the end. Partitions are made ahead; the default
+-- partition only catches what would otherwise fail, and the doctor reports it when it is not empty.
+
+create function posthouse.partition_name(p_table text, p_day date) returns text
+language sql immutable as $$ select format('%s_%s', p_table, to_char(p_day, 'YYYYMMDD')) $$;
+
+-- Makes one day's partition. Attached rather than created in place: ATTACH lets writers go on.
+create function posthouse.make_partition(p_table text, p_day date) returns boolean
+language plpgsql as $$
+declare
+  v_name text := posthouse.partition_name(p_table, p_day);
+begin
+  if to_regclass('posthouse.' || v_name) is not null then
+    return false;
+  end if;
+  execute format('create table posthouse.%I (like posthouse.%I including defaults including constraints)',
+                 v_name, p_table);
+  execute format(
+    'alter table posthouse.%I attach partition posthouse.%I for values from (%L) to (%L)',
+    p_table, v_name,
+    p_day::timestamp at time zone 'UTC', (p_day + 1)::timestamp at time zone 'UTC');
+  return true;
+end $$;
+
+-- Makes today's partitions and those of the days ahead; returns how many were missing. One maker at a
+-- time. A day whose rows already went to the default partition is left to it.
+create function posthouse.make_partitions(p_days_ahead integer default 7) returns integer
+language plpgsql as $$
+declare
+  v_made integer := 0;
+  v_day date;
+  v_table text;
+begin
+  if not pg_try_advisory_xact_lock(7705, 1) then
+    return 0;
+  end if;
+  perform set_config('lock_timeout', '2s', true);
+  foreach v_table in array array['history', 'past_attempts'] loop
+    for v_day in
+      select d::date from generate_series(
+        (posthouse.now() at time zone 'UTC')::date,
+        (posthouse.now() at time zone 'UTC')::date + p_days_ahead, interval '1 day') as d
+    loop
+      begin
+        v_made := v_made + posthouse.make_partition(v_table, v_day)::integer;
+      exception
+        when check_violation then null;   -- the default partition holds rows of that day
+        when lock_not_available then null; -- busy: the next round tries again
+      end;
+    end loop;
+  end loop;
+  return v_made;
+end $$;
+
+-- Drops the partitions that ended before p_before, with what hangs on their jobs; returns their names.
+create function posthouse.drop_partitions(p_before timestamptz) returns setof text
+language plpgsql as $$
+declare
+  v_part record;
+begin
+  if not pg_try_advisory_xact_lock(7705, 2) then
+    return;
+  end if;
+  perform set_config('lock_timeout', '2s', true);
+  for v_part in
+    select c.relname::text as name, p.relname::text as parent
+    from pg_inherits as i
+    join pg_class as c on c.oid = i.inhrelid
+    join pg_class as p on p.oid = i.inhparent
+    where i.inhparent in ('posthouse.history'::regclass, 'posthouse.past_attempts'::regclass)
+      and c.relname ~ '_\d{8}$'
+      and to_date(right(c.relname, 8), 'YYYYMMDD') + 1 <= (p_before at time zone 'UTC')::date
+    order by c.relname
+  loop
+    begin
+      if v_part.parent = 'history' then
+        execute format('delete from posthouse.payloads as p using posthouse.%I as h
+                        where h.payload is null and p.job_id = h.id', v_part.name);
+        execute format('delete from posthouse.dedupes as d using posthouse.%I as h
+                        where h.dedupe_key is not null and d.tenant_id = h.tenant_id
+                          and d.dedupe_key = h.dedupe_key and d.job_id = h.id', v_part.name);
+        execute format('delete from posthouse.order_tails as o using posthouse.%I as h
+                        where h.order_key is not null and o.tenant_id = h.tenant_id
+                          and o.order_key = h.order_key and o.job_id = h.id', v_part.name);
+      end if;
+      execute format('drop table posthouse.%I', v_part.name);
+      return next v_part.name;
+    exception
+      when lock_not_available then null; -- busy: the next round tries again
+    end;
+  end loop;
+end $$;
+
+select posthouse.make_partitions();

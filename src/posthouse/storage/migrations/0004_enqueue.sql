@@ -1,0 +1,344 @@
+-- Enqueue: one, many, from any driver, in any transaction. Many jobs come as one JSON array, so that every
+-- driver can call this with a single text parameter.
+
+-- A request, with every default filled in.
+create type posthouse.request as (
+  ordinal integer,
+  id uuid,
+  parent_id uuid,
+  queued_at timestamptz,
+  scheduled_for timestamptz,
+  priority integer,
+  max_attempts integer,
+  timeout_seconds real,
+  tenant_id text,
+  kind text,
+  queue text,
+  source text,
+  payload jsonb,
+  aside boolean,              -- too large to move from place to place
+  dedupe_key text,
+  dedupe_window real,
+  on_duplicate text,
+  order_key text,
+  correlation_id text,
+  subject text,
+  source_ref text,
+  created_by text,
+  retry jsonb,
+  depends_on uuid[],
+  on_dependency_failure text,
+  verify boolean,             -- the id may be known already: a repeat, or an id made by the caller
+  special boolean             -- needs more than an insert
+);
+
+create function posthouse.requests(p_jobs jsonb, p_now timestamptz) returns setof posthouse.request
+language sql stable as $$
+  select
+    j.ordinality::integer, coalesce(j.id, posthouse.new_id()), j.parent_id, p_now,
+    coalesce(j.scheduled_for, p_now + make_interval(secs => coalesce(j.delay, 0))),
+    coalesce(j.priority, d.priority, 100), coalesce(j.max_attempts, d.max_attempts, 3),
+    coalesce(j.timeout_seconds, d.timeout_seconds), coalesce(j.tenant_id, 'default'), j.kind,
+    coalesce(j.queue, d.queue, 'default'), coalesce(j.source, 'manual'), p.body,
+    pg_column_size(p.body) > 2048, k.key, j.dedupe_window, coalesce(j.on_duplicate, 'existing'),
+    j.order_key, j.correlation_id, j.subject, j.source_ref, j.created_by, j.retry,
+    nullif(j.depends_on, '{}'), coalesce(j.on_dependency_failure, 'cancel'), coalesce(j.verify, false),
+    coalesce(j.verify, false) or k.key is not null or j.order_key is not null
+      or coalesce(j.depends_on <> '{}', false) or pg_column_size(p.body) > 2048
+  from rows from (jsonb_to_recordset(p_jobs) as (
+      id uuid, parent_id uuid, scheduled_for timestamptz, delay double precision, priority integer,
+      max_attempts integer, timeout_seconds real, tenant_id text, kind text, queue text, source text,
+      payload jsonb, dedupe_key text, dedupe_content boolean, dedupe_window real, on_duplicate text,
+      order_key text, correlation_id text, subject text, source_ref text, created_by text, retry jsonb,
+      depends_on uuid[], on_dependency_failure text, verify boolean)) with ordinality as j
+  left join posthouse.definitions as d on d.key = j.kind
+  cross join lateral (select coalesce(j.payload, '{}')) as p (body)
+  cross join lateral (select case when j.dedupe_content
+    then 'content:' || encode(sha256(convert_to(j.kind || E'\x1f' || p.body::text, 'UTF8')), 'hex')
+    else j.dedupe_key end) as k (key)
+$$;
+
+-- Where a job is, if anywhere. Looks along the way that jobs go, so that one that moves on is not missed.
+create function posthouse.status_of(p_id uuid) returns text
+language plpgsql stable as $$
+declare
+  v_status text;
+begin
+  perform from posthouse.waiting where id = p_id;
+  if found then return 'queued'; end if;
+  perform from posthouse.ready where id = p_id;
+  if found then return 'queued'; end if;
+  perform from posthouse.running where id = p_id;
+  if found then return 'running'; end if;
+  select status into v_status from posthouse.history where id = p_id order by finished_at desc limit 1;
+  return v_status;
+end $$;
+
+-- Takes the dedupe key for a job. Returns the job that has it: this one if it was free, else the holder.
+create function posthouse.take_key(r posthouse.request) returns uuid
+language plpgsql as $$
+declare
+  v_holder uuid;
+  v_until timestamptz := case
+    when r.dedupe_window is not null then r.queued_at + make_interval(secs => r.dedupe_window)
+    when r.on_duplicate = 'reuse' then 'infinity' end;
+begin
+  insert into posthouse.dedupes as d (tenant_id, dedupe_key, job_id, reuse, until)
+  values (r.tenant_id, r.dedupe_key, r.id, r.on_duplicate = 'reuse', v_until)
+  on conflict (tenant_id, dedupe_key) do update
+    set job_id = excluded.job_id, held = true, reuse = excluded.reuse, until = excluded.until
+    where not d.held and (d.until is null or d.until <= r.queued_at)
+  returning job_id into v_holder;
+  if v_holder is null then
+    select job_id into v_holder from posthouse.dedupes
+    where tenant_id = r.tenant_id and dedupe_key = r.dedupe_key;
+    if v_holder is null then  -- the holder ended between the two statements
+      return posthouse.take_key(r);
+    end if;
+  end if;
+  if v_holder <> r.id and r.on_duplicate = 'replace'
+     and exists (select from posthouse.end_queued(array[v_holder], 'canceled', jsonb_build_object(
+       'type', 'Replaced', 'message', format('replaced by job %s', r.id)))) then
+    return posthouse.take_key(r);
+  end if;
+  return v_holder;
+end $$;
+
+-- Puts a job at the end of its ordered line; returns the job before it, if the line is not empty.
+create function posthouse.join_line(r posthouse.request) returns uuid
+language plpgsql as $$
+declare
+  v_before uuid;
+begin
+  loop
+    select job_id into v_before from posthouse.order_tails
+    where tenant_id = r.tenant_id and order_key = r.order_key for update;
+    if found then
+      update posthouse.order_tails set job_id = r.id
+      where tenant_id = r.tenant_id and order_key = r.order_key;
+      return v_before;
+    end if;
+    insert into posthouse.order_tails (tenant_id, order_key, job_id)
+    values (r.tenant_id, r.order_key, r.id) on conflict do nothing;
+    if found then
+      return null;
+    end if;
+  end loop;
+end $$;
+
+-- Writes the edges of a request; returns how many block it, or -1 if a dependency already failed and the
+-- job must not run. The one before it in its ordered line counts as a dependency that may end as it likes.
+create function posthouse.write_edges(r posthouse.request) returns integer
+language plpgsql as $$
+declare
+  v_dependency uuid;
+  v_status text;
+  v_blockers integer := 0;
+  v_before uuid;
+begin
+  foreach v_dependency in array coalesce(r.depends_on, '{}') loop
+    v_status := posthouse.status_of(v_dependency);
+    if v_status is null then
+      raise exception 'job % depends on %, which does not exist', r.id, v_dependency
+        using errcode = 'PH002', hint = 'Enqueue a job after the jobs that it depends on.';
+    end if;
+    if v_status in ('failed', 'canceled', 'dead_letter') and r.on_dependency_failure = 'cancel' then
+      return -1;
+    end if;
+    if v_status in ('queued', 'running')
+       or (v_status <> 'succeeded' and r.on_dependency_failure = 'wait') then
+      insert into posthouse.blocks (depends_on, job_id) values (v_dependency, r.id)
+      on conflict do nothing;
+      v_blockers := v_blockers + found::integer;
+    end if;
+  end loop;
+  if r.order_key is not null then
+    v_before := posthouse.join_line(r);
+    if posthouse.status_of(v_before) in ('queued', 'running') then
+      insert into posthouse.blocks (depends_on, job_id, on_failure) values (v_before, r.id, 'run')
+      on conflict do nothing;
+      v_blockers := v_blockers + found::integer;
+    end if;
+  end if;
+  return v_blockers;
+end $$;
+
+-- Stores new jobs: in ready if they may start, else in waiting. p_blockers runs beside p_requests. The first
+-- statement also opens lanes: one statement less is 60 us less for a single enqueue.
+create function posthouse.store(p_requests posthouse.request[], p_blockers integer[] default null)
+returns void
+language plpgsql as $$
+declare
+  v_queues text[];
+  v_stored integer;
+begin
+  with put as (
+    insert into posthouse.ready (
+      id, parent_id, queued_at, scheduled_for, priority, max_attempts, timeout_seconds, tenant_id, kind,
+      queue, source, payload, dedupe_key, order_key, correlation_id, subject, source_ref, created_by,
+      retry, depends_on, lane)
+    select
+      r.id, r.parent_id, r.queued_at, r.scheduled_for, r.priority, r.max_attempts, r.timeout_seconds,
+      r.tenant_id, r.kind, r.queue, r.source, case when not r.aside then r.payload end, r.dedupe_key,
+      r.order_key, r.correlation_id, r.subject, r.source_ref, r.created_by, r.retry, r.depends_on,
+      posthouse.lane_number(r.queue, r.kind, r.tenant_id, r.priority, 2)
+    from unnest(p_requests) with ordinality as r
+    where coalesce(p_blockers[r.ordinality], 0) = 0 and r.scheduled_for <= r.queued_at
+    returning lane, queue, kind, tenant_id, priority
+  ), opened as (
+    insert into posthouse.lanes (lane, queue, kind, tenant_id, priority, turn)
+    select distinct p.lane, p.queue, p.kind, p.tenant_id, p.priority, 2
+    from put as p
+    where not exists (select from posthouse.lanes as l where l.lane = p.lane)
+  )
+  select array_agg(distinct queue), count(*) into v_queues, v_stored from put;
+  if v_stored > 0 then
+    perform posthouse.wake(v_queues);
+  end if;
+  if v_stored < cardinality(p_requests) then
+    insert into posthouse.waiting (
+      id, parent_id, queued_at, scheduled_for, priority, max_attempts, timeout_seconds, tenant_id, kind,
+      queue, source, payload, dedupe_key, order_key, correlation_id, subject, source_ref, created_by,
+      retry, depends_on, due_at, blockers, on_dependency_failure)
+    select
+      r.id, r.parent_id, r.queued_at, r.scheduled_for, r.priority, r.max_attempts, r.timeout_seconds,
+      r.tenant_id, r.kind, r.queue, r.source, case when not r.aside then r.payload end, r.dedupe_key,
+      r.order_key, r.correlation_id, r.subject, r.source_ref, r.created_by, r.retry, r.depends_on,
+      r.scheduled_for, coalesce(p_blockers[r.ordinality], 0), r.on_dependency_failure
+    from unnest(p_requests) with ordinality as r
+    where coalesce(p_blockers[r.ordinality], 0) > 0 or r.scheduled_for > r.queued_at;
+  end if;
+end $$;
+
+-- Enqueues a job that needs more than an insert. Outcome: created, repeated (this id was enqueued before),
+-- existing (another job has its key; `job` is that one) or rejected (likewise, and the policy says so).
+create function posthouse.enqueue_special(r posthouse.request, out job uuid, out outcome text)
+language plpgsql as $$
+declare
+  v_blockers integer := 0;
+begin
+  job := r.id;
+  outcome := 'created';
+  if r.verify and posthouse.status_of(r.id) is not null then
+    outcome := 'repeated';
+    return;
+  end if;
+  if r.dedupe_key is not null then
+    job := posthouse.take_key(r);
+    if job <> r.id then
+      outcome := case r.on_duplicate when 'reject' then 'rejected' else 'existing' end;
+      return;
+    end if;
+  end if;
+  if r.depends_on is not null or r.order_key is not null then
+    v_blockers := posthouse.write_edges(r);
+  end if;
+  begin
+    if r.aside then
+      insert into posthouse.payloads (job_id, body) values (r.id, r.payload);
+    end if;
+    perform posthouse.store(array[r], array[greatest(v_blockers, 0)]);
+  exception when unique_violation then
+    -- The first try of this very request was still being committed when we looked for it.
+    outcome := 'repeated';
+    return;
+  end;
+  if r.verify and exists (
+    select from posthouse.running where id = r.id union all
+    select from posthouse.history where id = r.id) then
+    -- It was committed, and claimed, between the look and the insert: take ours back.
+    delete from posthouse.ready where id = r.id;
+    delete from posthouse.waiting where id = r.id;
+    outcome := 'repeated';
+    return;
+  end if;
+  if v_blockers < 0 then
+    perform posthouse.end_queued(array[r.id], 'canceled', jsonb_build_object(
+      'type', 'DependencyFailed', 'message', 'a job that this one depends on did not succeed'));
+  end if;
+end $$;
+
+-- Enqueues many. p_jobs: a JSON array of objects with the fields of posthouse.requests.
+create function posthouse.enqueue_many(p_jobs jsonb)
+returns table (ordinal integer, id uuid, outcome text)
+language plpgsql as $$
+declare
+  v_now timestamptz := posthouse.now();
+  v_all posthouse.request[] := array(select r from posthouse.requests(p_jobs, v_now) as r);
+  v_plain posthouse.request[] := array(select r from unnest(v_all) as r where not r.special);
+  v_holders jsonb := '{}';
+  r posthouse.request;
+begin
+  if v_plain <> '{}' then
+    perform posthouse.store(v_plain);
+    return query select p.ordinal, p.id, 'created' from unnest(v_plain) as p;
+    if cardinality(v_plain) = cardinality(v_all) then
+      return;
+    end if;
+  end if;
+  -- Keys are taken in one order, so that two callers cannot deadlock; jobs with dependencies come last, in
+  -- the caller's order, because what they depend on may stand in this very call.
+  for r in
+    select s.* from unnest(v_all) as s where s.special
+    order by s.depends_on is not null,
+             case when s.depends_on is null then s.order_key end,
+             case when s.depends_on is null then s.dedupe_key end, s.ordinal
+  loop
+    ordinal := r.ordinal;
+    r.depends_on := array(
+      select coalesce((v_holders ->> d::text)::uuid, d) from unnest(r.depends_on) as d);
+    r.depends_on := nullif(r.depends_on, '{}');
+    select s.job, s.outcome into id, outcome from posthouse.enqueue_special(r) as s;
+    if id <> r.id then
+      v_holders := v_holders || jsonb_build_object(r.id::text, id::text);
+    end if;
+    return next;
+  end loop;
+end $$;
+
+-- Enqueues one, from SQL or a database trigger:
+--   select posthouse.enqueue('welcome', '{"user_id": 7}', priority => 10);
+create function posthouse.enqueue(
+  kind text,
+  payload jsonb default '{}',
+  tenant_id text default 'default',
+  queue text default null,
+  priority integer default null,
+  scheduled_for timestamptz default null,
+  delay interval default null,
+  dedupe_key text default null,
+  dedupe_content boolean default false,
+  dedupe_window interval default null,
+  on_duplicate text default 'existing',
+  order_key text default null,
+  depends_on uuid[] default null,
+  on_dependency_failure text default 'cancel',
+  max_attempts integer default null,
+  timeout interval default null,
+  correlation_id text default null,
+  subject text default null,
+  source text default 'manual',
+  source_ref text default null,
+  created_by text default null,
+  id uuid default null
+) returns uuid
+language plpgsql as $$
+declare
+  v_result record;
+begin
+  select e.id, e.outcome into v_result
+  from posthouse.enqueue_many(jsonb_build_array(jsonb_strip_nulls(jsonb_build_object(
+    'kind', kind, 'tenant_id', tenant_id, 'queue', queue, 'priority', priority,
+    'scheduled_for', scheduled_for, 'delay', extract(epoch from delay), 'dedupe_key', dedupe_key,
+    'dedupe_content', dedupe_content, 'dedupe_window', extract(epoch from dedupe_window),
+    'on_duplicate', on_duplicate, 'order_key', order_key, 'depends_on', to_jsonb(depends_on),
+    'on_dependency_failure', on_dependency_failure, 'max_attempts', max_attempts,
+    'timeout_seconds', extract(epoch from timeout), 'correlation_id', correlation_id,
+    'subject', subject, 'source', source, 'source_ref', source_ref, 'created_by', created_by,
+    'id', id, 'verify', id is not null)) || jsonb_build_object('payload', payload))) as e;
+  if v_result.outcome = 'rejected' then
+    raise exception 'dedupe key % is taken by job %', quote_literal(dedupe_key), v_result.id
+      using errcode = 'PH001';
+  end if;
+  return v_result.id;
+end $$;

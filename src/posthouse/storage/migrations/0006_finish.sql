@@ -1,0 +1,153 @@
+-- Finish: every way out of running. All of it is guarded by the token, and returns what landed.
+
+-- Success, the common case: one statement for the whole batch. A job whose cancellation was asked for while
+-- it ran ends as canceled, whatever its handler returned. Returns the ids whose lease was lost; one that
+-- landed before, in a call whose reply was lost, is not among them.
+create function posthouse.succeed(p_ids uuid[], p_tokens uuid[], p_results jsonb[]) returns uuid[]
+language plpgsql
+set enable_seqscan = off
+as $$
+declare
+  v_now timestamptz := posthouse.now();
+  v_landed uuid[];
+  v_statuses text[];
+  v_keyed boolean;
+begin
+  with done as (
+    delete from posthouse.running as r
+    using unnest(p_ids, p_tokens, p_results) as report (id, token, result)
+    where r.id = report.id and r.token = report.token
+    returning r.*, report.result
+  ), kept as (
+    insert into posthouse.history
+    select done.*, v_now,
+           case when cancel_requested_at is null then 'succeeded' else 'canceled' end,
+           case when cancel_requested_at is null then 'succeeded' else 'canceled' end
+    from done
+    returning id, status, dedupe_key
+  )
+  select coalesce(array_agg(id), '{}'), array_agg(status), count(dedupe_key) > 0
+  into v_landed, v_statuses, v_keyed
+  from kept;
+  if v_landed <> '{}' then
+    perform posthouse.after_end(v_landed, v_statuses, v_keyed);
+  end if;
+  if cardinality(v_landed) = cardinality(p_ids) then
+    return '{}';
+  end if;
+  return posthouse.lost_leases(p_ids, p_tokens, v_landed);
+end $$;
+
+-- Of the reports that did not land now, those that had not landed in an earlier call with the same token.
+create function posthouse.lost_leases(p_ids uuid[], p_tokens uuid[], p_landed uuid[]) returns uuid[]
+language sql stable as $$
+  select coalesce(array_agg(report.id), '{}')
+  from unnest(p_ids, p_tokens) as report (id, token)
+  where report.id <> all (p_landed)
+    and not exists (select from posthouse.history as h where h.id = report.id and h.token = report.token)
+    and not exists (select from posthouse.past_attempts as a
+                    where a.job_id = report.id and a.token = report.token)
+$$;
+
+-- Every other outcome. p_events: fail, exhaust, cancel (the job ends) or retry, snooze, release, rescue (it
+-- goes back, after p_delays seconds); p_outcomes is what the attempt's record says. Snooze and release give
+-- the attempt back; rescue counts a crash and makes the job a suspect. Returns the ids whose lease was lost.
+create function posthouse.settle(
+  p_ids uuid[], p_tokens uuid[], p_events text[], p_outcomes text[], p_delays double precision[],
+  p_errors jsonb[]
+) returns uuid[]
+language plpgsql
+set enable_seqscan = off
+as $$
+declare
+  v_now timestamptz := posthouse.now();
+  v_landed uuid[];
+  v_ended uuid[];
+  v_statuses text[];
+begin
+  with report as (
+    select * from unnest(p_ids, p_tokens, p_events, p_outcomes, p_delays, p_errors)
+      as u (id, token, event, outcome, delay, error)
+  ), gone as materialized (
+    delete from posthouse.running as r using report
+    where r.id = report.id and r.token = report.token
+    returning r.*, report.outcome, report.delay, report.error,
+      case when r.cancel_requested_at is null then report.event else 'cancel' end as event
+  ), ruled as materialized (
+    select gone.*, t.to_status,
+           coalesce(gone.error ->> 'type' || ': ', '') || (gone.error ->> 'message') as error_text
+    from gone join posthouse.transitions as t on t.event = gone.event and t.from_status = 'running'
+  ), ended as (
+    insert into posthouse.history (
+      id, parent_id, queued_at, scheduled_for, started_at, priority, attempt_count, max_attempts,
+      generation, crashes, snoozes, timeout_seconds, progress_percent, tenant_id, kind, queue, source,
+      payload, dedupe_key, order_key, correlation_id, subject, source_ref, created_by, retry, depends_on,
+      current_step, progress_message, last_error, lane, position, token, worker_id, attempt_started_at,
+      lease_expires_at, cancel_requested_at, finished_at, status, outcome, error)
+    select
+      id, parent_id, queued_at, scheduled_for, started_at, priority, attempt_count, max_attempts,
+      generation, crashes + (outcome = 'lost')::integer, snoozes, timeout_seconds, progress_percent,
+      tenant_id, kind, queue, source, payload, dedupe_key, order_key, correlation_id, subject,
+      source_ref, created_by, retry, depends_on, current_step, progress_message,
+      coalesce(error_text, last_error), lane, position, token, worker_id, attempt_started_at,
+      lease_expires_at, cancel_requested_at, v_now, to_status,
+      case when event = 'cancel' then 'canceled' else outcome end, error
+    from ruled where to_status <> 'queued'
+    returning id, status
+  ), recorded as (
+    insert into posthouse.past_attempts (
+      job_id, tenant_id, kind, generation, attempt, worker_id, token, started_at, finished_at, outcome,
+      error)
+    select id, tenant_id, kind, generation, attempt_count, worker_id, token, attempt_started_at, v_now,
+           outcome, error
+    from ruled where to_status = 'queued'
+  ), parked as (
+    insert into posthouse.waiting (
+      id, parent_id, queued_at, scheduled_for, started_at, priority, attempt_count, max_attempts,
+      generation, crashes, snoozes, timeout_seconds, progress_percent, tenant_id, kind, queue, source,
+      payload, dedupe_key, order_key, correlation_id, subject, source_ref, created_by, retry, depends_on,
+      current_step, progress_message, last_error, turn, due_at)
+    select
+      id, parent_id, queued_at, v_now + make_interval(secs => coalesce(delay, 0)), started_at, priority,
+      attempt_count - (event in ('snooze', 'release'))::integer, max_attempts, generation,
+      crashes + (event = 'rescue')::integer, snoozes + (event = 'snooze')::integer, timeout_seconds,
+      progress_percent, tenant_id, kind, queue, source, payload, dedupe_key, order_key, correlation_id,
+      subject, source_ref, created_by, retry, depends_on, current_step, progress_message,
+      coalesce(error_text, last_error),
+      case when event = 'rescue' or crashes > 0 then 0 when event = 'release' then 1 else 2 end,
+      v_now + make_interval(secs => coalesce(delay, 0))
+    from ruled where to_status = 'queued'
+  )
+  select (select coalesce(array_agg(id), '{}') from ruled),
+         (select array_agg(id) from ended), (select array_agg(status) from ended)
+  into v_landed, v_ended, v_statuses;
+  if v_ended is not null then
+    perform posthouse.after_end(v_ended, v_statuses);
+  end if;
+  if 0 >= any (p_delays) then
+    perform posthouse.promote();
+  end if;
+  if cardinality(v_landed) = cardinality(p_ids) then
+    return '{}';
+  end if;
+  return posthouse.lost_leases(p_ids, p_tokens, v_landed);
+end $$;
+
+-- Success with follow-up jobs: they are stored if and only if the completion lands, and only once however
+-- often it is reported. p_followups runs beside p_ids, each a JSON array for posthouse.enqueue_many.
+create function posthouse.succeed_with(
+  p_ids uuid[], p_tokens uuid[], p_results jsonb[], p_followups jsonb[]
+) returns uuid[]
+language plpgsql as $$
+declare
+  v_held uuid[] := array(
+    select r.id from posthouse.running as r
+    join unnest(p_ids, p_tokens) as report (id, token) on r.id = report.id and r.token = report.token
+    order by r.id for update of r);
+  v_lost uuid[] := posthouse.succeed(p_ids, p_tokens, p_results);
+begin
+  perform posthouse.enqueue_many(f.jobs)
+  from unnest(p_ids, p_followups) as f (id, jobs)
+  where f.id = any (v_held) and f.jobs is not null;
+  return v_lost;
+end $$;

@@ -1,0 +1,143 @@
+-- Workers and their leases: register, renew, report progress, and take back what was lost.
+
+create function posthouse.register(
+  p_id uuid, p_name text, p_hostname text, p_pid integer, p_version text, p_queues text[],
+  p_kinds text[], p_concurrency integer, p_capabilities jsonb, p_metadata jsonb
+) returns integer
+language sql as $$
+  insert into posthouse.workers (
+    id, name, hostname, pid, version, queues, kinds, concurrency, capabilities, metadata, started_at,
+    heartbeat_at)
+  values (
+    p_id, p_name, p_hostname, p_pid, p_version, p_queues, p_kinds, p_concurrency, p_capabilities,
+    p_metadata, posthouse.now(), posthouse.now())
+  on conflict (id) do update set stopped_at = null, missing_since = null, heartbeat_at = posthouse.now()
+  returning number
+$$;
+
+-- Holds the worker's liveness lock in this session: Postgres frees it when the process dies.
+create function posthouse.watch(p_worker uuid) returns void
+language plpgsql as $$
+declare
+  v_number integer;
+begin
+  select number into strict v_number from posthouse.workers where id = p_worker;
+  perform pg_advisory_lock_shared(7701, v_number);
+  update posthouse.workers set watched = true, missing_since = null where id = p_worker;
+end $$;
+
+create function posthouse.sign_off(p_worker uuid) returns void
+language sql as $$
+  update posthouse.workers set stopped_at = posthouse.now(), missing_since = null where id = p_worker
+$$;
+
+-- One beat for the whole worker: it is alive, and these leases go on. Returns what it must drop: leases
+-- that are gone, and jobs whose cancellation was asked for. Rows that are being finished are passed over.
+create function posthouse.heartbeat(p_worker uuid, p_ids uuid[], p_tokens uuid[], p_lease interval)
+returns table (id uuid, verdict text)
+language plpgsql as $$
+declare
+  v_now timestamptz := posthouse.now();
+begin
+  update posthouse.workers as w
+  set heartbeat_at = v_now, missing_since = null, stopped_at = null where w.id = p_worker;
+  if cardinality(p_ids) = 0 then
+    return;
+  end if;
+  update posthouse.running as r set lease_expires_at = v_now + p_lease
+  where r.ctid = any (array(
+    select l.ctid from posthouse.running as l
+    join unnest(p_ids, p_tokens) as held (id, token) on l.id = held.id and l.token = held.token
+    order by l.id for update of l skip locked));
+  return query
+    select held.id, case when r.id is null then 'lost' else 'cancel' end
+    from unnest(p_ids, p_tokens) as held (id, token)
+    left join posthouse.running as r on r.id = held.id and r.token = held.token
+    where r.id is null or r.cancel_requested_at is not null;
+end $$;
+
+-- Reports progress, and extends the lease by doing so. False: the lease is lost, nothing was written.
+create function posthouse.progress(
+  p_id uuid, p_token uuid, p_lease interval, p_percent real, p_step text, p_message text
+) returns boolean
+language plpgsql as $$
+begin
+  update posthouse.running set
+    progress_percent = coalesce(p_percent, progress_percent),
+    current_step = coalesce(p_step, current_step),
+    progress_message = coalesce(p_message, progress_message),
+    lease_expires_at = greatest(lease_expires_at, posthouse.now() + p_lease)
+  where id = p_id and token = p_token;
+  return found;
+end $$;
+
+-- Notices workers whose liveness lock is free. One look is not enough: a live worker whose connection broke
+-- takes its lock again within p_patience, and a second look finds it held.
+create function posthouse.bury_dead(p_patience interval default '1 second') returns setof uuid
+language plpgsql as $$
+declare
+  v_now timestamptz := posthouse.now();
+  v_worker record;
+begin
+  for v_worker in
+    select id, number, missing_since from posthouse.workers where watched and stopped_at is null
+  loop
+    if not pg_try_advisory_lock(7701, v_worker.number) then
+      if v_worker.missing_since is not null then
+        update posthouse.workers set missing_since = null where id = v_worker.id;
+      end if;
+      continue;
+    end if;
+    perform pg_advisory_unlock(7701, v_worker.number);
+    if v_worker.missing_since is null then
+      update posthouse.workers set missing_since = v_now where id = v_worker.id;
+    elsif v_worker.missing_since <= v_now - p_patience then
+      -- Conditional, so that it cannot race a beat that arrives now.
+      update posthouse.workers set stopped_at = v_now
+      where id = v_worker.id and missing_since = v_worker.missing_since and stopped_at is null;
+      if found then
+        return next v_worker.id;
+      end if;
+    end if;
+  end loop;
+end $$;
+
+-- Takes back lost leases: those of p_dead workers, and expired ones. Each counts a crash; a job that has
+-- used up its attempts, or that was there when p_crash_limit workers died, goes to the dead letter.
+-- p_grace after a restart of Postgres nothing has expired: nobody could renew while it was away.
+create function posthouse.rescue(
+  p_dead uuid[] default '{}', p_crash_limit integer default 3, p_grace interval default '10 seconds',
+  p_limit integer default 1000
+) returns table (id uuid, worker_id uuid, event text)
+language plpgsql as $$
+declare
+  v_now timestamptz := posthouse.now();
+  v_expired_before timestamptz := case
+    when clock_timestamp() < pg_postmaster_start_time() + p_grace then '-infinity' else v_now end;
+  v_lost record;
+begin
+  with lost as (
+    select r.id, r.token, r.worker_id, r.attempt_count, r.max_attempts, r.crashes
+    from posthouse.running as r
+    where r.lease_expires_at < v_expired_before or r.worker_id = any (p_dead)
+    order by r.id limit p_limit for update skip locked
+  ), verdict as (
+    select lost.*, case
+      when attempt_count >= max_attempts or crashes + 1 >= p_crash_limit then 'exhaust'
+      else 'rescue' end as event
+    from lost
+  )
+  select array_agg(v.id) as ids, array_agg(v.token) as tokens, array_agg(v.worker_id) as workers,
+         array_agg(v.event) as events, array_agg(jsonb_build_object(
+           'type', case when v.crashes + 1 >= p_crash_limit then 'Poison' else 'WorkerLost' end,
+           'message', format('worker %s stopped renewing the lease', v.worker_id))) as errors
+  into v_lost from verdict as v;
+  if v_lost.ids is null then
+    return;
+  end if;
+  perform posthouse.settle(
+    v_lost.ids, v_lost.tokens, v_lost.events,
+    array_fill('lost'::text, array[cardinality(v_lost.ids)]),
+    array_fill(0::double precision, array[cardinality(v_lost.ids)]), v_lost.errors);
+  return query select u.* from unnest(v_lost.ids, v_lost.workers, v_lost.events) as u;
+end $$;

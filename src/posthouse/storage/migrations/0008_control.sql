@@ -1,0 +1,102 @@
+-- What people do to jobs: cancel, and retry what ended. Both are audited.
+
+create function posthouse.note(
+  p_actor text, p_action text, p_tenant text, p_target text, p_before jsonb, p_after jsonb
+) returns void
+language sql as $$
+  insert into posthouse.audit (at, actor, action, tenant_id, target, before, after)
+  values (posthouse.now(), p_actor, p_action, p_tenant, p_target, p_before, p_after)
+$$;
+
+-- Cancels a job. Queued: at once. Running: its worker is told, and it ends as canceled. Returns canceled,
+-- canceling, or the status that does not allow it; null if there is no such job. It looks again when the
+-- job moved on between two looks.
+create function posthouse.cancel(p_id uuid, p_tenant text default null, p_actor text default 'system')
+returns text
+language plpgsql as $$
+declare
+  v_status text;
+  v_tenant text;
+  v_worker uuid;
+begin
+  for v_try in 1 .. 10 loop
+    select j.status, j.tenant_id into v_status, v_tenant from posthouse.jobs as j where j.id = p_id;
+    if v_status is null or v_tenant <> coalesce(p_tenant, v_tenant) then
+      return null;
+    end if;
+    if not posthouse.is_legal('cancel', v_status, 'canceled') then
+      return v_status;
+    end if;
+    if v_status = 'queued' and exists (select from posthouse.end_queued(array[p_id], 'canceled',
+        jsonb_build_object('type', 'Canceled', 'message', format('canceled by %s', p_actor)))) then
+      perform posthouse.note(p_actor, 'job.cancel', v_tenant, p_id::text,
+        '{"status": "queued"}', '{"status": "canceled"}');
+      return 'canceled';
+    end if;
+    update posthouse.running
+    set cancel_requested_at = coalesce(cancel_requested_at, posthouse.now())
+    where id = p_id returning worker_id into v_worker;
+    if found then
+      perform pg_notify('posthouse_cancel', v_worker::text);
+      perform posthouse.note(p_actor, 'job.cancel', v_tenant, p_id::text,
+        '{"status": "running"}', '{"status": "canceling"}');
+      return 'canceling';
+    end if;
+  end loop;
+  return v_status;
+end $$;
+
+-- Runs an ended job again: a new generation with fresh attempts, under the same id. A succeeded job never
+-- changes. Returns queued, or the status that does not allow it; null if there is no such job.
+create function posthouse.reopen(p_id uuid, p_tenant text default null, p_actor text default 'system')
+returns text
+language plpgsql as $$
+declare
+  v_status text;
+  v_old posthouse.history;
+begin
+  select * into v_old from posthouse.history as h
+  where h.id = p_id and h.tenant_id = coalesce(p_tenant, h.tenant_id) for update;
+  if not found then
+    select j.status into v_status from posthouse.jobs as j
+    where j.id = p_id and j.tenant_id = coalesce(p_tenant, j.tenant_id);
+    return case when v_status = 'queued' then 'already queued' else v_status end;
+  end if;
+  if not posthouse.is_legal('reopen', v_old.status, 'queued') then
+    return v_old.status;
+  end if;
+  if v_old.dedupe_key is not null then
+    insert into posthouse.dedupes as d (tenant_id, dedupe_key, job_id)
+    values (v_old.tenant_id, v_old.dedupe_key, v_old.id)
+    on conflict (tenant_id, dedupe_key) do update set job_id = excluded.job_id, held = true
+      where not d.held;
+    if not found then
+      raise exception 'dedupe key % is taken by another active job', quote_literal(v_old.dedupe_key)
+        using errcode = 'PH001';
+    end if;
+  end if;
+  if v_old.attempt_started_at is not null then
+    insert into posthouse.past_attempts (
+      job_id, tenant_id, kind, generation, attempt, worker_id, token, started_at, finished_at, outcome,
+      error)
+    values (
+      v_old.id, v_old.tenant_id, v_old.kind, v_old.generation, v_old.attempt_count, v_old.worker_id,
+      v_old.token, v_old.attempt_started_at, v_old.finished_at, v_old.outcome, v_old.error);
+  end if;
+  delete from posthouse.history where id = p_id and finished_at = v_old.finished_at;
+  insert into posthouse.waiting (
+    id, parent_id, queued_at, scheduled_for, priority, max_attempts, generation, timeout_seconds,
+    tenant_id, kind, queue, source, payload, dedupe_key, order_key, correlation_id, subject, source_ref,
+    created_by, retry, depends_on, last_error, due_at)
+  values (
+    v_old.id, v_old.parent_id, v_old.queued_at, posthouse.now(), v_old.priority, v_old.max_attempts,
+    v_old.generation + 1, v_old.timeout_seconds, v_old.tenant_id, v_old.kind, v_old.queue, v_old.source,
+    v_old.payload, v_old.dedupe_key, v_old.order_key, v_old.correlation_id, v_old.subject,
+    v_old.source_ref, v_old.created_by, v_old.retry, v_old.depends_on, v_old.last_error,
+    posthouse.now());
+  perform posthouse.note(p_actor, 'job.retry', v_old.tenant_id, p_id::text,
+    jsonb_build_object('status', v_old.status, 'generation', v_old.generation),
+    jsonb_build_object('status', 'queued', 'generation', v_old.generation + 1));
+  perform posthouse.promote();
+  return 'queued';
+end $$;

@@ -1,0 +1,49 @@
+"""Connections for handlers. Apart from those of the worker itself: handlers may use them all up."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from psycopg import AsyncConnection, Connection
+from psycopg_pool import AsyncConnectionPool, ConnectionPool
+
+from posthouse.storage.connect import pool_options, sync_pool_options
+
+MAX_SIZE = 20
+
+
+class Pools:
+    """One pool for async handlers and one for threads, opened on first use."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._async: AsyncConnectionPool[AsyncConnection[tuple[Any, ...]]] | None = None
+        self._sync: ConnectionPool[Connection[tuple[Any, ...]]] | None = None
+        self._lock = threading.Lock()
+
+    async def for_loop(self) -> AsyncConnectionPool[AsyncConnection[tuple[Any, ...]]]:
+        if self._async is None:
+            self._async = AsyncConnectionPool(
+                self._url, min_size=0, max_size=MAX_SIZE, open=False, **pool_options("handlers")
+            )
+            await self._async.open()
+        return self._async
+
+    def for_threads(self) -> ConnectionPool[Connection[tuple[Any, ...]]]:
+        with self._lock:
+            if self._sync is None:
+                self._sync = ConnectionPool(
+                    self._url,
+                    min_size=0,
+                    max_size=MAX_SIZE,
+                    open=True,
+                    **sync_pool_options("handlers"),
+                )
+            return self._sync
+
+    async def close(self) -> None:
+        if self._async is not None:
+            await self._async.close()
+        if self._sync is not None:
+            self._sync.close()

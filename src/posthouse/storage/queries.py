@@ -1,0 +1,12 @@
+"""Reads the .sql files beside this module: one statement a file, named after it."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+
+
+@cache
+def query(name: str) -> str:
+    """The statement in sql/<name>.sql."""
+    return (files("posthouse.storage") / "sql" / f"{name}.sql").read_text()

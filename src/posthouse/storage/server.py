@@ -1,0 +1,46 @@
+"""Which Postgres to use: the one that the settings name, else the embedded one."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from posthouse.settings import Settings
+from posthouse.storage.connect import connect_sync
+from posthouse.storage.migrate import migrate
+
+if TYPE_CHECKING:
+    from posthouse.storage.embedded import EmbeddedPostgres
+
+_lock = threading.Lock()
+_servers: dict[Path, EmbeddedPostgres] = {}
+
+
+def database_url(settings: Settings) -> str:
+    """The URL to connect to. Without one in the settings the embedded server is started and migrated;
+    this process stays attached to it until close_embedded().
+    """
+    if settings.database_url:
+        return settings.database_url
+    return embedded_server(settings.data_dir).url
+
+
+def embedded_server(data_dir: Path) -> EmbeddedPostgres:
+    from posthouse.storage.embedded import ensure  # noqa: PLC0415 - an extra
+
+    with _lock:
+        server = _servers.get(data_dir)
+        if server is None:
+            server = _servers[data_dir] = ensure(data_dir)
+            with connect_sync(server.url, "migrate") as connection:
+                migrate(connection)
+        return server
+
+
+def close_embedded() -> None:
+    """Detach from every embedded server; the last process to do so stops it."""
+    with _lock:
+        while _servers:
+            _, server = _servers.popitem()
+            server.close()

@@ -1,0 +1,2 @@
+-- Takes that back.
+select pg_advisory_unlock_shared(7702, hashtext(queue)) from unnest(%s::text[]) as queue

@@ -1,0 +1,7 @@
+-- What a bulk enqueue needs to know: the time, and the defaults of its kinds.
+select posthouse.now()::text, jsonb_object_agg(
+  d.key, jsonb_build_object(
+    'queue', d.queue, 'priority', d.priority, 'max_attempts', d.max_attempts,
+    'timeout_seconds', d.timeout_seconds)) filter (where d.key is not null)
+from (select) as one
+left join posthouse.definitions as d on d.key = any (%s)

@@ -1,0 +1,2 @@
+-- Workers found dead.
+select posthouse.bury_dead()

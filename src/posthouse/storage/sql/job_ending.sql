@@ -1,0 +1,6 @@
+-- How a job ended, or the status that it has.
+select j.status, j.result, j.error
+from posthouse.jobs as j
+where j.id = %s
+order by j.finished_at desc nulls first
+limit 1

@@ -1,0 +1,2 @@
+-- Makes partitions ahead; returns how many were missing.
+select posthouse.make_partitions(%s)

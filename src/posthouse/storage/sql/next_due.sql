@@ -1,0 +1,2 @@
+-- Seconds until the next waiting job is due.
+select posthouse.next_due()

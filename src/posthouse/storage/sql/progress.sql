@@ -1,0 +1,2 @@
+-- Reports progress; false if the lease is lost.
+select posthouse.progress(%s, %s, make_interval(secs => %s), %s, %s, %s)

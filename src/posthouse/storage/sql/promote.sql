@@ -1,0 +1,2 @@
+-- Moves due jobs into the line; returns how many.
+select posthouse.promote(%s)

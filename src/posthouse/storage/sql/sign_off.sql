@@ -1,0 +1,2 @@
+-- The worker leaves.
+select posthouse.sign_off(%s)

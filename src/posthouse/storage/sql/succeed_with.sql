@@ -1,0 +1,2 @@
+-- Reports success with follow-up jobs; returns the ids whose lease was lost.
+select posthouse.succeed_with(%s::uuid[], %s::uuid[], %s::text[]::jsonb[], %s::text[]::jsonb[])

@@ -1,0 +1,2 @@
+-- Wakes hungry workers of these queues.
+select posthouse.wake(%s)

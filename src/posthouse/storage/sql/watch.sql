@@ -1,0 +1,2 @@
+-- Holds the worker's liveness lock in this session.
+select posthouse.watch(%s)

@@ -1,0 +1,111 @@
+"""Writes how jobs ended. While one batch is written the next one gathers: nothing waits for a timer."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol, TypeVar
+from uuid import UUID
+
+import psycopg
+
+from posthouse.core.states import Event
+from posthouse.storage.connect import RETRY_PAUSES
+from posthouse.storage.leases import Settlement, Success
+
+_log = logging.getLogger("posthouse.worker")
+
+MAX_BATCH = 1000
+Report = TypeVar("Report", Success, Settlement)
+
+
+class Reports(Protocol):
+    async def succeed(self, reports: Sequence[Success]) -> list[UUID]: ...
+    async def settle(self, reports: Sequence[Settlement]) -> list[UUID]: ...
+
+
+class Completer:
+    def __init__(self, leases: Reports, on_lost: Callable[[UUID], None]) -> None:
+        self._leases = leases
+        self._on_lost = on_lost
+        self._successes: list[Success] = []
+        self._settlements: list[Settlement] = []
+        self._something = asyncio.Event()
+        self._writing = 0
+
+    @property
+    def backlog(self) -> int:
+        return len(self._successes) + len(self._settlements) + self._writing
+
+    def succeed(self, report: Success) -> None:
+        self._successes.append(report)
+        self._something.set()
+
+    def settle(self, report: Settlement) -> None:
+        self._settlements.append(report)
+        self._something.set()
+
+    async def run(self) -> None:
+        """Writes until canceled. Postgres being away only delays: every report can be repeated safely."""
+        while True:
+            await self._something.wait()
+            await self._flush()
+            if not self._successes and not self._settlements:
+                self._something.clear()
+
+    async def drain(self) -> None:
+        """Returns when everything reported so far is written."""
+        while self.backlog:
+            await asyncio.sleep(0.005)
+
+    async def _flush(self) -> None:
+        successes, self._successes = self._successes[:MAX_BATCH], self._successes[MAX_BATCH:]
+        settlements, self._settlements = (
+            self._settlements[:MAX_BATCH],
+            self._settlements[MAX_BATCH:],
+        )
+        self._writing = len(successes) + len(settlements)
+        if successes:
+            await self._write(self._leases.succeed, successes)
+        if settlements:
+            await self._write(self._leases.settle, settlements)
+        self._writing = 0
+
+    async def _write(
+        self, write: Callable[[Sequence[Report]], Awaitable[list[UUID]]], reports: list[Report]
+    ) -> None:
+        tries = 0
+        while True:
+            try:
+                for job_id in await write(reports):
+                    self._on_lost(job_id)
+            except psycopg.OperationalError:
+                await asyncio.sleep(RETRY_PAUSES[min(tries, len(RETRY_PAUSES) - 1)])
+                tries += 1
+            except psycopg.Error as error:
+                await self._isolate(write, reports, error)
+                return
+            else:
+                return
+
+    async def _isolate(
+        self,
+        write: Callable[[Sequence[Report]], Awaitable[list[UUID]]],
+        reports: list[Report],
+        error: psycopg.Error,
+    ) -> None:
+        """One report that Postgres refuses must not keep the others: halve until it stands alone."""
+        if len(reports) > 1:
+            middle = len(reports) // 2
+            await self._write(write, reports[:middle])
+            await self._write(write, reports[middle:])
+            return
+        report = reports[0]
+        _log.error("the outcome of job %s cannot be stored: %s", report.id, error)
+        if isinstance(report, Success):
+            detail = {"type": "Unstorable", "message": f"the completion was refused: {error}"}
+            await self._write(
+                self._leases.settle,
+                [Settlement(report.id, report.token, Event.EXHAUST, "failed", None, detail)],
+            )

@@ -1,0 +1,312 @@
+"""Runs handlers: async ones as tasks, others in threads, up to a number at the same time."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import logging
+import random
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from posthouse.core.outcome import Cancel, Fail, Policy, Snooze, TimedOut, Verdict, decide
+from posthouse.core.payload import encode_result
+from posthouse.core.retry import Retry
+from posthouse.core.states import Event
+from posthouse.errors import ConfigurationError, InvalidPayload, LeaseLost
+from posthouse.storage.leases import Settlement, Success
+from posthouse.worker.completer import Completer
+from posthouse.worker.definition import Definition
+from posthouse.worker.job import Job
+
+_log = logging.getLogger("posthouse.worker")
+
+WATCH_SECONDS = 0.1
+
+
+class Released(Exception):
+    """The worker stops: the job goes back without spending an attempt."""
+
+
+class Executor:
+    def __init__(
+        self,
+        definitions: Mapping[str, Definition],
+        completer: Completer,
+        *,
+        concurrency: int,
+        result_limit: int,
+        cancel_grace: float,
+    ) -> None:
+        self._definitions = definitions
+        self._completer = completer
+        self._concurrency = concurrency
+        self._result_limit = result_limit
+        self._cancel_grace = cancel_grace
+        self._threads = ThreadPoolExecutor(concurrency, thread_name_prefix="posthouse-job")
+        self._pending: deque[list[Job]] = deque()
+        self._waiting = 0
+        self._busy = 0
+        self._room = asyncio.Event()
+        self._room.set()
+        self._loop = asyncio.get_running_loop()
+        self._rng = random.Random()  # noqa: S311 - jitter
+        self.held: dict[str, Job] = {}
+        """Every job whose lease we hold, by hex id. The heartbeat thread reads it."""
+        self.finished = 0
+        self.on_room: Callable[[], None] = self._room.set
+
+    @property
+    def waiting(self) -> int:
+        """Jobs claimed but not started."""
+        return self._waiting
+
+    @property
+    def idle_slots(self) -> int:
+        return max(0, self._concurrency - self._busy)
+
+    @property
+    def has_suspect(self) -> bool:
+        return any(job.crashes for job in self.held.values())
+
+    async def room(self) -> None:
+        """Returns when a slot or a place in the line may have become free."""
+        self._room.clear()
+        await self._room.wait()
+
+    def accept(self, jobs: Iterable[Job]) -> None:
+        """Takes claimed jobs and starts what there is a slot for."""
+        for group in self._grouped(jobs):
+            self._pending.append(group)
+            self._waiting += len(group)
+            for job in group:
+                self.held[job.hex_id] = job
+        self._start_pending()
+
+    def _grouped(self, jobs: Iterable[Job]) -> Iterable[list[Job]]:
+        """Single jobs as they come; jobs of a batch kind together, up to its size."""
+        batches: dict[str, list[Job]] = {}
+        for job in jobs:
+            size = self._definitions[job.kind].batch
+            if size is None:
+                yield [job]
+                continue
+            batch = batches.setdefault(job.kind, [])
+            batch.append(job)
+            if len(batch) == size:
+                yield batches.pop(job.kind)
+        yield from batches.values()
+
+    def _start_pending(self) -> None:
+        while self._pending and self._busy < self._concurrency:
+            group = self._pending.popleft()
+            self._waiting -= len(group)
+            group = [job for job in group if job.hex_id in self.held]
+            if group:
+                self._start(group)
+        self._room.set()
+
+    def _start(self, group: list[Job]) -> None:
+        self._busy += 1
+        definition = self._definitions[group[0].kind]
+        now = time.monotonic()
+        for job in group:
+            timeout = job.timeout_seconds if job.timeout_seconds is not None else definition.timeout
+            job.deadline = None if timeout is None else now + timeout
+        if definition.batch is None:
+            task = self._loop.create_task(self._run_one(definition, group[0]))
+            group[0].task = task
+        else:
+            task = self._loop.create_task(self._run_batch(definition, group))
+            for job in group:
+                job.task = task
+
+    async def _run_one(self, definition: Definition, job: Job) -> None:
+        try:
+            arguments = definition.arguments.read(job.payload_text)
+            if definition.arguments.takes_job:
+                value = await self._call(definition, (job,), arguments)
+            else:
+                value = await self._call(definition, (), arguments)
+            if job.reason is None:
+                self._end(job, definition, value)
+            else:
+                self._end_with(job, definition, job.reason)
+        except BaseException as error:  # noqa: BLE001 - every way to end is an outcome
+            self._end_with(job, definition, job.reason or error)
+        finally:
+            self._busy -= 1
+            self._start_pending()
+
+    async def _run_batch(self, definition: Definition, jobs: list[Job]) -> None:
+        try:
+            values = await self._call(definition, (jobs,), {})
+            for job, value in zip(jobs, _answers(definition, jobs, values), strict=True):
+                if job.reason is None:
+                    self._end(job, definition, value)
+                else:
+                    self._end_with(job, definition, job.reason)
+        except BaseException as error:  # noqa: BLE001 - every way to end is an outcome
+            for job in jobs:
+                if job.hex_id in self.held:
+                    self._end_with(job, definition, job.reason or error)
+        finally:
+            self._busy -= 1
+            self._start_pending()
+
+    async def _call(
+        self, definition: Definition, positional: tuple[Any, ...], arguments: dict[str, Any]
+    ) -> Any:
+        if definition.is_async:
+            return await definition.handler(*positional, **arguments)
+        thread = _Thread(definition.handler, positional, arguments)
+        return await thread.run(self._loop, self._threads)
+
+    def _end(self, job: Job, definition: Definition, value: Any) -> None:
+        """The handler returned."""
+        if isinstance(value, Snooze | Cancel | Fail | Exception):
+            self._end_with(job, definition, value)
+            return
+        if not self._let_go(job):
+            return
+        result = None if value is None else encode_result(value, self._result_limit)
+        self._completer.succeed(Success(job.hex_id, job.hex_token, result, job.followups))
+
+    def _end_with(self, job: Job, definition: Definition, ending: BaseException) -> None:
+        """The handler raised, or the worker ended it."""
+        if not self._let_go(job):
+            return
+        match ending:
+            case LeaseLost():
+                _log.warning("job %s: the lease was lost, its work is dropped", job.id)
+                return
+            case Released():
+                verdict = Verdict(Event.RELEASE, "released", 0.0)
+            case InvalidPayload():
+                error = {"type": "InvalidPayload", "message": str(ending)}
+                verdict = Verdict(Event.EXHAUST, "failed", error=error)
+            case _:
+                verdict = decide(job, ending, _policy_of(job, definition), self._rng)
+        self._completer.settle(
+            Settlement(
+                job.hex_id,
+                job.hex_token,
+                verdict.event,
+                verdict.outcome,
+                verdict.delay,
+                verdict.error,
+            )
+        )
+
+    def _let_go(self, job: Job) -> bool:
+        """Ends our hold on the job; False if it was reported already."""
+        held = self.held.pop(job.hex_id, None)
+        self.finished += 1
+        if held is None or job.finished:
+            return False
+        job.finished = True
+        return True
+
+    def end(self, job: Job, reason: BaseException) -> None:
+        """Ends a job from outside: its handler is canceled, and reported after a grace at the latest."""
+        if job.reason is not None or job.hex_id not in self.held:
+            return
+        job.reason = reason
+        definition = self._definitions[job.kind]
+        if job.task is None:
+            self._end_with(job, definition, reason)
+            return
+        if definition.batch is None or all(
+            other.reason is not None for other in self.held.values() if other.task is job.task
+        ):
+            job.task.cancel()
+        self._loop.call_later(self._cancel_grace, self._end_with, job, definition, reason)
+
+    def end_all(self, reason: BaseException) -> None:
+        for job in list(self.held.values()):
+            self.end(job, reason)
+
+    def release_pending(self) -> None:
+        """Gives back what has not started."""
+        while self._pending:
+            group = self._pending.popleft()
+            self._waiting -= len(group)
+            for job in group:
+                self._end_with(job, self._definitions[job.kind], Released())
+
+    async def watch(self) -> None:
+        """Ends jobs that ran past their timeout, or whose lease could not be renewed in time."""
+        while True:
+            await asyncio.sleep(WATCH_SECONDS)
+            now = time.monotonic()
+            for job in list(self.held.values()):
+                if job.expires < now:
+                    self.end(job, LeaseLost())
+                elif job.deadline is not None and job.deadline < now:
+                    self.end(job, TimedOut(f"ran longer than its timeout, attempt {job.attempt}"))
+
+    async def idle(self) -> None:
+        """Returns when nothing runs."""
+        while self._busy:
+            await asyncio.sleep(0.005)
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+class _Thread:
+    """A handler in a thread. Canceling it raises in that thread as soon as it runs Python code again."""
+
+    def __init__(
+        self, handler: Callable[..., Any], positional: tuple[Any, ...], arguments: dict[str, Any]
+    ) -> None:
+        self._handler = handler
+        self._positional = positional
+        self._arguments = arguments
+        self._ident: int | None = None
+
+    async def run(self, loop: asyncio.AbstractEventLoop, threads: ThreadPoolExecutor) -> Any:
+        future = loop.run_in_executor(threads, self._work)
+        try:
+            return await asyncio.shield(future)
+        except asyncio.CancelledError:
+            self._interrupt()
+            future.add_done_callback(_forget)
+            raise
+
+    def _work(self) -> Any:
+        import threading  # noqa: PLC0415 - only here
+
+        self._ident = threading.get_ident()
+        try:
+            return self._handler(*self._positional, **self._arguments)
+        finally:
+            self._ident = None
+
+    def _interrupt(self) -> None:
+        ident = self._ident
+        if ident is not None:
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(ident), ctypes.py_object(Cancel))
+
+
+def _answers(definition: Definition, jobs: list[Job], values: Any) -> list[Any]:
+    answers = [None] * len(jobs) if values is None else list(values)
+    if len(answers) != len(jobs):
+        raise ConfigurationError(
+            f"{definition.kind} was given {len(jobs)} jobs and answered for {len(answers)}"
+        )
+    return answers
+
+
+def _forget(future: asyncio.Future[Any]) -> None:
+    if not future.cancelled():
+        future.exception()
+
+
+def _policy_of(job: Job, definition: Definition) -> Policy:
+    if job.retry_json is None:
+        return definition.policy
+    return Policy(Retry.from_json(job.retry_json), definition.policy.fail_on)

@@ -1,0 +1,140 @@
+"""Claims jobs: in batches while the queue is deep, at once when woken, by polling otherwise."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+
+import psycopg
+
+from posthouse.storage.connect import RETRY_PAUSES
+from posthouse.storage.leases import Claim, Leases
+from posthouse.worker.executor import Executor
+from posthouse.worker.job import Desk, Job
+
+_log = logging.getLogger("posthouse.worker")
+
+MAX_CLAIM = 500
+MAX_AHEAD = 1000
+AHEAD_SECONDS = 0.05
+"""Claimed jobs that wait for a slot: no more than are finished in this time, so that they start at once and
+a dying worker takes little with it."""
+FIRST_PAUSE = 0.02
+DEAR_SCAN_SECONDS = 0.02
+
+
+class Fetcher:
+    def __init__(
+        self,
+        leases: Leases,
+        executor: Executor,
+        desk: Desk,
+        *,
+        queues: Sequence[str],
+        kinds: Sequence[str],
+        poll_seconds: float,
+    ) -> None:
+        self._leases = leases
+        self._executor = executor
+        self._desk = desk
+        self._queues = queues
+        self._kinds = kinds
+        self._poll_seconds = poll_seconds
+        self._marks: dict[int, int] = {}
+        self._woken = asyncio.Event()
+        self._pause = FIRST_PAUSE
+        self._hungry = False
+        self._rescan_at = 0.0
+        self._ahead = 0
+        self._rate_from = (time.monotonic(), 0)
+        self.can_be_woken = True
+        self.stopping = False
+
+    def wake(self) -> None:
+        self._woken.set()
+
+    async def run(self) -> None:
+        failures = 0
+        while not self.stopping:
+            want = self._want()
+            if want == 0:
+                await self._executor.room()
+                continue
+            try:
+                found = await self._fetch(want)
+                failures = 0
+            except psycopg.OperationalError:
+                self._hungry = False
+                pause = RETRY_PAUSES[min(failures, len(RETRY_PAUSES) - 1)]
+                failures += 1
+                await asyncio.sleep(pause)
+                continue
+            if found < want:
+                await self._rest(found)
+
+    def _want(self) -> int:
+        """How many to claim: for each idle slot one, and some ahead if jobs are short."""
+        slots, waiting = self._executor.idle_slots, self._executor.waiting
+        if waiting > self._ahead // 2 or (not slots and not self._ahead):
+            return 0
+        return min(MAX_CLAIM, slots + self._measured_ahead() - waiting)
+
+    def _measured_ahead(self) -> int:
+        since, finished = self._rate_from
+        now = time.monotonic()
+        if now - since >= AHEAD_SECONDS:
+            rate = (self._executor.finished - finished) / (now - since)
+            self._ahead = min(MAX_AHEAD, int(rate * AHEAD_SECONDS))
+            self._rate_from = (now, self._executor.finished)
+        return self._ahead
+
+    async def _fetch(self, want: int) -> int:
+        claim = await self._claim(want, self._marks)
+        if len(claim.rows) < want and self._marks and time.monotonic() >= self._rescan_at:
+            # What was committed late lies behind the marks. Looking there can be dear while the horizon
+            # is pinned, so it is done less often the longer it takes.
+            started = time.monotonic()
+            again = await self._claim(want - len(claim.rows), {})
+            spent = time.monotonic() - started
+            self._rescan_at = time.monotonic() + (20 * spent if spent > DEAR_SCAN_SECONDS else 0.0)
+            return len(claim.rows) + len(again.rows)
+        return len(claim.rows)
+
+    async def _claim(self, want: int, marks: dict[int, int]) -> Claim:
+        asked_at = time.monotonic()
+        claim = await self._leases.claim(
+            self._queues, self._kinds, want, marks, careful=not self._executor.has_suspect
+        )
+        if claim.rows:
+            self._pause = FIRST_PAUSE
+            self._accept(claim, asked_at)
+        return claim
+
+    def _accept(self, claim: Claim, asked_at: float) -> None:
+        hex_token = claim.token.hex
+        jobs = [Job(row, claim.token, hex_token, asked_at, self._desk) for row in claim.rows]
+        expires = asked_at + self._leases.lease_seconds * 0.9
+        marks = self._marks
+        for job in jobs:
+            job.expires = expires
+            lane, position = job.lane, job.position
+            if marks.get(lane, 0) < position:
+                marks[lane] = position
+        self._executor.accept(jobs)
+
+    async def _rest(self, found: int) -> None:
+        """Nothing more to claim for now."""
+        if self.can_be_woken and not self._hungry:
+            with suppress(psycopg.OperationalError):
+                await self._leases.be_hungry(self._queues)
+                self._hungry = True
+            return  # look once more: a job may have come before the lock was held
+        if found:
+            return
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._woken.wait(), self._pause)
+        self._woken.clear()
+        self._pause = min(self._pause * 2, self._poll_seconds)

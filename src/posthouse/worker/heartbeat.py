@@ -1,0 +1,139 @@
+"""Renews leases from a thread with a connection of its own, so that neither a handler that blocks the loop
+nor an exhausted pool can silence it. The connection holds the worker's liveness lock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+from uuid import UUID
+
+import psycopg
+from psycopg import Connection
+
+from posthouse.core.outcome import TimedOut
+from posthouse.storage.connect import RETRY_PAUSES, connect_sync
+from posthouse.storage.queries import query
+from posthouse.worker.job import Job
+
+_log = logging.getLogger("posthouse.worker")
+
+INTERRUPT = signal.SIGUSR2
+TICK_SECONDS = 0.2
+
+
+class Heartbeat(threading.Thread):
+    def __init__(
+        self,
+        url: str,
+        worker_id: UUID,
+        held: Mapping[str, Job],
+        loop: asyncio.AbstractEventLoop,
+        *,
+        on_verdict: Callable[[str, str], None],
+        heartbeat_seconds: float,
+        lease_seconds: float,
+    ) -> None:
+        super().__init__(name="posthouse-heartbeat", daemon=True)
+        self._url = url
+        self._worker_id = worker_id
+        self._held = held
+        self._loop = loop
+        self._on_verdict = on_verdict
+        self._interval = heartbeat_seconds
+        self._lease_seconds = lease_seconds
+        self._stopping = threading.Event()
+        self._now = threading.Event()
+        self._next = 0.0
+        self.beats = 0
+
+    def beat_now(self) -> None:
+        self._now.set()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._now.set()
+
+    def run(self) -> None:
+        failures = 0
+        while not self._stopping.is_set():
+            try:
+                with connect_sync(self._url, "heartbeat") as connection:
+                    self._watch(connection)
+                    failures = 0
+                    self._beat_until_stopped(connection)
+            except psycopg.Error as error:
+                if failures == 0:
+                    _log.warning("heartbeat: %s", str(error).strip())
+                self._stopping.wait(RETRY_PAUSES[min(failures, len(RETRY_PAUSES) - 1)])
+                failures += 1
+
+    def _watch(self, connection: Connection[Any]) -> None:
+        """Holds the liveness lock, unless a pooler would give the session to others."""
+        backend = connection.execute("select pg_backend_pid()").fetchone()
+        if backend and backend[0] == connection.info.backend_pid:
+            connection.execute(query("watch"), (self._worker_id,))
+
+    def _beat_until_stopped(self, connection: Connection[Any]) -> None:
+        self._beat(connection)
+        while not self._stopping.is_set():
+            if self._now.wait(TICK_SECONDS):
+                self._now.clear()
+                self._next = 0.0
+            self._interrupt_blocked_loop()
+            if time.monotonic() >= self._next and not self._stopping.is_set():
+                self._beat(connection)
+
+    def _beat(self, connection: Connection[Any]) -> None:
+        started = time.monotonic()
+        self._next = started + self._interval
+        jobs = list(self._held.values())
+        ids = "{" + ",".join(job.hex_id for job in jobs) + "}"
+        tokens = "{" + ",".join(job.hex_token for job in jobs) + "}"
+        rows = connection.execute(
+            query("heartbeat"), (self._worker_id, ids, tokens, self._lease_seconds), binary=True
+        ).fetchall()
+        lost = {row[0].hex() for row in rows if row[1] == "lost"}
+        expires = started + self._lease_seconds * 0.9
+        for job in jobs:
+            if job.hex_id not in lost:
+                job.expires = expires
+        self.beats += 1
+        for raw_id, verdict in rows:
+            with suppress(RuntimeError):  # the loop is closing
+                self._loop.call_soon_threadsafe(self._on_verdict, raw_id.hex(), verdict)
+
+    def _interrupt_blocked_loop(self) -> None:
+        """Ends a handler that blocks the loop past its timeout: the loop itself cannot."""
+        job = self._blocking_job()
+        if job is not None:
+            signal.pthread_kill(threading.main_thread().ident or 0, INTERRUPT)
+
+    def _blocking_job(self) -> Job | None:
+        task = asyncio.current_task(self._loop)
+        if task is None:
+            return None
+        for job in list(self._held.values()):
+            if job.task is task and job.deadline and job.deadline + 2 * TICK_SECONDS < time.monotonic():
+                return job
+        return None
+
+
+def install_interrupt(loop: asyncio.AbstractEventLoop, held: Mapping[str, Job]) -> None:
+    """Lets the heartbeat thread raise TimedOut in a handler that blocks the main thread."""
+
+    def interrupt(*_: object) -> None:
+        task = asyncio.current_task(loop)
+        now = time.monotonic()
+        for job in list(held.values()):
+            if job.task is task and job.deadline and job.deadline < now and job.reason is None:
+                raise TimedOut("blocked the event loop past its timeout")
+
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(INTERRUPT, interrupt)

@@ -1,0 +1,53 @@
+"""Hears that there is work, and which jobs are to be canceled."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from uuid import UUID
+
+import psycopg
+
+from posthouse.storage.connect import RETRY_PAUSES, behind_pooler, connect_async
+
+
+class Listener:
+    def __init__(
+        self,
+        url: str,
+        worker_id: UUID,
+        queues: set[str],
+        on_work: Callable[[], None],
+        on_cancel: Callable[[], None],
+    ) -> None:
+        self._url = url
+        self._worker = str(worker_id)
+        self._queues = queues
+        self._on_work = on_work
+        self._on_cancel = on_cancel
+        self.works = True
+
+    async def run(self) -> None:
+        failures = 0
+        while self.works:
+            try:
+                await self._listen()
+            except psycopg.Error:
+                await asyncio.sleep(RETRY_PAUSES[min(failures, len(RETRY_PAUSES) - 1)])
+                failures += 1
+
+    async def _listen(self) -> None:
+        connection = await connect_async(self._url, "listener")
+        async with connection:
+            if await behind_pooler(connection):
+                self.works = False
+                return
+            await connection.execute("listen posthouse_ready")
+            await connection.execute("listen posthouse_cancel")
+            self._on_work()  # what came while nobody listened
+            async for notification in connection.notifies():
+                if notification.channel == "posthouse_ready":
+                    if notification.payload in self._queues:
+                        self._on_work()
+                elif notification.payload == self._worker:
+                    self._on_cancel()

@@ -1,0 +1,46 @@
+"""A process of its own: the event loop, and what signals mean."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Coroutine
+from typing import Any
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+class Stop:
+    """Asked once: finish what runs. Asked again: let go of it."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._asked = asyncio.Event()
+        self._again = asyncio.Event()
+        for number in SIGNALS:
+            loop.add_signal_handler(number, self._note)
+
+    def _note(self) -> None:
+        (self._again if self._asked.is_set() else self._asked).set()
+
+    async def asked(self) -> None:
+        await self._asked.wait()
+
+    async def again(self, draining: asyncio.Future[None]) -> None:
+        """Waits for the drain, or cancels it when asked again."""
+        again = asyncio.ensure_future(self._again.wait())
+        both: set[asyncio.Future[Any]] = {draining, again}
+        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        again.cancel()
+        if not draining.done():
+            draining.cancel()
+        await asyncio.gather(draining, again, return_exceptions=True)
+
+
+def run_loop(main: Coroutine[Any, Any, None]) -> None:
+    """asyncio.run, on uvloop where it is installed."""
+    try:
+        import uvloop  # noqa: PLC0415 - not on every platform
+    except ImportError:
+        asyncio.run(main)
+    else:
+        uvloop.run(main)

@@ -1,0 +1,179 @@
+"""A worker: the parts put together."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import time
+from collections.abc import Awaitable, Mapping, Sequence
+from importlib.metadata import version
+from typing import Any
+from uuid import UUID, uuid4
+
+from posthouse.core.outcome import Cancel
+from posthouse.errors import ConfigurationError, LeaseLost
+from posthouse.settings import Settings
+from posthouse.storage.leases import Leases
+from posthouse.storage.pools import Pools
+from posthouse.worker.commit import Commit
+from posthouse.worker.completer import Completer
+from posthouse.worker.definition import Definition
+from posthouse.worker.executor import Executor, Released
+from posthouse.worker.fetcher import Fetcher
+from posthouse.worker.heartbeat import Heartbeat, install_interrupt
+from posthouse.worker.job import Job
+from posthouse.worker.listener import Listener
+
+_log = logging.getLogger("posthouse.worker")
+
+
+class Worker:
+    """Runs the jobs of some definitions until it is stopped."""
+
+    def __init__(
+        self,
+        definitions: Mapping[str, Definition],
+        url: str,
+        settings: Settings,
+        *,
+        queues: Sequence[str] = (),
+    ) -> None:
+        self.id: UUID = uuid4()
+        self.name = f"{socket.gethostname()}:{os.getpid()}"
+        self.settings = settings
+        self.definitions = definitions
+        self.queues = sorted(set(queues) or {item.queue for item in definitions.values()})
+        self.loop = asyncio.get_running_loop()
+        self.payload_limit = settings.max_payload_bytes
+        self.leases = Leases(url, self.id, settings.lease_seconds)
+        self.completer = Completer(self.leases, self._on_lost)
+        self.executor = Executor(
+            definitions,
+            self.completer,
+            concurrency=settings.concurrency,
+            result_limit=settings.max_result_bytes,
+            cancel_grace=settings.cancel_grace_seconds,
+        )
+        self.fetcher = Fetcher(
+            self.leases,
+            self.executor,
+            self,
+            queues=self.queues,
+            kinds=sorted(definitions),
+            poll_seconds=settings.poll_seconds,
+        )
+        direct = settings.direct_url or url
+        self.heartbeat = Heartbeat(
+            direct,
+            self.id,
+            self.executor.held,
+            self.loop,
+            on_verdict=self._on_verdict,
+            heartbeat_seconds=settings.heartbeat_seconds,
+            lease_seconds=settings.lease_seconds,
+        )
+        self.listener = Listener(
+            direct, self.id, set(self.queues), self.fetcher.wake, self.heartbeat.beat_now
+        )
+        self._pools = Pools(url)
+        self._tasks: list[asyncio.Task[None]] = []
+        if not definitions:
+            raise ConfigurationError("this worker knows no jobs: register some with @app.job")
+
+    async def start(self) -> None:
+        await self.leases.announce(
+            {
+                "name": self.name,
+                "hostname": socket.gethostname(),
+                "pid": os.getpid(),
+                "version": version("posthouse"),
+                "queues": self.queues,
+                "kinds": sorted(self.definitions),
+                "concurrency": self.settings.concurrency,
+                "capabilities": {},
+                "metadata": {},
+            },
+            [item.announcement() for item in self.definitions.values()],
+        )
+        install_interrupt(self.loop, self.executor.held)
+        self.heartbeat.start()
+        for part in (
+            self.completer.run(),
+            self.executor.watch(),
+            self.fetcher.run(),
+            self._listen(),
+        ):
+            self._tasks.append(self.loop.create_task(_logged(part)))
+
+    async def _listen(self) -> None:
+        await self.listener.run()
+        self.fetcher.can_be_woken = False  # behind a pooler: polling carries on
+
+    async def stop(self, drain_seconds: float | None = None) -> None:
+        """Drains: no new claims, unstarted jobs go back at once, running ones after a grace."""
+        limit = self.settings.drain_seconds if drain_seconds is None else drain_seconds
+        self.fetcher.stopping = True
+        self.fetcher.wake()
+        self.executor.on_room()
+        self.executor.release_pending()
+        try:
+            await asyncio.wait_for(self.executor.idle(), limit)
+        except TimeoutError:
+            self.executor.end_all(Released())
+            await _within(self.settings.cancel_grace_seconds + 1, self.executor.idle())
+        self.executor.release_pending()
+        await _within(10, self.completer.drain())
+        await self._close()
+
+    async def _close(self) -> None:
+        self.heartbeat.stop()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.to_thread(self.heartbeat.join, 5)
+        await _within(2, self.leases.sign_off())
+        await self.leases.close()
+        await self._pools.close()
+        self.executor.close()
+
+    async def report_progress(
+        self, job: Job, percent: float | None, step: str | None, message: str | None
+    ) -> None:
+        sent = time.monotonic()
+        if not await self.leases.progress(job.id, job.token, percent, step, message):
+            self.executor.end(job, LeaseLost())
+            raise LeaseLost(f"job {job.id} was given to another worker")
+        job.expires = sent + self.settings.lease_seconds * 0.9
+
+    def begin_commit(self, job: Job) -> Commit:
+        return Commit(job, self._pools, self.settings.max_result_bytes)
+
+    def _on_lost(self, job_id: UUID) -> None:
+        _log.warning("job %s: its lease was lost before the outcome was written", job_id)
+
+    def _on_verdict(self, hex_id: str, verdict: str) -> None:
+        job = self.executor.held.get(hex_id)
+        if job is None:
+            return
+        if verdict == "lost":
+            self.executor.end(job, LeaseLost())
+        else:
+            job.note_canceling()
+            self.executor.end(job, Cancel("canceled while it ran"))
+
+
+async def _logged(part: Awaitable[None]) -> None:
+    try:
+        await part
+    except Exception:
+        _log.exception("a part of the worker failed")
+        raise
+
+
+async def _within(seconds: float, work: Awaitable[Any]) -> None:
+    try:
+        await asyncio.wait_for(work, seconds)
+    except Exception as error:  # noqa: BLE001 - on the way out nothing else can be done about it
+        _log.warning("while stopping: %s: %s", type(error).__name__, error)
