@@ -17,7 +17,7 @@ from posthouse.core.outcome import Policy
 from posthouse.core.priority import priority_number
 from posthouse.core.request import Request
 from posthouse.core.retry import DEFAULT_RETRY, Retry
-from posthouse.errors import ConfigurationError
+from posthouse.errors import ConfigurationError, PosthouseError
 from posthouse.keeper.keeper import Keeper
 from posthouse.settings import Settings, load_settings
 from posthouse.storage.server import database_url
@@ -131,12 +131,14 @@ class App:
             await housekeeping.start()
         if ready is not None:
             ready(worker)
-        await stop.asked()
+        await stop.asked_or(worker.failed)
         draining = asyncio.ensure_future(worker.stop())
         await stop.again(draining)
         if housekeeping is not None:
             await housekeeping.stop()
         await self.close()
+        if worker.failed.is_set():
+            raise PosthouseError("the worker broke down; the log says why")
 
     def run_worker(self, *, queues: Sequence[str] = (), keeper: bool = True) -> None:
         """Run a worker in this process until it is told to stop."""

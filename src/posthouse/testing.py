@@ -96,7 +96,7 @@ class Clock:
         await self._connection.execute(
             sql.SQL(
                 "create or replace function posthouse.now() returns timestamptz "
-                "language sql stable parallel safe as {}"
+                "language sql volatile parallel safe as {}"
             ).format(sql.Literal(body.as_string(self._connection)))
         )
 
@@ -104,7 +104,7 @@ class Clock:
         self._offset = 0.0
         await self._connection.execute(
             "create or replace function posthouse.now() returns timestamptz "
-            "language sql stable parallel safe as 'select clock_timestamp()'"
+            "language sql volatile parallel safe as 'select clock_timestamp()'"
         )
 
 

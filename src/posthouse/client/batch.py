@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 from uuid import UUID
 
-from posthouse.client.bulk import ASIDE_BYTES, Row
+from posthouse.client.bulk import ASIDE_BYTES, CHUNK, Copier
+from posthouse.core.ids import new_ids
 from posthouse.core.payload import encode_payload
 from posthouse.core.request import Request
 from posthouse.errors import DuplicateJob
@@ -25,54 +25,77 @@ class Receipt(NamedTuple):
 class Batch:
     """Requests with their ids. The ids stay the same however often the batch is sent."""
 
-    def __init__(self, requests: Iterable[Request], payload_limit: int) -> None:
-        self._entries = [(request, *request.identified()) for request in requests]
-        self._limit = payload_limit
+    def __init__(self, requests: Sequence[Request], payload_limit: int) -> None:
+        self.requests = requests
+        self.ids = [
+            request.id or made for request, made in zip(requests, new_ids(len(requests)), strict=True)
+        ]
+        self.payload_limit = payload_limit
 
     def for_engine(self, *, again: bool = False) -> Sending:
         """All of it through posthouse.enqueue_many. ``again``: it may have been sent before."""
-        return self._sending([], range(len(self._entries)), again=again)
+        return Sending(self, range(len(self.requests)), again=again)
 
     def for_bulk(self, *, again: bool = False) -> Sending:
         """By COPY what can go that way. A repeat goes through the engine, which knows what is there."""
-        if again or len(self._entries) == 1:
+        if again or len(self.requests) == 1:
             return self.for_engine(again=again)
-        rows: list[Row] = []
-        rest: list[int] = []
-        for place, (request, job_id, _) in enumerate(self._entries):
-            payload = encode_payload(dict(request.payload), self._limit) if request.plain else ""
-            if payload and len(payload) <= ASIDE_BYTES:
-                rows.append(Row(place, request, job_id, payload))
-            else:
-                rest.append(place)
-        return self._sending(rows, rest, again=False)
-
-    def _sending(self, rows: list[Row], places: Sequence[int], *, again: bool) -> Sending:
-        items = []
-        for place in places:
-            request, job_id, known = self._entries[place]
-            items.append(request.to_json(job_id, verify=known or again, payload_limit=self._limit))
-        return Sending(rows, places, f"[{','.join(items)}]" if items else None)
+        return Sending(self, [place for place, request in enumerate(self.requests) if not request.plain])
 
 
-@dataclass(frozen=True, slots=True)
 class Sending:
-    """One try at sending a batch: rows for COPY, and the parameter for the engine if it needs one."""
+    """One try at sending a batch: some of it by COPY, the rest through the engine."""
 
-    rows: list[Row]
-    places: Sequence[int]
-    parameter: str | None
+    def __init__(self, batch: Batch, engine_places: Sequence[int], *, again: bool = False) -> None:
+        self._batch = batch
+        self._places = list(engine_places)
+        self._again = again
+        self.copies = len(self._places) < len(batch.requests)
 
     @property
     def kinds(self) -> list[str]:
-        return sorted({row.request.kind for row in self.rows})
+        return sorted({request.kind for request in self._batch.requests})
 
-    def receipts(self, answers: Iterable[Sequence[Any]]) -> list[Receipt]:
+    def blocks(self, copier: Copier) -> Iterator[str]:
+        """The text for COPY, block by block: the database stores one while the next is written. Payloads
+        that turn out too large to move from place to place are left to the engine.
+        """
+        batch = self._batch
+        limit = batch.payload_limit
+        skip = set(self._places)
+        lines: list[str] = []
+        for place, request in enumerate(batch.requests):
+            if place in skip:
+                continue
+            payload = encode_payload(request.payload, limit)
+            if len(payload) > ASIDE_BYTES:
+                self._places.append(place)
+                continue
+            lines.append(copier.line(request, batch.ids[place], payload))
+            if len(lines) == CHUNK:
+                yield "".join(lines)
+                lines.clear()
+        yield "".join(lines)
+
+    def parameter(self) -> str | None:
+        """The JSON array for posthouse.enqueue_many; None if nothing is left for it."""
+        batch = self._batch
+        items = [
+            batch.requests[place].to_json(
+                batch.ids[place],
+                verify=self._again or batch.requests[place].id is not None,
+                payload_limit=batch.payload_limit,
+            )
+            for place in self._places
+        ]
+        return f"[{','.join(items)}]" if items else None
+
+    def receipts(self, answers: Iterable[Sequence[Any]] = ()) -> list[Receipt]:
         """What the engine answered and what was copied, in the order of the requests."""
-        found = {row.place: Receipt(row.id, "created") for row in self.rows}
+        found = [Receipt(job_id, "created") for job_id in self._batch.ids]
         for ordinal, job_id, outcome in answers:
-            found[self.places[ordinal - 1]] = Receipt(UUID(str(job_id)), outcome)
-        return [found[place] for place in sorted(found)]
+            found[self._places[ordinal - 1]] = Receipt(UUID(str(job_id)), outcome)
+        return found
 
 
 def only(receipts: list[Receipt], request: Request) -> Receipt:

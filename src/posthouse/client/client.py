@@ -103,7 +103,7 @@ class Client:
             return await self._run(lambda c, again=False: _send(c, batch.for_bulk(again=again)))
         sending = batch.for_engine()
         with translated():
-            return sending.receipts(await enqueue_on(connection, sending.parameter or "[]"))
+            return sending.receipts(await enqueue_on(connection, sending.parameter() or "[]"))
 
     async def _run(self, work: Callable[..., Awaitable[T]]) -> T:
         """Does the work on a pooled connection, again with ``again=True`` after a lost connection."""
@@ -149,20 +149,22 @@ class Client:
 
 
 async def _send(connection: AsyncConnection[tuple[Any, ...]], sending: Sending) -> list[Receipt]:
-    if not sending.rows:
-        cursor = await connection.execute(query("enqueue_many"), (sending.parameter,))
+    if not sending.copies:
+        cursor = await connection.execute(query("enqueue_many"), (sending.parameter(),))
         return sending.receipts(await cursor.fetchall())
     async with connection.transaction():
         cursor = await connection.execute(query("bulk_start"), (sending.kinds,))
         copier = Copier(*(await cursor.fetchone() or ()))
         async with cursor.copy(query("copy_ready")) as copy:
-            for block in copier.blocks(sending.rows):
+            for block in sending.blocks(copier):
                 await copy.write(block)
-        await connection.execute(query("open_lanes"), copier.lanes)
-        await connection.execute(query("wake"), (copier.queues,))
-        if sending.parameter is None:
-            return sending.receipts(())
-        cursor = await connection.execute(query("enqueue_many"), (sending.parameter,))
+        if copier.queues:
+            await connection.execute(query("open_lanes"), copier.lanes)
+            await connection.execute(query("wake"), (copier.queues,))
+        parameter = sending.parameter()
+        if parameter is None:
+            return sending.receipts()
+        cursor = await connection.execute(query("enqueue_many"), (parameter,))
         return sending.receipts(await cursor.fetchall())
 
 

@@ -91,7 +91,7 @@ class SyncClient:
             return self._run(lambda c, again: _send(c, batch.for_bulk(again=again)))
         sending = batch.for_engine()
         with translated():
-            return sending.receipts(enqueue_on_sync(connection, sending.parameter or "[]"))
+            return sending.receipts(enqueue_on_sync(connection, sending.parameter() or "[]"))
 
     def _run(self, work: Callable[[Connection[tuple[Any, ...]], bool], T]) -> T:
         """Does the work, again with True after a lost connection."""
@@ -120,16 +120,18 @@ class SyncClient:
 
 
 def _send(connection: Connection[tuple[Any, ...]], sending: Sending) -> list[Receipt]:
-    if not sending.rows:
-        answers = connection.execute(query("enqueue_many"), (sending.parameter,)).fetchall()
+    if not sending.copies:
+        answers = connection.execute(query("enqueue_many"), (sending.parameter(),)).fetchall()
         return sending.receipts(answers)
     with connection.transaction(), connection.cursor() as cursor:
         copier = Copier(*(cursor.execute(query("bulk_start"), (sending.kinds,)).fetchone() or ()))
         with cursor.copy(query("copy_ready")) as copy:
-            for block in copier.blocks(sending.rows):
+            for block in sending.blocks(copier):
                 copy.write(block)
-        cursor.execute(query("open_lanes"), copier.lanes)
-        cursor.execute(query("wake"), (copier.queues,))
-        if sending.parameter is None:
-            return sending.receipts(())
-        return sending.receipts(cursor.execute(query("enqueue_many"), (sending.parameter,)).fetchall())
+        if copier.queues:
+            cursor.execute(query("open_lanes"), copier.lanes)
+            cursor.execute(query("wake"), (copier.queues,))
+        parameter = sending.parameter()
+        if parameter is None:
+            return sending.receipts()
+        return sending.receipts(cursor.execute(query("enqueue_many"), (parameter,)).fetchall())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic_core import PydanticSerializationError, to_json
@@ -15,13 +16,15 @@ from pydantic_core import PydanticSerializationError, to_json
 from posthouse.errors import InvalidPayload, PayloadTooLarge
 
 MAX_DEPTH = 200
+MAX_DIGITS = 4300  # Python, by default, reads no longer integer
 _NUL = b"\\u0000"
 _STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*"')
+_LONG_INTEGER = re.compile(rb"\d{%d}" % (MAX_DIGITS + 1))
 
 
 def encode_payload(value: Any, limit: int) -> str:
     """JSON text of a payload, at most ``limit`` bytes of it."""
-    if not isinstance(value, dict):
+    if not isinstance(value, Mapping):
         raise InvalidPayload(f"a payload is a JSON object, not {type(value).__name__}")
     data = _encode(value)
     if len(data) > limit:
@@ -40,6 +43,7 @@ def encode_result(value: Any, limit: int) -> str:
         data = to_json(value, inf_nan_mode="strings", fallback=repr)
         if len(data) <= limit and not (_NUL in data and _contains_nul(value)):
             _check_depth(data)
+            _check_digits(data)
             return data.decode()
     except (ValueError, RecursionError, InvalidPayload, PydanticSerializationError):
         pass
@@ -56,6 +60,7 @@ def _encode(value: Any) -> bytes:
     if b"NaN" in data or b"Infinity" in data:
         _refuse_constants(data)
     _check_depth(data)
+    _check_digits(data)
     return data
 
 
@@ -89,6 +94,16 @@ def _check_depth(data: bytes) -> None:
         deepest = max(deepest, depth)
     if deepest > MAX_DEPTH:
         raise InvalidPayload(_too_deep())
+
+
+def _check_digits(data: bytes) -> None:
+    """Postgres stores integers that whoever reads them in Python could not."""
+    if (
+        len(data) > MAX_DIGITS
+        and _LONG_INTEGER.search(data)
+        and _LONG_INTEGER.search(_STRINGS.sub(b"", data))
+    ):
+        raise InvalidPayload(f"the payload contains an integer of more than {MAX_DIGITS:,} digits")
 
 
 def _contains_nul(value: Any) -> bool:

@@ -11,7 +11,6 @@ from uuid import UUID
 from pydantic_core import to_json
 
 from posthouse.core.duration import Duration, seconds
-from posthouse.core.ids import new_id
 from posthouse.core.payload import encode_payload
 from posthouse.core.priority import priority_number
 from posthouse.core.retry import Retry
@@ -89,10 +88,6 @@ class Request:
             or self.at
         )
 
-    def identified(self) -> tuple[UUID, bool]:
-        """The job's id, and whether the caller made it (then it may be known to the database)."""
-        return (self.id, True) if self.id else (new_id(), False)
-
     def to_json(self, job_id: UUID, *, verify: bool, payload_limit: int) -> str:
         """The JSON object that posthouse.enqueue_many takes."""
         fields = {
@@ -122,7 +117,7 @@ class Request:
             "verify": verify or None,
         }
         fields = {name: value for name, value in fields.items() if value is not None}
-        payload = encode_payload(dict(self.payload), payload_limit)
+        payload = encode_payload(self.payload, payload_limit)
         return f'{to_json(fields).decode()[:-1]},"payload":{payload}}}'
 
     def _attempts(self) -> int | None:

@@ -57,6 +57,10 @@ class Leases:
         await self._claims.close()
         await self._reports.close()
 
+    async def backend_pids(self) -> list[int]:
+        """The processes that serve the two connections."""
+        return [(await line.connection()).info.backend_pid for line in (self._claims, self._reports)]
+
     async def claim(
         self,
         queues: Sequence[str],

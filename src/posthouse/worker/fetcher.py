@@ -66,7 +66,9 @@ class Fetcher:
             try:
                 found = await self._fetch(want)
                 failures = 0
-            except psycopg.OperationalError:
+            except psycopg.Error as error:
+                if not isinstance(error, psycopg.OperationalError):
+                    _log.exception("claiming failed; it goes on")
                 self._hungry = False
                 pause = RETRY_PAUSES[min(failures, len(RETRY_PAUSES) - 1)]
                 failures += 1
@@ -80,7 +82,7 @@ class Fetcher:
         slots, waiting = self._executor.idle_slots, self._executor.waiting
         if waiting > self._ahead // 2 or (not slots and not self._ahead):
             return 0
-        return min(MAX_CLAIM, slots + self._measured_ahead() - waiting)
+        return max(0, min(MAX_CLAIM, slots + self._measured_ahead() - waiting))
 
     def _measured_ahead(self) -> int:
         since, finished = self._rate_from

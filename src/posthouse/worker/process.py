@@ -22,8 +22,13 @@ class Stop:
     def _note(self) -> None:
         (self._again if self._asked.is_set() else self._asked).set()
 
-    async def asked(self) -> None:
-        await self._asked.wait()
+    async def asked_or(self, failed: asyncio.Event) -> None:
+        """Waits until asked to stop, or until that happened."""
+        waits = [asyncio.ensure_future(event.wait()) for event in (self._asked, failed)]
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        for wait in waits:
+            wait.cancel()
+        await asyncio.gather(*waits, return_exceptions=True)
 
     async def again(self, draining: asyncio.Future[None]) -> None:
         """Waits for the drain, or cancels it when asked again."""

@@ -79,6 +79,8 @@ class Worker:
         )
         self._pools = Pools(url)
         self._tasks: list[asyncio.Task[None]] = []
+        self.failed: asyncio.Event = asyncio.Event()
+        """Set when a part of the worker broke: it must not live on and only look alive."""
         if not definitions:
             raise ConfigurationError("this worker knows no jobs: register some with @app.job")
 
@@ -105,7 +107,14 @@ class Worker:
             self.fetcher.run(),
             self._listen(),
         ):
-            self._tasks.append(self.loop.create_task(_logged(part)))
+            self._tasks.append(self.loop.create_task(self._guarded(part)))
+
+    async def _guarded(self, part: Awaitable[None]) -> None:
+        try:
+            await part
+        except Exception:
+            _log.exception("a part of the worker failed: it stops")
+            self.failed.set()
 
     async def _listen(self) -> None:
         await self.listener.run()
@@ -162,14 +171,6 @@ class Worker:
         else:
             job.note_canceling()
             self.executor.end(job, Cancel("canceled while it ran"))
-
-
-async def _logged(part: Awaitable[None]) -> None:
-    try:
-        await part
-    except Exception:
-        _log.exception("a part of the worker failed")
-        raise
 
 
 async def _within(seconds: float, work: Awaitable[Any]) -> None:

@@ -45,6 +45,7 @@ language sql stable as $$
     nullif(j.depends_on, '{}'), coalesce(j.on_dependency_failure, 'cancel'), coalesce(j.verify, false),
     coalesce(j.verify, false) or k.key is not null or j.order_key is not null
       or coalesce(j.depends_on <> '{}', false) or pg_column_size(p.body) > 2048
+      or j.scheduled_for is not null or j.delay is not null
   from rows from (jsonb_to_recordset(p_jobs) as (
       id uuid, parent_id uuid, scheduled_for timestamptz, delay double precision, priority integer,
       max_attempts integer, timeout_seconds real, tenant_id text, kind text, queue text, source text,
@@ -163,27 +164,60 @@ begin
   return v_blockers;
 end $$;
 
--- Stores new jobs: in ready if they may start, else in waiting. p_blockers runs beside p_requests. The first
--- statement also opens lanes: one statement less is 60 us less for a single enqueue.
-create function posthouse.store(p_requests posthouse.request[], p_blockers integer[] default null)
-returns void
+-- Stores one new job: in ready if it may start, else in waiting. Plain inserts of values: the same through
+-- the statement for many, below, took 0.2 ms more.
+create function posthouse.store_one(r posthouse.request, p_blockers integer default 0) returns void
+language plpgsql as $$
+declare
+  v_lane bigint;
+begin
+  if r.aside then
+    insert into posthouse.payloads (job_id, body) values (r.id, r.payload);
+    r.payload := null;
+  end if;
+  if p_blockers > 0 or r.scheduled_for > r.queued_at then
+    insert into posthouse.waiting (
+      id, parent_id, queued_at, scheduled_for, priority, max_attempts, timeout_seconds, tenant_id, kind,
+      queue, source, payload, dedupe_key, order_key, correlation_id, subject, source_ref, created_by,
+      retry, depends_on, due_at, blockers, on_dependency_failure)
+    values (
+      r.id, r.parent_id, r.queued_at, r.scheduled_for, r.priority, r.max_attempts, r.timeout_seconds,
+      r.tenant_id, r.kind, r.queue, r.source, r.payload, r.dedupe_key, r.order_key, r.correlation_id,
+      r.subject, r.source_ref, r.created_by, r.retry, r.depends_on, r.scheduled_for, p_blockers,
+      r.on_dependency_failure);
+    return;
+  end if;
+  v_lane := posthouse.lane_number(r.queue, r.kind, r.tenant_id, r.priority, 2);
+  insert into posthouse.ready (
+    id, parent_id, queued_at, scheduled_for, priority, max_attempts, timeout_seconds, tenant_id, kind,
+    queue, source, payload, dedupe_key, order_key, correlation_id, subject, source_ref, created_by,
+    retry, depends_on, lane)
+  values (
+    r.id, r.parent_id, r.queued_at, r.scheduled_for, r.priority, r.max_attempts, r.timeout_seconds,
+    r.tenant_id, r.kind, r.queue, r.source, r.payload, r.dedupe_key, r.order_key, r.correlation_id,
+    r.subject, r.source_ref, r.created_by, r.retry, r.depends_on, v_lane);
+  if not exists (select from posthouse.lanes as l where l.lane = v_lane) then
+    insert into posthouse.lanes (lane, queue, kind, tenant_id, priority, turn)
+    values (v_lane, r.queue, r.kind, r.tenant_id, r.priority, 2);
+  end if;
+  perform posthouse.wake(array[r.queue]);
+end $$;
+
+-- Stores many that need nothing but an insert. The statement also opens their lanes.
+create function posthouse.store_many(p_requests posthouse.request[]) returns void
 language plpgsql as $$
 declare
   v_queues text[];
-  v_stored integer;
 begin
   with put as (
     insert into posthouse.ready (
       id, parent_id, queued_at, scheduled_for, priority, max_attempts, timeout_seconds, tenant_id, kind,
-      queue, source, payload, dedupe_key, order_key, correlation_id, subject, source_ref, created_by,
-      retry, depends_on, lane)
+      queue, source, payload, correlation_id, subject, source_ref, created_by, retry, lane)
     select
       r.id, r.parent_id, r.queued_at, r.scheduled_for, r.priority, r.max_attempts, r.timeout_seconds,
-      r.tenant_id, r.kind, r.queue, r.source, case when not r.aside then r.payload end, r.dedupe_key,
-      r.order_key, r.correlation_id, r.subject, r.source_ref, r.created_by, r.retry, r.depends_on,
-      posthouse.lane_number(r.queue, r.kind, r.tenant_id, r.priority, 2)
-    from unnest(p_requests) with ordinality as r
-    where coalesce(p_blockers[r.ordinality], 0) = 0 and r.scheduled_for <= r.queued_at
+      r.tenant_id, r.kind, r.queue, r.source, r.payload, r.correlation_id, r.subject, r.source_ref,
+      r.created_by, r.retry, posthouse.lane_number(r.queue, r.kind, r.tenant_id, r.priority, 2)
+    from unnest(p_requests) as r
     returning lane, queue, kind, tenant_id, priority
   ), opened as (
     insert into posthouse.lanes (lane, queue, kind, tenant_id, priority, turn)
@@ -191,23 +225,8 @@ begin
     from put as p
     where not exists (select from posthouse.lanes as l where l.lane = p.lane)
   )
-  select array_agg(distinct queue), count(*) into v_queues, v_stored from put;
-  if v_stored > 0 then
-    perform posthouse.wake(v_queues);
-  end if;
-  if v_stored < cardinality(p_requests) then
-    insert into posthouse.waiting (
-      id, parent_id, queued_at, scheduled_for, priority, max_attempts, timeout_seconds, tenant_id, kind,
-      queue, source, payload, dedupe_key, order_key, correlation_id, subject, source_ref, created_by,
-      retry, depends_on, due_at, blockers, on_dependency_failure)
-    select
-      r.id, r.parent_id, r.queued_at, r.scheduled_for, r.priority, r.max_attempts, r.timeout_seconds,
-      r.tenant_id, r.kind, r.queue, r.source, case when not r.aside then r.payload end, r.dedupe_key,
-      r.order_key, r.correlation_id, r.subject, r.source_ref, r.created_by, r.retry, r.depends_on,
-      r.scheduled_for, coalesce(p_blockers[r.ordinality], 0), r.on_dependency_failure
-    from unnest(p_requests) with ordinality as r
-    where coalesce(p_blockers[r.ordinality], 0) > 0 or r.scheduled_for > r.queued_at;
-  end if;
+  select array_agg(distinct queue) into v_queues from put;
+  perform posthouse.wake(v_queues);
 end $$;
 
 -- Enqueues a job that needs more than an insert. Outcome: created, repeated (this id was enqueued before),
@@ -234,10 +253,7 @@ begin
     v_blockers := posthouse.write_edges(r);
   end if;
   begin
-    if r.aside then
-      insert into posthouse.payloads (job_id, body) values (r.id, r.payload);
-    end if;
-    perform posthouse.store(array[r], array[greatest(v_blockers, 0)]);
+    perform posthouse.store_one(r, greatest(v_blockers, 0));
   exception when unique_violation then
     -- The first try of this very request was still being committed when we looked for it.
     outcome := 'repeated';
@@ -264,13 +280,28 @@ returns table (ordinal integer, id uuid, outcome text)
 language plpgsql as $$
 declare
   v_now timestamptz := posthouse.now();
-  v_all posthouse.request[] := array(select r from posthouse.requests(p_jobs, v_now) as r);
-  v_plain posthouse.request[] := array(select r from unnest(v_all) as r where not r.special);
+  v_all posthouse.request[];
+  v_plain posthouse.request[];
   v_holders jsonb := '{}';
   r posthouse.request;
 begin
+  if jsonb_array_length(p_jobs) = 1 then
+    select q.* into r from posthouse.requests(p_jobs, v_now) as q;
+    ordinal := 1;
+    id := r.id;
+    outcome := 'created';
+    if r.special then
+      select s.job, s.outcome into id, outcome from posthouse.enqueue_special(r) as s;
+    else
+      perform posthouse.store_one(r);
+    end if;
+    return next;
+    return;
+  end if;
+  v_all := array(select q from posthouse.requests(p_jobs, v_now) as q);
+  v_plain := array(select q from unnest(v_all) as q where not q.special);
   if v_plain <> '{}' then
-    perform posthouse.store(v_plain);
+    perform posthouse.store_many(v_plain);
     return query select p.ordinal, p.id, 'created' from unnest(v_plain) as p;
     if cardinality(v_plain) = cardinality(v_all) then
       return;

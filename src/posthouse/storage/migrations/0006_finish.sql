@@ -6,6 +6,7 @@
 create function posthouse.succeed(p_ids uuid[], p_tokens uuid[], p_results jsonb[]) returns uuid[]
 language plpgsql
 set enable_seqscan = off
+set plan_cache_mode = force_generic_plan
 as $$
 declare
   v_now timestamptz := posthouse.now();
@@ -58,6 +59,7 @@ create function posthouse.settle(
 ) returns uuid[]
 language plpgsql
 set enable_seqscan = off
+set plan_cache_mode = force_generic_plan
 as $$
 declare
   v_now timestamptz := posthouse.now();

@@ -1,0 +1,222 @@
+"""Each measure: set the stage, run, read the database's times."""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import psycopg
+from psycopg import AsyncConnection
+
+from posthouse.bench.bare import measure_limit
+from posthouse.bench.fleet import PAYLOAD, fleet
+from posthouse.client.client import Client
+from posthouse.core.request import Request
+from posthouse.storage.queries import query
+
+DRAIN_JOBS = 60_000
+BULK_JOBS = 50_000
+ONE_SECONDS = 3.0
+PICKUP_JOBS = 240
+PICKUP_PER_SECOND = 40
+PINNED_ROUNDS = 5
+PINNED_JOBS = 20_000
+BACKLOG_JOBS = 1_000_000
+BACKLOG_SAMPLE = 30_000
+SMALL_JOBS = 10_000
+RESCUES = 5
+
+
+async def fill(url: str, jobs: int) -> None:
+    """Queue that many no-ops."""
+    async with Client(url) as client:
+        for start in range(0, jobs, 100_000):
+            count = min(100_000, jobs - start)
+            await client.enqueue_many([Request(kind="noop", payload=PAYLOAD)] * count)
+
+
+async def reset(url: str) -> None:
+    """Empty every place, as a new database would be."""
+    async with await _connect(url) as connection:
+        await connection.execute(query("bench_reset"))
+        await connection.execute("checkpoint")
+
+
+async def limit(url: str) -> dict[str, Any]:
+    await fill(url, DRAIN_JOBS)
+    found = await measure_limit(url, DRAIN_JOBS)
+    await reset(url)
+    return {
+        "limit": round(found.rate),
+        "backend_us_per_job": _rounded(found.backend_us_per_job),
+        "wal_bytes_per_job": round(found.wal_bytes_per_job),
+    }
+
+
+async def drain(url: str, workers: int) -> dict[str, Any]:
+    await fill(url, DRAIN_JOBS)
+    with fleet(url, workers) as processes:
+        await _until_ended(url, DRAIN_JOBS)
+        rss = max((process.rss_mb() or 0.0 for process in processes), default=0.0)
+    rate = await _rate(url)
+    await reset(url)
+    return {f"drain_{workers}": round(rate), "rss_mb": round(rss, 1)}
+
+
+async def enqueue(url: str) -> dict[str, Any]:
+    async with Client(url) as client:
+        await client.enqueue("noop", PAYLOAD)
+        started, count = time.perf_counter(), 0
+        while time.perf_counter() - started < ONE_SECONDS:
+            await client.enqueue("noop", PAYLOAD)
+            count += 1
+        one = count / (time.perf_counter() - started)
+        requests = [Request(kind="noop", payload=PAYLOAD) for _ in range(BULK_JOBS)]
+        rates = []
+        for _ in range(3):
+            started = time.perf_counter()
+            await client.enqueue_many(requests)
+            rates.append(BULK_JOBS / (time.perf_counter() - started))
+    await reset(url)
+    return {"enqueue_one": round(one), "enqueue_bulk": round(statistics.median(rates))}
+
+
+async def latency(url: str) -> dict[str, Any]:
+    """From just before the enqueue to the start of the handler, with one idle worker."""
+    waits = []
+    with fleet(url, 1):
+        async with Client(url) as client:
+            for _ in range(20):
+                await (await client.enqueue("stamp")).wait("10s")
+            sent = []
+            for _ in range(PICKUP_JOBS):
+                sent.append((time.time(), await client.enqueue("stamp")))
+                await asyncio.sleep(max(0.0, sent[-1][0] + 1 / PICKUP_PER_SECOND - time.time()))
+            for asked, handle in sent:
+                waits.append((await handle.wait("30s") - asked) * 1000)
+    await reset(url)
+    return {"pickup_ms": _percentiles(waits)}
+
+
+async def pinned(url: str) -> dict[str, Any]:
+    """One worker over several rounds while an idle transaction pins the horizon."""
+    rates = []
+    with psycopg.connect(url) as pinning, fleet(url, 1):
+        await fill(url, PINNED_JOBS)  # a round to warm up, before the pin
+        await _until_ended(url, PINNED_JOBS)
+        pinning.execute("set transaction isolation level repeatable read")
+        pinning.execute("select count(*) from posthouse.ready")
+        for number in range(1, PINNED_ROUNDS + 1):
+            await fill(url, PINNED_JOBS)
+            await _until_ended(url, PINNED_JOBS * (number + 1))
+            rates.append(await _rate(url, PINNED_JOBS))
+        pinning.rollback()
+    await reset(url)
+    return {
+        "pinned_ratio": round(rates[-1] / rates[0], 3),
+        "pinned_rounds": [round(rate) for rate in rates],
+    }
+
+
+async def backlog(url: str) -> dict[str, Any]:
+    """The drain of a small queue beside that of the first part of a deep one."""
+    small = []
+    with fleet(url, 1):
+        for number in range(1, 4):
+            await fill(url, SMALL_JOBS)
+            await _until_ended(url, SMALL_JOBS * number)
+            small.append(await _rate(url, SMALL_JOBS))
+    await reset(url)
+    await fill(url, BACKLOG_JOBS)
+    with fleet(url, 1):
+        await _until_ended(url, BACKLOG_SAMPLE)
+        deep = await _rate(url, BACKLOG_SAMPLE)
+    await reset(url)
+    return {
+        "backlog_ratio": round(deep / statistics.median(small), 3),
+        "backlog_rates": {"small": round(statistics.median(small)), "deep": round(deep)},
+    }
+
+
+async def rescue(url: str) -> dict[str, Any]:
+    """From SIGKILL of the worker to the start of its job on another one."""
+    waits = []
+    async with Client(url) as client, await _connect(url) as connection:
+        for _ in range(RESCUES):
+            with fleet(url, 1) as (victim,):
+                handle = await client.enqueue("linger")
+                await _until(connection, "bench_running", handle.id, lambda row: row is not None)
+                with fleet(url, 1):
+                    killed = time.time()
+                    victim.kill()
+                    row = await _until(
+                        connection, "bench_second_start", handle.id, lambda row: row is not None
+                    )
+                    waits.append(row[0].timestamp() - killed)
+                    await handle.wait("30s")
+    await reset(url)
+    return {"rescue_s": {"p50": round(statistics.median(waits), 2), "max": round(max(waits), 2)}}
+
+
+async def all_drains(url: str) -> dict[str, Any]:
+    found = await limit(url)
+    one = await drain(url, 1)
+    two = await drain(url, 2)
+    ratio = one["drain_1"] / found["limit"]
+    return {**found, **two, **one, "drain_ratio": round(ratio, 3)}
+
+
+MEASURES: dict[str, Callable[[str], Awaitable[dict[str, Any]]]] = {
+    "drain": all_drains,
+    "enqueue": enqueue,
+    "latency": latency,
+    "pinned": pinned,
+    "backlog": backlog,
+    "rescue": rescue,
+}
+
+
+async def _connect(url: str) -> AsyncConnection[tuple[Any, ...]]:
+    return await AsyncConnection.connect(url, autocommit=True)
+
+
+async def _until_ended(url: str, jobs: int) -> None:
+    async with await _connect(url) as connection:
+        while True:
+            cursor = await connection.execute(query("bench_ended"))
+            row = await cursor.fetchone()
+            if row is not None and row[0] >= jobs:
+                return
+            await asyncio.sleep(0.1)
+
+
+async def _until(
+    connection: AsyncConnection[tuple[Any, ...]], name: str, job_id: Any, good: Callable[[Any], bool]
+) -> Any:
+    while True:
+        cursor = await connection.execute(query(name), (job_id,))
+        row = await cursor.fetchone()
+        if good(row):
+            return row
+        await asyncio.sleep(0.02)
+
+
+async def _rate(url: str, last: int | None = None) -> float:
+    """Jobs a second over the ended jobs, or over the last so many of them."""
+    async with await _connect(url) as connection:
+        cursor = await connection.execute(query("bench_rate"), (last,))
+        row = await cursor.fetchone()
+        assert row is not None
+        return float(row[0])
+
+
+def _percentiles(values: list[float]) -> dict[str, float]:
+    cuts = statistics.quantiles(values, n=100)
+    return {"p50": round(cuts[49], 2), "p95": round(cuts[94], 2), "p99": round(cuts[98], 2)}
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 1)

@@ -1,0 +1,74 @@
+"""posthouse bench: what it does on this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import typer
+
+
+def bench(
+    what: list[str] = typer.Argument(
+        None, help="drain, enqueue, latency, pinned, backlog, rescue; default all."
+    ),
+    as_json: bool = typer.Option(False, "--json", help="One JSON object on stdout."),
+) -> None:
+    """Measure this machine's rates, side by side in one run, in a database of its own.
+
+    Uses POSTHOUSE_DATABASE_URL, or the embedded Postgres. Takes about two minutes.
+    """
+    from posthouse import testing
+    from posthouse.bench.measures import MEASURES
+    from posthouse.errors import ConfigurationError
+    from posthouse.storage.server import close_embedded
+
+    chosen = what or list(MEASURES)
+    for name in chosen:
+        if name not in MEASURES:
+            raise ConfigurationError(f"there is no measure {name!r}; choose from {', '.join(MEASURES)}")
+    found: dict[str, Any] = {}
+    try:
+        with testing.database() as url, _progress(chosen) as step:
+            for name in chosen:
+                found.update(asyncio.run(_measured(MEASURES[name], url)))
+                step()
+    finally:
+        close_embedded()
+    typer.echo(json.dumps(found) if as_json else _table(found))
+
+
+async def _measured(measure: Any, url: str) -> dict[str, Any]:
+    return dict(await measure(url))
+
+
+def _progress(names: list[str]) -> Any:
+    from contextlib import contextmanager
+
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    @contextmanager
+    def shown() -> Any:
+        console = Console(stderr=True)
+        columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+        with Progress(*columns, console=console, transient=True) as progress:
+            task = progress.add_task(names[0], total=len(names))
+            left = iter([*names[1:], "done"])
+            yield lambda: progress.update(task, advance=1, description=next(left))
+
+    return shown()
+
+
+def _table(found: dict[str, Any]) -> str:
+    width = max(len(name) for name in found)
+    return "\n".join(f"{name:<{width}}  {_shown(value)}" for name, value in found.items())
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return "  ".join(f"{name} {item:,}" for name, item in value.items())
+    if isinstance(value, list):
+        return "  ".join(f"{item:,}" for item in value)
+    return f"{value:,}" if value is not None else "-"

@@ -1,0 +1,2 @@
+-- How many jobs have ended.
+select count(*) from posthouse.history
