@@ -5,12 +5,10 @@ import json
 import subprocess
 import sys
 
-import psycopg
-
 from .catalogue import DEFAULT_JOBS, PEERS, Peer
 from .environments import InstallError, prepare_node, prepare_python
 from .measure import Result, measure
-from .scripts import Deadline, PeerError
+from .scripts import Deadline
 from .server import own_database
 from .table import table
 
@@ -54,8 +52,8 @@ def _measured(peer: Peer, server_url: str, jobs: int, deadline: Deadline) -> Res
         deadline.at_most(1)
         with own_database(server_url, peer.name) as database_url:
             return measure(peer, database_url, jobs, deadline)
-    except (PeerError, psycopg.Error, OSError) as error:
-        return {"error": str(error)}
+    except Exception as error:  # noqa: BLE001  whatever one peer does, the others are measured
+        return {"error": f"{type(error).__name__}: {error}"}
 
 
 def _arguments() -> argparse.Namespace:
