@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,7 @@ def _posthouse(url: str) -> dict[str, Any]:
     command = [sys.executable, "-m", "posthouse", "bench", "--json"]
     environment = {**os.environ, "POSTHOUSE_DATABASE_URL": url}
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True)
-    return dict(json.loads(done.stdout))
+    return {"version": version("posthouse"), **json.loads(done.stdout)}
 
 
 def _report(everything: dict[str, Any]) -> str:

@@ -29,8 +29,10 @@ class Rescuer:
         self._expired_at = 0.0
 
     async def run_once(self) -> dict[str, int]:
+        if time.monotonic() < self._not_before:
+            return {"dead_workers": 0, "rescued": 0}
         try:
-            dead = await self._line.run(bury_dead)
+            dead = await self._line.run(lambda c: bury_dead(c, self._grace))
             rescued = await self._rescue(dead)
         except psycopg.OperationalError:
             # We were cut off, perhaps everybody was: whoever could not renew gets time to do so.
@@ -40,7 +42,7 @@ class Rescuer:
 
     async def _rescue(self, dead: list[UUID]) -> int:
         now = time.monotonic()
-        if not dead and now < max(self._expired_at, self._not_before):
+        if not dead and now < self._expired_at:
             return 0
         found = await self._line.run(lambda c: rescue(c, dead, self._crash_limit, self._grace))
         spent = time.monotonic() - now

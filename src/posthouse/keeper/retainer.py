@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from posthouse.settings import Settings
 from posthouse.storage.connect import Line
-from posthouse.storage.keeping import drop_partitions, make_partitions
+from posthouse.storage.keeping import drop_partitions, make_partitions, tidy
 
 ROUND_SECONDS = 600.0
 DAYS_AHEAD = 7
@@ -20,7 +20,8 @@ class Retainer:
     async def run_once(self) -> dict[str, int]:
         made = await self._line.run(lambda c: make_partitions(c, DAYS_AHEAD))
         dropped = await self._line.run(lambda c: drop_partitions(c, self._days))
-        return {"made": made, "dropped": len(dropped)}
+        tidied = await self._line.run(lambda c: tidy(c, self._days))
+        return {"made": made, "dropped": len(dropped), "tidied": tidied}
 
     def pause(self) -> float:
         return ROUND_SECONDS

@@ -32,8 +32,8 @@ async def sweep_blocks(connection: Db, since: str) -> str:
     return str(await _value(connection, "sweep_blocks", since))
 
 
-async def bury_dead(connection: Db) -> list[UUID]:
-    cursor = await connection.execute(query("bury_dead"))
+async def bury_dead(connection: Db, grace_seconds: float) -> list[UUID]:
+    cursor = await connection.execute(query("bury_dead"), (grace_seconds,))
     return [row[0] for row in await cursor.fetchall()]
 
 
@@ -46,6 +46,10 @@ async def rescue(
 
 async def make_partitions(connection: Db, days_ahead: int) -> int:
     return int(await _value(connection, "make_partitions", days_ahead))
+
+
+async def tidy(connection: Db, keep_days: float) -> int:
+    return int(await _value(connection, "tidy", keep_days))
 
 
 async def drop_partitions(connection: Db, keep_days: float) -> list[str]:

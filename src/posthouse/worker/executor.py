@@ -25,6 +25,8 @@ from posthouse.worker.job import Job
 _log = logging.getLogger("posthouse.worker")
 
 WATCH_SECONDS = 0.1
+SUSPECT_CRASHES = 2
+"""Jobs that so many workers died with run one at a time; posthouse.settle knows the number too."""
 
 
 class Released(Exception):
@@ -70,7 +72,7 @@ class Executor:
 
     @property
     def has_suspect(self) -> bool:
-        return any(job.crashes for job in self.held.values())
+        return any(job.crashes >= SUSPECT_CRASHES for job in self.held.values())
 
     async def room(self) -> None:
         """Returns when a slot or a place in the line may have become free."""

@@ -83,17 +83,18 @@ class Heartbeat(threading.Thread):
     def _beat_until_stopped(self, connection: Connection[Any]) -> None:
         self._beat(connection)
         while not self._stopping.is_set():
-            if self._now.wait(TICK_SECONDS):
-                self._now.clear()
-                self._next = 0.0
+            asked = self._now.wait(TICK_SECONDS)
+            self._now.clear()
             self._interrupt_blocked_loop()
-            if time.monotonic() >= self._next and not self._stopping.is_set():
-                self._beat(connection)
+            if (asked or time.monotonic() >= self._next) and not self._stopping.is_set():
+                self._beat(connection, everything=asked)
 
-    def _beat(self, connection: Connection[Any]) -> None:
+    def _beat(self, connection: Connection[Any], *, everything: bool = False) -> None:
+        """Renews what was not renewed lately: jobs shorter than a beat never cost one."""
         started = time.monotonic()
         self._next = started + self._interval
-        jobs = list(self._held.values())
+        fresh = started + self._lease_seconds * 0.9 - self._interval / 2
+        jobs = [job for job in list(self._held.values()) if everything or job.expires < fresh]
         ids = "{" + ",".join(job.hex_id for job in jobs) + "}"
         tokens = "{" + ",".join(job.hex_token for job in jobs) + "}"
         rows = connection.execute(

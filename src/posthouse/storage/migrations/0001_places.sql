@@ -21,9 +21,9 @@
 -- position that it took from each lane and starts behind it, which is what keeps a claim from walking
 -- over dead index entries while some transaction pins the horizon.
 --
--- The turn of a lane orders it within its priority: 0 = suspects (their last worker died with them: served
--- first, one at a time per worker, so that a poison job is found out without blaming its neighbours),
--- 1 = returned by a graceful stop, 2 = everybody else.
+-- The turn of a lane orders it within its priority: 0 = suspects (two workers died with them: served first,
+-- one at a time per worker, so that a poison job is found out without blaming its neighbours), 1 = returned
+-- by a stopping worker or lost with a dead one, 2 = everybody else.
 --
 -- Lock order, for whoever touches more than one row: the job's own row (ready, waiting or running; several:
 -- by id) -> order_tails -> dedupes -> blocks -> the dependants' rows in waiting. Claim, promote and rescue

@@ -91,4 +91,21 @@ begin
   end loop;
 end $$;
 
+-- Forgets what no longer means anything: workers long gone, and dedupe windows that have passed.
+create function posthouse.tidy(p_before timestamptz) returns integer
+language plpgsql as $$
+declare
+  v_now timestamptz := posthouse.now();
+  v_workers integer;
+  v_keys integer;
+begin
+  delete from posthouse.workers as w
+  where w.stopped_at < p_before
+    and not exists (select from posthouse.running as r where r.worker_id = w.id);
+  get diagnostics v_workers = row_count;
+  delete from posthouse.dedupes where not held and until <= v_now;
+  get diagnostics v_keys = row_count;
+  return v_workers + v_keys;
+end $$;
+
 select posthouse.make_partitions();

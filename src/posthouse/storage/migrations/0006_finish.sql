@@ -52,7 +52,7 @@ $$;
 
 -- Every other outcome. p_events: fail, exhaust, cancel (the job ends) or retry, snooze, release, rescue (it
 -- goes back, after p_delays seconds); p_outcomes is what the attempt's record says. Snooze and release give
--- the attempt back; rescue counts a crash and makes the job a suspect. Returns the ids whose lease was lost.
+-- the attempt back; rescue counts a crash, and the second one makes the job a suspect. Returns the ids whose lease was lost.
 create function posthouse.settle(
   p_ids uuid[], p_tokens uuid[], p_events text[], p_outcomes text[], p_delays double precision[],
   p_errors jsonb[]
@@ -116,7 +116,10 @@ begin
       progress_percent, tenant_id, kind, queue, source, payload, dedupe_key, order_key, correlation_id,
       subject, source_ref, created_by, retry, depends_on, current_step, progress_message,
       coalesce(error_text, last_error),
-      case when event = 'rescue' or crashes > 0 then 0 when event = 'release' then 1 else 2 end,
+      case
+        when crashes + (event = 'rescue')::integer >= 2 then 0
+        when event in ('rescue', 'release') then 1
+        else 2 end,
       v_now + make_interval(secs => coalesce(delay, 0))
     from ruled where to_status = 'queued'
   )

@@ -72,13 +72,19 @@ begin
 end $$;
 
 -- Notices workers whose liveness lock is free. One look is not enough: a live worker whose connection broke
--- takes its lock again within p_patience, and a second look finds it held.
-create function posthouse.bury_dead(p_patience interval default '1 second') returns setof uuid
+-- takes its lock again within p_patience, and a second look finds it held. After a restart of Postgres
+-- nobody holds one yet: p_grace is their time to come back.
+create function posthouse.bury_dead(
+  p_grace interval default '10 seconds', p_patience interval default '1 second'
+) returns setof uuid
 language plpgsql as $$
 declare
   v_now timestamptz := posthouse.now();
   v_worker record;
 begin
+  if clock_timestamp() < pg_postmaster_start_time() + p_grace then
+    return;
+  end if;
   for v_worker in
     select id, number, missing_since from posthouse.workers where watched and stopped_at is null
   loop

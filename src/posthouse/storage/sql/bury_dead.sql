@@ -1,2 +1,2 @@
 -- Workers found dead.
-select posthouse.bury_dead()
+select posthouse.bury_dead(make_interval(secs => %s))
