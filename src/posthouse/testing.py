@@ -6,6 +6,7 @@ Everything runs on a real Postgres. ``database()`` gives each test a migrated on
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import inspect
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -24,7 +25,7 @@ from posthouse.core.ids import new_id
 from posthouse.errors import WaitTimeout
 from posthouse.keeper.keeper import Keeper
 from posthouse.settings import load_settings
-from posthouse.storage.migrate import migrate
+from posthouse.storage.migrate import migrate, migrations
 from posthouse.storage.queries import query
 from posthouse.storage.server import database_url
 from posthouse.worker.job import Job
@@ -35,7 +36,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Clock", "assert_enqueued", "clock", "database", "drain", "enqueued", "run"]
 
-TEMPLATE = "posthouse_testing_template"
+_texts = "".join(migration.text for migration in migrations())
+TEMPLATE = f"posthouse_template_{hashlib.sha256(_texts.encode()).hexdigest()[:8]}"
+"""Named after what is in it: a template left behind by another version is not taken for ours."""
 
 
 @contextmanager
