@@ -20,7 +20,7 @@ from posthouse.core.retry import DEFAULT_RETRY, Retry
 from posthouse.errors import ConfigurationError, PosthouseError
 from posthouse.keeper.keeper import Keeper
 from posthouse.settings import Settings, load_settings
-from posthouse.storage.server import database_url
+from posthouse.storage.server import database_url, ready_database_url
 from posthouse.worker.arguments import Arguments
 from posthouse.worker.definition import Definition
 from posthouse.worker.process import Stop, run_loop
@@ -39,14 +39,20 @@ class App:
         self._given_settings = settings
         self._given_url = database_url
         self.definitions: dict[str, Definition] = {}
+        self._client: Client | None = None
+        self._client_loop: asyncio.AbstractEventLoop | None = None
 
     @functools.cached_property
     def settings(self) -> Settings:
         return self._given_settings or load_settings(database_url=self._given_url)
 
-    @functools.cached_property
+    @property
     def client(self) -> Client:
-        return Client(settings=self.settings)
+        """The client of the running event loop: connections belong to the loop that opened them."""
+        loop = asyncio.get_running_loop()
+        if self._client is None or self._client_loop is not loop:
+            self._client, self._client_loop = Client(settings=self.settings), loop
+        return self._client
 
     @functools.cached_property
     def sync_client(self) -> SyncClient:
@@ -60,8 +66,9 @@ class App:
 
     async def close(self) -> None:
         """Closes the connections that enqueue opened."""
-        if "client" in self.__dict__:
-            await self.__dict__.pop("client").close()
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
         if "sync_client" in self.__dict__:
             await asyncio.to_thread(self.__dict__.pop("sync_client").close)
 
@@ -111,7 +118,7 @@ class App:
     async def worker(self, *, queues: Sequence[str] = (), **settings: Any) -> Worker:
         """A worker for these jobs, not started yet."""
         chosen = dataclasses.replace(self.settings, **settings)
-        url = await asyncio.to_thread(database_url, chosen)
+        url = await asyncio.to_thread(ready_database_url, chosen)
         return Worker(self.definitions, url, chosen, queues=queues)
 
     async def work(
@@ -133,7 +140,7 @@ class App:
             ready(worker)
         await stop.asked_or(worker.failed)
         draining = asyncio.ensure_future(worker.stop())
-        await stop.again(draining)
+        await stop.again(draining, worker.hurry)
         if housekeeping is not None:
             await housekeeping.stop()
         await self.close()
@@ -173,10 +180,11 @@ class JobType(Generic[P, R]):
         merged: Options = {
             "queue": self.definition.queue,
             "priority": self.definition.priority,
-            "max_attempts": self.definition.max_attempts,
             **(options or {}),
             **self._options,
         }
+        if merged.get("retry") is None:  # a policy of its own brings its own number of attempts
+            merged.setdefault("max_attempts", self.definition.max_attempts)
         return Request(kind=self.kind, payload=arguments, **merged)
 
     async def enqueue(self, *, connection: Any = None, **arguments: Any) -> Handle:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from posthouse.keeper.crowd import Crowd
 from posthouse.keeper.promoter import Promoter
 from posthouse.keeper.rescuer import Rescuer
 from posthouse.keeper.retainer import Retainer
@@ -18,6 +19,7 @@ class Keeper:
         self.promoter = Promoter(self._lines[0])
         self.rescuer = Rescuer(self._lines[1], settings)
         self.retainer = Retainer(self._lines[1], settings)
+        self._crowd = Crowd(self._lines[1])
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
@@ -25,7 +27,9 @@ class Keeper:
         return (self.promoter, self.rescuer, self.retainer)
 
     async def start(self) -> None:
-        self._tasks = [asyncio.create_task(run_forever(step)) for step in self.steps]
+        self._tasks = [
+            asyncio.create_task(run_forever(step, self._crowd)) for step in (*self.steps, self._crowd)
+        ]
 
     async def run_once(self) -> dict[str, dict[str, int]]:
         return {step.name: await step.run_once() for step in self.steps}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from posthouse.storage.connect import Line
-from posthouse.storage.keeping import next_due, promote, sweep_blocks
+from posthouse.storage.keeping import promote
 
 BATCH = 1000
 LONGEST_PAUSE = 0.5
@@ -19,9 +19,7 @@ class Promoter:
         self._pause = LONGEST_PAUSE
 
     async def run_once(self) -> dict[str, int]:
-        promoted = await self._line.run(lambda c: promote(c, BATCH))
-        self._swept = await self._line.run(lambda c: sweep_blocks(c, self._swept))
-        due = await self._line.run(next_due)
+        promoted, due, self._swept = await self._line.run(lambda c: promote(c, BATCH, self._swept))
         self._pause = min(LONGEST_PAUSE, max(SHORTEST_PAUSE, LONGEST_PAUSE if due is None else due))
         return {"promoted": promoted}
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 from typing import Protocol
 
 import psycopg
+
+from posthouse.keeper.crowd import Crowd
 
 _log = logging.getLogger("posthouse.keeper")
 
@@ -24,7 +27,7 @@ class Step(Protocol):
         ...
 
 
-async def run_forever(step: Step) -> None:
+async def run_forever(step: Step, crowd: Crowd) -> None:
     while True:
         try:
             counts = await step.run_once()
@@ -37,4 +40,4 @@ async def run_forever(step: Step) -> None:
         except psycopg.Error:
             _log.exception("%s failed; it goes on", step.name)
             pause = 5 * TROUBLE_PAUSE
-        await asyncio.sleep(pause)
+        await asyncio.sleep(pause * crowd.patience * random.uniform(0.8, 1.2))  # noqa: S311 - not in step

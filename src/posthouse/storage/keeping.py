@@ -18,18 +18,16 @@ async def _value(connection: Db, name: str, *parameters: Any) -> Any:
     return row[0] if row else None
 
 
-async def promote(connection: Db, limit: int) -> int:
-    return int(await _value(connection, "promote", limit))
+async def promote(connection: Db, limit: int, swept: str) -> tuple[int, float | None, str]:
+    """Promote what is due and settle edges since ``swept``: how many, seconds to the next, where to go on."""
+    cursor = await connection.execute(query("promote"), (limit, swept))
+    row = await cursor.fetchone()
+    assert row is not None
+    return row[0], row[1], row[2]
 
 
-async def next_due(connection: Db) -> float | None:
-    """Seconds until the next waiting job is due."""
-    value = await _value(connection, "next_due")
-    return None if value is None else float(value)
-
-
-async def sweep_blocks(connection: Db, since: str) -> str:
-    return str(await _value(connection, "sweep_blocks", since))
+async def count_workers(connection: Db) -> int:
+    return int(await _value(connection, "workers_count"))
 
 
 async def bury_dead(connection: Db, grace_seconds: float) -> list[UUID]:

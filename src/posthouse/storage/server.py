@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from posthouse.settings import Settings
 from posthouse.storage.connect import connect_sync
-from posthouse.storage.migrate import migrate
+from posthouse.storage.errors import translated
+from posthouse.storage.migrate import check_schema, migrate
 
 if TYPE_CHECKING:
     from posthouse.storage.embedded import EmbeddedPostgres
@@ -26,13 +28,24 @@ def database_url(settings: Settings) -> str:
     return embedded_server(settings.data_dir).url
 
 
-def embedded_server(data_dir: Path) -> EmbeddedPostgres:
+def ready_database_url(settings: Settings) -> str:
+    """The same, once it is certain that the schema there is the one that this version works with."""
+    url = database_url(settings)
+    with translated(), connect_sync(url, "check") as connection:
+        check_schema(connection)
+    return url
+
+
+def embedded_server(data_dir: Path, report: Callable[[str], None] | None = None) -> EmbeddedPostgres:
+    """The embedded server of this directory, migrated. ``report`` is told what is being done."""
     from posthouse.storage.embedded import ensure  # noqa: PLC0415 - an extra
 
     with _lock:
         server = _servers.get(data_dir)
         if server is None:
-            server = _servers[data_dir] = ensure(data_dir)
+            server = _servers[data_dir] = ensure(data_dir, report=report)
+            if report is not None:
+                report("migrating")
             with connect_sync(server.url, "migrate") as connection:
                 migrate(connection)
         return server

@@ -1,2 +1,0 @@
--- Seconds until the next waiting job is due.
-select posthouse.next_due()

@@ -1,0 +1,2 @@
+-- How many workers are there.
+select count(*) from posthouse.workers where stopped_at is null
