@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help setup up test lint format bench docs clean
+.PHONY: help setup up test lint format bench chaos docs clean
 
 help: ## list the commands
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -38,6 +38,13 @@ format: setup ## let ruff format the code
 
 bench: setup ## measure against the bare loop and the installed peers
 	$(BIN)/python -m bench
+
+SECONDS ?= 300
+chaos: setup ## kill, stop and cut off workers for SECONDS, then check the recorded history
+	$(BIN)/python tests/faults/chaos.py --seconds $(SECONDS)
+
+docs: setup ## write the generated pages again
+	$(BIN)/python tools/reference.py
 
 clean: ## remove what the commands above made
 	rm -rf $(VENV) .posthouse .pytest_cache .mypy_cache .ruff_cache .import_linter_cache build

@@ -1,14 +1,17 @@
 """Posthouse: durable jobs for Python that live in Postgres."""
 
-from posthouse.app import App
-from posthouse.client.client import Client
-from posthouse.client.handle import Handle
-from posthouse.client.sync import SyncClient
-from posthouse.core.outcome import Cancel, Fail, Snooze
-from posthouse.core.request import Request
-from posthouse.core.retry import Retry
-from posthouse.errors import JobFailed, LeaseLost, PosthouseError
-from posthouse.worker.job import Job
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from posthouse.app import App
+    from posthouse.client.client import Client
+    from posthouse.client.handle import Handle
+    from posthouse.client.sync import SyncClient
+    from posthouse.core.outcome import Cancel, Fail, Snooze
+    from posthouse.core.request import Request
+    from posthouse.core.retry import Retry
+    from posthouse.errors import JobFailed, LeaseLost, PosthouseError
+    from posthouse.worker.job import Job
 
 __all__ = [
     "App",
@@ -25,3 +28,35 @@ __all__ = [
     "Snooze",
     "SyncClient",
 ]
+
+_HOMES = {
+    "App": "posthouse.app",
+    "Cancel": "posthouse.core.outcome",
+    "Client": "posthouse.client.client",
+    "Fail": "posthouse.core.outcome",
+    "Handle": "posthouse.client.handle",
+    "Job": "posthouse.worker.job",
+    "JobFailed": "posthouse.errors",
+    "LeaseLost": "posthouse.errors",
+    "PosthouseError": "posthouse.errors",
+    "Request": "posthouse.core.request",
+    "Retry": "posthouse.core.retry",
+    "Snooze": "posthouse.core.outcome",
+    "SyncClient": "posthouse.client.sync",
+}
+
+if not TYPE_CHECKING:  # a type checker would take it to mean that every name exists
+
+    def __getattr__(name: str) -> Any:
+        """Imports a public name when it is first used: `posthouse --help` needs no database driver, and
+        loading one takes 0.3 s.
+        """
+        if name not in _HOMES:
+            raise AttributeError(f"module 'posthouse' has no attribute {name!r}")
+        from importlib import import_module  # noqa: PLC0415 - likewise
+
+        value = globals()[name] = getattr(import_module(_HOMES[name]), name)
+        return value
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

@@ -43,6 +43,9 @@ class Settings:
         default_factory=default_data_dir,
         metadata={"help": "Where the embedded Postgres keeps its data."},
     )
+    app: str = _setting(
+        "", "Apps that `worker` and `up` load if none is given: module:name, several with commas."
+    )
     concurrency: int = _setting(100, "Handlers that a worker runs at the same time.", minimum=1)
     heartbeat_seconds: float = _setting(
         5.0, "How often a worker renews the leases of its jobs.", minimum=0.05
@@ -73,7 +76,7 @@ class Settings:
         for item in fields(self):
             minimum = item.metadata.get("minimum")
             value = getattr(self, item.name)
-            if minimum is not None and value < minimum:
+            if minimum is not None and not value >= minimum:  # NaN is not either
                 raise ConfigurationError(f"{item.name} must be at least {minimum:g}, not {value:g}")
         if self.lease_seconds < 2 * self.heartbeat_seconds:
             raise ConfigurationError(
@@ -105,6 +108,14 @@ def load_settings(
     values.update({name: value for name, value in flags.items() if value is not None})
     known = get_type_hints(Settings)
     return Settings(**{name: _convert(name, value, known[name]) for name, value in values.items()})
+
+
+def setting_sources(*, env: Mapping[str, str] | None = None, directory: Path | None = None) -> dict[str, str]:
+    """Where each setting came from: default, file or environment."""
+    sources = {item.name: "default" for item in fields(Settings)}
+    sources.update(dict.fromkeys(_from_file((directory or Path.cwd()) / FILE_NAME), "file"))
+    sources.update(dict.fromkeys(_from_environment(os.environ if env is None else env), "environment"))
+    return sources
 
 
 def _from_file(path: Path) -> dict[str, Any]:
@@ -149,12 +160,19 @@ def _convert(name: str, value: Any, kind: Any) -> Any:
         if kind is float:
             return seconds(value) if name.endswith("_seconds") and _has_unit(value) else float(value)
         if kind is int:
-            return int(value)
+            return _whole(value)
         if kind is Path:
             return Path(value).expanduser()
     except (TypeError, ValueError):
         raise ConfigurationError(f"{name} must be {kind.__name__}, not {value!r}") from None
     return value
+
+
+def _whole(value: Any) -> int:
+    number = int(value)
+    if isinstance(value, float) and number != value:
+        raise ValueError(value)
+    return number
 
 
 def _has_unit(value: Any) -> bool:

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 from uuid import UUID, uuid4
 
 import psycopg
@@ -33,6 +34,7 @@ from posthouse.worker.job import Job
 if TYPE_CHECKING:
     from posthouse.app import App, JobType
     from posthouse.worker.commit import Commit
+    from posthouse.worker.worker import Worker
 
 __all__ = ["Clock", "assert_enqueued", "clock", "database", "drain", "enqueued", "run"]
 
@@ -56,12 +58,19 @@ def database(server: str | None = None) -> Iterator[str]:
             sql.SQL("create database {} template {}").format(sql.Identifier(name), sql.Identifier(TEMPLATE))
         )
     try:
-        yield make_conninfo(admin, dbname=name)
+        yield _other_database(admin, name)
     finally:
         with psycopg.connect(admin, autocommit=True) as connection:
             connection.execute(
                 sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(name))
             )
+
+
+def _other_database(server: str, name: str) -> str:
+    """The same server, another database. A URL stays one: SQLAlchemy and asyncpg take nothing else."""
+    if "://" not in server:
+        return make_conninfo(server, dbname=name)
+    return urlsplit(server)._replace(path=f"/{name}").geturl()
 
 
 def _ensure_template(connection: psycopg.Connection[Any], admin: str) -> None:
@@ -175,7 +184,7 @@ class _InlineDesk:
 async def drain(app: App, *, queues: tuple[str, ...] = (), timeout: Duration = "30s") -> Counter[str]:
     """Run everything that can run now, with a real worker; returns how many jobs ended in each status.
 
-    Jobs that are due later stay: move the clock and drain again.
+    Jobs that are due later stay: move the clock and drain again. So do jobs that this app has no handler for.
     """
     worker = await app.worker(queues=queues, poll_seconds=0.05)
     url = await asyncio.to_thread(database_url, app.settings)
@@ -184,7 +193,7 @@ async def drain(app: App, *, queues: tuple[str, ...] = (), timeout: Duration = "
         before = await _ended(connection)
         await worker.start()
         try:
-            await asyncio.wait_for(_until_idle(connection, keeper, worker.queues), seconds(timeout))
+            await asyncio.wait_for(_until_idle(connection, keeper, worker), seconds(timeout))
         except TimeoutError:
             raise WaitTimeout(f"jobs were still running after {timeout}") from None
         finally:
@@ -193,10 +202,10 @@ async def drain(app: App, *, queues: tuple[str, ...] = (), timeout: Duration = "
         return await _ended(connection) - before
 
 
-async def _until_idle(connection: AsyncConnection[Any], keeper: Keeper, queues: list[str]) -> None:
+async def _until_idle(connection: AsyncConnection[Any], keeper: Keeper, worker: Worker) -> None:
     while True:
         await keeper.promoter.run_once()
-        cursor = await connection.execute(query("testing_active"), (queues,))
+        cursor = await connection.execute(query("testing_active"), (worker.queues, list(worker.definitions)))
         row = await cursor.fetchone()
         if row is not None and row[0] == 0:
             return

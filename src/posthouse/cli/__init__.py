@@ -1,47 +1,94 @@
-"""The command line."""
+"""The command line: one module for each group of commands.
+
+Nothing heavy is imported until a command needs it, so that --help answers at once.
+"""
 
 from __future__ import annotations
 
-import importlib
+import signal
 import sys
+from typing import Any, NoReturn
 
 import typer
 
-from posthouse.app import App
-from posthouse.errors import ConfigurationError, PosthouseError
+from posthouse.cli.bench import bench
+from posthouse.cli.config import config
+from posthouse.cli.doctor import doctor
+from posthouse.cli.enqueue import enqueue
+from posthouse.cli.fleet import definitions, queues, workers
+from posthouse.cli.jobs import jobs
+from posthouse.cli.migrate import migrate
+from posthouse.cli.options import WrongUsage
+from posthouse.cli.up import up
+from posthouse.cli.version import version
+from posthouse.cli.worker import keeper, worker
+from posthouse.errors import PosthouseError
 
-cli = typer.Typer(no_args_is_help=True, add_completion=False, help="Durable jobs that live in Postgres.")
+cli = typer.Typer(
+    name="posthouse",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Durable jobs that live in Postgres. [b]posthouse up[/b] starts everything.",
+)
+
+_PANELS: dict[str, tuple[Any, ...]] = {
+    "Run": (up, worker, keeper),
+    "Jobs": (enqueue,),
+    "Look": (queues, workers, definitions, doctor),
+    "Set up": (migrate, config, bench, version),
+}
+for _panel, _commands in _PANELS.items():
+    for _command in _commands:
+        cli.command(rich_help_panel=_panel)(_command)
+    if _panel == "Jobs":
+        cli.add_typer(jobs, name="jobs", rich_help_panel=_panel)
+
+USAGE = 2
 
 
-@cli.command()
-def worker(
-    app: str = typer.Option(..., help="Where your app is: module:name."),
-    queue: list[str] = typer.Option([], help="Serve only these queues."),
-) -> None:
-    """Run jobs until told to stop."""
-    load_app(app).run_worker(queues=queue)
-
-
-@cli.command()
-def version() -> None:
-    """Print the version."""
-    from importlib.metadata import version as installed
-
-    typer.echo(installed("posthouse"))
-
-
-def load_app(path: str) -> App:
-    module, _, name = path.partition(":")
-    sys.path.insert(0, "")
-    found = getattr(importlib.import_module(module), name or "app", None)
-    if not isinstance(found, App):
-        raise ConfigurationError(f"{path} is not a posthouse.App; write --app module:name")
-    return found
-
-
-def main() -> None:
+def main() -> NoReturn:
+    signal.signal(signal.SIGTERM, _terminate)
     try:
-        cli()
+        sys.exit(_run())
+    finally:
+        _leave_embedded()
+
+
+def _run() -> int:
+    try:
+        return cli(standalone_mode=False) or 0
     except PosthouseError as error:
         typer.echo(f"error: {error}", err=True)
-        raise SystemExit(1) from None
+        return USAGE if isinstance(error, WrongUsage) else 1
+    except typer.Abort:
+        return 1
+    except Exception as error:
+        if not hasattr(error, "format_message"):  # typer's own errors have it, in every version
+            raise
+        return _explain_usage(error)
+
+
+def _explain_usage(error: Any) -> int:
+    """Wrong usage, in one line that says where the help is."""
+    context = getattr(error, "ctx", None)
+    if type(error).__name__ == "NoArgsIsHelpError":
+        error.show()
+        return USAGE
+    command = context.command_path if context is not None else "posthouse"
+    message = " ".join(error.format_message().split()).rstrip(".")
+    typer.echo(f"error: {message}; see `{command} --help`", err=True)
+    return int(error.exit_code)
+
+
+def _terminate(*_: object) -> NoReturn:
+    """Before a command has an event loop to tell: leave in order, the embedded Postgres too."""
+    sys.exit(128 + signal.SIGTERM)
+
+
+def _leave_embedded() -> None:
+    """Lets go of the embedded Postgres, if a command used it; the last one out stops it."""
+    server = sys.modules.get("posthouse.storage.server")
+    if server is not None:
+        server.close_embedded()

@@ -110,11 +110,18 @@ def _error(ending: BaseException, name: str | None = None) -> dict[str, Any]:
     kind = type(ending)
     error = {
         "type": name or (kind.__name__ if kind.__module__ == "builtins" else _qualified(kind)),
-        "message": str(ending)[:_MESSAGE_LIMIT],
+        "message": _message(ending)[:_MESSAGE_LIMIT],
     }
     if ending.__traceback__ is not None:
         error["traceback"] = "".join(traceback.format_exception(ending))[-_TRACEBACK_LIMIT:]
     return error
+
+
+def _message(ending: BaseException) -> str:
+    try:
+        return str(ending)
+    except Exception:  # noqa: BLE001 - an error that cannot describe itself is still to be recorded
+        return "the error has no readable message"
 
 
 def _qualified(kind: type[BaseException]) -> str:

@@ -26,13 +26,13 @@ def encode_payload(value: Any, limit: int) -> str:
     """JSON text of a payload, at most ``limit`` bytes of it."""
     if not isinstance(value, Mapping):
         raise InvalidPayload(f"a payload is a JSON object, not {type(value).__name__}")
-    data = _encode(value)
+    data = _encode(value if isinstance(value, dict) else dict(value))
     if len(data) > limit:
         raise PayloadTooLarge(
             f"the payload has {len(data):,} bytes, the limit is {limit:,}; "
             "store the data elsewhere and pass a reference, or raise max_payload_bytes"
         )
-    if _NUL in data and _contains_nul(value):
+    if _NUL in data and _contains_nul(data):
         raise InvalidPayload("the payload contains a NUL character, which Postgres cannot store")
     return data.decode()
 
@@ -41,10 +41,11 @@ def encode_result(value: Any, limit: int) -> str:
     """JSON text of a result. What Postgres or JSON cannot hold is escaped or replaced by a note."""
     try:
         data = to_json(value, inf_nan_mode="strings", fallback=repr)
-        if len(data) <= limit and not (_NUL in data and _contains_nul(value)):
+        if len(data) <= limit and not (_NUL in data and _contains_nul(data)):
             _check_depth(data)
             _check_digits(data)
             return data.decode()
+        value = json.loads(data)  # models, dates and the like have become texts
     except (ValueError, RecursionError, InvalidPayload, PydanticSerializationError):
         pass
     return _encode_awkward(value, limit)
@@ -68,7 +69,7 @@ def _explain(error: Exception) -> str:
     text = str(error)
     if "surrogate" in text or "utf-8" in text.lower():
         return "the payload contains a lone surrogate, which is not valid Unicode"
-    if "ircular" in text or "recursion" in text.lower():
+    if "ircular" in text or "depth" in text or "recursion" in text.lower():
         return _too_deep()
     return f"the payload is not JSON: {text}"
 
@@ -106,10 +107,9 @@ def _check_digits(data: bytes) -> None:
         raise InvalidPayload(f"the payload contains an integer of more than {MAX_DIGITS:,} digits")
 
 
-def _contains_nul(value: Any) -> bool:
+def _contains_nul(data: bytes) -> bool:
     r"""Tell a NUL from the six harmless characters ``\u0000`` in a string."""
-    decoded = json.loads(to_json(value, fallback=repr))
-    stack = [decoded]
+    stack = [json.loads(data)]
     while stack:
         item = stack.pop()
         if isinstance(item, str):
@@ -126,8 +126,8 @@ def _contains_nul(value: Any) -> bool:
 def _encode_awkward(value: Any, limit: int) -> str:
     try:
         text = json.dumps(_escaped(value, MAX_DEPTH // 2))
-    except (TypeError, ValueError, RecursionError) as error:
-        return json.dumps({"unstorable": f"the result could not be stored: {error}"})
+    except Exception as error:  # noqa: BLE001 - the work is done, and a result may fail in any way to be shown
+        return json.dumps({"unstorable": f"the result could not be stored: {type(error).__name__}"})
     if len(text) > limit:
         note = f"the result has {len(text):,} bytes, the limit is {limit:,}"
         return json.dumps({"unstorable": note})

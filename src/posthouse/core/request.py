@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -26,7 +27,11 @@ _CHOICES = {
     "source": ("manual", "event", "schedule", "system"),
 }
 _TEXT_LIMIT = 512
-_TEXTS = ("kind", "queue", "tenant", "dedupe_key", "order_key", "correlation_id", "subject")
+_TEXTS = (
+    "kind", "queue", "tenant", "dedupe_key", "order_key", "correlation_id", "subject", "source_ref",
+    "created_by",
+)  # fmt: skip
+_UNWANTED = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _PRIORITY_RANGE = range(-(2**31), 2**31)
 _MOST_ATTEMPTS = 1_000_000
 
@@ -143,7 +148,9 @@ def _priority(value: int | str) -> int:
 def _check_text(name: str, value: str | None) -> None:
     if value is None:
         return
+    if not value:
+        raise InvalidJob(f"{name} is empty; leave it out instead")
     if len(value) > _TEXT_LIMIT:
         raise InvalidJob(f"{name} has {len(value)} characters, the limit is {_TEXT_LIMIT}")
-    if not value.isprintable():
+    if not value.isprintable() and _UNWANTED.search(value):  # wide spaces are not "printable", but fine
         raise InvalidJob(f"{name} contains a control character or a lone surrogate: {value!r}")

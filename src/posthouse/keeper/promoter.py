@@ -15,7 +15,7 @@ class Promoter:
 
     def __init__(self, line: Line) -> None:
         self._line = line
-        self._swept = "0"
+        self._swept = "{0,0,0}"
         self._pause = LONGEST_PAUSE
 
     async def run_once(self) -> dict[str, int]:

@@ -20,10 +20,10 @@ async def _value(connection: Db, name: str, *parameters: Any) -> Any:
 
 async def promote(connection: Db, limit: int, swept: str) -> tuple[int, float | None, str]:
     """Promote what is due and settle edges since ``swept``: how many, seconds to the next, where to go on."""
-    cursor = await connection.execute(query("promote"), (limit, swept))
+    cursor = await connection.execute(query("promote"), (swept, limit))
     row = await cursor.fetchone()
     assert row is not None
-    return row[0], row[1], row[2]
+    return row[1], row[2], row[0]
 
 
 async def count_workers(connection: Db) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
@@ -41,6 +42,7 @@ class Settlement(NamedTuple):
 class Claim:
     token: UUID
     rows: list[ClaimedRow]
+    asked_at: float  # by the monotonic clock: the leases are at least that old
 
 
 class Leases:
@@ -51,7 +53,7 @@ class Leases:
         self.lease_seconds = lease_seconds
         self._claims = Line(url, "claims")
         self._reports = Line(url, "reports")
-        self._asked: UUID | None = None
+        self._asked: tuple[UUID, float] | None = None
 
     async def close(self) -> None:
         await self._claims.close()
@@ -73,9 +75,9 @@ class Leases:
         """Up to ``limit`` jobs. After a lost connection the next call asks what the lost one took."""
         asked, self._asked = self._asked, None
         if asked is not None:
-            rows = await self._fetch(query("claimed"), {"token": asked}, asked)
-            if rows:
-                return Claim(asked, rows)
+            taken = await self._fetch(query("claimed"), {"token": asked[0]}, *asked)
+            if taken.rows:
+                return taken
         token = uuid4()
         parameters = {
             "worker": self.worker_id,
@@ -88,18 +90,20 @@ class Leases:
             "marks": list(marks.values()),
             "careful": careful,
         }
-        return Claim(token, await self._fetch(query("claim"), parameters, token))
+        return await self._fetch(query("claim"), parameters, token, time.monotonic())
 
-    async def _fetch(self, statement: Any, parameters: Mapping[str, Any], token: UUID) -> list[ClaimedRow]:
+    async def _fetch(
+        self, statement: Any, parameters: Mapping[str, Any], token: UUID, asked_at: float
+    ) -> Claim:
         async def work(connection: AsyncConnection[tuple[Any, ...]]) -> list[ClaimedRow]:
             cursor = connection.cursor(binary=True)
             await cursor.execute(statement, parameters)
             return await cursor.fetchall()
 
         try:
-            return await self._claims.run(work)
+            return Claim(token, await self._claims.run(work), asked_at)
         except psycopg.OperationalError:
-            self._asked = token
+            self._asked = (token, asked_at)
             raise
 
     async def be_hungry(self, queues: Sequence[str]) -> None:

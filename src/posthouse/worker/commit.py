@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from psycopg import AsyncConnection, Connection
 
+from posthouse.core.outcome import Cancel
 from posthouse.core.payload import encode_result
 from posthouse.errors import LeaseLost
 from posthouse.storage.pools import Pools
@@ -32,7 +33,11 @@ class Commit:
         self._refuse_twice()
         pool = await self._pools.for_loop()
         connection = await self._async_stack.enter_async_context(pool.connection())
-        await self._async_stack.enter_async_context(connection.transaction())
+        try:
+            await self._async_stack.enter_async_context(connection.transaction())
+        except BaseException:
+            await self._async_stack.aclose()
+            raise
         self._connection = connection
         return connection
 
@@ -44,7 +49,7 @@ class Commit:
     ) -> None:
         try:
             if kind is None:
-                cursor = await self._connection.execute(query("succeed_with"), self._parameters())
+                cursor = await self._connection.execute(query("complete"), self._parameters())
                 self._check(await cursor.fetchone())
         except BaseException as late:
             await self._async_stack.__aexit__(type(late), late, late.__traceback__)
@@ -55,7 +60,11 @@ class Commit:
     def __enter__(self) -> Connection[tuple[Any, ...]]:
         self._refuse_twice()
         connection = self._stack.enter_context(self._pools.for_threads().connection())
-        self._stack.enter_context(connection.transaction())
+        try:
+            self._stack.enter_context(connection.transaction())
+        except BaseException:
+            self._stack.close()
+            raise
         self._connection = connection
         return connection
 
@@ -67,7 +76,7 @@ class Commit:
     ) -> None:
         try:
             if kind is None:
-                row = self._connection.execute(query("succeed_with"), self._parameters()).fetchone()
+                row = self._connection.execute(query("complete"), self._parameters()).fetchone()
                 self._check(row)
         except BaseException as late:
             self._stack.__exit__(type(late), late, late.__traceback__)
@@ -82,8 +91,14 @@ class Commit:
     def _parameters(self) -> tuple[Any, ...]:
         job = self._job
         result = None if job.result is None else encode_result(job.result, self._limit)
-        return ([job.id], [job.token], [result], [job.followups])
+        return (job.id, job.token, result, job.followups)
 
     def _check(self, row: tuple[Any, ...] | None) -> None:
-        if row and row[0]:
-            raise LeaseLost(f"job {self._job.id} was given to another worker: nothing was written")
+        """Raises unless the completion landed; the transaction is then rolled back."""
+        match row:
+            case ("succeeded",):
+                return
+            case ("canceled",):
+                raise Cancel("canceled while it ran: nothing was written")
+            case _:
+                raise LeaseLost(f"job {self._job.id} was given to another worker: nothing was written")

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
+import functools
 import logging
 import random
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from posthouse.core.outcome import Cancel, Fail, Policy, Snooze, TimedOut, Verdict, decide
@@ -21,6 +20,7 @@ from posthouse.storage.leases import Settlement, Success
 from posthouse.worker.completer import Completer
 from posthouse.worker.definition import Definition
 from posthouse.worker.job import Job
+from posthouse.worker.threads import Threads
 
 _log = logging.getLogger("posthouse.worker")
 
@@ -48,10 +48,11 @@ class Executor:
         self._concurrency = concurrency
         self._result_limit = result_limit
         self._cancel_grace = cancel_grace
-        self._threads = ThreadPoolExecutor(concurrency, thread_name_prefix="posthouse-job")
+        self._threads = Threads("posthouse-job")
         self._pending: deque[list[Job]] = deque()
         self._waiting = 0
         self._busy = 0
+        self._draining = False
         self._room = asyncio.Event()
         self._room.set()
         self._loop = asyncio.get_running_loop()
@@ -60,6 +61,7 @@ class Executor:
         """Every job whose lease we hold, by hex id. The heartbeat thread reads it."""
         self.finished = 0
         self.on_room: Callable[[], None] = self._room.set
+        self.on_suspect_end: Callable[[], None] = self._room.set
 
     @property
     def waiting(self) -> int:
@@ -85,8 +87,20 @@ class Executor:
             self._pending.append(group)
             self._waiting += len(group)
             for job in group:
-                self.held[job.hex_id] = job
+                self._hold(job)
+        if self._draining:  # this claim was under way when the worker was told to stop
+            self._release_pending()
         self._start_pending()
+
+    def _hold(self, job: Job) -> None:
+        earlier = self.held.get(job.hex_id)
+        if earlier is not None:  # we lost its lease, and then got the job again
+            self.end(earlier, LeaseLost())
+        self.held[job.hex_id] = job
+
+    def _holds(self, job: Job) -> bool:
+        """By identity: a later attempt at the same job may stand in its place."""
+        return self.held.get(job.hex_id) is job
 
     def _grouped(self, jobs: Iterable[Job]) -> Iterable[list[Job]]:
         """Single jobs as they come; jobs of a batch kind together, up to its size."""
@@ -106,7 +120,7 @@ class Executor:
         while self._pending and self._busy < self._concurrency:
             group = self._pending.popleft()
             self._waiting -= len(group)
-            group = [job for job in group if job.hex_id in self.held]
+            group = [job for job in group if self._holds(job)]
             if group:
                 self._start(group)
         self._room.set()
@@ -130,13 +144,10 @@ class Executor:
         try:
             arguments = definition.arguments.read(job.payload_text)
             if definition.arguments.takes_job:
-                value = await self._call(definition, (job,), arguments)
+                value = await self._call(definition, [job], (job,), arguments)
             else:
-                value = await self._call(definition, (), arguments)
-            if job.reason is None:
-                self._end(job, definition, value)
-            else:
-                self._end_with(job, definition, job.reason)
+                value = await self._call(definition, [job], (), arguments)
+            self._end(job, definition, value)
         except BaseException as error:  # noqa: BLE001 - every way to end is an outcome
             self._end_with(job, definition, job.reason or error)
         finally:
@@ -145,30 +156,41 @@ class Executor:
 
     async def _run_batch(self, definition: Definition, jobs: list[Job]) -> None:
         try:
-            values = await self._call(definition, (jobs,), {})
+            values = await self._call(definition, jobs, (jobs,), {})
             for job, value in zip(jobs, _answers(definition, jobs, values), strict=True):
-                if job.reason is None:
-                    self._end(job, definition, value)
-                else:
-                    self._end_with(job, definition, job.reason)
+                self._end(job, definition, value)
         except BaseException as error:  # noqa: BLE001 - every way to end is an outcome
             for job in jobs:
-                if job.hex_id in self.held:
+                if self._holds(job):
                     self._end_with(job, definition, job.reason or error)
         finally:
             self._busy -= 1
             self._start_pending()
 
     async def _call(
-        self, definition: Definition, positional: tuple[Any, ...], arguments: dict[str, Any]
+        self,
+        definition: Definition,
+        jobs: Sequence[Job],
+        positional: tuple[Any, ...],
+        arguments: dict[str, Any],
     ) -> Any:
         if definition.is_async:
             return await definition.handler(*positional, **arguments)
-        thread = _Thread(definition.handler, positional, arguments)
-        return await thread.run(self._loop, self._threads)
+        function = functools.partial(definition.handler, *positional, **arguments)
+        call = self._threads.start(function, self._loop)
+        try:
+            return await asyncio.shield(call.future)
+        except asyncio.CancelledError:
+            call.interrupt()
+            if all(job.reason is None for job in jobs):  # not by us: the loop itself is going away
+                raise
+        return await asyncio.shield(call.future)  # the slot is taken for as long as the thread is
 
     def _end(self, job: Job, definition: Definition, value: Any) -> None:
-        """The handler returned."""
+        """The handler returned. If the worker had ended it, that counts; unless it was only in a hurry."""
+        if job.reason is not None and not isinstance(job.reason, Released):
+            self._end_with(job, definition, job.reason)
+            return
         if isinstance(value, Snooze | Cancel | Fail | Exception):
             self._end_with(job, definition, value)
             return
@@ -192,6 +214,7 @@ class Executor:
                 verdict = Verdict(Event.EXHAUST, "failed", error=error)
             case _:
                 verdict = decide(job, ending, _policy_of(job, definition), self._rng)
+        _log_verdict(job, verdict)
         self._completer.settle(
             Settlement(
                 job.hex_id,
@@ -205,16 +228,20 @@ class Executor:
 
     def _let_go(self, job: Job) -> bool:
         """Ends our hold on the job; False if it was reported already."""
-        held = self.held.pop(job.hex_id, None)
+        if not self._holds(job):
+            return False
+        del self.held[job.hex_id]
         self.finished += 1
-        if held is None or job.finished:
+        if job.crashes >= SUSPECT_CRASHES:
+            self.on_suspect_end()
+        if job.finished:
             return False
         job.finished = True
         return True
 
     def end(self, job: Job, reason: BaseException) -> None:
         """Ends a job from outside: its handler is canceled, and reported after a grace at the latest."""
-        if job.reason is not None or job.hex_id not in self.held:
+        if job.reason is not None or not self._holds(job):
             return
         job.reason = reason
         definition = self._definitions[job.kind]
@@ -231,8 +258,12 @@ class Executor:
         for job in list(self.held.values()):
             self.end(job, reason)
 
-    def release_pending(self) -> None:
-        """Gives back what has not started."""
+    def drain(self) -> None:
+        """Starts nothing more: what has not started is given back."""
+        self._draining = True
+        self._release_pending()
+
+    def _release_pending(self) -> None:
         while self._pending:
             group = self._pending.popleft()
             self._waiting -= len(group)
@@ -245,7 +276,7 @@ class Executor:
             await asyncio.sleep(WATCH_SECONDS)
             now = time.monotonic()
             for job in list(self.held.values()):
-                if job.expires < now:
+                if job.expires < now and not job.finished:
                     self.end(job, LeaseLost())
                 elif job.deadline is not None and job.deadline < now:
                     self.end(job, TimedOut(f"ran longer than its timeout, attempt {job.attempt}"))
@@ -256,42 +287,7 @@ class Executor:
             await asyncio.sleep(0.005)
 
     def close(self) -> None:
-        self._threads.shutdown(wait=False, cancel_futures=True)
-
-
-class _Thread:
-    """A handler in a thread. Canceling it raises in that thread as soon as it runs Python code again."""
-
-    def __init__(
-        self, handler: Callable[..., Any], positional: tuple[Any, ...], arguments: dict[str, Any]
-    ) -> None:
-        self._handler = handler
-        self._positional = positional
-        self._arguments = arguments
-        self._ident: int | None = None
-
-    async def run(self, loop: asyncio.AbstractEventLoop, threads: ThreadPoolExecutor) -> Any:
-        future = loop.run_in_executor(threads, self._work)
-        try:
-            return await asyncio.shield(future)
-        except asyncio.CancelledError:
-            self._interrupt()
-            future.add_done_callback(_forget)
-            raise
-
-    def _work(self) -> Any:
-        import threading  # noqa: PLC0415 - only here
-
-        self._ident = threading.get_ident()
-        try:
-            return self._handler(*self._positional, **self._arguments)
-        finally:
-            self._ident = None
-
-    def _interrupt(self) -> None:
-        ident = self._ident
-        if ident is not None:
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(ident), ctypes.py_object(Cancel))
+        self._threads.close()
 
 
 def _answers(definition: Definition, jobs: list[Job], values: Any) -> list[Any]:
@@ -303,12 +299,19 @@ def _answers(definition: Definition, jobs: list[Job], values: Any) -> list[Any]:
     return answers
 
 
-def _forget(future: asyncio.Future[Any]) -> None:
-    if not future.cancelled():
-        future.exception()
-
-
 def _policy_of(job: Job, definition: Definition) -> Policy:
     if job.retry_json is None:
         return definition.policy
     return Policy(Retry.from_json(job.retry_json), definition.policy.fail_on)
+
+
+def _log_verdict(job: Job, verdict: Verdict) -> None:
+    """A line for each attempt that did not succeed; louder if it was the last."""
+    level = logging.WARNING if verdict.event in {Event.FAIL, Event.EXHAUST} else logging.INFO
+    if not _log.isEnabledFor(level):
+        return
+    error = f": {verdict.error['type']}: {verdict.error['message']}" if verdict.error else ""
+    again = "" if verdict.delay is None else f"; again in {verdict.delay:.3g} s"
+    job.log.log(
+        level, "attempt %d of %d %s%s%s", job.attempt, job.max_attempts, verdict.outcome, error, again
+    )

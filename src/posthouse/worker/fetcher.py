@@ -23,6 +23,7 @@ AHEAD_SECONDS = 0.05
 """Claimed jobs that wait for a slot: no more than are finished in this time, so that they start at once and
 a dying worker takes little with it."""
 FIRST_PAUSE = 0.02
+FULL_CLAIMS = 4
 DEAR_SCAN_SECONDS = 0.02
 
 
@@ -47,11 +48,13 @@ class Fetcher:
         self._woken = asyncio.Event()
         self._pause = FIRST_PAUSE
         self._hungry = False
+        self._full = 0
         self._rescan_at = 0.0
         self._ahead = 0
         self._rate_from = (time.monotonic(), 0)
         self.can_be_woken = True
         self.stopping = False
+        executor.on_suspect_end = self.wake
 
     def wake(self) -> None:
         self._woken.set()
@@ -75,7 +78,9 @@ class Fetcher:
                 await asyncio.sleep(pause)
                 continue
             if found < want:
-                await self._rest(found)
+                await self._rest()
+            elif self._hungry:
+                await self._be_fed()
 
     def _want(self) -> int:
         """How many to claim: for each idle slot one, and some ahead if jobs are short."""
@@ -106,19 +111,18 @@ class Fetcher:
         return len(claim.rows)
 
     async def _claim(self, want: int, marks: dict[int, int]) -> Claim:
-        asked_at = time.monotonic()
         claim = await self._leases.claim(
             self._queues, self._kinds, want, marks, careful=not self._executor.has_suspect
         )
         if claim.rows:
             self._pause = FIRST_PAUSE
-            self._accept(claim, asked_at)
+            self._accept(claim)
         return claim
 
-    def _accept(self, claim: Claim, asked_at: float) -> None:
+    def _accept(self, claim: Claim) -> None:
         hex_token = claim.token.hex
-        jobs = [Job(row, claim.token, hex_token, asked_at, self._desk) for row in claim.rows]
-        expires = asked_at + self._leases.lease_seconds * 0.9
+        jobs = [Job(row, claim.token, hex_token, claim.asked_at, self._desk) for row in claim.rows]
+        expires = claim.asked_at + self._leases.lease_seconds * 0.9
         marks = self._marks
         for job in jobs:
             job.expires = expires
@@ -127,15 +131,22 @@ class Fetcher:
                 marks[lane] = position
         self._executor.accept(jobs)
 
-    async def _rest(self, found: int) -> None:
+    async def _be_fed(self) -> None:
+        """The queue is deep: until it is not, nobody need wake us. Not at once, or it would go to and fro."""
+        self._full += 1
+        if self._full >= FULL_CLAIMS:
+            with suppress(psycopg.OperationalError):
+                await self._leases.be_fed(self._queues)
+            self._hungry = False
+
+    async def _rest(self) -> None:
         """Nothing more to claim for now."""
+        self._full = 0
         if self.can_be_woken and not self._hungry:
             with suppress(psycopg.OperationalError):
                 await self._leases.be_hungry(self._queues)
                 self._hungry = True
             return  # look once more: a job may have come before the lock was held
-        if found:
-            return
         with suppress(TimeoutError):
             await asyncio.wait_for(self._woken.wait(), self._pause)
         self._woken.clear()

@@ -36,7 +36,7 @@ class Heartbeat(threading.Thread):
         held: Mapping[str, Job],
         loop: asyncio.AbstractEventLoop,
         *,
-        on_verdict: Callable[[str, str], None],
+        on_verdict: Callable[[Job, str], None],
         heartbeat_seconds: float,
         lease_seconds: float,
     ) -> None:
@@ -52,6 +52,7 @@ class Heartbeat(threading.Thread):
         self._now = threading.Event()
         self._next = 0.0
         self.beats = 0
+        self.can_interrupt = False
 
     def beat_now(self) -> None:
         self._now.set()
@@ -94,7 +95,11 @@ class Heartbeat(threading.Thread):
         started = time.monotonic()
         self._next = started + self._interval
         fresh = started + self._lease_seconds * 0.9 - self._interval / 2
-        jobs = [job for job in list(self._held.values()) if everything or job.expires < fresh]
+        jobs = [
+            job
+            for job in list(self._held.values())
+            if not job.finished and (everything or job.expires < fresh)
+        ]
         ids = "{" + ",".join(job.hex_id for job in jobs) + "}"
         tokens = "{" + ",".join(job.hex_token for job in jobs) + "}"
         rows = connection.execute(
@@ -106,14 +111,14 @@ class Heartbeat(threading.Thread):
             if job.hex_id not in lost:
                 job.expires = expires
         self.beats += 1
+        by_id = {job.hex_id: job for job in jobs}
         for raw_id, verdict in rows:
             with suppress(RuntimeError):  # the loop is closing
-                self._loop.call_soon_threadsafe(self._on_verdict, raw_id.hex(), verdict)
+                self._loop.call_soon_threadsafe(self._on_verdict, by_id[raw_id.hex()], verdict)
 
     def _interrupt_blocked_loop(self) -> None:
         """Ends a handler that blocks the loop past its timeout: the loop itself cannot."""
-        job = self._blocking_job()
-        if job is not None:
+        if self.can_interrupt and self._blocking_job() is not None:
             signal.pthread_kill(threading.main_thread().ident or 0, INTERRUPT)
 
     def _blocking_job(self) -> Job | None:
@@ -126,8 +131,11 @@ class Heartbeat(threading.Thread):
         return None
 
 
-def install_interrupt(loop: asyncio.AbstractEventLoop, held: Mapping[str, Job]) -> None:
-    """Lets the heartbeat thread raise TimedOut in a handler that blocks the main thread."""
+def install_interrupt(loop: asyncio.AbstractEventLoop, held: Mapping[str, Job]) -> bool:
+    """Lets the heartbeat thread raise TimedOut in a handler that blocks the main thread.
+
+    False: this is another thread, where signals do not arrive; without a handler they would kill us.
+    """
 
     def interrupt(*_: object) -> None:
         task = asyncio.current_task(loop)
@@ -136,5 +144,7 @@ def install_interrupt(loop: asyncio.AbstractEventLoop, held: Mapping[str, Job]) 
             if job.task is task and job.deadline and job.deadline < now and job.reason is None:
                 raise TimedOut("blocked the event loop past its timeout")
 
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(INTERRUPT, interrupt)
+    if threading.current_thread() is not threading.main_thread():
+        return False
+    signal.signal(INTERRUPT, interrupt)
+    return True

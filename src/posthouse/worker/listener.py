@@ -45,6 +45,7 @@ class Listener:
             await connection.execute("listen posthouse_ready")
             await connection.execute("listen posthouse_cancel")
             self._on_work()  # what came while nobody listened
+            self._on_cancel()
             async for notification in connection.notifies():
                 if notification.channel == "posthouse_ready":
                     if notification.payload in self._queues:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -30,15 +30,15 @@ class Stop:
             wait.cancel()
         await asyncio.gather(*waits, return_exceptions=True)
 
-    async def again(self, draining: asyncio.Future[None]) -> None:
-        """Waits for the drain, or cancels it when asked again."""
+    async def again(self, draining: asyncio.Future[None], hurry: Callable[[], None]) -> None:
+        """Waits for the drain, and hurries it when asked again."""
         again = asyncio.ensure_future(self._again.wait())
         both: set[asyncio.Future[Any]] = {draining, again}
         await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-        again.cancel()
         if not draining.done():
-            draining.cancel()
-        await asyncio.gather(draining, again, return_exceptions=True)
+            hurry()
+        again.cancel()
+        await draining
 
 
 def run_loop(main: Coroutine[Any, Any, None]) -> None:

@@ -7,7 +7,7 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
 from uuid import UUID, uuid4
@@ -79,6 +79,8 @@ class Worker:
         )
         self._pools = Pools(url)
         self._tasks: list[asyncio.Task[None]] = []
+        self._fetching: asyncio.Task[None] | None = None
+        self._hurry = asyncio.Event()
         self.failed: asyncio.Event = asyncio.Event()
         """Set when a part of the worker broke: it must not live on and only look alive."""
         if not definitions:
@@ -99,20 +101,17 @@ class Worker:
             },
             [item.announcement() for item in self.definitions.values()],
         )
-        install_interrupt(self.loop, self.executor.held)
+        self.heartbeat.can_interrupt = install_interrupt(self.loop, self.executor.held)
         self.heartbeat.start()
-        for part in (
-            self.completer.run(),
-            self.executor.watch(),
-            self.fetcher.run(),
-            self._listen(),
-        ):
+        self._fetching = self.loop.create_task(self._guarded(self.fetcher.run))
+        self._tasks.append(self._fetching)
+        for part in (self.completer.run, self.executor.watch, self._listen):
             self._tasks.append(self.loop.create_task(self._guarded(part)))
 
-    async def _guarded(self, part: Awaitable[None]) -> None:
+    async def _guarded(self, part: Callable[[], Awaitable[None]]) -> None:
         try:
-            await part
-        except Exception:
+            await part()
+        except Exception:  # noqa: BLE001 - whatever it was, it is logged
             _log.exception("a part of the worker failed: it stops")
             self.failed.set()
 
@@ -120,21 +119,34 @@ class Worker:
         await self.listener.run()
         self.fetcher.can_be_woken = False  # behind a pooler: polling carries on
 
+    def hurry(self) -> None:
+        """Cuts the drain of stop() short."""
+        self._hurry.set()
+
     async def stop(self, drain_seconds: float | None = None) -> None:
         """Drains: no new claims, unstarted jobs go back at once, running ones after a grace."""
         limit = self.settings.drain_seconds if drain_seconds is None else drain_seconds
         self.fetcher.stopping = True
         self.fetcher.wake()
         self.executor.on_room()
-        self.executor.release_pending()
-        try:
-            await asyncio.wait_for(self.executor.idle(), limit)
-        except TimeoutError:
+        self.executor.drain()
+        if not await self._idle_within(limit):
             self.executor.end_all(Released())
             await _within(self.settings.cancel_grace_seconds + 1, self.executor.idle())
-        self.executor.release_pending()
+        if self._fetching is not None:
+            # A claim under way is let through, so that what it takes can be given back.
+            await asyncio.wait([self._fetching], timeout=5)
         await _within(10, self.completer.drain())
         await self._close()
+
+    async def _idle_within(self, limit: float) -> bool:
+        idle = asyncio.ensure_future(self.executor.idle())
+        hurry = asyncio.ensure_future(self._hurry.wait())
+        both: set[asyncio.Future[Any]] = {idle, hurry}
+        done, _ = await asyncio.wait(both, timeout=limit, return_when=asyncio.FIRST_COMPLETED)
+        for waiting in both:
+            waiting.cancel()
+        return idle in done
 
     async def _close(self) -> None:
         self.heartbeat.stop()
@@ -152,7 +164,7 @@ class Worker:
     ) -> None:
         sent = time.monotonic()
         if not await self.leases.progress(job.id, job.token, percent, step, message):
-            self.executor.end(job, LeaseLost())
+            job.expires = 0.0  # it hears of it here; if it goes on nevertheless, it is ended
             raise LeaseLost(f"job {job.id} was given to another worker")
         job.expires = sent + self.settings.lease_seconds * 0.9
 
@@ -162,9 +174,8 @@ class Worker:
     def _on_lost(self, job_id: UUID) -> None:
         _log.warning("job %s: its lease was lost before the outcome was written", job_id)
 
-    def _on_verdict(self, hex_id: str, verdict: str) -> None:
-        job = self.executor.held.get(hex_id)
-        if job is None:
+    def _on_verdict(self, job: Job, verdict: str) -> None:
+        if job.finished:  # its handler committed it, and is not done yet
             return
         if verdict == "lost":
             self.executor.end(job, LeaseLost())

@@ -25,9 +25,10 @@
 -- one at a time per worker, so that a poison job is found out without blaming its neighbours), 1 = returned
 -- by a stopping worker or lost with a dead one, 2 = everybody else.
 --
--- Lock order, for whoever touches more than one row: the job's own row (ready, waiting or running; several:
--- by id) -> order_tails -> dedupes -> blocks -> the dependants' rows in waiting. Claim, promote and rescue
--- only ever SKIP LOCKED. Nothing here waits for a lock while holding one that comes later in this line.
+-- Lock order, for whoever touches more than one row: the jobs' own rows (running first, then ready and waiting
+-- with those that are canceled along, by id) -> order_tails -> dedupes that these jobs hold -> blocks. Claim,
+-- promote, heartbeat and rescue only ever SKIP LOCKED. An enqueue takes all its free keys, then all its lines,
+-- each in one order; a key that is held it only reads, so that no worker waits for the caller's commit.
 --
 -- Time is the database's: posthouse.now() is the only clock in here, and a test may replace it.
 
@@ -69,7 +70,7 @@ create table posthouse.job (
   current_step text,
   progress_message text,
   last_error text,
-  constraint job_attempts_within_limit check (attempt_count between 0 and max_attempts),
+  constraint job_attempts_within_limit check (attempt_count between 0 and max_attempts and max_attempts > 0),
   constraint job_source_known check (source in ('manual', 'event', 'schedule', 'system'))
 );
 comment on table posthouse.job is 'The columns that every place shares; holds no rows.';
@@ -180,14 +181,15 @@ create table posthouse.dedupes (
   primary key (tenant_id, dedupe_key)
 );
 
--- An edge: job_id waits for depends_on. `xid` lets the keeper look again only at edges that were being
--- committed while their dependency ended.
+-- An edge: job_id waits for depends_on. `line`: because that one stands before it in its ordered line, so it
+-- may end as it likes. `xid` lets the keeper look again only at edges that were being committed while their
+-- dependency ended.
 create table posthouse.blocks (
   depends_on uuid not null,
   job_id uuid not null,
-  on_failure text,          -- null: what the waiting job says
+  line boolean not null default false,
   xid xid8 not null default pg_current_xact_id(),
-  primary key (depends_on, job_id)
+  primary key (depends_on, job_id, line)
 );
 create index blocks_job on posthouse.blocks (job_id);
 create index blocks_xid on posthouse.blocks (xid);

@@ -86,6 +86,18 @@ $$;
 create function posthouse.end_queued(p_ids uuid[], p_status text, p_error jsonb) returns setof uuid
 language plpgsql as $$
 declare
+  v_ended uuid[] := posthouse.bury_queued(p_ids, p_status, p_error);
+begin
+  if v_ended <> '{}' then
+    perform posthouse.after_end(v_ended, array_fill(p_status, array[cardinality(v_ended)]));
+  end if;
+  return query select unnest(v_ended);
+end $$;
+
+-- The move alone, without what follows from it.
+create function posthouse.bury_queued(p_ids uuid[], p_status text, p_error jsonb) returns uuid[]
+language plpgsql as $$
+declare
   v_now timestamptz := posthouse.now();
   v_ended uuid[];
 begin
@@ -113,13 +125,37 @@ begin
     from (select * from gone union all select * from held) as g
     returning id
   )
-  select array_agg(id) into v_ended from ended;
-  if v_ended is null then
-    return;
+  select coalesce(array_agg(id), '{}') into v_ended from ended;
+  if exists (select from posthouse.blocks where job_id = any (v_ended)) then
+    perform posthouse.close_lines(v_ended);
+    delete from posthouse.blocks where job_id = any (v_ended);
   end if;
-  delete from posthouse.blocks where job_id = any (v_ended);
-  perform posthouse.after_end(v_ended, array_fill(p_status, array[cardinality(v_ended)]));
-  return query select unnest(v_ended);
+  return v_ended;
+end $$;
+
+-- A line closes up around jobs that leave it without having run: who stood behind one of them now stands
+-- behind the nearest one before it that is still there.
+create function posthouse.close_lines(p_ended uuid[]) returns void
+language plpgsql as $$
+begin
+  -- Nobody may join these lines meanwhile: he would stand behind a job that is gone.
+  perform from posthouse.order_tails as t
+  where (t.tenant_id, t.order_key) in (
+    select h.tenant_id, h.order_key from posthouse.history as h
+    where h.id = any (p_ended) and h.order_key is not null)
+  order by t.tenant_id, t.order_key for update;
+  with recursive climb as (
+    select b.job_id, b.depends_on as behind, b.depends_on as before
+    from posthouse.blocks as b
+    where b.line and b.depends_on = any (p_ended) and b.job_id <> all (p_ended)
+    union all
+    select c.job_id, c.behind, b.depends_on
+    from climb as c join posthouse.blocks as b on b.line and b.job_id = c.before
+    where c.before = any (p_ended)
+  )
+  update posthouse.blocks as b set depends_on = c.before, xid = pg_current_xact_id()
+  from climb as c
+  where b.line and b.job_id = c.job_id and b.depends_on = c.behind and c.before <> all (p_ended);
 end $$;
 
 -- Gives back the dedupe keys of ended jobs. A key with a window, or with a result to reuse, stays.
@@ -141,43 +177,62 @@ begin
       where h.id = any (p_ids) and h.dedupe_key is not null);
 end $$;
 
--- Settles the edges of ended jobs: unblocks, cancels or leaves those who wait for them.
+-- The jobs that must be canceled because these ended without success, down the whole tree.
+create function posthouse.doomed_by(p_ids uuid[], p_statuses text[]) returns uuid[]
+language sql stable as $$
+  with recursive doomed as (
+    select b.job_id
+    from unnest(p_ids, p_statuses) as e (id, status)
+    join posthouse.blocks as b on b.depends_on = e.id and not b.line
+    join posthouse.waiting as w on w.id = b.job_id and w.on_dependency_failure = 'cancel'
+    where e.status <> 'succeeded'
+    union
+    select b.job_id
+    from doomed as d
+    join posthouse.blocks as b on b.depends_on = d.job_id and not b.line
+    join posthouse.waiting as w on w.id = b.job_id and w.on_dependency_failure = 'cancel'
+  )
+  select coalesce(array_agg(job_id), '{}') from doomed
+$$;
+
+-- Settles the edges of ended jobs: unblocks, cancels or leaves those who wait for them. The whole tree that is
+-- canceled along is ended at once: step by step, two finishers could deadlock, and a long chain would use up
+-- the stack.
 create function posthouse.unblock(p_ids uuid[], p_statuses text[]) returns void
 language plpgsql as $$
 declare
-  v_freed uuid[];
-  v_doomed uuid[];
+  v_doomed uuid[] := '{}';
+  v_freed boolean;
 begin
-  -- Dependants are locked in one order, whoever ends what: two finishers cannot deadlock here.
+  if 'succeeded' <> any (p_statuses) then
+    v_doomed := posthouse.doomed_by(p_ids, p_statuses);
+  end if;
+  -- All rows that change are locked in one order, whoever ends what.
   perform from posthouse.waiting
-  where id in (select job_id from posthouse.blocks where depends_on = any (p_ids))
+  where id in (select job_id from posthouse.blocks where depends_on = any (p_ids || v_doomed))
   order by id for update;
-  with edge as (
-    select b.depends_on, b.job_id,
-           e.status = 'succeeded' or coalesce(b.on_failure, w.on_dependency_failure) = 'run' as frees,
-           coalesce(b.on_failure, w.on_dependency_failure) = 'cancel' as dooms
-    from unnest(p_ids, p_statuses) as e (id, status)
-    join posthouse.blocks as b on b.depends_on = e.id
-    join posthouse.waiting as w on w.id = b.job_id
-  ), gone as (
-    delete from posthouse.blocks as b using edge
-    where b.depends_on = edge.depends_on and b.job_id = edge.job_id and (edge.frees or edge.dooms)
-    returning edge.*
+  if v_doomed <> '{}' then
+    v_doomed := posthouse.bury_queued(posthouse.doomed_by(p_ids, p_statuses), 'canceled', jsonb_build_object(
+      'type', 'DependencyFailed', 'message', 'a job that this one depends on did not succeed'));
+    p_ids := p_ids || v_doomed;
+    p_statuses := p_statuses || array_fill('canceled'::text, array[cardinality(v_doomed)]);
+    perform posthouse.free_keys(v_doomed, p_statuses[cardinality(p_ids) - cardinality(v_doomed) + 1 :]);
+    perform posthouse.announce_end(v_doomed);
+  end if;
+  with gone as (
+    delete from posthouse.blocks as b
+    using unnest(p_ids, p_statuses) as e (id, status), posthouse.waiting as w
+    where b.depends_on = e.id and w.id = b.job_id
+      and (e.status = 'succeeded' or b.line or w.on_dependency_failure = 'run')
+    returning b.job_id
   ), less as (
     update posthouse.waiting as w set blockers = w.blockers - g.n
-    from (select job_id, count(*)::integer as n from gone where frees group by job_id) as g
+    from (select job_id, count(*)::integer as n from gone group by job_id) as g
     where w.id = g.job_id
-    returning w.id, w.blockers
+    returning w.blockers
   )
-  select (select array_agg(id) from less where blockers = 0),
-         (select array_agg(distinct job_id) from gone where not frees)
-  into v_freed, v_doomed;
-  if v_doomed is not null then
-    perform posthouse.end_queued(v_doomed, 'canceled', jsonb_build_object(
-      'type', 'DependencyFailed',
-      'message', 'a job that this one depends on did not succeed'));
-  end if;
-  if v_freed is not null then
+  select coalesce(bool_or(blockers = 0), false) into v_freed from less;
+  if v_freed then
     perform posthouse.promote();
   end if;
 end $$;
@@ -197,11 +252,17 @@ begin
 end $$;
 
 -- Looks again at edges whose dependency ended while they were being committed: neither side saw the other.
--- p_since is what the previous look returned, so only edges that could have raced are read.
-create function posthouse.sweep_blocks(p_since xid8 default '0') returns xid8
+-- p_cursor is what the previous look returned, so that only edges that could have raced are read: those since
+-- [1]. An edge may be forgotten when it was looked at after all transactions that ran while it was committed:
+-- [2] is the oldest that ran at some earlier look, [3] the one that would have come next. When all before [3]
+-- are over, edges before [2] are done with. A transaction that has written cannot tell which comes next: call
+-- this before anything else, or the cursor stays.
+create function posthouse.sweep_blocks(p_cursor xid8[] default '{0,0,0}') returns xid8[]
 language plpgsql as $$
 declare
-  v_horizon xid8 := pg_snapshot_xmin(pg_current_snapshot());
+  v_written boolean := pg_current_xact_id_if_assigned() is not null;
+  v_oldest xid8 := pg_snapshot_xmin(pg_current_snapshot());
+  v_next xid8 := (v_oldest::text::bigint + age(v_oldest::xid))::text::xid8;
   v_ids uuid[];
   v_statuses text[];
 begin
@@ -210,10 +271,12 @@ begin
     select distinct on (h.id) h.id, h.status
     from posthouse.blocks as b
     join posthouse.history as h on h.id = b.depends_on
-    where b.xid >= p_since
+    where b.xid >= p_cursor[1]
     order by h.id, h.finished_at desc) as e;
   if v_ids is not null then
     perform posthouse.unblock(v_ids, v_statuses);
   end if;
-  return v_horizon;
+  return case
+    when v_written or v_oldest < p_cursor[3] then p_cursor
+    else array[p_cursor[2], v_oldest, v_next] end;
 end $$;

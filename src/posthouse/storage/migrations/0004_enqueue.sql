@@ -29,7 +29,8 @@ create type posthouse.request as (
   depends_on uuid[],
   on_dependency_failure text,
   verify boolean,             -- the id may be known already: a repeat, or an id made by the caller
-  special boolean             -- needs more than an insert
+  special boolean,            -- needs more than an insert
+  follows uuid                -- the job before it in its ordered line
 );
 
 create function posthouse.requests(p_jobs jsonb, p_now timestamptz) returns setof posthouse.request
@@ -45,7 +46,8 @@ language sql stable as $$
     nullif(j.depends_on, '{}'), coalesce(j.on_dependency_failure, 'cancel'), coalesce(j.verify, false),
     coalesce(j.verify, false) or k.key is not null or j.order_key is not null
       or coalesce(j.depends_on <> '{}', false) or pg_column_size(p.body) > 2048
-      or j.scheduled_for is not null or j.delay is not null
+      or j.scheduled_for is not null or j.delay is not null,
+    null::uuid
   from rows from (jsonb_to_recordset(p_jobs) as (
       id uuid, parent_id uuid, scheduled_for timestamptz, delay double precision, priority integer,
       max_attempts integer, timeout_seconds real, tenant_id text, kind text, queue text, source text,
@@ -75,69 +77,92 @@ begin
   return v_status;
 end $$;
 
--- Takes the dedupe key for a job. Returns the job that has it: this one if it was free, else the holder.
+-- In how many places a job is: one, or none. Two, for a moment, if it is being stored a second time.
+create function posthouse.places_of(p_id uuid) returns bigint
+language sql stable as $$
+  select count(*) from (
+    select from posthouse.waiting where id = p_id union all
+    select from posthouse.ready where id = p_id union all
+    select from posthouse.running where id = p_id union all
+    select from posthouse.history where id = p_id) as places
+$$;
+
+-- Takes the dedupe key for a job. Returns the job that has it: this one if it was free, else the holder. A
+-- key that is held is read and not locked: the worker that ends its holder must not wait for our commit.
 create function posthouse.take_key(r posthouse.request) returns uuid
 language plpgsql as $$
 declare
-  v_holder uuid;
+  v_key posthouse.dedupes;
   v_until timestamptz := case
     when r.dedupe_window is not null then r.queued_at + make_interval(secs => r.dedupe_window)
     when r.on_duplicate = 'reuse' then 'infinity' end;
 begin
-  insert into posthouse.dedupes as d (tenant_id, dedupe_key, job_id, reuse, until)
-  values (r.tenant_id, r.dedupe_key, r.id, r.on_duplicate = 'reuse', v_until)
-  on conflict (tenant_id, dedupe_key) do update
-    set job_id = excluded.job_id, held = true, reuse = excluded.reuse, until = excluded.until
-    where not d.held and (d.until is null or d.until <= r.queued_at)
-  returning job_id into v_holder;
-  if v_holder is null then
-    select job_id into v_holder from posthouse.dedupes
+  loop
+    select * into v_key from posthouse.dedupes
     where tenant_id = r.tenant_id and dedupe_key = r.dedupe_key;
-    if v_holder is null then  -- the holder ended between the two statements
-      return posthouse.take_key(r);
+    if found and (v_key.held or v_key.until > r.queued_at) then
+      if r.on_duplicate <> 'replace' or v_key.job_id = r.id or not exists (
+        select from posthouse.end_queued(array[v_key.job_id], 'canceled', jsonb_build_object(
+          'type', 'Replaced', 'message', format('replaced by job %s', r.id)))) then
+        return v_key.job_id;
+      end if;
+      delete from posthouse.dedupes  -- there still if it has a window
+      where tenant_id = r.tenant_id and dedupe_key = r.dedupe_key and job_id = v_key.job_id;
     end if;
-  end if;
-  if v_holder <> r.id and r.on_duplicate = 'replace'
-     and exists (select from posthouse.end_queued(array[v_holder], 'canceled', jsonb_build_object(
-       'type', 'Replaced', 'message', format('replaced by job %s', r.id)))) then
-    return posthouse.take_key(r);
-  end if;
-  return v_holder;
+    insert into posthouse.dedupes as d (tenant_id, dedupe_key, job_id, reuse, until)
+    values (r.tenant_id, r.dedupe_key, r.id, r.on_duplicate = 'reuse', v_until)
+    on conflict (tenant_id, dedupe_key) do update
+      set job_id = excluded.job_id, held = true, reuse = excluded.reuse, until = excluded.until
+      where not d.held and (d.until is null or d.until <= r.queued_at);
+    if found then
+      return r.id;
+    end if;
+  end loop;
 end $$;
 
 -- Puts a job at the end of its ordered line; returns the job before it, if the line is not empty.
-create function posthouse.join_line(r posthouse.request) returns uuid
+create function posthouse.join_line(p_tenant text, p_order_key text, p_id uuid) returns uuid
 language plpgsql as $$
 declare
   v_before uuid;
 begin
   loop
     select job_id into v_before from posthouse.order_tails
-    where tenant_id = r.tenant_id and order_key = r.order_key for update;
+    where tenant_id = p_tenant and order_key = p_order_key for update;
     if found then
-      update posthouse.order_tails set job_id = r.id
-      where tenant_id = r.tenant_id and order_key = r.order_key;
+      update posthouse.order_tails set job_id = p_id
+      where tenant_id = p_tenant and order_key = p_order_key;
       return v_before;
     end if;
     insert into posthouse.order_tails (tenant_id, order_key, job_id)
-    values (r.tenant_id, r.order_key, r.id) on conflict do nothing;
+    values (p_tenant, p_order_key, p_id) on conflict do nothing;
     if found then
       return null;
     end if;
   end loop;
 end $$;
 
+-- Makes a job wait for the one before it in its line; returns how many edges that took.
+create function posthouse.stand_behind(p_before uuid, p_id uuid) returns integer
+language plpgsql as $$
+begin
+  if posthouse.status_of(p_before) in ('queued', 'running') then
+    insert into posthouse.blocks (depends_on, job_id, line) values (p_before, p_id, true);
+    return 1;
+  end if;
+  return 0;
+end $$;
+
 -- Writes the edges of a request; returns how many block it, or -1 if a dependency already failed and the
--- job must not run. The one before it in its ordered line counts as a dependency that may end as it likes.
+-- job must not run.
 create function posthouse.write_edges(r posthouse.request) returns integer
 language plpgsql as $$
 declare
   v_dependency uuid;
   v_status text;
   v_blockers integer := 0;
-  v_before uuid;
 begin
-  foreach v_dependency in array coalesce(r.depends_on, '{}') loop
+  for v_dependency in select distinct unnest(r.depends_on) loop
     v_status := posthouse.status_of(v_dependency);
     if v_status is null then
       raise exception 'job % depends on %, which does not exist', r.id, v_dependency
@@ -148,20 +173,11 @@ begin
     end if;
     if v_status in ('queued', 'running')
        or (v_status <> 'succeeded' and r.on_dependency_failure = 'wait') then
-      insert into posthouse.blocks (depends_on, job_id) values (v_dependency, r.id)
-      on conflict do nothing;
-      v_blockers := v_blockers + found::integer;
+      insert into posthouse.blocks (depends_on, job_id) values (v_dependency, r.id);
+      v_blockers := v_blockers + 1;
     end if;
   end loop;
-  if r.order_key is not null then
-    v_before := posthouse.join_line(r);
-    if posthouse.status_of(v_before) in ('queued', 'running') then
-      insert into posthouse.blocks (depends_on, job_id, on_failure) values (v_before, r.id, 'run')
-      on conflict do nothing;
-      v_blockers := v_blockers + found::integer;
-    end if;
-  end if;
-  return v_blockers;
+  return v_blockers + posthouse.stand_behind(r.follows, r.id);
 end $$;
 
 -- Stores one new job: in ready if it may start, else in waiting. Plain inserts of values: the same through
@@ -229,49 +245,91 @@ begin
   perform posthouse.wake(v_queues);
 end $$;
 
--- Enqueues a job that needs more than an insert. Outcome: created, repeated (this id was enqueued before),
--- existing (another job has its key; `job` is that one) or rejected (likewise, and the policy says so).
+-- Enqueues a job that needs more than an insert, in three steps. Outcome: created, repeated (this id was
+-- enqueued before), existing (another job has its key; `job` is that one) or rejected (likewise, and the policy
+-- says so). A repeat whose first try is still being committed waits for it in some step, and then sees it.
 create function posthouse.enqueue_special(r posthouse.request, out job uuid, out outcome text)
 language plpgsql as $$
-declare
-  v_blockers integer := 0;
 begin
+  select a.job, a.outcome into job, outcome from posthouse.admit(r) as a;
+  if outcome = 'created' then
+    select l.outcome, l.follows into outcome, r.follows from posthouse.line_up(r) as l;
+  end if;
+  if outcome = 'created' then
+    outcome := posthouse.settle_in(r);
+  end if;
+end $$;
+
+-- Step one: is it new, and is its key free?
+create function posthouse.admit(r posthouse.request, out job uuid, out outcome text)
+language plpgsql as $$
+begin
+  if r.on_duplicate not in ('existing', 'reject', 'replace', 'reuse')
+     or r.on_dependency_failure not in ('cancel', 'run', 'wait') then
+    raise exception 'on_duplicate is existing, reject, replace or reuse, not %; '
+      'on_dependency_failure is cancel, run or wait, not %', r.on_duplicate, r.on_dependency_failure
+      using errcode = 'PH002';
+  end if;
   job := r.id;
   outcome := 'created';
   if r.verify and posthouse.status_of(r.id) is not null then
     outcome := 'repeated';
-    return;
-  end if;
-  if r.dedupe_key is not null then
+  elsif r.dedupe_key is not null then
     job := posthouse.take_key(r);
     if job <> r.id then
       outcome := case r.on_duplicate when 'reject' then 'rejected' else 'existing' end;
+    elsif r.verify and posthouse.status_of(r.id) is not null then
+      outcome := 'repeated';
+    end if;
+  end if;
+end $$;
+
+-- Step two: its place in its ordered line, if it has one.
+create function posthouse.line_up(r posthouse.request, out follows uuid, out outcome text)
+language plpgsql as $$
+begin
+  outcome := 'created';
+  if r.order_key is null then
+    return;
+  end if;
+  if r.verify then
+    perform from posthouse.order_tails as t
+    where t.tenant_id = r.tenant_id and t.order_key = r.order_key for update;
+    if posthouse.status_of(r.id) is not null then
+      outcome := 'repeated';
       return;
     end if;
   end if;
-  if r.depends_on is not null or r.order_key is not null then
-    v_blockers := posthouse.write_edges(r);
-  end if;
-  begin
+  follows := posthouse.join_line(r.tenant_id, r.order_key, r.id);
+end $$;
+
+-- Step three: its edges, and the job itself.
+create function posthouse.settle_in(r posthouse.request) returns text
+language plpgsql as $$
+declare
+  v_blockers integer := 0;
+begin
+  if not r.verify then
+    if r.depends_on is not null or r.follows is not null then
+      v_blockers := posthouse.write_edges(r);
+    end if;
     perform posthouse.store_one(r, greatest(v_blockers, 0));
-  exception when unique_violation then
-    -- The first try of this very request was still being committed when we looked for it.
-    outcome := 'repeated';
-    return;
-  end;
-  if r.verify and exists (
-    select from posthouse.running where id = r.id union all
-    select from posthouse.history where id = r.id) then
-    -- It was committed, and claimed, between the look and the insert: take ours back.
-    delete from posthouse.ready where id = r.id;
-    delete from posthouse.waiting where id = r.id;
-    outcome := 'repeated';
-    return;
+  else
+    begin
+      v_blockers := posthouse.write_edges(r);
+      perform posthouse.store_one(r, greatest(v_blockers, 0));
+      if posthouse.places_of(r.id) > 1 then  -- it was committed, and moved on, since we looked
+        raise unique_violation;
+      end if;
+    exception when unique_violation then
+      return 'repeated';
+    end;
   end if;
   if v_blockers < 0 then
     perform posthouse.end_queued(array[r.id], 'canceled', jsonb_build_object(
       'type', 'DependencyFailed', 'message', 'a job that this one depends on did not succeed'));
   end if;
+  return 'created';
 end $$;
 
 -- Enqueues many. p_jobs: a JSON array of objects with the fields of posthouse.requests.
@@ -282,6 +340,10 @@ declare
   v_now timestamptz := posthouse.now();
   v_all posthouse.request[];
   v_plain posthouse.request[];
+  v_again integer[];
+  v_jobs uuid[];
+  v_outcomes text[];
+  v_follows uuid[];
   v_holders jsonb := '{}';
   r posthouse.request;
 begin
@@ -307,21 +369,48 @@ begin
       return;
     end if;
   end if;
-  -- Keys are taken in one order, so that two callers cannot deadlock; jobs with dependencies come last, in
-  -- the caller's order, because what they depend on may stand in this very call.
+  -- Step by step for all of them: keys are taken in one order and lines in one order, so that two callers
+  -- cannot deadlock, and each line is joined in the caller's order.
+  v_again := array(
+    select q.ordinal from (select s.ordinal, row_number() over (partition by s.id order by s.ordinal) as nth
+                           from unnest(v_all) as s where s.special) as q where q.nth > 1);
+  for r in
+    select s.* from unnest(v_all) as s where s.special order by s.tenant_id, s.dedupe_key, s.ordinal
+  loop
+    if r.ordinal = any (v_again) then
+      v_jobs[r.ordinal] := r.id;
+      v_outcomes[r.ordinal] := 'repeated';
+    else
+      select a.job, a.outcome into id, outcome from posthouse.admit(r) as a;
+      v_jobs[r.ordinal] := id;
+      v_outcomes[r.ordinal] := outcome;
+      if id <> r.id then
+        v_holders := v_holders || jsonb_build_object(r.id::text, id::text);
+      end if;
+    end if;
+  end loop;
+  for r in
+    select s.* from unnest(v_all) as s
+    where s.special and s.order_key is not null and v_outcomes[s.ordinal] = 'created'
+    order by s.tenant_id, s.order_key, s.ordinal
+  loop
+    select l.outcome, l.follows into outcome, id from posthouse.line_up(r) as l;
+    v_outcomes[r.ordinal] := outcome;
+    v_follows[r.ordinal] := id;
+  end loop;
+  -- What others in this call may depend on comes first.
   for r in
     select s.* from unnest(v_all) as s where s.special
-    order by s.depends_on is not null,
-             case when s.depends_on is null then s.order_key end,
-             case when s.depends_on is null then s.dedupe_key end, s.ordinal
+    order by s.depends_on is not null or v_follows[s.ordinal] is not null, s.ordinal
   loop
     ordinal := r.ordinal;
-    r.depends_on := array(
-      select coalesce((v_holders ->> d::text)::uuid, d) from unnest(r.depends_on) as d);
-    r.depends_on := nullif(r.depends_on, '{}');
-    select s.job, s.outcome into id, outcome from posthouse.enqueue_special(r) as s;
-    if id <> r.id then
-      v_holders := v_holders || jsonb_build_object(r.id::text, id::text);
+    id := v_jobs[r.ordinal];
+    outcome := v_outcomes[r.ordinal];
+    if outcome = 'created' then
+      r.follows := v_follows[r.ordinal];
+      r.depends_on := nullif(array(
+        select coalesce((v_holders ->> d::text)::uuid, d) from unnest(r.depends_on) as d), '{}');
+      outcome := posthouse.settle_in(r);
     end if;
     return next;
   end loop;

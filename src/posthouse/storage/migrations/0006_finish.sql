@@ -39,15 +39,17 @@ begin
   return posthouse.lost_leases(p_ids, p_tokens, v_landed);
 end $$;
 
--- Of the reports that did not land now, those that had not landed in an earlier call with the same token.
+-- Of the reports that did not land now, those that had not landed in an earlier call with the same token. An
+-- attempt that was recorded as lost was not recorded by its holder.
 create function posthouse.lost_leases(p_ids uuid[], p_tokens uuid[], p_landed uuid[]) returns uuid[]
 language sql stable as $$
   select coalesce(array_agg(report.id), '{}')
   from unnest(p_ids, p_tokens) as report (id, token)
   where report.id <> all (p_landed)
-    and not exists (select from posthouse.history as h where h.id = report.id and h.token = report.token)
+    and not exists (select from posthouse.history as h
+                    where h.id = report.id and h.token = report.token and h.outcome <> 'lost')
     and not exists (select from posthouse.past_attempts as a
-                    where a.job_id = report.id and a.token = report.token)
+                    where a.job_id = report.id and a.token = report.token and a.outcome <> 'lost')
 $$;
 
 -- Every other outcome. p_events: fail, exhaust, cancel (the job ends) or retry, snooze, release, rescue (it
@@ -67,6 +69,12 @@ declare
   v_ended uuid[];
   v_statuses text[];
 begin
+  if exists (
+    select from unnest(p_events) as u (event)
+    where not exists (select from posthouse.transitions as t
+                      where t.event = u.event and t.from_status = 'running')) then
+    raise exception 'not all of % are ways out of running', p_events using errcode = 'PH002';
+  end if;
   with report as (
     select * from unnest(p_ids, p_tokens, p_events, p_outcomes, p_delays, p_errors)
       as u (id, token, event, outcome, delay, error)
@@ -74,7 +82,10 @@ begin
     delete from posthouse.running as r using report
     where r.id = report.id and r.token = report.token
     returning r.*, report.outcome, report.delay, report.error,
-      case when r.cancel_requested_at is null then report.event else 'cancel' end as event
+      case
+        when r.cancel_requested_at is not null then 'cancel'
+        when report.event = 'retry' and r.attempt_count >= r.max_attempts then 'exhaust'
+        else report.event end as event
   ), ruled as materialized (
     select gone.*, t.to_status,
            coalesce(gone.error ->> 'type' || ': ', '') || (gone.error ->> 'message') as error_text
@@ -138,8 +149,8 @@ begin
   return posthouse.lost_leases(p_ids, p_tokens, v_landed);
 end $$;
 
--- Success with follow-up jobs: they are stored if and only if the completion lands, and only once however
--- often it is reported. p_followups runs beside p_ids, each a JSON array for posthouse.enqueue_many.
+-- Success with follow-up jobs: they are stored if and only if the job succeeds, and only once however often
+-- that is reported. p_followups runs beside p_ids, each a JSON array for posthouse.enqueue_many.
 create function posthouse.succeed_with(
   p_ids uuid[], p_tokens uuid[], p_results jsonb[], p_followups jsonb[]
 ) returns uuid[]
@@ -148,6 +159,7 @@ declare
   v_held uuid[] := array(
     select r.id from posthouse.running as r
     join unnest(p_ids, p_tokens) as report (id, token) on r.id = report.id and r.token = report.token
+    where r.cancel_requested_at is null
     order by r.id for update of r);
   v_lost uuid[] := posthouse.succeed(p_ids, p_tokens, p_results);
 begin
@@ -155,4 +167,23 @@ begin
   from unnest(p_ids, p_followups) as f (id, jobs)
   where f.id = any (v_held) and f.jobs is not null;
   return v_lost;
+end $$;
+
+-- Success inside the handler's own transaction. Returns succeeded; else the caller must roll back: lost (also
+-- when it landed before, or the handler's writes would be made twice) or canceled.
+create function posthouse.complete(p_id uuid, p_token uuid, p_result jsonb, p_followups jsonb)
+returns text
+language plpgsql as $$
+declare
+  v_canceling boolean;
+begin
+  select r.cancel_requested_at is not null into v_canceling
+  from posthouse.running as r where r.id = p_id and r.token = p_token for update;
+  if not found then
+    return 'lost';
+  elsif v_canceling then
+    return 'canceled';
+  end if;
+  perform posthouse.succeed_with(array[p_id], array[p_token], array[p_result], array[p_followups]);
+  return 'succeeded';
 end $$;

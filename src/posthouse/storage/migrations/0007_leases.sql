@@ -120,12 +120,14 @@ declare
   v_now timestamptz := posthouse.now();
   v_expired_before timestamptz := case
     when clock_timestamp() < pg_postmaster_start_time() + p_grace then '-infinity' else v_now end;
+  v_dead uuid[] := array(  -- whoever has beaten since it was buried lives after all
+    select w.id from posthouse.workers as w where w.id = any (p_dead) and w.stopped_at is not null);
   v_lost record;
 begin
   with lost as (
     select r.id, r.token, r.worker_id, r.attempt_count, r.max_attempts, r.crashes
     from posthouse.running as r
-    where r.lease_expires_at < v_expired_before or r.worker_id = any (p_dead)
+    where r.lease_expires_at < v_expired_before or r.worker_id = any (v_dead)
     order by r.id limit p_limit for update skip locked
   ), verdict as (
     select lost.*, case

@@ -54,6 +54,7 @@ language plpgsql as $$
 declare
   v_status text;
   v_old posthouse.history;
+  v_blockers integer := 0;
 begin
   select * into v_old from posthouse.history as h
   where h.id = p_id and h.tenant_id = coalesce(p_tenant, h.tenant_id) for update;
@@ -84,16 +85,20 @@ begin
       v_old.token, v_old.attempt_started_at, v_old.finished_at, v_old.outcome, v_old.error);
   end if;
   delete from posthouse.history where id = p_id and finished_at = v_old.finished_at;
+  if v_old.order_key is not null then  -- its turn is over: it goes to the end of its line
+    v_blockers := posthouse.stand_behind(
+      posthouse.join_line(v_old.tenant_id, v_old.order_key, p_id), p_id);
+  end if;
   insert into posthouse.waiting (
     id, parent_id, queued_at, scheduled_for, priority, max_attempts, generation, timeout_seconds,
     tenant_id, kind, queue, source, payload, dedupe_key, order_key, correlation_id, subject, source_ref,
-    created_by, retry, depends_on, last_error, due_at)
+    created_by, retry, depends_on, last_error, due_at, blockers)
   values (
     v_old.id, v_old.parent_id, v_old.queued_at, posthouse.now(), v_old.priority, v_old.max_attempts,
     v_old.generation + 1, v_old.timeout_seconds, v_old.tenant_id, v_old.kind, v_old.queue, v_old.source,
     v_old.payload, v_old.dedupe_key, v_old.order_key, v_old.correlation_id, v_old.subject,
     v_old.source_ref, v_old.created_by, v_old.retry, v_old.depends_on, v_old.last_error,
-    posthouse.now());
+    posthouse.now(), v_blockers);
   perform posthouse.note(p_actor, 'job.retry', v_old.tenant_id, p_id::text,
     jsonb_build_object('status', v_old.status, 'generation', v_old.generation),
     jsonb_build_object('status', 'queued', 'generation', v_old.generation + 1));

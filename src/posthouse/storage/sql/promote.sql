@@ -1,2 +1,2 @@
--- Moves due jobs into the line, and settles edges that raced the end of their dependency.
-select posthouse.promote(%s), posthouse.next_due(), posthouse.sweep_blocks(%s::xid8)::text
+-- Settles edges that raced the end of their dependency (first: see sweep_blocks), and moves due jobs into the line.
+select posthouse.sweep_blocks(%s::xid8[])::text, posthouse.promote(%s), posthouse.next_due()

@@ -1,0 +1,5 @@
+"""``python -m posthouse``."""
+
+from posthouse.cli import main
+
+main()

@@ -1,0 +1,88 @@
+"""Finds the apps that a command is to run, and makes one of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Any
+
+from posthouse.app import App
+from posthouse.errors import ConfigurationError
+from posthouse.settings import Settings
+
+
+def load_apps(paths: Sequence[str]) -> dict[str, App]:
+    """The apps at these places, by place."""
+    return {path: load_app(path) for path in dict.fromkeys(paths)}
+
+
+def load_app(path: str) -> App:
+    """The app at ``module:name``; the name may be left out if it is ``app``."""
+    module_name, _, name = path.partition(":")
+    module = _import(module_name, path)
+    found: Any = module
+    for part in (name or "app").split("."):
+        found = getattr(found, part, None)
+    if isinstance(found, App):
+        return found
+    others = [other for other, value in vars(module).items() if isinstance(value, App)]
+    hint = f"; did you mean {module_name}:{others[0]}?" if others else ""
+    raise ConfigurationError(f"--app {path}: {name or 'app'} in {module_name} is not a posthouse.App{hint}")
+
+
+def _import(module_name: str, path: str) -> Any:
+    here = os.getcwd()  # noqa: PTH109 - sys.path holds strings
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        return importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name and (module_name == error.name or module_name.startswith(f"{error.name}.")):
+            raise ConfigurationError(
+                f"--app {path}: there is no module {error.name!r}; run this in the folder that holds it, "
+                "or install it"
+            ) from None
+        raise ConfigurationError(f"--app {path}: importing it failed: {_where(error)}") from error
+    except Exception as error:  # whatever the user's module raises
+        raise ConfigurationError(f"--app {path}: importing it failed: {_where(error)}") from error
+
+
+def _where(error: Exception) -> str:
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {error} ({last.filename}, line {last.lineno})"
+
+
+def chosen_paths(given: Sequence[str], settings: Settings) -> list[str]:
+    """What the command line names, else the setting ``app``."""
+    return list(given) or [path.strip() for path in settings.app.split(",") if path.strip()]
+
+
+def combined(apps: dict[str, App], settings: Settings) -> App:
+    """One app with the jobs of all of them. Two of one kind are refused."""
+    whole = App(settings=settings)
+    homes: dict[str, str] = {}
+    for path, app in apps.items():
+        for kind, definition in app.definitions.items():
+            if kind in homes:
+                raise ConfigurationError(
+                    f"both {homes[kind]} and {path} define a job called {kind!r}: rename one of them"
+                )
+            homes[kind] = path
+            whole.definitions[kind] = definition
+    return whole
+
+
+def shared_settings(apps: dict[str, App], **flags: Any) -> Settings:
+    """The settings that the apps agree on, changed by flags that were given."""
+    first, *others = apps.values()
+    for path, other in zip(list(apps)[1:], others, strict=True):
+        if other.settings.database_url != first.settings.database_url:
+            raise ConfigurationError(
+                f"{path} uses another database than {next(iter(apps))}: run a worker for each"
+            )
+    given = {name: value for name, value in flags.items() if value is not None}
+    return dataclasses.replace(first.settings, **given)

@@ -1,0 +1,55 @@
+"""posthouse doctor: is all well, and if not, what is it?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from posthouse.cli.options import json_option
+from posthouse.cli.output import STATUS_STYLES, say, show_json
+
+if TYPE_CHECKING:
+    from posthouse.insights.doctor import Finding
+
+_MARKS = {"ok": "✓", "warning": "!", "error": "✗"}
+
+
+def doctor(
+    as_json: bool = json_option(),
+    quiet: bool = typer.Option(False, "--quiet", "-q", help="Leave out what is well."),
+) -> None:
+    """Examine the database and the queue; name what is wrong, what it means and what to do.
+
+    Exits with 1 if there is an error, so that it can guard a deployment.
+
+    [b]Example:[/b]  posthouse doctor --json | jq '.findings[] | select(.severity != "ok")'
+    """
+    import asyncio
+
+    from posthouse.insights.doctor import examine
+    from posthouse.settings import load_settings
+    from posthouse.storage.server import database_url
+
+    settings = load_settings()
+    findings = asyncio.run(examine(database_url(settings), settings))
+    counts = {name: sum(item.severity == name for item in findings) for name in _MARKS}
+    if as_json:
+        show_json({"healthy": counts["error"] == 0, "counts": counts, "findings": findings})
+    else:
+        _show(findings, counts, quiet=quiet)
+    if counts["error"]:
+        raise typer.Exit(1)
+
+
+def _show(findings: list[Finding], counts: dict[str, int], *, quiet: bool) -> None:
+    width = max(len(item.check) for item in findings)
+    for item in findings:
+        if item.severity == "ok" and quiet:
+            continue
+        say(f"{_MARKS[item.severity]} {item.check:<{width}}  ", style=STATUS_STYLES[item.severity], end="")
+        say(item.summary, style="dim" if item.severity == "ok" else "bold")
+        for text in (item.meaning, item.advice):
+            if text:
+                say(f"{'':<{width}}    {text}")
+    say(f"{counts['ok']} ok, {counts['warning']} warning(s), {counts['error']} error(s)")

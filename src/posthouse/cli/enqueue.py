@@ -1,0 +1,168 @@
+"""posthouse enqueue: one job, by the name of its kind."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from posthouse.cli.options import WrongUsage, caller, checked_usage, json_option
+from posthouse.cli.output import say, show_json
+from posthouse.errors import JobFailed
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from posthouse.client.client import Client
+    from posthouse.client.handle import Handle
+    from posthouse.core.request import Request
+    from posthouse.settings import Settings
+
+SHOWN_OF_BAD_JSON = 20
+
+
+def enqueue(
+    kind: str = typer.Argument(..., metavar="KIND", help="What to do: the name of the job's kind."),
+    *,
+    payload: str = typer.Option("{}", metavar="JSON", help="Its arguments, a JSON object; - reads stdin."),
+    tenant: str = typer.Option("default", help="On whose behalf."),
+    queue: str | None = typer.Option(None, help="Default: what the kind's definition says."),
+    priority: str | None = typer.Option(
+        None, metavar="N|NAME", help="A number, lower first, or urgent, high, normal, low."
+    ),
+    at: str | None = typer.Option(
+        None, metavar="TIME", help="Not before: 2030-01-31T08:00Z; without a zone, this machine's."
+    ),
+    delay: str | None = typer.Option(
+        None, metavar="SPAN", help="Not before so long from now: 30s, 5m, 1h30m."
+    ),
+    dedupe: str | None = typer.Option(
+        None, metavar="KEY", help="While a job with this key is active, return that one."
+    ),
+    correlation: str | None = typer.Option(None, metavar="ID", help="What it belongs to: a run, a request."),
+    subject: str | None = typer.Option(None, help="What it is about: a video, a call, a customer."),
+    wait: bool = typer.Option(False, "--wait", help="Wait for its end, and print its result."),
+    timeout: str | None = typer.Option(
+        None, metavar="SPAN", help="How long to wait; default: as long as it takes."
+    ),
+    as_json: bool = json_option(),
+) -> None:
+    """Enqueue a job and print its id.
+
+    [b]Examples:[/b]
+
+    posthouse enqueue welcome --payload '{"user_id": 7}'
+
+    posthouse enqueue report --at 2030-01-31T08:00Z --dedupe report-january
+
+    posthouse enqueue resize --payload - --wait < job.json
+    """
+    import asyncio
+
+    from posthouse.core.duration import seconds
+    from posthouse.core.priority import priority_number
+    from posthouse.core.request import Request
+    from posthouse.settings import load_settings
+
+    with checked_usage():
+        request = Request(
+            kind=kind,
+            payload=_object(payload),
+            tenant=tenant,
+            queue=queue,
+            priority=None if priority is None else priority_number(_number_or_name(priority)),
+            at=_moment(at),
+            delay=None if delay is None else seconds(delay),
+            dedupe_key=dedupe,
+            correlation_id=correlation,
+            subject=subject,
+            created_by=caller(),
+        )
+        limit = None if timeout is None else seconds(timeout)
+    asyncio.run(_enqueue(request, load_settings(), wait=wait, timeout=limit, as_json=as_json))
+
+
+async def _enqueue(
+    request: Request, settings: Settings, *, wait: bool, timeout: float | None, as_json: bool
+) -> None:
+    import asyncio
+
+    from posthouse.cli.session import reachable
+    from posthouse.client.client import Client
+
+    # Asked first, because the client would be patient with a database that is away.
+    url = await asyncio.to_thread(reachable, settings)
+    async with Client(settings=settings) as client:
+        handle = await client.submit(request)
+        answer: dict[str, Any] = {"id": handle.id, "outcome": handle.outcome}
+        if not as_json:
+            _show_receipt(handle)
+        if wait:
+            answer |= await _ending(client, handle.id, url, timeout)
+    if as_json:
+        show_json(answer)
+    elif wait and answer["status"] == "succeeded":
+        show_json(answer["result"])
+    if wait and answer["status"] != "succeeded":
+        detail = f": {answer['last_error']}" if answer["last_error"] else ""
+        raise JobFailed(
+            f"job {handle.id} ended as {answer['status']}{detail}; see `posthouse jobs attempts {handle.id}`"
+        )
+
+
+def _show_receipt(handle: Handle) -> None:
+    say(str(handle.id))
+    if handle.outcome != "created":
+        say("note: a job with this key was there already; this is its id", err=True, style="yellow")
+
+
+async def _ending(client: Client, job_id: UUID, url: str, timeout: float | None) -> dict[str, Any]:
+    """How the job ended, once it has."""
+    from contextlib import suppress
+
+    from posthouse.insights import get_job
+    from posthouse.storage.connect import connect_async
+
+    with suppress(JobFailed):  # the job itself says more
+        await client.wait(job_id, timeout)
+    async with await connect_async(url, "cli") as connection:
+        job = await get_job(connection, job_id)
+    return {"status": job.status, "result": job.result, "last_error": job.last_error}
+
+
+def _object(text: str) -> dict[str, Any]:
+    """The payload, or an error that says where it stops being JSON."""
+    import json
+    import sys
+
+    if text == "-":
+        text = sys.stdin.read()
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError as error:
+        near = text[error.pos : error.pos + SHOWN_OF_BAD_JSON] or "the end"
+        raise WrongUsage(
+            f"--payload is not JSON: {error.msg} at line {error.lineno}, column {error.colno} "
+            f"(near {near!r}); quote it for the shell: --payload '{{\"user_id\": 7}}'"
+        ) from None
+    if not isinstance(value, dict):
+        raise WrongUsage(f"--payload is a JSON object, like '{{\"user_id\": 7}}', not {text.strip()!r}")
+    return value
+
+
+def _moment(text: str | None) -> datetime | None:
+    if text is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise WrongUsage(
+            f"--at takes a time like 2030-01-31T08:00Z or 2030-01-31T08:00+01:00, not {text!r}; "
+            "for a time from now use --delay"
+        ) from None
+    return moment.astimezone() if moment.tzinfo is None else moment
+
+
+def _number_or_name(text: str) -> int | str:
+    return int(text) if text.removeprefix("-").isdecimal() else text

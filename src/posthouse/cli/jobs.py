@@ -1,0 +1,302 @@
+"""posthouse jobs: look at jobs, retry and cancel them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from posthouse.cli.options import caller, checked_usage, job_id, json_option
+from posthouse.cli.output import (
+    Cell,
+    ago,
+    at,
+    dim,
+    first_line,
+    say,
+    show_fields,
+    show_json,
+    show_table,
+    span,
+    status,
+)
+
+if TYPE_CHECKING:
+    from posthouse.insights import AttemptInfo, JobDetail, JobSummary, Why
+
+jobs = typer.Typer(no_args_is_help=True, help="Look at jobs; retry and cancel them.")
+
+_ID = typer.Argument(..., metavar="ID", help="The job's id.")
+_IDS = typer.Argument(..., metavar="ID...", help="Ids of jobs.")
+
+
+@jobs.command("list")
+def list_(
+    *,
+    statuses: list[str] = typer.Option(
+        [],
+        "--status",
+        metavar="STATUS",
+        help="queued, running, succeeded, failed, canceled, dead_letter; several times for any of them.",
+    ),
+    kind: str | None = typer.Option(None, help="Only this kind."),
+    queue: str | None = typer.Option(None, help="Only this queue."),
+    tenant: str | None = typer.Option(None, help="Only this tenant."),
+    correlation: str | None = typer.Option(
+        None, help="Only jobs with this correlation id: one run of a pipeline."
+    ),
+    subject: str | None = typer.Option(None, help="Only jobs about this."),
+    limit: int = typer.Option(50, help="At most so many, up to 1000.", show_default=True),
+    after: str | None = typer.Option(None, metavar="ID", help="Go on behind this job, the last one seen."),
+    as_json: bool = json_option(),
+) -> None:
+    """List jobs, newest first.
+
+    [b]Examples:[/b]
+
+    posthouse jobs list --status failed --status dead_letter
+
+    posthouse jobs list --kind welcome --limit 5 --json | jq -r '.[].id'
+    """
+    from posthouse import insights
+    from posthouse.cli.session import read
+
+    with checked_usage():
+        chosen = insights.JobFilter(
+            statuses=statuses or None,
+            kind=kind,
+            queue=queue,
+            tenant=tenant,
+            correlation=correlation,
+            subject=subject,
+            limit=limit,
+            after=job_id(after) if after else None,
+        )
+
+    async def look(db: Any, _: Any) -> tuple[list[JobSummary], datetime]:
+        return await insights.list_jobs(db, chosen), await insights.database_now(db)
+
+    found, now = read(look)
+    if as_json:
+        show_json(found)
+        return
+    _show_list(found, now)
+    if len(found) == limit:
+        say(f"more: --after {found[-1].id}", style="dim", err=True)
+
+
+def _show_list(found: list[JobSummary], now: datetime) -> None:
+    several_tenants = any(job.tenant_id != "default" for job in found)
+    heads = ["id", "kind", "status", "queue", "attempt", "when", "note"]
+    rows = []
+    for job in found:
+        row: list[str | Cell] = [
+            dim(str(job.id)),
+            Cell(job.kind, "bold"),
+            status(job.status),
+            job.queue,
+            f"{job.attempt_count}/{job.max_attempts}",
+            _when(job, now),
+            dim(_note(job)),
+        ]
+        rows.append([*row[:4], job.tenant_id, *row[4:]] if several_tenants else row)
+    if several_tenants:
+        heads.insert(4, "tenant")
+    show_table(heads, rows, empty="no job matches")
+
+
+def _when(job: JobSummary, now: datetime) -> str:
+    if job.finished_at is not None:
+        return ago(job.finished_at, now)
+    if job.status == "running":
+        return f"for {span((now - (job.attempt_started_at or now)).total_seconds())}"
+    return ago(job.scheduled_for if job.scheduled_for > now else job.queued_at, now)
+
+
+def _note(job: JobSummary) -> str:
+    if job.status == "running" and job.progress_percent is not None:
+        return f"{job.progress_percent:.0f} % {job.current_step or ''}".strip()
+    if job.blockers:
+        return f"waits for {job.blockers} job(s)"
+    return first_line(job.last_error, 60) if job.status != "succeeded" else ""
+
+
+@jobs.command()
+def show(job: str = _ID, as_json: bool = json_option()) -> None:
+    """Show all of one job: payload, result, progress, error."""
+    from posthouse import insights
+    from posthouse.cli.session import read
+
+    wanted = job_id(job)
+
+    async def look(db: Any, _: Any) -> tuple[JobDetail, datetime]:
+        return await insights.get_job(db, wanted), await insights.database_now(db)
+
+    found, now = read(look)
+    if as_json:
+        show_json(found)
+    else:
+        show_fields(_fields(found, now))
+
+
+def _fields(job: JobDetail, now: datetime) -> list[tuple[str, str | Cell]]:
+    state = job.status if job.status != "queued" else f"queued ({job.place})"
+    generation = f", run {job.generation}" if job.generation > 1 else ""
+    progress = "" if job.progress_percent is None else f"{job.progress_percent:.0f} %"
+    return [
+        ("id", str(job.id)),
+        ("kind", Cell(job.kind, "bold")),
+        ("status", Cell(state, status(job.status).style)),
+        ("queue", f"{job.queue}, priority {job.priority}"),
+        ("tenant", job.tenant_id),
+        ("attempt", f"{job.attempt_count} of {job.max_attempts}{generation}"),
+        ("progress", " ".join(filter(None, (progress, job.current_step, job.progress_message)))),
+        ("queued", at(job.queued_at, now)),
+        ("scheduled", at(job.scheduled_for, now) if job.scheduled_for != job.queued_at else ""),
+        ("started", at(job.started_at, now)),
+        ("finished", at(job.finished_at, now)),
+        ("lease until", at(job.lease_expires_at, now)),
+        ("worker", str(job.worker_id or "")),
+        ("timeout", span(job.timeout_seconds)),
+        ("dedupe key", job.dedupe_key or ""),
+        ("order key", job.order_key or ""),
+        ("correlation", job.correlation_id or ""),
+        ("subject", job.subject or ""),
+        ("parent", str(job.parent_id or "")),
+        ("depends on", ", ".join(str(item) for item in job.depends_on or ())),
+        ("source", " ".join(filter(None, (job.source, job.source_ref)))),
+        ("created by", job.created_by or ""),
+        ("payload", _json(job.payload)),
+        ("result", _json(job.result)),
+        ("last error", Cell(job.last_error or "", "red")),
+    ]
+
+
+def _json(value: Any) -> str:
+    import json
+
+    return "" if value is None else json.dumps(value, indent=2, ensure_ascii=False)
+
+
+@jobs.command()
+def attempts(
+    job: str = _ID,
+    traceback: bool = typer.Option(False, "--traceback", help="Also print the tracebacks."),
+    as_json: bool = json_option(),
+) -> None:
+    """Show every attempt at a job: when, on which worker, how it ended."""
+    from posthouse import insights
+    from posthouse.cli.session import read
+
+    wanted = job_id(job)
+
+    async def look(db: Any, _: Any) -> tuple[list[AttemptInfo], datetime]:
+        return await insights.attempts_of(db, wanted), await insights.database_now(db)
+
+    found, now = read(look)
+    if as_json:
+        show_json(found)
+        return
+    rows = [
+        (
+            f"{item.generation}.{item.attempt}",
+            Cell(item.outcome, _outcome_style(item.outcome)),
+            ago(item.started_at, now),
+            span(((item.finished_at or now) - item.started_at).total_seconds()),
+            dim(str(item.worker_id or "")),
+            first_line(": ".join(filter(None, (item.error_type, item.error_message)))),
+        )
+        for item in found
+    ]
+    heads = ("attempt", "outcome", "started", "took", "worker", "error")
+    show_table(heads, rows, empty="it has not started yet: `posthouse jobs why` says why")
+    for item in found:
+        if traceback and item.traceback:
+            say(f"\nattempt {item.generation}.{item.attempt}", style="bold")
+            say(item.traceback.rstrip())
+
+
+def _outcome_style(outcome: str) -> str:
+    styles = {"succeeded": "green", "running": "blue", "snoozed": "cyan", "released": "cyan"}
+    return styles.get(outcome, "yellow" if outcome == "canceled" else "red")
+
+
+@jobs.command()
+def why(job: str = _ID, as_json: bool = json_option()) -> None:
+    """Say why a job is where it is: scheduled, blocked, without a worker, in line, running, ended."""
+    from posthouse import insights
+    from posthouse.cli.session import read
+
+    wanted = job_id(job)
+
+    async def look(db: Any, known: Any) -> tuple[Why, datetime]:
+        found = await insights.why(db, wanted, offline_after=known.lease_seconds)
+        return found, await insights.database_now(db)
+
+    found, now = read(look)
+    if as_json:
+        show_json(found)
+        return
+    say(found.summary, style=status(found.status).style)
+    blocked_by = [f"{item.id}  {item.kind or ''}  {item.status or 'dropped'}" for item in found.blocked_by]
+    servers = [f"{item.name}  {item.running}/{item.concurrency}" for item in found.workers]
+    show_fields(
+        [
+            ("until", at(found.until, now)),
+            ("since", at(found.since, now)),
+            ("lease until", at(found.lease_expires_at, now)),
+            ("blocked by", "\n".join(blocked_by)),
+            ("workers", "\n".join(servers)),
+            ("last error", Cell(found.last_error or "", "red")),
+            ("do", Cell(found.advice, "bold")),
+        ]
+    )
+
+
+@jobs.command()
+def retry(wanted: list[str] = _IDS, as_json: bool = json_option()) -> None:
+    """Run failed, canceled or dead-letter jobs again, with fresh attempts. Audited.
+
+    [b]Example:[/b]  posthouse jobs list --status failed --json | jq -r '.[].id' | xargs posthouse jobs retry
+    """
+    from posthouse.storage.control import retry_job
+
+    _control(wanted, retry_job, as_json=as_json)
+
+
+@jobs.command()
+def cancel(wanted: list[str] = _IDS, as_json: bool = json_option()) -> None:
+    """Cancel jobs: queued ones at once, running ones by telling their worker. Audited."""
+    from posthouse.storage.control import cancel_job
+
+    _control(wanted, cancel_job, as_json=as_json)
+
+
+def _control(wanted: list[str], act: Callable[..., Awaitable[str]], *, as_json: bool) -> None:
+    """Does it to each job; those that do not allow it are named, and the others done."""
+    from posthouse.cli.session import read
+    from posthouse.errors import PosthouseError
+
+    ids = [job_id(text) for text in wanted]
+
+    async def work(db: Any, _: Any) -> list[dict[str, Any]]:
+        done: list[dict[str, Any]] = []
+        for item in ids:
+            try:
+                done.append({"id": item, "status": await act(db, item, actor=caller())})
+            except PosthouseError as error:
+                done.append({"id": item, "status": None, "error": str(error), "code": error.code})
+        return done
+
+    done = read(work)
+    if as_json:
+        show_json(done)
+    for item in done:
+        if "error" in item:
+            typer.echo(f"error: {item['error']}", err=True)
+        elif not as_json:
+            say(f"{item['id']}  {item['status']}")
+    if any("error" in item for item in done):
+        raise typer.Exit(1)

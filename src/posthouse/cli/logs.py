@@ -1,0 +1,81 @@
+"""Log lines: readable on a terminal, JSON for machines."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+from typing import IO, Any
+
+from posthouse.cli.options import WrongUsage
+
+JOB_FIELDS = ("job_id", "kind", "tenant_id", "attempt")
+FIELDS = (*JOB_FIELDS, "worker_id", "queues", "kinds", "concurrency", "event", "outcome")
+_COLOURS = {"WARNING": "\x1b[33m", "ERROR": "\x1b[31m", "CRITICAL": "\x1b[31m"}
+_DIM, _PLAIN = "\x1b[2m", "\x1b[0m"
+
+
+def start_logging(*, as_json: bool | None, level: str, stream: IO[str] | None = None) -> WorkerField:
+    """Sends log records to ``stream`` (stdout). Returns what adds the worker's id to each of them."""
+    target = stream or sys.stdout
+    number = logging.getLevelNamesMapping().get(level.upper())
+    if number is None:
+        raise WrongUsage(f"--log-level is debug, info, warning or error, not {level!r}")
+    handler = logging.StreamHandler(target)
+    wants_json = not target.isatty() if as_json is None else as_json
+    handler.setFormatter(JsonLines() if wants_json else HumanLines(colour=target.isatty()))
+    worker = WorkerField()
+    handler.addFilter(worker)
+    logging.basicConfig(level=max(number, logging.INFO), handlers=[handler], force=True)
+    logging.getLogger("posthouse").setLevel(number)
+    return worker
+
+
+class WorkerField(logging.Filter):
+    """Adds the worker's id to every record, once there is a worker."""
+
+    worker_id: str | None = None
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if self.worker_id is not None and not hasattr(record, "worker_id"):
+            record.worker_id = self.worker_id
+        return True
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object a line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, Any] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        line |= {name: getattr(record, name) for name in FIELDS if hasattr(record, name)}
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str, ensure_ascii=False)
+
+
+class HumanLines(logging.Formatter):
+    """Time, level if it matters, message, and which job it is about."""
+
+    def __init__(self, *, colour: bool) -> None:
+        super().__init__()
+        self._colour = colour
+
+    def format(self, record: logging.LogRecord) -> str:
+        time = datetime.fromtimestamp(record.created, UTC).astimezone().strftime("%H:%M:%S")
+        level = "" if record.levelno == logging.INFO else f"{record.levelname.lower()}: "
+        about = " ".join(str(getattr(record, name)) for name in ("kind", "job_id") if hasattr(record, name))
+        text = (
+            f"{self._paint(time, _DIM)} "
+            f"{self._paint(level + record.getMessage(), _COLOURS.get(record.levelname, ''))}"
+            f"{self._paint(f'  [{about}]', _DIM) if about else ''}"
+        )
+        return f"{text}\n{self.formatException(record.exc_info)}" if record.exc_info else text
+
+    def _paint(self, text: str, colour: str) -> str:
+        return f"{colour}{text}{_PLAIN}" if self._colour and colour else text

@@ -1,0 +1,31 @@
+"""posthouse migrate: the schema."""
+
+from __future__ import annotations
+
+from posthouse.cli.options import json_option
+from posthouse.cli.output import say, show_json
+
+
+def migrate(as_json: bool = json_option()) -> None:
+    """Bring the database schema up to date. Safe to run at any time and by several at once.
+
+    [b]Example:[/b]  POSTHOUSE_DATABASE_URL=postgresql://app@db/app posthouse migrate
+    """
+    from posthouse.cli.session import reachable
+    from posthouse.settings import load_settings
+    from posthouse.storage.connect import connect_sync
+    from posthouse.storage.errors import translated
+    from posthouse.storage.migrate import migrate as apply
+    from posthouse.storage.migrate import migrations
+
+    url = reachable(load_settings(), check_schema=False)
+    with translated(), connect_sync(url, "migrate") as connection:
+        applied = apply(connection)
+    version = migrations()[-1].number
+    if as_json:
+        done = [{"number": item.number, "name": item.name} for item in applied]
+        show_json({"version": version, "applied": done})
+        return
+    for item in applied:
+        say(f"applied {item.number:04} {item.name}", style="green")
+    say(f"the schema is at {version:04}" + ("" if applied else ": there was nothing to do"))

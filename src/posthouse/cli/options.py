@@ -1,0 +1,68 @@
+"""Options that several commands have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from uuid import UUID
+
+import typer
+
+from posthouse.errors import ConfigurationError, InvalidJob
+
+
+class WrongUsage(ConfigurationError):
+    """The command was not given what it takes."""
+
+
+@contextmanager
+def checked_usage() -> Iterator[None]:
+    """What is wrong with a value that was typed in is wrong usage, whoever finds it."""
+    try:
+        yield
+    except (ConfigurationError, InvalidJob) as error:
+        raise WrongUsage(str(error)) from None
+
+
+def json_option() -> Any:
+    return typer.Option(False, "--json", help="One JSON document on stdout, nothing else.")
+
+
+def app_option() -> Any:
+    return typer.Option(
+        [],
+        "--app",
+        metavar="MODULE:NAME",
+        help="Where your app is; may be given several times. Default: the setting [b]app[/b].",
+    )
+
+
+def log_json_option() -> Any:
+    return typer.Option(
+        None, "--log-json/--log-text", help="Log lines as JSON. Default: unless on a terminal."
+    )
+
+
+def log_level_option() -> Any:
+    return typer.Option("info", metavar="LEVEL", help="debug, info, warning or error.")
+
+
+def job_id(text: str) -> UUID:
+    try:
+        return UUID(text)
+    except ValueError:
+        raise WrongUsage(
+            f"{text!r} is not a job id, which looks like 01890a5d-ac96-774b-bcce-b302099a8057; "
+            "`posthouse jobs list` shows them"
+        ) from None
+
+
+def caller() -> str:
+    """Who is doing this, for the audit."""
+    from getpass import getuser
+
+    try:
+        return f"cli:{getuser()}"
+    except (KeyError, OSError):  # a container's user may have no name
+        return "cli"

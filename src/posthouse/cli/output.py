@@ -1,0 +1,145 @@
+"""What commands print: tables for people, plain columns for pipes, JSON for programs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import typer
+
+STATUS_STYLES = {
+    "queued": "cyan",
+    "running": "blue",
+    "succeeded": "green",
+    "failed": "red",
+    "dead_letter": "bold red",
+    "canceled": "yellow",
+    "active": "green",
+    "idle": "cyan",
+    "busy": "yellow",
+    "offline": "red",
+    "ok": "green",
+    "warning": "yellow",
+    "error": "bold red",
+}
+
+
+class Cell(NamedTuple):
+    text: str
+    style: str = ""
+
+
+def status(name: str) -> Cell:
+    return Cell(name, STATUS_STYLES.get(name, ""))
+
+
+def dim(text: str) -> Cell:
+    return Cell(text, "dim")
+
+
+def show_json(value: Any) -> None:
+    """One document on stdout. Dataclasses become objects, times ISO 8601."""
+    import json
+
+    typer.echo(json.dumps(value, default=_plain, indent=2, ensure_ascii=False))
+
+
+def _plain(value: Any) -> Any:
+    from dataclasses import fields, is_dataclass
+
+    if is_dataclass(value):
+        return {item.name: getattr(value, item.name) for item in fields(value)}
+    return value.isoformat() if hasattr(value, "isoformat") else str(value)
+
+
+def show_table(
+    heads: Sequence[str], rows: Iterable[Sequence[str | Cell]], *, empty: str, right: Sequence[str] = ()
+) -> None:
+    """A table on a terminal, aligned columns elsewhere. Without rows only what ``empty`` says."""
+    cells = [[cell if isinstance(cell, Cell) else Cell(cell) for cell in row] for row in rows]
+    if not cells:
+        typer.echo(empty, err=True)
+    elif sys.stdout.isatty():
+        _show_rich(heads, cells, right)
+    else:
+        _show_plain(heads, cells)
+
+
+def _show_rich(heads: Sequence[str], rows: Iterable[Sequence[Cell]], right: Sequence[str]) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=SIMPLE_HEAD, header_style="bold", pad_edge=False, padding=(0, 1))
+    for head in heads:
+        is_key = head in {"id", "kind", "status", "queue"}
+        table.add_column(head, justify="right" if head in right else "left", no_wrap=is_key)
+    for row in rows:
+        table.add_row(*(Text(cell.text, style=cell.style) for cell in row))
+    Console().print(table)
+
+
+def _show_plain(heads: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
+    lines = [list(heads), *([_one_line(cell.text) for cell in row] for row in rows)]
+    widths = [max(len(line[place]) for line in lines) for place in range(len(heads))]
+    for line in lines:
+        padded = (text.ljust(width) for text, width in zip(line, widths, strict=True))
+        typer.echo("  ".join(padded).rstrip())
+
+
+def show_fields(pairs: Iterable[tuple[str, str | Cell]]) -> None:
+    """Names and values, one a line; empty values are left out."""
+    shown = [(name, cell if isinstance(cell, Cell) else Cell(cell)) for name, cell in pairs]
+    shown = [(name, cell) for name, cell in shown if cell.text]
+    width = max((len(name) for name, _ in shown), default=0)
+    for name, cell in shown:
+        say(f"{name:<{width}}  ", style="dim", end="")
+        say(cell.text.replace("\n", "\n" + " " * (width + 2)), style=cell.style)
+
+
+def say(text: str, *, style: str = "", end: str = "\n", err: bool = False) -> None:
+    """A line; in colour on a terminal. Never wrapped, so that it can be copied."""
+    stream = sys.stderr if err else sys.stdout
+    if not style or not stream.isatty():
+        typer.echo(text + end, err=err, nl=False)
+        return
+    from rich.console import Console
+
+    Console(stderr=err).print(text, style=style, end=end, markup=False, highlight=False, soft_wrap=True)
+
+
+def ago(moment: datetime | None, now: datetime) -> str:
+    """How far a moment lies from now, roughly: ``3 m ago``, ``in 2 h``."""
+    if moment is None:
+        return ""
+    seconds = (now - moment).total_seconds()
+    if abs(seconds) < 1:
+        return "now"
+    return f"{span(seconds)} ago" if seconds > 0 else f"in {span(-seconds)}"
+
+
+def span(seconds: float | None) -> str:
+    """A length of time in its largest fitting unit."""
+    if seconds is None:
+        return ""
+    for unit, size in (("d", 86400.0), ("h", 3600.0), ("m", 60.0)):
+        if seconds >= 2 * size or (unit != "m" and seconds >= size):
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s" if seconds >= 1 else f"{seconds * 1000:.0f} ms"
+
+
+def at(moment: datetime | None, now: datetime) -> str:
+    """A moment with its distance: ``2030-01-01 12:00:00+00:00 (in 3 d)``."""
+    return f"{moment.isoformat(' ', 'seconds')} ({ago(moment, now)})" if moment else ""
+
+
+def first_line(text: str | None, limit: int = 80) -> str:
+    line = _one_line(text or "")
+    return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

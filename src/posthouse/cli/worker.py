@@ -1,0 +1,114 @@
+"""posthouse worker and posthouse keeper: the parts alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from posthouse.cli.options import WrongUsage, app_option, log_json_option, log_level_option
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from posthouse.app import App
+    from posthouse.cli.logs import WorkerField
+    from posthouse.settings import Settings
+    from posthouse.worker.worker import Worker
+
+
+def worker(
+    *,
+    app: list[str] = app_option(),
+    queue: list[str] = typer.Option(
+        [], metavar="QUEUE", help="Serve only this queue; may be given several times."
+    ),
+    concurrency: int | None = typer.Option(None, metavar="N", min=1, help="Jobs to run at the same time."),
+    no_keeper: bool = typer.Option(
+        False, "--no-keeper", help="Only run jobs: leave due and lost jobs to a keeper elsewhere."
+    ),
+    log_json: bool | None = log_json_option(),
+    log_level: str = log_level_option(),
+) -> None:
+    """Run jobs until told to stop.
+
+    SIGTERM or Ctrl-C: no new jobs, running ones are finished; a second one lets go of them.
+
+    [b]Examples:[/b]
+
+    posthouse worker --app shop.jobs:app
+
+    posthouse worker --app shop.jobs:app --queue mail --concurrency 20
+    """
+    from posthouse.cli.apps import chosen_paths, combined, load_apps, shared_settings
+    from posthouse.cli.logs import start_logging
+    from posthouse.cli.session import reachable
+    from posthouse.settings import load_settings
+    from posthouse.worker.process import run_loop
+
+    paths = chosen_paths(app, load_settings())
+    if not paths:
+        raise WrongUsage("which app? say --app module:name, or set POSTHOUSE_APP")
+    apps = load_apps(paths)
+    settings = shared_settings(apps, concurrency=concurrency)
+    whole = combined(apps, settings)
+    field = start_logging(as_json=log_json, level=log_level)
+    reachable(settings)
+    run_loop(_work(whole, list(apps.values()), queue, field, with_keeper=not no_keeper))
+
+
+async def _work(
+    whole: App, apps: Sequence[App], queues: Sequence[str], field: WorkerField, *, with_keeper: bool
+) -> None:
+    try:
+        await whole.work(queues=queues, keeper=with_keeper, ready=lambda started: announce(started, field))
+    finally:
+        for app in apps:
+            await app.close()
+
+
+def announce(worker: Worker, field: WorkerField) -> None:
+    """The line that says what this worker is."""
+    import logging
+
+    field.worker_id = str(worker.id)
+    kinds = sorted(worker.definitions)
+    logging.getLogger("posthouse.worker").info(
+        "worker %s: queues %s; kinds %s; concurrency %d",
+        worker.name,
+        ", ".join(worker.queues),
+        ", ".join(kinds),
+        worker.settings.concurrency,
+        extra={"queues": worker.queues, "kinds": kinds, "concurrency": worker.settings.concurrency},
+    )
+
+
+def keeper(log_json: bool | None = log_json_option(), log_level: str = log_level_option()) -> None:
+    """Promote due jobs, rescue lost ones, make and drop partitions, until told to stop.
+
+    A worker does this too unless told not to. Any number of keepers may run.
+    """
+    from posthouse.cli.logs import start_logging
+    from posthouse.cli.session import reachable
+    from posthouse.settings import load_settings
+    from posthouse.worker.process import run_loop
+
+    settings = load_settings()
+    start_logging(as_json=log_json, level=log_level)
+    run_loop(_keep(reachable(settings), settings))
+
+
+async def _keep(url: str, settings: Settings) -> None:
+    import asyncio
+    import logging
+
+    from posthouse.keeper.keeper import Keeper
+    from posthouse.worker.process import Stop
+
+    stop = Stop(asyncio.get_running_loop())
+    housekeeping = Keeper(url, settings)
+    await housekeeping.start()
+    steps = ", ".join(step.name for step in housekeeping.steps)
+    logging.getLogger("posthouse.keeper").info("keeper: %s", steps)
+    await stop.asked_or(asyncio.Event())  # a keeper mends itself
+    await housekeeping.stop()

@@ -1,0 +1,27 @@
+"""The whole in a few numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from posthouse.storage.reading import Db, fetch, fetch_value
+
+OFFLINE_AFTER = 30.0
+"""Seconds without a heartbeat after which a worker counts as gone, unless the settings say otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    queued: int
+    running: int
+    workers: int
+
+
+async def overview(connection: Db, *, offline_after: float = OFFLINE_AFTER) -> Overview:
+    (found,) = await fetch(connection, "overview_counts", Overview, offline_after=offline_after)
+    return found
+
+
+async def database_now(connection: Db) -> datetime:
+    return await fetch_value(connection, "clock_now")  # type: ignore[no-any-return]

@@ -1,0 +1,3 @@
+-- Which Postgres this is, and whether we may see what others do in it.
+select current_setting('server_version_num')::integer as number, current_setting('server_version') as version,
+       pg_has_role('pg_read_all_stats', 'usage') as sees_all

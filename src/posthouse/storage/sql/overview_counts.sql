@@ -1,0 +1,7 @@
+-- The least that says whether all is well: what is queued, what runs, who works.
+select
+  (select count(*) from posthouse.ready) + (select count(*) from posthouse.waiting) as queued,
+  (select count(*) from posthouse.running) as running,
+  (select count(*) from posthouse.workers as w
+   where w.stopped_at is null
+     and w.heartbeat_at > posthouse.now() - make_interval(secs => %(offline_after)s)) as workers

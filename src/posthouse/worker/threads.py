@@ -1,0 +1,110 @@
+"""Threads for handlers. They are daemons: one that never returns cannot keep the process from ending."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from queue import SimpleQueue
+from typing import Any
+
+from posthouse.core.outcome import Cancel
+
+
+class Call:
+    """One call in a thread. ``future`` ends with it, whatever becomes of whoever waits for that."""
+
+    def __init__(self, function: Callable[[], Any], loop: asyncio.AbstractEventLoop) -> None:
+        self._function = function
+        self._loop = loop
+        self._lock = threading.Lock()
+        self._ident: int | None = None
+        self._interrupted = False
+        self.future: asyncio.Future[Any] = loop.create_future()
+        self.future.add_done_callback(_forget)
+
+    def interrupt(self) -> None:
+        """Raises Cancel in the thread as soon as it runs Python code again; once at most."""
+        with self._lock:
+            if self._ident is not None and not self._interrupted:
+                self._interrupted = True
+                _raise_in(self._ident, Cancel)
+
+    def run(self) -> None:
+        value, error = None, None
+        try:
+            value, error = self._outcome()
+            self._leave()
+        except Cancel as late:  # the interrupt came when the handler had just returned
+            error = late
+            self._leave()
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            self._loop.call_soon_threadsafe(self._deliver, value, error)
+
+    def _outcome(self) -> tuple[Any, BaseException | None]:
+        self._ident = threading.get_ident()
+        try:
+            return self._function(), None
+        except BaseException as error:  # noqa: BLE001 - every way to end is an outcome
+            return None, error
+
+    def _leave(self) -> None:
+        """From here on the thread belongs to the next call: an interrupt must not reach that one."""
+        with self._lock:
+            self._ident = None
+            if self._interrupted:
+                _raise_in(threading.get_ident(), None)
+
+    def _deliver(self, value: Any, error: BaseException | None) -> None:
+        if self.future.cancelled():
+            return
+        if isinstance(error, StopIteration):  # a future refuses it
+            error = RuntimeError(f"the handler raised {error!r}")
+        if error is None:
+            self.future.set_result(value)
+        else:
+            self.future.set_exception(error)
+
+
+class Threads:
+    """As many threads as calls run at once; they are used again."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._calls: SimpleQueue[Call | None] = SimpleQueue()
+        self._idle = threading.Semaphore(0)
+        self._started = 0
+
+    def start(self, function: Callable[[], Any], loop: asyncio.AbstractEventLoop) -> Call:
+        call = Call(function, loop)
+        self._calls.put(call)
+        if not self._idle.acquire(blocking=False):
+            self._started += 1
+            name = f"{self._name}-{self._started}"
+            threading.Thread(target=self._serve, name=name, daemon=True).start()
+        return call
+
+    def close(self) -> None:
+        """Ends the threads, each when its call is over."""
+        for _ in range(self._started):
+            self._calls.put(None)
+
+    def _serve(self) -> None:
+        while (call := self._calls.get()) is not None:
+            call.run()
+            del call  # it may hold much
+            self._idle.release()
+
+
+def _raise_in(ident: int, error: type[BaseException] | None) -> None:
+    """None takes an exception back that has not been raised yet."""
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(
+        ctypes.c_ulong(ident), None if error is None else ctypes.py_object(error)
+    )
+
+
+def _forget(future: asyncio.Future[Any]) -> None:
+    if not future.cancelled():
+        future.exception()

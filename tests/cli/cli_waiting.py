@@ -1,0 +1,14 @@
+"""Waits for what must come."""
+
+import time
+
+
+def eventually(look, timeout=20):
+    """Looks until it is true, and returns what it found."""
+    deadline = time.monotonic() + timeout
+    while True:
+        found = look()
+        if found:
+            return found
+        assert time.monotonic() < deadline, f"still {found!r}"
+        time.sleep(0.05)

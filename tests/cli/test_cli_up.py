@@ -1,0 +1,147 @@
+"""posthouse up: everything from nothing, and nothing left of it."""
+
+import contextlib
+import json
+import re
+import socket
+import urllib.error
+import urllib.request
+
+import psutil
+import psycopg
+import pytest
+from cli_waiting import eventually
+from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+
+def get(url):
+    try:
+        with urllib.request.urlopen(url, timeout=10) as response:
+            return response.status, response.headers.get_content_type(), response.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.headers.get_content_type(), error.read().decode()
+
+
+def postgres_of(folder):
+    return [
+        process.pid
+        for process in psutil.process_iter(["cmdline"])
+        if any(str(folder) in part for part in process.info["cmdline"] or ())
+        and "postgres" in process.info["cmdline"][0]
+    ]
+
+
+def test_from_nothing_to_done_jobs_and_back(no_database):
+    data = no_database.folder / "data"
+    up = no_database.start("up", "--port", "0", "--data-dir", data)
+    line = up.line()
+    address = re.fullmatch(r"Posthouse is ready: (http://127\.0\.0\.1:\d+)", line)[1]
+    assert postgres_of(data)
+
+    def health():
+        status, kind, body = get(address + "/health")
+        assert (status, kind) == (200, "application/json")
+        return json.loads(body)
+
+    assert health()["database"] == "ok"
+    assert health()["workers"] == 1
+
+    def jobs():
+        return no_database("jobs", "list", "--json").json
+
+    # The chain, the one that fails first and the one with progress are done; the late one waits.
+    done = eventually(lambda: _done(jobs()), timeout=40)
+    assert done == {"demo.greet": 3, "demo.ride": 1, "demo.ford": 1, "demo.dispatch": 1, "demo.relay": 2}
+
+    doctor = no_database("doctor", "--json")
+    assert (doctor.code, doctor.json["counts"]["error"]) == (0, 0), doctor.out
+
+    status, _, text = get(address + "/console")
+    assert status == 404
+    assert "posthouse jobs list" in text
+
+    assert up.stop() == 0
+    assert postgres_of(data) == []
+
+    # A second start finds what was there, and adds nothing.
+    second = no_database.start("up", "--port", "0", "--data-dir", data, "--no-demo")
+    second.line()
+    assert len(jobs()) == 9
+    assert second.stop() == 0
+    assert postgres_of(data) == []
+
+
+def _done(jobs):
+    """How many of each kind succeeded, once only the late one is left."""
+    counts = {}
+    for job in jobs:
+        if job["status"] == "succeeded":
+            counts[job["kind"]] = counts.get(job["kind"], 0) + 1
+    return counts if sum(counts.values()) == 8 else None
+
+
+def test_a_port_that_is_taken_is_an_error_before_anything_is_started(no_database):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        answer = no_database("up", "--port", port)
+    assert (answer.code, answer.out) == (1, "")
+    assert f"port {port}" in answer.err
+    assert "--port" in answer.err
+    assert not (no_database.folder / "data").exists()
+
+
+def test_on_a_database_of_ones_own_it_runs_the_given_app(posthouse, enqueue, db):
+    up = posthouse.start("up", "--port", "0", "--app", posthouse.write_app())
+    assert "Posthouse is ready" in up.line()
+    job = enqueue("greet", payload='{"name": "Ada"}', queue="mail")
+    result = "select result from posthouse.jobs where id = %s and status = 'succeeded'"
+    assert eventually(lambda: db.execute(result, (job,)).fetchone()) == ("hello Ada",)
+    assert db.execute("select count(*) from posthouse.jobs where kind like 'demo.%'").fetchone() == (0,)
+    assert up.stop() == 0
+    assert "stopping" in up.err
+
+
+def test_an_app_with_a_database_of_its_own_is_refused(posthouse):
+    posthouse.write_app("apart", "import posthouse\napp = posthouse.App('postgresql://elsewhere/db')\n")
+    answer = posthouse("up", "--port", "0", "--app", "apart:app")
+    assert answer.code == 1
+    assert "database of its own" in answer.err
+
+
+def test_health_says_when_the_database_is_away(posthouse, database):
+    up = posthouse.start("up", "--port", "0", "--no-demo")
+    address = up.line().removeprefix("Posthouse is ready: ")
+    assert get(address + "/health")[0] == 200
+    name = conninfo_to_dict(database)["dbname"]
+    with _closed(database, name):
+        assert eventually(lambda: get(address + "/health")[0] == 503)
+    assert eventually(lambda: get(address + "/health")[0] == 200)
+
+
+@pytest.mark.parametrize("request_line", ["POST /health HTTP/1.1", "nonsense", "GET /health/../x HTTP/1.0"])
+def test_other_requests_are_not_found(health_address, request_line):
+    host, port = health_address.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=10) as client:
+        client.sendall(f"{request_line}\r\nHost: x\r\n\r\n".encode())
+        assert client.recv(100).startswith(b"HTTP/1.1 404 ")
+
+
+@pytest.fixture
+def health_address(posthouse):
+    up = posthouse.start("up", "--port", "0", "--no-demo")
+    return up.line().removeprefix("Posthouse is ready: ")
+
+
+@contextlib.contextmanager
+def _closed(database, name):
+    """Lets nobody into the database for a while."""
+    with psycopg.connect(make_conninfo(database, dbname="postgres"), autocommit=True) as admin:
+        allow = sql.SQL("alter database {} allow_connections {}")
+        admin.execute(allow.format(sql.Identifier(name), sql.SQL("false")))
+        admin.execute("select pg_terminate_backend(pid) from pg_stat_activity where datname = %s", (name,))
+        try:
+            yield
+        finally:
+            admin.execute(allow.format(sql.Identifier(name), sql.SQL("true")))

@@ -1,0 +1,56 @@
+"""The error tree: stable codes, and a drawing that shows all of it."""
+
+import posthouse.errors
+from posthouse.errors import PosthouseError
+
+CODES = {
+    "PosthouseError": "posthouse_error",
+    "ConfigurationError": "configuration_error",
+    "EmbeddedUnavailable": "embedded_unavailable",
+    "DatabaseUnavailable": "database_unavailable",
+    "SchemaError": "schema_error",
+    "InvalidJob": "invalid_job",
+    "InvalidPayload": "invalid_payload",
+    "PayloadTooLarge": "payload_too_large",
+    "DuplicateJob": "duplicate_job",
+    "JobNotFound": "job_not_found",
+    "IllegalTransition": "illegal_transition",
+    "LeaseLost": "lease_lost",
+    "JobFailed": "job_failed",
+    "WaitTimeout": "wait_timeout",
+}
+
+
+def tree(kind=PosthouseError, depth=0):
+    yield depth, kind
+    for child in kind.__subclasses__():
+        if child.__module__ == "posthouse.errors":
+            yield from tree(child, depth + 1)
+
+
+def drawn():
+    """(depth, name) of every line in the drawing."""
+    lines = posthouse.errors.__doc__.splitlines()
+    for line in lines[lines.index("PosthouseError") :]:
+        if line.strip():
+            name = line.lstrip("│├└─ ").split()[0]
+            yield (len(line) - len(line.lstrip("│├└─ "))) // 4, name
+
+
+def test_codes_never_change():
+    assert {kind.__name__: kind.code for _, kind in tree()} == CODES
+
+
+def test_every_code_is_used_once():
+    codes = [kind.code for _, kind in tree()]
+    assert len(set(codes)) == len(codes)
+
+
+def test_the_drawing_shows_the_whole_tree():
+    assert list(drawn()) == [(depth, kind.__name__) for depth, kind in tree()]
+
+
+def test_an_error_without_a_message_says_what_it_is():
+    for _, kind in tree():
+        assert str(kind()) == kind.__doc__.strip()
+        assert str(kind("this one")) == "this one"

@@ -1,0 +1,102 @@
+"""Settings: defaults < posthouse.toml < environment < flags."""
+
+from pathlib import Path
+
+import pytest
+
+from posthouse.errors import ConfigurationError
+from posthouse.settings import Settings, load_settings
+
+
+@pytest.fixture
+def load(tmp_path):
+    def load(toml="", env=None, **flags):
+        if toml:
+            (tmp_path / "posthouse.toml").write_text(toml)
+        return load_settings(env=env or {}, directory=tmp_path, **flags)
+
+    return load
+
+
+def refused(load, *args, **kwargs):
+    with pytest.raises(ConfigurationError) as caught:
+        load(*args, **kwargs)
+    return str(caught.value)
+
+
+def test_without_any_source_the_defaults_hold(load):
+    assert load() == Settings()
+
+
+def test_each_source_wins_over_the_one_before(load):
+    toml = "concurrency = 2\nlease_seconds = 20\npoll_seconds = 0.2\n"
+    env = {"POSTHOUSE_CONCURRENCY": "3", "POSTHOUSE_LEASE_SECONDS": "30"}
+    settings = load(toml, env, concurrency=4)
+    assert (settings.concurrency, settings.lease_seconds, settings.poll_seconds) == (4, 30, 0.2)
+
+
+def test_a_flag_that_was_not_given_changes_nothing(load):
+    assert load("concurrency = 2", concurrency=None).concurrency == 2
+
+
+def test_an_empty_variable_counts_as_not_set(load):
+    assert load("concurrency = 2", {"POSTHOUSE_CONCURRENCY": ""}).concurrency == 2
+
+
+def test_variables_of_others_are_left_alone(load):
+    assert load(env={"PATH": "/bin", "POSTHOUSEKEEPING": "x"}) == Settings()
+
+
+def test_times_may_carry_a_unit(load):
+    assert load(env={"POSTHOUSE_LEASE_SECONDS": "2m"}).lease_seconds == 120
+    assert load('lease_seconds = "1m"').lease_seconds == 60
+
+
+def test_a_data_dir_may_start_at_home(load):
+    assert load('data_dir = "~/jobs"').data_dir == Path("~/jobs").expanduser()
+
+
+def test_a_misspelt_setting_is_refused_with_the_right_name(load):
+    message = refused(load, env={"POSTHOUSE_LEASE_SECOND": "5"})
+    assert "POSTHOUSE_LEASE_SECOND" in message
+    assert "did you mean POSTHOUSE_LEASE_SECONDS?" in message
+    assert "did you mean concurrency?" in refused(load, "concurency = 5")
+
+
+def test_a_setting_like_no_other_is_refused_with_a_way_to_find_out(load):
+    assert "posthouse config" in refused(load, "zzz = 5")
+
+
+@pytest.mark.parametrize(
+    ("toml", "said"),
+    [
+        ('concurrency = "many"', "concurrency"),
+        ("concurrency = 2.5", "concurrency"),
+        ("concurrency = 0", "at least 1"),
+        ("lease_seconds = -1", "lease_seconds"),
+        ("lease_seconds = nan", "lease_seconds"),
+        ('poll_seconds = "soon"', "soon"),
+        ("retention_days = 0", "retention_days"),
+        ("max_payload_bytes = 0", "max_payload_bytes"),
+        ("concurrency = [1]", "concurrency"),
+        ("concurrency = ", "not valid TOML"),
+    ],
+)
+def test_a_wrong_value_is_refused_and_named(load, toml, said):
+    assert said in refused(load, toml)
+
+
+def test_a_wrong_variable_is_refused_and_named(load):
+    assert "concurrency" in refused(load, env={"POSTHOUSE_CONCURRENCY": "ten"})
+
+
+def test_a_lease_must_outlast_two_beats(load):
+    message = refused(load, "heartbeat_seconds = 10\nlease_seconds = 15")
+    assert "twice" in message
+
+
+def test_secrets_are_masked_when_shown():
+    shown = Settings(database_url="postgresql://me:hunter2@db/app", direct_url="x").shown()
+    assert "hunter2" not in str(shown)
+    assert shown["database_url"] == "********"
+    assert Settings().shown()["database_url"] == ""

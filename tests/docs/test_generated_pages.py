@@ -1,0 +1,34 @@
+"""The generated pages are what the generator makes of the code today."""
+
+import subprocess
+import sys
+
+import pytest
+from doc_pages import ROOT
+
+GENERATED = (
+    "docs/lifecycle.md",
+    "docs/reference/commands.md",
+    "docs/reference/errors.md",
+    "docs/reference/python.md",
+    "docs/reference/settings.md",
+)
+
+
+@pytest.fixture(scope="module")
+def generated(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("generated")
+    command = [sys.executable, str(ROOT / "tools" / "reference.py"), "--into", str(folder)]
+    subprocess.run(command, check=True, cwd=folder, timeout=60)
+    return folder
+
+
+@pytest.mark.parametrize("name", GENERATED)
+def test_the_committed_page_is_up_to_date(generated, name):
+    made, committed = (generated / name).read_text(), (ROOT / name).read_text()
+    assert committed == made, f"{name} is stale: run python tools/reference.py"
+
+
+def test_the_generator_writes_these_pages_and_no_other(generated):
+    written = {path.relative_to(generated).as_posix() for path in generated.rglob("*.md")}
+    assert written == set(GENERATED)

@@ -1,0 +1,91 @@
+"""What the pages show is what happens."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from doc_pages import blocks, name_of, pages
+from loose import agrees
+
+RUNNER = Path(__file__).parent / "page_run.py"
+RUN = {"python", "console", "sql", "toml"}
+MOST_NOT_RUN = 8
+
+
+def runnable(page):
+    return [block for block in blocks(page) if block.language in RUN and not block.not_run]
+
+
+@pytest.fixture
+def run_page(database, tmp_path):
+    def run(page):
+        environment = {
+            **os.environ,
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "POSTHOUSE_DATABASE_URL": database,
+            "POSTHOUSE_RESCUE_GRACE_SECONDS": "0",
+            "COLUMNS": "100",
+            "NO_COLOR": "1",
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # a page's own tests need none of ours
+        }
+        command = [sys.executable, "-W", "error", str(RUNNER), str(page)]
+        return subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=100, check=False
+        )
+
+    return run
+
+
+@pytest.mark.parametrize("page", [page for page in pages() if runnable(page)], ids=name_of)
+def test_every_block_of_the_page_runs_and_shows_what_comes(page, run_page):
+    done = run_page(page)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout.split()[0]) >= len(runnable(page))
+
+
+def test_few_blocks_are_not_run_and_each_says_why():
+    skipped = [(name_of(page), block.line) for page in pages() for block in blocks(page) if block.not_run]
+    assert len(skipped) <= MOST_NOT_RUN, skipped
+
+
+@pytest.mark.parametrize("page", pages(), ids=name_of)
+def test_every_block_says_what_it_is(page):
+    known = RUN | {"text", "mermaid"}
+    strange = [block.line for block in blocks(page) if block.language not in known and not block.not_run]
+    assert not strange
+
+
+def test_the_first_program_of_the_readme_is_short_and_complete():
+    readme = next(page for page in pages() if name_of(page) == "README.md")
+    program = next(block for block in blocks(readme) if block.language == "python")
+    assert program.file_name is not None
+    lines = [line for line in program.text.splitlines() if line.strip()]
+    assert len(lines) <= 20
+
+
+def test_a_page_whose_code_fails_is_found_out(run_page, tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("```python\nvalue = 1\n```\n\n```python\nassert value == 2\n```\n")
+    done = run_page(page)
+    assert done.returncode != 0
+    assert "page.md:6" in done.stderr
+
+
+def test_a_page_that_shows_other_output_is_found_out(run_page, tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("```python\nprint('one')\n```\n\n```text\ntwo\n```\n")
+    assert "the page shows" in run_page(page).stderr
+
+
+@pytest.mark.parametrize(("shown", "real"), [("2 jobs", "3 jobs"), ("one", "one\ntwo"), ("one\ntwo", "one")])
+def test_output_that_is_other_more_or_less_does_not_agree(shown, real):
+    assert not agrees(shown, real)
+
+
+def test_shown_output_may_differ_in_ids_times_and_spaces():
+    assert agrees(
+        "019a8b1c-0000-7000-8000-000000000001  done at 2025-11-15 20:00 after 1.5 s\n…\nlast",
+        "019a8b1c-ffff-7fff-8fff-000000000002 done at 2031-01-01 00:00 after 20 s\nany\nthing\nlast\n",
+    )

@@ -1,0 +1,176 @@
+"""Ordered lines: first in, first out, one at a time for each key."""
+
+from collections import defaultdict
+from uuid import uuid4
+
+import pytest
+from enginekit import HOUR, at_once, eventually, somebody_waits
+
+
+def line(engine, n, key="k", **fields):
+    return [engine.enqueue(order_key=key, **fields) for _ in range(n)]
+
+
+def test_a_line_runs_in_order_and_one_at_a_time(engine):
+    ids = line(engine, 5)
+    for job_id in ids:
+        [job] = engine.claim(10)
+        assert job.id == job_id
+        engine.succeed(job)
+
+
+def test_lines_do_not_wait_for_each_other(engine):
+    heads = [line(engine, 2, key)[0] for key in ("a", "b")]
+    other_tenant = line(engine, 2, "a", tenant_id="acme")[0]
+    assert {job.id for job in engine.claim(10)} == {*heads, other_tenant}
+
+
+@pytest.mark.parametrize("event", ["retry", "snooze", "release", "rescue"])
+def test_a_line_waits_while_its_head_goes_round_again(engine, event):
+    ids = line(engine, 3)
+    job = engine.claim_one()
+    engine.settle(job, event, "x", 60.0)
+    assert engine.claim(10) == []
+    engine.advance(HOUR)
+    engine.promote()
+    assert engine.run_all() == ids
+
+
+@pytest.mark.parametrize("event", ["fail", "exhaust", "cancel"])
+def test_a_line_goes_on_when_its_head_ends_badly(engine, event):
+    ids = line(engine, 3)
+    engine.settle(engine.claim_one(), event)
+    assert engine.run_all() == ids[1:]
+
+
+def test_a_line_closes_up_when_a_job_in_it_is_canceled(engine):
+    ids = line(engine, 4)
+    engine.cancel(ids[1])
+    [head] = engine.claim(10)
+    assert head.id == ids[0]
+    engine.succeed(head)
+    assert engine.run_all() == ids[2:]
+
+
+def test_a_line_that_was_canceled_in_the_middle_still_waits_for_its_head(engine):
+    ids = line(engine, 3)
+    engine.cancel(ids[1])
+    assert [job.id for job in engine.claim(10)] == [ids[0]]
+
+
+def test_a_line_that_has_run_empty_starts_anew(engine):
+    engine.succeed(*[engine.start(order_key="k")])
+    second, third = line(engine, 2)
+    assert engine.run_all() == [second, third]
+
+
+def test_a_delayed_head_holds_its_line(engine):
+    ids = [engine.enqueue(order_key="k", delay=60), *line(engine, 1)]
+    assert engine.claim(10) == []
+    engine.advance(HOUR)
+    engine.promote()
+    assert engine.run_all() == ids
+
+
+def test_jobs_of_one_call_keep_their_order_in_the_line(engine):
+    jobs = [
+        {"kind": "task", "id": uuid4(), "order_key": "k", "dedupe_key": "z"},
+        {"kind": "task", "id": uuid4(), "order_key": "k", "dedupe_key": "a"},
+        {"kind": "task", "id": uuid4(), "order_key": "k"},
+        {"kind": "task", "id": uuid4(), "order_key": "k", "delay": 0.001},
+    ]
+    engine.enqueue_many(*jobs)
+    engine.advance(1)
+    assert engine.run_all() == [job["id"] for job in jobs]
+
+
+def test_jobs_of_one_call_keep_their_order_even_if_one_depends_on_another_job(engine):
+    part = engine.enqueue("part")
+    first, second = uuid4(), uuid4()
+    engine.enqueue_many(
+        {"kind": "task", "id": first, "order_key": "k", "depends_on": [part]},
+        {"kind": "task", "id": second, "order_key": "k"},
+    )
+    assert engine.claim(10) == []
+    engine.succeed(engine.claim_one(kinds=["part"]))
+    assert engine.run_all() == [first, second]
+
+
+def test_a_repeated_enqueue_does_not_join_the_line_again(engine):
+    first = uuid4()
+    again = {"kind": "task", "id": first, "verify": True, "order_key": "k"}
+    engine.enqueue_many(again)
+    second = engine.enqueue(order_key="k")
+    assert engine.enqueue_many(again) == [(first, "repeated")]
+    third = engine.enqueue(order_key="k")
+    assert engine.run_all() == [first, second, third]
+
+
+def test_a_repeat_while_the_first_try_is_uncommitted_does_not_join_the_line_again(engine):
+    first = uuid4()
+    again = {"kind": "task", "id": first, "verify": True, "order_key": "k"}
+    with engine.another(autocommit=False) as caller, engine.another() as repeater:
+        caller.enqueue_many(again)
+        second = caller.enqueue(order_key="k")
+        answers = at_once(
+            lambda: repeater.enqueue_many(again),
+            lambda: (eventually(lambda: somebody_waits(engine)), caller.commit()),
+        )
+    assert answers[0] == [(first, "repeated")]
+    third = engine.enqueue(order_key="k")
+    assert engine.run_all() == [first, second, third]
+    assert engine.count("blocks") == 0
+
+
+def test_a_reopened_job_goes_to_the_end_of_its_line(engine):
+    first, second = line(engine, 2)
+    engine.fail(engine.claim_one())
+    assert engine.reopen(first) == "queued"
+    third = engine.enqueue(order_key="k")
+    assert [job.id for job in engine.claim(10)] == [second]
+    engine.succeed(*engine.rows("select * from posthouse.running"))
+    assert engine.run_all() == [first, third]
+
+
+def test_enqueuers_at_once_make_one_line_and_it_never_runs_twice_at_once(engine):
+    """Each caller's jobs run in its order, and at no time do two of one line run, through crash and retry."""
+
+    def enqueue(caller):
+        with engine.another() as other:
+            for n in range(25):
+                other.enqueue(order_key=f"line {n % 2}", payload={"caller": caller, "n": n}, max_attempts=9)
+
+    ran = []
+
+    def work(seed):
+        with engine.another() as other:
+            turn = seed
+            while len(ran) < 100:
+                sweep_and_promote(other)
+                for job in other.claim(3):
+                    turn += 1
+                    if turn % 5 == 0:
+                        other.settle(job, "rescue", "lost", 0.0)
+                    elif turn % 5 == 1:
+                        other.retry(job)
+                    else:
+                        ran.append((job.order_key, job.payload["caller"], job.payload["n"]))
+                        other.succeed(job)
+
+    def watch():
+        with engine.another() as other:
+            while len(ran) < 100:
+                assert not other.rows(
+                    "select order_key from posthouse.running group by order_key having count(*) > 1"
+                )
+
+    at_once(*[lambda n=n: enqueue(n) for n in range(4)], lambda: work(0), lambda: work(3), watch)
+    seen = defaultdict(list)
+    for key, caller, n in ran:
+        seen[key, caller].append(n)
+    assert all(numbers == sorted(numbers) for numbers in seen.values()), seen
+
+
+def sweep_and_promote(engine):
+    engine.value("select posthouse.sweep_blocks()::text")
+    engine.promote()

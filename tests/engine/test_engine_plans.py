@@ -1,0 +1,210 @@
+"""The hot statements read what they need and no more, at 100,000 jobs in every place.
+
+Their plans live inside functions, so it is counted what was read: rows of tables and entries of indexes, before
+and after. Who reads a table through, or all of an index, has read 100,000.
+"""
+
+from uuid import uuid4
+
+import psycopg
+import pytest
+from enginekit import Engine
+
+from posthouse import testing
+from posthouse.storage.queries import query
+
+N = 100_000
+BIG = ("ready", "waiting", "history", "past_attempts", "payloads", "dedupes", "blocks")
+JOB = "id, queued_at, scheduled_for, priority, max_attempts, tenant_id, kind, queue, source, payload"
+ROW = "{id}, now(), now(), 100, 3, 'default', 'k' || n % 20, 'default', 'manual', '{{}}'"
+
+
+def ids(place):
+    """Ids that rise with n: random ones take several times as long to index."""
+    return f"('0000000{place}-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid"
+
+
+FILL = f"""
+insert into posthouse.lanes (lane, queue, kind, tenant_id, priority, turn)
+  select posthouse.lane_number('default', 'k' || n, 'default', 100, 2), 'default', 'k' || n, 'default', 100, 2
+  from generate_series(0, 19) n;
+insert into posthouse.ready ({JOB}, lane)
+  select {ROW.format(id=ids(1))}, l.lane
+  from generate_series(1, {N}) n join posthouse.lanes l on l.kind = 'k' || n % 20 order by n;
+insert into posthouse.waiting ({JOB}, due_at)
+  select {ROW.format(id=ids(2))}, now() + interval '1 hour' from generate_series(1, {N}) n;
+insert into posthouse.history ({JOB}, attempt_count, generation, crashes, snoozes, finished_at, status, outcome)
+  select {ROW.format(id=ids(3))}, 1, 1, 0, 0, now(), case when n % 500 = 0 then 'failed' else 'succeeded' end, 'x'
+  from generate_series(1, {N}) n;
+insert into posthouse.past_attempts (job_id, tenant_id, kind, generation, attempt, started_at, finished_at, outcome)
+  select {ids(4)}, 'default', 'k', 1, 1, now(), now(), 'failed' from generate_series(1, {N}) n;
+insert into posthouse.payloads (job_id, body) select {ids(5)}, '{{}}' from generate_series(1, {N}) n;
+insert into posthouse.dedupes (tenant_id, dedupe_key, job_id)
+  select 'default', 'key ' || n, {ids(6)} from generate_series(1, {N}) n;
+insert into posthouse.blocks (depends_on, job_id) select {ids(7)}, {ids(8)} from generate_series(1, {N}) n;
+"""
+
+
+@pytest.fixture(scope="module")
+def full(server):
+    """A database with many jobs in every place; each test adds its own few."""
+    with testing.database(server) as url, psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(FILL)
+        connection.execute("analyze")
+        # The counters of this session must be seen at once.
+        connection.execute("set stats_fetch_consistency = none")
+        yield Engine(connection, url)
+
+
+def scanned(engine, work):
+    """Of which big tables the work read more than a tenth, and what it returned."""
+    before = rows_read(engine)
+    answer = work()
+    after = rows_read(engine)
+    read = {table: after[table] - before[table] for table in BIG}
+    return {table: n for table, n in read.items() if n > N / 10}, answer
+
+
+def rows_read(engine):
+    engine.connection.execute("select pg_stat_force_next_flush()")
+    found = engine.rows(
+        """select regexp_replace(relname, '_([0-9]{8}|default)$', '') as name, sum(n) as n
+           from (select relname, seq_tup_read as n from pg_stat_user_tables where schemaname = 'posthouse'
+                 union all
+                 select relname, idx_tup_read from pg_stat_user_indexes where schemaname = 'posthouse') as read
+           group by 1"""
+    )
+    return {row.name: row.n for row in found}
+
+
+def test_the_counting_sees_who_reads_a_table_through(full):
+    """Or none of the tests below could fail."""
+    for table in BIG:
+        read, _ = scanned(full, lambda table=table: full.rows(f"select max(ctid) from posthouse.{table}"))
+        assert list(read) == [table]
+    full.connection.execute("set enable_seqscan = off")
+    read, _ = scanned(full, lambda: full.rows("select max(kind) from posthouse.ready where lane > 0"))
+    full.connection.execute("reset enable_seqscan")
+    assert list(read) == ["ready"]
+
+
+def test_a_claim_of_many_kinds_reads_the_heads_of_their_lanes(full):
+    kinds = [f"k{n}" for n in range(20)]
+    read, jobs = scanned(full, lambda: full.claim(200, kinds=kinds))
+    assert len(jobs) == 200
+    assert read == {}
+
+
+def test_a_claim_behind_marks_reads_only_behind_them(full):
+    [job] = full.claim(1, kinds=["k1"])
+    read, jobs = scanned(full, lambda: full.claim(50, kinds=["k1"], marks={job.lane: job.position}))
+    assert len(jobs) == 50
+    assert read == {}
+
+
+def test_a_claim_that_finds_nothing_reads_nothing(full):
+    assert scanned(full, lambda: full.claim(50, kinds=["unknown"])) == ({}, [])
+
+
+def test_a_batch_of_successes_reads_no_table_through(full):
+    jobs = full.claim(200, kinds=["k2"])
+    assert scanned(full, lambda: full.succeed(*jobs)) == ({}, [])
+
+
+@pytest.mark.parametrize("event", ["retry", "release", "fail", "exhaust", "cancel"])
+def test_every_other_outcome_reads_no_table_through(full, event):
+    jobs = full.claim(20, kinds=["k3"])
+    assert scanned(full, lambda: full.settle_many(jobs, event, "x", 0.0)) == ({}, [])
+
+
+def test_a_report_that_lost_its_lease_reads_no_table_through(full):
+    job = full.claim_one(kinds=["k4"])
+    stale = job._replace(token=uuid4())
+    assert scanned(full, lambda: full.succeed(stale)) == ({}, [job.id])
+    assert scanned(full, lambda: full.settle(stale, "fail")) == ({}, [job.id])
+
+
+def test_promotion_reads_what_is_due(full):
+    full.enqueue("k5", scheduled_for="2020-01-01T00:00:00Z", depends_on=[full.enqueue("k5")])
+    full.connection.execute(
+        "update posthouse.waiting set due_at = now() - interval '1 minute' "
+        "where id in (select id from posthouse.waiting where blockers = 0 limit 50)"
+    )
+    read, moved = scanned(full, full.promote)
+    assert moved == 50
+    assert read == {}
+    assert scanned(full, lambda: full.value("select posthouse.next_due()"))[0] == {}
+
+
+def test_the_sweep_of_edges_reads_the_young_ones(full):
+    cursor = full.value("select posthouse.sweep_blocks()::text")
+    cursor = full.value("select posthouse.sweep_blocks(%s::xid8[])::text", cursor)
+    cursor = full.value("select posthouse.sweep_blocks(%s::xid8[])::text", cursor)
+    read, _ = scanned(full, lambda: full.rows("select posthouse.sweep_blocks(%s::xid8[])::text", cursor))
+    assert read == {}
+
+
+def test_rescue_of_a_dead_workers_jobs_reads_only_what_runs(full):
+    worker = full.register(uuid4())
+    jobs = full.claim(100, kinds=["k6"], worker=worker)
+    full.connection.execute("select posthouse.sign_off(%s)", (worker,))
+    read, rescued = scanned(full, lambda: full.rescue([worker]))
+    assert set(rescued) == {job.id for job in jobs}
+    assert read == {}
+
+
+def test_a_heartbeat_reads_only_what_it_renews(full):
+    jobs = full.claim(100, kinds=["k7"])
+    assert scanned(full, lambda: full.heartbeat(*jobs)) == ({}, {})
+
+
+def test_enqueue_with_every_option_reads_no_table_through(full):
+    first = full.enqueue("k8")
+
+    def enqueue():
+        return full.enqueue_many(
+            {"kind": "k8"},
+            {"kind": "k8", "dedupe_key": "key 77"},
+            {"kind": "k8", "id": uuid4(), "verify": True, "dedupe_key": f"new {uuid4()}", "order_key": "o"},
+            {"kind": "k8", "depends_on": [first], "payload": {"x": "y" * 5_000}},
+        )
+
+    read, answers = scanned(full, enqueue)
+    assert [outcome for _, outcome in answers] == ["created", "existing", "created", "created"]
+    assert read == {}
+
+
+def test_cancel_and_reopen_read_no_table_through(full):
+    queued = full.enqueue("k9", delay=60)
+    assert scanned(full, lambda: full.cancel(queued)) == ({}, "canceled")
+    assert scanned(full, lambda: full.reopen(queued)) == ({}, "queued")
+
+
+def test_one_job_is_found_by_its_id_wherever_it_is(full):
+    for table in ("ready", "waiting", "history"):
+        job_id = full.value(f"select id from posthouse.{table} limit 1")
+        read, job = scanned(full, lambda job_id=job_id: full.job(job_id))
+        assert job.id == job_id
+        assert read == {}
+    read, ending = scanned(full, lambda: full.rows(query("job_ending"), job_id))
+    assert ending[0].status == "succeeded"
+    assert read == {}
+
+
+def test_attempts_of_one_job_are_found_by_its_id(full):
+    job_id = full.value("select job_id from posthouse.past_attempts limit 1")
+    read, attempts = scanned(full, lambda: full.rows("select * from posthouse.attempts where job_id = %s", job_id))
+    assert len(attempts) == 1
+    assert read == {}
+
+
+def test_the_unsuccessful_are_listed_without_reading_the_successful(full):
+    read, jobs = scanned(
+        full,
+        lambda: full.rows(
+            "select id from posthouse.history where tenant_id = 'default' and status = 'failed' "
+            "order by finished_at desc limit 50"
+        ),
+    )
+    assert len(jobs) == 50
+    assert read == {}

@@ -1,0 +1,218 @@
+"""The schema: constraints that hold whoever writes, migrations, and a snapshot of the whole.
+
+Rewrite the snapshot after a migration with SCHEMA_SNAPSHOT=write, and read its diff.
+"""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+
+from posthouse.errors import SchemaError
+from posthouse.storage.migrate import check_schema, migrate, migrations, schema_version
+
+SNAPSHOT = Path(__file__).with_name("schema_snapshot.txt")
+COLUMNS = "id, queued_at, scheduled_for, priority, max_attempts, tenant_id, kind, queue"
+VALUES = "gen_random_uuid(), now(), now(), 100, 3, 't', 'k', 'q'"
+
+DUMP = {
+    "columns": """
+        select format('%s.%s %s%s%s', c.relname, a.attname, format_type(a.atttypid, a.atttypmod),
+                      case when a.attnotnull then ' not null' else '' end,
+                      coalesce(' default ' || pg_get_expr(d.adbin, d.adrelid), ''))
+        from pg_attribute a
+        join pg_class c on c.oid = a.attrelid
+        left join pg_attrdef d on d.adrelid = c.oid and d.adnum = a.attnum
+        where c.relnamespace = 'posthouse'::regnamespace and c.relkind in ('r', 'p', 'v') and not c.relispartition
+          and a.attnum > 0 and not a.attisdropped
+        order by c.relname, a.attnum""",
+    "indexes": """
+        select format('%s: %s', c.relname, pg_get_indexdef(i.indexrelid))
+        from pg_index i
+        join pg_class c on c.oid = i.indrelid
+        where c.relnamespace = 'posthouse'::regnamespace and not c.relispartition
+        order by 1""",
+    "constraints": """
+        select format('%s.%s %s', c.relname, k.conname, pg_get_constraintdef(k.oid))
+        from pg_constraint k
+        join pg_class c on c.oid = k.conrelid
+        where k.connamespace = 'posthouse'::regnamespace and not c.relispartition and k.contype <> 'n'
+        order by 1""",
+    "functions": """
+        select format('%s(%s) %s%s -> %s', p.proname, pg_get_function_arguments(p.oid), l.lanname,
+                      case p.provolatile when 'i' then ' immutable' when 's' then ' stable' else '' end,
+                      pg_get_function_result(p.oid))
+        from pg_proc p join pg_language l on l.oid = p.prolang
+        where p.pronamespace = 'posthouse'::regnamespace
+        order by 1""",
+    "transitions": """
+        select format('%s: %s -> %s', event, from_status, to_status) from posthouse.transitions order by 1""",
+}
+
+
+def dump(connection):
+    """What the catalog says, in an order that does not depend on the version or the locale."""
+    connection.execute("set search_path = pg_catalog")
+    parts = []
+    for title, statement in DUMP.items():
+        lines = [row[0] for row in connection.execute(statement)]
+        parts.append("\n".join([f"# {title}", *(lines if title == "columns" else sorted(lines))]))
+    return "\n\n".join(parts) + "\n"
+
+
+@pytest.fixture
+def bare(server, request):
+    """The URL of an empty database."""
+    name = f"posthouse_bare_{os.getpid()}_{abs(hash(request.node.name)) % 10**8}"
+    with psycopg.connect(server, autocommit=True) as admin:
+        admin.execute(sql.SQL("create database {}").format(sql.Identifier(name)))
+    yield make_conninfo(server, dbname=name)
+    with psycopg.connect(server, autocommit=True) as admin:
+        admin.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
+
+
+def connect(url):
+    return psycopg.connect(url, autocommit=True)
+
+
+def test_migrations_are_numbered_from_one_without_gaps():
+    assert [migration.number for migration in migrations()] == list(range(1, len(migrations()) + 1))
+
+
+def test_migrations_bring_an_empty_database_up_to_date_once(bare):
+    with connect(bare) as connection:
+        assert schema_version(connection) == 0
+        assert migrate(connection) == list(migrations())
+        assert migrate(connection) == []
+        assert schema_version(connection) == len(migrations())
+        check_schema(connection)
+        names = connection.execute("select number, name from posthouse.migrations order by 1").fetchall()
+    assert names == [(migration.number, migration.name) for migration in migrations()]
+
+
+def test_migrators_at_once_apply_each_migration_once(bare):
+    def run(_):
+        with connect(bare) as connection:
+            return len(migrate(connection))
+
+    with ThreadPoolExecutor(4) as pool:
+        assert sorted(pool.map(run, range(4))) == [0, 0, 0, len(migrations())]
+
+
+def test_a_migration_that_fails_leaves_nothing_behind(bare, monkeypatch):
+    broken = (*migrations(), migrations()[0].__class__(len(migrations()) + 1, "broken", "select 1/0"))
+    monkeypatch.setattr("posthouse.storage.migrate.migrations", lambda: broken)
+    with connect(bare) as connection:
+        with pytest.raises(psycopg.errors.DivisionByZero):
+            migrate(connection)
+        assert schema_version(connection) == 0
+        assert connection.execute("select to_regclass('posthouse.ready')").fetchone() == (None,)
+
+
+def test_an_empty_database_is_refused_with_what_to_do(bare):
+    with connect(bare) as connection, pytest.raises(SchemaError, match="posthouse migrate"):
+        check_schema(connection)
+
+
+def test_a_newer_schema_is_refused_and_left_alone(own_engine):
+    own_engine.connection.execute("insert into posthouse.migrations (number, name) values (9999, 'future')")
+    with pytest.raises(SchemaError, match="upgrade"):
+        check_schema(own_engine.connection)
+    with pytest.raises(SchemaError, match="upgrade"):
+        migrate(own_engine.connection)
+
+
+def test_an_older_schema_is_refused(own_engine):
+    own_engine.connection.execute("delete from posthouse.migrations where number > 3")
+    with pytest.raises(SchemaError, match="posthouse migrate"):
+        check_schema(own_engine.connection)
+
+
+def test_the_schema_is_the_one_in_the_snapshot(own_engine):
+    found = dump(own_engine.connection)
+    if os.environ.get("SCHEMA_SNAPSHOT") == "write":
+        SNAPSHOT.write_text(found)
+    assert found == SNAPSHOT.read_text()
+
+
+def test_nothing_depends_on_the_callers_search_path(own_engine):
+    """The engine works for a caller whose search_path has neither its schema nor public."""
+    own_engine.connection.execute("set search_path = ''")
+    own_engine.enqueue(dedupe_key="k", order_key="o", payload={"x": "y" * 5_000})
+    own_engine.enqueue(depends_on=[own_engine.enqueue(delay=60)])
+    job = own_engine.claim_one()
+    own_engine.heartbeat(job)
+    own_engine.progress(job, 1.0)
+    own_engine.retry(job)
+    own_engine.fail(own_engine.claim_one())
+    own_engine.reopen(job.id)
+    own_engine.cancel(job.id)
+    own_engine.advance(3600)
+    own_engine.promote()
+    own_engine.rescue([own_engine.register()])
+    own_engine.bury_dead()
+    for statement in (
+        "select posthouse.sweep_blocks()::text",
+        "select posthouse.make_partitions()",
+        "select posthouse.drop_partitions(now())",
+        "select posthouse.tidy(now())",
+        "select posthouse.next_due()",
+        "select posthouse.enqueue('x')",
+    ):
+        own_engine.rows(statement)
+
+
+WRONG_ROWS = {
+    "more attempts than allowed": f"insert into posthouse.ready ({COLUMNS}, lane, attempt_count) values ({VALUES}, 1, 4)",
+    "no attempts allowed": f"insert into posthouse.ready ({COLUMNS.replace('max_attempts', 'attempt_count, max_attempts')}, lane) values ({VALUES.replace('100, 3', '100, 0, 0')}, 1)",
+    "an unknown source": f"insert into posthouse.ready ({COLUMNS}, lane, source) values ({VALUES}, 1, 'x')",
+    "fewer than no blockers": f"insert into posthouse.waiting ({COLUMNS}, due_at, blockers) values ({VALUES}, now(), -1)",
+    "an unknown policy": f"insert into posthouse.waiting ({COLUMNS}, due_at, on_dependency_failure) values ({VALUES}, now(), 'x')",
+    "running and never started": f"insert into posthouse.running ({COLUMNS}, lane, position, token, worker_id, attempt_started_at, lease_expires_at, attempt_count, generation, crashes, snoozes, source) values ({VALUES}, 1, 1, gen_random_uuid(), gen_random_uuid(), now(), now(), 1, 1, 0, 0, 'manual')",
+    "ended and still running": f"insert into posthouse.history ({COLUMNS}, attempt_count, generation, crashes, snoozes, source, finished_at, status, outcome) values ({VALUES}, 0, 1, 0, 0, 'manual', now(), 'running', 'x')",
+    "a job in the table that holds none, twice wrong": f"insert into posthouse.job ({COLUMNS}, attempt_count) values ({VALUES}, 9)",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", WRONG_ROWS)
+def test_the_tables_refuse(engine, what):
+    with pytest.raises(psycopg.errors.CheckViolation):
+        engine.connection.execute(WRONG_ROWS[what])
+
+
+@pytest.mark.parametrize("place", ["ready", "waiting", "running"])
+def test_a_job_cannot_be_in_one_place_twice(engine, place):
+    engine.start() if place == "running" else engine.enqueue(delay=60 if place == "waiting" else 0)
+    extra = ", position" if place != "waiting" else ""
+    with pytest.raises(psycopg.errors.UniqueViolation):
+        if extra:
+            engine.connection.execute(
+                f"create temp table copied as select * from posthouse.{place}; "
+                "update copied set position = position + 1; "
+                f"insert into posthouse.{place} select * from copied"
+            )
+        else:
+            engine.connection.execute(f"insert into posthouse.{place} select * from posthouse.{place}")
+
+
+def test_the_columns_of_each_place_begin_like_those_of_the_one_before(engine):
+    """Claim and finish copy rows as they are."""
+
+    def columns(table):
+        return [
+            row.attname
+            for row in engine.rows(
+                "select attname from pg_attribute where attrelid = %s::regclass and attnum > 0 "
+                "and not attisdropped order by attnum",
+                f"posthouse.{table}",
+            )
+        ]
+
+    job, ready, running, history = map(columns, ("job", "ready", "running", "history"))
+    assert ready[: len(job)] == job
+    assert running[: len(ready)] == ready
+    assert history[: len(running)] == running

@@ -1,0 +1,260 @@
+"""The SQL engine as tests drive it: its functions by name, and a look at every place."""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import contextmanager
+from threading import Thread
+from uuid import uuid4
+
+import psycopg
+from psycopg.rows import dict_row, namedtuple_row
+
+HOUR = 3600
+
+
+class Engine:
+    """Calls on one connection. ``another()`` is the same database through a connection of its own."""
+
+    def __init__(self, connection, url):
+        self.connection = connection
+        self.url = url
+        self.worker = uuid4()
+
+    @contextmanager
+    def another(self, *, autocommit=True):
+        with psycopg.connect(self.url, autocommit=autocommit) as connection:
+            other = Engine(connection, self.url)
+            try:
+                yield other
+            finally:
+                if not connection.closed:
+                    connection.rollback()
+
+    def commit(self):
+        self.connection.commit()
+
+    def rows(self, statement, *values):
+        with self.connection.cursor(row_factory=namedtuple_row) as cursor:
+            return cursor.execute(statement, values).fetchall()
+
+    def row(self, statement, *values):
+        found = self.rows(statement, *values)
+        assert len(found) == 1, found
+        return found[0]
+
+    def value(self, statement, *values):
+        return self.row(statement, *values)[0]
+
+    # The way in.
+
+    def enqueue_many(self, *jobs):
+        """(id, outcome) of each, in order."""
+        answers = self.rows(
+            "select ordinal, id, outcome from posthouse.enqueue_many(%s::jsonb) order by ordinal",
+            json.dumps(jobs, default=str),
+        )
+        assert [answer.ordinal for answer in answers] == list(range(1, len(jobs) + 1))
+        return [(answer.id, answer.outcome) for answer in answers]
+
+    def enqueue(self, kind="task", **fields):
+        [(job_id, _)] = self.enqueue_many({"kind": kind, **fields})
+        return job_id
+
+    # A worker's part.
+
+    def claim(self, limit=1, *, kinds=("task",), queues=("default",), lease=60, marks=None, careful=True,
+              worker=None, token=None):  # fmt: skip
+        marks = marks or {}
+        return self.rows(
+            "select * from posthouse.claim(%s, %s, %s, %s, %s, make_interval(secs => %s), %s::bigint[], %s::bigint[], %s)",
+            worker or self.worker, token or uuid4(), list(queues), list(kinds), limit, lease, list(marks),
+            list(marks.values()), careful,
+        )  # fmt: skip
+
+    def claim_one(self, **options):
+        [job] = self.claim(1, **options)
+        return job
+
+    def start(self, kind="task", **fields):
+        """A job that is running: enqueued and claimed."""
+        job_id = self.enqueue(kind, **fields)
+        found = [job for job in self.claim(100, kinds=[kind]) if job.id == job_id]
+        assert len(found) == 1
+        return found[0]
+
+    def succeed(self, *jobs, result=None):
+        """The ids whose lease was lost."""
+        results = None if result is None else [json.dumps(result)] * len(jobs)
+        return self.value(
+            "select posthouse.succeed(%s, %s, %s::text[]::jsonb[])",
+            [job.id for job in jobs], [job.token for job in jobs], results,
+        )  # fmt: skip
+
+    def succeed_with(self, job, followups, result=None):
+        return self.value(
+            "select posthouse.succeed_with(%s, %s, %s::text[]::jsonb[], %s::text[]::jsonb[])",
+            [job.id], [job.token], [json.dumps(result)], [json.dumps(followups, default=str)],
+        )  # fmt: skip
+
+    def settle(self, job, event, outcome="failed", delay=None, error=None):
+        return self.settle_many([job], event, outcome, delay, error)
+
+    def settle_many(self, jobs, event, outcome="failed", delay=None, error=None):
+        n = len(jobs)
+        return self.value(
+            "select posthouse.settle(%s, %s, %s, %s, %s::double precision[], %s::text[]::jsonb[])",
+            [job.id for job in jobs], [job.token for job in jobs], [event] * n, [outcome] * n, [delay] * n,
+            [None if error is None else json.dumps(error)] * n,
+        )  # fmt: skip
+
+    def fail(self, job, message="broken"):
+        return self.settle(job, "fail", "failed", error={"type": "ValueError", "message": message})
+
+    def retry(self, job, delay=0.0, message="again"):
+        return self.settle(job, "retry", "failed", delay, {"type": "ValueError", "message": message})
+
+    def heartbeat(self, *jobs, lease=60, worker=None):
+        answers = self.rows(
+            "select id, verdict from posthouse.heartbeat(%s, %s, %s, make_interval(secs => %s))",
+            worker or self.worker, [job.id for job in jobs], [job.token for job in jobs], lease,
+        )  # fmt: skip
+        return {answer.id: answer.verdict for answer in answers}
+
+    def progress(self, job, percent=None, step=None, message=None, lease=60):
+        return self.value(
+            "select posthouse.progress(%s, %s, make_interval(secs => %s), %s::real, %s::text, %s::text)",
+            job.id, job.token, lease, percent, step, message,
+        )  # fmt: skip
+
+    def register(self, worker=None):
+        worker = worker or self.worker
+        self.value(
+            "select posthouse.register(%s, 'w', 'host', 1, '1', '{default}', '{task}', 10, '{}', '{}')", worker
+        )
+        return worker
+
+    # The keeper's part.
+
+    def promote(self, limit=1000):
+        return self.value("select posthouse.promote(%s)", limit)
+
+    def rescue(self, dead=(), crash_limit=3, grace=0, limit=1000):
+        answers = self.rows(
+            "select id, worker_id, event from posthouse.rescue(%s::uuid[], %s, make_interval(secs => %s), %s)",
+            list(dead), crash_limit, grace, limit,
+        )  # fmt: skip
+        return {answer.id: answer.event for answer in answers}
+
+    def bury_dead(self, patience=0, grace=0):
+        found = self.rows(
+            "select posthouse.bury_dead(make_interval(secs => %s), make_interval(secs => %s))", grace, patience
+        )
+        return [row[0] for row in found]
+
+    # A person's part.
+
+    def cancel(self, job_id, tenant=None):
+        return self.value("select posthouse.cancel(%s, %s, 'tester')", job_id, tenant)
+
+    def reopen(self, job_id, tenant=None):
+        return self.value("select posthouse.reopen(%s, %s, 'tester')", job_id, tenant)
+
+    # Looking.
+
+    def job(self, job_id):
+        return self.row("select * from posthouse.jobs where id = %s", job_id)
+
+    def status(self, job_id):
+        found = self.rows("select status from posthouse.jobs where id = %s", job_id)
+        assert len(found) <= 1, f"{job_id} is in {len(found)} places"
+        return found[0].status if found else None
+
+    def place(self, job_id):
+        return self.value("select place from posthouse.jobs where id = %s", job_id)
+
+    def attempts(self, job_id):
+        return self.rows(
+            "select * from posthouse.attempts where job_id = %s order by generation, started_at, attempt",
+            job_id,
+        )
+
+    def count(self, table):
+        return self.value(f"select count(*) from posthouse.{table}")
+
+    def everything(self):
+        """All rows of all places: to see that nothing changed."""
+        found = {}
+        for table in ("ready", "waiting", "running", "history", "past_attempts", "dedupes", "blocks",
+                      "order_tails", "payloads"):  # fmt: skip
+            with self.connection.cursor(row_factory=dict_row) as cursor:
+                rows = cursor.execute(f"select * from posthouse.{table}").fetchall()
+            found[table] = sorted(rows, key=str)
+        return found
+
+    def advance(self, seconds):
+        """Move the clock of the database to this much from the true time."""
+        self.connection.execute(
+            "create or replace function posthouse.now() returns timestamptz language sql volatile parallel safe "
+            f"as $$ select clock_timestamp() + make_interval(secs => {float(seconds)}) $$"
+        )
+
+    def run_all(self, **options):
+        """Claim and finish, one at a time, until nothing is ready; returns the ids in the order they ran."""
+        order = []
+        while jobs := self.claim(1, **options):
+            order.append(jobs[0].id)
+            assert self.succeed(jobs[0]) == []
+        return order
+
+
+def at_once(*works):
+    """Runs these in threads at the same time; returns what they returned, raises what they raised."""
+    answers = [None] * len(works)
+    errors = []
+
+    def run(place, work):
+        try:
+            answers[place] = work()
+        except BaseException as error:  # noqa: BLE001 - told to the test below
+            errors.append(error)
+
+    threads = [Thread(target=run, args=item, daemon=True) for item in enumerate(works)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive(), "still running after 60 s"
+    if errors:
+        raise errors[0]
+    return answers
+
+
+def eventually(condition, seconds=30):
+    """Waits until it is true."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {seconds} s"
+        time.sleep(0.01)
+
+
+def somebody_waits(engine):
+    """Whether a session of this database waits for a lock."""
+    return engine.value(
+        "select exists (select from pg_stat_activity "
+        "where datname = current_database() and wait_event_type = 'Lock')"
+    )
+
+
+_TABLES = (
+    "ready", "waiting", "running", "history", "past_attempts", "payloads", "lanes", "dedupes", "blocks",
+    "order_tails", "workers", "definitions", "audit",
+)  # fmt: skip
+
+
+def empty(connection):
+    """As after migrating. DELETE, because truncating a dozen tables and their partitions takes longer."""
+    connection.execute(";".join(f"delete from posthouse.{table}" for table in _TABLES))
+    connection.execute("drop table if exists orders cascade; drop function if exists on_order")
+    Engine(connection, "").advance(0)

@@ -1,0 +1,336 @@
+"""The keeper's steps: promote, rescue, retain. Any number of keepers may take them at once."""
+
+import asyncio
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from uuid import uuid4
+
+import psycopg
+import pytest
+
+import posthouse
+from posthouse import testing
+from posthouse.keeper.keeper import Keeper
+from workshop import attempts, eventually, row, status, statuses, take, working
+
+LIVENESS = 7701  # the class of the locks that live workers hold
+
+
+@pytest.fixture
+async def keeper(settings):
+    keeper = Keeper(settings.database_url, settings)
+    yield keeper
+    await keeper.stop()
+
+
+@pytest.fixture
+async def keepers(settings):
+    """Three of them, at once."""
+    keepers = [Keeper(settings.database_url, settings) for _ in range(3)]
+    yield keepers
+    for keeper in keepers:
+        await keeper.stop()
+
+
+@pytest.fixture
+def enqueue(db):
+    def enqueue(**options):
+        names = "".join(f", {name} => %s" for name in options)
+        return db.execute(f"select posthouse.enqueue('work'{names})", list(options.values())).fetchone()[0]
+
+    return enqueue
+
+
+def _expire(db):
+    db.execute("update posthouse.running set lease_expires_at = posthouse.now() - interval '1 s'")
+
+
+def _register(db, *, watched=True):
+    worker = uuid4()
+    db.execute(
+        "select posthouse.register(%s, 'w', 'h', 1, '', '{default}', '{work}', 1, '{}', '{}')", (worker,)
+    )
+    if watched:
+        db.execute("update posthouse.workers set watched = true where id = %s", (worker,))
+    return worker
+
+
+def _claim_as(db, worker, limit=1):
+    return db.execute(
+        "select id, token from posthouse.claim("
+        "%s, gen_random_uuid(), '{default}', '{work}', %s, interval '1 hour')",
+        (worker, limit),
+    ).fetchall()
+
+
+async def test_the_promoter_moves_what_is_due_and_leaves_the_rest(app, db, keeper, enqueue):
+    due, later = enqueue(delay=timedelta(minutes=1)), enqueue(delay=timedelta(hours=1))
+    assert await keeper.promoter.run_once() == {"promoted": 0}
+    async with testing.clock(app) as clock:
+        await clock.advance("61s")
+        assert await keeper.promoter.run_once() == {"promoted": 1}
+    assert (row(db, due)["place"], row(db, later)["place"]) == ("ready", "waiting")
+
+
+async def test_the_promoter_comes_back_when_the_next_job_is_due(keeper, enqueue):
+    await keeper.promoter.run_once()
+    idle = keeper.promoter.pause()
+    enqueue(delay=timedelta(seconds=0.2))
+    await keeper.promoter.run_once()
+    assert 0 < keeper.promoter.pause() <= 0.2 < idle
+
+
+async def test_jobs_become_ready_in_the_order_in_which_they_are_due(app, db, keeper, enqueue):
+    third = enqueue(delay=timedelta(minutes=3))
+    first = enqueue(delay=timedelta(minutes=1))
+    second = enqueue(delay=timedelta(minutes=2))
+    async with testing.clock(app) as clock:
+        await clock.advance("5m")
+        await keeper.promoter.run_once()
+    assert [take(db)[0] for _ in range(3)] == [first, second, third]
+
+
+async def test_many_promoters_at_once_move_each_job_once(app, db, keepers):
+    await app.client.enqueue_many(posthouse.Request(kind="work", delay="1m") for _ in range(2500))
+    async with testing.clock(app) as clock:
+        await clock.advance("2m")
+        moved = 0
+        while statuses(db) and db.execute("select count(*) from posthouse.waiting").fetchone() != (0,):
+            counts = await asyncio.gather(*(keeper.promoter.run_once() for keeper in keepers))
+            moved += sum(count["promoted"] for count in counts)
+    assert moved == 2500
+    assert db.execute("select count(distinct id), count(*) from posthouse.ready").fetchone() == (2500, 2500)
+
+
+async def test_an_edge_that_raced_the_end_of_its_dependency_is_found(settings, db, keeper, enqueue):
+    """The dependant was being enqueued while the other job ended: neither transaction saw the other."""
+    first = enqueue()
+    _, token = take(db, kinds=["work"])
+    with psycopg.connect(settings.database_url) as late:
+        (second,) = late.execute("select posthouse.enqueue('work', depends_on => %s)", ([first],)).fetchone()
+        db.execute("select posthouse.succeed(%s, %s, null)", ([first], [token]))
+        late.commit()
+    assert row(db, second)["place"] in {"waiting", "ready"}
+    await keeper.promoter.run_once()
+    await keeper.promoter.run_once()
+    assert row(db, second)["place"] == "ready"
+
+
+async def test_an_expired_lease_is_taken_back_and_recorded_as_lost(db, keeper, enqueue):
+    job_id = enqueue()
+    _, token = take(db, kinds=["work"])
+    assert (await keeper.rescuer.run_once())["rescued"] == 0
+    _expire(db)
+    keeper.rescuer._expired_at = 0
+    assert (await keeper.rescuer.run_once())["rescued"] == 1
+    job = row(db, job_id)
+    assert (job["place"], job["attempt_count"], job["crashes"]) == ("ready", 1, 1)
+    assert job["last_error"].startswith("WorkerLost: ")
+    assert attempts(db, job_id) == [(1, "lost")]
+    late = db.execute("select posthouse.succeed(%s, %s, null)", ([job_id], [token])).fetchone()[0]
+    assert late == [job_id]
+    assert status(db, job_id) == "queued", "what the old holder reports changes nothing"
+
+
+async def test_several_rescuers_at_once_take_a_lease_back_once(db, app, keepers):
+    await app.client.enqueue_many(posthouse.Request(kind="work") for _ in range(300))
+    worker = _register(db, watched=False)
+    assert len(_claim_as(db, worker, 300)) == 300
+    _expire(db)
+    counts = await asyncio.gather(*(keeper.rescuer.run_once() for keeper in keepers))
+    assert sum(count["rescued"] for count in counts) == 300
+    assert db.execute("select count(*), sum(crashes) from posthouse.ready").fetchone() == (300, 300)
+    assert db.execute("select count(*) from posthouse.past_attempts").fetchone() == (300,)
+
+
+async def test_all_jobs_of_a_dead_worker_are_taken_back_however_many(db, app, keeper, settings):
+    await app.client.enqueue_many(posthouse.Request(kind="work") for _ in range(2500))
+    worker = _register(db)
+    assert len(_claim_as(db, worker, 2500)) == 2500
+    await keeper.rescuer.run_once()  # notices that nobody holds the lock
+    db.execute("update posthouse.workers set missing_since = missing_since - interval '2 s'")
+    counts = await keeper.rescuer.run_once()
+    assert counts == {"dead_workers": 1, "rescued": 2500}
+
+
+async def test_a_worker_that_holds_its_lock_is_not_buried(db, settings, keeper, enqueue):
+    job_id = enqueue()
+    worker = _register(db)
+    _claim_as(db, worker)
+    with psycopg.connect(settings.database_url, autocommit=True) as alive:
+        alive.execute("select posthouse.watch(%s)", (worker,))
+        for _ in range(3):
+            assert await keeper.rescuer.run_once() == {"dead_workers": 0, "rescued": 0}
+            db.execute("update posthouse.workers set missing_since = missing_since - interval '2 s'")
+    assert status(db, job_id) == "running"
+
+
+async def test_a_worker_whose_connection_broke_gets_time_to_come_back(db, settings, keeper, enqueue):
+    job_id = enqueue()
+    worker = _register(db)
+    _claim_as(db, worker)
+    await keeper.rescuer.run_once()
+    assert db.execute("select missing_since is not null from posthouse.workers").fetchone() == (True,)
+    with psycopg.connect(settings.database_url, autocommit=True) as back:
+        back.execute("select posthouse.watch(%s)", (worker,))
+        assert await keeper.rescuer.run_once() == {"dead_workers": 0, "rescued": 0}
+    assert db.execute("select missing_since from posthouse.workers").fetchone() == (None,)
+    assert status(db, job_id) == "running"
+
+
+async def test_a_job_that_was_lost_too_often_is_a_dead_letter_with_its_payload_whole(db, keeper, enqueue):
+    payload = {"text": "x" * 5000}
+    job_id = enqueue(payload=psycopg.types.json.Jsonb(payload), max_attempts=10)
+    for crash in range(1, 4):
+        take(db, kinds=["work"])
+        _expire(db)
+        keeper.rescuer._expired_at = 0
+        await keeper.rescuer.run_once()
+        assert row(db, job_id)["crashes"] == crash
+    job = row(db, job_id)
+    assert (job["status"], job["attempt_count"], job["payload"]) == ("dead_letter", 3, payload)
+    assert job["error"]["type"] == "Poison"
+    assert attempts(db, job_id) == [(1, "lost"), (2, "lost"), (3, "lost")]
+
+
+async def test_a_lost_job_without_attempts_left_is_a_dead_letter(db, keeper, enqueue):
+    job_id = enqueue(max_attempts=1)
+    take(db, kinds=["work"])
+    _expire(db)
+    await keeper.rescuer.run_once()
+    assert (status(db, job_id), row(db, job_id)["error"]["type"]) == ("dead_letter", "WorkerLost")
+
+
+async def test_a_lost_job_whose_cancellation_was_asked_for_is_canceled(db, keeper, enqueue):
+    job_id = enqueue()
+    take(db, kinds=["work"])
+    db.execute("select posthouse.cancel(%s)", (job_id,))
+    _expire(db)
+    await keeper.rescuer.run_once()
+    assert status(db, job_id) == "canceled"
+
+
+async def test_right_after_a_start_of_postgres_nothing_counts_as_lost(db, settings, enqueue):
+    """Nobody could renew while it was away. The server of these tests is much younger than a day."""
+    import dataclasses  # noqa: PLC0415
+
+    job_id = enqueue()
+    worker = _register(db)
+    _claim_as(db, worker)
+    _expire(db)
+    patient = Keeper(settings.database_url, dataclasses.replace(settings, rescue_grace_seconds=864000))
+    for _ in range(2):
+        assert await patient.rescuer.run_once() == {"dead_workers": 0, "rescued": 0}
+        db.execute("update posthouse.workers set missing_since = posthouse.now() - interval '1 h'")
+    await patient.stop()
+    assert status(db, job_id) == "running"
+
+
+async def test_partitions_are_made_ahead_and_only_once(db, keepers):
+    def days():
+        return db.execute(
+            "select count(*) from pg_inherits where inhparent = 'posthouse.history'::regclass"
+        ).fetchone()[0]
+
+    before = days()
+    await asyncio.gather(*(keeper.retainer.run_once() for keeper in keepers))
+    assert days() == before, "migrating had made them"
+    db.execute(f"drop table posthouse.history_{datetime.now(UTC) + timedelta(days=3):%Y%m%d}")
+    counts = await asyncio.gather(*(keeper.retainer.run_once() for keeper in keepers))
+    assert sum(count["made"] for count in counts) == 1
+    assert days() == before
+
+
+async def test_retention_drops_old_days_and_what_hangs_on_them(app, db, settings, enqueue):
+    import dataclasses  # noqa: PLC0415
+
+    @app.job(queue="other", retry=posthouse.Retry(0))
+    async def work(job: posthouse.Job):
+        if job.attempt == 1:
+            raise ValueError
+
+    old = await work.using(
+        dedupe_key="k", order_key="o", dedupe_window="90d", on_duplicate="existing"
+    ).enqueue(text="x" * 5000)
+    keeper = Keeper(settings.database_url, dataclasses.replace(settings, retention_days=30))
+    async with testing.clock(app) as clock:
+        assert await testing.drain(app) == {"succeeded": 1}
+        for _ in range(4):
+            await clock.advance("7d")
+            await keeper.retainer.run_once()
+        assert status(db, old.id) == "succeeded", "28 days are not 30"
+        young = await work.enqueue(text="y" * 5000)
+        assert await testing.drain(app) == {"succeeded": 1}
+        await clock.advance("4d")
+        counts = await keeper.retainer.run_once()
+        await keeper.stop()
+        assert counts["dropped"] >= 2
+        assert db.execute("select id from posthouse.jobs").fetchall() == [(young.id,)]
+        for table in ("payloads", "past_attempts"):
+            assert db.execute(f"select job_id from posthouse.{table}").fetchall() == [(young.id,)]
+        for table in ("dedupes", "order_tails"):
+            assert db.execute(f"select job_id from posthouse.{table}").fetchall() == []
+
+
+async def test_an_active_job_is_never_dropped_however_old(app, db, settings, enqueue):
+    job_id = enqueue(delay=timedelta(days=400))
+    keeper = Keeper(settings.database_url, settings)
+    async with testing.clock(app) as clock:
+        await clock.advance("200d")
+        await keeper.run_once()
+        await keeper.stop()
+    assert status(db, job_id) == "queued"
+
+
+async def test_a_keeper_goes_on_after_its_connections_were_cut(app, db, settings):
+    keeper = Keeper(settings.database_url, settings)
+    await keeper.start()
+    try:
+        for _ in range(3):
+            db.execute(
+                "select pg_terminate_backend(pid) from pg_stat_activity "
+                "where datname = current_database() and application_name = 'posthouse keeper'"
+            )
+            handle = await app.client.enqueue("work", {}, delay="50ms")
+            await eventually(lambda handle=handle: row(db, handle.id)["place"] == "ready")
+    finally:
+        await keeper.stop()
+
+
+async def test_dependants_of_a_job_that_is_lost_for_good_are_settled(db, keeper, enqueue):
+    first = enqueue(max_attempts=1)
+    second = enqueue(depends_on=[first])
+    take(db, kinds=["work"])
+    _expire(db)
+    await keeper.rescuer.run_once()
+    assert (status(db, first), status(db, second)) == ("dead_letter", "canceled")
+
+
+@pytest.mark.parametrize("skew", [-86400, 86400])
+def test_invariant_11_no_job_starts_early_even_if_the_worker_s_clock_is_a_day_off(settings, db, skew):
+    script = Path(__file__).with_name("skewed_worker.py")
+    subprocess.run([sys.executable, str(script), settings.database_url, str(skew)], check=True, timeout=90)
+    rows = db.execute(
+        "select kind, attempt_started_at - scheduled_for, finished_at - queued_at, "
+        "abs(extract(epoch from queued_at - clock_timestamp())) from posthouse.history"
+    ).fetchall()
+    assert len(rows) == 20
+    for kind, late, took, off in rows:
+        assert late >= timedelta(0), f"{kind} started {-late} early"
+        assert took >= timedelta(seconds=0.3 if kind == "retried" else 0)
+        assert off < 60, "the times are the database's, not the worker's"
+    assert statuses(db) == {"succeeded": 20}
+
+
+async def test_a_job_in_the_future_stays_while_workers_are_idle(app, db):
+    @app.job()
+    async def work():
+        pass
+
+    handle = await work.using(at=datetime.now(UTC) + timedelta(days=1)).enqueue()
+    async with working(app, poll_seconds=0.05) as worker:
+        beats = worker.heartbeat.beats
+        await eventually(lambda: worker.heartbeat.beats > beats + 3)
+    assert (status(db, handle.id), row(db, handle.id)["attempt_count"]) == ("queued", 0)

@@ -1,0 +1,153 @@
+"""Handlers that take many jobs at once and answer for each."""
+
+import asyncio
+
+import pytest
+
+import posthouse
+from posthouse import testing
+from posthouse.errors import ConfigurationError
+from workshop import attempts, cancel, eventually, row, status, working
+
+
+async def _enqueue(app, job_type, count):
+    requests = [job_type.request({"number": number}) for number in range(count)]
+    return await app.client.enqueue_many(requests)
+
+
+async def test_a_batch_is_never_larger_than_its_size(app):
+    sizes = []
+
+    @app.job(batch=50)
+    async def embed(jobs: list[posthouse.Job]):
+        sizes.append(len(jobs))
+
+    await _enqueue(app, embed, 120)
+    assert await testing.drain(app) == {"succeeded": 120}
+    assert sum(sizes) == 120
+    assert max(sizes) == 50
+
+
+async def test_answers_go_to_their_jobs(app):
+    @app.job(batch=10)
+    async def double(jobs: list[posthouse.Job]):
+        return [2 * job.payload["number"] for job in jobs]
+
+    handles = await _enqueue(app, double, 25)
+    assert await testing.drain(app) == {"succeeded": 25}
+    assert [await handle.wait("5s") for handle in handles] == [2 * number for number in range(25)]
+
+
+async def test_a_batch_in_a_thread(app):
+    @app.job(batch=10)
+    def double(jobs: list[posthouse.Job]):
+        return [2 * job.payload["number"] for job in jobs]
+
+    handles = await _enqueue(app, double, 3)
+    assert await testing.drain(app) == {"succeeded": 3}
+    assert [await handle.wait("5s") for handle in handles] == [0, 2, 4]
+
+
+async def test_each_job_of_a_batch_ends_as_its_answer_says(app, db):
+    answers = [
+        "fine",
+        None,
+        ValueError("try again"),
+        posthouse.Fail("never"),
+        posthouse.Cancel("not needed"),
+        posthouse.Snooze("1h"),
+    ]
+
+    @app.job(batch=10)
+    async def mixed(jobs: list[posthouse.Job]):
+        return [answers[job.payload["number"]] for job in jobs]
+
+    handles = await _enqueue(app, mixed, len(answers))
+    assert await testing.drain(app) == {"succeeded": 2, "failed": 1, "canceled": 1}
+    assert [status(db, handle.id) for handle in handles] == [
+        "succeeded", "succeeded", "queued", "failed", "canceled", "queued",
+    ]  # fmt: skip
+    assert row(db, handles[2].id)["attempt_count"] == 1
+    assert row(db, handles[5].id)["attempt_count"] == 0
+
+
+async def test_an_error_of_the_handler_is_the_error_of_every_job_in_the_batch(app, db):
+    @app.job(batch=10, max_attempts=1)
+    async def fall(jobs: list[posthouse.Job]):
+        raise ValueError("all of you")
+
+    handles = await _enqueue(app, fall, 3)
+    assert await testing.drain(app) == {"dead_letter": 3}
+    assert {row(db, handle.id)["error"]["message"] for handle in handles} == {"all of you"}
+
+
+@pytest.mark.parametrize("answered", [2, 4])
+async def test_a_wrong_number_of_answers_fails_all_of_them(app, db, answered):
+    @app.job(batch=10, max_attempts=1)
+    async def miscount(jobs: list[posthouse.Job]):
+        return list(range(answered))
+
+    handles = await _enqueue(app, miscount, 3)
+    assert await testing.drain(app) == {"dead_letter": 3}
+    assert f"given 3 jobs and answered for {answered}" in row(db, handles[0].id)["error"]["message"]
+
+
+async def test_canceling_one_job_leaves_the_rest_of_its_batch_alone(app, db):
+    started, go_on = asyncio.Event(), asyncio.Event()
+
+    @app.job(batch=10)
+    async def work(jobs: list[posthouse.Job]):
+        started.set()
+        await go_on.wait()
+        return [job.canceled for job in jobs]
+
+    handles = await _enqueue(app, work, 3)
+    async with working(app) as worker:
+        await asyncio.wait_for(started.wait(), 20)
+        assert cancel(db, handles[1].id) == "canceling"
+        await eventually(lambda: status(db, handles[1].id) == "canceled")
+        go_on.set()
+        await eventually(lambda: status(db, handles[2].id) == "succeeded")
+        await eventually(lambda: not worker.executor.held)
+    assert [status(db, handle.id) for handle in handles] == ["succeeded", "canceled", "succeeded"]
+    assert attempts(db, handles[1].id) == [(1, "canceled")]
+
+
+async def test_canceling_all_jobs_of_a_batch_cancels_its_handler(app, db):
+    started, told = asyncio.Event(), asyncio.Event()
+
+    @app.job(batch=10)
+    async def work(jobs: list[posthouse.Job]):
+        started.set()
+        try:
+            await asyncio.sleep(3600)
+        except asyncio.CancelledError:
+            told.set()
+            raise
+
+    handles = await _enqueue(app, work, 2)
+    async with working(app):
+        await asyncio.wait_for(started.wait(), 20)
+        for handle in handles:
+            cancel(db, handle.id)
+        await asyncio.wait_for(told.wait(), 20)
+        await eventually(lambda: {status(db, handle.id) for handle in handles} == {"canceled"})
+
+
+async def test_a_batch_that_runs_too_long_times_out_as_a_whole(app, db):
+    @app.job(batch=10, timeout="100ms", max_attempts=1)
+    async def slow(jobs: list[posthouse.Job]):
+        await asyncio.sleep(3600)
+
+    handles = await _enqueue(app, slow, 3)
+    assert await testing.drain(app) == {"dead_letter": 3}
+    assert attempts(db, handles[0].id) == [(1, "timeout")]
+
+
+def test_a_batch_handler_takes_the_list_of_jobs_only(settings):
+    app = posthouse.App(settings=settings)
+    with pytest.raises(ConfigurationError, match="takes one argument"):
+
+        @app.job(batch=5)
+        async def wrong(jobs: list[posthouse.Job], other: int):
+            pass

@@ -1,0 +1,243 @@
+"""What a handler returns or raises, and what follows: retry, fail, snooze, cancel."""
+
+import pytest
+
+import posthouse
+from posthouse import testing
+from posthouse.errors import JobFailed
+from workshop import attempts, row, status
+
+
+class Broken(Exception):
+    pass
+
+
+class BrokenForGood(Broken):
+    pass
+
+
+async def test_a_ladder_is_climbed_and_then_the_job_is_a_dead_letter(app, db):
+    @app.job(retry=posthouse.Retry("1m", "5m"))
+    async def fall(job: posthouse.Job):
+        raise Broken(f"attempt {job.attempt}")
+
+    handle = await fall.enqueue()
+    async with testing.clock(app) as clock:
+        for pause in ("59s", "4m59s"):
+            assert await testing.drain(app) == {}
+            await clock.advance(pause)
+            assert await testing.drain(app) == {}, "not before the rung has passed"
+            await clock.advance("2s")
+        assert await testing.drain(app) == {"dead_letter": 1}
+    job = row(db, handle.id)
+    assert job["attempt_count"] == job["max_attempts"] == 3
+    assert job["error"]["message"] == "attempt 3"
+    assert job["error"]["type"].endswith("test_outcomes.Broken")
+    assert "raise Broken" in job["error"]["traceback"]
+    assert attempts(db, handle.id) == [(1, "failed"), (2, "failed"), (3, "failed")]
+
+
+async def test_a_job_may_have_a_policy_of_its_own(app, db):
+    @app.job(retry=posthouse.Retry("1h"))
+    async def fall():
+        raise Broken
+
+    own = await fall.using(retry=posthouse.Retry("1s", "1s", "1s"), max_attempts=2).enqueue()
+    usual = await fall.enqueue()
+    async with testing.clock(app) as clock:
+        assert await testing.drain(app) == {}
+        await clock.advance("2s")
+        assert await testing.drain(app) == {"dead_letter": 1}
+    assert attempts(db, own.id) == [(1, "failed"), (2, "failed")]
+    assert status(db, usual.id) == "queued"
+
+
+async def test_a_policy_of_its_own_brings_its_number_of_attempts(app, db):
+    @app.job(retry=posthouse.Retry("1h"))
+    async def fall():
+        raise Broken
+
+    handle = await fall.using(retry=posthouse.Retry(0, 0, 0)).enqueue()
+    assert await testing.drain(app) == {"dead_letter": 1}
+    assert len(attempts(db, handle.id)) == 4
+
+
+async def test_exponential_pauses_grow_to_the_cap(app, db):
+    @app.job(retry=posthouse.Retry.exponential("10s", factor=3, cap="1m", jitter=0), max_attempts=5)
+    async def fall():
+        raise Broken
+
+    handle = await fall.enqueue()
+    pauses = []
+    async with testing.clock(app) as clock:
+        for _ in range(4):
+            await testing.drain(app)
+            (pause,) = db.execute(
+                "select extract(epoch from w.due_at - max(a.finished_at)) "
+                "from posthouse.waiting w join posthouse.past_attempts a on a.job_id = w.id "
+                "where w.id = %s group by w.due_at",
+                (handle.id,),
+            ).fetchone()
+            pauses.append(round(pause))
+            await clock.advance("1m")
+    assert pauses == [10, 30, 60, 60]
+
+
+@pytest.mark.parametrize("in_thread", [False, True])
+@pytest.mark.parametrize("returned", [False, True])
+async def test_fail_ends_the_job_at_once(app, db, in_thread, returned):
+    def act():
+        ending = posthouse.Fail("no such customer")
+        if returned:
+            return ending
+        raise ending
+
+    async def act_async():
+        return act()
+
+    fall = app.job("fall")(act if in_thread else act_async)
+    handle = await fall.enqueue()
+    assert await testing.drain(app) == {"failed": 1}
+    assert row(db, handle.id)["last_error"] == "Fail: no such customer"
+    assert attempts(db, handle.id) == [(1, "failed")]
+    with pytest.raises(JobFailed, match="no such customer"):
+        await handle.wait("5s")
+
+
+async def test_fail_from_another_error_keeps_that_error(app, db):
+    @app.job()
+    async def fall():
+        raise posthouse.Fail from Broken("the cause")
+
+    handle = await fall.enqueue()
+    assert await testing.drain(app) == {"failed": 1}
+    assert row(db, handle.id)["error"]["type"].endswith("Broken")
+    assert row(db, handle.id)["error"]["message"] == "the cause"
+
+
+async def test_errors_that_must_not_be_retried_are_named_by_the_job(app, db):
+    @app.job(fail_on=[BrokenForGood], retry=posthouse.Retry(0))
+    async def fall(for_good: bool):
+        raise BrokenForGood if for_good else Broken
+
+    once = await fall.enqueue(for_good=True)
+    twice = await fall.enqueue(for_good=False)
+    assert await testing.drain(app) == {"failed": 1, "dead_letter": 1}
+    assert attempts(db, once.id) == [(1, "failed")]
+    assert attempts(db, twice.id) == [(1, "failed"), (2, "failed")]
+
+
+@pytest.mark.parametrize("returned", [False, True])
+async def test_a_snooze_runs_again_later_without_spending_an_attempt(app, db, returned):
+    runs = []
+
+    @app.job(max_attempts=1)
+    async def poll(job: posthouse.Job) -> str:
+        runs.append((job.attempt, job.snoozes))
+        if len(runs) == 3:
+            return "done"
+        if returned:
+            return posthouse.Snooze("1m")
+        raise posthouse.Snooze("1m")
+
+    handle = await poll.enqueue()
+    async with testing.clock(app) as clock:
+        for _ in range(2):
+            assert await testing.drain(app) == {}
+            await clock.advance("61s")
+        assert await testing.drain(app) == {"succeeded": 1}
+    assert runs == [(1, 0), (1, 1), (1, 2)]
+    job = row(db, handle.id)
+    assert (job["attempt_count"], job["snoozes"], job["result"]) == (1, 2, "done")
+    assert attempts(db, handle.id) == [(1, "snoozed"), (1, "snoozed"), (1, "succeeded")]
+
+
+async def test_a_snooze_past_its_limit_is_a_dead_letter(app, db):
+    @app.job()
+    async def poll():
+        return posthouse.Snooze(0, limit=3)
+
+    handle = await poll.enqueue()
+    assert await testing.drain(app) == {"dead_letter": 1}
+    job = row(db, handle.id)
+    assert job["snoozes"] == 3
+    assert job["error"]["type"] == "SnoozeLimit"
+
+
+async def test_a_snooze_past_its_deadline_is_a_dead_letter(app, db):
+    @app.job()
+    async def poll():
+        return posthouse.Snooze("10m", deadline="25m")
+
+    handle = await poll.enqueue()
+    async with testing.clock(app) as clock:
+        for _ in range(2):
+            assert await testing.drain(app) == {}
+            await clock.advance("10m1s")
+        assert await testing.drain(app) == {"dead_letter": 1}
+    assert "the deadline is 1500 s" in row(db, handle.id)["error"]["message"]
+
+
+@pytest.mark.parametrize("returned", [False, True])
+async def test_a_handler_can_cancel_its_job(app, db, returned):
+    @app.job()
+    async def give_up():
+        if returned:
+            return posthouse.Cancel("nobody wants it")
+        raise posthouse.Cancel("nobody wants it")
+
+    handle = await give_up.enqueue()
+    assert await testing.drain(app) == {"canceled": 1}
+    assert row(db, handle.id)["error"]["message"] == "nobody wants it"
+    assert attempts(db, handle.id) == [(1, "canceled")]
+
+
+async def test_an_exception_that_is_returned_counts_as_raised(app, db):
+    @app.job(max_attempts=1)
+    async def fall():
+        return Broken("returned")
+
+    handle = await fall.enqueue()
+    assert await testing.drain(app) == {"dead_letter": 1}
+    assert row(db, handle.id)["error"]["message"] == "returned"
+
+
+async def test_an_attempt_knows_the_error_of_the_one_before(app):
+    seen = []
+
+    @app.job(retry=posthouse.Retry(0))
+    async def fall(job: posthouse.Job):
+        seen.append(job.last_error)
+        if job.attempt == 1:
+            raise ValueError("first")
+
+    await fall.enqueue()
+    assert await testing.drain(app) == {"succeeded": 1}
+    assert seen == [None, "ValueError: first"]
+
+
+async def test_one_failing_job_does_not_hurt_the_reports_of_others(app, db):
+    @app.job(max_attempts=1)
+    async def work(number: int):
+        if number % 10 == 3:
+            raise Broken
+        return number
+
+    await app.client.enqueue_many([work.request({"number": number}) for number in range(100)])
+    assert await testing.drain(app) == {"succeeded": 90, "dead_letter": 10}
+
+
+async def test_a_dead_letter_that_is_reopened_runs_as_a_new_generation(app, db):
+    @app.job(max_attempts=1)
+    async def work(job: posthouse.Job):
+        if job.generation == 1:
+            raise Broken
+        return "at last"
+
+    handle = await work.enqueue()
+    assert await testing.drain(app) == {"dead_letter": 1}
+    assert db.execute("select posthouse.reopen(%s)", (handle.id,)).fetchone() == ("queued",)
+    await testing.drain(app)
+    job = row(db, handle.id)
+    assert (job["status"], job["result"], job["generation"]) == ("succeeded", "at last", 2)
+    assert attempts(db, handle.id) == [(1, "failed"), (1, "succeeded")]
