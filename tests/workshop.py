@@ -38,7 +38,7 @@ async def eventually(condition, seconds=20, what="the condition"):
 
 
 async def quiet(worker):
-    """Returns when a worker with a long heartbeat has had the beats of its start: it hears no more of leases."""
+    """Returns when a worker with a long heartbeat is past the beats of its start."""
     await eventually(lambda: worker.heartbeat.beats >= 2, what="the beats of the start")
 
 

@@ -205,7 +205,8 @@ async def drain(app: App, *, queues: tuple[str, ...] = (), timeout: Duration = "
 async def _until_idle(connection: AsyncConnection[Any], keeper: Keeper, worker: Worker) -> None:
     while True:
         await keeper.promoter.run_once()
-        cursor = await connection.execute(query("testing_active"), (worker.queues, list(worker.definitions)))
+        served = {"queues": worker.queues, "kinds": list(worker.definitions)}
+        cursor = await connection.execute(query("testing_active"), served)
         row = await cursor.fetchone()
         if row is not None and row[0] == 0:
             return

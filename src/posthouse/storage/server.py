@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +22,7 @@ _servers: dict[Path, EmbeddedPostgres] = {}
 
 def database_url(settings: Settings) -> str:
     """The URL to connect to. Without one in the settings the embedded server is started and migrated;
-    this process stays attached to it until close_embedded().
+    this process stays attached to it until close_embedded(), or until it ends.
     """
     if settings.database_url:
         return settings.database_url
@@ -44,6 +45,7 @@ def embedded_server(data_dir: Path, report: Callable[[str], None] | None = None)
         server = _servers.get(data_dir)
         if server is None:
             server = _servers[data_dir] = ensure(data_dir, report=report)
+            atexit.register(close_embedded)  # a script that ends must not leave a server behind
             if report is not None:
                 report("migrating")
             with connect_sync(server.url, "migrate") as connection:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING, Self
 
+from posthouse.errors import DatabaseUnavailable
 from posthouse.storage.embedded.layout import open_layout
 from posthouse.storage.embedded.locks import FileLock, held_alone
 from posthouse.storage.embedded.startup import Options, bring_up, shut_down
@@ -104,6 +106,13 @@ def ensure(
         try:
             users.share()
             answer = bring_up(layout, options)
+        except (KeyboardInterrupt, SystemExit):
+            # Told to stop between the launch and the first answer: nobody else would stop it.
+            with suppress(DatabaseUnavailable):
+                if users.try_alone():
+                    shut_down(layout, STOP_SECONDS)
+            users.release()
+            raise
         except BaseException:
             users.release()
             raise

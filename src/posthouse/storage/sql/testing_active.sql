@@ -1,3 +1,3 @@
--- Jobs of these queues and kinds that could run now, and those that run.
-select (select count(*) from posthouse.ready where queue = any (%s) and kind = any (%s))
-     + (select count(*) from posthouse.running)
+-- Jobs of these queues and kinds that run or could run now.
+select (select count(*) from posthouse.ready where queue = any (%(queues)s) and kind = any (%(kinds)s))
+     + (select count(*) from posthouse.running where queue = any (%(queues)s) and kind = any (%(kinds)s))
