@@ -212,9 +212,11 @@ class _Swallow(_Rule):
 
     def inspect(self, link: _Link, direction: Direction, chunk: bytes) -> bytes | None:
         if self._link is None:
-            if direction != self._direction or self._needle not in link.recent(direction, chunk):
+            found = direction == self._direction and self._needle in link.recent(direction, chunk)
+            if not found or link.is_swallowed:
                 return chunk
             self._link = link
+            link.is_swallowed = True
         if link is not self._link or direction == "request":
             return chunk
         self._kept += chunk
@@ -234,6 +236,7 @@ class _Link:
         self._server = server
         self._tails: dict[Direction, bytes] = {"request": b"", "reply": b""}
         self._running = 2
+        self.is_swallowed = False  # by one of several rules; the others wait for the next connection
         self._threads = [
             threading.Thread(target=self._requests, name="wire requests", daemon=True),
             threading.Thread(target=self._replies, name="wire replies", daemon=True),

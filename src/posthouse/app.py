@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import functools
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, ParamSpec, Self, TypeVar, Unpack, cast
 
@@ -110,6 +111,7 @@ class App:
                 policy=Policy(retry, tuple(fail_on)),
                 batch=batch,
                 arguments=Arguments(name, handler, batch=batch is not None),
+                is_async=inspect.iscoroutinefunction(handler),
             )
             return JobType(self, self.definitions[name], handler, {})
 

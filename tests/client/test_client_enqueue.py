@@ -206,12 +206,10 @@ async def test_a_bad_payload_is_refused_and_leaves_nothing_behind(client, engine
 
 @pytest.mark.parametrize(
     "options",
-    [{"priority": 2**40}, {"depends_on": [uuid4()]}, {"timeout": 1e300}, {"at": datetime.max.replace(tzinfo=UTC)}],
-    ids=["priority", "dependency", "timeout", "time"],
+    [{"priority": 2**40}, {"depends_on": [uuid4()]}, {"timeout": 1e300}],
+    ids=["priority", "dependency", "timeout"],
 )
 async def test_a_bad_option_is_refused_and_leaves_nothing_behind(client, engine, options):
-    if "at" in options:
-        pytest.skip("the year 9999 is fine for Postgres")
     bad = Request(kind="task", **options)
     with pytest.raises(InvalidJob):
         await client.submit(bad)

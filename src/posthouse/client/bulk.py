@@ -58,7 +58,7 @@ class Copier:
             request.tenant,
             request.queue,
             request.priority,
-            request.max_attempts,
+            request.attempts,
             request.timeout,
             request.source,
         )
@@ -77,7 +77,7 @@ class Copier:
         priority = (
             known.get("priority", 100) if request.priority is None else priority_number(request.priority)
         )
-        attempts = request.max_attempts or known.get("max_attempts", DEFAULT_MAX_ATTEMPTS)
+        attempts = request.attempts or known.get("max_attempts", DEFAULT_MAX_ATTEMPTS)
         timeout = seconds(request.timeout) if request.timeout is not None else known.get("timeout_seconds")
         lane = (queue, request.kind, request.tenant, priority)
         self._lanes.add(lane)

@@ -85,7 +85,7 @@ class Client:
         deadline = None if limit is None else time.monotonic() + limit
         async with endings.of(job_id) as ended:
             while True:
-                row = await self._run(lambda c: _fetch_ending(c, job_id))
+                row = await self._run(lambda c, _: _fetch_ending(c, job_id))
                 if row is None:
                     raise JobNotFound(f"there is no job {job_id}")
                 if row[0] not in {"queued", "running"}:
@@ -100,13 +100,13 @@ class Client:
             return []
         batch = Batch(requests, self.settings.max_payload_bytes)
         if connection is None:
-            return await self._run(lambda c, again=False: _send(c, batch.for_bulk(again=again)))
+            return await self._run(lambda c, again: _send(c, batch.for_bulk(again=again)))
         sending = batch.for_engine()
         with translated():
             return sending.receipts(await enqueue_on(connection, sending.parameter() or "[]"))
 
-    async def _run(self, work: Callable[..., Awaitable[T]]) -> T:
-        """Does the work on a pooled connection, again with ``again=True`` after a lost connection."""
+    async def _run(self, work: Callable[[AsyncConnection[tuple[Any, ...]], bool], Awaitable[T]]) -> T:
+        """Does the work on a pooled connection, again with True after a lost connection."""
         started = time.monotonic()
         tries = 0
         while True:
@@ -114,7 +114,7 @@ class Client:
                 pool = await self._connected()
                 async with pool.connection() as connection:
                     with translated():
-                        return await (work(connection, again=True) if tries else work(connection))
+                        return await work(connection, tries > 0)
             except (DatabaseUnavailable, PoolTimeout, psycopg.OperationalError) as error:
                 if time.monotonic() - started > RETRY_FOR:
                     raise DatabaseUnavailable(f"Postgres cannot be reached: {error}") from error
@@ -137,13 +137,16 @@ class Client:
             return self._pool
 
     async def _watch_endings(self) -> Endings:
-        pool = await self._connected()
         if self._endings is None:
-            url: str | None = self.settings.direct_url or self._url
-            if not self.settings.direct_url:
-                async with pool.connection() as connection:
-                    if await behind_pooler(connection):
-                        url = None
+            url: str | None = self.settings.direct_url
+            if not url:
+                pooled = await self._run(lambda c, _: behind_pooler(c))
+                url = None if pooled else self._url
+            return self._endings_at(url)
+        return self._endings
+
+    def _endings_at(self, url: str | None) -> Endings:
+        if self._endings is None:  # else another waiter was quicker
             self._endings = Endings(url)
         return self._endings
 
@@ -169,8 +172,7 @@ async def _send(connection: AsyncConnection[tuple[Any, ...]], sending: Sending) 
 
 
 async def _fetch_ending(
-    connection: AsyncConnection[tuple[Any, ...]], job_id: UUID, *, again: bool = False
+    connection: AsyncConnection[tuple[Any, ...]], job_id: UUID
 ) -> tuple[Any, ...] | None:
-    del again
     cursor = await connection.execute(query("job_ending"), (job_id,))
     return await cursor.fetchone()

@@ -70,7 +70,8 @@ class SyncClient:
 
     def wait(self, job_id: UUID, timeout: Duration | None = None) -> Any:
         """The result of a job, once it has succeeded. Raises JobFailed, JobNotFound or WaitTimeout."""
-        deadline = None if timeout is None else time.monotonic() + seconds(timeout)
+        limit = None if timeout is None else seconds(timeout)
+        deadline = None if limit is None else time.monotonic() + limit
         pause = FIRST_PAUSE
         while True:
             row = self._run(lambda c, _: c.execute(query("job_ending"), (job_id,)).fetchone())
@@ -79,7 +80,7 @@ class SyncClient:
             if row[0] not in {"queued", "running"}:
                 return result_of(job_id, *row)
             if deadline is not None and time.monotonic() >= deadline:
-                raise WaitTimeout(f"job {job_id} was still {row[0]} after {timeout} s")
+                raise WaitTimeout(f"job {job_id} was still {row[0]} after {limit:g} s")
             time.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from posthouse.core.duration import Duration, seconds
+from posthouse.core.payload import escape
 from posthouse.core.retry import Retry
 from posthouse.core.states import Event
 
@@ -110,10 +111,10 @@ def _error(ending: BaseException, name: str | None = None) -> dict[str, Any]:
     kind = type(ending)
     error = {
         "type": name or (kind.__name__ if kind.__module__ == "builtins" else _qualified(kind)),
-        "message": _message(ending)[:_MESSAGE_LIMIT],
+        "message": escape(_message(ending)[:_MESSAGE_LIMIT]),
     }
     if ending.__traceback__ is not None:
-        error["traceback"] = "".join(traceback.format_exception(ending))[-_TRACEBACK_LIMIT:]
+        error["traceback"] = escape("".join(traceback.format_exception(ending))[-_TRACEBACK_LIMIT:])
     return error
 
 

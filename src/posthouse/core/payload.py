@@ -141,12 +141,13 @@ def _escaped(value: Any, depth: int) -> Any:
         case float() if value - value == 0:  # neither infinite nor NaN
             return value
         case dict() if depth:
-            return {_escape(str(key)): _escaped(item, depth - 1) for key, item in value.items()}
+            return {escape(str(key)): _escaped(item, depth - 1) for key, item in value.items()}
         case list() | tuple() | set() | frozenset() if depth:
             return [_escaped(item, depth - 1) for item in value]
         case _:
-            return _escape(str(value) if depth else repr(value)[:1000])
+            return escape(str(value) if depth else repr(value)[:1000])
 
 
-def _escape(text: str) -> str:
+def escape(text: str) -> str:
+    """The text with what neither Postgres nor a log file takes written out: NUL and lone surrogates."""
     return text.replace("\x00", "\\u0000").encode("utf-8", "backslashreplace").decode()

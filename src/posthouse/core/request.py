@@ -93,6 +93,13 @@ class Request:
             or self.at
         )
 
+    @property
+    def attempts(self) -> int | None:
+        """How many attempts it has: as said, or as many as its ladder gives; None leaves it to the kind."""
+        if self.max_attempts is None and self.retry is not None and self.retry.ladder:
+            return self.retry.attempts
+        return self.max_attempts
+
     def to_json(self, job_id: UUID, *, verify: bool, payload_limit: int) -> str:
         """The JSON object that posthouse.enqueue_many takes."""
         fields = {
@@ -110,7 +117,7 @@ class Request:
             "order_key": self.order_key,
             "depends_on": list(self.depends_on) or None,
             "on_dependency_failure": self.on_dependency_failure,
-            "max_attempts": self._attempts(),
+            "max_attempts": self.attempts,
             "timeout_seconds": _seconds(self.timeout),
             "retry": self.retry.to_json() if self.retry else None,
             "correlation_id": self.correlation_id,
@@ -124,11 +131,6 @@ class Request:
         fields = {name: value for name, value in fields.items() if value is not None}
         payload = encode_payload(self.payload, payload_limit)
         return f'{to_json(fields).decode()[:-1]},"payload":{payload}}}'
-
-    def _attempts(self) -> int | None:
-        if self.max_attempts is None and self.retry is not None:
-            return self.retry.attempts
-        return self.max_attempts
 
     def changed(self, **fields: Any) -> Request:
         return replace(self, **fields)

@@ -46,18 +46,24 @@ class Claim:
 
 
 class Leases:
-    """Claims on one connection, reports on another, so that neither waits for the other."""
+    """Claims on one connection, reports on another, so that neither waits for the other.
 
-    def __init__(self, url: str, worker_id: UUID, lease_seconds: float) -> None:
+    ``direct_url`` leads past a pooler: there the wish to be woken stays in a session of ours.
+    """
+
+    def __init__(self, url: str, worker_id: UUID, lease_seconds: float, direct_url: str = "") -> None:
         self.worker_id = worker_id
         self.lease_seconds = lease_seconds
         self._claims = Line(url, "claims")
         self._reports = Line(url, "reports")
+        self._hunger = Line(direct_url, "hunger") if direct_url not in {"", url} else self._claims
+        self._hungry_on: AsyncConnection[tuple[Any, ...]] | None = None
         self._asked: tuple[UUID, float] | None = None
 
     async def close(self) -> None:
         await self._claims.close()
         await self._reports.close()
+        await self._hunger.close()
 
     async def backend_pids(self) -> list[int]:
         """The processes that serve the two connections."""
@@ -108,10 +114,21 @@ class Leases:
 
     async def be_hungry(self, queues: Sequence[str]) -> None:
         """Ask to be woken: enqueue notifies only queues for which somebody holds this lock."""
-        await self._claims.run(lambda c: c.execute(query("be_hungry"), (list(queues),)))
+
+        async def work(connection: AsyncConnection[tuple[Any, ...]]) -> None:
+            if connection is not self._hungry_on:  # held twice, it would have to be given back twice
+                await connection.execute(query("be_hungry"), (list(queues),))
+                self._hungry_on = connection
+
+        await self._hunger.run(work)
 
     async def be_fed(self, queues: Sequence[str]) -> None:
-        await self._claims.run(lambda c: c.execute(query("be_fed"), (list(queues),)))
+        async def work(connection: AsyncConnection[tuple[Any, ...]]) -> None:
+            if connection is self._hungry_on:
+                self._hungry_on = None
+                await connection.execute(query("be_fed"), (list(queues),))
+
+        await self._hunger.run(work)
 
     async def succeed(self, reports: Sequence[Success]) -> list[UUID]:
         """Report successes; returns the ids whose lease was lost."""

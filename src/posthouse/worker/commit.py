@@ -6,6 +6,7 @@ from contextlib import AsyncExitStack, ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+import psycopg
 from psycopg import AsyncConnection, Connection
 
 from posthouse.core.outcome import Cancel
@@ -32,14 +33,17 @@ class Commit:
     async def __aenter__(self) -> AsyncConnection[tuple[Any, ...]]:
         self._refuse_twice()
         pool = await self._pools.for_loop()
-        connection = await self._async_stack.enter_async_context(pool.connection())
-        try:
-            await self._async_stack.enter_async_context(connection.transaction())
-        except BaseException:
-            await self._async_stack.aclose()
-            raise
-        self._connection = connection
-        return connection
+        while True:
+            connection = await self._async_stack.enter_async_context(pool.connection())
+            try:
+                await self._async_stack.enter_async_context(connection.transaction())
+            except BaseException as error:
+                await self._async_stack.aclose()
+                if not _had_died(connection, error):
+                    raise
+            else:
+                self._connection = connection
+                return connection
 
     async def __aexit__(
         self,
@@ -59,14 +63,18 @@ class Commit:
 
     def __enter__(self) -> Connection[tuple[Any, ...]]:
         self._refuse_twice()
-        connection = self._stack.enter_context(self._pools.for_threads().connection())
-        try:
-            self._stack.enter_context(connection.transaction())
-        except BaseException:
-            self._stack.close()
-            raise
-        self._connection = connection
-        return connection
+        pool = self._pools.for_threads()
+        while True:
+            connection = self._stack.enter_context(pool.connection())
+            try:
+                self._stack.enter_context(connection.transaction())
+            except BaseException as error:
+                self._stack.close()
+                if not _had_died(connection, error):
+                    raise
+            else:
+                self._connection = connection
+                return connection
 
     def __exit__(
         self,
@@ -102,3 +110,10 @@ class Commit:
                 raise Cancel("canceled while it ran: nothing was written")
             case _:
                 raise LeaseLost(f"job {self._job.id} was given to another worker: nothing was written")
+
+
+def _had_died(connection: AsyncConnection[Any] | Connection[Any], error: BaseException) -> bool:
+    """The pool kept a connection that Postgres closed meanwhile. Nothing was done on it: another will do,
+    and the job need not pay for it with an attempt.
+    """
+    return isinstance(error, psycopg.OperationalError) and connection.broken

@@ -22,10 +22,7 @@ class Definition:
     policy: Policy
     batch: int | None
     arguments: Arguments
-
-    @property
-    def is_async(self) -> bool:
-        return inspect.iscoroutinefunction(self.handler)
+    is_async: bool
 
     def announcement(self) -> dict[str, Any]:
         """What the database is told, for callers that only know the kind's name."""

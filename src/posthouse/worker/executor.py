@@ -33,6 +33,13 @@ class Released(Exception):
     """The worker stops: the job goes back without spending an attempt."""
 
 
+class CutOff(Released):
+    """The lease could not be renewed: the handler must end, and the job goes back if it is still ours.
+
+    Its token says whether it is. After an outage of Postgres it is, and counts no crash.
+    """
+
+
 class Executor:
     def __init__(
         self,
@@ -208,6 +215,8 @@ class Executor:
                 _log.warning("job %s: the lease was lost, its work is dropped", job.id)
                 return
             case Released():
+                if isinstance(ending, CutOff):
+                    _log.warning("job %s: its lease could not be renewed, it is given back", job.id)
                 verdict = Verdict(Event.RELEASE, "released", 0.0)
             case InvalidPayload():
                 error = {"type": "InvalidPayload", "message": str(ending)}
@@ -277,7 +286,7 @@ class Executor:
             now = time.monotonic()
             for job in list(self.held.values()):
                 if job.expires < now and not job.finished:
-                    self.end(job, LeaseLost())
+                    self.end(job, CutOff())
                 elif job.deadline is not None and job.deadline < now:
                     self.end(job, TimedOut(f"ran longer than its timeout, attempt {job.attempt}"))
 

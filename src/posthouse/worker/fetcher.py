@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from operator import itemgetter
 
 import psycopg
 
@@ -25,6 +26,7 @@ a dying worker takes little with it."""
 FIRST_PAUSE = 0.02
 FULL_CLAIMS = 4
 DEAR_SCAN_SECONDS = 0.02
+IN_LINE = itemgetter(7, 9)  # of sql/claim.sql: priority, then position
 
 
 class Fetcher:
@@ -52,12 +54,18 @@ class Fetcher:
         self._rescan_at = 0.0
         self._ahead = 0
         self._rate_from = (time.monotonic(), 0)
-        self.can_be_woken = True
+        self.can_be_woken = False
         self.stopping = False
         executor.on_suspect_end = self.wake
 
     def wake(self) -> None:
         self._woken.set()
+
+    def can_hear(self) -> None:
+        """The listener listens, or does so again: the wish to be woken may have gone with its connection."""
+        self.can_be_woken = True
+        self._hungry = False
+        self.wake()  # what came while nobody listened
 
     async def run(self) -> None:
         failures = 0
@@ -121,7 +129,8 @@ class Fetcher:
 
     def _accept(self, claim: Claim) -> None:
         hex_token = claim.token.hex
-        jobs = [Job(row, claim.token, hex_token, claim.asked_at, self._desk) for row in claim.rows]
+        rows = sorted(claim.rows, key=IN_LINE)  # a claim returns them as they lie on disk
+        jobs = [Job(row, claim.token, hex_token, claim.asked_at, self._desk) for row in rows]
         expires = claim.asked_at + self._leases.lease_seconds * 0.9
         marks = self._marks
         for job in jobs:

@@ -17,14 +17,17 @@ class Listener:
         url: str,
         worker_id: UUID,
         queues: set[str],
+        *,
         on_work: Callable[[], None],
         on_cancel: Callable[[], None],
+        on_listening: Callable[[], None],
     ) -> None:
         self._url = url
         self._worker = str(worker_id)
         self._queues = queues
         self._on_work = on_work
         self._on_cancel = on_cancel
+        self._on_listening = on_listening
         self.works = True
 
     async def run(self) -> None:
@@ -44,8 +47,8 @@ class Listener:
                 return
             await connection.execute("listen posthouse_ready")
             await connection.execute("listen posthouse_cancel")
-            self._on_work()  # what came while nobody listened
-            self._on_cancel()
+            self._on_listening()
+            self._on_cancel()  # what came while nobody listened
             async for notification in connection.notifies():
                 if notification.channel == "posthouse_ready":
                     if notification.payload in self._queues:

@@ -47,7 +47,7 @@ class Worker:
         self.queues = sorted(set(queues) or {item.queue for item in definitions.values()})
         self.loop = asyncio.get_running_loop()
         self.payload_limit = settings.max_payload_bytes
-        self.leases = Leases(url, self.id, settings.lease_seconds)
+        self.leases = Leases(url, self.id, settings.lease_seconds, settings.direct_url)
         self.completer = Completer(self.leases, self._on_lost)
         self.executor = Executor(
             definitions,
@@ -75,7 +75,12 @@ class Worker:
             lease_seconds=settings.lease_seconds,
         )
         self.listener = Listener(
-            direct, self.id, set(self.queues), self.fetcher.wake, self.heartbeat.beat_now
+            direct,
+            self.id,
+            set(self.queues),
+            on_work=self.fetcher.wake,
+            on_cancel=self.heartbeat.beat_now,
+            on_listening=self.fetcher.can_hear,
         )
         self._pools = Pools(url)
         self._tasks: list[asyncio.Task[None]] = []

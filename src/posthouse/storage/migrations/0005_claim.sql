@@ -6,6 +6,7 @@
 --
 -- The peek decides how many rows each lane gives; only then are rows locked, lane by lane. Locking all
 -- candidates and sorting afterwards would hide them from every other worker for the length of the claim.
+-- A row may have been committed after v_now was read: it starts no earlier than it was due all the same.
 -- Rows are deleted by ctid: joining the picked rows by key made the planner scan the table.
 create function posthouse.claim(
   p_worker uuid, p_token uuid, p_queues text[], p_kinds text[], p_limit integer, p_lease interval,
@@ -44,13 +45,14 @@ begin
         where r.lane = share.lane and r.position > share.mark
         order by r.position limit share.n for update skip locked) as r))
     returning
-      id, parent_id, queued_at, scheduled_for, coalesce(started_at, v_now), priority, attempt_count + 1,
-      max_attempts, generation, crashes, snoozes, timeout_seconds, progress_percent, tenant_id, kind,
-      queue, source, payload, dedupe_key, order_key, correlation_id, subject, source_ref, created_by,
-      retry, depends_on, current_step, progress_message, last_error, lane, position
+      id, parent_id, queued_at, scheduled_for, coalesce(started_at, greatest(v_now, scheduled_for)),
+      priority, attempt_count + 1, max_attempts, generation, crashes, snoozes, timeout_seconds,
+      progress_percent, tenant_id, kind, queue, source, payload, dedupe_key, order_key, correlation_id,
+      subject, source_ref, created_by, retry, depends_on, current_step, progress_message, last_error, lane,
+      position
   )
   insert into posthouse.running as new
-  select gone.*, p_token, p_worker, v_now, v_now + p_lease, null
+  select gone.*, p_token, p_worker, greatest(v_now, gone.scheduled_for), v_now + p_lease, null
   from gone
   returning new.*;
 end $$;

@@ -1,0 +1,369 @@
+"""Chaos: workers that are killed, stopped, drained and cut off at random, and a check of what was recorded.
+
+    python tests/faults/chaos.py --seconds 300 [--seed 7] [--url postgresql://...]
+
+Jobs of every fate are enqueued all the while, over a wire that is cut as well, and some are canceled. When
+the time is over the faults stop, everything is left to end, and the history is held against the invariants.
+Exits with 1 and names what was violated, with the seed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import random
+import sys
+import tempfile
+import time
+from collections import Counter
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from uuid import UUID
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import psycopg
+from fleet import QUICK, Fleet, WorkerProcess
+
+import posthouse
+from posthouse import testing
+from posthouse.core.ids import new_id
+from posthouse.errors import DatabaseUnavailable
+from posthouse.keeper.keeper import Keeper
+from posthouse.settings import Settings
+from posthouse.storage.embedded import ensure
+from wire import Proxy
+from workshop import eventually
+
+WORKERS = 3
+RESCUE_BOUND = 10.0
+"""Seconds after a kill within which its jobs must have been taken back; generous for a busy machine."""
+FATES = ("plain", "pay", "pay", "retry", "fail", "exhaust", "snooze", "cancel", "follow", "timeout")
+THREAD_FATES = ("plain", "pay", "retry")
+
+
+@dataclass
+class Record:
+    """What was done to the system, to hold its history against."""
+
+    acknowledged: set[UUID] = field(default_factory=set)
+    unsure: set[UUID] = field(default_factory=set)  # the enqueue failed: it may have landed or not
+    cancels: dict[UUID, str] = field(default_factory=dict)
+    kills: dict[int, float] = field(default_factory=dict)  # pid -> the database's time
+    faults: Counter[str] = field(default_factory=Counter)
+
+
+class Chaos:
+    def __init__(self, url: str, seed: int) -> None:
+        self._url = url
+        self._dice = random.Random(seed)
+        self._record = Record()
+        self._stack = ExitStack()
+        self._fleet = Fleet(url)
+        self._settings = Settings(database_url=url, **QUICK)
+        self._posts: list[tuple[WorkerProcess, Proxy]] = []
+        self._over = asyncio.Event()
+
+    async def run(self, seconds: float) -> Record:
+        with self._stack:
+            self._stack.callback(self._fleet.close)
+            self._db = self._stack.enter_context(psycopg.connect(self._url, autocommit=True))
+            self._db.execute("create table effects (job_id uuid not null, attempt integer not null)")
+            keeper = Keeper(self._url, self._settings)
+            await keeper.start()
+            for _ in range(WORKERS):
+                self._hire()
+            parts = [asyncio.create_task(part()) for part in (self._enqueue, self._cancel, self._break)]
+            await asyncio.sleep(seconds)
+            self._over.set()
+            await asyncio.gather(*parts)
+            await self._settle()
+            await keeper.stop()
+            return self._record
+
+    def _hire(self) -> None:
+        proxy = self._stack.enter_context(Proxy.before(self._url))
+        self._posts.append((self._start_worker(proxy), proxy))
+
+    def _start_worker(self, proxy: Proxy) -> WorkerProcess:
+        return self._fleet.start(url=proxy.url_for(self._url), ready=False, concurrency=20)
+
+    async def _enqueue(self) -> None:
+        with Proxy.before(self._url) as proxy:
+            url = proxy.url_for(self._url)
+            async with posthouse.Client(settings=Settings(database_url=url, **QUICK)) as client:
+                while not self._over.is_set():
+                    if self._dice.random() < 0.02:
+                        self._record.faults["client cut"] += proxy.cut() > 0
+                    await self._enqueue_one(client)
+                    await asyncio.sleep(self._dice.random() / 100)
+
+    async def _enqueue_one(self, client: posthouse.Client) -> None:
+        threaded = self._dice.random() < 0.3
+        payload = {
+            "fate": self._dice.choice(THREAD_FATES if threaded else FATES),
+            "seconds": self._dice.random() ** 3 / 2,
+        }
+        options = {"delay": self._dice.random()} if self._dice.random() < 0.2 else {}
+        job_id = new_id()
+        try:
+            kind = "thread_errand" if threaded else "errand"
+            await client.enqueue(kind, payload, id=job_id, max_attempts=8, **options)
+        except DatabaseUnavailable:
+            self._record.unsure.add(job_id)
+        else:
+            self._record.acknowledged.add(job_id)
+
+    async def _cancel(self) -> None:
+        while not self._over.is_set():
+            await asyncio.sleep(self._dice.random() / 5)
+            left = list(self._record.acknowledged - self._record.cancels.keys())[-40:]
+            if left:
+                job_id = self._dice.choice(left)
+                answer = self._db.execute("select posthouse.cancel(%s)", (job_id,)).fetchone()
+                self._record.cancels[job_id] = answer[0]
+
+    async def _break(self) -> None:
+        while not self._over.is_set():
+            await asyncio.sleep(0.1 + self._dice.random() * 0.7)
+            number = self._dice.randrange(WORKERS)
+            fault = self._dice.choices(
+                (self._kill, self._stall, self._drain, self._cut, self._hang), (3, 3, 1, 3, 2)
+            )[0]
+            self._record.faults[fault.__name__.strip("_")] += 1
+            await fault(number)
+
+    async def _kill(self, number: int) -> None:
+        worker, proxy = self._posts[number]
+        worker.kill()
+        (now,) = self._db.execute("select extract(epoch from clock_timestamp())").fetchone()
+        self._record.kills[worker.pid] = float(now)
+        self._posts[number] = (self._start_worker(proxy), proxy)
+
+    async def _stall(self, number: int) -> None:
+        worker, _ = self._posts[number]
+        worker.pause()
+        await asyncio.sleep(self._dice.random() * 3)
+        worker.resume()
+
+    async def _drain(self, number: int) -> None:
+        worker, proxy = self._posts[number]
+        worker.terminate()
+        self._posts[number] = (self._start_worker(proxy), proxy)
+
+    async def _cut(self, number: int) -> None:
+        self._posts[number][1].cut()
+
+    async def _hang(self, number: int) -> None:
+        _, proxy = self._posts[number]
+        proxy.pause()
+        await asyncio.sleep(self._dice.random() * 3)
+        proxy.resume()
+
+    async def _settle(self) -> None:
+        """No more faults. Whoever died of one (it may: a start cut off is no start) gets a successor."""
+        for number, (worker, proxy) in enumerate(self._posts):
+            if not worker.alive:
+                self._posts[number] = (self._start_worker(proxy), proxy)
+        ask = "select count(*) from posthouse.jobs where status in ('queued', 'running')"
+        await eventually(lambda: self._db.execute(ask).fetchone() == (0,), 90, "the end of all jobs")
+
+
+def violations(db: psycopg.Connection, record: Record) -> list[str]:
+    """What in the recorded history should not be there, by invariant."""
+    found: list[str] = []
+    for number, check in _CHECKS.items():
+        found += [f"invariant {number}: {problem}" for problem in check(db, record)]
+    return found
+
+
+def _every_acknowledged_job_ended_once(db, record):
+    ended = Counter(job_id for (job_id,) in db.execute("select id from posthouse.history"))
+    yield from (f"job {job_id} was acknowledged and is gone" for job_id in record.acknowledged - ended.keys())
+    children = {
+        job_id for (job_id,) in db.execute("select id from posthouse.jobs where parent_id is not null")
+    }
+    strangers = ended.keys() - record.acknowledged - record.unsure - children
+    yield from (f"job {job_id} was enqueued by nobody" for job_id in strangers)
+    for (left,) in db.execute("select id from posthouse.jobs where status in ('queued', 'running')"):
+        yield f"job {left} has not ended"
+
+
+def _one_job_for_each_id(db, record):
+    for job_id, count in db.execute(
+        "select id, count(*) from posthouse.jobs group by id having count(*) > 1"
+    ):
+        yield f"job {job_id} is there {count} times"
+    rows = db.execute(
+        "select parent_id, count(*) from posthouse.jobs where parent_id is not null "
+        "group by parent_id having count(*) > 1"
+    )
+    for parent, count in rows:
+        yield f"job {parent} has {count} follow-ups instead of one"
+
+
+def _one_lease_at_a_time(db, record):
+    rows = db.execute(
+        "select job_id, started_at, before from (select job_id, started_at, "
+        "lag(finished_at) over (partition by job_id order by started_at, finished_at) as before "
+        "from posthouse.attempts) as a where before > started_at"
+    )
+    for job_id, started, before in rows:
+        yield f"job {job_id} was started at {started}, while its attempt until {before} ran"
+    rows = db.execute(
+        "select id, token from (select job_id as id, token from posthouse.past_attempts "
+        "union all select id, token from posthouse.history where token is not null) as t "
+        "group by id, token having count(*) > 1"
+    )
+    for job_id, token in rows:
+        yield f"job {job_id} was leased twice with the token {token}"
+
+
+def _stale_tokens_wrote_nothing(db, record):
+    """A write that landed without its lease would show as an effect without success, or a second effect."""
+    rows = db.execute(
+        "select coalesce(h.id, e.job_id), h.status, coalesce(e.n, 0) from "
+        "(select * from posthouse.history where payload ->> 'fate' = 'pay') as h full join "
+        "(select job_id, count(*) as n from effects group by job_id) as e on e.job_id = h.id "
+        "where coalesce(e.n, 0) <> case when h.status = 'succeeded' then 1 else 0 end"
+    )
+    for job_id, status, count in rows:
+        yield f"job {job_id} is {status} and has {count} effects"
+
+
+def _one_end_for_each_generation(db, record):
+    rows = db.execute(
+        "select id, generation, count(*) from posthouse.history group by id, generation having count(*) > 1"
+    )
+    for job_id, generation, count in rows:
+        yield f"generation {generation} of job {job_id} ended {count} times"
+
+
+def _every_move_was_legal(db, record):
+    ends = {
+        ("succeeded", "succeeded"), ("failed", "failed"), ("canceled", "canceled"),
+        ("canceled", "never_started"), ("dead_letter", "failed"), ("dead_letter", "timeout"),
+        ("dead_letter", "lost"),
+    }  # fmt: skip
+    for status, outcome in db.execute("select distinct status, outcome from posthouse.history"):
+        if (status, outcome) not in ends:
+            yield f"an attempt that was {outcome} ended a job as {status}"
+    for (outcome,) in db.execute("select distinct outcome from posthouse.past_attempts"):
+        if outcome not in {"failed", "timeout", "lost", "released", "snoozed"}:
+            yield f"a job went on after an attempt that was {outcome}"
+    rows = db.execute(
+        "select id, attempt_started_at, scheduled_for from posthouse.history "
+        "where attempt_started_at < scheduled_for"
+    )
+    for job_id, started, scheduled in rows:
+        yield f"job {job_id} started at {started}, before its time {scheduled}"
+
+
+def _every_attempt_is_accounted_for(db, record):
+    rows = db.execute(
+        "select h.id, h.attempt_count, h.max_attempts, h.crashes, h.snoozes, "
+        "count(a.*) filter (where a.outcome not in ('snoozed', 'released')) as spent, "
+        "count(a.*) filter (where a.outcome = 'lost') as lost, "
+        "count(a.*) filter (where a.outcome = 'snoozed') as snoozed, h.outcome "
+        "from posthouse.history as h left join posthouse.attempts as a on a.job_id = h.id "
+        "group by h.id, h.attempt_count, h.max_attempts, h.crashes, h.snoozes, h.outcome"
+    )
+    for job_id, count, most, crashes, snoozes, spent, lost, snoozed, outcome in rows:
+        if count > most or crashes > 3:
+            yield f"job {job_id} had {count} of {most} attempts and {crashes} crashes"
+        if count != spent:
+            yield f"job {job_id} counts {count} attempts, and {spent} are recorded"
+        if crashes != lost and outcome != "canceled":  # the last one may have been lost and canceled at once
+            yield f"job {job_id} counts {crashes} crashes, and {lost} are recorded"
+        if snoozes != snoozed:
+            yield f"job {job_id} counts {snoozes} snoozes, and {snoozed} are recorded"
+
+
+def _lost_leases_came_back_in_time(db, record):
+    rows = db.execute(
+        "select a.job_id, w.pid, extract(epoch from a.finished_at)::float from posthouse.attempts as a "
+        "join posthouse.workers as w on w.id = a.worker_id where a.outcome = 'lost'"
+    )
+    for job_id, pid, taken_back in rows:
+        late = taken_back - record.kills.get(pid, taken_back)
+        if late > RESCUE_BOUND:
+            yield f"job {job_id} was taken back {late:.1f} s after its worker was killed"
+
+
+def _canceled_jobs_did_not_succeed(db, record):
+    for job_id, answer in record.cancels.items():
+        if answer not in {"canceled", "canceling"}:
+            continue
+        (status,) = db.execute("select status from posthouse.jobs where id = %s", (job_id,)).fetchone()
+        if status != "canceled":
+            yield f"job {job_id} was answered {answer!r} to its cancellation, and is {status}"
+    rows = db.execute(
+        "select h.id from posthouse.history as h join posthouse.audit as u "
+        "on u.target = h.id::text and u.action = 'job.cancel' and u.after ->> 'status' = 'canceled' "
+        "join posthouse.attempts as a on a.job_id = h.id and a.started_at > u.at"
+    )
+    for (job_id,) in rows:
+        yield f"job {job_id} was started after it had been canceled"
+
+
+_CHECKS = {
+    1: _every_acknowledged_job_ended_once,
+    2: _one_job_for_each_id,
+    4: _one_lease_at_a_time,
+    5: _stale_tokens_wrote_nothing,
+    6: _one_end_for_each_generation,
+    7: _every_move_was_legal,
+    8: _every_attempt_is_accounted_for,
+    10: _lost_leases_came_back_in_time,
+    17: _canceled_jobs_did_not_succeed,
+}
+
+
+async def run(url: str, seconds: float, seed: int) -> tuple[Record, list[str]]:
+    record = await Chaos(url, seed).run(seconds)
+    with psycopg.connect(url, autocommit=True) as db:
+        return record, violations(db, record)
+
+
+def _summary(url: str, record: Record) -> str:
+    with psycopg.connect(url, autocommit=True) as db:
+        statuses = db.execute("select status, count(*) from posthouse.history group by 1 order by 2 desc")
+        outcomes = db.execute("select outcome, count(*) from posthouse.attempts group by 1 order by 2 desc")
+        lines = [
+            f"{len(record.acknowledged)} jobs: " + _listed(statuses),
+            "attempts: " + _listed(outcomes),
+            "faults: " + _listed(record.faults.most_common()),
+            "cancellations: " + _listed(Counter(record.cancels.values()).most_common()),
+        ]
+    return "\n".join(lines)
+
+
+def _listed(pairs) -> str:
+    return ", ".join(f"{count} {name}" for name, count in pairs)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--url", default="", help="a Postgres where databases may be made")
+    options = parser.parse_args()
+    seed = int(time.time()) if options.seed is None else options.seed
+    with ExitStack() as stack:
+        server = options.url
+        if not server:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="posthouse-chaos-"))
+            server = stack.enter_context(ensure(Path(folder), settings={"fsync": "off"})).url
+        url = stack.enter_context(testing.database(server))
+        print(f"chaos for {options.seconds:g} s with seed {seed}", flush=True)  # noqa: T201
+        record, problems = asyncio.run(run(url, options.seconds, seed))
+        print(_summary(url, record))  # noqa: T201
+    print("\n".join(problems[:50]) or "no invariant was violated")  # noqa: T201
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    with suppress(KeyboardInterrupt):
+        sys.exit(main())

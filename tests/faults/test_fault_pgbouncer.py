@@ -1,0 +1,297 @@
+"""Everything through a transaction pooler: each statement may meet another session, so there is no LISTEN,
+no lock that outlives a transaction and no prepared statement.
+"""
+
+import asyncio
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import tempfile
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+import posthouse
+from posthouse.settings import Settings
+from workshop import attempts, cancel, eventually, eventually_sync, row, status, statuses, working
+
+LIVENESS, HUNGER, ENDINGS = 7701, 7702, 7703  # the classes of locks that belong to a session
+PGBOUNCER = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
+CONFIG = """
+[databases]
+* = {target}
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = {port}
+unix_socket_dir =
+auth_type = any
+pool_mode = transaction
+default_pool_size = 5
+max_client_conn = 500
+ignore_startup_parameters = extra_float_digits,options
+"""
+
+pytestmark = pytest.mark.skipif(PGBOUNCER is None, reason="pgbouncer is not installed")
+
+
+class Pooler:
+    """A pgbouncer in front of one server."""
+
+    def __init__(self, server, folder):
+        self._port = _free_port()
+        account = _account()
+        config = folder / "pgbouncer.ini"
+        config.write_text(CONFIG.format(target=_target(server), port=self._port))
+        if account is not None:
+            shutil.chown(folder, account)
+            shutil.chown(config, account)
+        self._process = subprocess.Popen([PGBOUNCER, "-q", str(config)], user=account)
+        eventually_sync(self._answers, what="an answer of pgbouncer")
+
+    def url_for(self, url):
+        parts = conninfo_to_dict(url)
+        return make_conninfo(host="127.0.0.1", port=self._port, dbname=parts["dbname"], user="anybody")
+
+    def close(self):
+        self._process.terminate()
+        self._process.wait(10)
+
+    def _answers(self):
+        assert self._process.poll() is None, "pgbouncer did not start"
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", self._port)) == 0
+
+
+def _free_port():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return listener.getsockname()[1]
+
+
+def _account():
+    """Who runs it: pgbouncer refuses to be root."""
+    if os.geteuid() != 0:
+        return None
+    known = {entry.pw_name for entry in pwd.getpwall()}
+    return "postgres" if "postgres" in known else "nobody"
+
+
+def _target(server):
+    parts = conninfo_to_dict(server)
+    wanted = {name: parts[name] for name in ("host", "port", "user", "password") if parts.get(name)}
+    return " ".join(f"{name}={value}" for name, value in wanted.items())
+
+
+@pytest.fixture(scope="module")
+def pooler(server):
+    # Not in pytest's own folder: nobody but its owner may look into that one.
+    with tempfile.TemporaryDirectory(prefix="posthouse-pgbouncer-") as folder:
+        pooler = Pooler(server, Path(folder))
+        try:
+            yield pooler
+        finally:
+            pooler.close()
+
+
+@pytest.fixture
+def settings(pooler, database):
+    return Settings(
+        database_url=pooler.url_for(database),
+        heartbeat_seconds=0.2,
+        lease_seconds=2.0,
+        cancel_grace_seconds=0.5,
+        rescue_grace_seconds=0.0,
+        drain_seconds=5.0,
+        poll_seconds=0.1,
+    )
+
+
+async def test_the_worker_notices_the_pooler_and_carries_on_by_polling(app, db):
+    @app.job()
+    async def work() -> str:
+        return "done"
+
+    async with working(app) as worker:
+        await eventually(lambda: not worker.listener.works, what="the end of listening")
+        await eventually(lambda: not worker.fetcher.can_be_woken)
+        assert await (await work.enqueue()).wait("20s") == "done"
+        await eventually(lambda: worker.heartbeat.beats > 2)
+        assert db.execute("select watched from posthouse.workers").fetchall() == [(False,)]
+        assert not worker.failed.is_set()
+
+
+async def test_nothing_stays_locked_in_the_sessions_that_others_use(app, db):
+    """A lock that was meant for one connection would belong to whoever gets the session next."""
+
+    @app.job()
+    async def work():
+        pass
+
+    async with working(app):
+        for _ in range(20):
+            await (await work.enqueue()).wait("20s")
+        assert _session_locks(db) == []
+    assert _session_locks(db) == []
+
+
+async def test_one_and_many_are_enqueued_and_run_through_the_pooler(app, db):
+    @app.job()
+    async def double(number: int) -> int:
+        return 2 * number
+
+    one = await double.enqueue(number=21)
+    with_key = await double.using(dedupe_key="k").enqueue(number=4)
+    many = await app.client.enqueue_many(double.request({"number": number}) for number in range(1000))
+    in_thread = await asyncio.to_thread(double.enqueue_sync, number=8)
+    async with working(app):
+        assert await one.wait("20s") == 42
+        assert await with_key.wait("20s") == 8
+        assert await asyncio.to_thread(in_thread.wait, "20s") == 16
+        assert [await handle.wait("20s") for handle in many[-20:]] == list(range(1960, 2000, 2))
+        await eventually(lambda: statuses(db) == {"succeeded": 1003})
+
+
+async def test_an_enqueue_belongs_to_the_caller_s_transaction(app, db, settings):
+    @app.job()
+    async def work():
+        pass
+
+    async with await psycopg.AsyncConnection.connect(settings.database_url) as connection:
+        connection.prepare_threshold = None  # a caller behind a pooler does not prepare either
+        await work.enqueue(connection=connection)
+        await connection.rollback()
+        kept = await work.enqueue(connection=connection)
+        await connection.commit()
+    assert db.execute("select id from posthouse.jobs").fetchall() == [(kept.id,)]
+
+
+async def test_a_running_job_is_canceled_by_the_next_beat(app, db):
+    started = asyncio.Event()
+
+    @app.job()
+    async def endless():
+        started.set()
+        await asyncio.Event().wait()
+
+    handle = await endless.enqueue()
+    async with working(app):
+        await started.wait()
+        cancel(db, handle.id)
+        with pytest.raises(posthouse.JobFailed, match="canceled"):
+            await handle.wait("20s")
+    assert status(db, handle.id) == "canceled"
+
+
+async def test_progress_retries_and_own_commits_work_through_the_pooler(app, db):
+    db.execute("create table effects (job_id uuid not null)")
+
+    @app.job(retry=posthouse.Retry("50ms"))
+    async def careful(job: posthouse.Job):
+        async with job.commit() as connection:
+            await connection.execute("insert into effects values (%s)", (job.id,))
+            if job.attempt == 1:
+                raise ValueError("not yet")
+
+    @app.job()
+    def threaded(job: posthouse.Job):
+        with job.commit() as connection:
+            connection.execute("insert into effects values (%s)", (job.id,))
+
+    @app.job()
+    async def stepwise(job: posthouse.Job):
+        for step in range(1, 11):
+            await job.progress(10 * step, step=f"step {step}")
+
+    first = [await careful.enqueue() for _ in range(10)]
+    second = [await threaded.enqueue() for _ in range(10)]
+    third = await stepwise.enqueue()
+    async with working(app):
+        for handle in [*first, *second, third]:
+            await handle.wait("20s")
+    for handle in first:
+        assert attempts(db, handle.id) == [(1, "failed"), (2, "succeeded")]
+    effects = db.execute("select job_id from effects").fetchall()
+    assert sorted(effects) == sorted((handle.id,) for handle in first + second)
+    assert (row(db, third.id)["progress_percent"], row(db, third.id)["current_step"]) == (100, "step 10")
+
+
+async def test_hundreds_of_statements_meet_no_prepared_statement_of_another_session(app, db, caplog):
+    """psycopg prepares what it has sent five times; here every statement goes far beyond that."""
+
+    @app.job()
+    async def work(number: int) -> int:
+        return number
+
+    async def in_turn(numbers):
+        for number in numbers:
+            assert await (await work.enqueue(number=number)).wait("30s") == number
+
+    async with working(app, concurrency=2, poll_seconds=0.02):
+        await asyncio.gather(*(in_turn(range(start, start + 15)) for start in range(0, 60, 15)))
+    # Every job had a claim of its own, or shared it with one other: there were two slots.
+    (claims,) = db.execute("select count(distinct token) from posthouse.history").fetchone()
+    assert claims >= 20
+    assert [record for record in caplog.records if record.levelname in {"ERROR", "CRITICAL"}] == []
+    assert {count for (count,) in db.execute("select attempt_count from posthouse.jobs").fetchall()} == {1}
+
+
+async def test_jobs_of_a_killed_process_come_back_when_their_lease_is_over(app, db, settings, fleet, files):
+    hold = {"started": files.started, "until": files.until}
+    handles = [await app.client.enqueue("hold", hold, max_attempts=5) for _ in range(3)]
+    doomed = fleet.start(url=settings.database_url)
+    await eventually(lambda: len(files.starts()) == 3, what="the start of the jobs")
+    doomed.kill()
+    files.go_on()
+    fleet.start(url=settings.database_url)
+    for handle in handles:
+        assert await handle.wait("30s") == "released"
+        assert attempts(db, handle.id) == [(1, "lost"), (2, "succeeded")]
+
+
+async def test_with_a_direct_url_workers_are_woken_and_watched_again(app, db, database):
+    @app.job()
+    async def work() -> str:
+        return "done"
+
+    async with working(app, keeper=False, direct_url=database, poll_seconds=600) as worker:
+        await eventually(lambda: worker.fetcher._hungry, what="the wish to be woken")
+        await eventually(lambda: LIVENESS in {kind for kind, _ in _session_locks(db)})
+        assert db.execute("select watched from posthouse.workers").fetchall() == [(True,)]
+        assert worker.listener.works
+        for _ in range(20):  # through each of the pooler's sessions, and more than once
+            worker.fetcher._pause = 600  # it would not look again by itself while the test lasts
+            assert await (await work.enqueue()).wait("10s") == "done"
+            await eventually(lambda: worker.fetcher._hungry)
+        names = {name for _, name in _session_locks(db)}
+        assert names <= {"posthouse heartbeat", "posthouse hunger"}, "none through the pooler"
+
+
+async def test_with_a_direct_url_the_jobs_of_a_killed_process_come_back_before_their_lease_ends(
+    app, settings, database, fleet, files
+):
+    patient = {"url": settings.database_url, "direct_url": database, "lease_seconds": 3600}
+    hold = {"started": files.started, "until": files.until}
+    handle = await app.client.enqueue("hold", hold, max_attempts=5)
+    doomed = fleet.start(**patient)
+    await eventually(files.starts, what="the start of the job")
+    with psycopg.connect(database, autocommit=True) as db:
+        await eventually(lambda: LIVENESS in {kind for kind, _ in _session_locks(db)})
+        doomed.kill()
+        files.go_on()
+        fleet.start(**patient)
+        assert await handle.wait("30s") == "released"
+        assert attempts(db, handle.id) == [(1, "lost"), (2, "succeeded")]
+
+
+def _session_locks(db):
+    """Of our classes: which, and who holds it by the name of its connection."""
+    return db.execute(
+        "select l.classid::integer, a.application_name from pg_locks as l "
+        "join pg_stat_activity as a on a.pid = l.pid "
+        "where l.locktype = 'advisory' and l.objsubid = 2 and l.classid = any (%s::integer[]) "
+        "and l.database = (select oid from pg_database where datname = current_database())",
+        ([LIVENESS, HUNGER, ENDINGS],),
+    ).fetchall()

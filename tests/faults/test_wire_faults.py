@@ -1,0 +1,166 @@
+"""The wire between a worker and Postgres: cut, hanging, or losing replies."""
+
+import asyncio
+import time
+
+import pytest
+
+import posthouse
+from workshop import attempts, eventually, row, status, statuses
+
+
+def _crashes(db):
+    return db.execute("select coalesce(sum(crashes), 0) from posthouse.jobs").fetchone()[0]
+
+
+def _hold(client, files):
+    payload = {"started": files.started, "until": files.until, "ended": files.ended}
+    return client.enqueue("watched_hold", payload)
+
+
+async def test_a_claim_whose_reply_is_lost_still_runs_and_only_once(fleet, proxy, client, db, files):
+    """The worker asks again with the same token, and hears what it had been given."""
+    worker = fleet.start(url=proxy.url, lease_seconds=60, heartbeat_seconds=5, keeper=False)
+    assert client.wait(client.enqueue("quick", {"number": 1}).id, "20s") == 1
+    proxy.swallow_next_reply_containing(b"lost-claim")
+    handle = client.enqueue("hold", {"started": files.started, "until": files.until}, subject="lost-claim")
+    files.go_on()
+    assert client.wait(handle.id, "30s") == "released"
+    assert proxy.swallowed == 1
+    assert files.starts() == [worker.pid]
+    assert attempts(db, handle.id) == [(1, "succeeded")]
+
+
+async def test_a_completion_whose_reply_is_lost_completes_once(fleet, proxy, client, db):
+    fleet.start(url=proxy.url, lease_seconds=60, heartbeat_seconds=5, keeper=False)
+    assert client.wait(client.enqueue("quick", {"number": 1}).id, "20s") == 1
+    proxy.swallow_reply_to(b"424242")
+    handle = client.enqueue("quick", {"number": 424242})
+    assert client.wait(handle.id, "30s") == 424242
+    await eventually(lambda: proxy.swallowed == 1)
+    assert client.wait(client.enqueue("quick", {"number": 2}).id, "20s") == 2
+    assert attempts(db, handle.id) == [(1, "succeeded")]
+
+
+async def test_a_commit_whose_reply_is_lost_has_its_effect_once(fleet, proxy, client, db, effects):
+    """The handler fails, for all it knows; the report of that failure finds the job completed."""
+    fleet.start(url=proxy.url, lease_seconds=60, heartbeat_seconds=5)
+    assert client.wait(client.enqueue("quick", {"number": 1}).id, "20s") == 1
+    proxy.swallow_reply_to(b"COMMIT")
+    handle = client.enqueue("pay", {})
+    client.wait(handle.id, "30s")
+    await eventually(lambda: proxy.swallowed == 1)
+    assert client.wait(client.enqueue("quick", {"number": 2}).id, "20s") == 2
+    assert attempts(db, handle.id) == [(1, "succeeded")]
+    assert effects() == {handle.id: 1}
+
+
+async def test_a_failure_whose_reply_is_lost_counts_once(fleet, proxy, client, db):
+    fleet.start(url=proxy.url, lease_seconds=60, heartbeat_seconds=5)
+    assert client.wait(client.enqueue("quick", {"number": 1}).id, "20s") == 1
+    proxy.swallow_reply_to(b"at first it does not work")
+    handle = client.enqueue("errand", {"fate": "retry", "seconds": 0})
+    assert client.wait(handle.id, "30s") == "retry"
+    assert proxy.swallowed == 1
+    assert attempts(db, handle.id) == [(1, "failed"), (2, "succeeded")]
+
+
+async def test_follow_ups_of_a_completion_whose_reply_is_lost_are_stored_once(fleet, proxy, client, db):
+    fleet.start(url=proxy.url, lease_seconds=60, heartbeat_seconds=5)
+    assert client.wait(client.enqueue("quick", {"number": 1}).id, "20s") == 1
+    proxy.swallow_reply_to(b"posthouse.succeed_with")
+    handle = client.enqueue("errand", {"fate": "follow", "seconds": 0})
+    assert client.wait(handle.id, "30s") == "follow"
+    assert proxy.swallowed == 1
+    await eventually(lambda: statuses(db) == {"succeeded": 3})
+    children = db.execute("select count(*) from posthouse.jobs where parent_id = %s", (handle.id,))
+    assert children.fetchone() == (1,)
+
+
+async def test_a_worker_whose_connections_are_cut_all_the_time_gets_everything_done_once(
+    fleet, proxy, client, db, effects
+):
+    fleet.start(2, url=proxy.url, concurrency=10, lease_seconds=20)
+    handles = client.enqueue_many(
+        posthouse.Request(kind="pay", payload={"seconds": 0.02}, max_attempts=50) for _ in range(200)
+    )
+    deadline = time.monotonic() + 4
+    while time.monotonic() < deadline and statuses(db) != {"succeeded": 200}:
+        proxy.cut()
+        await asyncio.sleep(0.15)
+    await eventually(lambda: statuses(db) == {"succeeded": 200}, 40)
+    assert effects() == {handle.id: 1 for handle in handles}
+    assert _crashes(db) == 0, "it was alive, and came back in time"
+
+
+async def test_a_worker_cut_off_stops_its_work_before_the_lease_is_given_away(
+    fleet, proxy, client, db, files
+):
+    """Nothing goes through and nobody is told: as a network that drops packets."""
+    cut_off = fleet.start(url=proxy.url, keeper=False)
+    handle = _hold(client, files)
+    await eventually(files.starts)
+    proxy.pause()
+    other = fleet.start()
+    await eventually(lambda: files.endings() == 1)
+    assert status(db, handle.id) == "running", "it ended its work while the lease was still its own"
+    await eventually(lambda: files.starts() == [cut_off.pid, other.pid])
+    proxy.resume()
+    files.go_on()
+    assert client.wait(handle.id, "20s") == "released"
+    assert attempts(db, handle.id) == [(1, "lost"), (2, "succeeded")]
+
+
+async def test_a_worker_cut_off_and_let_in_again_goes_on_working(fleet, proxy, client, db, files):
+    worker = fleet.start(url=proxy.url, lease_seconds=3)
+    assert client.wait(client.enqueue("quick", {"number": 1}).id, "20s") == 1
+    proxy.refuse()
+    waiting = client.enqueue("quick", {"number": 2})
+    before = proxy.accepted
+    await eventually(lambda: proxy.accepted > before + 5)  # it tries again and again
+    assert status(db, waiting.id) == "queued"
+    proxy.allow()
+    assert client.wait(waiting.id, "20s") == 2
+    assert worker.alive
+    worker.terminate()
+    assert worker.wait() == 0
+    assert row(db, waiting.id)["crashes"] == 0
+
+
+async def test_a_blip_shorter_than_the_lease_costs_no_job(fleet, proxy, client, db, files):
+    fleet.start(url=proxy.url, lease_seconds=20, heartbeat_seconds=1)
+    fleet.start(lease_seconds=20, heartbeat_seconds=1)
+    handles = [_hold(client, files) for _ in range(6)]
+    await eventually(lambda: len(files.starts()) == 6)
+    proxy.pause()
+    before = {time for (time,) in db.execute("select heartbeat_at from posthouse.workers").fetchall()}
+    await eventually(
+        lambda: (
+            not before
+            & {time for (time,) in db.execute("select max(heartbeat_at) from posthouse.workers").fetchall()}
+        )
+    )
+    proxy.resume()
+    files.go_on()
+    await eventually(lambda: statuses(db) == {"succeeded": 6})
+    assert files.endings() == 0
+    assert _crashes(db) == 0
+    assert {tuple(attempts(db, handle.id)) for handle in handles} == {((1, "succeeded"),)}
+
+
+@pytest.mark.xfail(
+    strict=True,
+    reason="a closed connection frees the liveness lock, so a worker that cannot come back is buried after a "
+    "second, and works on until its lease would have run out",
+)
+async def test_a_worker_that_cannot_come_back_stops_its_work_before_the_job_is_given_away(
+    fleet, proxy, client, db, files
+):
+    """Its connections are closed and new ones refused: by a firewall, a full connection limit, a proxy."""
+    cut_off = fleet.start(url=proxy.url, keeper=False, lease_seconds=20, heartbeat_seconds=1)
+    _hold(client, files)
+    await eventually(files.starts)
+    other = fleet.start(lease_seconds=20, heartbeat_seconds=1)
+    proxy.refuse()
+    await eventually(lambda: files.starts() == [cut_off.pid, other.pid])
+    assert files.endings() == 1

@@ -1,0 +1,211 @@
+"""Workers that die, stall or are told to stop."""
+
+import signal
+
+import pytest
+
+import posthouse
+from posthouse.keeper.keeper import Keeper
+from workshop import attempts, cancel, eventually, row, status, statuses
+
+
+def _crashes(db):
+    return db.execute("select coalesce(sum(crashes), 0) from posthouse.jobs").fetchone()[0]
+
+
+_seen = set()
+
+
+def _beats(db):
+    """The times of all beats seen so far."""
+    _seen.update(db.execute("select id, heartbeat_at from posthouse.workers").fetchall())
+    return set(_seen)
+
+
+def _hold(client, files, kind="hold"):
+    payload = {"started": files.started, "until": files.until}
+    if kind == "watched_hold":
+        payload["ended"] = files.ended
+    return client.enqueue(kind, payload)
+
+
+async def test_jobs_of_a_killed_worker_run_elsewhere_and_nothing_is_doubled(fleet, client, db, files):
+    # A lease much longer than the test: what is found, is found by the lock that died with the process.
+    first = fleet.start(lease_seconds=600, heartbeat_seconds=1)
+    handles = [_hold(client, files) for _ in range(10)]
+    await eventually(lambda: len(files.starts()) == 10)
+    second = fleet.start(lease_seconds=600, heartbeat_seconds=1)
+    first.kill()
+    await eventually(lambda: files.starts().count(second.pid) == 10)
+    files.go_on()
+    await eventually(lambda: statuses(db) == {"succeeded": 10})
+    for handle in handles:
+        assert attempts(db, handle.id) == [(1, "lost"), (2, "succeeded")]
+        assert row(db, handle.id)["crashes"] == 1
+    buried = db.execute("select pid from posthouse.workers where stopped_at is not null").fetchall()
+    assert buried == [(first.pid,)]
+
+
+async def test_a_stalled_worker_s_late_completion_changes_nothing(fleet, client, db, files, effects):
+    """Stopped past its lease, then let go on."""
+    first = fleet.start(keeper=False)
+    handle = client.enqueue("pay", {"seconds": 1.0})
+    await eventually(lambda: status(db, handle.id) == "running")
+    first.pause()
+    second = fleet.start()
+    await eventually(lambda: status(db, handle.id) == "succeeded")
+    first.resume()
+    # It has to notice, and to be of use again.
+    second.terminate()
+    assert second.wait() == 0
+    later = client.enqueue("quick", {"number": 7})
+    assert client.wait(later.id, "20s") == 7
+    assert attempts(db, handle.id) == [(1, "lost"), (2, "succeeded")]
+    assert effects() == {handle.id: 1}
+    assert row(db, handle.id)["crashes"] == 1
+
+
+async def test_a_worker_that_was_stopped_and_lost_its_job_gets_it_again_itself(
+    fleet, client, db, files, settings
+):
+    """The only worker stalls; a keeper elsewhere takes the job back; the worker wakes up and claims it."""
+    worker = fleet.start(keeper=False)
+    handle = _hold(client, files)
+    await eventually(lambda: len(files.starts()) == 1)
+    keeper = Keeper(settings.database_url, settings)
+    await keeper.start()
+    worker.pause()
+    await eventually(lambda: status(db, handle.id) == "queued")
+    worker.resume()
+    await eventually(lambda: len(files.starts()) == 2)
+    files.go_on()
+    await eventually(lambda: status(db, handle.id) == "succeeded")
+    await keeper.stop()
+    assert attempts(db, handle.id) == [(1, "lost"), (2, "succeeded")]
+
+
+async def test_a_worker_stopped_for_less_than_its_lease_loses_nothing(fleet, client, db, files):
+    worker = fleet.start(lease_seconds=20)
+    fleet.start(lease_seconds=20)
+    handles = [_hold(client, files) for _ in range(4)]
+    await eventually(lambda: len(files.starts()) == 4)
+    worker.pause()
+    before = _beats(db)
+    await eventually(lambda: len(_beats(db) - before) >= 5)  # of the other worker
+    worker.resume()
+    files.go_on()
+    await eventually(lambda: statuses(db) == {"succeeded": 4})
+    assert {row(db, handle.id)["crashes"] for handle in handles} == {0}
+
+
+@pytest.mark.parametrize("how", ["exit", "segfault"])
+async def test_a_poison_job_is_a_dead_letter_and_its_neighbours_all_succeed(fleet, client, db, how):
+    poison = client.enqueue("poison", {"how": how})
+    neighbours = [client.enqueue("neighbour", {"seconds": 0.3}) for _ in range(40)]
+    fleet.start(3, ready=False, concurrency=10)
+
+    def keep_up():
+        """What a supervisor does."""
+        for worker in fleet.workers:
+            if not worker.alive:
+                fleet.workers.remove(worker)
+                fleet.start(ready=False, concurrency=10)
+        return set(statuses(db)) == {"succeeded", "dead_letter"}
+
+    await eventually(keep_up, 60)
+    assert statuses(db) == {"succeeded": 40, "dead_letter": 1}
+    job = row(db, poison.id)
+    assert (job["status"], job["crashes"], job["error"]["type"]) == ("dead_letter", 3, "Poison")
+    assert job["payload"] == {"how": how}
+    assert attempts(db, poison.id) == [(1, "lost"), (2, "lost"), (3, "lost")]
+    assert max(row(db, handle.id)["crashes"] for handle in neighbours) < 3
+
+
+async def test_sigterm_with_a_hundred_running_jobs(fleet, client, db, files):
+    """No new claims, half of the jobs finish in the time they get, the rest goes back without an attempt."""
+    worker = fleet.start(drain_seconds=2, concurrency=100)
+    ending = [client.enqueue("neighbour", {"seconds": 1.5}) for _ in range(50)]
+    staying = [_hold(client, files) for _ in range(50)]
+    await eventually(lambda: statuses(db).get("running") == 100)
+    waiting = [_hold(client, files) for _ in range(20)]
+    worker.terminate()
+    assert worker.wait() == 0
+    assert {status(db, handle.id) for handle in ending} == {"succeeded"}
+    for handle in staying:
+        job = row(db, handle.id)
+        assert (job["status"], job["attempt_count"], job["crashes"]) == ("queued", 0, 0)
+        assert attempts(db, handle.id) == [(1, "released")]
+    assert {row(db, handle.id)["attempt_count"] for handle in waiting} == {0}
+    assert statuses(db) == {"succeeded": 50, "queued": 70}
+    files.go_on()
+    fleet.start()
+    await eventually(lambda: statuses(db) == {"succeeded": 120})
+    assert _crashes(db) == 0
+
+
+async def test_a_second_signal_cuts_the_drain_short(fleet, client, db, files):
+    worker = fleet.start(drain_seconds=600)
+    handle = _hold(client, files)
+    await eventually(files.starts)
+    worker.terminate()
+    worker.process.send_signal(signal.SIGINT)  # another one: two of the same could arrive as one
+    assert worker.wait() == 0
+    assert (status(db, handle.id), row(db, handle.id)["attempt_count"]) == ("queued", 0)
+
+
+async def test_a_thread_that_never_returns_does_not_keep_a_stopping_worker(fleet, client, db, files):
+    worker = fleet.start(drain_seconds=0.2)
+    handle = client.enqueue("block_thread", {"started": files.started})
+    await eventually(files.starts)
+    worker.terminate()
+    assert worker.wait() == 0
+    assert (status(db, handle.id), row(db, handle.id)["attempt_count"]) == ("queued", 0)
+
+
+async def test_a_blocked_loop_keeps_its_lease(fleet, client, db, files):
+    """Three leases long; a second worker with its keeper stands by and would take it."""
+    fleet.start(2)
+    handle = client.enqueue("block", {"started": files.started, "seconds": 4.5})
+    assert client.wait(handle.id, "30s") == "done"
+    assert attempts(db, handle.id) == [(1, "succeeded")]
+    assert _crashes(db) == 0
+    assert len(files.starts()) == 1
+
+
+@pytest.mark.parametrize("how", ["block", "spin"])
+async def test_a_blocked_loop_is_ended_by_its_timeout(fleet, client, db, files, how):
+    """In a real worker: uvloop where it is installed, the main thread."""
+    fleet.start()
+    payload = {"started": files.started, "seconds": 60}
+    handle = client.enqueue(how, payload, timeout="500ms", max_attempts=1)
+    other = client.enqueue("quick", {"number": 1})
+    await eventually(lambda: status(db, handle.id) == "dead_letter")
+    assert attempts(db, handle.id) == [(1, "timeout")]
+    assert client.wait(other.id, "20s") == 1
+    assert _crashes(db) == 0
+
+
+async def test_a_cancellation_reaches_the_process_that_runs_the_job(fleet, client, db, files):
+    fleet.start(2, heartbeat_seconds=10, lease_seconds=60)
+    handle = _hold(client, files, "watched_hold")
+    await eventually(files.starts)
+    assert cancel(db, handle.id) == "canceling"
+    await eventually(lambda: status(db, handle.id) == "canceled")
+    assert files.endings() == 1
+
+
+async def test_workers_that_come_and_go_lose_and_double_nothing(fleet, client, db, effects):
+    """Rolling restarts under load."""
+    handles = client.enqueue_many(
+        posthouse.Request(kind="pay", payload={"seconds": 0.05}) for _ in range(400)
+    )
+    fleet.start(2, concurrency=10)
+    for _ in range(3):
+        old = fleet.workers[0]
+        fleet.start(concurrency=10)
+        old.process.send_signal(signal.SIGTERM)
+        assert old.wait() == 0
+        fleet.workers.remove(old)
+    await eventually(lambda: statuses(db) == {"succeeded": 400}, 60)
+    assert effects() == {handle.id: 1 for handle in handles}
+    assert _crashes(db) == 0
