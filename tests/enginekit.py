@@ -68,7 +68,8 @@ class Engine:
               worker=None, token=None):  # fmt: skip
         marks = marks or {}
         return self.rows(
-            "select * from posthouse.claim(%s, %s, %s, %s, %s, make_interval(secs => %s), %s::bigint[], %s::bigint[], %s)",
+            "select * from posthouse.claim("
+            "%s, %s, %s, %s, %s, make_interval(secs => %s), %s::bigint[], %s::bigint[], %s)",
             worker or self.worker, token or uuid4(), list(queues), list(kinds), limit, lease, list(marks),
             list(marks.values()), careful,
         )  # fmt: skip
@@ -131,7 +132,8 @@ class Engine:
     def register(self, worker=None):
         worker = worker or self.worker
         self.value(
-            "select posthouse.register(%s, 'w', 'host', 1, '1', '{default}', '{task}', 10, '{}', '{}')", worker
+            "select posthouse.register(%s, 'w', 'host', 1, '1', '{default}', '{task}', 10, '{}', '{}')",
+            worker,
         )
         return worker
 
@@ -142,14 +144,16 @@ class Engine:
 
     def rescue(self, dead=(), crash_limit=3, grace=0, limit=1000):
         answers = self.rows(
-            "select id, worker_id, event from posthouse.rescue(%s::uuid[], %s, make_interval(secs => %s), %s)",
+            "select id, event from posthouse.rescue(%s::uuid[], %s, make_interval(secs => %s), %s)",
             list(dead), crash_limit, grace, limit,
         )  # fmt: skip
         return {answer.id: answer.event for answer in answers}
 
     def bury_dead(self, patience=0, grace=0):
         found = self.rows(
-            "select posthouse.bury_dead(make_interval(secs => %s), make_interval(secs => %s))", grace, patience
+            "select posthouse.bury_dead(make_interval(secs => %s), make_interval(secs => %s))",
+            grace,
+            patience,
         )
         return [row[0] for row in found]
 
@@ -196,7 +200,8 @@ class Engine:
     def advance(self, seconds):
         """Move the clock of the database to this much from the true time."""
         self.connection.execute(
-            "create or replace function posthouse.now() returns timestamptz language sql volatile parallel safe "
+            "create or replace function posthouse.now() returns timestamptz "
+            "language sql volatile parallel safe "
             f"as $$ select clock_timestamp() + make_interval(secs => {float(seconds)}) $$"
         )
 

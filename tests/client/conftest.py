@@ -4,11 +4,11 @@ import asyncio
 
 import psycopg
 import pytest
-from enginekit import Engine, empty
-from wire import Proxy
 
+from enginekit import Engine, empty
 from posthouse import Client, SyncClient, testing
 from posthouse.settings import Settings
+from wire import Proxy
 
 
 @pytest.fixture(scope="session")

@@ -21,8 +21,9 @@ from posthouse.errors import (
 )
 
 AWKWARD = [
-    "tab\there", "line\nbreak", "return\r", "back\\slash", "\\n", "\\N", "\\.", "\\", "\\\\", '"quoted"', "'single'",
-    "ünïcödé", "日本語", "🚀", "a\u2028b", "\x01\x1f\x7f", "\b\f\v", "$1 %s %(x)s :x", "null", "", " ", "{}", "[1,2]",
+    "tab\there", "line\nbreak", "return\r", "back\\slash", "\\n", "\\N", "\\.", "\\", "\\\\", '"quoted"',
+    "'single'", "ünïcödé", "日本語", "🚀", "a\u2028b", "\x01\x1f\x7f", "\b\f\v", "$1 %s %(x)s :x", "null", "",
+    " ", "{}", "[1,2]",
     "\\u0000", "e\u0301", "\ufeff", "\\t", "a\\\tb",
 ]  # fmt: skip
 
@@ -59,8 +60,9 @@ async def test_requests_may_come_from_a_generator(client, engine):
 
 
 async def test_ten_thousand_awkward_payloads_come_back_equal(client, engine):
+    kinds = len(AWKWARD)
     payloads = [
-        {"n": n, AWKWARD[n % len(AWKWARD)] + "key": AWKWARD[(n // 7) % len(AWKWARD)], "deep": [{"a": [AWKWARD[n % 5]]}]}
+        {"n": n, f"{AWKWARD[n % kinds]} key": AWKWARD[n // 7 % kinds], "deep": [{"a": [AWKWARD[n % 5]]}]}
         for n in range(10_000)
     ]
     await client.enqueue_many([Request(kind="task", payload=payload) for payload in payloads])
@@ -73,10 +75,9 @@ async def test_awkward_texts_come_back_equal_by_copy(client, engine, text):
     fields = {"kind": text, "queue": text, "tenant": text, "correlation_id": text, "subject": text,
               "source_ref": text, "created_by": text}  # fmt: skip
     await client.enqueue_many([Request(**fields), Request(**fields)])
-    for row in engine.rows("select * from posthouse.ready"):
-        assert (row.kind, row.queue, row.tenant_id, row.correlation_id, row.subject, row.source_ref, row.created_by) == (
-            (text,) * 7
-        )
+    columns = "kind, queue, tenant_id, correlation_id, subject, source_ref, created_by"
+    for row in engine.rows(f"select {columns} from posthouse.ready"):
+        assert set(row) == {text}
     assert len(engine.claim(5, kinds=[text], queues=[text])) == 2
 
 
@@ -89,7 +90,7 @@ PLAIN = {
     "ladder": {"retry": Retry("1s", "2s", "3s", "4s")},
     "exponential": {"retry": Retry.exponential("5s", jitter=0.5)},
     "ladder and attempts": {"retry": Retry("1s"), "max_attempts": 9},
-    "texts": {"correlation_id": "c", "subject": "s", "source": "event", "source_ref": "r", "created_by": "me"},
+    "texts": {"correlation_id": "c", "subject": "s", "source": "event", "source_ref": "r", "created_by": "m"},
     "parent": {"parent_id": uuid4()},
     "tenant": {"tenant": "acme"},
     "large": {"payload": {"text": "x" * 5_000}},
@@ -101,7 +102,8 @@ PLAIN = {
 async def test_a_job_is_the_same_by_copy_and_by_itself(client, engine, options, defined):
     if defined:
         engine.connection.execute(
-            "insert into posthouse.definitions (key, queue, priority, max_attempts, timeout_seconds, updated_at) "
+            "insert into posthouse.definitions "
+            "(key, queue, priority, max_attempts, timeout_seconds, updated_at) "
             "values ('task', 'special', 5, 8, 30, now())"
         )
     request = Request(kind="task", **options)

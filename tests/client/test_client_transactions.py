@@ -29,8 +29,9 @@ class Undo(Exception):
 def alchemy_url(url, driver):
     parts = conninfo_to_dict(url)
     return sqlalchemy.URL.create(
-        f"postgresql+{driver}", parts["user"], parts.get("password"), parts["host"], int(parts["port"]), parts["dbname"]
-    )
+        f"postgresql+{driver}", parts["user"], parts.get("password"), parts["host"], int(parts["port"]),
+        parts["dbname"],
+    )  # fmt: skip
 
 
 @contextmanager
@@ -79,7 +80,7 @@ def alchemy_core(url):
 
 @contextmanager
 def alchemy_session(url):
-    with alchemy(url, lambda engine: Session(engine)) as session, session.begin():
+    with alchemy(url, Session) as session, session.begin():
         yield session
 
 
@@ -118,8 +119,8 @@ def django_connection(url):
 
 
 SYNC = [
-    psycopg_connection, psycopg_with_dict_rows, psycopg_with_client_cursors, psycopg_with_raw_cursors, psycopg_cursor,
-    alchemy_core, alchemy_session, alchemy_scoped_session, django_connection,
+    psycopg_connection, psycopg_with_dict_rows, psycopg_with_client_cursors, psycopg_with_raw_cursors,
+    psycopg_cursor, alchemy_core, alchemy_session, alchemy_scoped_session, django_connection,
 ]  # fmt: skip
 
 
@@ -187,7 +188,7 @@ def alchemy_async_core_on_asyncpg(url):
 
 @asynccontextmanager
 async def alchemy_async_session(url, driver):
-    async with alchemy_async(url, driver, lambda engine: AsyncSession(engine)) as session, session.begin():
+    async with alchemy_async(url, driver, AsyncSession) as session, session.begin():
         yield session
 
 
@@ -290,7 +291,9 @@ def test_a_rejected_duplicate_leaves_the_callers_transaction_usable(sync_client,
 
 
 @pytest.mark.parametrize("connected", ASYNC)
-async def test_a_rejected_duplicate_leaves_the_callers_async_transaction_usable(async_client, engine, url, connected):
+async def test_a_rejected_duplicate_leaves_the_callers_async_transaction_usable(
+    async_client, engine, url, connected
+):
     holder = engine.enqueue(dedupe_key="k")
     async with connected(url) as connection:
         with pytest.raises(DuplicateJob, match=str(holder)):
@@ -374,7 +377,6 @@ async def test_an_async_connection_is_refused_where_nothing_is_awaited(sync_clie
 # Django itself refuses to connect in a loop.
 @pytest.mark.parametrize("connected", [connected for connected in SYNC if connected is not django_connection])
 async def test_a_sync_connection_is_refused_where_it_would_block(async_client, engine, url, connected):
-    with connected(url) as connection:
-        with pytest.raises(InvalidJob, match="synchronous"):
-            await async_client.enqueue("task", connection=connection)
+    with connected(url) as connection, pytest.raises(InvalidJob, match="synchronous"):
+        await async_client.enqueue("task", connection=connection)
     assert engine.count("jobs") == 0

@@ -4,9 +4,9 @@ import asyncio
 from uuid import uuid4
 
 import pytest
-from enginekit import eventually
 
-from posthouse import JobFailed
+from enginekit import eventually
+from posthouse import Client, JobFailed
 from posthouse.client.endings import Endings
 from posthouse.errors import JobNotFound, WaitTimeout
 
@@ -37,7 +37,9 @@ ENDINGS = {"fail": "failed", "exhaust": "dead_letter", "cancel": "canceled"}
 @pytest.mark.parametrize(("event", "status"), ENDINGS.items())
 async def test_a_job_that_ends_without_success_raises_with_its_error(client, engine, event, status):
     handle = await client.enqueue("task")
-    engine.settle(engine.claim_one(), event, "failed", error={"type": "ValueError", "message": "no such user"})
+    engine.settle(
+        engine.claim_one(), event, "failed", error={"type": "ValueError", "message": "no such user"}
+    )
     with pytest.raises(JobFailed) as caught:
         await client.wait(handle.id, "5s")
     for part in (str(handle.id), status, "ValueError", "no such user"):
@@ -91,15 +93,15 @@ async def test_many_waiters_at_once_all_hear(client, engine):
     assert await asyncio.gather(*waiting) == [str(handle.id) for handle in handles for _ in range(3)]
 
 
-async def test_many_waiters_share_one_listener(client, engine):
-    if not hasattr(client, "_endings"):
-        pytest.skip("only the async client listens")
-    handle = await client.enqueue("task")
-    waiting = [asyncio.ensure_future(client.wait(handle.id, "30s")) for _ in range(10)]
-    await until(lambda: client._endings is not None and client._endings.listening)
-    assert len([task for task in asyncio.all_tasks() if "_listen" in str(task)]) == 1
-    engine.succeed(engine.claim_one())
-    await asyncio.gather(*waiting)
+async def test_many_waiters_share_one_listener(url, engine):
+    async with Client(url) as client:
+        handle = await client.enqueue("task")
+        waiting = [asyncio.ensure_future(client.wait(handle.id, "30s")) for _ in range(10)]
+        await until(lambda: client._endings is not None and client._endings.listening)
+        listeners = [task for task in asyncio.all_tasks() if "Endings._listen" in str(task)]
+        engine.succeed(engine.claim_one())
+        await asyncio.gather(*waiting)
+    assert len(listeners) == 1
 
 
 async def test_waiting_goes_on_when_the_wire_breaks(proxied, proxy, engine):

@@ -39,11 +39,12 @@ anything = st.recursive(
     ),
     max_leaves=20,
 )
+texts = st.text(st.characters(exclude_characters="\x00", codec="utf-8"))
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers(-(10**18), 10**18) | st.text(st.characters(exclude_characters="\x00", codec="utf-8")),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(st.characters(exclude_characters="\x00", codec="utf-8"), max_size=5), inner, max_size=4),
+    st.none() | st.booleans() | st.integers(-(10**18), 10**18) | texts,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts, inner, max_size=4),
     max_leaves=20,
-)  # fmt: skip
+)
 
 
 def nested(levels, make):
@@ -61,7 +62,7 @@ def in_dict(value):
     return {"k": value}
 
 
-@given(st.dictionaries(st.text(st.characters(exclude_characters="\x00", codec="utf-8")), json_values))
+@given(st.dictionaries(texts, json_values))
 def test_a_json_object_comes_back_equal(payload):
     assert json.loads(encode_payload(payload, LIMIT)) == payload
 

@@ -47,12 +47,9 @@ def test_the_named_priorities_are_the_same(look):
         assert look("select posthouse.priority(%s)", name.upper()) == [(number,)]
 
 
-@given(names, names, names, priorities, st.integers(0, 2))
-def test_a_lane_has_the_same_number(look, queue, kind, tenant, priority, turn):
-    [(number,)] = look(
-        "select posthouse.lane_number(%s, %s, %s, %s, %s)", queue, kind, tenant, priority, turn
-    )
-    assert lane_number(queue, kind, tenant, priority, turn) == number
+@given(st.tuples(names, names, names, priorities, st.integers(0, 2)))
+def test_a_lane_has_the_same_number(look, lane):
+    assert look("select posthouse.lane_number(%s, %s, %s, %s, %s)", *lane) == [(lane_number(*lane),)]
 
 
 def test_ids_made_by_the_database_are_uuids_of_version_7_in_order_of_time(look):

@@ -3,8 +3,8 @@ database takes many times as long as most of these tests do."""
 
 import psycopg
 import pytest
-from enginekit import Engine, empty
 
+from enginekit import Engine, empty
 from posthouse import testing
 
 

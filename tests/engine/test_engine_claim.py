@@ -5,6 +5,7 @@ from datetime import timedelta
 from uuid import uuid4
 
 import pytest
+
 from enginekit import HOUR, at_once
 
 
@@ -16,7 +17,9 @@ def test_a_claim_takes_the_oldest_of_the_most_urgent_whatever_its_kind(engine):
 
 
 def test_a_large_claim_takes_the_front_of_the_line(engine):
-    ids = [engine.enqueue(kind, priority=priority) for priority in (10, 50) for kind in "abc" for _ in range(4)]
+    ids = [
+        engine.enqueue(kind, priority=priority) for priority in (10, 50) for kind in "abc" for _ in range(4)
+    ]
     taken = engine.claim(14, kinds=["a", "b", "c"])
     assert {job.id for job in taken} == set(ids[:14])
 

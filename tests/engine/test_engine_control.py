@@ -4,8 +4,8 @@ from uuid import uuid4
 
 import psycopg
 import pytest
-from enginekit import at_once
 
+from enginekit import at_once
 from posthouse.core.states import TRANSITIONS, Event, Status
 
 CANCELABLE = {move.source.value for move in TRANSITIONS if move.event is Event.CANCEL}

@@ -1,8 +1,10 @@
 """Dedupe keys: at most one active job for each."""
 
+from functools import partial
 from uuid import uuid4
 
 import pytest
+
 from enginekit import HOUR, at_once
 
 DAY = 24 * HOUR
@@ -205,13 +207,13 @@ def test_keys_and_lines_together_do_not_deadlock(engine):
                 *({"kind": "task", "order_key": f"{turn} {a}", "dedupe_key": f"{turn} {b}"} for a, b in pairs)
             )
 
+    callers = [
+        [(i, 5 - i) for i in range(6)],
+        [(5 - i, 5 - i) for i in range(6)],
+        [(i, (i + 3) % 6) for i in range(6)],
+    ]
     for turn in range(15):
-        n = range(6)
-        at_once(
-            lambda turn=turn: enqueue(turn, [(i, 5 - i) for i in n]),
-            lambda turn=turn: enqueue(turn, [(5 - i, 5 - i) for i in n]),
-            lambda turn=turn: enqueue(turn, [(i, (i + 3) % 6) for i in n]),
-        )
+        at_once(*[partial(enqueue, turn, pairs) for pairs in callers])
     assert engine.count("dedupes") == 15 * 6
 
 

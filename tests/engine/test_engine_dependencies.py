@@ -4,6 +4,7 @@ from uuid import uuid4
 
 import psycopg
 import pytest
+
 from enginekit import HOUR, at_once, eventually
 
 
@@ -105,9 +106,7 @@ FAILURES = {
 
 
 @pytest.mark.parametrize("status", FAILURES)
-@pytest.mark.parametrize(
-    ("policy", "then"), [("cancel", "canceled"), ("run", "ready"), ("wait", "waiting")]
-)
+@pytest.mark.parametrize(("policy", "then"), [("cancel", "canceled"), ("run", "ready"), ("wait", "waiting")])
 def test_what_becomes_of_a_job_whose_dependency_failed_is_its_choice(engine, status, policy, then):
     dependency = engine.start("part")
     job_id = engine.enqueue(depends_on=[dependency.id], on_dependency_failure=policy)
@@ -119,9 +118,7 @@ def test_what_becomes_of_a_job_whose_dependency_failed_is_its_choice(engine, sta
 
 
 @pytest.mark.parametrize("status", [*FAILURES, "succeeded"])
-@pytest.mark.parametrize(
-    ("policy", "then"), [("cancel", "canceled"), ("run", "ready"), ("wait", "waiting")]
-)
+@pytest.mark.parametrize(("policy", "then"), [("cancel", "canceled"), ("run", "ready"), ("wait", "waiting")])
 def test_the_same_holds_if_the_dependency_had_ended_before(engine, status, policy, then):
     dependency = engine.start("part")
     FAILURES.get(status, lambda engine, job: engine.succeed(job))(engine, dependency)

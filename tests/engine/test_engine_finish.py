@@ -2,6 +2,7 @@
 
 import psycopg
 import pytest
+
 from enginekit import HOUR
 
 ERROR = {
@@ -151,7 +152,9 @@ WRITES = {
     "progress": lambda engine, job: engine.progress(job, 50.0, "step") is False,
     "heartbeat": lambda engine, job: engine.heartbeat(job) == {job.id: "lost"},
     **{
-        f"settle {event}": lambda engine, job, event=event: engine.settle(job, event, "x", 0.0, ERROR) == [job.id]
+        f"settle {event}": lambda engine, job, event=event: (
+            engine.settle(job, event, "x", 0.0, ERROR) == [job.id]
+        )
         for event in [*RETURNS, *(event for event, _ in ENDINGS)]
     },
 }
@@ -227,6 +230,30 @@ def test_a_follow_up_that_is_refused_keeps_the_success_from_landing(engine):
         engine.succeed_with(job, [{"kind": "next", "max_attempts": -1}])
     assert engine.status(job.id) == "running"
     assert engine.count("ready") == 0
+
+
+def complete(engine, job, followups="null"):
+    return engine.value("select posthouse.complete(%s, %s, '7', %s)", job.id, job.token, followups)
+
+
+def test_completion_within_a_transaction_of_the_handlers_lands_with_it_and_once(engine):
+    job = engine.start()
+    with engine.another(autocommit=False) as handler:
+        assert complete(handler, job, '[{"kind": "next"}]') == "succeeded"
+        assert engine.status(job.id) == "running"
+        handler.commit()
+    assert (engine.job(job.id).status, engine.job(job.id).result) == ("succeeded", 7)
+    assert complete(engine, job, '[{"kind": "next"}]') == "lost"  # or the handler's writes would come twice
+    assert engine.value("select count(*) from posthouse.ready where kind = 'next'") == 1
+
+
+def test_completion_within_a_transaction_is_refused_for_a_lost_or_canceled_job(engine, stale):
+    canceled = engine.start()
+    engine.cancel(canceled.id)
+    before = engine.everything()
+    assert complete(engine, stale) == "lost"
+    assert complete(engine, canceled) == "canceled"
+    assert engine.everything() == before
 
 
 def test_progress_is_shown_and_extends_the_lease(engine):

@@ -1,9 +1,11 @@
 """Ordered lines: first in, first out, one at a time for each key."""
 
 from collections import defaultdict
+from functools import partial
 from uuid import uuid4
 
 import pytest
+
 from enginekit import HOUR, at_once, eventually, somebody_waits
 
 
@@ -132,45 +134,46 @@ def test_a_reopened_job_goes_to_the_end_of_its_line(engine):
     assert engine.run_all() == [first, third]
 
 
+def enqueue_in_turns(engine, caller):
+    with engine.another() as other:
+        for n in range(25):
+            other.enqueue(order_key=f"line {n % 2}", payload={"caller": caller, "n": n}, max_attempts=9)
+
+
+def work_badly(engine, ran, turn):
+    """Every fifth job crashes, every fifth is retried; the others are noted in the order in which they ran."""
+    with engine.another() as other:
+        while len(ran) < 100:
+            other.value("select posthouse.sweep_blocks()::text")
+            other.promote()
+            for job in other.claim(3):
+                turn += 1
+                if turn % 5 == 0:
+                    other.settle(job, "rescue", "lost", 0.0)
+                elif turn % 5 == 1:
+                    other.retry(job)
+                else:
+                    ran.append((job.order_key, job.payload["caller"], job.payload["n"]))
+                    other.succeed(job)
+
+
+def watch(engine, ran):
+    with engine.another() as other:
+        while len(ran) < 100:
+            assert not other.rows(
+                "select order_key from posthouse.running group by order_key having count(*) > 1"
+            )
+
+
 def test_enqueuers_at_once_make_one_line_and_it_never_runs_twice_at_once(engine):
     """Each caller's jobs run in its order, and at no time do two of one line run, through crash and retry."""
-
-    def enqueue(caller):
-        with engine.another() as other:
-            for n in range(25):
-                other.enqueue(order_key=f"line {n % 2}", payload={"caller": caller, "n": n}, max_attempts=9)
-
     ran = []
-
-    def work(seed):
-        with engine.another() as other:
-            turn = seed
-            while len(ran) < 100:
-                sweep_and_promote(other)
-                for job in other.claim(3):
-                    turn += 1
-                    if turn % 5 == 0:
-                        other.settle(job, "rescue", "lost", 0.0)
-                    elif turn % 5 == 1:
-                        other.retry(job)
-                    else:
-                        ran.append((job.order_key, job.payload["caller"], job.payload["n"]))
-                        other.succeed(job)
-
-    def watch():
-        with engine.another() as other:
-            while len(ran) < 100:
-                assert not other.rows(
-                    "select order_key from posthouse.running group by order_key having count(*) > 1"
-                )
-
-    at_once(*[lambda n=n: enqueue(n) for n in range(4)], lambda: work(0), lambda: work(3), watch)
+    at_once(
+        *[partial(enqueue_in_turns, engine, caller) for caller in range(4)],
+        *[partial(work_badly, engine, ran, turn) for turn in (0, 3)],
+        partial(watch, engine, ran),
+    )
     seen = defaultdict(list)
     for key, caller, n in ran:
         seen[key, caller].append(n)
     assert all(numbers == sorted(numbers) for numbers in seen.values()), seen
-
-
-def sweep_and_promote(engine):
-    engine.value("select posthouse.sweep_blocks()::text")
-    engine.promote()

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 import pytest
+
 from enginekit import HOUR
 
 DAY = 24 * HOUR
@@ -29,7 +30,8 @@ def drop(engine, before):
 
 def partition_of(engine, job_id):
     return engine.value(
-        "select c.relname from posthouse.history h join pg_class c on c.oid = h.tableoid where h.id = %s", job_id
+        "select c.relname from posthouse.history h join pg_class c on c.oid = h.tableoid where h.id = %s",
+        job_id,
     )
 
 
@@ -106,9 +108,7 @@ def test_a_partition_is_kept_until_its_whole_day_is_old_enough(engine):
 
 
 def test_what_hangs_on_dropped_jobs_goes_with_them_and_nothing_else_does(engine):
-    gone = engine.start(
-        payload=LARGE, dedupe_key="gone", on_duplicate="reuse", order_key="gone"
-    )
+    gone = engine.start(payload=LARGE, dedupe_key="gone", on_duplicate="reuse", order_key="gone")
     engine.succeed(gone)
     kept = engine.enqueue(payload=LARGE, dedupe_key="kept", order_key="kept")
     drop(engine, datetime.now(UTC) + timedelta(days=1))

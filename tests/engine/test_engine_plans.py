@@ -1,15 +1,15 @@
 """The hot statements read what they need and no more, at 100,000 jobs in every place.
 
-Their plans live inside functions, so it is counted what was read: rows of tables and entries of indexes, before
-and after. Who reads a table through, or all of an index, has read 100,000.
+Their plans live inside functions, so it is counted what was read: rows of tables and entries of indexes,
+before and after. Who reads a table through, or all of an index, has read 100,000.
 """
 
 from uuid import uuid4
 
 import psycopg
 import pytest
-from enginekit import Engine
 
+from enginekit import Engine
 from posthouse import testing
 from posthouse.storage.queries import query
 
@@ -33,10 +33,13 @@ insert into posthouse.ready ({JOB}, lane)
   from generate_series(1, {N}) n join posthouse.lanes l on l.kind = 'k' || n % 20 order by n;
 insert into posthouse.waiting ({JOB}, due_at)
   select {ROW.format(id=ids(2))}, now() + interval '1 hour' from generate_series(1, {N}) n;
-insert into posthouse.history ({JOB}, attempt_count, generation, crashes, snoozes, finished_at, status, outcome)
-  select {ROW.format(id=ids(3))}, 1, 1, 0, 0, now(), case when n % 500 = 0 then 'failed' else 'succeeded' end, 'x'
+insert into posthouse.history (
+    {JOB}, attempt_count, generation, crashes, snoozes, finished_at, outcome, status)
+  select {ROW.format(id=ids(3))}, 1, 1, 0, 0, now(), 'x',
+         case when n % 500 = 0 then 'failed' else 'succeeded' end
   from generate_series(1, {N}) n;
-insert into posthouse.past_attempts (job_id, tenant_id, kind, generation, attempt, started_at, finished_at, outcome)
+insert into posthouse.past_attempts (
+    job_id, tenant_id, kind, generation, attempt, started_at, finished_at, outcome)
   select {ids(4)}, 'default', 'k', 1, 1, now(), now(), 'failed' from generate_series(1, {N}) n;
 insert into posthouse.payloads (job_id, body) select {ids(5)}, '{{}}' from generate_series(1, {N}) n;
 insert into posthouse.dedupes (tenant_id, dedupe_key, job_id)
@@ -71,7 +74,7 @@ def rows_read(engine):
         """select regexp_replace(relname, '_([0-9]{8}|default)$', '') as name, sum(n) as n
            from (select relname, seq_tup_read as n from pg_stat_user_tables where schemaname = 'posthouse'
                  union all
-                 select relname, idx_tup_read from pg_stat_user_indexes where schemaname = 'posthouse') as read
+                 select relname, idx_tup_read from pg_stat_user_indexes where schemaname = 'posthouse') as r
            group by 1"""
     )
     return {row.name: row.n for row in found}
@@ -193,7 +196,9 @@ def test_one_job_is_found_by_its_id_wherever_it_is(full):
 
 def test_attempts_of_one_job_are_found_by_its_id(full):
     job_id = full.value("select job_id from posthouse.past_attempts limit 1")
-    read, attempts = scanned(full, lambda: full.rows("select * from posthouse.attempts where job_id = %s", job_id))
+    read, attempts = scanned(
+        full, lambda: full.rows("select * from posthouse.attempts where job_id = %s", job_id)
+    )
     assert len(attempts) == 1
     assert read == {}
 

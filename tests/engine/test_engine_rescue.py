@@ -3,7 +3,8 @@
 from uuid import uuid4
 
 import pytest
-from enginekit import HOUR, at_once
+
+from enginekit import HOUR, at_once, eventually
 
 LARGE = {"text": "x" * 5_000}
 
@@ -145,7 +146,9 @@ def test_every_claim_is_accounted_for(engine):
     assert [attempt.outcome for attempt in engine.attempts(job_id)] == [
         "snooze", "retry", "release", "retry", "succeeded",
     ]  # fmt: skip
-    kept = engine.rows("select token from posthouse.past_attempts union all select token from posthouse.history")
+    kept = engine.rows(
+        "select token from posthouse.past_attempts union all select token from posthouse.history"
+    )
     assert {row.token for row in kept} == {*claims, last.token}
 
 
@@ -193,6 +196,15 @@ def worker(engine):
         yield other
 
 
+def die(worker, engine):
+    """Its process is gone, and Postgres has noticed."""
+    worker.connection.close()
+    eventually(lambda: not engine.rows(
+        "select from pg_locks where locktype = 'advisory' and classid = 7701 "
+        "and database = (select oid from pg_database where datname = current_database())"
+    ))  # fmt: skip
+
+
 def test_a_live_worker_is_not_buried(engine, worker):
     for clock in (0, 10, 20):
         engine.advance(clock)
@@ -204,7 +216,7 @@ def test_a_dead_worker_is_buried_at_the_second_look_and_its_jobs_go_on_at_once(e
     engine.register(other)
     engine.enqueue()
     [kept] = engine.claim(worker=other, lease=HOUR)
-    worker.connection.close()
+    die(worker, engine)
     assert engine.bury_dead(patience=1) == []
     engine.advance(2)
     assert engine.bury_dead(patience=1) == [worker.worker]
@@ -214,7 +226,7 @@ def test_a_dead_worker_is_buried_at_the_second_look_and_its_jobs_go_on_at_once(e
 
 
 def test_a_worker_that_takes_its_lock_again_in_time_is_not_buried(engine, worker):
-    worker.connection.close()
+    die(worker, engine)
     engine.bury_dead(patience=1)
     with engine.another() as back:
         back.value("select posthouse.watch(%s)", worker.worker)
@@ -224,7 +236,7 @@ def test_a_worker_that_takes_its_lock_again_in_time_is_not_buried(engine, worker
 
 
 def test_a_worker_that_beats_between_two_looks_starts_anew(engine, worker):
-    worker.connection.close()
+    die(worker, engine)
     engine.bury_dead(patience=1)
     engine.heartbeat(worker.job_held, worker=worker.worker)
     engine.advance(60)
@@ -233,7 +245,7 @@ def test_a_worker_that_beats_between_two_looks_starts_anew(engine, worker):
 
 def test_a_worker_that_beats_after_its_burial_keeps_its_jobs(engine, worker):
     """Its lock was lost for long, but it renews: a renewed lease is not given away."""
-    worker.connection.close()
+    die(worker, engine)
     engine.bury_dead(patience=0)
     engine.advance(2)
     dead = engine.bury_dead(patience=0)
@@ -244,7 +256,7 @@ def test_a_worker_that_beats_after_its_burial_keeps_its_jobs(engine, worker):
 
 
 def test_after_a_restart_of_postgres_nobody_is_buried_for_a_while(engine, worker):
-    worker.connection.close()
+    die(worker, engine)
     for clock in (0, 60):
         engine.advance(clock)
         assert engine.bury_dead(patience=1, grace=10**9) == []
@@ -252,7 +264,7 @@ def test_after_a_restart_of_postgres_nobody_is_buried_for_a_while(engine, worker
 
 def test_a_worker_that_signed_off_is_not_dead(engine, worker):
     engine.connection.execute("select posthouse.sign_off(%s)", (worker.worker,))
-    worker.connection.close()
+    die(worker, engine)
     for clock in (0, 60):
         engine.advance(clock)
         assert engine.bury_dead(patience=1) == []

@@ -66,7 +66,9 @@ def work(engine, rng):
     CLAIMS.update((job.id, job.token) for job in jobs)
     if not jobs:
         return {}
-    way = rng.choice(["succeed", "succeed", "fail", "exhaust", "retry", "snooze", "release", "cancel", "vanish"])
+    way = rng.choice(
+        ["succeed", "succeed", "fail", "exhaust", "retry", "snooze", "release", "cancel", "vanish"]
+    )
     if way == "succeed":
         engine.succeed(*jobs)
     elif way == "vanish":

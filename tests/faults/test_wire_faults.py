@@ -3,8 +3,6 @@
 import asyncio
 import time
 
-import pytest
-
 import posthouse
 from workshop import attempts, eventually, row, status, statuses
 
@@ -148,11 +146,6 @@ async def test_a_blip_shorter_than_the_lease_costs_no_job(fleet, proxy, client, 
     assert {tuple(attempts(db, handle.id)) for handle in handles} == {((1, "succeeded"),)}
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="a closed connection frees the liveness lock, so a worker that cannot come back is buried after a "
-    "second, and works on until its lease would have run out",
-)
 async def test_a_worker_that_cannot_come_back_stops_its_work_before_the_job_is_given_away(
     fleet, proxy, client, db, files
 ):

@@ -171,8 +171,6 @@ async def _send(connection: AsyncConnection[tuple[Any, ...]], sending: Sending) 
         return sending.receipts(await cursor.fetchall())
 
 
-async def _fetch_ending(
-    connection: AsyncConnection[tuple[Any, ...]], job_id: UUID
-) -> tuple[Any, ...] | None:
+async def _fetch_ending(connection: AsyncConnection[tuple[Any, ...]], job_id: UUID) -> tuple[Any, ...] | None:
     cursor = await connection.execute(query("job_ending"), (job_id,))
     return await cursor.fetchone()

@@ -56,6 +56,7 @@ class Fetcher:
         self._rate_from = (time.monotonic(), 0)
         self.can_be_woken = False
         self.stopping = False
+        self.held_back = False
         executor.on_suspect_end = self.wake
 
     def wake(self) -> None:
@@ -70,6 +71,9 @@ class Fetcher:
     async def run(self) -> None:
         failures = 0
         while not self.stopping:
+            if self.held_back:
+                await asyncio.sleep(FIRST_PAUSE)
+                continue
             want = self._want()
             if want == 0:
                 await self._executor.room()

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import select
 import signal
 import threading
 import time
@@ -25,7 +26,9 @@ from posthouse.worker.job import Job
 _log = logging.getLogger("posthouse.worker")
 
 INTERRUPT = signal.SIGUSR2
-TICK_SECONDS = 0.2
+TICK_SECONDS = 0.1
+SHUTDOWN = {"57P01", "57P02", "57P03"}
+"""What Postgres says when it goes away: admin_shutdown, crash_shutdown, cannot_connect_now."""
 
 
 class Heartbeat(threading.Thread):
@@ -52,7 +55,11 @@ class Heartbeat(threading.Thread):
         self._now = threading.Event()
         self._next = 0.0
         self.beats = 0
+        self._seen = False
         self.can_interrupt = False
+        self.alone_since: float | None = None
+        """Since when the liveness lock is gone though Postgres did not say that it goes away: others may
+        think us dead. While Postgres itself is away nobody is declared dead, so that does not count."""
 
     def beat_now(self) -> None:
         self._now.set()
@@ -70,6 +77,9 @@ class Heartbeat(threading.Thread):
                     failures = 0
                     self._beat_until_stopped(connection)
             except psycopg.Error as error:
+                if self._seen and error.sqlstate not in SHUTDOWN:
+                    self.alone_since = time.monotonic()
+                self._seen = False
                 if failures == 0:
                     _log.warning("heartbeat: %s", str(error).strip())
                 self._stopping.wait(RETRY_PAUSES[min(failures, len(RETRY_PAUSES) - 1)])
@@ -80,6 +90,8 @@ class Heartbeat(threading.Thread):
         backend = connection.execute("select pg_backend_pid()").fetchone()
         if backend and backend[0] == connection.info.backend_pid:
             connection.execute(query("watch"), (self._worker_id,))
+            self._seen = True
+            self.alone_since = None
 
     def _beat_until_stopped(self, connection: Connection[Any]) -> None:
         self._beat(connection)
@@ -87,6 +99,8 @@ class Heartbeat(threading.Thread):
             asked = self._now.wait(TICK_SECONDS)
             self._now.clear()
             self._interrupt_blocked_loop()
+            if select.select([connection.fileno()], [], [], 0)[0]:
+                connection.execute("select")  # something came unasked: the end of the session, most likely
             if (asked or time.monotonic() >= self._next) and not self._stopping.is_set():
                 self._beat(connection, everything=asked)
 

@@ -20,13 +20,16 @@ from posthouse.storage.pools import Pools
 from posthouse.worker.commit import Commit
 from posthouse.worker.completer import Completer
 from posthouse.worker.definition import Definition
-from posthouse.worker.executor import Executor, Released
+from posthouse.worker.executor import WATCH_SECONDS, CutOff, Executor, Released
 from posthouse.worker.fetcher import Fetcher
 from posthouse.worker.heartbeat import Heartbeat, install_interrupt
 from posthouse.worker.job import Job
 from posthouse.worker.listener import Listener
 
 _log = logging.getLogger("posthouse.worker")
+
+ALONE_SECONDS = 0.5
+"""How long a worker tries to be seen again. A second after it was last seen, its jobs may be given away."""
 
 
 class Worker:
@@ -110,7 +113,7 @@ class Worker:
         self.heartbeat.start()
         self._fetching = self.loop.create_task(self._guarded(self.fetcher.run))
         self._tasks.append(self._fetching)
-        for part in (self.completer.run, self.executor.watch, self._listen):
+        for part in (self.completer.run, self.executor.watch, self._listen, self._watch_sight):
             self._tasks.append(self.loop.create_task(self._guarded(part)))
 
     async def _guarded(self, part: Callable[[], Awaitable[None]]) -> None:
@@ -119,6 +122,15 @@ class Worker:
         except Exception:  # noqa: BLE001 - whatever it was, it is logged
             _log.exception("a part of the worker failed: it stops")
             self.failed.set()
+
+    async def _watch_sight(self) -> None:
+        """Lets go of all work when nobody can see that we live, before others take it for lost."""
+        while True:
+            await asyncio.sleep(WATCH_SECONDS)
+            since = self.heartbeat.alone_since
+            self.fetcher.held_back = since is not None
+            if since is not None and time.monotonic() > since + ALONE_SECONDS:
+                self.executor.end_all(CutOff())
 
     async def _listen(self) -> None:
         await self.listener.run()
