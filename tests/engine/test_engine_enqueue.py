@@ -150,9 +150,10 @@ def test_sql_takes_every_option(engine):
     before = engine.enqueue()
     job_id = engine.value(
         """select posthouse.enqueue(
-             'welcome', '{"a": 1}', tenant_id => 'acme', queue => 'mail', priority => 3, delay => '1 hour', dedupe_key => 'k', dedupe_window => '1 day', on_duplicate => 'reject',
-             order_key => 'o', depends_on => array[%s::uuid], on_dependency_failure => 'run',
-             max_attempts => 2, timeout => '90 seconds', correlation_id => 'c', subject => 's', source => 'event',
+             'welcome', '{"a": 1}', tenant_id => 'acme', queue => 'mail', priority => 3, delay => '1 hour',
+             dedupe_key => 'k', dedupe_window => '1 day', on_duplicate => 'reject', order_key => 'o',
+             depends_on => array[%s::uuid], on_dependency_failure => 'run', max_attempts => 2,
+             timeout => '90 seconds', correlation_id => 'c', subject => 's', source => 'event',
              source_ref => 'r', created_by => 'me')""",
         before,
     )

@@ -232,8 +232,8 @@ def test_a_follow_up_that_is_refused_keeps_the_success_from_landing(engine):
     assert engine.count("ready") == 0
 
 
-def complete(engine, job, followups="null"):
-    return engine.value("select posthouse.complete(%s, %s, '7', %s)", job.id, job.token, followups)
+def complete(engine, job, followups=None):
+    return engine.value("select posthouse.complete(%s, %s, '7', %s::jsonb)", job.id, job.token, followups)
 
 
 def test_completion_within_a_transaction_of_the_handlers_lands_with_it_and_once(engine):

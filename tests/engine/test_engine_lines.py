@@ -141,7 +141,7 @@ def enqueue_in_turns(engine, caller):
 
 
 def work_badly(engine, ran, turn):
-    """Every fifth job crashes, every fifth is retried; the others are noted in the order in which they ran."""
+    """Every fifth job crashes, every fifth is retried; the others are noted in the order they ran."""
     with engine.another() as other:
         while len(ran) < 100:
             other.value("select posthouse.sweep_blocks()::text")

@@ -1,0 +1,77 @@
+"""Puts the figures of a benchmark run into the pages: `python tools/figures.py bench/results/<run>.json`."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+
+README_ROWS = {
+    "drain, one worker, jobs/s": "drain_1",
+    "drain, two workers, jobs/s": "drain_2",
+    "enqueue one by one, jobs/s": "enqueue_one",
+    "enqueue in bulk, jobs/s": "enqueue_bulk",
+    "pickup, median, ms": "pickup_ms.p50",
+    "pickup, 99 %, ms": "pickup_ms.p99",
+    "memory of the worker, MB": "rss_mb",
+}
+PEER_ROWS = {
+    f"`{name}`": name for name in ("drain_1", "drain_2", "enqueue_one", "enqueue_bulk", "rss_mb")
+} | {"`pickup_ms` p50": "pickup_ms.p50"}
+OWN = (
+    ("`limit`", ("limit",)),
+    ("`drain_1`", ("drain_1",)),
+    ("`drain_2`", ("drain_2",)),
+    ("`drain_ratio`", ("drain_ratio",)),
+    ("`enqueue_one`", ("enqueue_one",)),
+    ("`enqueue_bulk`", ("enqueue_bulk",)),
+    ("`pickup_ms` p50 / p95 / p99", ("pickup_ms.p50", "pickup_ms.p95", "pickup_ms.p99")),
+    ("`pinned_ratio`", ("pinned_ratio",)),
+    ("`backlog_ratio`", ("backlog_ratio",)),
+    ("`rescue_s` p50 / max", ("rescue_s.p50", "rescue_s.max")),
+    ("`backend_us_per_job`", ("backend_us_per_job",)),
+    ("`wal_bytes_per_job`", ("wal_bytes_per_job",)),
+    ("`rss_mb`", ("rss_mb",)),
+)
+
+
+def main() -> None:
+    run = json.loads(Path(sys.argv[1]).read_text())
+    _replace(ROOT / "README.md", "figures", _beside(run, README_ROWS))
+    _replace(ROOT / "docs/performance.md", "figures", _own(run["posthouse"]))
+    _replace(ROOT / "docs/performance.md", "peers", _beside(run, PEER_ROWS))
+
+
+def _beside(run: dict[str, Any], rows: dict[str, str]) -> list[str]:
+    names = ["Posthouse", *(name for name in run if name != "posthouse")]
+    lines = [f"| | {' | '.join(names)} |", "| --- " * (len(names) + 1) + "|"]
+    for title, figure in rows.items():
+        values = [_figure(run[name.lower()], figure) for name in names]
+        lines.append(f"| {title} | {' | '.join(values)} |")
+    return lines
+
+
+def _own(figures: dict[str, Any]) -> list[str]:
+    rows = [f"| {title} | {' / '.join(_figure(figures, name) for name in names)} |" for title, names in OWN]
+    return ["| figure | value |", "| --- | --- |", *rows]
+
+
+def _figure(figures: dict[str, Any], path: str) -> str:
+    value: Any = figures
+    for part in path.split("."):
+        value = value.get(part) if isinstance(value, dict) else None
+    return "-" if value is None else f"{value:,}"
+
+
+def _replace(page: Path, mark: str, lines: list[str]) -> None:
+    block = "\n".join([f"<!-- {mark} -->", *lines, f"<!-- /{mark} -->"])
+    text = re.sub(rf"<!-- {mark} -->.*?<!-- /{mark} -->", lambda _: block, page.read_text(), flags=re.DOTALL)
+    page.write_text(text)
+
+
+if __name__ == "__main__":
+    main()
