@@ -15,13 +15,13 @@ README_ROWS = {
     "drain, two workers, jobs/s": "drain_2",
     "enqueue one by one, jobs/s": "enqueue_one",
     "enqueue in bulk, jobs/s": "enqueue_bulk",
-    "pickup, median, ms": "pickup_ms.p50",
-    "pickup, 99 %, ms": "pickup_ms.p99",
+    "enqueue to start, median, ms": "enqueue_to_start_ms.p50",
+    "enqueue to start, 99 %, ms": "enqueue_to_start_ms.p99",
     "memory of the worker, MB": "rss_mb",
 }
 PEER_ROWS = {
     f"`{name}`": name for name in ("drain_1", "drain_2", "enqueue_one", "enqueue_bulk", "rss_mb")
-} | {"`pickup_ms` p50": "pickup_ms.p50"}
+} | {"`enqueue_to_start_ms` p50": "enqueue_to_start_ms.p50"}
 OWN = (
     ("`limit`", ("limit",)),
     ("`drain_1`", ("drain_1",)),
@@ -30,6 +30,10 @@ OWN = (
     ("`enqueue_one`", ("enqueue_one",)),
     ("`enqueue_bulk`", ("enqueue_bulk",)),
     ("`pickup_ms` p50 / p95 / p99", ("pickup_ms.p50", "pickup_ms.p95", "pickup_ms.p99")),
+    (
+        "`enqueue_to_start_ms` p50 / p95 / p99",
+        tuple(f"enqueue_to_start_ms.{share}" for share in ("p50", "p95", "p99")),
+    ),
     ("`pinned_ratio`", ("pinned_ratio",)),
     ("`backlog_ratio`", ("backlog_ratio",)),
     ("`rescue_s` p50 / max", ("rescue_s.p50", "rescue_s.max")),
@@ -41,6 +45,9 @@ OWN = (
 
 def main() -> None:
     run = json.loads(Path(sys.argv[1]).read_text())
+    for name, figures in run.items():
+        if name != "posthouse" and "pickup_ms" in figures:  # theirs is measured from just before the enqueue
+            figures["enqueue_to_start_ms"] = figures.pop("pickup_ms")
     _replace(ROOT / "README.md", "figures", _beside(run, README_ROWS))
     _replace(ROOT / "docs/performance.md", "figures", _own(run["posthouse"]))
     _replace(ROOT / "docs/performance.md", "peers", _beside(run, PEER_ROWS))

@@ -2,7 +2,7 @@
 
 from .measure import Result
 
-HEADINGS = ("peer", "version", "one/s", "bulk/s", "drain 1", "drain 2", "pickup ms", "RSS MB")
+HEADINGS = ("peer", "version", "one/s", "bulk/s", "drain 1", "drain 2", "enqueue to start ms", "RSS MB")
 
 
 def table(results: dict[str, Result]) -> str:

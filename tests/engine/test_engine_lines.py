@@ -60,6 +60,42 @@ def test_a_line_that_was_canceled_in_the_middle_still_waits_for_its_head(engine)
     assert [job.id for job in engine.claim(10)] == [ids[0]]
 
 
+def test_a_newcomer_stands_behind_those_before_a_job_that_was_canceled(engine):
+    head, second, third = line(engine, 3)
+    engine.cancel(third)
+    engine.cancel(second)
+    newcomer = engine.enqueue(order_key="k")
+    assert [job.id for job in engine.claim(10)] == [head]
+    engine.succeed(*engine.rows("select * from posthouse.running"))
+    assert engine.run_all() == [newcomer]
+    assert engine.count("blocks") == 0
+
+
+def test_a_newcomer_whose_predecessor_is_canceled_meanwhile_stands_behind_the_head(engine):
+    """Neither sees the other: the keeper finds it, and still lets nobody overtake."""
+    head, second = line(engine, 2)
+    with engine.another(autocommit=False) as caller:
+        newcomer = caller.enqueue(order_key="k")
+        engine.connection.execute("set lock_timeout = '2s'")
+        assert engine.cancel(second) == "canceled"
+        caller.commit()
+    engine.value("select posthouse.sweep_blocks()::text")
+    assert [job.id for job in engine.claim(10)] == [head]
+    engine.succeed(*engine.rows("select * from posthouse.running"))
+    assert engine.run_all() == [newcomer]
+
+
+def test_a_canceled_job_that_is_reopened_does_not_wait_for_those_that_wait_for_it(engine):
+    head, second = line(engine, 2)
+    with engine.another(autocommit=False) as caller:
+        newcomer = caller.enqueue(order_key="k")
+        engine.cancel(second)
+        caller.commit()
+    assert engine.reopen(second) == "queued"
+    assert engine.run_all() == [head, newcomer, second]
+    assert engine.count("blocks") == 0
+
+
 def test_a_line_that_has_run_empty_starts_anew(engine):
     engine.succeed(*[engine.start(order_key="k")])
     second, third = line(engine, 2)

@@ -105,6 +105,16 @@ def meddle(engine, rng):
     return {"meddled": 1}
 
 
+def watch(engine, rng):
+    """At every instant, of each line at most one runs."""
+    crowded = engine.rows(
+        "select tenant_id, order_key from posthouse.running where order_key is not null "
+        "group by 1, 2 having count(*) > 1"
+    )
+    assert crowded == []
+    return {"looks": 1}
+
+
 def drain(engine):
     """The storm is over: everything that is left runs to its end."""
     engine.advance(24 * 3600)
@@ -121,7 +131,7 @@ def drain(engine):
 
 
 def test_a_storm_on_the_same_rows_has_no_deadlock_and_leaves_every_job_ended_once(engine):
-    counts = storm(engine, enqueue, enqueue, work, work, beat, keep, meddle, meddle)
+    counts = storm(engine, enqueue, enqueue, work, work, beat, keep, meddle, meddle, watch)
     assert counts["created"] > 20
     assert counts["claims"] > 20
     assert counts["meddled"] > 20

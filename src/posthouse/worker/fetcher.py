@@ -160,7 +160,8 @@ class Fetcher:
                 await self._leases.be_hungry(self._queues)
                 self._hungry = True
             return  # look once more: a job may have come before the lock was held
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._woken.wait(), self._pause)
+        timer = asyncio.get_running_loop().call_later(self._pause, self._woken.set)
+        await self._woken.wait()  # not wait_for: it makes a task, and this is on the way to every start
+        timer.cancel()
         self._woken.clear()
         self._pause = min(self._pause * 2, self._poll_seconds)

@@ -86,8 +86,10 @@ $$;
 create function posthouse.end_queued(p_ids uuid[], p_status text, p_error jsonb) returns setof uuid
 language plpgsql as $$
 declare
-  v_ended uuid[] := posthouse.bury_queued(p_ids, p_status, p_error);
+  v_ended uuid[];
 begin
+  perform posthouse.lock_tree(p_ids, array_fill(p_status, array[cardinality(p_ids)]));
+  v_ended := posthouse.bury_queued(p_ids, p_status, p_error);
   if v_ended <> '{}' then
     perform posthouse.after_end(v_ended, array_fill(p_status, array[cardinality(v_ended)]));
   end if;
@@ -126,36 +128,9 @@ begin
     returning id
   )
   select coalesce(array_agg(id), '{}') into v_ended from ended;
-  if exists (select from posthouse.blocks where job_id = any (v_ended)) then
-    perform posthouse.close_lines(v_ended);
-    delete from posthouse.blocks where job_id = any (v_ended);
-  end if;
+  -- Where it stood in its line stays on record: see close_lines.
+  delete from posthouse.blocks where job_id = any (v_ended) and not line;
   return v_ended;
-end $$;
-
--- A line closes up around jobs that leave it without having run: who stood behind one of them now stands
--- behind the nearest one before it that is still there.
-create function posthouse.close_lines(p_ended uuid[]) returns void
-language plpgsql as $$
-begin
-  -- Nobody may join these lines meanwhile: he would stand behind a job that is gone.
-  perform from posthouse.order_tails as t
-  where (t.tenant_id, t.order_key) in (
-    select h.tenant_id, h.order_key from posthouse.history as h
-    where h.id = any (p_ended) and h.order_key is not null)
-  order by t.tenant_id, t.order_key for update;
-  with recursive climb as (
-    select b.job_id, b.depends_on as behind, b.depends_on as before
-    from posthouse.blocks as b
-    where b.line and b.depends_on = any (p_ended) and b.job_id <> all (p_ended)
-    union all
-    select c.job_id, c.behind, b.depends_on
-    from climb as c join posthouse.blocks as b on b.line and b.job_id = c.before
-    where c.before = any (p_ended)
-  )
-  update posthouse.blocks as b set depends_on = c.before, xid = pg_current_xact_id()
-  from climb as c
-  where b.line and b.job_id = c.job_id and b.depends_on = c.behind and c.before <> all (p_ended);
 end $$;
 
 -- Gives back the dedupe keys of ended jobs. A key with a window, or with a result to reuse, stays.
@@ -195,35 +170,62 @@ language sql stable as $$
   select coalesce(array_agg(job_id), '{}') from doomed
 $$;
 
+-- Locks all waiting rows that the end of these jobs changes, in one order, whoever ends what. Step by step, two
+-- who end jobs of one tree could deadlock.
+create function posthouse.lock_tree(p_ids uuid[], p_statuses text[]) returns void
+language plpgsql as $$
+declare
+  v_roots uuid[] := p_ids || posthouse.doomed_by(p_ids, p_statuses);
+begin
+  perform from posthouse.waiting
+  where id = any (p_ids || array(select job_id from posthouse.blocks where depends_on = any (v_roots)))
+  order by id for update;
+end $$;
+
+-- A line closes up around jobs that left it before their turn. Such a job still has its edge in the line; who
+-- stood behind it now stands behind the nearest one before it that is still there.
+create function posthouse.close_lines(p_ended uuid[]) returns void
+language sql as $$
+  with recursive climb as (
+    select b.job_id, b.depends_on as behind, b.depends_on as before
+    from posthouse.blocks as b
+    where b.line and b.depends_on = any (p_ended) and b.job_id <> all (p_ended)
+    union all
+    select c.job_id, c.behind, b.depends_on
+    from climb as c join posthouse.blocks as b on b.line and b.job_id = c.before
+    where c.before = any (p_ended)
+  )
+  update posthouse.blocks as b set depends_on = c.before, xid = pg_current_xact_id()
+  from climb as c
+  where b.line and b.job_id = c.job_id and b.depends_on = c.behind and c.before <> all (p_ended)
+$$;
+
 -- Settles the edges of ended jobs: unblocks, cancels or leaves those who wait for them. The whole tree that is
--- canceled along is ended at once: step by step, two finishers could deadlock, and a long chain would use up
--- the stack.
+-- canceled along is ended at once: step by step, a long chain would use up the stack.
 create function posthouse.unblock(p_ids uuid[], p_statuses text[]) returns void
 language plpgsql as $$
 declare
-  v_doomed uuid[] := '{}';
+  v_doomed uuid[];
   v_freed boolean;
 begin
+  perform posthouse.lock_tree(p_ids, p_statuses);
   if 'succeeded' <> any (p_statuses) then
-    v_doomed := posthouse.doomed_by(p_ids, p_statuses);
-  end if;
-  -- All rows that change are locked in one order, whoever ends what.
-  perform from posthouse.waiting
-  where id in (select job_id from posthouse.blocks where depends_on = any (p_ids || v_doomed))
-  order by id for update;
-  if v_doomed <> '{}' then
     v_doomed := posthouse.bury_queued(posthouse.doomed_by(p_ids, p_statuses), 'canceled', jsonb_build_object(
       'type', 'DependencyFailed', 'message', 'a job that this one depends on did not succeed'));
-    p_ids := p_ids || v_doomed;
-    p_statuses := p_statuses || array_fill('canceled'::text, array[cardinality(v_doomed)]);
-    perform posthouse.free_keys(v_doomed, p_statuses[cardinality(p_ids) - cardinality(v_doomed) + 1 :]);
-    perform posthouse.announce_end(v_doomed);
+    if v_doomed <> '{}' then
+      perform posthouse.free_keys(v_doomed, array_fill('canceled'::text, array[cardinality(v_doomed)]));
+      perform posthouse.announce_end(v_doomed);
+      p_ids := p_ids || v_doomed;
+      p_statuses := p_statuses || array_fill('canceled'::text, array[cardinality(v_doomed)]);
+    end if;
   end if;
+  perform posthouse.close_lines(p_ids);
   with gone as (
     delete from posthouse.blocks as b
-    using unnest(p_ids, p_statuses) as e (id, status), posthouse.waiting as w
-    where b.depends_on = e.id and w.id = b.job_id
-      and (e.status = 'succeeded' or b.line or w.on_dependency_failure = 'run')
+    using unnest(p_ids, p_statuses) as e (id, status)
+    where b.depends_on = e.id
+      and (e.status = 'succeeded' or b.line or exists (
+        select from posthouse.waiting as w where w.id = b.job_id and w.on_dependency_failure = 'run'))
     returning b.job_id
   ), less as (
     update posthouse.waiting as w set blockers = w.blockers - g.n

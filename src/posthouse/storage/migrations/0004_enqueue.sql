@@ -142,14 +142,18 @@ begin
   end loop;
 end $$;
 
--- Makes a job wait for the one before it in its line; returns how many edges that took.
+-- Makes a job wait for the one before it in its line; returns how many edges that took. One that was canceled
+-- before its turn still has its own edge: then for the one before that.
 create function posthouse.stand_behind(p_before uuid, p_id uuid) returns integer
 language plpgsql as $$
 begin
-  if posthouse.status_of(p_before) in ('queued', 'running') then
-    insert into posthouse.blocks (depends_on, job_id, line) values (p_before, p_id, true);
-    return 1;
-  end if;
+  while p_before is not null loop
+    if posthouse.status_of(p_before) in ('queued', 'running') then
+      insert into posthouse.blocks (depends_on, job_id, line) values (p_before, p_id, true);
+      return 1;
+    end if;
+    p_before := (select b.depends_on from posthouse.blocks as b where b.job_id = p_before and b.line);
+  end loop;
   return 0;
 end $$;
 

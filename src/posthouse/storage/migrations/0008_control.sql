@@ -54,7 +54,8 @@ language plpgsql as $$
 declare
   v_status text;
   v_old posthouse.history;
-  v_blockers integer := 0;
+  v_before uuid;
+  v_blockers integer;
 begin
   select * into v_old from posthouse.history as h
   where h.id = p_id and h.tenant_id = coalesce(p_tenant, h.tenant_id) for update;
@@ -84,11 +85,13 @@ begin
       v_old.id, v_old.tenant_id, v_old.kind, v_old.generation, v_old.attempt_count, v_old.worker_id,
       v_old.token, v_old.attempt_started_at, v_old.finished_at, v_old.outcome, v_old.error);
   end if;
-  delete from posthouse.history where id = p_id and finished_at = v_old.finished_at;
   if v_old.order_key is not null then  -- its turn is over: it goes to the end of its line
-    v_blockers := posthouse.stand_behind(
-      posthouse.join_line(v_old.tenant_id, v_old.order_key, p_id), p_id);
+    v_before := posthouse.join_line(v_old.tenant_id, v_old.order_key, p_id);
+    perform posthouse.unblock(array[p_id], array[v_old.status]);  -- nobody stands behind it any more
+    delete from posthouse.blocks where job_id = p_id and line;
   end if;
+  delete from posthouse.history where id = p_id and finished_at = v_old.finished_at;
+  v_blockers := posthouse.stand_behind(v_before, p_id);
   insert into posthouse.waiting (
     id, parent_id, queued_at, scheduled_for, priority, max_attempts, generation, timeout_seconds,
     tenant_id, kind, queue, source, payload, dedupe_key, order_key, correlation_id, subject, source_ref,
