@@ -96,6 +96,32 @@ def test_a_canceled_job_that_is_reopened_does_not_wait_for_those_that_wait_for_i
     assert engine.count("blocks") == 0
 
 
+def test_a_job_that_joins_a_line_only_to_be_canceled_lets_nobody_overtake(engine):
+    """Its dependency had failed before: it never waits, but others stand behind it."""
+    failed = engine.start("part")
+    engine.fail(failed)
+    [head] = line(engine, 1)
+    canceled, newcomer = uuid4(), uuid4()
+    engine.enqueue_many(
+        {"kind": "task", "id": canceled, "order_key": "k", "depends_on": [failed.id]},
+        {"kind": "task", "id": newcomer, "order_key": "k"},
+    )
+    assert engine.status(canceled) == "canceled"
+    assert [job.id for job in engine.claim(10)] == [head]
+    engine.succeed(*engine.rows("select * from posthouse.running"))
+    assert engine.run_all() == [newcomer]
+
+
+def test_the_last_of_a_line_that_was_canceled_and_reopened_stays_behind_the_head(engine):
+    head, last = line(engine, 2)
+    engine.cancel(last)
+    assert engine.reopen(last) == "queued"
+    assert [job.id for job in engine.claim(10)] == [head]
+    engine.succeed(*engine.rows("select * from posthouse.running"))
+    assert engine.run_all() == [last]
+    assert engine.count("blocks") == 0
+
+
 def test_a_line_that_has_run_empty_starts_anew(engine):
     engine.succeed(*[engine.start(order_key="k")])
     second, third = line(engine, 2)

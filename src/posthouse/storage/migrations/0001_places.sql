@@ -26,9 +26,9 @@
 -- by a stopping worker or lost with a dead one, 2 = everybody else.
 --
 -- Lock order, for whoever touches more than one row: the jobs' own rows (running first, then ready and waiting
--- with those that are canceled along, by id) -> the dedupes that these jobs hold -> blocks. Claim, promote,
--- heartbeat and rescue only ever SKIP LOCKED. An enqueue takes all its free keys, then all its lines,
--- each in one order; a key that is held it only reads, so that no worker waits for the caller's commit.
+-- with those that are canceled along, by id) -> dedupes -> order_tails -> blocks. Claim, promote, heartbeat and
+-- rescue only ever SKIP LOCKED. A key that another job holds is only read, so that no worker waits for the
+-- commit of somebody who enqueues.
 --
 -- Time is the database's: posthouse.now() is the only clock in here, and a test may replace it.
 

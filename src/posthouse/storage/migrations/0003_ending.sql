@@ -88,11 +88,16 @@ language plpgsql as $$
 declare
   v_ended uuid[];
 begin
-  perform posthouse.lock_tree(p_ids, array_fill(p_status, array[cardinality(p_ids)]));
-  v_ended := posthouse.bury_queued(p_ids, p_status, p_error);
-  if v_ended <> '{}' then
-    perform posthouse.after_end(v_ended, array_fill(p_status, array[cardinality(v_ended)]));
-  end if;
+  begin
+    perform posthouse.lock_tree(p_ids, array_fill(p_status, array[cardinality(p_ids)]));
+    v_ended := posthouse.bury_queued(p_ids, p_status, p_error);
+    if v_ended = '{}' then
+      raise no_data_found;
+    end if;
+  exception when no_data_found then
+    return;  -- without the locks: the caller may want a running row next, and those come first
+  end;
+  perform posthouse.after_end(v_ended, array_fill(p_status, array[cardinality(v_ended)]));
   return query select unnest(v_ended);
 end $$;
 
@@ -170,13 +175,14 @@ language sql stable as $$
   select coalesce(array_agg(job_id), '{}') from doomed
 $$;
 
--- Locks all waiting rows that the end of these jobs changes, in one order, whoever ends what. Step by step, two
+-- Locks all queued rows that the end of these jobs changes, in one order, whoever ends what. Step by step, two
 -- who end jobs of one tree could deadlock.
 create function posthouse.lock_tree(p_ids uuid[], p_statuses text[]) returns void
 language plpgsql as $$
 declare
   v_roots uuid[] := p_ids || posthouse.doomed_by(p_ids, p_statuses);
 begin
+  perform from posthouse.ready where id = any (p_ids) order by id for update;
   perform from posthouse.waiting
   where id = any (p_ids || array(select job_id from posthouse.blocks where depends_on = any (v_roots)))
   order by id for update;
@@ -270,11 +276,9 @@ declare
 begin
   select array_agg(e.id), array_agg(e.status) into v_ids, v_statuses
   from (
-    select distinct on (h.id) h.id, h.status
-    from posthouse.blocks as b
-    join posthouse.history as h on h.id = b.depends_on
-    where b.xid >= p_cursor[1]
-    order by h.id, h.finished_at desc) as e;
+    select h.id, h.status from posthouse.history as h
+    where h.id = any (array(select b.depends_on from posthouse.blocks as b where b.xid >= p_cursor[1]))
+    for share skip locked) as e;  -- whoever is being reopened has not ended any more
   if v_ids is not null then
     perform posthouse.unblock(v_ids, v_statuses);
   end if;

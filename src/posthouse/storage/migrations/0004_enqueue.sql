@@ -158,13 +158,13 @@ begin
 end $$;
 
 -- Writes the edges of a request; returns how many block it, or -1 if a dependency already failed and the
--- job must not run.
+-- job must not run. Even then its place in its line is written: others come to stand behind it.
 create function posthouse.write_edges(r posthouse.request) returns integer
 language plpgsql as $$
 declare
   v_dependency uuid;
   v_status text;
-  v_blockers integer := 0;
+  v_blockers integer := posthouse.stand_behind(r.follows, r.id);
 begin
   for v_dependency in select distinct unnest(r.depends_on) loop
     v_status := posthouse.status_of(v_dependency);
@@ -181,7 +181,7 @@ begin
       v_blockers := v_blockers + 1;
     end if;
   end loop;
-  return v_blockers + posthouse.stand_behind(r.follows, r.id);
+  return v_blockers;
 end $$;
 
 -- Stores one new job: in ready if it may start, else in waiting. Plain inserts of values: the same through
@@ -345,6 +345,7 @@ declare
   v_all posthouse.request[];
   v_plain posthouse.request[];
   v_again integer[];
+  v_replaced uuid[];
   v_jobs uuid[];
   v_outcomes text[];
   v_follows uuid[];
@@ -373,11 +374,18 @@ begin
       return;
     end if;
   end if;
-  -- Step by step for all of them: keys are taken in one order and lines in one order, so that two callers
-  -- cannot deadlock, and each line is joined in the caller's order.
+  -- Step by step for all of them: jobs to replace are locked in one order, then keys are taken in one order,
+  -- then lines, so that two callers cannot deadlock, and each line is joined in the caller's order.
   v_again := array(
     select q.ordinal from (select s.ordinal, row_number() over (partition by s.id order by s.ordinal) as nth
                            from unnest(v_all) as s where s.special) as q where q.nth > 1);
+  v_replaced := array(
+    select d.job_id from unnest(v_all) as s
+    join posthouse.dedupes as d on d.tenant_id = s.tenant_id and d.dedupe_key = s.dedupe_key
+    where s.on_duplicate = 'replace');
+  if v_replaced <> '{}' then
+    perform posthouse.lock_tree(v_replaced, array_fill('canceled'::text, array[cardinality(v_replaced)]));
+  end if;
   for r in
     select s.* from unnest(v_all) as s where s.special order by s.tenant_id, s.dedupe_key, s.ordinal
   loop

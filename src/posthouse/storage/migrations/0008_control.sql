@@ -55,6 +55,7 @@ declare
   v_status text;
   v_old posthouse.history;
   v_before uuid;
+  v_behind uuid;
   v_blockers integer;
 begin
   select * into v_old from posthouse.history as h
@@ -87,8 +88,13 @@ begin
   end if;
   if v_old.order_key is not null then  -- its turn is over: it goes to the end of its line
     v_before := posthouse.join_line(v_old.tenant_id, v_old.order_key, p_id);
-    perform posthouse.unblock(array[p_id], array[v_old.status]);  -- nobody stands behind it any more
-    delete from posthouse.blocks where job_id = p_id and line;
+    if exists (select from posthouse.blocks as b where b.depends_on = p_id) then
+      perform posthouse.unblock(array[p_id], array[v_old.status]);  -- nobody stands behind it any more
+    end if;
+    delete from posthouse.blocks as b where b.job_id = p_id and b.line returning b.depends_on into v_behind;
+    if v_before = p_id then  -- it was the last, and stays where it stood
+      v_before := v_behind;
+    end if;
   end if;
   delete from posthouse.history where id = p_id and finished_at = v_old.finished_at;
   v_blockers := posthouse.stand_behind(v_before, p_id);
