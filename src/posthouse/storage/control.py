@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from uuid import UUID
 
+from psycopg.errors import DeadlockDetected
+
 from posthouse.errors import IllegalTransition, JobNotFound
 from posthouse.storage.reading import Db, fetch_value
+
+DEADLOCK_TRIES = 5
 
 
 async def cancel_job(connection: Db, job_id: UUID, *, actor: str, tenant: str | None = None) -> str:
@@ -29,7 +33,15 @@ async def retry_job(connection: Db, job_id: UUID, *, actor: str, tenant: str | N
 
 
 async def _ask(connection: Db, name: str, job_id: UUID, actor: str, tenant: str | None) -> str:
-    answer = await fetch_value(connection, name, id=job_id, tenant=tenant, actor=actor)
+    for left in reversed(range(DEADLOCK_TRIES)):
+        try:
+            answer = await fetch_value(connection, name, id=job_id, tenant=tenant, actor=actor)
+            break
+        except DeadlockDetected:
+            # Two people on the jobs of one dependency tree: Postgres let the other one go on. Nothing was
+            # written, so it can simply be asked again, unless the caller's transaction is gone with it.
+            if not left or not connection.autocommit:
+                raise
     if answer is None:
         raise JobNotFound(f"there is no job {job_id}")
     return str(answer)
