@@ -247,6 +247,35 @@ def test_a_look_within_a_transaction_that_has_written_forgets_no_edge(engine):
     assert engine.place(job_id) == "ready"
 
 
+def advanced(engine):
+    """A cursor that is past all edges that are there."""
+    cursor = sweep(engine)
+
+    def moved_on():
+        nonlocal cursor
+        cursor = sweep(engine, cursor)
+        return engine.value("select max(xid) < (%s::xid8[])[1] from posthouse.blocks", cursor)
+
+    eventually(moved_on)
+    return cursor
+
+
+@pytest.mark.parametrize(("policy", "then"), [("run", "ready"), ("cancel", "history")])
+def test_a_cancel_waits_for_nobody_busy_with_a_dependant_and_the_keeper_settles_it(engine, policy, then):
+    first = engine.enqueue("part")
+    second = engine.enqueue(depends_on=[first], on_dependency_failure=policy)
+    third = engine.enqueue(depends_on=[second], on_dependency_failure=policy)
+    cursor = advanced(engine)
+    with engine.another(autocommit=False) as busy:
+        busy.rows("select from posthouse.waiting where id = %s for update", second)
+        engine.connection.execute("set lock_timeout = '2s'")
+        assert engine.cancel(first) == "canceled"
+        assert engine.place(second) == "waiting"
+    cursor = sweep(engine, cursor)
+    assert engine.place(second) == then
+    assert engine.place(third) == ("waiting" if policy == "run" else "history")
+
+
 def test_the_keeper_does_not_look_at_old_edges_again_and_again(engine):
     """Edges whose transactions are long over are left out of the look."""
     part = engine.enqueue("part")

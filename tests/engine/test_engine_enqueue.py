@@ -80,7 +80,7 @@ def test_a_job_that_is_due_later_waits(engine, options):
     job_id = engine.enqueue(**options)
     assert engine.place(job_id) == "waiting"
     assert engine.claim() == []
-    assert 3500 < engine.value("select posthouse.next_due()") <= 3600
+    assert 1800 < engine.value("select posthouse.next_due()") <= 3600
 
 
 def test_a_job_that_was_due_before_is_ready(engine):

@@ -25,10 +25,9 @@
 -- one at a time per worker, so that a poison job is found out without blaming its neighbours), 1 = returned
 -- by a stopping worker or lost with a dead one, 2 = everybody else.
 --
--- Lock order, for whoever touches more than one row: the jobs' own rows (running first, then ready and waiting
--- with those that are canceled along, by id) -> dedupes -> order_tails -> blocks. Claim, promote, heartbeat and
--- rescue only ever SKIP LOCKED. A key that another job holds is only read, so that no worker waits for the
--- commit of somebody who enqueues.
+-- Lock order, for whoever touches more than one row: running -> ready and waiting, those of one statement by id ->
+-- dedupes -> order_tails -> blocks. Claim, promote, heartbeat and rescue only ever SKIP LOCKED. A key that another
+-- job holds is only read, so that no worker waits for the commit of somebody who enqueues.
 --
 -- Time is the database's: posthouse.now() is the only clock in here, and a test may replace it.
 

@@ -82,24 +82,31 @@ language sql stable as $$
   from posthouse.waiting where blockers = 0
 $$;
 
--- The end of queued jobs: out of ready or waiting, into history. Returns those that were there.
+-- The end of queued jobs: out of ready or waiting, into history. Returns those that were there. It waits for
+-- nobody once it has their own rows, so it can be in no deadlock: dependants that somebody else is busy with
+-- are left to the keeper (sweep_blocks).
 create function posthouse.end_queued(p_ids uuid[], p_status text, p_error jsonb) returns setof uuid
 language plpgsql as $$
 declare
+  v_statuses text[] := array_fill(p_status, array[cardinality(p_ids)]);
   v_ended uuid[];
 begin
-  begin
-    perform posthouse.lock_tree(p_ids, array_fill(p_status, array[cardinality(p_ids)]));
-    v_ended := posthouse.bury_queued(p_ids, p_status, p_error);
-    if v_ended = '{}' then
-      raise no_data_found;
-    end if;
-  exception when no_data_found then
-    return;  -- without the locks: the caller may want a running row next, and those come first
-  end;
-  perform posthouse.after_end(v_ended, array_fill(p_status, array[cardinality(v_ended)]));
+  if not posthouse.lock_queued(p_ids) then
+    return;
+  end if;
+  v_ended := posthouse.bury_queued(p_ids, p_status, p_error);
+  perform posthouse.after_end(
+    v_ended, v_statuses[: cardinality(v_ended)], true, posthouse.lock_tree(p_ids, v_statuses, false));
   return query select unnest(v_ended);
 end $$;
+
+-- Locks queued jobs, in one order. False: there are none.
+create function posthouse.lock_queued(p_ids uuid[]) returns boolean
+language sql as $$
+  with r as (select id from posthouse.ready where id = any (p_ids) order by id for update),
+       w as (select id from posthouse.waiting where id = any (p_ids) order by id for update)
+  select (select count(*) from r) + (select count(*) from w) > 0  -- counted, so that all of them are locked
+$$;
 
 -- The move alone, without what follows from it.
 create function posthouse.bury_queued(p_ids uuid[], p_status text, p_error jsonb) returns uuid[]
@@ -175,27 +182,29 @@ language sql stable as $$
   select coalesce(array_agg(job_id), '{}') from doomed
 $$;
 
--- Locks all queued rows that the end of these jobs changes, in one order, whoever ends what. Step by step, two
--- who end jobs of one tree could deadlock.
-create function posthouse.lock_tree(p_ids uuid[], p_statuses text[]) returns void
+-- Locks the waiting rows that the end of these jobs changes: those of all who hang on them, down the tree that is
+-- canceled along. All at once and in one order; without p_wait only those that nobody else is busy with.
+create function posthouse.lock_tree(p_ids uuid[], p_statuses text[], p_wait boolean) returns uuid[]
 language plpgsql as $$
 declare
   v_roots uuid[] := p_ids || posthouse.doomed_by(p_ids, p_statuses);
+  v_tree uuid[] := array(select b.job_id from posthouse.blocks as b where b.depends_on = any (v_roots));
 begin
-  perform from posthouse.ready where id = any (p_ids) order by id for update;
-  perform from posthouse.waiting
-  where id = any (p_ids || array(select job_id from posthouse.blocks where depends_on = any (v_roots)))
-  order by id for update;
+  if p_wait then
+    return array(select w.id from posthouse.waiting as w where w.id = any (v_tree) order by w.id for update);
+  end if;
+  return array(select w.id from posthouse.waiting as w where w.id = any (v_tree) for update skip locked);
 end $$;
 
 -- A line closes up around jobs that left it before their turn. Such a job still has its edge in the line; who
 -- stood behind it now stands behind the nearest one before it that is still there.
-create function posthouse.close_lines(p_ended uuid[]) returns void
+create function posthouse.close_lines(p_ended uuid[], p_locked uuid[]) returns void
 language sql as $$
   with recursive climb as (
     select b.job_id, b.depends_on as behind, b.depends_on as before
     from posthouse.blocks as b
     where b.line and b.depends_on = any (p_ended) and b.job_id <> all (p_ended)
+      and (b.job_id = any (p_locked) or not exists (select from posthouse.waiting as w where w.id = b.job_id))
     union all
     select c.job_id, c.behind, b.depends_on
     from climb as c join posthouse.blocks as b on b.line and b.job_id = c.before
@@ -206,18 +215,22 @@ language sql as $$
   where b.line and b.job_id = c.job_id and b.depends_on = c.behind and c.before <> all (p_ended)
 $$;
 
--- Settles the edges of ended jobs: unblocks, cancels or leaves those who wait for them. The whole tree that is
+-- Settles the edges of ended jobs: unblocks, cancels or leaves those who wait for them, as far as their rows are
+-- p_locked. The others' edges are made young again, so that the keeper looks at them. The whole tree that is
 -- canceled along is ended at once: step by step, a long chain would use up the stack.
-create function posthouse.unblock(p_ids uuid[], p_statuses text[]) returns void
+create function posthouse.unblock(p_ids uuid[], p_statuses text[], p_locked uuid[] default null)
+returns void
 language plpgsql as $$
 declare
   v_doomed uuid[];
   v_freed boolean;
 begin
-  perform posthouse.lock_tree(p_ids, p_statuses);
+  p_locked := coalesce(p_locked, posthouse.lock_tree(p_ids, p_statuses, true));
   if 'succeeded' <> any (p_statuses) then
-    v_doomed := posthouse.bury_queued(posthouse.doomed_by(p_ids, p_statuses), 'canceled', jsonb_build_object(
-      'type', 'DependencyFailed', 'message', 'a job that this one depends on did not succeed'));
+    v_doomed := posthouse.bury_queued(
+      array(select unnest(posthouse.doomed_by(p_ids, p_statuses)) intersect select unnest(p_locked)),
+      'canceled', jsonb_build_object(
+        'type', 'DependencyFailed', 'message', 'a job that this one depends on did not succeed'));
     if v_doomed <> '{}' then
       perform posthouse.free_keys(v_doomed, array_fill('canceled'::text, array[cardinality(v_doomed)]));
       perform posthouse.announce_end(v_doomed);
@@ -225,13 +238,15 @@ begin
       p_statuses := p_statuses || array_fill('canceled'::text, array[cardinality(v_doomed)]);
     end if;
   end if;
-  perform posthouse.close_lines(p_ids);
+  perform posthouse.close_lines(p_ids, p_locked);
   with gone as (
     delete from posthouse.blocks as b
     using unnest(p_ids, p_statuses) as e (id, status)
     where b.depends_on = e.id
-      and (e.status = 'succeeded' or b.line or exists (
-        select from posthouse.waiting as w where w.id = b.job_id and w.on_dependency_failure = 'run'))
+      and case
+        when b.job_id = any (p_locked) then e.status = 'succeeded' or b.line or exists (
+          select from posthouse.waiting as w where w.id = b.job_id and w.on_dependency_failure = 'run')
+        else b.line and not exists (select from posthouse.waiting as w where w.id = b.job_id) end
     returning b.job_id
   ), less as (
     update posthouse.waiting as w set blockers = w.blockers - g.n
@@ -240,21 +255,26 @@ begin
     returning w.blockers
   )
   select coalesce(bool_or(blockers = 0), false) into v_freed from less;
+  update posthouse.blocks set xid = pg_current_xact_id()
+  where ctid = any (array(
+    select b.ctid from posthouse.blocks as b
+    where b.depends_on = any (p_ids) and b.job_id <> all (p_locked) for update skip locked));
   if v_freed then
     perform posthouse.promote();
   end if;
 end $$;
 
 -- Called once for each batch of ended jobs, in the transaction that ended them.
-create function posthouse.after_end(p_ids uuid[], p_statuses text[], p_keyed boolean default true)
-returns void
+create function posthouse.after_end(
+  p_ids uuid[], p_statuses text[], p_keyed boolean default true, p_locked uuid[] default null
+) returns void
 language plpgsql as $$
 begin
   if p_keyed then
     perform posthouse.free_keys(p_ids, p_statuses);
   end if;
   if exists (select from posthouse.blocks where depends_on = any (p_ids)) then
-    perform posthouse.unblock(p_ids, p_statuses);
+    perform posthouse.unblock(p_ids, p_statuses, p_locked);
   end if;
   perform posthouse.announce_end(p_ids);
 end $$;

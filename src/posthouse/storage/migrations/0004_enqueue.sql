@@ -101,13 +101,19 @@ begin
     select * into v_key from posthouse.dedupes
     where tenant_id = r.tenant_id and dedupe_key = r.dedupe_key;
     if found and (v_key.held or v_key.until > r.queued_at) then
-      if r.on_duplicate <> 'replace' or v_key.job_id = r.id or not exists (
-        select from posthouse.end_queued(array[v_key.job_id], 'canceled', jsonb_build_object(
-          'type', 'Replaced', 'message', format('replaced by job %s', r.id)))) then
+      if r.on_duplicate <> 'replace' or v_key.job_id = r.id then
         return v_key.job_id;
       end if;
-      delete from posthouse.dedupes  -- there still if it has a window
-      where tenant_id = r.tenant_id and dedupe_key = r.dedupe_key and job_id = v_key.job_id;
+      if exists (
+        select from posthouse.end_queued(array[v_key.job_id], 'canceled', jsonb_build_object(
+          'type', 'Replaced', 'message', format('replaced by job %s', r.id)))) then
+        delete from posthouse.dedupes  -- there still if it has a window
+        where tenant_id = r.tenant_id and dedupe_key = r.dedupe_key and job_id = v_key.job_id;
+      elsif posthouse.status_of(v_key.job_id) = 'queued' then
+        continue;  -- it was on its way from waiting to ready
+      else
+        return v_key.job_id;
+      end if;
     end if;
     insert into posthouse.dedupes as d (tenant_id, dedupe_key, job_id, reuse, until)
     values (r.tenant_id, r.dedupe_key, r.id, r.on_duplicate = 'reuse', v_until)
@@ -384,7 +390,7 @@ begin
     join posthouse.dedupes as d on d.tenant_id = s.tenant_id and d.dedupe_key = s.dedupe_key
     where s.on_duplicate = 'replace');
   if v_replaced <> '{}' then
-    perform posthouse.lock_tree(v_replaced, array_fill('canceled'::text, array[cardinality(v_replaced)]));
+    perform posthouse.lock_queued(v_replaced);
   end if;
   for r in
     select s.* from unnest(v_all) as s where s.special order by s.tenant_id, s.dedupe_key, s.ordinal

@@ -89,7 +89,9 @@ begin
   if v_old.order_key is not null then  -- its turn is over: it goes to the end of its line
     v_before := posthouse.join_line(v_old.tenant_id, v_old.order_key, p_id);
     if exists (select from posthouse.blocks as b where b.depends_on = p_id) then
-      perform posthouse.unblock(array[p_id], array[v_old.status]);  -- nobody stands behind it any more
+      -- Nobody stands behind it any more.
+      perform posthouse.unblock(
+        array[p_id], array[v_old.status], posthouse.lock_tree(array[p_id], array[v_old.status], false));
     end if;
     delete from posthouse.blocks as b where b.job_id = p_id and b.line returning b.depends_on into v_behind;
     if v_before = p_id then  -- it was the last, and stays where it stood
