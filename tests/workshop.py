@@ -80,8 +80,9 @@ def cancel(db, job_id):
 
 
 def give_away(db, job_id):
-    """Let the lease of a running job run out and the job be given back, as the keeper does. In one transaction:
-    a beat in between would renew the lease, and passes over a row that is locked.
+    """Let the lease of a running job run out and the job be given back, as the keeper does.
+
+    In one transaction: a beat in between would renew the lease, and passes over a row that is locked.
     """
     with db.transaction():
         db.execute("update posthouse.running set lease_expires_at = '-infinity' where id = %s", (job_id,))
