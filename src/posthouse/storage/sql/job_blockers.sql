@@ -1,5 +1,5 @@
 -- The jobs that a waiting job waits for. No status: it was dropped with its partition.
-select b.depends_on as id, j.kind, j.status
+select distinct b.depends_on as id, j.kind, j.status
 from posthouse.blocks as b
 left join posthouse.jobs as j on j.id = b.depends_on
 where b.job_id = %(id)s
