@@ -8,6 +8,7 @@ import psycopg
 import pytest
 
 import posthouse
+from enginekit import Engine, empty
 from posthouse import testing
 from posthouse.settings import Settings
 from posthouse.storage.embedded import ensure
@@ -40,6 +41,20 @@ def database(server):
     """The URL of a fresh, migrated database."""
     with testing.database(server) as url:
         yield url
+
+
+@pytest.fixture(scope="session")
+def shared_database(server):
+    """One that tests of the engine share, emptied before each: making one takes longer than most of them."""
+    with testing.database(server) as url:
+        yield url
+
+
+@pytest.fixture
+def engine(shared_database):
+    with psycopg.connect(shared_database, autocommit=True) as connection:
+        empty(connection)
+        yield Engine(connection, shared_database)
 
 
 @pytest.fixture

@@ -143,10 +143,14 @@ class Engine:
         return self.value("select posthouse.promote(%s)", limit)
 
     def rescue(self, dead=(), crash_limit=3, grace=0, limit=1000):
+        for worker in dead:
+            self.value("select posthouse.sign_off(%s)", worker)
         answers = self.rows(
-            "select id, event from posthouse.rescue(%s::uuid[], %s, make_interval(secs => %s), %s)",
-            list(dead), crash_limit, grace, limit,
-        )  # fmt: skip
+            "select id, event from posthouse.rescue(%s, make_interval(secs => %s), %s)",
+            crash_limit,
+            grace,
+            limit,
+        )
         return {answer.id: answer.event for answer in answers}
 
     def bury_dead(self, patience=0, grace=0):

@@ -4,6 +4,7 @@ PosthouseError
 ├── ConfigurationError      a setting is wrong or missing
 │   └── EmbeddedUnavailable     no Postgres given and none can be started here
 ├── DatabaseUnavailable     Postgres cannot be reached
+├── ClientClosed            the client was closed
 ├── SchemaError             the schema is missing, older or newer than this version
 ├── InvalidJob              the request to enqueue is wrong
 │   ├── InvalidPayload          the payload is not what the job takes
@@ -46,6 +47,12 @@ class DatabaseUnavailable(PosthouseError):
     """Postgres cannot be reached."""
 
     code = "database_unavailable"
+
+
+class ClientClosed(PosthouseError):
+    """The client was closed."""
+
+    code = "client_closed"
 
 
 class SchemaError(PosthouseError):

@@ -1,27 +1,12 @@
-"""Both clients, on one shared database that is emptied before each test."""
+"""Both clients, on the engine's database."""
 
 import asyncio
 
-import psycopg
 import pytest
 
-from enginekit import Engine, empty
-from posthouse import Client, SyncClient, testing
+from posthouse import Client, SyncClient
 from posthouse.settings import Settings
 from wire import Proxy
-
-
-@pytest.fixture(scope="session")
-def shared_database(server):
-    with testing.database(server) as url:
-        yield url
-
-
-@pytest.fixture
-def engine(shared_database):
-    with psycopg.connect(shared_database, autocommit=True) as connection:
-        empty(connection)
-        yield Engine(connection, shared_database)
 
 
 @pytest.fixture

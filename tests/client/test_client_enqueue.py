@@ -241,12 +241,13 @@ async def test_without_a_schema_it_says_what_to_do(make_client, server):
 
 
 async def test_a_server_that_is_away_is_an_error_in_the_end(make_client, proxy, url, monkeypatch):
+    client = make_client(proxy.url_for(url))
     monkeypatch.setattr("posthouse.client.client.RETRY_FOR", 0.3)
     monkeypatch.setattr("posthouse.client.sync.RETRY_FOR", 0.3)
-    client = make_client(proxy.url_for(url))
     proxy.refuse()
     with pytest.raises(DatabaseUnavailable, match="cannot be reached"):
         await client.enqueue("task")
+    monkeypatch.undo()
     proxy.allow()
     assert (await client.enqueue("task")).outcome == "created"
 

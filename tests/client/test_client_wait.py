@@ -8,7 +8,7 @@ import pytest
 from enginekit import eventually
 from posthouse import Client, JobFailed
 from posthouse.client.endings import Endings
-from posthouse.errors import JobNotFound, WaitTimeout
+from posthouse.errors import ClientClosed, DatabaseUnavailable, JobNotFound, WaitTimeout
 
 
 async def test_the_result_of_a_job_that_has_ended_is_there_at_once(client, engine):
@@ -183,3 +183,20 @@ async def test_a_waiter_that_gives_up_leaves_nothing_behind(client, engine):
         await client.wait(handle.id, 0.01)
     endings = getattr(client, "_endings", None)
     assert not endings or not endings._waiters
+
+
+async def test_waiting_while_postgres_is_away_ends_in_time(proxied, proxy):
+    handle = await proxied.enqueue("task")
+    proxy.refuse()
+    with pytest.raises(DatabaseUnavailable):
+        await asyncio.wait_for(proxied.wait(handle.id, "300ms"), 20)
+
+
+async def test_whoever_waits_when_the_client_is_closed_is_told(url):
+    client = Client(url)
+    handle = await client.enqueue("task")
+    waiting = asyncio.ensure_future(client.wait(handle.id))
+    await until(lambda: client._endings is not None and client._endings.listening)
+    await client.close()
+    with pytest.raises(ClientClosed):
+        await asyncio.wait_for(waiting, 20)

@@ -8,6 +8,7 @@ CODES = {
     "ConfigurationError": "configuration_error",
     "EmbeddedUnavailable": "embedded_unavailable",
     "DatabaseUnavailable": "database_unavailable",
+    "ClientClosed": "client_closed",
     "SchemaError": "schema_error",
     "InvalidJob": "invalid_job",
     "InvalidPayload": "invalid_payload",

@@ -1,24 +1,8 @@
-"""The SQL engine, driven directly. Its tests share one database, which is emptied before each: making a
-database takes many times as long as most of these tests do."""
+"""The SQL engine, driven directly."""
 
-import psycopg
 import pytest
 
-from enginekit import Engine, empty
-from posthouse import testing
-
-
-@pytest.fixture(scope="session")
-def shared_database(server):
-    with testing.database(server) as url:
-        yield url
-
-
-@pytest.fixture
-def engine(shared_database):
-    with psycopg.connect(shared_database, autocommit=True) as connection:
-        empty(connection)
-        yield Engine(connection, shared_database)
+from enginekit import Engine
 
 
 @pytest.fixture

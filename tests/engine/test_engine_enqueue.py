@@ -7,6 +7,8 @@ import psycopg
 import pytest
 from psycopg.types.json import Jsonb
 
+from enginekit import at_once, eventually, somebody_waits
+
 LARGE = {"text": "x" * 5_000}
 
 
@@ -237,3 +239,43 @@ def test_a_savepoint_that_is_rolled_back_takes_only_its_own_job(engine):
         caller.commit()
     assert [row.id for row in engine.rows("select id from posthouse.jobs")] == [kept]
     assert engine.claim_one(kinds=["kept", "gone"]).id == kept
+
+
+FATES = {
+    "its time has come": lambda engine, _: {
+        "scheduled_for": str(engine.value("select posthouse.now() + '1 s'"))
+    },
+    "its dependency has ended": lambda _, dependency: {"depends_on": [str(dependency.id)]},
+}
+
+
+@pytest.mark.parametrize("fate", FATES)
+def test_a_repeat_of_an_uncommitted_first_try_makes_no_second_job_though(engine, fate):
+    dependency = engine.start()
+    request = {"kind": "task", "id": str(uuid4()), **FATES[fate](engine, dependency)}
+    with engine.another(autocommit=False) as caller, engine.another() as repeater:
+        caller.enqueue_many(request)
+        engine.succeed(dependency)
+        engine.advance(60)
+        answers = at_once(
+            lambda: repeater.enqueue_many({**request, "verify": True}),
+            lambda: (eventually(lambda: somebody_waits(engine)), caller.commit()),
+        )
+    assert [outcome for _, outcome in answers[0]] == ["repeated"]
+    engine.value("select posthouse.sweep_blocks()::text")
+    engine.promote()
+    assert len(engine.claim(10)) == 1
+
+
+def test_two_callers_who_replace_the_same_keys_in_any_order_do_not_deadlock(engine):
+    keys = [f"key {number}" for number in range(4)]
+
+    def caller(order):
+        with engine.another() as own:
+            for _ in range(60):
+                own.enqueue_many(*[
+                    {"kind": "task", "dedupe_key": key, "on_duplicate": "replace"} for key in order
+                ])  # fmt: skip
+
+    at_once(*[lambda order=order: caller(order) for order in (keys, keys[::-1], keys[1:] + keys[:1])])
+    assert engine.count("ready") == len(keys)

@@ -148,3 +148,15 @@ def test_tidying_forgets_workers_long_gone_and_windows_that_have_passed(engine):
     engine.value("select posthouse.tidy(posthouse.now() - interval '30 days')")
     assert engine.rows("select id from posthouse.workers") == [(alive,)]
     assert engine.rows("select dedupe_key from posthouse.dedupes order by 1") == [("held",), ("open",)]
+
+
+def test_a_job_that_waits_for_one_that_failed_and_is_dropped_is_canceled(engine):
+    """Nobody can retry the dependency any more: the wait would never end."""
+    failed, kept = engine.start(), engine.start()
+    hopeless = engine.enqueue(depends_on=[failed.id], on_dependency_failure="wait")
+    hopeful = engine.enqueue(depends_on=[kept.id], on_dependency_failure="wait")
+    engine.fail(failed)
+    engine.advance(3 * DAY)
+    drop(engine, datetime.now(UTC) + timedelta(days=1))
+    assert (engine.status(hopeless), engine.status(hopeful)) == ("canceled", "queued")
+    assert "not kept any longer" in engine.job(hopeless).error["message"]

@@ -251,7 +251,7 @@ def test_a_worker_that_beats_after_its_burial_keeps_its_jobs(engine, worker):
     dead = engine.bury_dead(patience=0)
     assert dead == [worker.worker]
     assert engine.heartbeat(worker.job_held, worker=worker.worker, lease=HOUR) == {}
-    assert engine.rescue(dead) == {}
+    assert engine.rescue() == {}
     assert engine.succeed(worker.job_held) == []
 
 
@@ -276,3 +276,19 @@ def test_a_worker_without_a_lock_is_only_judged_by_its_leases(engine):
     for clock in (0, 60):
         engine.advance(clock)
         assert engine.bury_dead(patience=1) == []
+
+
+def test_what_a_keeper_buried_and_did_not_rescue_the_next_one_does(engine, worker):
+    die(worker, engine)
+    engine.bury_dead(patience=0)
+    engine.advance(2)
+    engine.bury_dead(patience=0)
+    with engine.another() as next_keeper:
+        assert next_keeper.rescue() == {worker.job_held.id: "rescue"}
+
+
+def test_jobs_that_a_worker_left_behind_when_it_signed_off_go_on_at_once(engine):
+    worker = engine.register()
+    job = engine.start()
+    engine.value("select posthouse.sign_off(%s)", worker)
+    assert engine.rescue() == {job.id: "rescue"}

@@ -20,7 +20,7 @@ from posthouse.client.handle import Handle, result_of
 from posthouse.client.options import Options
 from posthouse.core.duration import Duration, seconds
 from posthouse.core.request import Request
-from posthouse.errors import DatabaseUnavailable, JobNotFound, WaitTimeout
+from posthouse.errors import ClientClosed, DatabaseUnavailable, JobNotFound, WaitTimeout
 from posthouse.settings import Settings, load_settings
 from posthouse.storage.connect import RETRY_PAUSES, behind_pooler, pool_options
 from posthouse.storage.errors import translated
@@ -29,6 +29,7 @@ from posthouse.storage.server import database_url
 
 T = TypeVar("T")
 
+POOL_SECONDS = 5.0
 RETRY_FOR = 30.0
 """Seconds that an enqueue keeps trying while Postgres is away. Safe: the ids stay the same."""
 
@@ -42,6 +43,7 @@ class Client:
         self._pool: AsyncConnectionPool[AsyncConnection[tuple[Any, ...]]] | None = None
         self._endings: Endings | None = None
         self._opening = asyncio.Lock()
+        self._closed = False
 
     async def __aenter__(self) -> Self:
         return self
@@ -50,6 +52,8 @@ class Client:
         await self.close()
 
     async def close(self) -> None:
+        """Closes its connections. Whoever still waits for a job gets ClientClosed."""
+        self._closed = True
         endings, self._endings = self._endings, None
         pool, self._pool = self._pool, None
         if endings is not None:
@@ -81,11 +85,12 @@ class Client:
     async def wait(self, job_id: UUID, timeout: Duration | None = None) -> Any:
         """The result of a job, once it has succeeded. Raises JobFailed, JobNotFound or WaitTimeout."""
         limit = None if timeout is None else seconds(timeout)
-        endings = await self._watch_endings()
+        endings = await self._watch_endings(limit)
         deadline = None if limit is None else time.monotonic() + limit
         async with endings.of(job_id) as ended:
             while True:
-                row = await self._run(lambda c, _: _fetch_ending(c, job_id))
+                left = None if deadline is None else deadline - time.monotonic()
+                row = await self._run(lambda c, _: _fetch_ending(c, job_id), patience=left)
                 if row is None:
                     raise JobNotFound(f"there is no job {job_id}")
                 if row[0] not in {"queued", "running"}:
@@ -105,24 +110,31 @@ class Client:
         with translated():
             return sending.receipts(await enqueue_on(connection, sending.parameter() or "[]"))
 
-    async def _run(self, work: Callable[[AsyncConnection[tuple[Any, ...]], bool], Awaitable[T]]) -> T:
+    async def _run(
+        self,
+        work: Callable[[AsyncConnection[tuple[Any, ...]], bool], Awaitable[T]],
+        patience: float | None = None,
+    ) -> T:
         """Does the work on a pooled connection, again with True after a lost connection."""
-        started = time.monotonic()
+        patience = RETRY_FOR if patience is None else min(patience, RETRY_FOR)
+        give_up = time.monotonic() + patience
         tries = 0
         while True:
             try:
                 pool = await self._connected()
-                async with pool.connection() as connection:
+                async with pool.connection(timeout=max(0.1, min(POOL_SECONDS, patience))) as connection:
                     with translated():
                         return await work(connection, tries > 0)
             except (DatabaseUnavailable, PoolTimeout, psycopg.OperationalError) as error:
-                if time.monotonic() - started > RETRY_FOR:
+                if time.monotonic() > give_up:
                     raise DatabaseUnavailable(f"Postgres cannot be reached: {error}") from error
                 await asyncio.sleep(RETRY_PAUSES[min(tries, len(RETRY_PAUSES) - 1)])
                 tries += 1
 
     async def _connected(self) -> AsyncConnectionPool[AsyncConnection[tuple[Any, ...]]]:
         async with self._opening:
+            if self._closed:
+                raise ClientClosed("this client is closed; make a new one")
             if self._pool is None:
                 self._url = await asyncio.to_thread(database_url, self.settings)
                 self._pool = AsyncConnectionPool(
@@ -130,17 +142,17 @@ class Client:
                     min_size=0,
                     max_size=10,
                     open=False,
-                    timeout=5,
+                    timeout=POOL_SECONDS,
                     **pool_options("client"),
                 )
                 await self._pool.open()
             return self._pool
 
-    async def _watch_endings(self) -> Endings:
+    async def _watch_endings(self, patience: float | None) -> Endings:
         if self._endings is None:
             url: str | None = self.settings.direct_url
             if not url:
-                pooled = await self._run(lambda c, _: behind_pooler(c))
+                pooled = await self._run(lambda c, _: behind_pooler(c), patience)
                 url = None if pooled else self._url
             return self._endings_at(url)
         return self._endings
@@ -152,6 +164,9 @@ class Client:
 
 
 async def _send(connection: AsyncConnection[tuple[Any, ...]], sending: Sending) -> list[Receipt]:
+    if sending.plain_one:
+        await connection.execute(query("enqueue_one"), sending.fields())
+        return sending.receipts()
     if not sending.copies:
         cursor = await connection.execute(query("enqueue_many"), (sending.parameter(),))
         return sending.receipts(await cursor.fetchall())

@@ -64,6 +64,9 @@ class Endings:
             self._listener.cancel()
             with suppress(asyncio.CancelledError):
                 await self._listener
+        for waiters in self._waiters.values():
+            for ended in waiters:
+                ended.set()
 
     async def _listen(self, url: str) -> None:
         failures = 0

@@ -74,7 +74,8 @@ class SyncClient:
         deadline = None if limit is None else time.monotonic() + limit
         pause = FIRST_PAUSE
         while True:
-            row = self._run(lambda c, _: c.execute(query("job_ending"), (job_id,)).fetchone())
+            left = None if deadline is None else deadline - time.monotonic()
+            row = self._run(lambda c, _: c.execute(query("job_ending"), (job_id,)).fetchone(), left)
             if row is None:
                 raise JobNotFound(f"there is no job {job_id}")
             if row[0] not in {"queued", "running"}:
@@ -94,16 +95,18 @@ class SyncClient:
         with translated():
             return sending.receipts(enqueue_on_sync(connection, sending.parameter() or "[]"))
 
-    def _run(self, work: Callable[[Connection[tuple[Any, ...]], bool], T]) -> T:
+    def _run(
+        self, work: Callable[[Connection[tuple[Any, ...]], bool], T], patience: float | None = None
+    ) -> T:
         """Does the work, again with True after a lost connection."""
-        started = time.monotonic()
+        give_up = time.monotonic() + (RETRY_FOR if patience is None else min(patience, RETRY_FOR))
         tries = 0
         while True:
             try:
                 with self._lock, translated():
                     return work(self._connected(), tries > 0)
             except DatabaseUnavailable:
-                if time.monotonic() - started > RETRY_FOR:
+                if time.monotonic() > give_up:
                     raise
                 time.sleep(RETRY_PAUSES[min(tries, len(RETRY_PAUSES) - 1)])
                 tries += 1
@@ -121,6 +124,9 @@ class SyncClient:
 
 
 def _send(connection: Connection[tuple[Any, ...]], sending: Sending) -> list[Receipt]:
+    if sending.plain_one:
+        connection.execute(query("enqueue_one"), sending.fields())
+        return sending.receipts()
     if not sending.copies:
         answers = connection.execute(query("enqueue_many"), (sending.parameter(),)).fetchall()
         return sending.receipts(answers)

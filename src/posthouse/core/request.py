@@ -100,6 +100,26 @@ class Request:
             return self.retry.attempts
         return self.max_attempts
 
+    def plain_fields(self, job_id: UUID, payload_limit: int) -> dict[str, Any]:
+        """The parameters of sql/enqueue_one.sql, for a plain request."""
+        return {
+            "id": job_id,
+            "kind": self.kind,
+            "payload": encode_payload(self.payload, payload_limit),
+            "tenant": self.tenant,
+            "queue": self.queue,
+            "priority": None if self.priority is None else _priority(self.priority),
+            "max_attempts": self.attempts,
+            "timeout": _seconds(self.timeout),
+            "retry": to_json(self.retry.to_json()).decode() if self.retry else None,
+            "correlation_id": self.correlation_id,
+            "subject": self.subject,
+            "source": self.source,
+            "source_ref": self.source_ref,
+            "created_by": self.created_by,
+            "parent_id": self.parent_id,
+        }
+
     def to_json(self, job_id: UUID, *, verify: bool, payload_limit: int) -> str:
         """The JSON object that posthouse.enqueue_many takes."""
         fields = {

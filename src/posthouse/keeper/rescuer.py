@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import time
-from uuid import UUID
 
 import psycopg
 
@@ -27,14 +26,14 @@ class Rescuer:
         self._grace = settings.rescue_grace_seconds
         self._not_before = 0.0
         self._expired_at = 0.0
-        self._dead: set[UUID] = set()  # buried, and their jobs not taken back yet
+        self._buried = False  # somebody was, and their jobs were not taken back yet
 
     async def run_once(self) -> dict[str, int]:
         if time.monotonic() < self._not_before:
             return {"dead_workers": 0, "rescued": 0}
         try:
             dead = await self._line.run(lambda c: bury_dead(c, self._grace))
-            self._dead.update(dead)
+            self._buried |= bool(dead)
             rescued = await self._rescue()
         except psycopg.OperationalError:
             # We were cut off, perhaps everybody was: whoever could not renew gets time to do so.
@@ -44,21 +43,20 @@ class Rescuer:
 
     async def _rescue(self) -> int:
         now = time.monotonic()
-        if not self._dead and now < self._expired_at:
+        if not self._buried and now < self._expired_at:
             return 0
         rescued, found = 0, await self._rescue_batch()
         while found:
             rescued += found
             found = await self._rescue_batch()
-        self._dead.clear()
+        self._buried = False
         spent = time.monotonic() - now
         # Finding expired leases reads all of running: the longer that takes, the less often it is done.
         self._expired_at = time.monotonic() + max(EXPIRED_SECONDS, 20 * spent)
         return rescued
 
     async def _rescue_batch(self) -> int:
-        dead = list(self._dead)
-        found = await self._line.run(lambda c: rescue(c, dead, self._crash_limit, self._grace))
+        found = await self._line.run(lambda c: rescue(c, self._crash_limit, self._grace))
         for job_id, worker_id, event in found:
             _log.warning("job %s was lost with worker %s: %s", job_id, worker_id, event)
         return len(found)

@@ -35,10 +35,8 @@ async def bury_dead(connection: Db, grace_seconds: float) -> list[UUID]:
     return [row[0] for row in await cursor.fetchall()]
 
 
-async def rescue(
-    connection: Db, dead: list[UUID], crash_limit: int, grace_seconds: float
-) -> list[tuple[UUID, UUID, str]]:
-    cursor = await connection.execute(query("rescue"), (dead, crash_limit, grace_seconds))
+async def rescue(connection: Db, crash_limit: int, grace_seconds: float) -> list[tuple[UUID, UUID, str]]:
+    cursor = await connection.execute(query("rescue"), (crash_limit, grace_seconds))
     return [(row[0], row[1], row[2]) for row in await cursor.fetchall()]
 
 

@@ -119,14 +119,16 @@ class Heartbeat(threading.Thread):
         rows = connection.execute(
             query("heartbeat"), (self._worker_id, ids, tokens, self._lease_seconds), binary=True
         ).fetchall()
-        lost = {row[0].hex() for row in rows if row[1] == "lost"}
+        not_renewed = {row[0].hex() for row in rows if row[1] in {"lost", "busy"}}
         expires = started + self._lease_seconds * 0.9
         for job in jobs:
-            if job.hex_id not in lost:
+            if job.hex_id not in not_renewed:
                 job.expires = expires
         self.beats += 1
         by_id = {job.hex_id: job for job in jobs}
         for raw_id, verdict in rows:
+            if verdict == "busy":
+                continue
             with suppress(RuntimeError):  # the loop is closing
                 self._loop.call_soon_threadsafe(self._on_verdict, by_id[raw_id.hex()], verdict)
 

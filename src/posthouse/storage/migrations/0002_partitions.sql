@@ -82,6 +82,12 @@ begin
         execute format('delete from posthouse.order_tails as o using posthouse.%I as h
                         where h.order_key is not null and o.tenant_id = h.tenant_id
                           and o.order_key = h.order_key and o.job_id = h.id', v_part.name);
+        -- Whoever waits for one of these to succeed after all waits for nothing: nobody can retry it any more.
+        execute format('select posthouse.end_queued(array_agg(b.job_id), ''canceled'', $1)
+                        from posthouse.blocks as b join posthouse.%I as h on h.id = b.depends_on
+                        where not b.line having count(*) > 0', v_part.name)
+          using jsonb_build_object('type', 'DependencyFailed', 'message',
+            'a job that this one depends on did not succeed, and is not kept any longer');
       end if;
       execute format('drop table posthouse.%I', v_part.name);
       return next v_part.name;

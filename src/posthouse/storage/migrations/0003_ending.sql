@@ -108,6 +108,17 @@ language sql as $$
   select (select count(*) from r) + (select count(*) from w) > 0  -- counted, so that all of them are locked
 $$;
 
+-- Locks a queued job unless somebody else has it locked: then false. There is nothing to lock of one that is not
+-- queued any more.
+create function posthouse.lock_if_free(p_id uuid) returns boolean
+language plpgsql as $$
+begin
+  perform from posthouse.ready where id = p_id for update skip locked;
+  if found then return true; end if;
+  perform from posthouse.waiting where id = p_id for update skip locked;
+  return found or coalesce(posthouse.status_of(p_id), '') <> 'queued';
+end $$;
+
 -- The move alone, without what follows from it.
 create function posthouse.bury_queued(p_ids uuid[], p_status text, p_error jsonb) returns uuid[]
 language plpgsql as $$

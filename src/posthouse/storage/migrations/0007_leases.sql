@@ -32,7 +32,8 @@ language sql as $$
 $$;
 
 -- One beat for the whole worker: it is alive, and these leases go on. Returns what it must drop: leases
--- that are gone, and jobs whose cancellation was asked for. Rows that are being finished are passed over.
+-- that are gone, and jobs whose cancellation was asked for. A row that somebody else has locked is passed over
+-- (most likely it is being finished) and told as busy: its lease was not renewed.
 create function posthouse.heartbeat(p_worker uuid, p_ids uuid[], p_tokens uuid[], p_lease interval)
 returns table (id uuid, verdict text)
 language plpgsql as $$
@@ -44,16 +45,21 @@ begin
   if cardinality(p_ids) = 0 then
     return;
   end if;
-  update posthouse.running as r set lease_expires_at = v_now + p_lease
-  where r.ctid = any (array(
-    select l.ctid from posthouse.running as l
-    join unnest(p_ids, p_tokens) as held (id, token) on l.id = held.id and l.token = held.token
-    order by l.id for update of l skip locked));
   return query
-    select held.id, case when r.id is null then 'lost' else 'cancel' end
+    with renewed as (
+      update posthouse.running as r set lease_expires_at = v_now + p_lease
+      where r.ctid = any (array(
+        select l.ctid from posthouse.running as l
+        join unnest(p_ids, p_tokens) as held (id, token) on l.id = held.id and l.token = held.token
+        order by l.id for update of l skip locked))
+      returning r.id
+    )
+    select held.id, case
+      when r.id is null then 'lost' when r.cancel_requested_at is not null then 'cancel' else 'busy' end
     from unnest(p_ids, p_tokens) as held (id, token)
+    left join renewed as n on n.id = held.id
     left join posthouse.running as r on r.id = held.id and r.token = held.token
-    where r.id is null or r.cancel_requested_at is not null;
+    where n.id is null or r.cancel_requested_at is not null;
 end $$;
 
 -- Reports progress, and extends the lease by doing so. False: the lease is lost, nothing was written.
@@ -108,26 +114,25 @@ begin
   end loop;
 end $$;
 
--- Takes back lost leases: those of p_dead workers, and expired ones. Each counts a crash; a job that has
--- used up its attempts, or that was there when p_crash_limit workers died, goes to the dead letter.
--- p_grace after a restart of Postgres nothing has expired: nobody could renew while it was away.
+-- Takes back lost leases: those of workers that stopped or were buried, and expired ones. Each counts a crash; a
+-- job that has used up its attempts, or that was there when p_crash_limit workers died, goes to the dead letter.
+-- p_grace after a restart of Postgres nothing has expired: nobody could renew while it was away. Who is dead is
+-- read from the workers, not passed in: a keeper that dies after burying one leaves nothing undone.
 create function posthouse.rescue(
-  p_dead uuid[] default '{}', p_crash_limit integer default 3, p_grace interval default '10 seconds',
-  p_limit integer default 1000
+  p_crash_limit integer default 3, p_grace interval default '10 seconds', p_limit integer default 1000
 ) returns table (id uuid, worker_id uuid, event text)
 language plpgsql as $$
 declare
   v_now timestamptz := posthouse.now();
   v_expired_before timestamptz := case
     when clock_timestamp() < pg_postmaster_start_time() + p_grace then '-infinity' else v_now end;
-  v_dead uuid[] := array(  -- whoever has beaten since it was buried lives after all
-    select w.id from posthouse.workers as w where w.id = any (p_dead) and w.stopped_at is not null);
   v_lost record;
 begin
   with lost as (
     select r.id, r.token, r.worker_id, r.attempt_count, r.max_attempts, r.crashes
     from posthouse.running as r
-    where r.lease_expires_at < v_expired_before or r.worker_id = any (v_dead)
+    where r.lease_expires_at < v_expired_before
+      or exists (select from posthouse.workers as w where w.id = r.worker_id and w.stopped_at is not null)
     order by r.id limit p_limit for update skip locked
   ), verdict as (
     select lost.*, case

@@ -1,2 +1,2 @@
 -- Takes lost leases back.
-select id, worker_id, event from posthouse.rescue(%s::uuid[], %s, make_interval(secs => %s))
+select id, worker_id, event from posthouse.rescue(%s, make_interval(secs => %s))
