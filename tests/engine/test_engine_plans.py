@@ -219,3 +219,42 @@ def test_the_unsuccessful_are_listed_without_reading_the_successful(full):
     )
     assert len(jobs) == 50
     assert read == {}
+
+
+LEFT_BEHIND = f"""
+insert into posthouse.running ({JOB}, attempt_count, generation, crashes, snoozes, started_at, lane,
+    position, token, worker_id, attempt_started_at, lease_expires_at)
+  select {ROW.format(id=ids(9))}, 1, 1, 0, 0, now(), 1,
+    n, gen_random_uuid(), gen_random_uuid(), now(), now()
+  from generate_series(1, 20000) n;
+delete from posthouse.running;
+"""
+
+
+@pytest.fixture
+def littered(own_engine):
+    """Somebody pins the horizon: running is full of dead rows, and the statistics say that it is empty."""
+    with own_engine.another(autocommit=False) as pinning:
+        pinning.connection.execute("set transaction isolation level repeatable read")
+        pinning.rows("select 1")
+        own_engine.connection.execute(LEFT_BEHIND)
+        own_engine.connection.execute("vacuum (analyze) posthouse.running")
+        own_engine.connection.execute("set stats_fetch_consistency = none")
+        for _ in range(20):
+            own_engine.enqueue()
+        yield own_engine
+
+
+WORK_ON_LEASES = {
+    "success": lambda engine, jobs: engine.succeed(*jobs),
+    "another outcome": lambda engine, jobs: engine.settle_many(jobs, "fail"),
+    "a heartbeat": lambda engine, jobs: engine.heartbeat(*jobs),
+}
+
+
+@pytest.mark.parametrize("name", WORK_ON_LEASES)
+def test_under_a_pinned_horizon_only_what_is_held_is_read(littered, name):
+    jobs = littered.claim(20)
+    before = rows_read(littered)["running"]
+    WORK_ON_LEASES[name](littered, jobs)
+    assert rows_read(littered)["running"] - before < 1_000

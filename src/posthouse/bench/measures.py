@@ -7,10 +7,12 @@ import statistics
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any
+from uuid import UUID
 
 import psycopg
 from psycopg import AsyncConnection
 
+from posthouse import testing
 from posthouse.bench.bare import measure_limit
 from posthouse.bench.fleet import PAYLOAD, fleet
 from posthouse.client.client import Client
@@ -22,21 +24,21 @@ BULK_JOBS = 50_000
 ONE_SECONDS = 3.0
 PICKUP_JOBS = 240
 PICKUP_PER_SECOND = 40
-PINNED_ROUNDS = 5
+PINNED_ROUNDS = 6
 PINNED_JOBS = 40_000
 BACKLOG_JOBS = 1_000_000
-BACKLOG_SAMPLE = 100_000
+BACKLOG_ROUNDS = 7
 SMALL_JOBS = 10_000
-SMALL_ROUNDS = 5
 RESCUES = 5
 
 
-async def fill(url: str, jobs: int) -> None:
-    """Queue that many no-ops."""
+async def fill(url: str, jobs: int) -> UUID:
+    """Queue that many no-ops; returns the last one's id."""
     async with Client(url) as client:
         for start in range(0, jobs, 100_000):
             count = min(100_000, jobs - start)
-            await client.enqueue_many([Request(kind="noop", payload=PAYLOAD)] * count)
+            handles = await client.enqueue_many([Request(kind="noop", payload=PAYLOAD)] * count)
+    return handles[-1].id
 
 
 async def reset(url: str) -> None:
@@ -58,9 +60,9 @@ async def limit(url: str) -> dict[str, Any]:
 
 
 async def drain(url: str, workers: int) -> dict[str, Any]:
-    await fill(url, DRAIN_JOBS)
+    last = await fill(url, DRAIN_JOBS)
     with fleet(url, workers) as processes:
-        await _until_ended(url, DRAIN_JOBS)
+        await _until_ended(url, last)
         rss = max((process.rss_mb() or 0.0 for process in processes), default=0.0)
     rate = await _rate(url)
     await reset(url)
@@ -109,47 +111,65 @@ async def latency(url: str) -> dict[str, Any]:
 
 
 async def pinned(url: str) -> dict[str, Any]:
-    """One worker over several rounds while an idle transaction pins the horizon."""
-    rates = []
-    with psycopg.connect(url) as pinning, fleet(url, 1):
-        await fill(url, PINNED_JOBS)  # a round to warm up, before the pin
-        await _until_ended(url, PINNED_JOBS)
+    """One worker over several rounds while an idle transaction pins the horizon.
+
+    Another one, in a database beside it that is not pinned, takes turns with it: the speed of the machine,
+    which changes for seconds at a time, cancels out. The first rounds are compared with the last ones.
+    """
+    rates, beside = [], []
+    with testing.database(url) as control, fleet(url, 1), fleet(control, 1), psycopg.connect(url) as pinning:
+        await _round(url, PINNED_JOBS)  # to warm up, before the pin
+        await _round(control, PINNED_JOBS)
         pinning.execute("set transaction isolation level repeatable read")
         pinning.execute("select count(*) from posthouse.ready")
-        for number in range(1, PINNED_ROUNDS + 1):
-            await fill(url, PINNED_JOBS)
-            await _until_ended(url, PINNED_JOBS * (number + 1))
-            rates.append(await _steady_rate(url, PINNED_JOBS))
+        for _ in range(PINNED_ROUNDS):
+            rates.append(await _round(url, PINNED_JOBS))
+            beside.append(await _round(control, PINNED_JOBS))
         pinning.rollback()
     await reset(url)
+    shares = [pinned / free for pinned, free in zip(rates, beside, strict=True)]
     return {
-        "pinned_ratio": round(rates[-1] / rates[0], 3),
+        "pinned_ratio": round(sum(shares[-2:]) / sum(shares[:2]), 3),
         "pinned_rounds": [round(rate) for rate in rates],
+        "unpinned_rounds": [round(rate) for rate in beside],
     }
 
 
 async def backlog(url: str) -> dict[str, Any]:
-    """The drain of a small queue beside that of the first part of a deep one."""
-    small = []
-    with fleet(url, 1):
-        for number in range(1, SMALL_ROUNDS + 1):
-            await fill(url, SMALL_JOBS)
-            await _until_ended(url, SMALL_JOBS * number)
-            small.append(await _steady_rate(url, SMALL_JOBS))
-    await reset(url)
-    await fill(url, BACKLOG_JOBS)
-    async with await _connect(url) as connection:
-        # Else autovacuum does it during the measure: filling the queue is not what is measured.
-        await connection.execute("vacuum (analyze) posthouse.ready")
-        await connection.execute("checkpoint")
-    with fleet(url, 1):
-        await _until_ended(url, BACKLOG_SAMPLE)
-        deep = await _steady_rate(url, BACKLOG_SAMPLE)
+    """The first part of a deep queue beside a small one, in two databases, taking turns."""
+    deep, small = [], []
+    with testing.database(url) as control:
+        await fill(url, BACKLOG_JOBS)
+        async with await _connect(url) as connection:
+            # Else autovacuum does it during the measure: filling the queue is not what is measured.
+            await connection.execute("vacuum (analyze) posthouse.ready")
+            await connection.execute("checkpoint")
+        for _ in range(BACKLOG_ROUNDS):
+            await fill(control, SMALL_JOBS)
+            small.append(await _start_of_drain(control, SMALL_JOBS))
+            deep.append(await _start_of_drain(url, SMALL_JOBS))
     await reset(url)
     return {
-        "backlog_ratio": round(deep / statistics.median(small), 3),
-        "backlog_rates": {"small": round(statistics.median(small)), "deep": round(deep)},
+        "backlog_ratio": round(statistics.median(deep) / statistics.median(small), 3),
+        "backlog_rates": {"small": round(statistics.median(small)), "deep": round(statistics.median(deep))},
     }
+
+
+async def _round(url: str, jobs: int) -> float:
+    """Fills the queue for a worker that waits for it; returns its rate."""
+    since = await _value(url, "bench_now")
+    last = await fill(url, jobs)
+    await _until_ended(url, last)
+    return await _stretch_rate(url, jobs, since)
+
+
+async def _start_of_drain(url: str, jobs: int) -> float:
+    """The rate of a new worker over the first so many jobs of a full queue."""
+    since = await _value(url, "bench_now")
+    last = await _value(url, "bench_nth", (jobs,))
+    with fleet(url, 1):
+        await _until_ended(url, last)
+    return await _stretch_rate(url, jobs, since)
 
 
 async def rescue(url: str) -> dict[str, Any]:
@@ -194,16 +214,10 @@ async def _connect(url: str) -> AsyncConnection[tuple[Any, ...]]:
     return await AsyncConnection.connect(url, autocommit=True)
 
 
-async def _until_ended(url: str, jobs: int) -> None:
+async def _until_ended(url: str, job_id: UUID) -> None:
+    """Waits for one job, the last of its line: counting what has ended would cost what is being measured."""
     async with await _connect(url) as connection:
-        while True:
-            asked = time.perf_counter()
-            cursor = await connection.execute(query("bench_ended"))
-            row = await cursor.fetchone()
-            if row is not None and row[0] >= jobs:
-                return
-            # Counting a long history costs what is being measured: the dearer, the more seldom.
-            await asyncio.sleep(max(0.1, 50 * (time.perf_counter() - asked)))
+        await _until(connection, "bench_ended", job_id, lambda row: row is not None)
 
 
 async def _until(
@@ -219,20 +233,19 @@ async def _until(
 
 async def _rate(url: str) -> float:
     """Jobs a second over all ended jobs, from the first start to the last end."""
-    return await _number(url, "bench_rate")
+    return float(await _value(url, "bench_rate"))
 
 
-async def _steady_rate(url: str, last: int) -> float:
-    """Jobs a second over the last so many ended jobs, moments of disturbance left out."""
-    return await _number(url, "bench_steady_rate", last)
+async def _stretch_rate(url: str, jobs: int, since: Any) -> float:
+    return float(await _value(url, "bench_stretch_rate", {"jobs": jobs, "since": since}))
 
 
-async def _number(url: str, name: str, *parameters: Any) -> float:
+async def _value(url: str, name: str, parameters: Any = ()) -> Any:
     async with await _connect(url) as connection:
         cursor = await connection.execute(query(name), parameters)
         row = await cursor.fetchone()
         assert row is not None
-        return float(row[0])
+        return row[0]
 
 
 def _percentiles(values: list[float]) -> dict[str, float]:

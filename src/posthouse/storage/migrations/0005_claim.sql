@@ -13,6 +13,7 @@ create function posthouse.claim(
   p_lanes bigint[] default '{}', p_marks bigint[] default '{}', p_careful boolean default true
 ) returns setof posthouse.running
 language plpgsql
+set enable_bitmapscan = off
 set enable_seqscan = off  -- a plan made while ready was empty must not scan it when it is not
 set plan_cache_mode = force_generic_plan  -- the arguments never change the plan; planning took 0.2 ms
 as $$

@@ -50,7 +50,8 @@ begin
       update posthouse.running as r set lease_expires_at = v_now + p_lease
       where r.ctid = any (array(
         select l.ctid from posthouse.running as l
-        join unnest(p_ids, p_tokens) as held (id, token) on l.id = held.id and l.token = held.token
+        where l.id = any (p_ids)
+          and ((l.id, l.token) in (select u.id, u.token from unnest(p_ids, p_tokens) as u (id, token))) is true
         order by l.id for update of l skip locked))
       returning r.id
     )
@@ -58,7 +59,8 @@ begin
       when r.id is null then 'lost' when r.cancel_requested_at is not null then 'cancel' else 'busy' end
     from unnest(p_ids, p_tokens) as held (id, token)
     left join renewed as n on n.id = held.id
-    left join posthouse.running as r on r.id = held.id and r.token = held.token
+    left join (select * from posthouse.running as l where l.id = any (p_ids)) as r
+      on r.id = held.id and r.token = held.token
     where n.id is null or r.cancel_requested_at is not null;
 end $$;
 

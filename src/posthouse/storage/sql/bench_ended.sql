@@ -1,2 +1,2 @@
--- How many jobs have ended.
-select count(*) from posthouse.history
+-- Whether a job has ended.
+select 1 from posthouse.history where id = %s
