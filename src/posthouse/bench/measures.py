@@ -140,12 +140,9 @@ async def backlog(url: str) -> dict[str, Any]:
     deep, small = [], []
     with testing.database(url) as control:
         await fill(url, BACKLOG_JOBS)
-        async with await _connect(url) as connection:
-            # Else autovacuum does it during the measure: filling the queue is not what is measured.
-            await connection.execute("vacuum (analyze) posthouse.ready")
-            await connection.execute("checkpoint")
         for _ in range(BACKLOG_ROUNDS):
             await fill(control, SMALL_JOBS)
+            await _come_to_rest(url, control)
             small.append(await _start_of_drain(control, SMALL_JOBS))
             deep.append(await _start_of_drain(url, SMALL_JOBS))
     await reset(url)
@@ -153,6 +150,16 @@ async def backlog(url: str) -> dict[str, Any]:
         "backlog_ratio": round(statistics.median(deep) / statistics.median(small), 3),
         "backlog_rates": {"small": round(statistics.median(small)), "deep": round(statistics.median(deep))},
     }
+
+
+async def _come_to_rest(*urls: str) -> None:
+    """Vacuums what was filled: else autovacuum does so during the measure. And a checkpoint, since the first
+    change of a page after one is dearer: jobs of both queues are older than it.
+    """
+    for url in urls:
+        async with await _connect(url) as connection:
+            await connection.execute("vacuum (analyze) posthouse.ready")
+            await connection.execute("checkpoint")
 
 
 async def _round(url: str, jobs: int) -> float:
