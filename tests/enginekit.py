@@ -65,14 +65,23 @@ class Engine:
     # A worker's part.
 
     def claim(self, limit=1, *, kinds=("task",), queues=("default",), lease=60, marks=None, careful=True,
-              worker=None, token=None):  # fmt: skip
-        marks = marks or {}
+              worker=None, token=None, offers=(), served=None, patience=20):  # fmt: skip
+        marks, served = marks or {}, served or {}
         return self.rows(
             "select * from posthouse.claim("
-            "%s, %s, %s, %s, %s, make_interval(secs => %s), %s::bigint[], %s::bigint[], %s)",
+            "%s, %s, %s, %s, %s, make_interval(secs => %s), %s::bigint[], %s::bigint[], %s, %s::text[], "
+            "%s::text[], %s::double precision[], make_interval(secs => %s))",
             worker or self.worker, token or uuid4(), list(queues), list(kinds), limit, lease, list(marks),
-            list(marks.values()), careful,
+            list(marks.values()), careful, list(offers), list(served), list(served.values()), patience,
         )  # fmt: skip
+
+    def limit(self, name="limit", **fields):
+        self.value("select posthouse.set_limit(%s, %s::jsonb)", name, json.dumps(fields))
+
+    def in_use(self):
+        """What the limits count, those that count nothing left out."""
+        rows = self.rows("select slot, in_use from posthouse.limit_slots where in_use <> 0")
+        return {row.slot: row.in_use for row in rows}
 
     def claim_one(self, **options):
         [job] = self.claim(1, **options)
@@ -85,12 +94,13 @@ class Engine:
         assert len(found) == 1
         return found[0]
 
-    def succeed(self, *jobs, result=None):
+    def succeed(self, *jobs, result=None, output=None):
         """The ids whose lease was lost."""
-        results = None if result is None else [json.dumps(result)] * len(jobs)
         return self.value(
-            "select posthouse.succeed(%s, %s, %s::text[]::jsonb[])",
-            [job.id for job in jobs], [job.token for job in jobs], results,
+            "select posthouse.succeed(%s, %s, %s::text[]::jsonb[], %s::text[]::jsonb[])",
+            [job.id for job in jobs], [job.token for job in jobs],
+            None if result is None else [json.dumps(result)] * len(jobs),
+            None if output is None else [json.dumps(output)] * len(jobs),
         )  # fmt: skip
 
     def succeed_with(self, job, followups, result=None):
@@ -99,15 +109,17 @@ class Engine:
             [job.id], [job.token], [json.dumps(result)], [json.dumps(followups, default=str)],
         )  # fmt: skip
 
-    def settle(self, job, event, outcome="failed", delay=None, error=None):
-        return self.settle_many([job], event, outcome, delay, error)
+    def settle(self, job, event, outcome="failed", delay=None, error=None, *, output=None):
+        return self.settle_many([job], event, outcome, delay, error, output=output)
 
-    def settle_many(self, jobs, event, outcome="failed", delay=None, error=None):
+    def settle_many(self, jobs, event, outcome="failed", delay=None, error=None, *, output=None):
         n = len(jobs)
         return self.value(
-            "select posthouse.settle(%s, %s, %s, %s, %s::double precision[], %s::text[]::jsonb[])",
+            "select posthouse.settle(%s, %s, %s, %s, %s::double precision[], %s::text[]::jsonb[], "
+            "%s::text[]::jsonb[])",
             [job.id for job in jobs], [job.token for job in jobs], [event] * n, [outcome] * n, [delay] * n,
             [None if error is None else json.dumps(error)] * n,
+            None if output is None else [json.dumps(output)] * n,
         )  # fmt: skip
 
     def fail(self, job, message="broken"):
@@ -124,17 +136,18 @@ class Engine:
         return {answer.id: answer.verdict for answer in answers}
 
     def progress(self, job, percent=None, step=None, message=None, lease=60):
-        return self.value(
-            "select posthouse.progress(%s, %s, make_interval(secs => %s), %s::real, %s::text, %s::text)",
-            job.id, job.token, lease, percent, step, message,
+        said = {"percent": percent, "step": step, "message": message}
+        return not self.rows(
+            "select * from posthouse.report(%s, make_interval(secs => %s))",
+            json.dumps([{"id": str(job.id), "token": str(job.token), **said}]), lease,
         )  # fmt: skip
 
-    def register(self, worker=None):
+    def register(self, worker=None, *, offers=(), concurrency=10):
         worker = worker or self.worker
         self.value(
-            "select posthouse.register(%s, 'w', 'host', 1, '1', '{default}', '{task}', 10, '{}', '{}')",
-            worker,
-        )
+            "select posthouse.register(%s, 'w', 'host', 1, '1', '{default}', '{task}', %s, '{}', '{}', %s)",
+            worker, concurrency, list(offers),
+        )  # fmt: skip
         return worker
 
     # The keeper's part.
@@ -153,11 +166,13 @@ class Engine:
         )
         return {answer.id: answer.event for answer in answers}
 
-    def bury_dead(self, patience=0, grace=0):
+    def bury_dead(self, patience=0, grace=0, silence=24 * HOUR):
         found = self.rows(
-            "select posthouse.bury_dead(make_interval(secs => %s), make_interval(secs => %s))",
+            "select posthouse.bury_dead("
+            "make_interval(secs => %s), make_interval(secs => %s), make_interval(secs => %s))",
             grace,
             patience,
+            silence,
         )
         return [row[0] for row in found]
 
@@ -258,7 +273,7 @@ def somebody_waits(engine):
 
 _TABLES = (
     "ready", "waiting", "running", "history", "past_attempts", "payloads", "lanes", "dedupes", "blocks",
-    "order_tails", "workers", "definitions", "audit",
+    "order_tails", "workers", "definitions", "audit", "limits", "limit_slots", "queues", "tenants",
 )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from posthouse.client.client import Client
     from posthouse.client.handle import Handle
     from posthouse.client.sync import SyncClient
+    from posthouse.core.limit import Limit
     from posthouse.core.outcome import Cancel, Fail, Snooze
     from posthouse.core.request import Request
     from posthouse.core.retry import Retry
@@ -22,6 +23,7 @@ __all__ = [
     "Job",
     "JobFailed",
     "LeaseLost",
+    "Limit",
     "PosthouseError",
     "Request",
     "Retry",
@@ -38,6 +40,7 @@ _HOMES = {
     "Job": "posthouse.worker.job",
     "JobFailed": "posthouse.errors",
     "LeaseLost": "posthouse.errors",
+    "Limit": "posthouse.core.limit",
     "PosthouseError": "posthouse.errors",
     "Request": "posthouse.core.request",
     "Retry": "posthouse.core.retry",

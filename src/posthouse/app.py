@@ -7,13 +7,14 @@ import dataclasses
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic, ParamSpec, Self, TypeVar, Unpack, cast
+from typing import Any, Generic, Literal, ParamSpec, Self, TypeAlias, TypeVar, Unpack, cast
 
 from posthouse.client.client import Client
 from posthouse.client.handle import Handle, SyncHandle
 from posthouse.client.options import Options
 from posthouse.client.sync import SyncClient
 from posthouse.core.duration import Duration, seconds
+from posthouse.core.limit import Limit, text_at
 from posthouse.core.outcome import Policy
 from posthouse.core.priority import priority_number
 from posthouse.core.request import Request
@@ -23,12 +24,14 @@ from posthouse.keeper.keeper import Keeper
 from posthouse.settings import Settings, load_settings
 from posthouse.storage.server import database_url, ready_database_url
 from posthouse.worker.arguments import Arguments
-from posthouse.worker.definition import Definition
+from posthouse.worker.definition import PROCESS, RUNNERS, Definition
 from posthouse.worker.process import Stop, run_loop
 from posthouse.worker.worker import Worker
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+Runner: TypeAlias = Literal["auto", "process"]
 
 DEFAULT_TIMEOUT = "1h"
 
@@ -84,12 +87,31 @@ class App:
         max_attempts: int | None = None,
         fail_on: Sequence[type[BaseException]] = (),
         batch: int | None = None,
+        runner: Runner = "auto",
+        memory_mb: int | None = None,
+        keep_steps: bool = True,
+        keep_progress: bool = True,
+        limits: Sequence[Limit] = (),
+        limit_by: str | None = None,
+        requires: Sequence[str] = (),
+        prefers: Sequence[str] = (),
+        redact: Sequence[str] = (),
+        active: bool = True,
     ) -> Callable[[Callable[P, R]], JobType[P, R]]:
         """Make a function a job. Its name is the kind unless another is given.
 
-        ``async def`` runs in the worker's event loop, ``def`` in a thread. ``fail_on`` names exceptions
+        ``async def`` runs in the worker's event loop, ``def`` in a thread; with ``runner="process"`` either
+        runs in a process of its own, where it may take up to ``memory_mb``. ``fail_on`` names exceptions
         that must not be retried. With ``batch=N`` the function takes a list of up to N jobs and returns a
-        list with an answer for each.
+        list with an answer for each. A retry goes on behind finished steps and keeps progress and parts,
+        unless ``keep_steps`` or ``keep_progress`` say otherwise.
+
+        ``limits`` bound how many run at a time or start in a time; those ``per="key"`` count by the place in
+        the payload that ``limit_by`` names, like ``user.id``, or by the option ``limit_key``.
+
+        It runs only on workers with all the capabilities that it ``requires``, and rather on those that it
+        ``prefers``. ``redact`` names places in the payload that nobody is to see, like ``user.iban``. With
+        ``active=False`` it takes no jobs until an operator activates it.
         """
 
         def register(handler: Callable[P, R]) -> JobType[P, R]:
@@ -98,6 +120,10 @@ class App:
                 raise ConfigurationError(f"there are two jobs called {name!r}")
             if batch is not None and batch < 1:
                 raise ConfigurationError(f"{name}: batch must be at least 1")
+            if runner not in RUNNERS:
+                raise ConfigurationError(f"{name}: runner is one of {', '.join(RUNNERS)}, not {runner!r}")
+            if memory_mb is not None and (runner != PROCESS or memory_mb < 1):
+                raise ConfigurationError(f'{name}: memory_mb is at least 1, and needs runner="process"')
             attempts = retry.attempts if max_attempts is None else max_attempts
             if attempts < 1:
                 raise ConfigurationError(f"{name}: max_attempts must be at least 1")
@@ -112,6 +138,16 @@ class App:
                 batch=batch,
                 arguments=Arguments(name, handler, batch=batch is not None),
                 is_async=inspect.iscoroutinefunction(handler),
+                runner=runner,
+                memory_mb=memory_mb,
+                keep_steps=keep_steps,
+                keep_progress=keep_progress,
+                limits=tuple(limits),
+                limit_by=limit_by,
+                requires=_texts(name, "requires", requires),
+                prefers=_texts(name, "prefers", prefers),
+                redact=_texts(name, "redact", redact),
+                active=active,
             )
             return JobType(self, self.definitions[name], handler, {})
 
@@ -130,7 +166,10 @@ class App:
         keeper: bool = True,
         ready: Callable[[Worker], None] | None = None,
     ) -> None:
-        """Run jobs until SIGTERM or SIGINT, then drain; a second signal cuts the drain short."""
+        """Run jobs until SIGTERM or SIGINT, then drain; a second signal cuts the drain short.
+
+        An operator may drain it too: `posthouse workers drain`.
+        """
         worker = await self.worker(queues=queues)
         url = await asyncio.to_thread(database_url, self.settings)
         housekeeping = Keeper(url, self.settings) if keeper else None
@@ -140,7 +179,7 @@ class App:
             await housekeeping.start()
         if ready is not None:
             ready(worker)
-        await stop.asked_or(worker.failed)
+        await stop.asked_or(worker.failed, worker.dismissed)
         draining = asyncio.ensure_future(worker.stop())
         await stop.again(draining, worker.hurry)
         if housekeeping is not None:
@@ -179,15 +218,23 @@ class JobType(Generic[P, R]):
     def request(self, arguments: Mapping[str, Any], options: Options | None = None) -> Request:
         """The request that enqueues it, for ``Client.enqueue_many``."""
         self.definition.arguments.check(arguments)
+        given = {**(options or {}), **self._options}
         merged: Options = {
             "queue": self.definition.queue,
             "priority": self.definition.priority,
             **(options or {}),
             **self._options,
         }
+        if self.definition.requires:
+            merged.setdefault("requires", self.definition.requires)
+        if self.definition.prefers:
+            merged.setdefault("prefers", self.definition.prefers)
+        if self.definition.limit_by:
+            merged.setdefault("limit_key", text_at(arguments, self.definition.limit_by))
         if merged.get("retry") is None:  # a policy of its own brings its own number of attempts
             merged.setdefault("max_attempts", self.definition.max_attempts)
-        return Request(kind=self.kind, payload=arguments, **merged)
+        implied = frozenset(merged.keys() - given.keys())
+        return Request(kind=self.kind, payload=arguments, implied=implied, **merged)
 
     async def enqueue(self, *, connection: Any = None, **arguments: Any) -> Handle:
         """Enqueue it; on ``connection`` if given, in the transaction that is open there."""
@@ -198,3 +245,9 @@ class JobType(Generic[P, R]):
         """The same for code without an event loop."""
         client = self._app.sync_client
         return client.submit(self.request(arguments), connection=connection)
+
+
+def _texts(kind: str, name: str, values: Sequence[Any]) -> tuple[str, ...]:
+    if isinstance(values, str) or not all(isinstance(value, str) and value for value in values):
+        raise ConfigurationError(f"{kind}: {name} is a list of texts, none of them empty, not {values!r}")
+    return tuple(values)

@@ -2,17 +2,29 @@
 
 PosthouseError
 ├── ConfigurationError      a setting is wrong or missing
-│   └── EmbeddedUnavailable     no Postgres given and none can be started here
+│   ├── EmbeddedUnavailable     no Postgres given and none can be started here
+│   └── InvalidCommand          a command definition is wrong
 ├── DatabaseUnavailable     Postgres cannot be reached
 ├── ClientClosed            the client was closed
 ├── SchemaError             the schema is missing, older or newer than this version
 ├── InvalidJob              the request to enqueue is wrong
 │   ├── InvalidPayload          the payload is not what the job takes
-│   └── PayloadTooLarge         the payload is over the limit
+│   ├── PayloadTooLarge         the payload is over the limit
+│   └── InactiveDefinition      its kind was deactivated
+├── InvalidDefinition       a definition cannot be like this
+├── DefinitionNotFound      no such definition
+├── InvalidLimit            a limit cannot be like this
+├── LimitNotFound           no such limit
+├── WorkerNotFound          no such worker
 ├── DuplicateJob            the dedupe key is taken, and the policy says reject
 ├── JobNotFound             no such job (for this tenant)
 ├── IllegalTransition       the job's status does not allow this
+├── InvalidReport           what a job tells of itself cannot be stored
 ├── LeaseLost               the lease is no longer ours: nothing was written
+├── CommandError            a command did not do its work
+│   ├── CommandUnstartable      it cannot be started, and a retry would not help
+│   ├── CommandFailed           it ended, and not well
+│   └── CommandLost             it was ended together with the process that looked after it
 ├── JobFailed               a waited-for job ended without success
 └── WaitTimeout             a waited-for job did not end in time
 """
@@ -41,6 +53,12 @@ class EmbeddedUnavailable(ConfigurationError):
     """No Postgres was given and none can be started here."""
 
     code = "embedded_unavailable"
+
+
+class InvalidCommand(ConfigurationError):
+    """A command definition is wrong."""
+
+    code = "invalid_command"
 
 
 class DatabaseUnavailable(PosthouseError):
@@ -79,6 +97,42 @@ class PayloadTooLarge(InvalidJob):
     code = "payload_too_large"
 
 
+class InactiveDefinition(InvalidJob):
+    """Jobs of this kind are not taken: its definition was deactivated."""
+
+    code = "inactive_definition"
+
+
+class InvalidDefinition(PosthouseError):
+    """The definition of this kind of job is wrong."""
+
+    code = "invalid_definition"
+
+
+class DefinitionNotFound(PosthouseError):
+    """There is no such definition."""
+
+    code = "definition_not_found"
+
+
+class InvalidLimit(PosthouseError):
+    """The limit is wrong."""
+
+    code = "invalid_limit"
+
+
+class LimitNotFound(PosthouseError):
+    """There is no such limit."""
+
+    code = "limit_not_found"
+
+
+class WorkerNotFound(PosthouseError):
+    """There is no such worker."""
+
+    code = "worker_not_found"
+
+
 class DuplicateJob(PosthouseError):
     """The dedupe key is taken by another job."""
 
@@ -97,10 +151,40 @@ class IllegalTransition(PosthouseError):
     code = "illegal_transition"
 
 
+class InvalidReport(PosthouseError):
+    """What a job tells of itself cannot be stored."""
+
+    code = "invalid_report"
+
+
 class LeaseLost(PosthouseError):
     """The lease on this job is no longer held: nothing was written."""
 
     code = "lease_lost"
+
+
+class CommandError(PosthouseError):
+    """A command did not do its work."""
+
+    code = "command_error"
+
+
+class CommandUnstartable(CommandError):
+    """The command cannot be started here, and a retry would not help."""
+
+    code = "command_unstartable"
+
+
+class CommandFailed(CommandError):
+    """The command ended, and not well."""
+
+    code = "command_failed"
+
+
+class CommandLost(CommandError):
+    """The command was ended together with the process that looked after it."""
+
+    code = "command_lost"
 
 
 class JobFailed(PosthouseError):

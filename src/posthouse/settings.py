@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from posthouse.core.duration import seconds
+from posthouse.core.secret_names import SECRET_PREFIX
 from posthouse.errors import ConfigurationError
 
 ENV_PREFIX = "POSTHOUSE_"
 FILE_NAME = "posthouse.toml"
+LOG_LEVELS = ("debug", "info", "warning", "error", "off")
 _NOT_SETTINGS = {"POSTHOUSE_TEST_DATABASE_URL"}
 _TRUE, _FALSE = {"1", "true", "yes", "on"}, {"0", "false", "no", "off"}
 
@@ -46,7 +48,32 @@ class Settings:
     app: str = _setting(
         "", "Apps that `worker` and `up` load if none is given: module:name, several with commas."
     )
+    capabilities: str = _setting(
+        "", "What a worker can do that others cannot: gpu, codec:h264 … several with commas."
+    )
+    worker_name: str = _setting(
+        "",
+        "What a worker is called. Empty: its host and process. One that was disabled by a name given "
+        "here stays so when it is started again.",
+    )
+    worker_metadata: str = _setting(
+        "", 'What to keep of a worker for people to see, as a JSON object: {"pod": "a-1"}.'
+    )
     concurrency: int = _setting(100, "Handlers that a worker runs at the same time.", minimum=1)
+    processes: int = _setting(
+        0,
+        'Processes for handlers with runner="process", each for one job at a time. 0: one for each core.',
+        minimum=0,
+    )
+    commands: bool = _setting(False, "Whether a worker also runs commands that operators have defined.")
+    command_slots: int = _setting(
+        0,
+        "Commands that a worker runs at the same time. 0: four for each core, but no more than concurrency.",
+        minimum=0,
+    )
+    secrets_dir: str = _setting(
+        "", "A folder of files that hold secrets for commands, each named like its secret."
+    )
     heartbeat_seconds: float = _setting(
         5.0, "How often a worker renews the leases of its jobs.", minimum=0.05
     )
@@ -62,7 +89,7 @@ class Settings:
     poll_seconds: float = _setting(1.0, "Longest pause between two looks into an empty queue.", minimum=0.01)
     crash_limit: int = _setting(
         3,
-        "Worker deaths after which the job they had in common goes to the dead letter.",
+        "Deaths of workers or processes after which the job they had in common goes to the dead letter.",
         minimum=1,
     )
     rescue_grace_seconds: float = _setting(
@@ -70,7 +97,13 @@ class Settings:
     )
     retention_days: float = _setting(30.0, "How long ended jobs are kept; whole days are dropped.", minimum=1)
     max_payload_bytes: int = _setting(1_048_576, "Largest payload accepted.", minimum=1)
-    max_result_bytes: int = _setting(1_048_576, "Largest result stored.", minimum=1)
+    max_result_bytes: int = _setting(1_048_576, "Largest result stored, of a job or a step.", minimum=1)
+    job_log_level: str = _setting(
+        "info", "Lines of `job.log` from this level up are stored: debug, info, warning, error, or off."
+    )
+    job_log_bytes: int = _setting(
+        1_048_576, "Log and output stored of one attempt; of what comes after that only the end.", minimum=0
+    )
 
     def __post_init__(self) -> None:
         for item in fields(self):
@@ -78,6 +111,10 @@ class Settings:
             value = getattr(self, item.name)
             if minimum is not None and not value >= minimum:  # NaN is not either
                 raise ConfigurationError(f"{item.name} must be at least {minimum:g}, not {value:g}")
+        if self.job_log_level.lower() not in LOG_LEVELS:
+            raise ConfigurationError(
+                f"job_log_level is one of {', '.join(LOG_LEVELS)}, not {self.job_log_level!r}"
+            )
         if self.lease_seconds < 2 * self.heartbeat_seconds:
             raise ConfigurationError(
                 f"lease_seconds ({self.lease_seconds:g}) must be at least twice "
@@ -134,6 +171,8 @@ def _from_environment(env: Mapping[str, str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for variable, value in env.items():
         if not variable.startswith(ENV_PREFIX) or variable in _NOT_SETTINGS:
+            continue
+        if variable.startswith(SECRET_PREFIX):
             continue
         name = variable.removeprefix(ENV_PREFIX).lower()
         _check_known(name, "", variable)

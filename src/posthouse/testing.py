@@ -9,7 +9,7 @@ import asyncio
 import hashlib
 import inspect
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,8 @@ from psycopg.rows import dict_row
 
 from posthouse.core.duration import Duration, seconds
 from posthouse.core.ids import new_id
+from posthouse.core.progress import decode_kept
+from posthouse.core.request import Request
 from posthouse.errors import WaitTimeout
 from posthouse.keeper.keeper import Keeper
 from posthouse.settings import load_settings
@@ -33,7 +35,7 @@ from posthouse.worker.job import Job
 
 if TYPE_CHECKING:
     from posthouse.app import App, JobType
-    from posthouse.worker.commit import Commit
+    from posthouse.worker.commit import Commit, StepCommit
     from posthouse.worker.worker import Worker
 
 __all__ = ["Clock", "assert_enqueued", "clock", "database", "drain", "enqueued", "run"]
@@ -163,22 +165,77 @@ def _inline_job(job_type: JobType[Any, Any], payload: str, attempt: int) -> Job:
 
 
 class _InlineDesk:
-    """Stands in for the worker when a handler is run inline: progress goes nowhere."""
+    """Stands in for the worker when a handler is run inline: reports go nowhere, steps and parts are kept
+    until it ends.
+    """
 
     payload_limit = 2**31
+    result_limit = 2**31
+    log_level = 10**6  # nothing is kept of what it logs
 
     def __init__(self) -> None:
         self.loop = asyncio.get_running_loop()
+        self._steps: dict[str, str] = {}
+        self._parts: dict[str, dict[str, Any]] = {}
 
     async def report_progress(
         self, job: Job, percent: float | None, step: str | None, message: str | None
     ) -> None:
         del job, percent, step, message
 
+    async def report_part(self, job: Job, change: Mapping[str, Any]) -> None:
+        del job
+        known = self._parts.setdefault(change["name"], {**NEW_PART})
+        known.update({name: value for name, value in change.items() if value is not None})
+
+    async def declare_parts(
+        self, job: Job, declarations: Sequence[Mapping[str, Any]]
+    ) -> list[dict[str, Any]]:
+        for declaration in declarations:
+            await self.report_part(job, declaration)
+        return list(self._parts.values())
+
+    async def steps_done(self, job: Job) -> list[str]:
+        del job
+        return list(self._steps)
+
+    async def find_step(self, job: Job, name: str) -> tuple[bool, Any]:
+        del job
+        return name in self._steps, decode_kept(self._steps.get(name))
+
+    async def keep_step(self, job: Job, name: str, result: str, seconds: float) -> None:
+        del job, seconds
+        self._steps[name] = result
+
+    def note_step(self, job: Job, name: str) -> None: ...
+
+    async def land(self, job: Job) -> None: ...
+
+    def emit(self, job: Job, stream: str, level: str | None, text: str) -> None: ...
+
+    def admitted(self, request: Request) -> Request:
+        return request
+
+    def operators_marks(self, kind: str) -> None:
+        del kind
+
     def begin_commit(self, job: Job) -> Commit:
-        raise RuntimeError(
+        raise self._no_database(job)
+
+    def begin_step(self, job: Job, name: str) -> StepCommit:
+        del name
+        raise self._no_database(job)
+
+    def _no_database(self, job: Job) -> RuntimeError:
+        return RuntimeError(
             f"{job.kind} commits by itself: enqueue it and use testing.drain(), which has a database"
         )
+
+
+NEW_PART = {
+    "status": "pending", "percent": 0.0, "done": None, "total": None, "weight": 1.0, "message": None,
+    "result": None,
+}  # fmt: skip
 
 
 async def drain(app: App, *, queues: tuple[str, ...] = (), timeout: Duration = "30s") -> Counter[str]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pytest
 
 from posthouse import Cancel, Fail, Retry, Snooze
-from posthouse.core.outcome import Policy, TimedOut, decide
+from posthouse.core.outcome import Crashed, Policy, Reported, TimedOut, decide
 from posthouse.core.states import TRANSITIONS, Event, Status
 from posthouse.errors import InvalidPayload
 
@@ -16,6 +16,7 @@ class Attempted:
     attempt: int = 1
     max_attempts: int = 3
     snoozes: int = 0
+    crashes: int = 0
     age: float = 0.0
 
 
@@ -135,3 +136,29 @@ def test_an_error_that_cannot_be_shown_is_still_recorded():
 def test_every_verdict_is_a_legal_move_out_of_running(ending):
     legal = {move.event for move in TRANSITIONS if move.source is Status.RUNNING}
     assert verdict(ending).event in legal
+
+
+def test_a_crash_is_run_again_at_once_until_it_was_too_often():
+    ending = Crashed("its process died", exit_code=-11, signal="SIGSEGV", traceback=None)
+    first, third = verdict(ending), verdict(ending, attempt=1, crashes=2)
+    assert (first.event, first.outcome, first.delay) == (Event.RESCUE, "crashed", 0)
+    assert first.error == {
+        "type": "Crashed",
+        "message": "its process died",
+        "exit_code": -11,
+        "signal": "SIGSEGV",
+    }
+    assert (third.event, third.outcome, third.error["type"]) == (Event.EXHAUST, "crashed", "Poison")
+
+
+def test_a_crash_in_the_last_attempt_exhausts_the_job():
+    last = verdict(Crashed("its process died"), attempt=3)
+    assert (last.event, last.error["type"]) == (Event.EXHAUST, "Crashed")
+
+
+def test_an_error_of_another_process_is_stored_as_it_was_described_there():
+    told = {"type": "shop.OrderLost", "message": "7", "traceback": "…"}
+    assert verdict(Reported(told)).error == told
+    failed = Fail()
+    failed.__cause__ = Reported(told)
+    assert (verdict(failed).event, verdict(failed).error) == (Event.FAIL, told)

@@ -3,8 +3,8 @@
 import posthouse
 
 NAMES = [
-    "App", "Cancel", "Client", "Fail", "Handle", "Job", "JobFailed", "LeaseLost", "PosthouseError", "Request",
-    "Retry", "Snooze", "SyncClient",
+    "App", "Cancel", "Client", "Fail", "Handle", "Job", "JobFailed", "LeaseLost", "Limit", "PosthouseError",
+    "Request", "Retry", "Snooze", "SyncClient",
 ]  # fmt: skip
 
 

@@ -7,8 +7,8 @@ from enginekit import HOUR
 
 ERROR = {
     "type": "ValueError", "message": "broken", "traceback": "Traceback ...", "exit_code": 3, "pid": 77,
-    "stdout": "out", "stderr": "err",
 }  # fmt: skip
+OUTPUT = {"exit_code": 4, "pid": 78, "stdout": "out", "stderr": "err"}
 
 ENDINGS = [("fail", "failed"), ("exhaust", "dead_letter"), ("cancel", "canceled")]
 RETURNS = ["retry", "snooze", "release", "rescue"]
@@ -47,9 +47,32 @@ def test_an_ending_is_history_with_its_error(engine, event, status):
     assert (attempt.error_type, attempt.error_message, attempt.traceback) == (
         "ValueError", "broken", "Traceback ...",
     )  # fmt: skip
-    assert (attempt.exit_code, attempt.pid, attempt.stdout_tail, attempt.stderr_tail) == (3, 77, "out", "err")
+    assert (attempt.exit_code, attempt.pid, attempt.stdout_tail) == (3, 77, None)
     assert attempt.outcome == ("canceled" if event == "cancel" else "failed")
     assert attempt.finished_at == ended.finished_at
+
+
+def of_output(attempt):
+    return attempt.exit_code, attempt.pid, attempt.stdout_tail, attempt.stderr_tail
+
+
+@pytest.mark.parametrize("event", ["succeed", *(event for event, _ in ENDINGS), *RETURNS])
+def test_the_output_of_a_command_is_kept_with_its_attempt_however_it_ends(engine, event):
+    job = engine.start()
+    if event == "succeed":
+        engine.succeed(job, output=OUTPUT)
+    else:
+        engine.settle(job, event, "failed", error=ERROR, output=OUTPUT)
+    [attempt] = engine.attempts(job.id)
+    assert of_output(attempt) == (4, 78, "out", "err")
+
+
+def test_a_retried_job_keeps_the_output_of_its_last_attempt(engine):
+    job = engine.start()
+    engine.settle(job, "fail", "failed", error=ERROR, output=OUTPUT)
+    engine.value("select posthouse.reopen(%s)", job.id)
+    [attempt] = engine.attempts(job.id)
+    assert of_output(attempt) == (4, 78, "out", "err")
 
 
 @pytest.mark.parametrize("event", RETURNS)

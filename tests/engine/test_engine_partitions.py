@@ -45,7 +45,7 @@ def engine(own_engine):
     return own_engine
 
 
-@pytest.mark.parametrize("table", ["history", "past_attempts"])
+@pytest.mark.parametrize("table", ["history", "log_lines", "past_attempts"])
 def test_a_week_of_partitions_is_there_from_the_start(engine, table):
     made = partitions(engine, table)
     assert "default" in made
@@ -56,7 +56,7 @@ def test_a_week_of_partitions_is_there_from_the_start(engine, table):
 def test_partitions_are_made_as_time_goes_on_and_once(engine):
     assert make(engine) == 0
     engine.advance(3 * DAY)
-    assert make(engine) == 6
+    assert make(engine) == 9
     assert make(engine) == 0
     assert today(10) in partitions(engine)
 
@@ -80,7 +80,7 @@ def test_a_day_without_a_partition_is_caught_by_the_default_one(engine):
 def test_days_whose_rows_are_in_the_default_partition_are_left_to_it_and_the_others_are_made(engine):
     engine.advance(100 * DAY)
     engine.succeed(engine.start())
-    assert make(engine) == 7 + 8
+    assert make(engine) == 7 + 8 + 8
     assert today(101) in partitions(engine)
     assert today(100) not in partitions(engine)
 

@@ -16,10 +16,12 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 import posthouse
+from posthouse import insights
 from posthouse.settings import Settings
+from posthouse.storage.connect import connect_async
 from workshop import attempts, cancel, eventually, eventually_sync, row, status, statuses, working
 
-LIVENESS, HUNGER, ENDINGS = 7701, 7702, 7703  # the classes of locks that belong to a session
+LIVENESS, HUNGER, ENDINGS, FOLLOWED = 7701, 7702, 7703, 7706  # the classes of locks that belong to a session
 PGBOUNCER = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
 CONFIG = """
 [databases]
@@ -218,6 +220,34 @@ async def test_progress_retries_and_own_commits_work_through_the_pooler(app, db)
     assert (row(db, third.id)["progress_percent"], row(db, third.id)["current_step"]) == (100, "step 10")
 
 
+async def test_parts_steps_and_the_live_log_work_through_the_pooler(app, db, settings):
+    @app.job(retry=posthouse.Retry("50ms"))
+    async def stepwise(job: posthouse.Job):
+        for step in range(10):
+            job.log.info("%d.%d", job.attempt, step)
+            await job.step_commit(f"one:{step}", _nothing)
+            await job.step(f"two:{step}", lambda step=step: step)
+            await job.part(f"part {step}").complete()
+            if (job.attempt, step) == (1, 5):
+                raise ValueError("not yet")
+
+    handle = await stepwise.enqueue()
+    connection = await connect_async(settings.database_url, "follower")
+    async with working(app), connection, asyncio.timeout(30):
+        seen = [line.text async for page in insights.follow_log(connection, handle.id) for line in page]
+    assert seen == [f"1.{step}" for step in range(6)] + [f"2.{step}" for step in range(10)]
+    assert db.execute("select attempt, count(*) from posthouse.steps group by 1 order by 1").fetchall() == [
+        (1, 12),
+        (2, 8),
+    ]
+    assert row(db, handle.id)["progress_percent"] == 100
+    assert _session_locks(db) == []
+
+
+async def _nothing(connection):
+    await connection.execute("select 1")
+
+
 async def test_hundreds_of_statements_meet_no_prepared_statement_of_another_session(app, db, caplog):
     """psycopg prepares what it has sent five times; here every statement goes far beyond that."""
 
@@ -293,5 +323,5 @@ def _session_locks(db):
         "join pg_stat_activity as a on a.pid = l.pid "
         "where l.locktype = 'advisory' and l.objsubid = 2 and l.classid = any (%s::integer[]) "
         "and l.database = (select oid from pg_database where datname = current_database())",
-        ([LIVENESS, HUNGER, ENDINGS],),
+        ([LIVENESS, HUNGER, ENDINGS, FOLLOWED],),
     ).fetchall()

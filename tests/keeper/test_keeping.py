@@ -334,3 +334,22 @@ async def test_a_job_in_the_future_stays_while_workers_are_idle(app, db):
         beats = worker.heartbeat.beats
         await eventually(lambda: worker.heartbeat.beats > beats + 3)
     assert (status(db, handle.id), row(db, handle.id)["attempt_count"]) == ("queued", 0)
+
+
+async def test_lanes_that_are_idle_are_forgotten_and_their_jobs_are_not(app, db, settings):
+    @app.job()
+    async def task() -> None:
+        pass
+
+    requests = [task.request({}, {"limit_key": str(number)}) for number in range(1_100)]
+    await app.client.enqueue_many(requests)
+    assert await testing.drain(app) == {"succeeded": 1_100}
+    keeper = Keeper(settings.database_url, settings)
+    keeper.lanes._mendings = 0
+    with psycopg.connect(settings.database_url) as caller:
+        caller.execute("select posthouse.enqueue('task', limit_key => '7')")
+        assert (await keeper.lanes.run_once())["forgotten"] == 1_100
+        caller.commit()
+    assert (await keeper.lanes.run_once())["mended"] == 1
+    await keeper.stop()
+    assert await testing.drain(app) == {"succeeded": 1}

@@ -41,12 +41,14 @@ welcome does not take this payload: name: Input should be a valid string
 SQL = """\
 ## Errors from SQL
 
-The SQL functions raise two conditions of their own. The Python client turns them into the classes above.
+The SQL functions raise conditions of their own. The Python client turns them into the classes above.
 
 | SQLSTATE | error | when |
 | --- | --- | --- |
 | `PH001` | `DuplicateJob` | the dedupe key is taken, and the caller asked for `reject` |
 | `PH002` | `InvalidJob` | a job depends on a job that does not exist |
+| `PH010` | `InactiveDefinition` | the kind of the job was deactivated |
+| `PH011` | `InvalidDefinition` | a definition cannot be like this: a field is unknown or wrong |
 
 ## Errors that attempts record
 

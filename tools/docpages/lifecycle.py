@@ -56,6 +56,7 @@ next claim has the same number. Each attempt has a record in
 | `snoozed` | asked to run again later |
 | `released` | was given back by a worker that stopped |
 | `lost` | ended with its worker, or with its lease |
+| `crashed` | ended with its process (see [Where handlers run](running.md)) |
 
 `attempt_count` never passes `max_attempts`. A retry after the last attempt is an `exhaust`.
 """

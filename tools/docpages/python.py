@@ -12,6 +12,7 @@ from posthouse import testing
 from posthouse.app import JobType
 from posthouse.client.options import Options
 from posthouse.core.retry import DEFAULT_RETRY
+from posthouse.worker.parts import Part
 
 INTRODUCTION = """\
 All names that an application needs can be imported from `posthouse`. What is not on this page may change
@@ -42,6 +43,9 @@ MEANINGS = {
     "depends_on": "ids of jobs that must succeed first",
     "on_dependency_failure": "if one of them does not succeed: `cancel` this job, `run` it anyway, or `wait` "
     "until somebody retries the other",
+    "limit_key": 'what limits `per="key"` count it by; what the definition\'s `limit_by` names unless given',
+    "requires": "capabilities that a worker must have to run it; the definition's unless given",
+    "prefers": "capabilities that an idle worker should have; others leave it to such a one for a while",
     "max_attempts": "how often it is tried",
     "timeout": "how long an attempt may run",
     "retry": "a `Retry` policy for this job alone",
@@ -75,13 +79,15 @@ WIDTH = 100
 
 # Members that the engine uses itself.
 INSIDE = {
-    "age", "changed", "deadline", "delay", "expires", "finished", "followups", "from_json", "hex_id",
-    "hex_token", "lane", "note_canceling", "payload_text", "position", "reason", "retry_json", "task",
-    "timeout_seconds", "to_json", "token",
+    "about", "age", "ask", "changed", "claimed_at", "deadline", "declaration", "delay", "expires", "finished",
+    "followup_texts", "followups", "from_json", "hex_id", "hex_token", "land", "lane", "lost", "lost_error",
+    "note_canceling", "note_lost", "noted", "payload_text", "position", "reason", "recall", "refuse_if_lost",
+    "report_part", "retry_json", "row", "steps", "take_followups", "task", "timeout_seconds", "to_json",
+    "token",
 }  # fmt: skip
 
 # What an application is given and does not make itself.
-GIVEN = {posthouse.Job, posthouse.Handle, JobType}
+GIVEN = {posthouse.Job, posthouse.Handle, JobType, Part}
 
 
 def page() -> str:
@@ -89,6 +95,7 @@ def page() -> str:
     lines = [*opening("Python", "the docstrings of the public names"), INTRODUCTION]
     for name in names:
         lines += _section(f"posthouse.{name}", getattr(posthouse, name))
+    lines += _section("A part of a job", Part)
     lines += _section("A decorated function", JobType, "What `@app.job()` makes of a function.")
     lines += [OPTIONS, *table(["option", "meaning"], _options())]
     lines += ["## posthouse.testing", "", _prose(testing.__doc__), ""]

@@ -143,8 +143,8 @@ async def backlog(url: str) -> dict[str, Any]:
         for _ in range(BACKLOG_ROUNDS):
             await fill(control, SMALL_JOBS)
             await _come_to_rest(url, control)
-            small.append(await _start_of_drain(control, SMALL_JOBS))
-            deep.append(await _start_of_drain(url, SMALL_JOBS))
+            small.append(await drain_rate(control, SMALL_JOBS))
+            deep.append(await drain_rate(url, SMALL_JOBS))
     await reset(url)
     return {
         "backlog_ratio": round(statistics.median(deep) / statistics.median(small), 3),
@@ -170,7 +170,7 @@ async def _round(url: str, jobs: int) -> float:
     return await _stretch_rate(url, jobs, since)
 
 
-async def _start_of_drain(url: str, jobs: int) -> float:
+async def drain_rate(url: str, jobs: int) -> float:
     """The rate of a new worker over the first so many jobs of a full queue."""
     since = await _value(url, "bench_now")
     last = await _value(url, "bench_nth", (jobs,))

@@ -13,15 +13,19 @@ import typer
 
 from posthouse.cli.bench import bench
 from posthouse.cli.config import config
+from posthouse.cli.definitions import definitions
 from posthouse.cli.doctor import doctor
 from posthouse.cli.enqueue import enqueue
-from posthouse.cli.fleet import definitions, queues, workers
 from posthouse.cli.jobs import jobs
+from posthouse.cli.limits import limits
 from posthouse.cli.migrate import migrate
 from posthouse.cli.options import WrongUsage
+from posthouse.cli.queues import queues
+from posthouse.cli.tenants import tenants
 from posthouse.cli.up import up
 from posthouse.cli.version import version
 from posthouse.cli.worker import keeper, worker
+from posthouse.cli.workers import workers
 from posthouse.errors import PosthouseError
 
 cli = typer.Typer(
@@ -36,14 +40,18 @@ cli = typer.Typer(
 _PANELS: dict[str, tuple[Any, ...]] = {
     "Run": (up, worker, keeper),
     "Jobs": (enqueue,),
-    "Look": (queues, workers, definitions, doctor),
+    "Fleet": (doctor,),
     "Set up": (migrate, config, bench, version),
+}
+_GROUPS: dict[str, tuple[tuple[str, typer.Typer], ...]] = {
+    "Jobs": (("jobs", jobs), ("definitions", definitions)),
+    "Fleet": (("queues", queues), ("workers", workers), ("limits", limits), ("tenants", tenants)),
 }
 for _panel, _commands in _PANELS.items():
     for _command in _commands:
         cli.command(rich_help_panel=_panel)(_command)
-    if _panel == "Jobs":
-        cli.add_typer(jobs, name="jobs", rich_help_panel=_panel)
+    for _name, _group in _GROUPS.get(_panel, ()):
+        cli.add_typer(_group, name=_name, rich_help_panel=_panel)
 
 USAGE = 2
 
@@ -60,7 +68,9 @@ def _run() -> int:
     try:
         return cli(standalone_mode=False) or 0
     except PosthouseError as error:
-        typer.echo(f"error: {error}", err=True)
+        from posthouse.core.redaction import mask_text
+
+        typer.echo(f"error: {mask_text(str(error))}", err=True)
         return USAGE if isinstance(error, WrongUsage) else 1
     except typer.Abort:
         return 1

@@ -12,7 +12,7 @@ from typing import Any
 
 from posthouse.app import App
 from posthouse.errors import ConfigurationError
-from posthouse.settings import Settings
+from posthouse.settings import Settings, load_settings
 
 
 def load_apps(paths: Sequence[str]) -> dict[str, App]:
@@ -78,6 +78,8 @@ def combined(apps: dict[str, App], settings: Settings) -> App:
 
 def shared_settings(apps: dict[str, App], **flags: Any) -> Settings:
     """The settings that the apps agree on, changed by flags that were given."""
+    if not apps:
+        return load_settings(**flags)
     first, *others = apps.values()
     for path, other in zip(list(apps)[1:], others, strict=True):
         if other.settings.database_url != first.settings.database_url:

@@ -68,7 +68,7 @@ def enqueue(
     with checked_usage():
         request = Request(
             kind=kind,
-            payload=_object(payload),
+            payload=payload_object(payload),
             tenant=tenant,
             queue=queue,
             priority=None if priority is None else priority_number(_number_or_name(priority)),
@@ -131,7 +131,7 @@ async def _ending(client: Client, job_id: UUID, url: str, timeout: float | None)
     return {"status": job.status, "result": job.result, "last_error": job.last_error}
 
 
-def _object(text: str) -> dict[str, Any]:
+def payload_object(text: str) -> dict[str, Any]:
     """The payload, or an error that says where it stops being JSON."""
     import json
     import sys

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from posthouse.cli.job_logs import logs
 from posthouse.cli.options import caller, checked_usage, job_id, json_option
 from posthouse.cli.output import (
     Cell,
@@ -15,18 +17,24 @@ from posthouse.cli.output import (
     at,
     dim,
     first_line,
+    last_lines,
+    one_line_json,
     say,
     show_fields,
     show_json,
     show_table,
+    shown_text,
     span,
     status,
 )
 
 if TYPE_CHECKING:
+    from posthouse.cli.job_progress import Whole
     from posthouse.insights import AttemptInfo, JobDetail, JobSummary, Why
 
 jobs = typer.Typer(no_args_is_help=True, help="Look at jobs; retry and cancel them.")
+
+jobs.command()(logs)
 
 _ID = typer.Argument(..., metavar="ID", help="The job's id.")
 _IDS = typer.Argument(..., metavar="ID...", help="Ids of jobs.")
@@ -124,27 +132,47 @@ def _note(job: JobSummary) -> str:
 
 
 @jobs.command()
-def show(job: str = _ID, as_json: bool = json_option()) -> None:
-    """Show all of one job: payload, result, progress, error."""
-    from posthouse import insights
+def show(
+    job: str = _ID,
+    watch: bool = typer.Option(False, "--watch", help="Show it whenever it changed, until it has ended."),
+    as_json: bool = typer.Option(
+        False, "--json", help="One JSON document on stdout; with --watch one line for each change."
+    ),
+) -> None:
+    """Show all of one job: payload, result, progress, parts, steps, error."""
+    from posthouse.cli import job_progress
     from posthouse.cli.session import read
 
     wanted = job_id(job)
 
-    async def look(db: Any, _: Any) -> tuple[JobDetail, datetime]:
-        return await insights.get_job(db, wanted), await insights.database_now(db)
+    async def look(db: Any, _: Any) -> None:
+        if watch:
+            await job_progress.watch(db, wanted, _show_line if as_json else _show_whole)
+            return
+        whole = await job_progress.look_at(db, wanted)
+        show_json(whole.document()) if as_json else _show_whole(whole)
 
-    found, now = read(look)
-    if as_json:
-        show_json(found)
-    else:
-        show_fields(_fields(found, now))
+    read(look)
+
+
+def _show_line(whole: Whole) -> None:
+    typer.echo(one_line_json(whole.document()))
+
+
+def _show_whole(whole: Whole) -> None:
+    from posthouse.cli.job_progress import show_parts, show_steps
+
+    show_fields([*_fields(whole.job, whole.now), *_output(whole.last)])
+    show_parts(whole)
+    show_steps(whole)
 
 
 def _fields(job: JobDetail, now: datetime) -> list[tuple[str, str | Cell]]:
+    from posthouse.cli.job_progress import bar
+
     state = job.status if job.status != "queued" else f"queued ({job.place})"
     generation = f", run {job.generation}" if job.generation > 1 else ""
-    progress = "" if job.progress_percent is None else f"{job.progress_percent:.0f} %"
+    progress = bar(job.progress_percent)
     return [
         ("id", str(job.id)),
         ("kind", Cell(job.kind, "bold")),
@@ -174,6 +202,18 @@ def _fields(job: JobDetail, now: datetime) -> list[tuple[str, str | Cell]]:
     ]
 
 
+def _output(attempt: AttemptInfo | None) -> list[tuple[str, str | Cell]]:
+    """Of the last attempt, if a command ran."""
+    if attempt is None or attempt.stdout_tail is None:
+        return []
+    return [
+        ("exit", _exit(attempt)),
+        ("pid", str(attempt.pid or "")),
+        ("stdout", last_lines(attempt.stdout_tail)),
+        ("stderr", last_lines(attempt.stderr_tail or "")),
+    ]
+
+
 def _json(value: Any) -> str:
     import json
 
@@ -184,6 +224,7 @@ def _json(value: Any) -> str:
 def attempts(
     job: str = _ID,
     traceback: bool = typer.Option(False, "--traceback", help="Also print the tracebacks."),
+    output: bool = typer.Option(False, "--output", help="Also print what commands wrote last."),
     as_json: bool = json_option(),
 ) -> None:
     """Show every attempt at a job: when, on which worker, how it ended."""
@@ -206,16 +247,27 @@ def attempts(
             ago(item.started_at, now),
             span(((item.finished_at or now) - item.started_at).total_seconds()),
             dim(str(item.worker_id or "")),
+            _exit(item),
             first_line(": ".join(filter(None, (item.error_type, item.error_message)))),
         )
         for item in found
     ]
-    heads = ("attempt", "outcome", "started", "took", "worker", "error")
+    heads = ("attempt", "outcome", "started", "took", "worker", "exit", "error")
     show_table(heads, rows, empty="it has not started yet: `posthouse jobs why` says why")
     for item in found:
-        if traceback and item.traceback:
-            say(f"\nattempt {item.generation}.{item.attempt}", style="bold")
-            say(item.traceback.rstrip())
+        texts = {
+            "": item.traceback if traceback else None,
+            " stdout": item.stdout_tail if output else None,
+            " stderr": item.stderr_tail if output else None,
+        }
+        for name, text in texts.items():
+            if text:
+                say(f"\nattempt {item.generation}.{item.attempt}{name}", style="bold")
+                say(shown_text(text.rstrip()))
+
+
+def _exit(item: AttemptInfo) -> str:
+    return item.signal or ("" if item.exit_code is None else str(item.exit_code))
 
 
 def _outcome_style(outcome: str) -> str:
@@ -225,14 +277,20 @@ def _outcome_style(outcome: str) -> str:
 
 @jobs.command()
 def why(job: str = _ID, as_json: bool = json_option()) -> None:
-    """Say why a job is where it is: scheduled, blocked, without a worker, in line, running, ended."""
+    """Say why a job is where it is, and what to do about it.
+
+    Scheduled until when, blocked by which jobs, at which limit and who holds it, in a paused queue, without a
+    worker that can run it, left to a better one, in line and about when it starts, running, or ended.
+    """
     from posthouse import insights
     from posthouse.cli.session import read
 
     wanted = job_id(job)
 
     async def look(db: Any, known: Any) -> tuple[Why, datetime]:
-        found = await insights.why(db, wanted, offline_after=known.lease_seconds)
+        found = await insights.why(
+            db, wanted, offline_after=known.lease_seconds, patience=2 * known.heartbeat_seconds
+        )
         return found, await insights.database_now(db)
 
     found, now = read(look)
@@ -242,12 +300,19 @@ def why(job: str = _ID, as_json: bool = json_option()) -> None:
     say(found.summary, style=status(found.status).style)
     blocked_by = [f"{item.id}  {item.kind or ''}  {item.status or 'dropped'}" for item in found.blocked_by]
     servers = [f"{item.name}  {item.running}/{item.concurrency}" for item in found.workers]
+    holders = [
+        f"{item.id}  {item.kind}  on {item.worker or 'a worker that is gone'}, since {ago(item.since, now)}"
+        for limit in found.limits
+        for item in limit.holders
+    ]
     show_fields(
         [
+            ("also", "\n".join(found.also)),
             ("until", at(found.until, now)),
             ("since", at(found.since, now)),
             ("lease until", at(found.lease_expires_at, now)),
             ("blocked by", "\n".join(blocked_by)),
+            ("held by", "\n".join(holders)),
             ("workers", "\n".join(servers)),
             ("last error", Cell(found.last_error or "", "red")),
             ("do", Cell(found.advice, "bold")),
@@ -256,14 +321,18 @@ def why(job: str = _ID, as_json: bool = json_option()) -> None:
 
 
 @jobs.command()
-def retry(wanted: list[str] = _IDS, as_json: bool = json_option()) -> None:
+def retry(
+    wanted: list[str] = _IDS,
+    fresh: bool = typer.Option(False, "--fresh", help="Forget finished steps, parts and progress."),
+    as_json: bool = json_option(),
+) -> None:
     """Run failed, canceled or dead-letter jobs again, with fresh attempts. Audited.
 
     [b]Example:[/b]  posthouse jobs list --status failed --json | jq -r '.[].id' | xargs posthouse jobs retry
     """
     from posthouse.storage.control import retry_job
 
-    _control(wanted, retry_job, as_json=as_json)
+    _control(wanted, partial(retry_job, fresh=fresh), as_json=as_json)
 
 
 @jobs.command()

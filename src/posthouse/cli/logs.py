@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import IO, Any
 
 from posthouse.cli.options import WrongUsage
+from posthouse.core.redaction import MASKING, mask_output
 
 JOB_FIELDS = ("job_id", "kind", "tenant_id", "attempt")
 FIELDS = (*JOB_FIELDS, "worker_id", "queues", "kinds", "concurrency", "event", "outcome")
@@ -27,8 +28,10 @@ def start_logging(*, as_json: bool | None, level: str, stream: IO[str] | None = 
     handler.setFormatter(JsonLines() if wants_json else HumanLines(colour=target.isatty()))
     worker = WorkerField()
     handler.addFilter(worker)
+    handler.addFilter(MASKING)
     logging.basicConfig(level=max(number, logging.INFO), handlers=[handler], force=True)
     logging.getLogger("posthouse").setLevel(number)
+    mask_output()
     return worker
 
 
@@ -54,8 +57,8 @@ class JsonLines(logging.Formatter):
             "message": record.getMessage(),
         }
         line |= {name: getattr(record, name) for name in FIELDS if hasattr(record, name)}
-        if record.exc_info:
-            line["exception"] = self.formatException(record.exc_info)
+        if record.exc_text:  # the mask has made a text of it
+            line["exception"] = record.exc_text
         return json.dumps(line, default=str, ensure_ascii=False)
 
 
@@ -75,7 +78,7 @@ class HumanLines(logging.Formatter):
             f"{self._paint(level + record.getMessage(), _COLOURS.get(record.levelname, ''))}"
             f"{self._paint(f'  [{about}]', _DIM) if about else ''}"
         )
-        return f"{text}\n{self.formatException(record.exc_info)}" if record.exc_info else text
+        return f"{text}\n{record.exc_text}" if record.exc_text else text
 
     def _paint(self, text: str, colour: str) -> str:
         return f"{colour}{text}{_PLAIN}" if self._colour and colour else text

@@ -38,6 +38,15 @@ def app_option() -> Any:
     )
 
 
+def commands_option() -> Any:
+    return typer.Option(
+        None,
+        "--commands/--no-commands",
+        help="Also run commands that operators have defined. Default: the setting [b]commands[/b].",
+        show_default=False,
+    )
+
+
 def log_json_option() -> Any:
     return typer.Option(
         None, "--log-json/--log-text", help="Log lines as JSON. Default: unless on a terminal."

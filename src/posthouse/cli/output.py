@@ -16,10 +16,15 @@ STATUS_STYLES = {
     "failed": "red",
     "dead_letter": "bold red",
     "canceled": "yellow",
+    "pending": "cyan",
+    "in_progress": "blue",
+    "completed": "green",
+    "skipped": "dim",
     "active": "green",
     "idle": "cyan",
     "busy": "yellow",
     "offline": "red",
+    "disabled": "magenta",
     "ok": "green",
     "warning": "yellow",
     "error": "bold red",
@@ -35,6 +40,10 @@ def status(name: str) -> Cell:
     return Cell(name, STATUS_STYLES.get(name, ""))
 
 
+def count(number: int, style: str = "") -> Cell:
+    return Cell(f"{number:,}", style) if number else Cell("0", "dim")
+
+
 def dim(text: str) -> Cell:
     return Cell(text, "dim")
 
@@ -44,6 +53,17 @@ def show_json(value: Any) -> None:
     import json
 
     typer.echo(json.dumps(value, default=_plain, indent=2, ensure_ascii=False))
+
+
+def one_line_json(value: Any) -> str:
+    import json
+
+    return json.dumps(value, default=_plain, ensure_ascii=False)
+
+
+def plain(value: Any) -> str:
+    """A stored value in one line; nothing if there is none."""
+    return "" if value is None else one_line_json(value)
 
 
 def _plain(value: Any) -> Any:
@@ -139,6 +159,17 @@ def at(moment: datetime | None, now: datetime) -> str:
 def first_line(text: str | None, limit: int = 80) -> str:
     line = _one_line(text or "")
     return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def last_lines(text: str, most: int = 20) -> str:
+    """The end of a longer text."""
+    lines = shown_text(text).rstrip().split("\n")
+    return "\n".join(lines if len(lines) <= most else ["…", *lines[-most:]])
+
+
+def shown_text(text: str) -> str:
+    """Text of somebody else: what would command the terminal is shown, not sent."""
+    return "".join(char if char.isprintable() or char in "\n\t" else ascii(char)[1:-1] for char in text)
 
 
 def _one_line(text: str) -> str:

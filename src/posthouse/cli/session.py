@@ -12,14 +12,15 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def read(work: Callable[[Db, Settings], Awaitable[T]]) -> T:
-    """Does the work on a connection to the database that the settings name."""
+def read(work: Callable[[Db, Settings], Awaitable[T]], *, direct: bool = False) -> T:
+    """Does the work on a connection to the database that the settings name; ``direct``: past its pooler."""
     import asyncio
 
     from posthouse.settings import load_settings
 
     settings = load_settings()
-    return asyncio.run(_read(settings, reachable(settings), work))
+    url = reachable(settings)
+    return asyncio.run(_read(settings, (direct and settings.direct_url) or url, work))
 
 
 async def _read(settings: Settings, url: str, work: Callable[[Db, Settings], Awaitable[T]]) -> T:

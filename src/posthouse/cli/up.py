@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from posthouse.cli.options import app_option, log_json_option, log_level_option
+from posthouse.cli.options import app_option, commands_option, log_json_option, log_level_option
 from posthouse.cli.output import say
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ def up(
     demo: bool = typer.Option(
         True, "--demo/--no-demo", help="Without an app, load a small one that shows what jobs can do."
     ),
+    commands: bool | None = commands_option(),
     log_json: bool | None = log_json_option(),
     log_level: str = log_level_option(),
 ) -> None:
@@ -61,7 +62,7 @@ def up(
         url = _start_database(settings)
         # For the apps, which read the settings themselves, and for the processes that they start.
         os.environ[f"{ENV_PREFIX}DATABASE_URL"] = url
-        settings = load_settings(data_dir=data_dir)
+        settings = load_settings(data_dir=data_dir, commands=commands)
         paths = chosen_paths(app, settings) or ([DEMO] if demo else [])
         apps = _load(paths, settings)
         field = start_logging(as_json=log_json, level=log_level, stream=sys.stderr)
@@ -145,7 +146,7 @@ async def _serve(
         await enqueue_some()
     keeper = Keeper(settings.database_url, settings)
     await keeper.start()
-    worker = await whole.worker() if whole.definitions else None
+    worker = await whole.worker() if whole.definitions or settings.commands else None
     if worker is not None:
         await worker.start()
         announce(worker, field)
@@ -153,7 +154,7 @@ async def _serve(
     await health.start(listening)
     say(f"Posthouse is ready: {address_of(listening)}")
     say(f"Look around: {hint}posthouse jobs list, or {hint}posthouse doctor", err=True, style="dim")
-    await stop.asked_or(worker.failed if worker is not None else asyncio.Event())
+    await stop.asked_or(*((worker.failed, worker.dismissed) if worker is not None else ()))
     logging.getLogger("posthouse.up").info("stopping: running jobs are finished first")
     await health.stop()
     if worker is not None:

@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from posthouse.cli.options import WrongUsage, app_option, log_json_option, log_level_option
+from posthouse.cli.options import (
+    WrongUsage,
+    app_option,
+    commands_option,
+    log_json_option,
+    log_level_option,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +29,12 @@ def worker(
     queue: list[str] = typer.Option(
         [], metavar="QUEUE", help="Serve only this queue; may be given several times."
     ),
+    commands: bool | None = commands_option(),
     concurrency: int | None = typer.Option(None, metavar="N", min=1, help="Jobs to run at the same time."),
+    name: str | None = typer.Option(None, help="What to call it. Default: its host and process."),
+    capability: list[str] = typer.Option(
+        [], metavar="WORD", help="What it can do that others cannot, like gpu; may be given several times."
+    ),
     no_keeper: bool = typer.Option(
         False, "--no-keeper", help="Only run jobs: leave due and lost jobs to a keeper elsewhere."
     ),
@@ -39,6 +50,10 @@ def worker(
     posthouse worker --app shop.jobs:app
 
     posthouse worker --app shop.jobs:app --queue mail --concurrency 20
+
+    posthouse worker --commands
+
+    posthouse worker --app shop.jobs:app --name studio-gpu --capability gpu --capability codec:h264
     """
     from posthouse.cli.apps import chosen_paths, combined, load_apps, shared_settings
     from posthouse.cli.logs import start_logging
@@ -47,10 +62,16 @@ def worker(
     from posthouse.worker.process import run_loop
 
     paths = chosen_paths(app, load_settings())
-    if not paths:
-        raise WrongUsage("which app? say --app module:name, or set POSTHOUSE_APP")
     apps = load_apps(paths)
-    settings = shared_settings(apps, concurrency=concurrency)
+    settings = shared_settings(
+        apps,
+        commands=commands,
+        concurrency=concurrency,
+        worker_name=name,
+        capabilities=",".join(capability) or None,
+    )
+    if not paths and not settings.commands:
+        raise WrongUsage("which app? say --app module:name, or set POSTHOUSE_APP; or run --commands")
     whole = combined(apps, settings)
     field = start_logging(as_json=log_json, level=log_level)
     reachable(settings)
@@ -110,5 +131,5 @@ async def _keep(url: str, settings: Settings) -> None:
     await housekeeping.start()
     steps = ", ".join(step.name for step in housekeeping.steps)
     logging.getLogger("posthouse.keeper").info("keeper: %s", steps)
-    await stop.asked_or(asyncio.Event())  # a keeper mends itself
+    await stop.asked_or()  # a keeper mends itself
     await housekeeping.stop()

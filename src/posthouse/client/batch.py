@@ -73,7 +73,7 @@ class Sending:
             if place in skip:
                 continue
             payload = encode_payload(request.payload, limit)
-            if len(payload) > ASIDE_BYTES:
+            if len(payload) > ASIDE_BYTES or not copier.takes(request):
                 self._places.append(place)
                 continue
             lines.append(copier.line(request, batch.ids[place], payload))

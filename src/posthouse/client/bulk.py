@@ -23,7 +23,8 @@ ASIDE_BYTES = 2000
 _NULL = r"\N"
 _ESCAPES = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})
 
-Lane: TypeAlias = tuple[str, str, str, int]
+Lane: TypeAlias = tuple[str, str, str, int, tuple[str, ...], tuple[str, ...]]
+"""Queue, kind, tenant, priority, what it requires and prefers."""
 
 
 class Copier:
@@ -40,16 +41,15 @@ class Copier:
         return sorted({lane[0] for lane in self._lanes})
 
     @property
-    def lanes(self) -> tuple[list[str], list[str], list[str], list[int], list[int]]:
-        """Column by column, as posthouse.open_lanes takes them."""
-        lanes = sorted(self._lanes)
-        return (
-            [lane[0] for lane in lanes],
-            [lane[1] for lane in lanes],
-            [lane[2] for lane in lanes],
-            [lane[3] for lane in lanes],
-            [NORMAL_TURN] * len(lanes),
-        )
+    def lanes(self) -> str:
+        """As sql/open_lanes.sql takes them."""
+        names = ("queue", "kind", "tenant_id", "priority", "requires", "prefers")
+        lanes = [dict(zip(names, lane, strict=True)) for lane in sorted(self._lanes)]
+        return to_json([{"turn": NORMAL_TURN, **lane} for lane in lanes]).decode()
+
+    def takes(self, request: Request) -> bool:
+        """Not jobs whose limit key stands in their payload: the engine looks there."""
+        return not self._definitions.get(request.kind, {}).get("by")
 
     def line(self, request: Request, job_id: UUID, payload: str) -> str:
         """One row. JSON text holds no raw control characters, so only its backslashes need care."""
@@ -79,8 +79,9 @@ class Copier:
         )
         attempts = request.attempts or known.get("max_attempts", DEFAULT_MAX_ATTEMPTS)
         timeout = seconds(request.timeout) if request.timeout is not None else known.get("timeout_seconds")
+        requires, prefers = tuple(known.get("requires") or ()), tuple(known.get("prefers") or ())
         lane = (queue, request.kind, request.tenant, priority)
-        self._lanes.add(lane)
+        self._lanes.add((*lane, requires, prefers))
         columns = (
             "",
             self._now,
@@ -94,7 +95,8 @@ class Copier:
             request.source,
             "",
         )
-        return "\t".join(columns), f"\t{lane_number(*lane)}\n"
+        number = lane_number(*lane, requires=requires, prefers=prefers)
+        return "\t".join(columns), f"\t{_array(requires)}\t{_array(prefers)}\t{number}\n"
 
 
 _NULLS = "\t" + "\t".join([_NULL] * 6)
@@ -120,3 +122,7 @@ def _tail(request: Request) -> str:
 
 def _text(value: str) -> str:
     return value.translate(_ESCAPES)
+
+
+def _array(values: tuple[str, ...]) -> str:
+    return "{" + ",".join(map(_text, values)) + "}" if values else _NULL  # capabilities are plain words

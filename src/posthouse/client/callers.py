@@ -32,29 +32,29 @@ def _family(connection: object) -> str:
     raise InvalidJob(f"cannot enqueue on a {type(connection).__qualname__}: {_SUPPORTED}")
 
 
-def _statement(placeholder: str) -> str:
-    return query("enqueue_many").replace("%s::jsonb", placeholder)
+def _statement(name: str, placeholder: str) -> str:
+    return query(name).replace("%s::jsonb", placeholder)
 
 
-async def enqueue_on(connection: Any, parameter: str) -> Rows:
-    """On a connection of an async library."""
+async def ask_on(connection: Any, name: str, parameter: str) -> Rows:
+    """Runs sql/<name>.sql, which takes one JSON parameter, on a connection of an async library."""
     family = _family(connection)
     if not _is_async(family, connection):
         raise InvalidJob(
             f"a {type(connection).__qualname__} is a synchronous connection: use enqueue_sync with it"
         )
     if family == "asyncpg":
-        return list(await connection.fetch(_statement(_AS_TEXT.format("$1")), parameter))
+        return list(await connection.fetch(_statement(name, _AS_TEXT.format("$1")), parameter))
     if family == "psycopg":
         async with AsyncCursor(_bare(connection), row_factory=tuple_row) as cursor:
-            await cursor.execute(query("enqueue_many"), (parameter,))
+            await cursor.execute(query(name), (parameter,))
             return list(await cursor.fetchall())
-    result = await connection.execute(_sqlalchemy_statement(), {"jobs": parameter})
+    result = await connection.execute(_sqlalchemy_statement(name), {"jobs": parameter})
     return list(result.fetchall())
 
 
-def enqueue_on_sync(connection: Any, parameter: str) -> Rows:
-    """On a connection of a synchronous library."""
+def ask_on_sync(connection: Any, name: str, parameter: str) -> Rows:
+    """The same on a connection of a synchronous library."""
     family = _family(connection)
     if _is_async(family, connection):
         raise InvalidJob(
@@ -62,11 +62,11 @@ def enqueue_on_sync(connection: Any, parameter: str) -> Rows:
         )
     if family == "psycopg":
         with Cursor(_bare(connection), row_factory=tuple_row) as cursor:
-            return list(cursor.execute(query("enqueue_many"), (parameter,)).fetchall())
+            return list(cursor.execute(query(name), (parameter,)).fetchall())
     if family == "sqlalchemy":
-        return list(connection.execute(_sqlalchemy_statement(), {"jobs": parameter}).fetchall())
+        return list(connection.execute(_sqlalchemy_statement(name), {"jobs": parameter}).fetchall())
     with connection.cursor() as cursor:
-        cursor.execute(query("enqueue_many"), [parameter])
+        cursor.execute(query(name), [parameter])
         return list(cursor.fetchall())
 
 
@@ -81,7 +81,7 @@ def _bare(connection: Any) -> Any:
     return getattr(connection, "connection", connection)
 
 
-def _sqlalchemy_statement() -> Any:
+def _sqlalchemy_statement(name: str) -> Any:
     from sqlalchemy import text  # noqa: PLC0415 - only there if the caller uses it
 
-    return text(_statement(_AS_TEXT.format(":jobs")))
+    return text(_statement(name, _AS_TEXT.format(":jobs")))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Self, TypeVar, Unpack
 from uuid import UUID
 
@@ -14,9 +15,10 @@ from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from posthouse.client.batch import Batch, Receipt, Sending, only
 from posthouse.client.bulk import Copier
-from posthouse.client.callers import enqueue_on
+from posthouse.client.callers import ask_on
 from posthouse.client.endings import Endings
 from posthouse.client.handle import Handle, result_of
+from posthouse.client.kinds import Kinds, refuse_unstorable
 from posthouse.client.options import Options
 from posthouse.core.duration import Duration, seconds
 from posthouse.core.request import Request
@@ -43,6 +45,7 @@ class Client:
         self._pool: AsyncConnectionPool[AsyncConnection[tuple[Any, ...]]] | None = None
         self._endings: Endings | None = None
         self._opening = asyncio.Lock()
+        self._kinds = Kinds()
         self._closed = False
 
     async def __aenter__(self) -> Self:
@@ -103,12 +106,27 @@ class Client:
     async def _send(self, requests: list[Request], connection: Any) -> list[Receipt]:
         if not requests:
             return []
-        batch = Batch(requests, self.settings.max_payload_bytes)
+        admitted = await self._admitted(requests, connection)
+        batch = Batch(admitted, self.settings.max_payload_bytes)
         if connection is None:
             return await self._run(lambda c, again: _send(c, batch.for_bulk(again=again)))
         sending = batch.for_engine()
         with translated():
-            return sending.receipts(await enqueue_on(connection, sending.parameter() or "[]"))
+            return sending.receipts(await ask_on(connection, "enqueue_many", sending.parameter() or "[]"))
+
+    async def _admitted(self, requests: list[Request], connection: Any) -> Sequence[Request]:
+        """The requests after a look at the definitions of their kinds, which is taken every few seconds."""
+        unknown = self._kinds.unknown(requests)
+        if unknown:
+            asked = json.dumps(unknown)
+            if connection is None:
+                rows: Sequence[Any] = await self._run(lambda c, _: _fetch_rules(c, asked))
+            else:
+                refuse_unstorable(requests, self.settings.max_payload_bytes)
+                with translated():
+                    rows = await ask_on(connection, "definition_rules", asked)
+            self._kinds.learn(unknown, [row[0] for row in rows])
+        return self._kinds.admitted(requests, self.settings.max_payload_bytes)
 
     async def _run(
         self,
@@ -177,13 +195,18 @@ async def _send(connection: AsyncConnection[tuple[Any, ...]], sending: Sending) 
             for block in sending.blocks(copier):
                 await copy.write(block)
         if copier.queues:
-            await connection.execute(query("open_lanes"), copier.lanes)
+            await connection.execute(query("open_lanes"), (copier.lanes,))
             await connection.execute(query("wake"), (copier.queues,))
         parameter = sending.parameter()
         if parameter is None:
             return sending.receipts()
         cursor = await connection.execute(query("enqueue_many"), (parameter,))
         return sending.receipts(await cursor.fetchall())
+
+
+async def _fetch_rules(connection: AsyncConnection[tuple[Any, ...]], asked: str) -> list[tuple[Any, ...]]:
+    cursor = await connection.execute(query("definition_rules"), (asked,))
+    return await cursor.fetchall()
 
 
 async def _fetch_ending(connection: AsyncConnection[tuple[Any, ...]], job_id: UUID) -> tuple[Any, ...] | None:

@@ -26,6 +26,9 @@ class Options(TypedDict, total=False):
     order_key: str | None
     depends_on: Sequence[UUID]
     on_dependency_failure: OnDependencyFailure
+    limit_key: str | None
+    requires: Sequence[str] | None
+    prefers: Sequence[str] | None
     max_attempts: int | None
     timeout: Duration | None
     retry: Retry | None

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Self, TypeVar, Unpack
 from uuid import UUID
 
@@ -12,10 +13,11 @@ from psycopg import Connection
 
 from posthouse.client.batch import Batch, Receipt, Sending, only
 from posthouse.client.bulk import Copier
-from posthouse.client.callers import enqueue_on_sync
+from posthouse.client.callers import ask_on_sync
 from posthouse.client.client import RETRY_FOR
 from posthouse.client.endings import FIRST_PAUSE, LONGEST_PAUSE
 from posthouse.client.handle import SyncHandle, result_of
+from posthouse.client.kinds import Kinds, refuse_unstorable
 from posthouse.client.options import Options
 from posthouse.core.duration import Duration, seconds
 from posthouse.core.request import Request
@@ -36,6 +38,7 @@ class SyncClient:
         self.settings = settings or load_settings(database_url=url)
         self._connection: Connection[tuple[Any, ...]] | None = None
         self._lock = threading.Lock()
+        self._kinds = Kinds()
 
     def __enter__(self) -> Self:
         return self
@@ -88,12 +91,29 @@ class SyncClient:
     def _send(self, requests: list[Request], connection: Any) -> list[Receipt]:
         if not requests:
             return []
-        batch = Batch(requests, self.settings.max_payload_bytes)
+        admitted = self._admitted(requests, connection)
+        batch = Batch(admitted, self.settings.max_payload_bytes)
         if connection is None:
             return self._run(lambda c, again: _send(c, batch.for_bulk(again=again)))
         sending = batch.for_engine()
         with translated():
-            return sending.receipts(enqueue_on_sync(connection, sending.parameter() or "[]"))
+            return sending.receipts(ask_on_sync(connection, "enqueue_many", sending.parameter() or "[]"))
+
+    def _admitted(self, requests: list[Request], connection: Any) -> Sequence[Request]:
+        """The requests after a look at the definitions of their kinds, which is taken every few seconds."""
+        unknown = self._kinds.unknown(requests)
+        if unknown:
+            asked = json.dumps(unknown)
+            if connection is None:
+                rows: Sequence[Any] = self._run(
+                    lambda c, _: c.execute(query("definition_rules"), (asked,)).fetchall()
+                )
+            else:
+                refuse_unstorable(requests, self.settings.max_payload_bytes)
+                with translated():
+                    rows = ask_on_sync(connection, "definition_rules", asked)
+            self._kinds.learn(unknown, [row[0] for row in rows])
+        return self._kinds.admitted(requests, self.settings.max_payload_bytes)
 
     def _run(
         self, work: Callable[[Connection[tuple[Any, ...]], bool], T], patience: float | None = None
@@ -136,7 +156,7 @@ def _send(connection: Connection[tuple[Any, ...]], sending: Sending) -> list[Rec
             for block in sending.blocks(copier):
                 copy.write(block)
         if copier.queues:
-            cursor.execute(query("open_lanes"), copier.lanes)
+            cursor.execute(query("open_lanes"), (copier.lanes,))
             cursor.execute(query("wake"), (copier.queues,))
         parameter = sending.parameter()
         if parameter is None:

@@ -9,6 +9,19 @@ NORMAL_TURN = 2
 
 
 @lru_cache(maxsize=4096)
-def lane_number(queue: str, kind: str, tenant: str, priority: int, turn: int = NORMAL_TURN) -> int:
-    text = "\x1f".join((queue, kind, tenant, str(priority), str(turn)))
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big", signed=True)
+def lane_number(
+    queue: str,
+    kind: str,
+    tenant: str,
+    priority: int,
+    turn: int = NORMAL_TURN,
+    *,
+    requires: tuple[str, ...] = (),
+    prefers: tuple[str, ...] = (),
+) -> int:
+    parts = [queue, kind, tenant, str(priority), str(turn)]
+    if requires:
+        parts.append(f"requires {','.join(requires)}")
+    if prefers:
+        parts.append(f"prefers {','.join(prefers)}")
+    return int.from_bytes(hashlib.sha256("\x1f".join(parts).encode()).digest()[:8], "big", signed=True)

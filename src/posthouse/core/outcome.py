@@ -47,6 +47,22 @@ class TimedOut(Exception):
     """The handler ran longer than its timeout."""
 
 
+class Crashed(Exception):
+    """The process that ran the handler died. The details go into the attempt's error."""
+
+    def __init__(self, message: str, **details: Any) -> None:
+        super().__init__(message)
+        self.details = {name: value for name, value in details.items() if value is not None}
+
+
+class Reported(Exception):
+    """An error that was raised, and described, in another process."""
+
+    def __init__(self, error: dict[str, Any]) -> None:
+        super().__init__(f"{error['type']}: {error['message']}")
+        self.error = error
+
+
 class Attempt(Protocol):
     """What the decision needs to know of the attempt."""
 
@@ -57,6 +73,8 @@ class Attempt(Protocol):
     @property
     def snoozes(self) -> int: ...
     @property
+    def crashes(self) -> int: ...
+    @property
     def age(self) -> float:
         """Seconds since the job was first started."""
         ...
@@ -66,6 +84,7 @@ class Attempt(Protocol):
 class Policy:
     retry: Retry
     fail_on: tuple[type[BaseException], ...] = ()
+    crash_limit: int = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,16 +103,17 @@ def decide(attempt: Attempt, ending: BaseException, policy: Policy, rng: random.
         case Snooze():
             return _snooze(attempt, ending)
         case Cancel():
-            return Verdict(Event.CANCEL, "canceled", error=_error(ending, "Canceled"))
-        case Fail():
-            return Verdict(Event.FAIL, "failed", error=_error(ending.__cause__ or ending))
-        case _ if isinstance(ending, policy.fail_on):
-            return Verdict(Event.FAIL, "failed", error=_error(ending))
+            return Verdict(Event.CANCEL, "canceled", error=describe(ending, "Canceled"))
+        case Crashed():
+            return _crashed(attempt, ending, policy.crash_limit)
+        case _ if isinstance(ending, (Fail, *policy.fail_on)):
+            told = ending.__cause__ if isinstance(ending, Fail) else None
+            return Verdict(Event.FAIL, "failed", error=describe(told or ending))
     outcome = "timeout" if isinstance(ending, TimedOut) else "failed"
     if attempt.attempt >= attempt.max_attempts:
-        return Verdict(Event.EXHAUST, outcome, error=_error(ending))
+        return Verdict(Event.EXHAUST, outcome, error=describe(ending))
     delay = policy.retry.delay(attempt.attempt, rng)
-    return Verdict(Event.RETRY, outcome, delay, _error(ending))
+    return Verdict(Event.RETRY, outcome, delay, describe(ending))
 
 
 def _snooze(attempt: Attempt, ending: Snooze) -> Verdict:
@@ -107,7 +127,19 @@ def _snooze(attempt: Attempt, ending: Snooze) -> Verdict:
     return Verdict(Event.EXHAUST, "failed", error=error)
 
 
-def _error(ending: BaseException, name: str | None = None) -> dict[str, Any]:
+def _crashed(attempt: Attempt, ending: Crashed, limit: int) -> Verdict:
+    """As when a worker dies (posthouse.rescue): at once again, until it was too often."""
+    poison = attempt.crashes + 1 >= limit
+    error = {"type": "Poison" if poison else "Crashed", "message": str(ending), **ending.details}
+    if poison or attempt.attempt >= attempt.max_attempts:
+        return Verdict(Event.EXHAUST, "crashed", error=error)
+    return Verdict(Event.RESCUE, "crashed", 0.0, error)
+
+
+def describe(ending: BaseException, name: str | None = None) -> dict[str, Any]:
+    """The error as it is stored: type, message and traceback."""
+    if isinstance(ending, Reported):
+        return ending.error
     kind = type(ending)
     error = {
         "type": name or (kind.__name__ if kind.__module__ == "builtins" else _qualified(kind)),

@@ -22,6 +22,12 @@ _STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _LONG_INTEGER = re.compile(rb"\d{%d}" % (MAX_DIGITS + 1))
 
 
+class Encoded(str):
+    """A result that is JSON text already, made by encode_result in another process."""
+
+    __slots__ = ()
+
+
 def encode_payload(value: Any, limit: int) -> str:
     """JSON text of a payload, at most ``limit`` bytes of it."""
     if not isinstance(value, Mapping):
@@ -39,6 +45,8 @@ def encode_payload(value: Any, limit: int) -> str:
 
 def encode_result(value: Any, limit: int) -> str:
     """JSON text of a result. What Postgres or JSON cannot hold is escaped or replaced by a note."""
+    if isinstance(value, Encoded):
+        return value
     try:
         data = to_json(value, inf_nan_mode="strings", fallback=repr)
         if len(data) <= limit and not (_NUL in data and _contains_nul(data)):

@@ -11,11 +11,12 @@ from uuid import UUID
 
 from pydantic_core import to_json
 
+from posthouse.core.capabilities import check_capability
 from posthouse.core.duration import Duration, seconds
 from posthouse.core.payload import encode_payload
 from posthouse.core.priority import priority_number
 from posthouse.core.retry import Retry
-from posthouse.errors import InvalidJob
+from posthouse.errors import ConfigurationError, InvalidJob
 
 OnDuplicate: TypeAlias = Literal["existing", "reject", "replace", "reuse"]
 OnDependencyFailure: TypeAlias = Literal["cancel", "run", "wait"]
@@ -28,8 +29,8 @@ _CHOICES = {
 }
 _TEXT_LIMIT = 512
 _TEXTS = (
-    "kind", "queue", "tenant", "dedupe_key", "order_key", "correlation_id", "subject", "source_ref",
-    "created_by",
+    "kind", "queue", "tenant", "dedupe_key", "order_key", "limit_key", "correlation_id", "subject",
+    "source_ref", "created_by",
 )  # fmt: skip
 _UNWANTED = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _PRIORITY_RANGE = range(-(2**31), 2**31)
@@ -55,6 +56,9 @@ class Request:
     order_key: str | None = None
     depends_on: Sequence[UUID] = ()
     on_dependency_failure: OnDependencyFailure = "cancel"
+    limit_key: str | None = None
+    requires: Sequence[str] | None = None
+    prefers: Sequence[str] | None = None
     max_attempts: int | None = None
     timeout: Duration | None = None
     retry: Retry | None = None
@@ -64,6 +68,14 @@ class Request:
     source_ref: str | None = None
     created_by: str | None = None
     parent_id: UUID | None = None
+    implied: frozenset[str] | None = field(default=None, repr=False, compare=False)
+    """Made by a handler that this process knows, which has checked the payload: the options that are the
+    handler's and not the caller's. They give way to what an operator set."""
+
+    @property
+    def about(self) -> dict[str, str | None]:
+        """What a command's arguments may be made of, beside the payload."""
+        return {"tenant_id": self.tenant, "correlation_id": self.correlation_id, "subject": self.subject}
 
     def __post_init__(self) -> None:
         if not self.kind:
@@ -79,6 +91,8 @@ class Request:
                 raise InvalidJob(f"{name} is one of {', '.join(choices)}, not {getattr(self, name)!r}")
         for name in _TEXTS:
             _check_text(name, getattr(self, name))
+        for word in (*(self.requires or ()), *(self.prefers or ())):
+            _check_capability(word)
 
     @property
     def plain(self) -> bool:
@@ -91,6 +105,9 @@ class Request:
             or self.depends_on
             or self.delay
             or self.at
+            or self.limit_key
+            or self.requires is not None
+            or self.prefers is not None
         )
 
     @property
@@ -137,6 +154,9 @@ class Request:
             "order_key": self.order_key,
             "depends_on": list(self.depends_on) or None,
             "on_dependency_failure": self.on_dependency_failure,
+            "limit_key": self.limit_key,
+            "requires": None if self.requires is None else list(self.requires),
+            "prefers": None if self.prefers is None else list(self.prefers),
             "max_attempts": self.attempts,
             "timeout_seconds": _seconds(self.timeout),
             "retry": self.retry.to_json() if self.retry else None,
@@ -165,6 +185,13 @@ def _priority(value: int | str) -> int:
     if number not in _PRIORITY_RANGE:
         raise InvalidJob(f"priority {number} does not fit in 32 bits")
     return number
+
+
+def _check_capability(word: str) -> None:
+    try:
+        check_capability(word)
+    except ConfigurationError as error:
+        raise InvalidJob(str(error)) from None
 
 
 def _check_text(name: str, value: str | None) -> None:

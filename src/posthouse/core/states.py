@@ -61,7 +61,7 @@ TRANSITIONS: tuple[Transition, ...] = (
         Event.RESCUE,
         Status.RUNNING,
         Status.QUEUED,
-        "the worker died or lost its lease; counts as a crash",
+        "the worker or the handler's process died, or the lease was lost; counts as a crash",
     ),
     Transition(Event.CANCEL, Status.QUEUED, Status.CANCELED, "canceled before it started"),
     Transition(

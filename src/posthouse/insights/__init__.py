@@ -5,11 +5,19 @@ Every function takes a psycopg AsyncConnection and returns plain data. Times are
 
 from posthouse.insights.fleet import (
     DefinitionInfo,
+    NamedWorker,
+    QueueCounts,
     QueueInfo,
+    TenantInfo,
     WorkerInfo,
     definitions,
+    get_definition,
+    queue_counts,
+    queue_is_known,
     queue_overview,
+    tenants,
     workers,
+    workers_named,
 )
 from posthouse.insights.jobs import (
     AttemptInfo,
@@ -20,28 +28,54 @@ from posthouse.insights.jobs import (
     get_job,
     list_jobs,
 )
+from posthouse.insights.limits import LimitInfo, SlotInfo, limit_slots, limits
+from posthouse.insights.logs import LogLine, WhichAttempt, follow_log, log_of
 from posthouse.insights.overview import Overview, database_now, overview
-from posthouse.insights.why import Blocker, Server, Why, why
+from posthouse.insights.progress import PartInfo, StepInfo, parts_of, steps_of
+from posthouse.insights.reasons import Blocker, Hindrance, Holder, Server, Why
+from posthouse.insights.why import why
 
 __all__ = [
     "AttemptInfo",
     "Blocker",
     "DefinitionInfo",
+    "Hindrance",
+    "Holder",
     "JobDetail",
     "JobFilter",
     "JobSummary",
+    "LimitInfo",
+    "LogLine",
+    "NamedWorker",
     "Overview",
+    "PartInfo",
+    "QueueCounts",
     "QueueInfo",
     "Server",
+    "SlotInfo",
+    "StepInfo",
+    "TenantInfo",
+    "WhichAttempt",
     "Why",
     "WorkerInfo",
     "attempts_of",
     "database_now",
     "definitions",
+    "follow_log",
+    "get_definition",
     "get_job",
+    "limit_slots",
+    "limits",
     "list_jobs",
+    "log_of",
     "overview",
+    "parts_of",
+    "queue_counts",
+    "queue_is_known",
     "queue_overview",
+    "steps_of",
+    "tenants",
     "why",
     "workers",
+    "workers_named",
 ]

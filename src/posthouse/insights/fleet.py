@@ -1,14 +1,19 @@
-"""Queues, workers, and the kinds of job that workers know."""
+"""Queues, tenants, workers, and the kinds of job that workers know."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
+from posthouse.core.redaction import PLAIN
+from posthouse.errors import DefinitionNotFound, WorkerNotFound
+from posthouse.insights.masking import shown_command
 from posthouse.insights.overview import OFFLINE_AFTER
-from posthouse.storage.reading import Db, fetch
+from posthouse.storage.reading import Db, fetch, fetch_value
+
+MOST_JOBS_OF_A_WORKER = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,11 +29,13 @@ class QueueInfo:
     oldest_ready_at: datetime | None
     oldest_ready_seconds: float | None
     next_due_at: datetime | None
+    paused_at: datetime | None
+    paused_by: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerInfo:
-    """A worker. ``died``: it is offline and did not sign off."""
+    """A worker. ``died``: it is offline and did not sign off. ``jobs``: some of what it runs."""
 
     id: UUID
     name: str
@@ -38,23 +45,72 @@ class WorkerInfo:
     queues: list[str]
     kinds: list[str]
     concurrency: int
+    capabilities: dict[str, Any]
+    offers: list[str]
+    metadata: dict[str, Any]
     running: int
-    status: Literal["active", "idle", "busy", "offline"]
+    status: Literal["active", "idle", "busy", "offline", "disabled"]
     started_at: datetime
     heartbeat_at: datetime | None
+    heartbeat_seconds: float | None
     stopped_at: datetime | None
+    disabled_at: datetime | None
+    drain_asked_at: datetime | None
     died: bool
+    jobs: list[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedWorker:
+    id: UUID
+    name: str
+    alive: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueCounts:
+    """What is left in a queue."""
+
+    name: str
+    running: int
+    ready: int
+    waiting: int
+    paused_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TenantInfo:
+    """A tenant. ``weight``: its share of the workers, beside the others that have work."""
+
+    id: str
+    queued: int
+    running: int
+    weight: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DefinitionInfo:
+    """A kind of job, as it is in effect. ``overridden`` names the fields that an operator set."""
+
     key: str
     description: str
     queue: str
     priority: int
     max_attempts: int
     timeout_seconds: float | None
+    retry: dict[str, Any] | None
     schema: dict[str, Any]
+    limits: dict[str, Any] | None
+    requires: list[str]
+    prefers: list[str]
+    active: bool
+    redact: list[str]
+    runner: str
+    command: dict[str, Any] | None
+    origin: str
+    overridden: list[str]
+    version: int
+    created_at: datetime
     updated_at: datetime
     workers: int
 
@@ -67,14 +123,54 @@ async def workers(
     connection: Db, *, offline_after: float = OFFLINE_AFTER, offline_within: float | None = 86400.0
 ) -> list[WorkerInfo]:
     """Those that are there, then those that left within ``offline_within`` seconds (None: ever)."""
-    return await fetch(
+    found = await fetch(
         connection,
         "workers_list",
         WorkerInfo,
         offline_after=offline_after,
         offline_within=offline_within,
+        jobs=MOST_JOBS_OF_A_WORKER,
     )
+    return [replace(worker, metadata=PLAIN.value(worker.metadata)) for worker in found]
 
 
-async def definitions(connection: Db, *, offline_after: float = OFFLINE_AFTER) -> list[DefinitionInfo]:
-    return await fetch(connection, "definitions_list", DefinitionInfo, offline_after=offline_after)
+async def workers_named(
+    connection: Db, who: str, *, offline_after: float = OFFLINE_AFTER
+) -> list[NamedWorker]:
+    """The workers with this id or name: those that are there, else the last one that was."""
+    found = await fetch(connection, "workers_named", NamedWorker, who=who, offline_after=offline_after)
+    if not found:
+        raise WorkerNotFound(f"there is no worker {who!r}; `posthouse workers` lists them")
+    return found
+
+
+async def queue_counts(connection: Db, name: str) -> QueueCounts:
+    (found,) = await fetch(connection, "queue_counts", QueueCounts, name=name)
+    return found
+
+
+async def queue_is_known(connection: Db, name: str) -> bool:
+    """Whether any job, worker or definition names it."""
+    return bool(await fetch_value(connection, "queue_known", name=name))
+
+
+async def tenants(connection: Db) -> list[TenantInfo]:
+    """Those that have jobs now, or a weight of their own."""
+    return await fetch(connection, "tenants_list", TenantInfo)
+
+
+async def definitions(
+    connection: Db, *, key: str | None = None, offline_after: float = OFFLINE_AFTER
+) -> list[DefinitionInfo]:
+    """All of them, or the one with this key."""
+    found = await fetch(connection, "definitions_list", DefinitionInfo, key=key, offline_after=offline_after)
+    return [
+        replace(item, schema=PLAIN.schema(item.schema), command=shown_command(item.command)) for item in found
+    ]
+
+
+async def get_definition(connection: Db, key: str, *, offline_after: float = OFFLINE_AFTER) -> DefinitionInfo:
+    found = await definitions(connection, key=key, offline_after=offline_after)
+    if not found:
+        raise DefinitionNotFound(f"there is no definition {key!r}")
+    return found[0]

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from posthouse.core.states import Status
 from posthouse.errors import InvalidJob, JobNotFound
+from posthouse.insights.masking import WITHOUT_JOB, mask_for
 from posthouse.storage.reading import Db, fetch
 
 MOST_JOBS = 1000
@@ -93,6 +94,7 @@ class AttemptInfo:
     finished_at: datetime | None
     outcome: str
     exit_code: int | None
+    signal: str | None
     pid: int | None
     error_type: str | None
     error_message: str | None
@@ -102,15 +104,16 @@ class AttemptInfo:
 
 
 async def list_jobs(connection: Db, chosen: JobFilter | None = None) -> list[JobSummary]:
-    """Newest first."""
-    return await fetch(connection, "jobs_list", JobSummary, **asdict(chosen or JobFilter()))
+    """Newest first. Secrets are masked, here as in everything below."""
+    found = await fetch(connection, "jobs_list", JobSummary, **asdict(chosen or JobFilter()))
+    return [WITHOUT_JOB.of(job) for job in found]
 
 
 async def get_job(connection: Db, job_id: UUID, *, tenant: str | None = None) -> JobDetail:
     found = await fetch(connection, "job_show", JobDetail, id=job_id, tenant=tenant)
     if not found:
         raise JobNotFound(f"there is no job {job_id}")
-    return found[0]
+    return (await mask_for(connection, job_id)).of(found[0])
 
 
 async def attempts_of(connection: Db, job_id: UUID, *, tenant: str | None = None) -> list[AttemptInfo]:
@@ -118,4 +121,5 @@ async def attempts_of(connection: Db, job_id: UUID, *, tenant: str | None = None
     found = await fetch(connection, "job_attempts", AttemptInfo, id=job_id, tenant=tenant)
     if not found:
         await get_job(connection, job_id, tenant=tenant)
-    return found
+    mask = await mask_for(connection, job_id)
+    return [mask.of(attempt) for attempt in found]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from posthouse.keeper.crowd import Crowd
+from posthouse.keeper.lanes import Lanes
 from posthouse.keeper.promoter import Promoter
 from posthouse.keeper.rescuer import Rescuer
 from posthouse.keeper.retainer import Retainer
@@ -19,12 +20,13 @@ class Keeper:
         self.promoter = Promoter(self._lines[0])
         self.rescuer = Rescuer(self._lines[1], settings)
         self.retainer = Retainer(self._lines[1], settings)
+        self.lanes = Lanes(self._lines[1])
         self._crowd = Crowd(self._lines[1])
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        return (self.promoter, self.rescuer, self.retainer)
+        return (self.promoter, self.rescuer, self.retainer, self.lanes)
 
     async def start(self) -> None:
         self._tasks = [

@@ -24,6 +24,7 @@ class Rescuer:
         self._line = line
         self._crash_limit = settings.crash_limit
         self._grace = settings.rescue_grace_seconds
+        self._silence = settings.lease_seconds
         self._not_before = 0.0
         self._expired_at = 0.0
         self._buried = False  # somebody was, and their jobs were not taken back yet
@@ -32,7 +33,7 @@ class Rescuer:
         if time.monotonic() < self._not_before:
             return {"dead_workers": 0, "rescued": 0}
         try:
-            dead = await self._line.run(lambda c: bury_dead(c, self._grace))
+            dead = await self._line.run(lambda c: bury_dead(c, self._grace, self._silence))
             self._buried |= bool(dead)
             rescued = await self._rescue()
         except psycopg.OperationalError:

@@ -1,12 +1,23 @@
-"""What people do to jobs. Each is audited with the name of whoever did it."""
+"""What people do to jobs, limits, queues, tenants and workers. Each is audited with whoever did it."""
 
 from __future__ import annotations
 
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
 from uuid import UUID
 
 from psycopg.errors import DeadlockDetected
 
-from posthouse.errors import IllegalTransition, JobNotFound
+from posthouse.errors import (
+    ConfigurationError,
+    IllegalTransition,
+    JobNotFound,
+    LimitNotFound,
+    WorkerNotFound,
+)
+from posthouse.storage.errors import translated
 from posthouse.storage.reading import Db, fetch_value
 
 DEADLOCK_TRIES = 5
@@ -20,9 +31,11 @@ async def cancel_job(connection: Db, job_id: UUID, *, actor: str, tenant: str | 
     raise IllegalTransition(f"job {job_id} has already ended as {answer}: there is nothing to cancel")
 
 
-async def retry_job(connection: Db, job_id: UUID, *, actor: str, tenant: str | None = None) -> str:
-    """Run an ended job again, with fresh attempts."""
-    answer = await _ask(connection, "job_reopen", job_id, actor, tenant)
+async def retry_job(
+    connection: Db, job_id: UUID, *, actor: str, tenant: str | None = None, fresh: bool = False
+) -> str:
+    """Run an ended job again, with fresh attempts; ``fresh``: also without the steps that are done."""
+    answer = await _ask(connection, "job_reopen", job_id, actor, tenant, fresh=fresh)
     if answer == "queued":
         return answer
     if answer == "succeeded":
@@ -32,10 +45,12 @@ async def retry_job(connection: Db, job_id: UUID, *, actor: str, tenant: str | N
     )
 
 
-async def _ask(connection: Db, name: str, job_id: UUID, actor: str, tenant: str | None) -> str:
+async def _ask(
+    connection: Db, name: str, job_id: UUID, actor: str, tenant: str | None, **options: Any
+) -> str:
     for left in reversed(range(DEADLOCK_TRIES)):
         try:
-            answer = await fetch_value(connection, name, id=job_id, tenant=tenant, actor=actor)
+            answer = await fetch_value(connection, name, id=job_id, tenant=tenant, actor=actor, **options)
             break
         except DeadlockDetected:
             # Two people on the jobs of one dependency tree: Postgres let the other one go on. Nothing was
@@ -45,3 +60,56 @@ async def _ask(connection: Db, name: str, job_id: UUID, actor: str, tenant: str 
     if answer is None:
         raise JobNotFound(f"there is no job {job_id}")
     return str(answer)
+
+
+async def set_limit(connection: Db, name: str, fields: Mapping[str, Any], *, actor: str) -> dict[str, Any]:
+    """Make or change a limit; fields that are not given stay. Returns it as it is now."""
+    with translated():
+        limit: dict[str, Any] = await fetch_value(
+            connection, "limit_set", name=name, fields=json.dumps(dict(fields)), actor=actor
+        )
+    return limit
+
+
+async def remove_limit(connection: Db, name: str, *, actor: str) -> None:
+    if not await fetch_value(connection, "limit_remove", name=name, actor=actor):
+        raise LimitNotFound(f"there is no limit {name!r}")
+
+
+async def pause_queue(connection: Db, name: str, *, actor: str) -> bool:
+    """Start nothing more from a queue; what runs goes on. False: it was paused already."""
+    return bool(await fetch_value(connection, "queue_pause", name=name, actor=actor))
+
+
+async def resume_queue(connection: Db, name: str, *, actor: str) -> bool:
+    """False: it was not paused."""
+    return bool(await fetch_value(connection, "queue_resume", name=name, actor=actor))
+
+
+async def set_tenant_weight(connection: Db, tenant: str, weight: float, *, actor: str) -> None:
+    """Give a tenant so many times the share of one with weight 1."""
+    if not 0 < weight < math.inf:
+        raise ConfigurationError(f"a tenant's weight is a number above 0, not {weight:g}")
+    await fetch_value(connection, "tenant_weight", tenant=tenant, weight=weight, actor=actor)
+
+
+async def disable_worker(connection: Db, worker_id: UUID, *, actor: str) -> bool:
+    """Let a worker claim nothing more; it keeps what it runs. False: it was disabled already."""
+    return await _tell_worker(connection, "worker_disable", worker_id, actor)
+
+
+async def enable_worker(connection: Db, worker_id: UUID, *, actor: str) -> bool:
+    """False: nothing kept it from claiming."""
+    return await _tell_worker(connection, "worker_enable", worker_id, actor)
+
+
+async def drain_worker(connection: Db, worker_id: UUID, *, actor: str) -> bool:
+    """Ask a worker to finish its work and stop. False: it was asked already, or has stopped."""
+    return await _tell_worker(connection, "worker_drain", worker_id, actor)
+
+
+async def _tell_worker(connection: Db, name: str, worker_id: UUID, actor: str) -> bool:
+    answer = await fetch_value(connection, name, id=worker_id, actor=actor)
+    if answer is None:
+        raise WorkerNotFound(f"there is no worker {worker_id}")
+    return bool(answer)

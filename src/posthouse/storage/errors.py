@@ -10,7 +10,10 @@ import psycopg
 from posthouse.errors import (
     DatabaseUnavailable,
     DuplicateJob,
+    InactiveDefinition,
+    InvalidDefinition,
     InvalidJob,
+    InvalidLimit,
     InvalidPayload,
     PosthouseError,
     SchemaError,
@@ -19,6 +22,9 @@ from posthouse.errors import (
 _BY_SQLSTATE: dict[str, type[PosthouseError]] = {
     "PH001": DuplicateJob,
     "PH002": InvalidJob,
+    "PH010": InactiveDefinition,
+    "PH011": InvalidDefinition,
+    "PH012": InvalidLimit,
     "22P02": InvalidPayload,  # invalid_text_representation
     "22P05": InvalidPayload,  # untranslatable_character: \u0000
     "22003": InvalidJob,  # numeric_value_out_of_range

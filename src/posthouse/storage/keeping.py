@@ -30,8 +30,8 @@ async def count_workers(connection: Db) -> int:
     return int(await _value(connection, "workers_count"))
 
 
-async def bury_dead(connection: Db, grace_seconds: float) -> list[UUID]:
-    cursor = await connection.execute(query("bury_dead"), (grace_seconds,))
+async def bury_dead(connection: Db, grace_seconds: float, silence_seconds: float) -> list[UUID]:
+    cursor = await connection.execute(query("bury_dead"), (grace_seconds, silence_seconds))
     return [row[0] for row in await cursor.fetchall()]
 
 
@@ -46,6 +46,16 @@ async def make_partitions(connection: Db, days_ahead: int) -> int:
 
 async def tidy(connection: Db, keep_days: float) -> int:
     return int(await _value(connection, "tidy", keep_days))
+
+
+async def tidy_lanes(connection: Db) -> int:
+    """Forgets lanes where nobody stands, if there are many; returns how many."""
+    return int(await _value(connection, "tidy_lanes"))
+
+
+async def mend_lanes(connection: Db) -> int:
+    """Makes lanes known again that were forgotten while somebody entered; returns how many."""
+    return int(await _value(connection, "mend_lanes"))
 
 
 async def drop_partitions(connection: Db, keep_days: float) -> list[str]:

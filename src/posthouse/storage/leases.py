@@ -14,6 +14,7 @@ from psycopg import AsyncConnection
 
 from posthouse.core.payload import encode_result
 from posthouse.storage.connect import Line
+from posthouse.storage.errors import explain
 from posthouse.storage.queries import query
 
 ClaimedRow: TypeAlias = tuple[Any, ...]
@@ -27,6 +28,7 @@ class Success(NamedTuple):
     token: str
     result: str | None
     followups: str | None = None
+    output: str | None = None
 
 
 class Settlement(NamedTuple):
@@ -36,6 +38,7 @@ class Settlement(NamedTuple):
     outcome: str
     delay: float | None
     error: Mapping[str, Any] | None
+    output: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,9 @@ class Leases:
         marks: Mapping[int, int],
         *,
         careful: bool,
+        offers: Sequence[str] = (),
+        served: Mapping[str, float] | None = None,
+        patience: float = 20.0,
     ) -> Claim:
         """Up to ``limit`` jobs. After a lost connection the next call asks what the lost one took."""
         asked, self._asked = self._asked, None
@@ -95,6 +101,10 @@ class Leases:
             "lanes": list(marks),
             "marks": list(marks.values()),
             "careful": careful,
+            "offers": list(offers),
+            "tenants": list(served or ()),
+            "served": list((served or {}).values()),
+            "patience": patience,
         }
         return await self._fetch(query("claim"), parameters, token, time.monotonic())
 
@@ -111,6 +121,22 @@ class Leases:
         except psycopg.OperationalError:
             self._asked = (token, asked_at)
             raise
+
+    async def claim_rules(self) -> tuple[dict[str, float], bool]:
+        """The weights of tenants other than 1, and whether some limit is a rate."""
+        row = await self._ask("claim_rules", ())
+        return (row[0] or {}, row[1]) if row else ({}, False)
+
+    async def next_token(self, queues: Sequence[str], kinds: Sequence[str]) -> float | None:
+        """Seconds until a rate lets another job start; None if none holds any up."""
+        row = await self._ask("next_token", (list(queues), list(kinds)))
+        return row[0] if row else None
+
+    async def _ask(self, name: str, parameters: Sequence[Any]) -> tuple[Any, ...] | None:
+        async def work(connection: AsyncConnection[tuple[Any, ...]]) -> tuple[Any, ...] | None:
+            return await (await connection.execute(query(name), parameters)).fetchone()
+
+        return await self._claims.run(work)
 
     async def be_hungry(self, queues: Sequence[str]) -> None:
         """Ask to be woken: enqueue notifies only queues for which somebody holds this lock."""
@@ -132,11 +158,11 @@ class Leases:
 
     async def succeed(self, reports: Sequence[Success]) -> list[UUID]:
         """Report successes; returns the ids whose lease was lost."""
-        results = [report.result for report in reports]
         parameters: list[Any] = [
             _array(report.id for report in reports),
             _array(report.token for report in reports),
-            results if any(result is not None for result in results) else None,
+            _unless_empty([report.result for report in reports]),
+            _unless_empty([report.output for report in reports]),
         ]
         if any(report.followups for report in reports):
             parameters.append([report.followups for report in reports])
@@ -155,31 +181,51 @@ class Leases:
                 None if report.error is None else encode_result(report.error, _ERROR_LIMIT)
                 for report in reports
             ],
+            _unless_empty([report.output for report in reports]),
         ]
         return list(await self._report(query("settle"), parameters))
 
-    async def progress(
+    async def announce(
         self,
-        job_id: UUID,
-        token: UUID,
-        percent: float | None,
-        step: str | None,
-        message: str | None,
-    ) -> bool:
-        parameters = (job_id, token, self.lease_seconds, percent, step, message)
-        return bool(await self._report(query("progress"), parameters))
-
-    async def announce(self, worker: Mapping[str, Any], definitions: Sequence[Mapping[str, Any]]) -> None:
-        """Make the worker and the kinds that it knows known."""
+        worker: Mapping[str, Any],
+        definitions: Sequence[Mapping[str, Any]],
+        limits: Sequence[Mapping[str, Any]] = (),
+    ) -> None:
+        """Make the worker known, the kinds that it knows and their limits."""
         row = {**worker, "id": self.worker_id}
         for name in ("capabilities", "metadata"):
             row[name] = json.dumps(row[name])
 
         async def work(connection: AsyncConnection[tuple[Any, ...]]) -> None:
             await connection.execute(query("define"), (json.dumps(list(definitions)),))
+            if limits:
+                await connection.execute(query("announce_limits"), (json.dumps(list(limits)),))
             await connection.execute(query("register"), row)
 
-        await self._reports.run(work)
+        try:
+            await self._reports.run(work)
+        except psycopg.Error as error:
+            ours = explain(error)
+            if ours is None:
+                raise
+            raise ours from error
+
+    async def definitions_since(self, digest: str) -> tuple[str, list[str]] | None:
+        """All definitions, as definition_rules.sql gives them, and their digest; None if it is the same."""
+
+        async def work(connection: AsyncConnection[tuple[Any, ...]]) -> tuple[str, list[str]] | None:
+            row = await (await connection.execute(query("definitions_digest"))).fetchone()
+            now = str(row[0]) if row else ""
+            if now == digest:
+                return None
+            cursor = await connection.execute(query("definition_rules"), ("null",))
+            return now, [found[0] for found in await cursor.fetchall()]
+
+        return await self._reports.run(work)
+
+    async def serve(self, queues: Sequence[str], kinds: Sequence[str]) -> None:
+        """Tell what this worker serves from now on."""
+        await self._report(query("worker_serves"), (list(queues), list(kinds), self.worker_id))
 
     async def sign_off(self) -> None:
         await self._report(query("sign_off"), (self.worker_id,))
@@ -196,3 +242,8 @@ class Leases:
 def _array(values: Any) -> str:
     """A Postgres array literal of hex ids: one string is cheaper to send than a list of UUIDs."""
     return "{" + ",".join(values) + "}"
+
+
+def _unless_empty(texts: list[str | None]) -> list[str | None] | None:
+    """Most batches have none of them: nothing is sent then."""
+    return texts if any(text is not None for text in texts) else None

@@ -1,7 +1,8 @@
-"""Completing a job inside the handler's own transaction."""
+"""A handler's own transaction: its writes together with a step of its job, or with the job's completion."""
 
 from __future__ import annotations
 
+import time
 from contextlib import AsyncExitStack, ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -11,26 +12,33 @@ from psycopg import AsyncConnection, Connection
 
 from posthouse.core.outcome import Cancel
 from posthouse.core.payload import encode_result
+from posthouse.core.progress import encode_kept
 from posthouse.errors import LeaseLost
 from posthouse.storage.pools import Pools
 from posthouse.storage.queries import query
 
 if TYPE_CHECKING:
-    from posthouse.worker.job import Job
+    from posthouse.worker.job import Desk, Job
 
 
-class Commit:
-    """``async with`` in an async handler, ``with`` in a thread: gives a connection in a transaction."""
+class Transaction:
+    """``async with`` in an async handler, ``with`` in a thread: gives a connection in a transaction.
 
-    def __init__(self, job: Job, pools: Pools, result_limit: int) -> None:
+    When the block ends well, one statement is run with the job's token, and the answer decides whether all
+    of it is committed.
+    """
+
+    _statement: str
+    _ends_job = False
+
+    def __init__(self, job: Job, pools: Pools) -> None:
         self._job = job
         self._pools = pools
-        self._limit = result_limit
         self._async_stack = AsyncExitStack()
         self._stack = ExitStack()
         self._connection: Any = None
 
-    async def __aenter__(self) -> AsyncConnection[tuple[Any, ...]]:
+    async def _begin(self) -> AsyncConnection[tuple[Any, ...]]:
         self._refuse_twice()
         pool = await self._pools.for_loop()
         while True:
@@ -51,17 +59,22 @@ class Commit:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if self._connection is None:
+            return
         try:
             if kind is None:
-                cursor = await self._connection.execute(query("complete"), self._parameters())
+                if self._ends_job and self._job.told:
+                    await self._job.land()
+                cursor = await self._connection.execute(query(self._statement), self._parameters())
                 self._check(await cursor.fetchone())
         except BaseException as late:
             await self._async_stack.__aexit__(type(late), late, late.__traceback__)
             raise
         await self._async_stack.__aexit__(kind, error, trace)
-        self._job.finished = kind is None
+        if kind is None:
+            self._landed()
 
-    def __enter__(self) -> Connection[tuple[Any, ...]]:
+    def _begin_in_thread(self) -> Connection[tuple[Any, ...]]:
         self._refuse_twice()
         pool = self._pools.for_threads()
         while True:
@@ -82,34 +95,98 @@ class Commit:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if self._connection is None:
+            return
         try:
             if kind is None:
-                row = self._connection.execute(query("complete"), self._parameters()).fetchone()
+                if self._ends_job and self._job.told:
+                    self._job.land()
+                row = self._connection.execute(query(self._statement), self._parameters()).fetchone()
                 self._check(row)
         except BaseException as late:
             self._stack.__exit__(type(late), late, late.__traceback__)
             raise
         self._stack.__exit__(kind, error, trace)
-        self._job.finished = kind is None
+        if kind is None:
+            self._landed()
 
     def _refuse_twice(self) -> None:
         if self._job.finished:
             raise LeaseLost("this job has already been committed")
 
     def _parameters(self) -> tuple[Any, ...]:
+        raise NotImplementedError
+
+    def _landed(self) -> None:
+        raise NotImplementedError
+
+    def _check(self, row: tuple[Any, ...] | None) -> None:
+        """Raises unless it landed; the transaction is then rolled back."""
+        match row:
+            case ("succeeded" | "kept",):
+                return
+            case ("canceled",):
+                raise Cancel("canceled while it ran: nothing was written")
+            case ("again",):
+                raise LeaseLost(f"this step of job {self._job.id} is done already: nothing was written")
+            case _:
+                raise LeaseLost(f"job {self._job.id} was given to another worker: nothing was written")
+
+
+class Commit(Transaction):
+    """Completes the job."""
+
+    _statement = "complete"
+    _ends_job = True
+
+    def __init__(self, job: Job, pools: Pools, result_limit: int) -> None:
+        super().__init__(job, pools)
+        self._limit = result_limit
+
+    async def __aenter__(self) -> AsyncConnection[tuple[Any, ...]]:
+        return await self._begin()
+
+    def __enter__(self) -> Connection[tuple[Any, ...]]:
+        return self._begin_in_thread()
+
+    def _parameters(self) -> tuple[Any, ...]:
         job = self._job
         result = None if job.result is None else encode_result(job.result, self._limit)
         return (job.id, job.token, result, job.followups)
 
-    def _check(self, row: tuple[Any, ...] | None) -> None:
-        """Raises unless the completion landed; the transaction is then rolled back."""
-        match row:
-            case ("succeeded",):
-                return
-            case ("canceled",):
-                raise Cancel("canceled while it ran: nothing was written")
-            case _:
-                raise LeaseLost(f"job {self._job.id} was given to another worker: nothing was written")
+    def _landed(self) -> None:
+        self._job.finished = True
+
+
+class StepCommit(Transaction):
+    """Keeps a step of the job. Gives None instead of a connection if the step is done already."""
+
+    _statement = "step_keep"
+
+    def __init__(self, job: Job, desk: Desk, pools: Pools, name: str, lease_seconds: float) -> None:
+        super().__init__(job, pools)
+        self._desk = desk
+        self._lease = lease_seconds
+        self._started = time.monotonic()
+        self.name = name
+        self.result: Any = None
+        """Kept with the step; of a step that is done already, what it gave back."""
+
+    async def __aenter__(self) -> AsyncConnection[tuple[Any, ...]] | None:
+        done, self.result = await self._desk.find_step(self._job, self.name)
+        return None if done else await self._begin()
+
+    def __enter__(self) -> Connection[tuple[Any, ...]] | None:
+        done, self.result = self._job.ask(self._desk.find_step(self._job, self.name))
+        return None if done else self._begin_in_thread()
+
+    def _parameters(self) -> tuple[Any, ...]:
+        text = encode_kept(f"step {self.name!r}", self.result, self._desk.result_limit)
+        seconds = time.monotonic() - self._started
+        return (self._job.id, self._job.token, self._lease, self.name, text, seconds, True)
+
+    def _landed(self) -> None:
+        self._desk.note_step(self._job, self.name)
 
 
 def _had_died(connection: AsyncConnection[Any] | Connection[Any], error: BaseException) -> bool:

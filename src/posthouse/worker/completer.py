@@ -102,9 +102,10 @@ class Completer:
             await self._write(write, reports[middle:])
             return
         report = reports[0]
-        _log.error("the outcome of job %s cannot be stored: %s", report.id, error)
+        reason = str(error).partition("\n")[0]  # the lines below it would show the whole row
+        _log.error("the outcome of job %s cannot be stored: %s", report.id, reason)
         if isinstance(report, Success):
-            detail = {"type": "Unstorable", "message": f"the completion was refused: {error}"}
+            detail = {"type": "Unstorable", "message": f"the completion was refused: {reason}"}
             await self._write(
                 self._leases.settle,
                 [Settlement(report.id, report.token, Event.EXHAUST, "failed", None, detail)],

@@ -7,8 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from posthouse.core.limit import Limit
 from posthouse.core.outcome import Policy
 from posthouse.worker.arguments import Arguments
+
+AUTO, PROCESS, COMMAND = "auto", "process", "command"
+RUNNERS = (AUTO, PROCESS)
+"""Where a handler runs: an async one in the worker's event loop and others in a thread, or in a process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +28,16 @@ class Definition:
     batch: int | None
     arguments: Arguments
     is_async: bool
+    runner: str = AUTO
+    memory_mb: int | None = None
+    keep_steps: bool = True
+    keep_progress: bool = True
+    limits: tuple[Limit, ...] = ()
+    limit_by: str | None = None
+    requires: tuple[str, ...] = ()
+    prefers: tuple[str, ...] = ()
+    redact: tuple[str, ...] = ()
+    active: bool = True
 
     def announcement(self) -> dict[str, Any]:
         """What the database is told, for callers that only know the kind's name."""
@@ -34,4 +49,12 @@ class Definition:
             "max_attempts": self.max_attempts,
             "timeout_seconds": self.timeout,
             "schema": self.arguments.schema(),
+            "retry": self.policy.retry.to_json(),
+            "limits": {"by": self.limit_by} if self.limit_by else None,
+            "requires": list(self.requires),
+            "prefers": list(self.prefers),
+            "redact": list(self.redact),
+            "active": self.active,
+            "keep_steps": self.keep_steps,
+            "keep_progress": self.keep_progress,
         }

@@ -1,29 +1,35 @@
-"""Runs handlers: async ones as tasks, others in threads, up to a number at the same time."""
+"""Runs handlers: async ones as tasks, others in threads or processes, up to a number at the same time."""
 
 from __future__ import annotations
 
 import asyncio
+import contextvars
+import dataclasses
 import functools
+import json
 import logging
 import random
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from posthouse.core.outcome import Cancel, Fail, Policy, Snooze, TimedOut, Verdict, decide
 from posthouse.core.payload import encode_result
+from posthouse.core.redaction import mask_with
 from posthouse.core.retry import Retry
 from posthouse.core.states import Event
 from posthouse.errors import ConfigurationError, InvalidPayload, LeaseLost
 from posthouse.storage.leases import Settlement, Success
 from posthouse.worker.completer import Completer
-from posthouse.worker.definition import Definition
+from posthouse.worker.definition import COMMAND, Definition
 from posthouse.worker.job import Job
+from posthouse.worker.rulebook import Masks, Rulebook
 from posthouse.worker.threads import Threads
 
 _log = logging.getLogger("posthouse.worker")
 
+_BAD = {Event.FAIL, Event.EXHAUST, Event.RESCUE}
 WATCH_SECONDS = 0.1
 SUSPECT_CRASHES = 2
 """Jobs that so many workers died with run one at a time; posthouse.settle knows the number too."""
@@ -40,21 +46,34 @@ class CutOff(Released):
     """
 
 
+class Processes(Protocol):
+    """Runs handlers elsewhere; see processes/pool.py."""
+
+    async def run(self, kind: str, jobs: Sequence[Job]) -> list[Any] | None: ...
+
+
 class Executor:
     def __init__(
         self,
         definitions: Mapping[str, Definition],
         completer: Completer,
+        rulebook: Rulebook,
         *,
         concurrency: int,
         result_limit: int,
         cancel_grace: float,
+        crash_limit: int,
+        held: dict[str, Job],
+        processes: Processes | None = None,
     ) -> None:
         self._definitions = definitions
         self._completer = completer
+        self._rulebook = rulebook
         self._concurrency = concurrency
         self._result_limit = result_limit
         self._cancel_grace = cancel_grace
+        self._crash_limit = crash_limit
+        self._processes = processes
         self._threads = Threads("posthouse-job")
         self._pending: deque[list[Job]] = deque()
         self._waiting = 0
@@ -64,8 +83,8 @@ class Executor:
         self._room.set()
         self._loop = asyncio.get_running_loop()
         self._rng = random.Random()  # noqa: S311 - jitter
-        self.held: dict[str, Job] = {}
-        """Every job whose lease we hold, by hex id. The heartbeat thread reads it."""
+        self.held = held
+        """Every job whose lease the worker holds, by hex id. The heartbeat thread reads it."""
         self.finished = 0
         self.on_room: Callable[[], None] = self._room.set
         self.on_suspect_end: Callable[[], None] = self._room.set
@@ -78,6 +97,11 @@ class Executor:
     @property
     def idle_slots(self) -> int:
         return max(0, self._concurrency - self._busy)
+
+    def resize(self, concurrency: int) -> None:
+        """So many slots from now on."""
+        self._concurrency = concurrency
+        self._start_pending()
 
     @property
     def has_suspect(self) -> bool:
@@ -148,12 +172,19 @@ class Executor:
                 job.task = task
 
     async def _run_one(self, definition: Definition, job: Job) -> None:
+        mask_with(Masks(self._rulebook, (job,)))
         try:
-            arguments = definition.arguments.read(job.payload_text)
-            if definition.arguments.takes_job:
-                value = await self._call(definition, [job], (job,), arguments)
-            else:
-                value = await self._call(definition, [job], (), arguments)
+            try:
+                self._rulebook.check(job)
+                if self._processes is not None:
+                    (value,) = await self._processes.run(job.kind, [job]) or (None,)
+                else:
+                    arguments = definition.arguments.read(job.payload_text)
+                    positional = (job,) if definition.arguments.takes_job else ()
+                    value = await self._call(definition, [job], positional, arguments)
+            finally:
+                if job.told:
+                    await _land([job])
             self._end(job, definition, value)
         except BaseException as error:  # noqa: BLE001 - every way to end is an outcome
             self._end_with(job, definition, job.reason or error)
@@ -162,17 +193,36 @@ class Executor:
             self._start_pending()
 
     async def _run_batch(self, definition: Definition, jobs: list[Job]) -> None:
+        mask_with(Masks(self._rulebook, jobs))
         try:
-            values = await self._call(definition, jobs, (jobs,), {})
+            jobs = [job for job in jobs if self._fits(job, definition)]
+            if not jobs:
+                return
+            try:
+                if self._processes is not None:
+                    values: Any = await self._processes.run(definition.kind, jobs)
+                else:
+                    values = await self._call(definition, jobs, (jobs,), {})
+            finally:
+                await _land(jobs)
             for job, value in zip(jobs, _answers(definition, jobs, values), strict=True):
                 self._end(job, definition, value)
         except BaseException as error:  # noqa: BLE001 - every way to end is an outcome
             for job in jobs:
                 if self._holds(job):
-                    self._end_with(job, definition, job.reason or error)
+                    self._end_with(job, definition, job.reason or _own_share(job, error))
         finally:
             self._busy -= 1
             self._start_pending()
+
+    def _fits(self, job: Job, definition: Definition) -> bool:
+        """Ends a job of a batch whose payload does not fit: the others go on without it."""
+        try:
+            self._rulebook.check(job)
+        except Exception as error:  # noqa: BLE001 - every way to end is an outcome
+            self._end_with(job, definition, error)
+            return False
+        return True
 
     async def _call(
         self,
@@ -183,7 +233,8 @@ class Executor:
     ) -> Any:
         if definition.is_async:
             return await definition.handler(*positional, **arguments)
-        function = functools.partial(definition.handler, *positional, **arguments)
+        here = contextvars.copy_context()
+        function = functools.partial(here.run, definition.handler, *positional, **arguments)
         call = self._threads.start(function, self._loop)
         try:
             return await asyncio.shield(call.future)
@@ -204,7 +255,8 @@ class Executor:
         if not self._let_go(job):
             return
         result = None if value is None else encode_result(value, self._result_limit)
-        self._completer.succeed(Success(job.hex_id, job.hex_token, result, job.followups))
+        output = None if job.output is None else _output_text(job)
+        self._completer.succeed(Success(job.hex_id, job.hex_token, result, job.followups, output))
 
     def _end_with(self, job: Job, definition: Definition, ending: BaseException) -> None:
         """The handler raised, or the worker ended it."""
@@ -222,7 +274,9 @@ class Executor:
                 error = {"type": "InvalidPayload", "message": str(ending)}
                 verdict = Verdict(Event.EXHAUST, "failed", error=error)
             case _:
-                verdict = decide(job, ending, _policy_of(job, definition), self._rng)
+                verdict = decide(job, ending, self._policy_of(job, definition), self._rng)
+        if verdict.error is not None:
+            verdict = dataclasses.replace(verdict, error=self._rulebook.masked_error(job, verdict.error))
         _log_verdict(job, verdict)
         self._completer.settle(
             Settlement(
@@ -232,8 +286,17 @@ class Executor:
                 verdict.outcome,
                 verdict.delay,
                 verdict.error,
+                _output_text(job),
             )
         )
+
+    def _policy_of(self, job: Job, definition: Definition) -> Policy:
+        policy = definition.policy
+        if job.retry_json is not None:
+            retry = Retry.from_json(job.retry_json)
+        else:
+            retry = self._rulebook.retry(job.kind) or policy.retry
+        return Policy(retry, policy.fail_on, self._crash_limit)
 
     def _let_go(self, job: Job) -> bool:
         """Ends our hold on the job; False if it was reported already."""
@@ -261,7 +324,8 @@ class Executor:
             other.reason is not None for other in self.held.values() if other.task is job.task
         ):
             job.task.cancel()
-        self._loop.call_later(self._cancel_grace, self._end_with, job, definition, reason)
+        if definition.runner != COMMAND:  # that one surely ends, and is to be gone before anybody hears of it
+            self._loop.call_later(self._cancel_grace, self._end_with, job, definition, reason)
 
     def end_all(self, reason: BaseException) -> None:
         for job in list(self.held.values()):
@@ -299,6 +363,22 @@ class Executor:
         self._threads.close()
 
 
+async def _land(jobs: Sequence[Job]) -> None:
+    """What they have told of themselves is written before their end is."""
+    told = [job for job in jobs if job.told]
+    if told:
+        await asyncio.gather(*(job.land() for job in told))
+
+
+def _output_text(job: Job) -> str | None:
+    return None if job.output is None else json.dumps(job.output)
+
+
+def _own_share(job: Job, error: BaseException) -> BaseException:
+    """What an error means for one job of a batch: another's lost lease is no fault of its own."""
+    return Released() if isinstance(error, LeaseLost) and not job.lost else error
+
+
 def _answers(definition: Definition, jobs: list[Job], values: Any) -> list[Any]:
     answers = [None] * len(jobs) if values is None else list(values)
     if len(answers) != len(jobs):
@@ -308,19 +388,14 @@ def _answers(definition: Definition, jobs: list[Job], values: Any) -> list[Any]:
     return answers
 
 
-def _policy_of(job: Job, definition: Definition) -> Policy:
-    if job.retry_json is None:
-        return definition.policy
-    return Policy(Retry.from_json(job.retry_json), definition.policy.fail_on)
-
-
 def _log_verdict(job: Job, verdict: Verdict) -> None:
     """A line for each attempt that did not succeed; louder if it was the last."""
-    level = logging.WARNING if verdict.event in {Event.FAIL, Event.EXHAUST} else logging.INFO
+    level = logging.WARNING if verdict.event in _BAD else logging.INFO
     if not _log.isEnabledFor(level):
         return
     error = f": {verdict.error['type']}: {verdict.error['message']}" if verdict.error else ""
     again = "" if verdict.delay is None else f"; again in {verdict.delay:.3g} s"
-    job.log.log(
-        level, "attempt %d of %d %s%s%s", job.attempt, job.max_attempts, verdict.outcome, error, again
-    )
+    text = "attempt %d of %d %s%s%s"
+    values = (job.attempt, job.max_attempts, verdict.outcome, error, again)
+    # Not through job.log: what it says is kept with the job, and the attempt's record says the same.
+    job.log.logger.log(level, text, *values, extra=job.about)

@@ -40,6 +40,7 @@ class Heartbeat(threading.Thread):
         loop: asyncio.AbstractEventLoop,
         *,
         on_verdict: Callable[[Job, str], None],
+        on_drain: Callable[[], None],
         heartbeat_seconds: float,
         lease_seconds: float,
     ) -> None:
@@ -49,6 +50,7 @@ class Heartbeat(threading.Thread):
         self._held = held
         self._loop = loop
         self._on_verdict = on_verdict
+        self._on_drain = on_drain
         self._interval = heartbeat_seconds
         self._lease_seconds = lease_seconds
         self._stopping = threading.Event()
@@ -126,11 +128,12 @@ class Heartbeat(threading.Thread):
                 job.expires = expires
         self.beats += 1
         by_id = {job.hex_id: job for job in jobs}
-        for raw_id, verdict in rows:
-            if verdict == "busy":
-                continue
-            with suppress(RuntimeError):  # the loop is closing
-                self._loop.call_soon_threadsafe(self._on_verdict, by_id[raw_id.hex()], verdict)
+        with suppress(RuntimeError):  # the loop is closing
+            for raw_id, verdict in rows:
+                if verdict == "drain":
+                    self._loop.call_soon_threadsafe(self._on_drain)
+                elif verdict != "busy":
+                    self._loop.call_soon_threadsafe(self._on_verdict, by_id[raw_id.hex()], verdict)
 
     def _interrupt_blocked_loop(self) -> None:
         """Ends a handler that blocks the loop past its timeout: the loop itself cannot."""

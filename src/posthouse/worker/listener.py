@@ -21,6 +21,7 @@ class Listener:
         on_work: Callable[[], None],
         on_cancel: Callable[[], None],
         on_listening: Callable[[], None],
+        on_definitions: Callable[[], None],
     ) -> None:
         self._url = url
         self._worker = str(worker_id)
@@ -28,6 +29,7 @@ class Listener:
         self._on_work = on_work
         self._on_cancel = on_cancel
         self._on_listening = on_listening
+        self._on_definitions = on_definitions
         self.works = True
 
     async def run(self) -> None:
@@ -47,11 +49,15 @@ class Listener:
                 return
             await connection.execute("listen posthouse_ready")
             await connection.execute("listen posthouse_cancel")
+            await connection.execute("listen posthouse_definitions")
             self._on_listening()
             self._on_cancel()  # what came while nobody listened
+            self._on_definitions()
             async for notification in connection.notifies():
                 if notification.channel == "posthouse_ready":
                     if notification.payload in self._queues:
                         self._on_work()
+                elif notification.channel == "posthouse_definitions":
+                    self._on_definitions()
                 elif notification.payload == self._worker:
                     self._on_cancel()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -22,9 +23,9 @@ class Stop:
     def _note(self) -> None:
         (self._again if self._asked.is_set() else self._asked).set()
 
-    async def asked_or(self, failed: asyncio.Event) -> None:
-        """Waits until asked to stop, or until that happened."""
-        waits = [asyncio.ensure_future(event.wait()) for event in (self._asked, failed)]
+    async def asked_or(self, *others: asyncio.Event) -> None:
+        """Waits until asked to stop, or until one of these happened."""
+        waits = [asyncio.ensure_future(event.wait()) for event in (self._asked, *others)]
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         for wait in waits:
             wait.cancel()
@@ -43,6 +44,8 @@ class Stop:
 
 def run_loop(main: Coroutine[Any, Any, None]) -> None:
     """asyncio.run, on uvloop where it is installed."""
+    gc.collect()
+    gc.freeze()  # modules and definitions stay for good: no collection need look at them again
     try:
         import uvloop  # noqa: PLC0415 - not on every platform
     except ImportError:

@@ -43,20 +43,26 @@ async def unserved(patient: Patient) -> Finding:
     if not lines:
         return ok("every job that could start has a worker that knows it")
     waited = max(line["waited_seconds"] for line in lines)
-    names = ", ".join(f"{line['kind']} in {line['queue']} ({_count(line)})" for line in lines[:5])
+    names = ", ".join(f"{_named(line)} in {line['queue']} ({_count(line)})" for line in lines[:5])
     return Finding(
         severity="error" if waited >= patient.thresholds.stuck_seconds else "warning",
         summary=f"no live worker serves {names}",
-        meaning="These jobs wait until a worker comes that serves their queue and knows their kind.",
-        advice="Start one whose app defines them: posthouse worker --app module:app",
+        meaning="These jobs wait until a worker comes that serves their queue, knows their kind, offers what "
+        "they require, and is not disabled.",
+        advice="Start one whose app defines them: posthouse worker --app module:app; "
+        "posthouse jobs why ID says what is missing.",
         evidence=lines,
     )
 
 
 async def stuck(patient: Patient) -> Finding:
-    """Queues that have workers move."""
+    """Queues that have workers move, unless they are paused or at a limit."""
     limit = patient.thresholds.stuck_seconds
-    old = [line for line in await _lines(patient) if line["workers"] and line["waited_seconds"] >= limit]
+    old = [
+        line
+        for line in await _lines(patient)
+        if line["workers"] and line["waited_seconds"] >= limit and not (line["paused"] or line["limited"])
+    ]
     if old:
         moving = {row["queue"] for row in await fetch_rows(patient.connection, "doctor_claims", within=limit)}
         old = [line for line in old if line["queue"] not in moving]
@@ -84,6 +90,10 @@ async def _lines(patient: Patient) -> list[dict[str, Any]]:
         offline_after=patient.settings.lease_seconds,
         limit=MOST_JOBS,
     )
+
+
+def _named(line: dict[str, Any]) -> str:
+    return str(line["kind"]) + (f" with {', '.join(line['requires'])}" if line["requires"] else "")
 
 
 def _count(line: dict[str, Any]) -> str:

@@ -16,7 +16,7 @@
 -- backend CPU per job): claim 20 -> 12 us, finish 17 -> 11 us, and flat under a pinned MVCC horizon.
 --
 -- A *lane* is a first-in-first-out line inside ready: the jobs of one queue, kind, tenant, priority and
--- turn. A claim peeks at the head of each lane that its worker can serve, so jobs that it cannot run cost
+-- turn, and with the same limit key, requirements and preferences. A claim peeks at the head of each lane that its worker can serve, so jobs that it cannot run cost
 -- it nothing. `position` comes from a sequence when the row becomes ready; a worker remembers the last
 -- position that it took from each lane and starts behind it, which is what keeps a claim from walking
 -- over dead index entries while some transaction pins the horizon.
@@ -26,7 +26,7 @@
 -- by a stopping worker or lost with a dead one, 2 = everybody else.
 --
 -- Lock order, for whoever touches more than one row: running -> ready and waiting, those of one statement by id ->
--- dedupes -> order_tails -> blocks. Claim, promote, heartbeat and rescue only ever SKIP LOCKED. A key that another
+-- dedupes -> order_tails -> blocks -> limit_slots by name. Claim, promote, heartbeat and rescue only ever SKIP LOCKED. A key that another
 -- job holds is only read, so that no worker waits for the commit of somebody who enqueues.
 --
 -- Time is the database's: posthouse.now() is the only clock in here, and a test may replace it.
@@ -66,6 +66,9 @@ create table posthouse.job (
   created_by text,
   retry jsonb,
   depends_on uuid[],
+  limit_key text,            -- what limits per key count by
+  requires text[],           -- what a worker must offer to run it
+  prefers text[],            -- what a worker should offer, if one that does is idle
   current_step text,
   progress_message text,
   last_error text,
@@ -103,6 +106,7 @@ create table posthouse.running (
   attempt_started_at timestamptz not null,
   lease_expires_at timestamptz not null,
   cancel_requested_at timestamptz,
+  slots text[],              -- the limits that it counts in: see 0012_limits.sql
   constraint running_has_started check (started_at is not null and attempt_count > 0)
 ) with (fillfactor = 85);  -- room for the lease to move within its page
 create unique index running_id on posthouse.running (id);
@@ -116,6 +120,7 @@ create table posthouse.history (
   status text not null,
   outcome text not null,
   error jsonb,
+  output jsonb,              -- of a command: exit code, signal, pid, the ends of stdout and stderr
   constraint history_is_ended check (status in ('succeeded', 'failed', 'canceled', 'dead_letter'))
 ) partition by range (finished_at);
 -- Canceled before it ever ran: no lease, no worker, no line.
@@ -144,7 +149,8 @@ create table posthouse.past_attempts (
   started_at timestamptz not null,
   finished_at timestamptz not null,
   outcome text not null,
-  error jsonb
+  error jsonb,
+  output jsonb
 ) partition by range (finished_at);
 create index past_attempts_job on posthouse.past_attempts (job_id);
 create table posthouse.past_attempts_default partition of posthouse.past_attempts default;
@@ -163,7 +169,10 @@ create table posthouse.lanes (
   kind text not null,
   tenant_id text not null,
   priority integer not null,
-  turn smallint not null
+  turn smallint not null,
+  limit_key text,
+  requires text[],
+  prefers text[]
 );
 create index lanes_lane on posthouse.lanes (lane);
 create index lanes_queue on posthouse.lanes (queue, kind);
@@ -212,15 +221,20 @@ create table posthouse.workers (
   kinds text[] not null,
   concurrency integer not null,
   capabilities jsonb not null default '{}',
+  offers text[] not null default '{}',     -- the same as the words that jobs require or prefer
   metadata jsonb not null default '{}',
   watched boolean not null default false,  -- holds a liveness lock
   started_at timestamptz not null,
   heartbeat_at timestamptz,
   missing_since timestamptz,
-  stopped_at timestamptz
+  stopped_at timestamptz,
+  disabled_at timestamptz,                 -- by an operator: it claims nothing
+  drain_asked_at timestamptz               -- by an operator: it is to finish its work and stop
 );
 
--- What a kind of job is, as its workers announced it: the defaults for callers that only know its name.
+-- What a kind of job is. The columns hold what is in effect: the defaults, overridden by what a worker announced
+-- of its handler, overridden by what an operator set on purpose. Both are kept, so that neither loses the other's
+-- word (see 0010_definitions.sql, the one writer).
 create table posthouse.definitions (
   key text primary key,
   description text not null default '',
@@ -228,8 +242,36 @@ create table posthouse.definitions (
   priority integer not null default 100,
   max_attempts integer not null default 3,
   timeout_seconds real,
+  retry jsonb,
   schema jsonb not null default '{}',
-  updated_at timestamptz not null
+  limits jsonb,
+  requires text[] not null default '{}',
+  prefers text[] not null default '{}',
+  active boolean not null default true,
+  redact text[] not null default '{}',
+  keep_steps boolean not null default true,     -- for the next attempt, see 0011_progress.sql
+  keep_progress boolean not null default true,
+  runner text not null default 'handler',
+  command jsonb,
+  origin text not null default 'code',
+  announced jsonb,            -- null: no worker ever did
+  overrides jsonb not null default '{}',
+  version integer not null default 1,
+  created_at timestamptz not null default posthouse.now(),
+  updated_at timestamptz not null,
+  constraint a_key_is_a_short_text check (length(key) between 1 and 512 and key !~ '[[:cntrl:]]'),
+  constraint a_queue_is_a_short_text check (length(queue) between 1 and 512 and queue !~ '[[:cntrl:]]'),
+  constraint max_attempts_is_from_1_to_1000000 check (max_attempts between 1 and 1000000),
+  constraint a_timeout_is_more_than_0 check (timeout_seconds > 0),
+  constraint retry_is_an_object check (jsonb_typeof(retry) = 'object'),
+  constraint a_schema_is_an_object check (jsonb_typeof(schema) = 'object'),
+  constraint capabilities_and_paths_are_not_empty
+    check (array_position(requires || prefers || redact, '') is null
+           and array_position(requires || prefers || redact, null) is null),
+  constraint runner_is_handler_or_command check (runner in ('handler', 'command')),
+  constraint a_command_runner_has_a_command
+    check ((runner = 'command') = (command is not null) and coalesce(jsonb_typeof(command) = 'object', true)),
+  constraint origin_is_code_or_operator check (origin in ('code', 'operator'))
 );
 
 -- What people did. Append-only.
@@ -290,28 +332,38 @@ language sql volatile as $$
       52, 1), 53, 1), 'hex')::uuid
 $$;
 
--- A lane's number is a hash of what it is, so that clients can compute it too (posthouse.core.lanes).
+-- A lane's number is a hash of what it is, so that clients can compute it too (posthouse.core.lanes). What a lane
+-- does not have is left out of the text. Stable, as array_to_string is, or it would not be inlined.
 create function posthouse.lane_number(
-  p_queue text, p_kind text, p_tenant text, p_priority integer, p_turn integer
+  p_queue text, p_kind text, p_tenant text, p_priority integer, p_turn integer, p_limit_key text default null,
+  p_requires text[] default null, p_prefers text[] default null
 ) returns bigint
-language sql immutable parallel safe as $$
+language sql stable parallel safe as $$
   select ('x' || encode(substring(sha256(convert_to(
-    concat_ws(E'\x1f', p_queue, p_kind, p_tenant, p_priority, p_turn), 'UTF8')) for 8), 'hex')
+    concat_ws(E'\x1f', p_queue, p_kind, p_tenant, p_priority, p_turn, 'key ' || p_limit_key,
+              'requires ' || array_to_string(p_requires, ','), 'prefers ' || array_to_string(p_prefers, ',')),
+    'UTF8')) for 8), 'hex')
   )::bit(64)::bigint
 $$;
 
+create type posthouse.lane as (
+  lane bigint,
+  queue text,
+  kind text,
+  tenant_id text,
+  priority integer,
+  turn smallint,
+  limit_key text,
+  requires text[],
+  prefers text[]
+);
+
 -- Makes lanes known to claimers. Called by whatever puts rows into ready. In PL/pgSQL because its plans are
 -- kept: as an SQL function it was planned anew at every call, which cost a single enqueue 0.2 ms.
-create function posthouse.open_lanes(
-  p_queues text[], p_kinds text[], p_tenants text[], p_priorities integer[], p_turns integer[]
-) returns void
+create function posthouse.open_lanes(p_lanes posthouse.lane[]) returns void
 language plpgsql as $$
 begin
-  insert into posthouse.lanes (lane, queue, kind, tenant_id, priority, turn)
-  select n.lane, w.queue, w.kind, w.tenant_id, w.priority, w.turn
-  from (select distinct * from unnest(p_queues, p_kinds, p_tenants, p_priorities, p_turns)
-        as u (queue, kind, tenant_id, priority, turn)) as w
-  cross join lateral (
-    select posthouse.lane_number(w.queue, w.kind, w.tenant_id, w.priority, w.turn)) as n (lane)
+  insert into posthouse.lanes (lane, queue, kind, tenant_id, priority, turn, limit_key, requires, prefers)
+  select n.* from unnest(p_lanes) as n
   where not exists (select from posthouse.lanes as l where l.lane = n.lane);
 end $$;

@@ -1,5 +1,5 @@
--- History and past attempts are partitioned by day of the end. Partitions are made ahead; the default
--- partition only catches what would otherwise fail, and the doctor reports it when it is not empty.
+-- History, past attempts (by the day of their end) and log lines are partitioned. Partitions are made ahead; the
+-- default partition only catches what would otherwise fail, and the doctor reports it when it is not empty.
 
 create function posthouse.partition_name(p_table text, p_day date) returns text
 language sql immutable as $$ select format('%s_%s', p_table, to_char(p_day, 'YYYYMMDD')) $$;
@@ -22,6 +22,12 @@ begin
   return true;
 end $$;
 
+create function posthouse.partitioned_tables() returns setof text
+language sql stable as $$
+  select relname::text from pg_class
+  where relkind = 'p' and relnamespace = 'posthouse'::regnamespace order by relname
+$$;
+
 -- Makes today's partitions and those of the days ahead; returns how many were missing. One maker at a
 -- time. A day whose rows already went to the default partition is left to it.
 create function posthouse.make_partitions(p_days_ahead integer default 7) returns integer
@@ -35,7 +41,7 @@ begin
     return 0;
   end if;
   perform set_config('lock_timeout', '2s', true);
-  foreach v_table in array array['history', 'past_attempts'] loop
+  for v_table in select * from posthouse.partitioned_tables() loop
     for v_day in
       select d::date from generate_series(
         (posthouse.now() at time zone 'UTC')::date,
@@ -67,7 +73,7 @@ begin
     from pg_inherits as i
     join pg_class as c on c.oid = i.inhrelid
     join pg_class as p on p.oid = i.inhparent
-    where i.inhparent in ('posthouse.history'::regclass, 'posthouse.past_attempts'::regclass)
+    where p.relnamespace = 'posthouse'::regnamespace and p.relkind = 'p'
       and c.relname ~ '_\d{8}$'
       and to_date(right(c.relname, 8), 'YYYYMMDD') + 1 <= (p_before at time zone 'UTC')::date
     order by c.relname
@@ -82,6 +88,8 @@ begin
         execute format('delete from posthouse.order_tails as o using posthouse.%I as h
                         where h.order_key is not null and o.tenant_id = h.tenant_id
                           and o.order_key = h.order_key and o.job_id = h.id', v_part.name);
+        execute format('delete from posthouse.parts as p using posthouse.%I as h where p.job_id = h.id', v_part.name);
+        execute format('delete from posthouse.steps as s using posthouse.%I as h where s.job_id = h.id', v_part.name);
         -- Whoever waits for one of these to succeed after all waits for nothing: nobody can retry it any more.
         execute format('select posthouse.end_queued(array_agg(b.job_id), ''canceled'', $1)
                         from posthouse.blocks as b join posthouse.%I as h on h.id = b.depends_on
@@ -97,7 +105,8 @@ begin
   end loop;
 end $$;
 
--- Forgets what no longer means anything: workers long gone, and dedupe windows that have passed.
+-- Forgets what no longer means anything: workers long gone, dedupe windows that have passed, progress of jobs
+-- that are gone.
 create function posthouse.tidy(p_before timestamptz) returns integer
 language plpgsql as $$
 declare
@@ -111,7 +120,7 @@ begin
   get diagnostics v_workers = row_count;
   delete from posthouse.dedupes where not held and until <= v_now;
   get diagnostics v_keys = row_count;
-  return v_workers + v_keys;
+  return v_workers + v_keys + posthouse.purge_progress(p_before) + posthouse.tidy_slots();
 end $$;
 
 select posthouse.make_partitions();

@@ -37,11 +37,8 @@ create function posthouse.promote(p_limit integer default 1000) returns integer
 language plpgsql as $$
 declare
   v_now timestamptz := posthouse.now();
-  v_queues text[];
-  v_kinds text[];
-  v_tenants text[];
-  v_priorities integer[];
-  v_turns integer[];
+  v_lanes posthouse.lane[];
+  v_promoted integer;
 begin
   with due as (
     delete from posthouse.waiting
@@ -49,30 +46,31 @@ begin
       select ctid from posthouse.waiting
       where blockers = 0 and due_at <= v_now
       order by due_at limit p_limit for update skip locked))
-    returning *
+    returning *, posthouse.lane_number(queue, kind, tenant_id, priority, turn, limit_key, requires, prefers) as lane
   ), put as (
     insert into posthouse.ready (
       id, parent_id, queued_at, scheduled_for, started_at, priority, attempt_count, max_attempts,
       generation, crashes, snoozes, timeout_seconds, progress_percent, tenant_id, kind, queue, source,
-      payload, dedupe_key, order_key, correlation_id, subject, source_ref, created_by, retry, depends_on,
+      payload, dedupe_key, order_key, correlation_id, subject, source_ref, created_by, retry, depends_on, limit_key, requires, prefers,
       current_step, progress_message, last_error, lane)
     select
       id, parent_id, queued_at, scheduled_for, started_at, priority, attempt_count, max_attempts,
       generation, crashes, snoozes, timeout_seconds, progress_percent, tenant_id, kind, queue, source,
-      payload, dedupe_key, order_key, correlation_id, subject, source_ref, created_by, retry, depends_on,
+      payload, dedupe_key, order_key, correlation_id, subject, source_ref, created_by, retry, depends_on, limit_key, requires, prefers,
       current_step, progress_message, last_error,
-      posthouse.lane_number(queue, kind, tenant_id, priority, turn)
+      lane
     from due order by due_at
   )
-  select array_agg(queue), array_agg(kind), array_agg(tenant_id), array_agg(priority), array_agg(turn)
-  into v_queues, v_kinds, v_tenants, v_priorities, v_turns
-  from due;
-  if v_queues is null then
-    return 0;
+  select array_agg((l.lane, queue, kind, tenant_id, priority, turn, limit_key, requires, prefers)::posthouse.lane),
+         coalesce(sum(l.jobs), 0)
+  into v_lanes, v_promoted
+  from (select lane, queue, kind, tenant_id, priority, turn, limit_key, requires, prefers, count(*) as jobs
+        from due group by 1, 2, 3, 4, 5, 6, 7, 8, 9) as l;
+  if v_lanes is not null then
+    perform posthouse.open_lanes(v_lanes);
+    perform posthouse.wake(array(select distinct l.queue from unnest(v_lanes) as l));
   end if;
-  perform posthouse.open_lanes(v_queues, v_kinds, v_tenants, v_priorities, v_turns);
-  perform posthouse.wake(array(select distinct unnest(v_queues)));
-  return cardinality(v_queues);
+  return v_promoted;
 end $$;
 
 -- Seconds until the next waiting job is due; null if none is.
@@ -131,20 +129,20 @@ begin
     returning
       id, parent_id, queued_at, scheduled_for, started_at, priority, attempt_count, max_attempts,
       generation, crashes, snoozes, timeout_seconds, progress_percent, tenant_id, kind, queue, source,
-      payload, dedupe_key, order_key, correlation_id, subject, source_ref, created_by, retry, depends_on,
+      payload, dedupe_key, order_key, correlation_id, subject, source_ref, created_by, retry, depends_on, limit_key, requires, prefers,
       current_step, progress_message, last_error
   ), held as (
     delete from posthouse.waiting where id = any (p_ids)
     returning
       id, parent_id, queued_at, scheduled_for, started_at, priority, attempt_count, max_attempts,
       generation, crashes, snoozes, timeout_seconds, progress_percent, tenant_id, kind, queue, source,
-      payload, dedupe_key, order_key, correlation_id, subject, source_ref, created_by, retry, depends_on,
+      payload, dedupe_key, order_key, correlation_id, subject, source_ref, created_by, retry, depends_on, limit_key, requires, prefers,
       current_step, progress_message, last_error
   ), ended as (
     insert into posthouse.history (
       id, parent_id, queued_at, scheduled_for, started_at, priority, attempt_count, max_attempts,
       generation, crashes, snoozes, timeout_seconds, progress_percent, tenant_id, kind, queue, source,
-      payload, dedupe_key, order_key, correlation_id, subject, source_ref, created_by, retry, depends_on,
+      payload, dedupe_key, order_key, correlation_id, subject, source_ref, created_by, retry, depends_on, limit_key, requires, prefers,
       current_step, progress_message, last_error, finished_at, status, outcome, error)
     select g.*, v_now, p_status, 'never_started', p_error
     from (select * from gone union all select * from held) as g

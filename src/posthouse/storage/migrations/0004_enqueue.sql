@@ -28,11 +28,26 @@ create type posthouse.request as (
   retry jsonb,
   depends_on uuid[],
   on_dependency_failure text,
+  limit_key text,
+  requires text[],
+  prefers text[],
   verify boolean,             -- the id may be known already: a repeat, or an id made by the caller
   special boolean,            -- needs more than an insert
   later boolean,              -- could have to wait: see store_one
   follows uuid                -- the job before it in its ordered line
 );
+
+-- What an inactive definition is for: its kind takes no new jobs. Those that are queued already stay.
+create function posthouse.refuse_inactive(p_kind text) returns text
+language plpgsql stable as $$
+begin
+  raise exception 'jobs of kind % are not taken: its definition is inactive', quote_literal(p_kind)
+    using errcode = 'PH010', hint = 'An operator activates it: posthouse definitions activate.';
+end $$;
+
+-- What limits per key count a job by, where its kind says so: the text at a path of its payload.
+create function posthouse.limit_key(p_limits jsonb, p_payload jsonb) returns text
+language sql immutable as $$ select p_payload #>> string_to_array(p_limits ->> 'by', '.') $$;
 
 create function posthouse.requests(p_jobs jsonb, p_now timestamptz) returns setof posthouse.request
 language sql stable as $$
@@ -40,11 +55,14 @@ language sql stable as $$
     j.ordinality::integer, coalesce(j.id, posthouse.new_id()), j.parent_id, p_now,
     coalesce(j.scheduled_for, p_now + make_interval(secs => coalesce(j.delay, 0))),
     coalesce(j.priority, d.priority, 100), coalesce(j.max_attempts, d.max_attempts, 3),
-    coalesce(j.timeout_seconds, d.timeout_seconds), coalesce(j.tenant_id, 'default'), j.kind,
+    coalesce(j.timeout_seconds, d.timeout_seconds), coalesce(j.tenant_id, 'default'),
+    case when d.active is false then posthouse.refuse_inactive(j.kind) else j.kind end,
     coalesce(j.queue, d.queue, 'default'), coalesce(j.source, 'manual'), p.body,
     pg_column_size(p.body) > 2048, k.key, j.dedupe_window, coalesce(j.on_duplicate, 'existing'),
     j.order_key, j.correlation_id, j.subject, j.source_ref, j.created_by, j.retry,
-    nullif(j.depends_on, '{}'), coalesce(j.on_dependency_failure, 'cancel'), coalesce(j.verify, false),
+    nullif(j.depends_on, '{}'), coalesce(j.on_dependency_failure, 'cancel'),
+    coalesce(j.limit_key, posthouse.limit_key(d.limits, p.body)), nullif(coalesce(j.requires, d.requires), '{}'),
+    nullif(coalesce(j.prefers, d.prefers), '{}'), coalesce(j.verify, false),
     coalesce(j.verify, false) or k.key is not null or j.order_key is not null
       or coalesce(j.depends_on <> '{}', false) or pg_column_size(p.body) > 2048
       or j.scheduled_for is not null or j.delay is not null,
@@ -55,7 +73,8 @@ language sql stable as $$
       max_attempts integer, timeout_seconds real, tenant_id text, kind text, queue text, source text,
       payload jsonb, dedupe_key text, dedupe_content boolean, dedupe_window real, on_duplicate text,
       order_key text, correlation_id text, subject text, source_ref text, created_by text, retry jsonb,
-      depends_on uuid[], on_dependency_failure text, verify boolean)) with ordinality as j
+      depends_on uuid[], on_dependency_failure text, limit_key text, requires text[], prefers text[],
+      verify boolean)) with ordinality as j
   left join posthouse.definitions as d on d.key = j.kind
   cross join lateral (select coalesce(j.payload, '{}')) as p (body)
   cross join lateral (select case when j.dedupe_content
@@ -197,16 +216,13 @@ begin
 end $$;
 
 -- A new job stands in this lane: claimers are to know the lane, and whoever waits for work is woken.
-create function posthouse.enter_lane(
-  p_lane bigint, p_queue text, p_kind text, p_tenant text, p_priority integer
-) returns void
+create function posthouse.enter_lane(p_lane posthouse.lane) returns void
 language plpgsql as $$
 begin
-  if not exists (select from posthouse.lanes as l where l.lane = p_lane) then
-    insert into posthouse.lanes (lane, queue, kind, tenant_id, priority, turn)
-    values (p_lane, p_queue, p_kind, p_tenant, p_priority, 2);
+  if not exists (select from posthouse.lanes as l where l.lane = p_lane.lane) then
+    perform posthouse.open_lanes(array[p_lane]);
   end if;
-  perform posthouse.wake(array[p_queue]);
+  perform posthouse.wake(array[p_lane.queue]);
 end $$;
 
 -- Stores one new job: in ready if it may start, else in waiting. A request that could have had to wait goes
@@ -225,53 +241,54 @@ begin
     insert into posthouse.waiting (
       id, parent_id, queued_at, scheduled_for, priority, max_attempts, timeout_seconds, tenant_id, kind,
       queue, source, payload, dedupe_key, order_key, correlation_id, subject, source_ref, created_by,
-      retry, depends_on, due_at, blockers, on_dependency_failure)
+      retry, depends_on, limit_key, requires, prefers, due_at, blockers, on_dependency_failure)
     values (
       r.id, r.parent_id, r.queued_at, r.scheduled_for, r.priority, r.max_attempts, r.timeout_seconds,
       r.tenant_id, r.kind, r.queue, r.source, r.payload, r.dedupe_key, r.order_key, r.correlation_id,
-      r.subject, r.source_ref, r.created_by, r.retry, r.depends_on, r.scheduled_for, p_blockers,
+      r.subject, r.source_ref, r.created_by, r.retry, r.depends_on, r.limit_key, r.requires, r.prefers,
+      r.scheduled_for, p_blockers,
       r.on_dependency_failure);
     if p_blockers > 0 or r.scheduled_for > r.queued_at then
       return;
     end if;
     delete from posthouse.waiting where id = r.id;
   end if;
-  v_lane := posthouse.lane_number(r.queue, r.kind, r.tenant_id, r.priority, 2);
+  v_lane := posthouse.lane_number(
+    r.queue, r.kind, r.tenant_id, r.priority, 2, r.limit_key, r.requires, r.prefers);
   insert into posthouse.ready (
     id, parent_id, queued_at, scheduled_for, priority, max_attempts, timeout_seconds, tenant_id, kind,
     queue, source, payload, dedupe_key, order_key, correlation_id, subject, source_ref, created_by,
-    retry, depends_on, lane)
+    retry, depends_on, limit_key, requires, prefers, lane)
   values (
     r.id, r.parent_id, r.queued_at, r.scheduled_for, r.priority, r.max_attempts, r.timeout_seconds,
     r.tenant_id, r.kind, r.queue, r.source, r.payload, r.dedupe_key, r.order_key, r.correlation_id,
-    r.subject, r.source_ref, r.created_by, r.retry, r.depends_on, v_lane);
-  perform posthouse.enter_lane(v_lane, r.queue, r.kind, r.tenant_id, r.priority);
+    r.subject, r.source_ref, r.created_by, r.retry, r.depends_on, r.limit_key, r.requires, r.prefers, v_lane);
+  perform posthouse.enter_lane(
+    (v_lane, r.queue, r.kind, r.tenant_id, r.priority, 2, r.limit_key, r.requires, r.prefers)::posthouse.lane);
 end $$;
 
--- Stores many that need nothing but an insert. The statement also opens their lanes.
+-- Stores many that need nothing but an insert.
 create function posthouse.store_many(p_requests posthouse.request[]) returns void
 language plpgsql as $$
 declare
-  v_queues text[];
+  v_lanes posthouse.lane[];
 begin
   with put as (
     insert into posthouse.ready (
       id, parent_id, queued_at, scheduled_for, priority, max_attempts, timeout_seconds, tenant_id, kind,
-      queue, source, payload, correlation_id, subject, source_ref, created_by, retry, lane)
+      queue, source, payload, correlation_id, subject, source_ref, created_by, retry, limit_key, requires,
+      prefers, lane)
     select
       r.id, r.parent_id, r.queued_at, r.scheduled_for, r.priority, r.max_attempts, r.timeout_seconds,
       r.tenant_id, r.kind, r.queue, r.source, r.payload, r.correlation_id, r.subject, r.source_ref,
-      r.created_by, r.retry, posthouse.lane_number(r.queue, r.kind, r.tenant_id, r.priority, 2)
+      r.created_by, r.retry, r.limit_key, r.requires, r.prefers, posthouse.lane_number(
+        r.queue, r.kind, r.tenant_id, r.priority, 2, r.limit_key, r.requires, r.prefers)
     from unnest(p_requests) as r
-    returning lane, queue, kind, tenant_id, priority
-  ), opened as (
-    insert into posthouse.lanes (lane, queue, kind, tenant_id, priority, turn)
-    select distinct p.lane, p.queue, p.kind, p.tenant_id, p.priority, 2
-    from put as p
-    where not exists (select from posthouse.lanes as l where l.lane = p.lane)
+    returning lane, queue, kind, tenant_id, priority, 2, limit_key, requires, prefers
   )
-  select array_agg(distinct queue) into v_queues from put;
-  perform posthouse.wake(v_queues);
+  select array_agg(l::posthouse.lane) into v_lanes from (select distinct * from put) as l;
+  perform posthouse.open_lanes(v_lanes);
+  perform posthouse.wake(array(select distinct l.queue from unnest(v_lanes) as l));
 end $$;
 
 -- Enqueues a job that needs more than an insert, in three steps. Outcome: created, repeated (this id was
@@ -373,24 +390,33 @@ language plpgsql as $$
 declare
   v_now timestamptz := posthouse.now();
   v_lane bigint;
+  v_key text;
   d record;
 begin
-  select queue, priority, max_attempts, timeout_seconds into d from posthouse.definitions where key = p_kind;
+  select queue, priority, max_attempts, timeout_seconds, active, limits, nullif(requires, '{}') as requires,
+         nullif(prefers, '{}') as prefers
+  into d from posthouse.definitions where key = p_kind;
+  if not d.active then
+    perform posthouse.refuse_inactive(p_kind);
+  end if;
   p_queue := coalesce(p_queue, d.queue, 'default');
   p_priority := coalesce(p_priority, d.priority, 100);
+  v_key := posthouse.limit_key(d.limits, p_payload);
   if pg_column_size(p_payload) > 2048 then
     insert into posthouse.payloads (job_id, body) values (p_id, p_payload);
     p_payload := null;
   end if;
-  v_lane := posthouse.lane_number(p_queue, p_kind, p_tenant, p_priority, 2);
+  v_lane := posthouse.lane_number(p_queue, p_kind, p_tenant, p_priority, 2, v_key, d.requires, d.prefers);
   insert into posthouse.ready (
     id, parent_id, queued_at, scheduled_for, priority, max_attempts, timeout_seconds, tenant_id, kind,
-    queue, source, payload, correlation_id, subject, source_ref, created_by, retry, lane)
+    queue, source, payload, correlation_id, subject, source_ref, created_by, retry, limit_key, requires,
+    prefers, lane)
   values (
     p_id, p_parent, v_now, v_now, p_priority, coalesce(p_max_attempts, d.max_attempts, 3),
     coalesce(p_timeout, d.timeout_seconds), p_tenant, p_kind, p_queue, p_source, p_payload, p_correlation,
-    p_subject, p_source_ref, p_created_by, p_retry, v_lane);
-  perform posthouse.enter_lane(v_lane, p_queue, p_kind, p_tenant, p_priority);
+    p_subject, p_source_ref, p_created_by, p_retry, v_key, d.requires, d.prefers, v_lane);
+  perform posthouse.enter_lane(
+    (v_lane, p_queue, p_kind, p_tenant, p_priority, 2, v_key, d.requires, d.prefers)::posthouse.lane);
 end $$;
 
 -- Step one for many: jobs to replace are locked in one order, then keys are taken in one order. `holders` says which
@@ -526,7 +552,10 @@ create function posthouse.enqueue(
   source text default 'manual',
   source_ref text default null,
   created_by text default null,
-  id uuid default null
+  id uuid default null,
+  limit_key text default null,
+  requires text[] default null,
+  prefers text[] default null
 ) returns uuid
 language plpgsql as $$
 declare
@@ -541,7 +570,7 @@ begin
     'on_dependency_failure', on_dependency_failure, 'max_attempts', max_attempts,
     'timeout_seconds', extract(epoch from timeout), 'correlation_id', correlation_id,
     'subject', subject, 'source', source, 'source_ref', source_ref, 'created_by', created_by,
-    'id', id, 'verify', id is not null)) || jsonb_build_object('payload', payload))) as e;
+    'limit_key', limit_key, 'requires', requires, 'prefers', prefers, 'id', id, 'verify', id is not null)) || jsonb_build_object('payload', payload))) as e;
   if v_result.outcome = 'rejected' then
     raise exception 'dedupe key % is taken by job %', quote_literal(dedupe_key), v_result.id
       using errcode = 'PH001';

@@ -7,24 +7,40 @@
 -- Success, the common case: one statement for the whole batch. A job whose cancellation was asked for while
 -- it ran ends as canceled, whatever its handler returned. Returns the ids whose lease was lost; one that
 -- landed before, in a call whose reply was lost, is not among them.
-create function posthouse.succeed(p_ids uuid[], p_tokens uuid[], p_results jsonb[]) returns uuid[]
+create function posthouse.succeed(
+  p_ids uuid[], p_tokens uuid[], p_results jsonb[], p_outputs jsonb[] default null
+) returns uuid[]
+language plpgsql as $$
+declare
+  v_landed record;
+begin
+  select l.* into v_landed from posthouse.land(p_ids, p_tokens, p_results, p_outputs) as l;
+  perform posthouse.free_slots(v_landed.slots);
+  return v_landed.lost;
+end $$;
+
+-- The same, but for the slots that it held: its caller frees them last of all (see 0012_limits.sql).
+create function posthouse.land(
+  p_ids uuid[], p_tokens uuid[], p_results jsonb[], p_outputs jsonb[], out lost uuid[], out slots text)
 language plpgsql as $$
 declare
   v_moved record;
 begin
-  select m.* into v_moved from posthouse.move_succeeded(p_ids, p_tokens, p_results) as m;
+  select m.* into v_moved from posthouse.move_succeeded(p_ids, p_tokens, p_results, p_outputs) as m;
+  slots := v_moved.slots;
+  lost := '{}';
   if v_moved.landed <> '{}' then
     perform posthouse.after_end(v_moved.landed, v_moved.statuses, v_moved.keyed);
   end if;
-  if cardinality(v_moved.landed) = cardinality(p_ids) then
-    return '{}';
+  if cardinality(v_moved.landed) < cardinality(p_ids) then
+    lost := posthouse.lost_leases(p_ids, p_tokens, v_moved.landed);
   end if;
-  return posthouse.lost_leases(p_ids, p_tokens, v_moved.landed);
 end $$;
 
 -- The move alone. Its settings fix the plan, and must not reach what follows from the move.
 create function posthouse.move_succeeded(
-  p_ids uuid[], p_tokens uuid[], p_results jsonb[], out landed uuid[], out statuses text[], out keyed boolean)
+  p_ids uuid[], p_tokens uuid[], p_results jsonb[], p_outputs jsonb[],
+  out landed uuid[], out statuses text[], out keyed boolean, out slots text)
 language plpgsql
 set enable_seqscan = off
 set enable_bitmapscan = off
@@ -40,16 +56,18 @@ begin
       and ((r.id, r.token) in (select u.id, u.token from unnest(p_ids, p_tokens) as u (id, token))) is true
     returning r.*
   ), kept as (
-    insert into posthouse.history
+    insert into posthouse.history as h
     select done.*, report.result, v_now,
            case when cancel_requested_at is null then 'succeeded' else 'canceled' end,
-           case when cancel_requested_at is null then 'succeeded' else 'canceled' end
-    from done left join unnest(p_ids, p_tokens, p_results) as report (id, token, result)
+           case when cancel_requested_at is null then 'succeeded' else 'canceled' end,
+           null, report.output
+    from done left join unnest(p_ids, p_tokens, p_results, p_outputs) as report (id, token, result, output)
       on report.id = done.id and report.token = done.token
-    returning id, status, dedupe_key
+    returning h.id, h.status, h.dedupe_key, array_to_string(h.slots, E'\x1e') as slots
   )
-  select coalesce(array_agg(id), '{}'), array_agg(status), count(dedupe_key) > 0
-  into landed, statuses, keyed
+  select coalesce(array_agg(kept.id), '{}'), array_agg(kept.status), count(kept.dedupe_key) > 0,
+         string_agg(kept.slots, E'\x1e')
+  into landed, statuses, keyed, slots
   from kept;
 end $$;
 
@@ -71,7 +89,7 @@ $$;
 -- the attempt back; rescue counts a crash, and the second one makes the job a suspect. Returns the ids whose lease was lost.
 create function posthouse.settle(
   p_ids uuid[], p_tokens uuid[], p_events text[], p_outcomes text[], p_delays double precision[],
-  p_errors jsonb[]
+  p_errors jsonb[], p_outputs jsonb[] default null
 ) returns uuid[]
 language plpgsql as $$
 declare
@@ -84,13 +102,17 @@ begin
     raise exception 'not all of % are ways out of running', p_events using errcode = 'PH002';
   end if;
   select m.* into v_moved
-  from posthouse.move_settled(p_ids, p_tokens, p_events, p_outcomes, p_delays, p_errors) as m;
+  from posthouse.move_settled(p_ids, p_tokens, p_events, p_outcomes, p_delays, p_errors, p_outputs) as m;
   if v_moved.ended is not null then
     perform posthouse.after_end(v_moved.ended, v_moved.statuses);
+  end if;
+  if coalesce(cardinality(v_moved.ended), 0) < cardinality(v_moved.landed) then
+    perform posthouse.forget_progress(v_moved.landed);
   end if;
   if 0 >= any (p_delays) then
     perform posthouse.promote();
   end if;
+  perform posthouse.free_slots(v_moved.slots);
   if cardinality(v_moved.landed) = cardinality(p_ids) then
     return '{}';
   end if;
@@ -100,7 +122,7 @@ end $$;
 -- The move alone, likewise.
 create function posthouse.move_settled(
   p_ids uuid[], p_tokens uuid[], p_events text[], p_outcomes text[], p_delays double precision[],
-  p_errors jsonb[], out landed uuid[], out ended uuid[], out statuses text[])
+  p_errors jsonb[], p_outputs jsonb[], out landed uuid[], out ended uuid[], out statuses text[], out slots text)
 language plpgsql
 set enable_seqscan = off
 set enable_bitmapscan = off
@@ -111,15 +133,15 @@ declare
   v_now timestamptz := posthouse.now();
 begin
   with report as (
-    select * from unnest(p_ids, p_tokens, p_events, p_outcomes, p_delays, p_errors)
-      as u (id, token, event, outcome, delay, error)
+    select * from unnest(p_ids, p_tokens, p_events, p_outcomes, p_delays, p_errors, p_outputs)
+      as u (id, token, event, outcome, delay, error, output)
   ), gone as materialized (
     delete from posthouse.running as r
     where r.id = any (p_ids)
       and ((r.id, r.token) in (select u.id, u.token from unnest(p_ids, p_tokens) as u (id, token))) is true
     returning r.*
   ), judged as (
-    select gone.*, report.outcome, report.delay, report.error,
+    select gone.*, report.outcome, report.delay, report.error, report.output,
       case
         when gone.cancel_requested_at is not null then 'cancel'
         when report.event = 'retry' and gone.attempt_count >= gone.max_attempts then 'exhaust'
@@ -133,38 +155,38 @@ begin
     insert into posthouse.history (
       id, parent_id, queued_at, scheduled_for, started_at, priority, attempt_count, max_attempts,
       generation, crashes, snoozes, timeout_seconds, progress_percent, tenant_id, kind, queue, source,
-      payload, dedupe_key, order_key, correlation_id, subject, source_ref, created_by, retry, depends_on,
+      payload, dedupe_key, order_key, correlation_id, subject, source_ref, created_by, retry, depends_on, limit_key, requires, prefers,
       current_step, progress_message, last_error, lane, position, token, worker_id, attempt_started_at,
-      lease_expires_at, cancel_requested_at, finished_at, status, outcome, error)
+      lease_expires_at, cancel_requested_at, finished_at, status, outcome, error, output)
     select
       id, parent_id, queued_at, scheduled_for, started_at, priority, attempt_count, max_attempts,
-      generation, crashes + (outcome = 'lost')::integer, snoozes, timeout_seconds, progress_percent,
+      generation, crashes + (outcome in ('lost', 'crashed'))::integer, snoozes, timeout_seconds, progress_percent,
       tenant_id, kind, queue, source, payload, dedupe_key, order_key, correlation_id, subject,
-      source_ref, created_by, retry, depends_on, current_step, progress_message,
+      source_ref, created_by, retry, depends_on, limit_key, requires, prefers, current_step, progress_message,
       coalesce(error_text, last_error), lane, position, token, worker_id, attempt_started_at,
       lease_expires_at, cancel_requested_at, v_now, to_status,
-      case when event = 'cancel' then 'canceled' else outcome end, error
+      case when event = 'cancel' then 'canceled' else outcome end, error, output
     from ruled where to_status <> 'queued'
     returning id, status
   ), recorded as (
     insert into posthouse.past_attempts (
       job_id, tenant_id, kind, generation, attempt, worker_id, token, started_at, finished_at, outcome,
-      error)
+      error, output)
     select id, tenant_id, kind, generation, attempt_count, worker_id, token, attempt_started_at, v_now,
-           outcome, error
+           outcome, error, output
     from ruled where to_status = 'queued'
   ), parked as (
     insert into posthouse.waiting (
       id, parent_id, queued_at, scheduled_for, started_at, priority, attempt_count, max_attempts,
       generation, crashes, snoozes, timeout_seconds, progress_percent, tenant_id, kind, queue, source,
-      payload, dedupe_key, order_key, correlation_id, subject, source_ref, created_by, retry, depends_on,
+      payload, dedupe_key, order_key, correlation_id, subject, source_ref, created_by, retry, depends_on, limit_key, requires, prefers,
       current_step, progress_message, last_error, turn, due_at)
     select
       id, parent_id, queued_at, v_now + make_interval(secs => coalesce(delay, 0)), started_at, priority,
       attempt_count - (event in ('snooze', 'release'))::integer, max_attempts, generation,
       crashes + (event = 'rescue')::integer, snoozes + (event = 'snooze')::integer, timeout_seconds,
       progress_percent, tenant_id, kind, queue, source, payload, dedupe_key, order_key, correlation_id,
-      subject, source_ref, created_by, retry, depends_on, current_step, progress_message,
+      subject, source_ref, created_by, retry, depends_on, limit_key, requires, prefers, current_step, progress_message,
       coalesce(error_text, last_error),
       case
         when crashes + (event = 'rescue')::integer >= 2 then 0
@@ -174,14 +196,15 @@ begin
     from ruled where to_status = 'queued'
   )
   select (select coalesce(array_agg(id), '{}') from ruled),
-         (select array_agg(id) from ended), (select array_agg(status) from ended)
-  into landed, ended, statuses;
+         (select array_agg(id) from ended), (select array_agg(status) from ended),
+         (select string_agg(array_to_string(gone.slots, E'\x1e'), E'\x1e') from gone)
+  into landed, ended, statuses, slots;
 end $$;
 
 -- Success with follow-up jobs: they are stored if and only if the job succeeds, and only once however often
 -- that is reported. p_followups runs beside p_ids, each a JSON array for posthouse.enqueue_many.
 create function posthouse.succeed_with(
-  p_ids uuid[], p_tokens uuid[], p_results jsonb[], p_followups jsonb[]
+  p_ids uuid[], p_tokens uuid[], p_results jsonb[], p_followups jsonb[], p_outputs jsonb[] default null
 ) returns uuid[]
 language plpgsql as $$
 declare
@@ -190,12 +213,14 @@ declare
     join unnest(p_ids, p_tokens) as report (id, token) on r.id = report.id and r.token = report.token
     where r.cancel_requested_at is null
     order by r.id for update of r);
-  v_lost uuid[] := posthouse.succeed(p_ids, p_tokens, p_results);
+  v_landed record;
 begin
+  select l.* into v_landed from posthouse.land(p_ids, p_tokens, p_results, p_outputs) as l;
   perform posthouse.enqueue_many(f.jobs)
   from unnest(p_ids, p_followups) as f (id, jobs)
   where f.id = any (v_held) and f.jobs is not null;
-  return v_lost;
+  perform posthouse.free_slots(v_landed.slots);
+  return v_landed.lost;
 end $$;
 
 -- Success inside the handler's own transaction. Returns succeeded; else the caller must roll back: lost (also

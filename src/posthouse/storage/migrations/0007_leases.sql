@@ -1,16 +1,21 @@
--- Workers and their leases: register, renew, report progress, and take back what was lost.
+-- Workers and their leases: register, renew, and take back what was lost.
 
+-- Who disabled a worker that was given a name meant whoever bears it: it stays disabled when it is started again.
+-- Names that we make up from a process are not kept in mind, since numbers of processes come back.
 create function posthouse.register(
   p_id uuid, p_name text, p_hostname text, p_pid integer, p_version text, p_queues text[],
-  p_kinds text[], p_concurrency integer, p_capabilities jsonb, p_metadata jsonb
+  p_kinds text[], p_concurrency integer, p_capabilities jsonb, p_metadata jsonb,
+  p_offers text[] default '{}'
 ) returns integer
 language sql as $$
   insert into posthouse.workers (
-    id, name, hostname, pid, version, queues, kinds, concurrency, capabilities, metadata, started_at,
-    heartbeat_at)
+    id, name, hostname, pid, version, queues, kinds, concurrency, capabilities, metadata, offers, started_at,
+    heartbeat_at, disabled_at)
   values (
     p_id, p_name, p_hostname, p_pid, p_version, p_queues, p_kinds, p_concurrency, p_capabilities,
-    p_metadata, posthouse.now(), posthouse.now())
+    p_metadata, p_offers, posthouse.now(), posthouse.now(),
+    (select w.disabled_at from posthouse.workers as w
+     where w.name = p_name and p_name <> concat(p_hostname, ':', p_pid) order by w.started_at desc limit 1))
   on conflict (id) do update set stopped_at = null, missing_since = null, heartbeat_at = posthouse.now()
   returning number
 $$;
@@ -33,15 +38,21 @@ $$;
 
 -- One beat for the whole worker: it is alive, and these leases go on. Returns what it must drop: leases
 -- that are gone, and jobs whose cancellation was asked for. A row that somebody else has locked is passed over
--- (most likely it is being finished) and told as busy: its lease was not renewed.
+-- (most likely it is being finished) and told as busy: its lease was not renewed. If an operator wants the worker
+-- to finish its work and stop, its own id is there too, with drain.
 create function posthouse.heartbeat(p_worker uuid, p_ids uuid[], p_tokens uuid[], p_lease interval)
 returns table (id uuid, verdict text)
 language plpgsql as $$
 declare
   v_now timestamptz := posthouse.now();
+  v_drain boolean;
 begin
   update posthouse.workers as w
-  set heartbeat_at = v_now, missing_since = null, stopped_at = null where w.id = p_worker;
+  set heartbeat_at = v_now, missing_since = null, stopped_at = null where w.id = p_worker
+  returning w.drain_asked_at is not null into v_drain;
+  if v_drain then
+    return query select p_worker, 'drain'::text;
+  end if;
   if cardinality(p_ids) = 0 then
     return;
   end if;
@@ -64,26 +75,16 @@ begin
     where n.id is null or r.cancel_requested_at is not null;
 end $$;
 
--- Reports progress, and extends the lease by doing so. False: the lease is lost, nothing was written.
-create function posthouse.progress(
-  p_id uuid, p_token uuid, p_lease interval, p_percent real, p_step text, p_message text
-) returns boolean
-language plpgsql as $$
-begin
-  update posthouse.running set
-    progress_percent = coalesce(p_percent, progress_percent),
-    current_step = coalesce(p_step, current_step),
-    progress_message = coalesce(p_message, progress_message),
-    lease_expires_at = greatest(lease_expires_at, posthouse.now() + p_lease)
-  where id = p_id and token = p_token;
-  return found;
-end $$;
-
 -- Notices workers whose liveness lock is free. One look is not enough: a live worker whose connection broke
 -- takes its lock again within p_patience, and a second look finds it held. After a restart of Postgres
 -- nobody holds one yet: p_grace is their time to come back.
+--
+-- The lock does not tell of all: behind a pooler there is none, a worker may die before it holds one, and that of a
+-- machine that vanished stays for a while. So whoever has not beaten for p_silence is gone too, unless it has a lease
+-- that somebody renewed since. The next beat of one that was only quiet brings it back.
 create function posthouse.bury_dead(
-  p_grace interval default '10 seconds', p_patience interval default '1 second'
+  p_grace interval default '10 seconds', p_patience interval default '1 second',
+  p_silence interval default '1 minute'
 ) returns setof uuid
 language plpgsql as $$
 declare
@@ -114,12 +115,19 @@ begin
       end if;
     end if;
   end loop;
+  return query
+    update posthouse.workers as w set stopped_at = v_now, missing_since = coalesce(w.missing_since, v_now)
+    where w.stopped_at is null and coalesce(w.heartbeat_at, w.started_at) < v_now - p_silence
+      and not exists (
+        select from posthouse.running as r where r.worker_id = w.id and r.lease_expires_at >= v_now)
+    returning w.id;
 end $$;
 
 -- Takes back lost leases: those of workers that stopped or were buried, and expired ones. Each counts a crash; a
 -- job that has used up its attempts, or that was there when p_crash_limit workers died, goes to the dead letter.
 -- p_grace after a restart of Postgres nothing has expired: nobody could renew while it was away. Who is dead is
--- read from the workers, not passed in: a keeper that dies after burying one leaves nothing undone.
+-- read from the workers, not passed in: a keeper that dies after burying one leaves nothing undone. What a worker
+-- claimed after it was thought dead shows that it is not.
 create function posthouse.rescue(
   p_crash_limit integer default 3, p_grace interval default '10 seconds', p_limit integer default 1000
 ) returns table (id uuid, worker_id uuid, event text)
@@ -134,7 +142,7 @@ begin
     select r.id, r.token, r.worker_id, r.attempt_count, r.max_attempts, r.crashes
     from posthouse.running as r
     where r.lease_expires_at < v_expired_before
-      or exists (select from posthouse.workers as w where w.id = r.worker_id and w.stopped_at is not null)
+      or exists (select from posthouse.workers as w where w.id = r.worker_id and w.stopped_at >= r.attempt_started_at)
     order by r.id limit p_limit for update skip locked
   ), verdict as (
     select lost.*, case

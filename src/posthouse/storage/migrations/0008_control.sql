@@ -47,9 +47,11 @@ begin
 end $$;
 
 -- Runs an ended job again: a new generation with fresh attempts, under the same id. A succeeded job never
--- changes. Returns queued, or the status that does not allow it; null if there is no such job.
-create function posthouse.reopen(p_id uuid, p_tenant text default null, p_actor text default 'system')
-returns text
+-- changes. Steps, parts and progress are kept as its kind says; with p_fresh nothing is. Returns queued, or the
+-- status that does not allow it; null if there is no such job.
+create function posthouse.reopen(
+  p_id uuid, p_tenant text default null, p_actor text default 'system', p_fresh boolean default false
+) returns text
 language plpgsql as $$
 declare
   v_status text;
@@ -81,10 +83,11 @@ begin
   if v_old.attempt_started_at is not null then
     insert into posthouse.past_attempts (
       job_id, tenant_id, kind, generation, attempt, worker_id, token, started_at, finished_at, outcome,
-      error)
+      error, output)
     values (
       v_old.id, v_old.tenant_id, v_old.kind, v_old.generation, v_old.attempt_count, v_old.worker_id,
-      v_old.token, v_old.attempt_started_at, v_old.finished_at, v_old.outcome, v_old.error);
+      v_old.token, v_old.attempt_started_at, v_old.finished_at, v_old.outcome, v_old.error,
+      v_old.output);
   end if;
   if v_old.order_key is not null then  -- its turn is over: it goes to the end of its line
     v_before := posthouse.join_line(v_old.tenant_id, v_old.order_key, p_id);
@@ -103,16 +106,20 @@ begin
   insert into posthouse.waiting (
     id, parent_id, queued_at, scheduled_for, priority, max_attempts, generation, timeout_seconds,
     tenant_id, kind, queue, source, payload, dedupe_key, order_key, correlation_id, subject, source_ref,
-    created_by, retry, depends_on, last_error, due_at, blockers)
+    created_by, retry, depends_on, limit_key, requires, prefers, progress_percent, current_step, progress_message, last_error, due_at,
+    blockers)
   values (
     v_old.id, v_old.parent_id, v_old.queued_at, posthouse.now(), v_old.priority, v_old.max_attempts,
     v_old.generation + 1, v_old.timeout_seconds, v_old.tenant_id, v_old.kind, v_old.queue, v_old.source,
     v_old.payload, v_old.dedupe_key, v_old.order_key, v_old.correlation_id, v_old.subject,
-    v_old.source_ref, v_old.created_by, v_old.retry, v_old.depends_on, v_old.last_error,
-    posthouse.now(), v_blockers);
+    v_old.source_ref, v_old.created_by, v_old.retry, v_old.depends_on, v_old.limit_key,
+    v_old.requires, v_old.prefers, v_old.progress_percent,
+    v_old.current_step, v_old.progress_message, v_old.last_error, posthouse.now(), v_blockers);
+  perform posthouse.forget_progress(array[p_id], p_fresh);
   perform posthouse.note(p_actor, 'job.retry', v_old.tenant_id, p_id::text,
     jsonb_build_object('status', v_old.status, 'generation', v_old.generation),
-    jsonb_build_object('status', 'queued', 'generation', v_old.generation + 1));
+    jsonb_build_object('status', 'queued', 'generation', v_old.generation + 1)
+      || case when p_fresh then '{"fresh": true}'::jsonb else '{}' end);
   perform posthouse.promote();
   return 'queued';
 end $$;

@@ -2,6 +2,8 @@
 select posthouse.now()::text, jsonb_object_agg(
   d.key, jsonb_build_object(
     'queue', d.queue, 'priority', d.priority, 'max_attempts', d.max_attempts,
-    'timeout_seconds', d.timeout_seconds)) filter (where d.key is not null)
+    'timeout_seconds', d.timeout_seconds, 'requires', d.requires, 'prefers', d.prefers, 'by', d.limits ->> 'by',
+    'kind', case when d.active then d.key else posthouse.refuse_inactive(d.key) end))
+  filter (where d.key is not null)
 from (select) as one
 left join posthouse.definitions as d on d.key = any (%s)

@@ -8,4 +8,5 @@ select
   timestamptz_send(c.attempt_started_at), c.last_error
 from posthouse.claim(
   %(worker)s, %(token)s, %(queues)s, %(kinds)s, %(limit)s, make_interval(secs => %(lease)s),
-  %(lanes)s, %(marks)s, %(careful)s) as c
+  %(lanes)s, %(marks)s, %(careful)s, %(offers)s, %(tenants)s, %(served)s,
+  make_interval(secs => %(patience)s)) as c

@@ -1,8 +1,11 @@
--- Kinds of job, as their workers announced them, and how many live workers know each.
+-- Kinds of job, or one of them, and how many live workers know each.
 select
-  d.key, d.description, d.queue, d.priority, d.max_attempts, d.timeout_seconds, d.schema, d.updated_at,
+  d.key, d.description, d.queue, d.priority, d.max_attempts, d.timeout_seconds, d.retry, d.schema, d.limits,
+  d.requires, d.prefers, d.active, d.redact, d.runner, d.command, d.origin,
+  array(select jsonb_object_keys(d.overrides) order by 1) as overridden, d.version, d.created_at, d.updated_at,
   (select count(*) from posthouse.workers as w
    where w.stopped_at is null and d.key = any (w.kinds)
      and w.heartbeat_at > posthouse.now() - make_interval(secs => %(offline_after)s)) as workers
 from posthouse.definitions as d
+where %(key)s::text is null or d.key = %(key)s::text
 order by d.key

@@ -1,9 +1,10 @@
--- Jobs that could start, by queue and kind: since when the first waits, and who could take it. Reads only
--- the head of each lane; jobs are counted up to a limit.
+-- Jobs that could start, by queue, kind and what they require: since when the first waits, who could take it, and
+-- whether somebody means them to wait. Reads only the head of each lane; jobs are counted up to a limit.
 with lane as materialized (
-  select distinct on (l.lane) l.lane, l.queue, l.kind from posthouse.lanes as l
+  select distinct on (l.lane) l.* from posthouse.lanes as l
 ), line as (
-  select lane.queue, lane.kind, min(head.since) as since, least(sum(depth.jobs), %(limit)s)::integer as jobs
+  select lane.queue, lane.kind, lane.requires, min(head.since) as since,
+         least(sum(depth.jobs), %(limit)s)::integer as jobs, bool_and(held.limited) as limited
   from lane
   cross join lateral (
     select greatest(r.queued_at, r.scheduled_for) as since from posthouse.ready as r
@@ -11,19 +12,29 @@ with lane as materialized (
   cross join lateral (
     select count(*) as jobs
     from (select from posthouse.ready as r where r.lane = lane.lane limit %(limit)s) as r) as depth
-  group by lane.queue, lane.kind
+  cross join lateral (
+    select exists (
+      select from posthouse.limits as l
+      left join posthouse.limit_slots as s
+        on s.slot = posthouse.slot_of(l, lane.queue, lane.kind, lane.tenant_id, lane.limit_key)
+      where posthouse.slot_of(l, lane.queue, lane.kind, lane.tenant_id, lane.limit_key) is not null
+        and (coalesce(s.in_use, 0) >= l.max_running
+             or posthouse.refilled(l, s, posthouse.now()) < posthouse.cost_of(l, lane.kind))) as limited) as held
+  group by lane.queue, lane.kind, lane.requires
 )
 select
-  line.queue, line.kind, line.jobs,
+  line.queue, line.kind, line.requires, line.jobs,
   extract(epoch from posthouse.now() - line.since)::double precision as waited_seconds,
-  served.workers, served.free
+  exists (select from posthouse.queues as q where q.name = line.queue and q.paused_at is not null) as paused,
+  line.limited, served.workers, served.free
 from line
 cross join lateral (
   select count(*)::integer as workers, coalesce(sum(greatest(w.concurrency - n.running, 0)), 0)::integer as free
   from posthouse.workers as w
   cross join lateral (
     select count(*) as running from posthouse.running as r where r.worker_id = w.id) as n
-  where w.stopped_at is null
+  where w.stopped_at is null and w.disabled_at is null and w.drain_asked_at is null
     and w.heartbeat_at > posthouse.now() - make_interval(secs => %(offline_after)s)
-    and line.queue = any (w.queues) and line.kind = any (w.kinds)) as served
+    and line.queue = any (w.queues) and line.kind = any (w.kinds)
+    and coalesce(line.requires <@ w.offers, true)) as served
 order by line.since

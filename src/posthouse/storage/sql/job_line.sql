@@ -1,3 +1,11 @@
--- How many jobs stand before this one in its lane, counted up to a limit.
-select count(*)::integer as ahead
-from (select from posthouse.ready where lane = %(lane)s and position < %(position)s limit %(limit)s) as r
+-- How many jobs of its queue and kind stand before this one, counted up to a limit, and how many a second end.
+select
+  (select count(*)
+   from (
+     select
+     from (select distinct l.lane, l.priority, l.turn from posthouse.lanes as l
+           where l.queue = %(queue)s and l.kind = %(kind)s and (l.priority, l.turn) <= (%(priority)s, %(turn)s)) as l
+     join posthouse.ready as r on r.lane = l.lane
+     where (l.priority, l.turn) < (%(priority)s, %(turn)s) or r.position < %(position)s
+     limit %(limit)s) as r)::integer as ahead,
+  posthouse.recent_pace(%(queue)s, %(kind)s) as pace

@@ -1,8 +1,13 @@
--- Live workers that serve this queue and kind, with what they have in hand.
-select w.id, w.name, w.concurrency,
-       (select count(*) from posthouse.running as r where r.worker_id = w.id)::integer as running
+-- Live workers that serve this queue or know this kind, what they lack for this job, and what they have in hand.
+select
+  w.id, w.name, w.concurrency,
+  (select count(*) from posthouse.running as r where r.worker_id = w.id)::integer as running,
+  %(queue)s = any (w.queues) as serves_queue, %(kind)s = any (w.kinds) as knows_kind,
+  array(select c from unnest(%(requires)s::text[]) as c where c <> all (w.offers)) as lacks,
+  %(prefers)s::text[] <@ w.offers as preferred,
+  w.disabled_at, w.drain_asked_at
 from posthouse.workers as w
 where w.stopped_at is null
   and w.heartbeat_at > posthouse.now() - make_interval(secs => %(offline_after)s)
-  and %(queue)s = any (w.queues) and %(kind)s = any (w.kinds)
+  and (%(queue)s = any (w.queues) or %(kind)s = any (w.kinds))
 order by w.name, w.id

@@ -1,0 +1,222 @@
+"""posthouse queues: what is in them; pause, resume and drain them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Protocol
+
+import typer
+
+from posthouse.cli.options import WrongUsage, caller, checked_usage, json_option
+from posthouse.cli.output import Cell, ago, count, say, show_json, show_table, span
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from posthouse.insights import QueueCounts, QueueInfo
+
+queues = typer.Typer(invoke_without_command=True, help="Queues: what is in them; pause, resume, drain them.")
+
+_NAME = typer.Argument(..., metavar="NAME", help="The queue.")
+_NAMES = typer.Argument(..., metavar="NAME...", help="Queues.")
+LOOK_SECONDS = 0.2
+COSTLY = 20
+"""The longer a look takes, the rarer it is: it costs no more than one part in so many."""
+
+
+@queues.callback()
+def list_unless_told(context: typer.Context, as_json: bool = json_option()) -> None:
+    """Queues: what is in them; pause, resume, drain them. Alone it lists them."""
+    if context.invoked_subcommand is None:
+        _list(as_json=as_json)
+
+
+@queues.command("list")
+def list_(as_json: bool = json_option()) -> None:
+    """List the queues: what is in them, how long the oldest job has waited, how many workers serve them."""
+    _list(as_json=as_json)
+
+
+def _list(*, as_json: bool) -> None:
+    from posthouse import insights
+    from posthouse.cli.session import read
+
+    async def look(db: Any, known: Any) -> tuple[list[QueueInfo], datetime]:
+        found = await insights.queue_overview(db, offline_after=known.lease_seconds)
+        return found, await insights.database_now(db)
+
+    found, now = read(look)
+    if as_json:
+        show_json(found)
+        return
+    rows = [
+        (
+            Cell(queue.name, "bold"),
+            count(queue.ready, "cyan"),
+            count(queue.scheduled),
+            count(queue.blocked),
+            count(queue.running, "blue"),
+            Cell(span(queue.oldest_ready_seconds)),
+            Cell(str(queue.workers), "" if queue.workers or not queue.ready else "bold red"),
+            Cell(f"{ago(queue.paused_at, now)} by {queue.paused_by}" if queue.paused_at else "", "yellow"),
+        )
+        for queue in found
+    ]
+    heads = ("queue", "ready", "scheduled", "blocked", "running", "oldest", "workers", "paused")
+    show_table(heads, rows, empty="no queue yet: enqueue a job, or start a worker", right=heads[1:7])
+
+
+@queues.command()
+def pause(names: list[str] = _NAMES, as_json: bool = json_option()) -> None:
+    """Start nothing more from these queues. What runs goes on, and jobs are still taken in. Audited.
+
+    [b]Example:[/b]  posthouse queues pause mail
+    """
+    from posthouse.storage.control import pause_queue
+
+    _switch(names, pause_queue, "paused", "was paused already", as_json=as_json)
+
+
+@queues.command()
+def resume(names: list[str] = _NAMES, as_json: bool = json_option()) -> None:
+    """Go on with paused queues. Audited."""
+    from posthouse.storage.control import resume_queue
+
+    _switch(names, resume_queue, "resumed", "was not paused", as_json=as_json)
+
+
+def _switch(names: list[str], act: Any, done: str, already: str, *, as_json: bool) -> None:
+    from posthouse import insights
+    from posthouse.cli.session import read
+
+    async def work(db: Any, _: Any) -> list[tuple[str, bool, bool]]:
+        return [
+            (name, await act(db, name, actor=caller()), await insights.queue_is_known(db, name))
+            for name in names
+        ]
+
+    answers = read(work)
+    if as_json:
+        show_json([{"name": name, "changed": changed} for name, changed, _ in answers])
+    for name, changed, known in answers:
+        if not as_json:
+            say(f"{name}  {done if changed else already}")
+        if not known:
+            say(f"note: no job, worker or definition names queue {name!r} yet", style="yellow", err=True)
+
+
+@queues.command()
+def drain(
+    name: str = _NAME,
+    timeout: str | None = typer.Option(None, metavar="SPAN", help="Give up after this time: 30s, 5m."),
+    until_empty: bool = typer.Option(
+        False, "--until-empty", help="Do not pause: wait until everything that is queued has run."
+    ),
+    as_json: bool = json_option(),
+) -> None:
+    """Pause a queue and wait until nothing of it runs any more. Audited.
+
+    It stays paused, also if the time is over. Exits with 1 if it was not done in time.
+
+    [b]Examples:[/b]
+
+    posthouse queues drain mail --timeout 5m
+
+    posthouse queues drain mail --until-empty
+    """
+    from posthouse.cli.session import read
+    from posthouse.core.duration import seconds
+    from posthouse.storage.control import pause_queue
+
+    with checked_usage():
+        limit = None if timeout is None else seconds(timeout)
+
+    async def work(db: Any, _: Any) -> tuple[QueueCounts, bool]:
+        if not until_empty:
+            await pause_queue(db, name, actor=caller())
+        return await _wait(db, name, limit, until_empty=until_empty)
+
+    left, done = read(work)
+    if as_json:
+        show_json({**_document(left), "drained": done})
+    elif done:
+        say(f"{name}  is empty" if until_empty else f"{name}  is paused, and nothing of it runs")
+    if not done:
+        typer.echo(f"error: queue {name} was not drained within {timeout}: {_told(left)}", err=True)
+        raise typer.Exit(1)
+
+
+async def _wait(db: Any, name: str, limit: float | None, *, until_empty: bool) -> tuple[QueueCounts, bool]:
+    """The last look, and whether it found what was waited for."""
+    import asyncio
+    import time
+
+    from posthouse import insights
+
+    deadline = None if limit is None else time.monotonic() + limit
+    with _shown_progress(name) as bar:
+        while True:
+            started = time.monotonic()
+            counts = await insights.queue_counts(db, name)
+            if until_empty and counts.paused_at is not None and counts.ready:
+                raise WrongUsage(f"queue {name} is paused: `posthouse queues resume {name}` first")
+            left = counts.running + (counts.ready + counts.waiting if until_empty else 0)
+            bar.show(left, _told(counts))
+            if not left or (deadline is not None and time.monotonic() >= deadline):
+                return counts, not left
+            now = time.monotonic()
+            pause = max(LOOK_SECONDS, COSTLY * (now - started))
+            await asyncio.sleep(pause if deadline is None else min(pause, max(0.0, deadline - now)))
+
+
+def _told(counts: QueueCounts) -> str:
+    return f"{counts.running:,} running, {counts.ready:,} ready, {counts.waiting:,} waiting"
+
+
+def _document(counts: QueueCounts) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return asdict(counts)
+
+
+class _Shown(Protocol):
+    def show(self, left: int, told: str) -> None: ...
+
+
+class _Lines:
+    """For logs: a line whenever the counts have changed."""
+
+    def __init__(self) -> None:
+        self._last = ""
+
+    def show(self, left: int, told: str) -> None:
+        if left and told != self._last:
+            self._last = told
+            typer.echo(told, err=True)
+
+
+class _Bar:
+    def __init__(self, progress: Any, name: str) -> None:
+        self._progress = progress
+        self._task = progress.add_task(name, total=None, told="")
+        self._most = 0
+
+    def show(self, left: int, told: str) -> None:
+        self._most = max(self._most, left)
+        self._progress.update(self._task, total=self._most or 1, completed=self._most - left, told=told)
+
+
+@contextmanager
+def _shown_progress(name: str) -> Iterator[_Shown]:
+    """On stderr, so that stdout holds the answer alone."""
+    if not sys.stderr.isatty():
+        yield _Lines()
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[told]}"))
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        yield _Bar(progress, name)

@@ -1,0 +1,65 @@
+"""posthouse tenants: who has work, and whose share is larger."""
+
+from __future__ import annotations
+
+import typer
+
+from posthouse.cli.options import caller, checked_usage, json_option
+from posthouse.cli.output import Cell, count, say, show_json, show_table
+
+tenants = typer.Typer(invoke_without_command=True, help="Tenants, their work and their share.")
+
+
+@tenants.callback()
+def list_unless_told(context: typer.Context, as_json: bool = json_option()) -> None:
+    """Tenants, their work and their share. Alone it lists them."""
+    if context.invoked_subcommand is None:
+        _list(as_json=as_json)
+
+
+@tenants.command("list")
+def list_(as_json: bool = json_option()) -> None:
+    """List the tenants that have jobs or a weight of their own."""
+    _list(as_json=as_json)
+
+
+def _list(*, as_json: bool) -> None:
+    from posthouse import insights
+    from posthouse.cli.session import read
+
+    found = read(lambda db, _: insights.tenants(db))
+    if as_json:
+        show_json(found)
+        return
+    rows = [
+        (
+            Cell(tenant.id, "bold"),
+            count(tenant.queued, "cyan"),
+            count(tenant.running, "blue"),
+            Cell(f"{tenant.weight:g}", "" if tenant.weight != 1 else "dim"),
+        )
+        for tenant in found
+    ]
+    heads = ("tenant", "queued", "running", "weight")
+    show_table(heads, rows, empty="no tenant has jobs or a weight", right=heads[1:])
+
+
+@tenants.command()
+def weight(
+    name: str = typer.Argument(..., metavar="NAME", help="The tenant."),
+    number: float = typer.Argument(..., metavar="N", help="Its share beside the others'; 1 is ordinary."),
+    as_json: bool = json_option(),
+) -> None:
+    """Give a tenant a larger or smaller share of the workers, while others have work too. Audited.
+
+    [b]Example:[/b]  posthouse tenants weight acme 3
+    """
+    from posthouse.cli.session import read
+    from posthouse.storage.control import set_tenant_weight
+
+    with checked_usage():
+        read(lambda db, _: set_tenant_weight(db, name, number, actor=caller()))
+    if as_json:
+        show_json({"id": name, "weight": number})
+    else:
+        say(f"{name} has weight {number:g}; workers notice within ten seconds")

@@ -1,0 +1,151 @@
+"""posthouse workers: who is there and what they do; disable, enable and drain them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from posthouse.cli.options import caller, json_option
+from posthouse.cli.output import Cell, ago, dim, first_line, say, show_json, show_table, status
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from posthouse.insights import NamedWorker, WorkerInfo
+
+workers = typer.Typer(
+    invoke_without_command=True, help="Workers and what they do; disable, enable and drain them."
+)
+
+_EVERYONE = typer.Option(False, "--all", help="Also those that left more than a day ago.")
+_WHO = typer.Argument(..., metavar="ID|NAME...", help="Ids or names; a name means every worker that has it.")
+SHOWN_JOBS = 2
+
+
+@workers.callback()
+def list_unless_told(
+    context: typer.Context, everyone: bool = _EVERYONE, as_json: bool = json_option()
+) -> None:
+    """Workers and what they do; disable, enable and drain them. Alone it lists them."""
+    if context.invoked_subcommand is None:
+        _list(everyone=everyone, as_json=as_json)
+
+
+@workers.command("list")
+def list_(everyone: bool = _EVERYONE, as_json: bool = json_option()) -> None:
+    """List the workers: idle, active (runs jobs, has room), busy (full), disabled or offline."""
+    _list(everyone=everyone, as_json=as_json)
+
+
+def _list(*, everyone: bool, as_json: bool) -> None:
+    from posthouse import insights
+    from posthouse.cli.session import read
+
+    async def look(db: Any, known: Any) -> tuple[list[WorkerInfo], datetime]:
+        within = None if everyone else 86400.0
+        found = await insights.workers(db, offline_after=known.lease_seconds, offline_within=within)
+        return found, await insights.database_now(db)
+
+    found, now = read(look)
+    if as_json:
+        show_json(found)
+        return
+    rows = [
+        (
+            Cell(worker.name, "bold"),
+            _state(worker),
+            f"{worker.running}/{worker.concurrency}",
+            _runs(worker),
+            ", ".join(worker.queues),
+            first_line(", ".join(worker.kinds), 40),
+            ", ".join(worker.offers),
+            ago(worker.heartbeat_at, now),
+            worker.version,
+            dim(str(worker.id)),
+        )
+        for worker in found
+    ]
+    heads = (
+        "worker", "status", "jobs", "runs", "queues", "kinds", "offers", "heartbeat", "version", "id",
+    )  # fmt: skip
+    show_table(heads, rows, empty="no worker: start one with `posthouse worker --app module:app`")
+
+
+def _state(worker: WorkerInfo) -> Cell:
+    if worker.died:
+        return Cell("offline, died", "bold red")
+    if worker.status != "offline" and worker.drain_asked_at is not None:
+        return Cell(f"{worker.status}, draining", "magenta")
+    return status(worker.status)
+
+
+def _runs(worker: WorkerInfo) -> str:
+    names = [job["kind"] for job in worker.jobs[:SHOWN_JOBS]]
+    more = worker.running - len(names)
+    return first_line(", ".join(names) + (f" + {more}" if names and more > 0 else ""), 40)
+
+
+@workers.command()
+def disable(who: list[str] = _WHO, as_json: bool = json_option()) -> None:
+    """Let workers take no more jobs. What they run goes on. Audited.
+
+    One that was given a name stays disabled when it is started again.
+
+    [b]Example:[/b]  posthouse workers disable studio-gpu
+    """
+    from posthouse.storage.control import disable_worker
+
+    _tell(who, disable_worker, "disabled", "was disabled already", as_json=as_json)
+
+
+@workers.command()
+def enable(who: list[str] = _WHO, as_json: bool = json_option()) -> None:
+    """Let disabled workers take jobs again. Audited."""
+    from posthouse.storage.control import enable_worker
+
+    _tell(who, enable_worker, "enabled", "was not disabled", as_json=as_json)
+
+
+@workers.command()
+def drain(who: list[str] = _WHO, as_json: bool = json_option()) -> None:
+    """Let workers finish what they run and stop, however long that takes. Audited.
+
+    It ends with 0: a process manager that always restarts it starts a new one.
+
+    [b]Example:[/b]  posthouse workers drain studio:4712
+    """
+    from posthouse.storage.control import drain_worker
+
+    _tell(who, drain_worker, "drains", "drains already", as_json=as_json, alive=True)
+
+
+def _tell(
+    who: list[str],
+    act: Callable[..., Awaitable[bool]],
+    done: str,
+    already: str,
+    *,
+    as_json: bool,
+    alive: bool = False,
+) -> None:
+    from posthouse import insights
+    from posthouse.cli.session import read
+    from posthouse.errors import IllegalTransition
+
+    async def work(db: Any, known: Any) -> list[tuple[NamedWorker, bool]]:
+        meant = {}
+        for name in who:
+            for worker in await insights.workers_named(db, name, offline_after=known.lease_seconds):
+                if alive and not worker.alive:
+                    raise IllegalTransition(f"worker {name} is offline: there is nothing to drain")
+                meant[worker.id] = worker
+        return [(worker, await act(db, worker.id, actor=caller())) for worker in meant.values()]
+
+    told = read(work)
+    if as_json:
+        show_json([{"id": worker.id, "name": worker.name, "changed": changed} for worker, changed in told])
+        return
+    for worker, changed in told:
+        say(f"{worker.name}  {worker.id}  {done if changed else already}")

@@ -1,0 +1,24 @@
+"""The environment of a command: clean but for what its definition names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from posthouse.commands.spec import CommandSpec
+from posthouse.errors import CommandUnstartable
+
+
+def environment(spec: CommandSpec, secrets: Mapping[str, str], outside: Mapping[str, str]) -> dict[str, str]:
+    """``secrets`` are values by the names the definition uses, ``outside`` is the worker's environment."""
+    inherited = {name: outside[name] for name in spec.inherit_env if name in outside}
+    return {**inherited, **spec.env, **_resolved(spec, secrets)}
+
+
+def _resolved(spec: CommandSpec, secrets: Mapping[str, str]) -> dict[str, str]:
+    if missing := sorted({name for name in spec.secrets.values() if name not in secrets}):
+        raise CommandUnstartable(f"no secret is named {', '.join(missing)}; set it or change the definition")
+    values = {variable: secrets[name] for variable, name in spec.secrets.items()}
+    for variable, value in values.items():
+        if "\x00" in value:
+            raise CommandUnstartable(f"the secret for {variable} contains a NUL character")
+    return values

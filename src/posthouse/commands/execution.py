@@ -1,0 +1,185 @@
+"""One command from its start until nothing of it lives."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import json
+import os
+import signal
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from posthouse.commands.guardian.minder import RUN, TERMINATE
+from posthouse.commands.stream import Stream
+from posthouse.commands.warden import Warden
+from posthouse.errors import CommandError, CommandLost, CommandUnstartable
+
+Report: TypeAlias = dict[str, Any]
+
+# What another attempt, perhaps a minute later, may well not meet again.
+_PASSING = {errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ETXTBSY, errno.EIO}
+_LENGTH = 8
+_ALL_GONE = "the processes that look after commands were killed"
+
+
+class Execution:
+    """Talks to the minder. Everything happens in callbacks: only ``wait`` waits."""
+
+    def __init__(
+        self, request: Report, stdout: Stream, stderr: Stream, on_start: Callable[[int], None]
+    ) -> None:
+        self.pid = 0
+        self._request = request
+        self._streams = (stdout, stderr)
+        self._on_start = on_start
+        self._loop = asyncio.get_running_loop()
+        self._ended: asyncio.Future[Report] = self._loop.create_future()
+        self._received = b""
+        self._unsent = b""
+        self._minder: socket.socket | None = None
+        self._in_order = False
+        self._hurried = False
+
+    def start(self, warden: Warden) -> None:
+        body = json.dumps(self._request).encode()
+        self._unsent = RUN + len(body).to_bytes(_LENGTH, "big") + body
+        self._minder = self._hand_over(warden)
+        for stream in self._streams:
+            stream.let_go()
+        self._loop.add_reader(self._minder, self._readable)
+        self._send()
+
+    def _hand_over(self, warden: Warden) -> socket.socket:
+        """Sends the first bytes, with the descriptors, to a minder that lives."""
+        while True:
+            minder = warden.minder()
+            try:
+                sent = socket.send_fds(minder, [self._unsent], [stream.other_end for stream in self._streams])
+            except ConnectionError:
+                minder.close()  # it was killed while it had nothing to do
+            else:
+                self._unsent = self._unsent[sent:]
+                return minder
+
+    async def wait(self) -> tuple[Report, asyncio.CancelledError | None]:
+        """The last report. A cancellation ends the command, and is handed back once it is gone."""
+        canceled: asyncio.CancelledError | None = None
+        while not self._ended.done():
+            try:
+                await asyncio.wait([self._ended])
+            except asyncio.CancelledError as error:
+                self._stop(at_once=canceled is not None)
+                canceled = canceled or error
+        return self._ended.result(), canceled
+
+    def close(self, warden: Warden) -> None:
+        for stream in self._streams:
+            stream.close()
+        if self._minder is None:
+            return
+        self._loop.remove_reader(self._minder)
+        self._loop.remove_writer(self._minder)
+        if self._in_order:
+            warden.keep(self._minder)
+        else:
+            self._minder.close()
+
+    def _send(self) -> None:
+        assert self._minder
+        if self._unsent:
+            try:
+                self._unsent = self._unsent[self._minder.send(self._unsent) :]
+            except BlockingIOError:
+                pass
+            except OSError:
+                self._unsent = b""  # the minder is gone, as we shall read
+        if self._unsent:
+            self._loop.add_writer(self._minder, self._send)
+        else:
+            self._loop.remove_writer(self._minder)
+
+    def _stop(self, *, at_once: bool) -> None:
+        assert self._minder
+        with contextlib.suppress(OSError):
+            if at_once or self._unsent:
+                self._hurried = True
+                self._loop.remove_writer(self._minder)
+                self._minder.shutdown(socket.SHUT_WR)
+            else:
+                self._minder.send(TERMINATE)
+
+    def _readable(self) -> None:
+        assert self._minder
+        try:
+            data = self._minder.recv(65536)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._hung_up()
+        *lines, self._received = (self._received + data).split(b"\n")
+        for line in lines:
+            self._take(json.loads(line))
+
+    def _take(self, report: Report) -> None:
+        if report["event"] == "started":
+            self.pid = report["pid"]
+            self._on_start(self.pid)
+        elif not self._ended.done():
+            # Who was cut short, was killed or has something left to kill serves no other command.
+            self._in_order = not self._hurried and report.get("all_gone", report["event"] == "refused")
+            self._ended.set_result(report)
+
+    def _hung_up(self) -> None:
+        """Guardian and minder are both gone, or nothing was started."""
+        assert self._minder
+        self._loop.remove_reader(self._minder)
+        if self._ended.done():
+            return
+        if self.pid:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, signal.SIGKILL)
+        self._ended.set_result({"event": "lost", "text": _ALL_GONE})
+
+
+def trouble(report: Report, request: Report) -> CommandError | None:
+    """Why there is no exit status."""
+    match report["event"]:
+        case "lost":
+            return CommandLost(report["text"])
+        case "refused" if report["stage"] == "fork" or report["number"] in _PASSING:
+            return CommandLost(f"the command could not be started: {report['text']}")
+        case "refused":
+            return CommandUnstartable(_explanation(report, request))
+        case "ended" if report["stopped_by"] == "forsaken":
+            return CommandLost("the process that starts commands was killed, and the command ended with it")
+    return None
+
+
+def _explanation(report: Report, request: Report) -> str:
+    program, cwd, text = request["argv"][0], request["cwd"], report["text"]
+    if report["stage"] == "cwd":
+        return f"cannot work in the directory {cwd}: {text}"
+    match report["number"]:
+        case errno.ENOENT:
+            return _not_found(program, request)
+        case errno.EACCES:
+            return f"{program} is not executable for this user"
+        case errno.ENOEXEC:
+            return f"{program} is no program: a script needs a first line like #!/bin/sh"
+        case errno.E2BIG:
+            return f"the arguments of {program} are too long for this system; pass a file or a reference"
+    return f"cannot start {program}: {text}"
+
+
+def _not_found(program: str, request: Report) -> str:
+    if "/" not in program:
+        return f"no program {program} on the PATH {request['env'].get('PATH', os.defpath)}"
+    if Path(request["cwd"], program).exists():
+        return f"{program} is there, but the interpreter that its first line names is not"
+    return f"no program {program}"

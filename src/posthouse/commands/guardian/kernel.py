@@ -1,0 +1,38 @@
+"""What the standard library does not offer of prctl(2). Elsewhere than on Linux nothing happens."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+
+_SET_PARENT_DEATH_SIGNAL = 1
+_SET_NAME = 15
+_SET_CHILD_SUBREAPER = 36
+_SET_NO_NEW_PRIVILEGES = 38
+
+_libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
+
+AVAILABLE = _libc is not None
+
+
+def _prctl(option: int, value: int | bytes) -> bool:
+    return _libc is not None and _libc.prctl(option, value, 0, 0, 0) == 0
+
+
+def name_process(name: str) -> None:
+    """What ``ps`` shows, at most 15 characters."""
+    _prctl(_SET_NAME, name.encode())
+
+
+def adopt_orphans() -> bool:
+    """Descendants whose parents end become ours, instead of init's."""
+    return _prctl(_SET_CHILD_SUBREAPER, 1)
+
+
+def signal_when_parent_dies(number: int) -> None:
+    _prctl(_SET_PARENT_DEATH_SIGNAL, number)
+
+
+def forbid_new_privileges() -> None:
+    """A program that became root could not be killed by us."""
+    _prctl(_SET_NO_NEW_PRIVILEGES, 1)

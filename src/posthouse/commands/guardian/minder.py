@@ -1,0 +1,199 @@
+"""Looks after a command: starts it, waits for its end, ends all that it started."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import time
+from typing import Any
+
+from . import kernel
+from .launch import LaunchError, Request, launch
+from .tree import end_all, send_group
+
+FORSAKEN = signal.SIGUSR2  # the guardian has died, or says that the worker has
+TERMINATE = b"T"  # what the worker sends to end the command
+RUN = b"R"  # with the command's ends of stdout and stderr, and the request behind it
+_DESCRIPTORS = 2
+_PATIENCE_WITH_THE_KERNEL = 10.0
+_LENGTH = 8
+
+
+class Minder:
+    """Looks after one command. Reports to the worker: ``started``, then ``ended``; or ``refused``."""
+
+    def __init__(self, worker: socket.socket, wakeup: int) -> None:
+        self._worker = worker
+        self._wakeup = wakeup
+        self._pid = 0
+        self._started = 0.0
+        self._status: int | None = None
+        self._usage: dict[str, float] = {}
+        self._kill_at = float("inf")
+        self._stopped_by: str | None = None
+
+    def mind(self, request: Request, stdout: int, stderr: int) -> bool:
+        """Returns, when nothing of the command is left, whether there is anybody to serve."""
+        try:
+            self._pid = launch(request, stdout, stderr)
+        except LaunchError as error:
+            say(self._worker, "refused", stage=error.stage, number=error.number, text=str(error))
+            return True
+        finally:
+            os.close(stdout)
+            os.close(stderr)
+        self._started = time.monotonic()
+        say(self._worker, "started", pid=self._pid)
+        self._wait(request)
+        if not kernel.AVAILABLE:
+            send_group(self._pid, signal.SIGKILL)  # the best there is
+        all_gone = end_all(self._children_left, patience=_PATIENCE_WITH_THE_KERNEL)
+        say(self._worker, "ended", **self._ending(all_gone))
+        if not all_gone:
+            end_all(self._children_left)
+        return self._stopped_by != "forsaken"
+
+    def _wait(self, request: Request) -> None:
+        """Until the command has ended or everything is to be killed."""
+        ends_at = self._started + request["timeout"] if request["timeout"] is not None else float("inf")
+        poll = select.poll()
+        poll.register(self._wakeup, select.POLLIN)
+        poll.register(self._worker, select.POLLIN)
+        while self._children_left() and self._status is None:
+            now = time.monotonic()
+            if now >= self._kill_at:
+                return
+            if now >= ends_at and self._stopped_by is None:
+                self._terminate("timeout", request["grace"])
+            until = min(self._kill_at, ends_at if self._stopped_by is None else float("inf"))
+            ready = {fd for fd, _ in poll.poll(_milliseconds(until - now))}
+            if self._wakeup in ready and FORSAKEN in os.read(self._wakeup, 4096):
+                self._kill("forsaken")
+            if self._worker.fileno() in ready:
+                self._obey(request["grace"])
+
+    def _obey(self, grace: float) -> None:
+        try:
+            order = self._worker.recv(1)
+        except ConnectionError:
+            order = b""
+        if order == TERMINATE and self._stopped_by is None:
+            self._terminate("order", grace)
+        elif not order:  # the worker has hung up: it is dead, or in a hurry
+            self._kill(self._stopped_by or "order")
+
+    def _terminate(self, reason: str, grace: float) -> None:
+        self._stopped_by = reason
+        self._kill_at = time.monotonic() + grace
+        send_group(self._pid, signal.SIGTERM)
+        send_group(self._pid, signal.SIGCONT)  # who is stopped could not hear it
+
+    def _kill(self, reason: str) -> None:
+        self._stopped_by = reason
+        self._kill_at = 0.0
+        send_group(self._pid, signal.SIGKILL)  # the others follow; where there is no /proc this is all
+
+    def _children_left(self) -> bool:
+        """Collects the dead. Orphans become our children, so without children there are no descendants."""
+        while True:
+            try:
+                pid, status, usage = os.wait4(-1, os.WNOHANG)
+            except ChildProcessError:
+                return False
+            if pid == 0:
+                return True
+            if pid == self._pid:
+                self._status = os.waitstatus_to_exitcode(status)
+                self._usage = {"cpu": usage.ru_utime + usage.ru_stime, "rss": usage.ru_maxrss}
+
+    def _ending(self, all_gone: bool) -> dict[str, Any]:
+        return {
+            "status": self._status,
+            "seconds": time.monotonic() - self._started,
+            "stopped_by": self._stopped_by,
+            "all_gone": all_gone,
+            **self._usage,
+        }
+
+
+def serve(worker: socket.socket, guardian: int) -> None:
+    """Looks after one command after the other: a fork costs as much as all the rest."""
+    kernel.name_process("posthouse-mind")
+    kernel.adopt_orphans()
+    kernel.signal_when_parent_dies(FORSAKEN)
+    wakeup = _listen_to_signals()
+    while True:
+        signal.signal(FORSAKEN, signal.SIG_DFL)  # who has no command to look after just ends
+        if os.getppid() != guardian:
+            return
+        order, received = receive(worker)
+        if not order:
+            return
+        if order == TERMINATE:
+            continue  # it crossed our report that the command has ended
+        request = _request(worker)
+        if request is None:
+            return
+        signal.signal(FORSAKEN, do_nothing)
+        if os.getppid() != guardian:
+            return
+        if not Minder(worker, wakeup).mind(request, *received):
+            return
+
+
+def _listen_to_signals() -> int:
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    os.set_blocking(reading, False)
+    signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, do_nothing)
+    return reading
+
+
+def do_nothing(*_: object) -> None:
+    """A signal: its number is in the pipe, where one is listened to."""
+
+
+def _request(worker: socket.socket) -> Request | None:
+    """None if the worker has changed its mind or died."""
+    head = _exactly(worker, _LENGTH)
+    body = _exactly(worker, int.from_bytes(head, "big")) if head else b""
+    return json.loads(body) if body else None
+
+
+def _exactly(worker: socket.socket, length: int) -> bytes:
+    data = bytearray()
+    while len(data) < length:
+        try:
+            more = worker.recv(min(length - len(data), 1 << 20))
+        except ConnectionError:
+            return b""
+        if not more:
+            return b""
+        data += more
+    return bytes(data)
+
+
+def receive(source: socket.socket) -> tuple[bytes, list[int]]:
+    """One byte and the descriptors that came with it; nothing if the other side has hung up."""
+    try:
+        data, received, _, _ = socket.recv_fds(source, 1, _DESCRIPTORS)
+    except ConnectionError:
+        return b"", []
+    for descriptor in received:
+        os.set_inheritable(descriptor, False)  # Python before 3.13 drops the flag that would say so
+    return data, received
+
+
+def say(worker: socket.socket, event: str, **fields: Any) -> None:
+    """Sends a line of JSON."""
+    with contextlib.suppress(OSError):
+        worker.sendall(json.dumps({"event": event, **fields}).encode() + b"\n")
+
+
+def _milliseconds(seconds: float) -> float | None:
+    return None if seconds == float("inf") else max(0.0, seconds * 1000 + 1)

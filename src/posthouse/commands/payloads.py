@@ -1,0 +1,56 @@
+"""Whether a payload fits its kind, for all who have to know before a worker does."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from posthouse.commands.placeholder import Values
+from posthouse.commands.spec import CommandSpec
+from posthouse.core.kind import KindRules
+from posthouse.errors import InvalidCommand, InvalidDefinition, InvalidPayload
+
+_NOT_YET = {"job_id": "00000000-0000-0000-0000-000000000000", "attempt": 1}
+"""What a job gets only when it is stored, or runs."""
+
+
+def problems_with(rules: KindRules, payload: str, about: Values) -> list[str]:
+    """What its schema says; and if that is nothing, whether its command's arguments can be made of it.
+
+    ``about`` is the job's tenant_id, correlation_id and subject.
+    """
+    found = rules.problems(payload)
+    if found or rules.command is None:
+        return found
+    value = json.loads(payload)
+    try:
+        arguments(rules, value, about)
+    except InvalidPayload as error:
+        return [rules.redactor.text(str(error), rules.redactor.secrets(value))]
+    return []
+
+
+def arguments(rules: KindRules, payload: Any, about: Values) -> list[str]:
+    """The exact arguments that would run, or InvalidPayload."""
+    return spec_of(rules).template.render({**_NOT_YET, **about, "payload": payload})
+
+
+def spec_of(rules: KindRules) -> CommandSpec:
+    """Its command. One stored by hand may be none: that is the definition's fault, not the payload's."""
+    if rules.command is None:
+        raise InvalidDefinition(f"{rules.key} is not a command: it runs in a handler")
+    try:
+        return _parsed(_text(rules.command))
+    except InvalidCommand as error:
+        raise InvalidDefinition(f"the definition of {rules.key} is unusable: {error}") from None
+
+
+def _text(command: Mapping[str, Any]) -> str:
+    return json.dumps(command, sort_keys=True)
+
+
+@lru_cache(maxsize=512)
+def _parsed(text: str) -> CommandSpec:
+    return CommandSpec.from_json(json.loads(text))

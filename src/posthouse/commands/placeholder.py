@@ -1,0 +1,123 @@
+"""One ``{…}`` of a template: where its value comes from and how it becomes text."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from posthouse.errors import InvalidCommand, InvalidPayload
+
+ROOTS = ("tenant_id", "job_id", "attempt", "correlation_id", "subject", "payload")
+Values = Mapping[str, Any]
+
+_FORM = re.compile(
+    r"(?P<condition>if )?(?P<root>[a-z_]+)(?P<path>(?:\.[A-Za-z0-9_-]+)*)"
+    r"(?P<optional>\?)?(?P<spread>\*)?(?P<json>:json)?"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Placeholder:
+    root: str
+    path: tuple[str, ...] = ()
+    optional: bool = False
+    spread: bool = False
+    as_json: bool = False
+    condition: bool = False
+
+    @property
+    def name(self) -> str:
+        """What ``allow_dash`` and error messages call it."""
+        return ".".join((self.root, *self.path))
+
+    def value(self, values: Values) -> Any:
+        """The value, or None if there is none."""
+        found: Any = values.get(self.root)
+        for key in self.path:
+            found = _step(found, key)
+        return found
+
+    def required(self, values: Values) -> Any:
+        found = self.value(values)
+        if found is None:
+            raise InvalidPayload(f"the command needs {self.name}, which is missing or null")
+        return found
+
+    def text(self, value: Any) -> str:
+        """One value as text, safe to hand to a program."""
+        text = json.dumps(value, separators=(",", ":")) if self.as_json else self._plain(value)
+        if "\x00" in text:
+            raise InvalidPayload(f"{self.name} contains a NUL character, which no argument can hold")
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise InvalidPayload(
+                f"{self.name} contains a lone surrogate, which is not valid Unicode"
+            ) from None
+        return text
+
+    def _plain(self, value: Any) -> str:
+        match value:
+            case str():
+                return value
+            case bool() | int() | float():
+                return json.dumps(value)
+            case None:
+                raise InvalidPayload(f"{self.name} contains null, which is no argument")
+            case list() | tuple() if not self.spread:
+                hint = f"write {{{self.name}*}} for one argument per item, or {{{self.name}:json}}"
+                raise InvalidPayload(f"{self.name} is a list, and the command takes one value; {hint}")
+            case Mapping() | list() | tuple():
+                hint = f"the definition would have to say {self._with_json()}"
+                raise InvalidPayload(f"{self.name} is no single value; to pass it on as JSON {hint}")
+        return str(value)  # a UUID
+
+    def _with_json(self) -> str:
+        return f"{{{self.name}{'*' if self.spread else ''}:json}}"
+
+
+def _step(found: Any, key: str) -> Any:
+    if isinstance(found, Mapping):
+        return found.get(key)
+    if isinstance(found, list) and key.isdecimal() and int(key) < len(found):
+        return found[int(key)]
+    return None
+
+
+def parse_placeholder(inside: str) -> Placeholder:
+    """Reads what stands between the braces."""
+    match = _FORM.fullmatch(inside)
+    if match is None:
+        raise InvalidCommand(
+            f"cannot read the placeholder {{{inside}}}; write {{tenant_id}}, {{payload.name}}, "
+            "{payload.name?}, {payload.list*}, {payload.object:json} or {if payload.flag}, "
+            "and {{ or }} for a brace itself"
+        )
+    placeholder = Placeholder(
+        root=match["root"],
+        path=tuple(match["path"].split(".")[1:]),
+        optional=bool(match["optional"]),
+        spread=bool(match["spread"]),
+        as_json=bool(match["json"]),
+        condition=bool(match["condition"]),
+    )
+    _check(placeholder, inside)
+    return placeholder
+
+
+def _check(placeholder: Placeholder, inside: str) -> None:
+    if placeholder.root not in ROOTS:
+        raise InvalidCommand(
+            f"{{{inside}}}: there is no {placeholder.root!r}; a placeholder starts with {', '.join(ROOTS)}"
+        )
+    if placeholder.root != "payload" and placeholder.path:
+        raise InvalidCommand(f"{{{inside}}}: {placeholder.root} is a single value and has no parts")
+    if placeholder.root == "payload" and not placeholder.path and not placeholder.as_json:
+        raise InvalidCommand(
+            f"{{{inside}}}: name a part of the payload, like {{payload.name}}, or write {{payload:json}}"
+        )
+    if placeholder.condition and (placeholder.optional or placeholder.spread or placeholder.as_json):
+        raise InvalidCommand(f"{{{inside}}}: a condition takes neither ?, nor *, nor :json")

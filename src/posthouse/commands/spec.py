@@ -1,0 +1,173 @@
+"""What an operator writes down about a command."""
+
+from __future__ import annotations
+
+import difflib
+import os.path
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any, Literal
+
+from posthouse.commands.exits import ExitCodes
+from posthouse.commands.template import ArgvTemplate, Template, parse_template
+from posthouse.core.secret_names import SECRET_PREFIX, is_secret_name
+from posthouse.errors import InvalidCommand
+
+DEFAULT_INHERITED = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "TMPDIR", "TZ", "USER")
+
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_MOST_OUTPUT = 16 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandSpec:
+    """A command definition. Making one checks it: InvalidCommand says what is wrong and what to write."""
+
+    argv: ArgvTemplate
+    allow_dash: tuple[str, ...] = ()
+    cwd: str = "/"
+    env: Mapping[str, str] = field(default_factory=dict)
+    secrets: Mapping[str, str] = field(default_factory=dict)
+    inherit_env: tuple[str, ...] = DEFAULT_INHERITED
+    max_output_bytes: int = 64 * 1024
+    memory_mb: int | None = None
+    cpu_seconds: int | None = None
+    open_files: int | None = 1024
+    exit_codes: Mapping[str, str] = field(default_factory=dict)
+    progress: Literal["lines"] | None = None
+    result: Literal["json"] | None = None
+    template: Template = field(init=False, repr=False, compare=False)
+    endings: ExitCodes = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        for name, check in _CHECKS.items():
+            check(name, getattr(self, name))
+        if twice := sorted(self.env.keys() & self.secrets.keys()):
+            raise InvalidCommand(f"{', '.join(twice)}: set by both env and secrets; keep one")
+        for name in ("allow_dash", "inherit_env"):
+            _set(self, name, tuple(getattr(self, name)))
+        for name in ("env", "secrets", "exit_codes"):
+            _set(self, name, dict(getattr(self, name)))
+        _set(self, "template", parse_template(self.argv, self.allow_dash))
+        _set(self, "argv", tuple(item if isinstance(item, str) else tuple(item) for item in self.argv))
+        _set(self, "endings", ExitCodes(self.exit_codes))
+
+    @classmethod
+    def from_json(cls, data: Any) -> CommandSpec:
+        if not isinstance(data, Mapping):
+            raise InvalidCommand(f"a command definition is a JSON object, not {type(data).__name__}")
+        for name in data:
+            if name not in _FIELDS:
+                raise InvalidCommand(f"a command definition has no {name!r}{_guess(str(name))}")
+        if "argv" not in data:
+            raise InvalidCommand('a command definition needs argv, like ["convert", "{payload.file}"]')
+        return cls(**data)
+
+    def to_json(self) -> dict[str, Any]:
+        """What ``from_json`` takes; fields that have their default are left out."""
+        return {
+            name: _plain(getattr(self, name)) for name in _FIELDS if getattr(self, name) != _default(name)
+        }
+
+
+def _set(spec: CommandSpec, name: str, value: Any) -> None:
+    object.__setattr__(spec, name, value)  # the dataclass is frozen
+
+
+_FIELDS = {item.name: item for item in fields(CommandSpec) if item.init}
+
+
+def _default(name: str) -> Any:
+    item = _FIELDS[name]
+    return item.default if item.default_factory is MISSING else item.default_factory()
+
+
+def _plain(value: Any) -> Any:
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value
+
+
+def _guess(name: str) -> str:
+    near = difflib.get_close_matches(name, _FIELDS, n=1)
+    return f"; did you mean {near[0]!r}?" if near else f"; it has {', '.join(_FIELDS)}"
+
+
+def _check_cwd(name: str, value: Any) -> None:
+    if not isinstance(value, str) or not os.path.isabs(value) or "\x00" in value:  # noqa: PTH117 - a string
+        raise InvalidCommand(f"{name} is an absolute path, not {value!r}")
+
+
+def _check_names(name: str, value: Any) -> None:
+    if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):
+        raise InvalidCommand(f"{name} is a list of names, not {value!r}")
+
+
+def _check_variables(name: str, value: Any) -> None:
+    _check_names(name, value)
+    for item in value:
+        _check_variable(name, item)
+        if item.startswith(SECRET_PREFIX):
+            raise InvalidCommand(f"{name}: {item} is a secret: name it in secrets, so that it is masked")
+
+
+def _check_variable(name: str, variable: Any) -> None:
+    if not isinstance(variable, str) or not _VARIABLE.fullmatch(variable):
+        raise InvalidCommand(f"{name}: {variable!r} is not the name of an environment variable")
+
+
+def _check_mapping(name: str, value: Any) -> None:
+    if not isinstance(value, Mapping):
+        raise InvalidCommand(f"{name} is a JSON object, not {value!r}")
+
+
+def _check_environment(name: str, value: Any) -> None:
+    _check_mapping(name, value)
+    for variable, text in value.items():
+        _check_variable(name, variable)
+        if not isinstance(text, str) or "\x00" in text:
+            raise InvalidCommand(f"{name}: {variable} is a text without NUL; write numbers in quotes")
+
+
+def _check_secrets(name: str, value: Any) -> None:
+    _check_mapping(name, value)
+    for variable, reference in value.items():
+        _check_variable(name, variable)
+        if not isinstance(reference, str) or not is_secret_name(reference):
+            # The reference is not shown: who wrote a secret here by mistake shall not read it in a log.
+            raise InvalidCommand(
+                f"{name}: {variable} is the name of a secret, never its value: letters, digits and . _ -"
+            )
+
+
+def _whole(low: int, high: int, *, optional: bool) -> Callable[[str, Any], None]:
+    def check(name: str, value: Any) -> None:
+        if value is None and optional:
+            return
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+            raise InvalidCommand(f"{name} is a whole number from {low:,} to {high:,}, not {value!r}")
+
+    return check
+
+
+def _one_of(allowed: str) -> Callable[[str, Any], None]:
+    def check(name: str, value: Any) -> None:
+        if value is not None and value != allowed:
+            raise InvalidCommand(f'{name} is null or "{allowed}", not {value!r}')
+
+    return check
+
+
+_CHECKS: dict[str, Callable[[str, Any], None]] = {
+    "allow_dash": _check_names,
+    "cwd": _check_cwd,
+    "env": _check_environment,
+    "secrets": _check_secrets,
+    "inherit_env": _check_variables,
+    "max_output_bytes": _whole(0, _MOST_OUTPUT, optional=False),
+    "memory_mb": _whole(1, 16 * 1024 * 1024, optional=True),
+    "cpu_seconds": _whole(1, 10_000_000, optional=True),
+    "open_files": _whole(8, 1_000_000, optional=True),
+    "exit_codes": _check_mapping,
+    "progress": _one_of("lines"),
+    "result": _one_of("json"),
+}

@@ -1,0 +1,219 @@
+"""Argument lists from templates. Parsed and checked once, when the definition is made; never a shell.
+
+A template is a list. A string in it makes one argument (one per item if it spreads a list); a list in it is a
+*group*, left out as a whole when an optional value of it is missing or a condition of it is not true.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from posthouse.commands.interpreters import refuse_values_in_code
+from posthouse.commands.placeholder import Placeholder, Values, parse_placeholder
+from posthouse.errors import InvalidCommand, InvalidPayload
+
+ArgvTemplate: TypeAlias = Sequence[str | Sequence[str]]
+
+_TOKEN = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]|[^{}]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """One string of a template: literal text and placeholders."""
+
+    source: str
+    parts: tuple[str | Placeholder, ...]
+    bold: frozenset[str] = frozenset()  # the placeholders that may begin an argument with a dash
+
+    @property
+    def placeholders(self) -> tuple[Placeholder, ...]:
+        return tuple(part for part in self.parts if isinstance(part, Placeholder))
+
+    @property
+    def condition(self) -> Placeholder | None:
+        first = self.placeholders[:1]
+        return first[0] if first and first[0].condition else None
+
+    @property
+    def spread(self) -> Placeholder | None:
+        return next((part for part in self.placeholders if part.spread), None)
+
+    @property
+    def literal(self) -> str | None:
+        return None if self.placeholders else "".join(map(str, self.parts))
+
+    def render(self, values: Values) -> list[str]:
+        if self.condition:
+            return []
+        spread = self.spread
+        if spread is None:
+            return [self._argument(values, None)]
+        items = spread.required(values)
+        if not isinstance(items, list | tuple):
+            raise InvalidPayload(f"{spread.name} is to be a list, not {type(items).__name__}")
+        return [self._argument(values, item) for item in items]
+
+    def _argument(self, values: Values, item: Any) -> str:
+        texts = [
+            part if isinstance(part, str) else part.text(item if part.spread else part.required(values))
+            for part in self.parts
+        ]
+        argument = "".join(texts)
+        if argument.startswith("-"):
+            self._refuse_option(texts)
+        return argument
+
+    def _refuse_option(self, texts: list[str]) -> None:
+        """A value that begins the argument would be read as an option."""
+        source = next(part for part, text in zip(self.parts, texts, strict=True) if text)
+        if isinstance(source, Placeholder) and source.name not in self.bold:
+            raise InvalidPayload(
+                f"{source.name} starts with '-' and could be read as an option; "
+                f"if that is meant, name {source.name!r} in allow_dash of the definition"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    elements: tuple[Element, ...]
+
+    def render(self, values: Values) -> list[str]:
+        if not all(_wanted(placeholder, values) for placeholder in self._placeholders()):
+            return []
+        return [argument for element in self.elements for argument in element.render(values)]
+
+    def _placeholders(self) -> Iterator[Placeholder]:
+        for element in self.elements:
+            yield from element.placeholders
+
+
+def _wanted(placeholder: Placeholder, values: Values) -> bool:
+    value = placeholder.value(values)
+    if placeholder.condition:
+        if value is not None and not isinstance(value, bool):
+            raise InvalidPayload(f"{placeholder.name} is to be true or false, not {type(value).__name__}")
+        return value is True
+    if placeholder.spread and isinstance(value, list) and not value:
+        return False
+    return value is not None or not placeholder.optional
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A checked template: ``render`` makes an argument list of a job's values."""
+
+    items: tuple[Element | Group, ...]
+
+    def render(self, values: Values) -> list[str]:
+        """The arguments, or InvalidPayload if a value is missing or not to be trusted in its place."""
+        return [argument for item in self.items for argument in item.render(values)]
+
+    @property
+    def elements(self) -> tuple[Element, ...]:
+        return tuple(_flat(self.items))
+
+
+def parse_template(argv: ArgvTemplate, allow_dash: Collection[str] = ()) -> Template:
+    if not isinstance(argv, list | tuple) or not argv:
+        raise InvalidCommand('argv is a list that starts with a program, like ["convert", "{payload.file}"]')
+    bold = frozenset(allow_dash)
+    template = Template(tuple(_item(item, bold) for item in argv))
+    _check_program(template.items[0])
+    _check_allow_dash(template, bold)
+    refuse_values_in_code([(element.source, element.literal is None) for element in template.elements])
+    return template
+
+
+def _item(item: Any, bold: frozenset[str]) -> Element | Group:
+    if isinstance(item, str):
+        element = _element(item, bold)
+        _check_alone(element)
+        return element
+    if not isinstance(item, Sequence) or not item or not all(isinstance(part, str) for part in item):
+        raise InvalidCommand(f"argv holds strings and lists of strings, not {item!r}")
+    group = Group(tuple(_element(part, bold) for part in item))
+    if not any(p.optional or p.condition or p.spread for e in group.elements for p in e.placeholders):
+        raise InvalidCommand(
+            f"the group {list(item)} is never left out: put its strings into argv itself, "
+            "or make a placeholder in it optional, like {payload.name?}"
+        )
+    return group
+
+
+def _element(source: str, bold: frozenset[str]) -> Element:
+    if "\x00" in source:
+        raise InvalidCommand(f"{source!r} contains a NUL character, which no argument can hold")
+    element = Element(source, tuple(_parts(source)), bold)
+    placeholders = element.placeholders
+    if sum(placeholder.spread for placeholder in placeholders) > 1:
+        raise InvalidCommand(f"{source!r} spreads two lists: an element can spread one")
+    if any(placeholder.condition for placeholder in placeholders) and len(element.parts) > 1:
+        raise InvalidCommand(
+            f'{source!r}: a condition stands alone, like ["--force", "{{if payload.force}}"]'
+        )
+    _refuse_option_names(element)
+    return element
+
+
+def _parts(source: str) -> Iterator[str | Placeholder]:
+    for match in _TOKEN.finditer(source):
+        token = match[0]
+        if match[1] is not None:
+            yield parse_placeholder(match[1])
+        elif token in ("{{", "}}"):
+            yield token[0]
+        elif token in ("{", "}"):
+            raise InvalidCommand(
+                f"{source!r} has a single {token}; write {token * 2} for the character itself"
+            )
+        else:
+            yield token
+
+
+def _check_alone(element: Element) -> None:
+    for placeholder in element.placeholders:
+        if placeholder.optional or placeholder.condition:
+            raise InvalidCommand(
+                f"{element.source!r} may be left out, so it belongs into a list of its own: "
+                f'["{element.source}"], with the option that goes with it, if there is one'
+            )
+
+
+def _refuse_option_names(element: Element) -> None:
+    """``--{payload.x}`` would let the payload choose the option, ``--out{payload.x}`` complete its name."""
+    before = ""
+    for part in element.parts:
+        if isinstance(part, Placeholder):
+            if before.strip("-") == "" != before or (before.startswith("--") and "=" not in before):
+                _refuse_option_name(element, part)
+            return
+        before += part
+
+
+def _refuse_option_name(element: Element, placeholder: Placeholder) -> None:
+    if placeholder.name not in element.bold:
+        raise InvalidCommand(
+            f"{element.source!r} lets a value be part of an option's name; write --option={{…}} or "
+            f"two elements, or name {placeholder.name!r} in allow_dash"
+        )
+
+
+def _check_program(first: Element | Group) -> None:
+    if isinstance(first, Group) or first.literal is None:
+        raise InvalidCommand("the program, the first of argv, is fixed: it cannot come from a value")
+    if not first.literal.strip() or first.literal.startswith("-"):
+        raise InvalidCommand(f"{first.literal!r} is not the name of a program")
+
+
+def _check_allow_dash(template: Template, bold: frozenset[str]) -> None:
+    used = {placeholder.name for element in template.elements for placeholder in element.placeholders}
+    if unknown := sorted(bold - used):
+        raise InvalidCommand(f"allow_dash names {', '.join(unknown)}, which argv does not use")
+
+
+def _flat(items: Sequence[Element | Group]) -> Iterator[Element]:
+    for item in items:
+        yield from item.elements if isinstance(item, Group) else (item,)

@@ -1,0 +1,133 @@
+"""The worker's side of the guardian: starts it when it is first needed, and anew when it has died."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+from posthouse.errors import CommandLost
+
+_HOME = str(Path(__file__).parent)
+_CODE = f"import sys; sys.path.append({_HOME!r}); from guardian.main import main; main({{fd}}, {{pid}})"
+_LEAVE_SECONDS = 15.0
+_MOST_IDLE = 16  # each has 1.3 MB of its own
+
+
+class Warden:
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._socket: socket.socket | None = None
+        self._idle: list[socket.socket] = []
+
+    @property
+    def pid(self) -> int | None:
+        """The guardian's, if one was started."""
+        return self._process.pid if self._process else None
+
+    def minder(self) -> socket.socket:
+        """A connection to a process that will run a command: one that has done so before, or a new one."""
+        while self._idle:
+            minder = self._idle.pop()
+            if is_idle(minder):
+                return minder
+            minder.close()
+        return self._new_minder()
+
+    def keep(self, minder: socket.socket) -> None:
+        """Takes back a connection whose command has ended."""
+        if len(self._idle) < _MOST_IDLE and self._socket is not None:
+            self._idle.append(minder)
+        else:
+            minder.close()
+
+    def _new_minder(self) -> socket.socket:
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        try:
+            self._send(theirs.fileno())
+        except BaseException:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+        return ours
+
+    def _send(self, descriptor: int) -> None:
+        for _ in range(2):
+            try:
+                socket.send_fds(self._connection(), [b"m"], [descriptor])
+            except (BrokenPipeError, ConnectionResetError):
+                self._forget()  # it has died since
+            except BlockingIOError:
+                break
+            else:
+                return
+        raise CommandLost("the process that starts commands does not answer; the command was not started")
+
+    def _connection(self) -> socket.socket:
+        if self._process is not None and self._process.poll() is not None:
+            self._forget()
+        if self._socket is None:
+            self._start()
+        assert self._socket
+        return self._socket
+
+    def _start(self) -> None:
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        code = _CODE.format(fd=theirs.fileno(), pid=os.getpid())
+        try:
+            self._process = subprocess.Popen(  # noqa: S603 - our own code
+                [sys.executable, "-I", "-S", "-c", code],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,  # Ctrl-C is the worker's
+                cwd="/",
+                env={},
+            )
+        except BaseException:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+        self._socket = ours
+
+    def _dismiss_idle(self) -> None:
+        while self._idle:
+            self._idle.pop().close()
+
+    def _forget(self) -> None:
+        self._dismiss_idle()
+        if self._socket:
+            self._socket.close()
+        if self._process:
+            self._process.wait()
+        self._socket = self._process = None
+
+    def close(self) -> None:
+        """Ends the guardian and with it every command. Blocks until they are gone."""
+        self._dismiss_idle()
+        if self._socket:
+            self._socket.close()
+        if self._process:
+            try:
+                self._process.wait(_LEAVE_SECONDS)
+            except subprocess.TimeoutExpired:  # a process hangs in the kernel; its minder goes on trying
+                self._process.kill()
+                self._process.wait()
+        self._socket = self._process = None
+
+
+def is_idle(minder: socket.socket) -> bool:
+    """Who lives and waits for a command says nothing."""
+    try:
+        minder.recv(1, socket.MSG_PEEK)
+    except BlockingIOError:
+        return True
+    except ConnectionError:
+        return False
+    return False

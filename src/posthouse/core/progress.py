@@ -1,0 +1,75 @@
+"""What a job may say of itself: percentages, names, texts, results of steps."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from posthouse.core.payload import encode_payload, escape
+from posthouse.errors import InvalidPayload, InvalidReport, PayloadTooLarge
+
+NAME_LIMIT = 200
+TEXT_LIMIT = 1000
+PENDING: Final = "pending"
+IN_PROGRESS: Final = "in_progress"
+COMPLETED: Final = "completed"
+FAILED: Final = "failed"
+SKIPPED: Final = "skipped"
+
+
+def checked_percent(value: Any) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 100:  # noqa: PLR2004
+        raise InvalidReport(f"percent is a number from 0 to 100, not {value!r}")
+    return float(value)
+
+
+def checked_count(what: str, value: Any) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**63:
+        raise InvalidReport(f"{what} is a whole number from 0 up, not {value!r}")
+    return value
+
+
+def checked_weight(value: Any) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1e9:  # noqa: PLR2004
+        raise InvalidReport(f"weight is a number from 0 up, not {value!r}")
+    return float(value)
+
+
+def checked_name(what: str, value: Any) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise InvalidReport(f"the name of a {what} is a text, not {value!r}")
+    if len(value) > NAME_LIMIT:
+        raise InvalidReport(f"the name of a {what} has {len(value)} characters, the limit is {NAME_LIMIT}")
+    return escape(value)
+
+
+def clipped(value: object, limit: int = TEXT_LIMIT) -> str | None:
+    """A text short enough to be looked at, in characters that Postgres takes."""
+    if value is None:
+        return None
+    text = escape(str(value))
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def encode_kept(what: str, value: Any, limit: int) -> str:
+    """JSON text of a result that a later attempt reads: stored as it is, or refused."""
+    try:
+        text = encode_payload({"kept": value}, limit + len('{"kept":}'))
+    except PayloadTooLarge:
+        raise InvalidReport(
+            f"the result of {what} is larger than {limit:,} bytes; "
+            "store the data elsewhere and return a reference, or raise max_result_bytes"
+        ) from None
+    except InvalidPayload as error:
+        raise InvalidReport(f"the result of {what}: {str(error).replace('the payload', 'it')}") from None
+    return text[len('{"kept":') : -1]
+
+
+def decode_kept(text: str | None) -> Any:
+    return None if text is None else json.loads(text)

@@ -1,0 +1,175 @@
+"""What looks like a secret in a text, wherever the text comes from.
+
+Every pattern has cues, plain words without which it cannot match: most texts hold none of them, and looking
+for them costs a hundredth of what the patterns would. Each pattern runs in time proportional to the text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+from posthouse.core.redaction.names import is_secret
+
+MASK = "[redacted]"
+
+_LONGEST_NUMBER = 20
+_NAME_BEFORE = re.compile(r"[\w.-]{1,64}\Z")
+_BARE = r"[^\s\"',;&<>(){}\[\]]"
+_REST = re.compile(f"{_BARE}*")
+_QUOTED = r"\"(?:[^\"\\]|\\.)*\"?|'(?:[^'\\]|\\.)*'?"
+_NOTHING = {"", "null", "None", "true", "false", "True", "False"}
+
+
+class _Pattern(NamedTuple):
+    cues: tuple[str, ...]
+    found: re.Pattern[str]
+    replace: str | Callable[[re.Match[str]], str]
+
+    def apply(self, text: str) -> str:
+        return self.found.sub(self.replace, text)
+
+
+def mask_text(text: str) -> str:
+    """The text, with everything that looks like a secret replaced."""
+    lower = text.lower()
+    for pattern in _PATTERNS:
+        if any(cue in lower for cue in pattern.cues):
+            text = pattern.apply(text)
+    return text
+
+
+class _Named(NamedTuple):
+    """A value behind a name: ``password=x``, ``"token": "x"``. One that is no secret may hold another."""
+
+    cues: tuple[str, ...]
+    found: re.Pattern[str]
+
+    def apply(self, text: str) -> str:
+        pieces: list[str] = []
+        done = 0
+        match = self.found.search(text)
+        while match is not None:
+            value = match["value"]
+            end = match.start("value")
+            if _is_secret_here(match):
+                quote = value[0] if value[0] in "\"'" else ""
+                pieces += text[done:end], quote, MASK, quote
+                done = end = match.end() if quote else _REST.match(text, match.end()).end()  # type: ignore[union-attr]
+            match = self.found.search(text, end)
+        return "".join([*pieces, text[done:]])
+
+
+def _is_secret_here(match: re.Match[str]) -> bool:
+    before = _NAME_BEFORE.search(match.string, max(0, match.start() - 64), match.start())
+    name = (before.group() if before else "") + match["name"]
+    inner = match["value"].strip("\"'")
+    if inner in _NOTHING or MASK in inner:
+        return False
+    number = int(inner) if inner.isdecimal() and len(inner) < _LONGEST_NUMBER else inner
+    return is_secret(name, number) and not _is_prose(match, inner)
+
+
+def _is_prose(match: re.Match[str], value: str) -> bool:
+    """``password: must be longer`` says something about it; ``password: hunter`` tells it."""
+    is_word = value.isalpha() and (value.islower() or value.istitle())
+    if "=" in match["between"] or not is_word:
+        return False
+    return re.match(r" \w", match.string[match.end() : match.end() + 2]) is not None
+
+
+def _mask_userinfo(match: re.Match[str]) -> str:
+    return f"{match['scheme']}{MASK}@"
+
+
+def _mask_if_random(match: re.Match[str]) -> str:
+    """A word behind "bearer" or "key=" is a secret unless it is one of the language."""
+    value = match["value"]
+    if value.isalpha() and (value.islower() or value.istitle()):
+        return match.group()
+    return f"{match['before']}{MASK}"
+
+
+_NAMES = (
+    r"passw(?:or)?d|passphrase|passcode|pwd|pass|secret|token|api[_\- ]?key|access[_-]?key|private[_-]?key"
+    r"|secret[_-]?key|signing[_-]?key|encryption[_-]?key|session[_-]?key|credential|creds|connection[_-]?string"
+    r"|jwt|cvv|cvc|otp"
+)
+
+_PATTERNS = (
+    _Pattern(
+        ("private key",),
+        re.compile(
+            r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----.*?"
+            r"(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|\Z)",
+            re.DOTALL,
+        ),
+        MASK,
+    ),
+    # Only the end of a block: the tail of something longer.
+    _Pattern(
+        ("private key",),
+        re.compile(r"\A[A-Za-z0-9+/=\s]*-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"),
+        MASK,
+    ),
+    _Pattern(
+        ("authorization", "cookie"),
+        re.compile(
+            r"(?P<before>\b(?:proxy-)?(?:authorization|set-cookie|cookie)[\"']?\s{0,3}[:=]\s{0,3})"
+            r"(?P<value>\"(?:[^\"\\]|\\.)*\"?|'(?:[^'\\]|\\.)*'?|[^\r\n\"']+)",
+            re.IGNORECASE,
+        ),
+        rf"\g<before>{MASK}",
+    ),
+    _Pattern(
+        ("bearer", "basic"),
+        re.compile(r"(?P<before>\b(?:bearer|basic)\s{1,3})(?P<value>[A-Za-z0-9._~+/=-]{8,})", re.IGNORECASE),
+        _mask_if_random,
+    ),
+    _Pattern(("eyj",), re.compile(r"\beyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]{5,}(?:\.[A-Za-z0-9_-]*)?"), MASK),
+    _Pattern(("akia", "asia"), re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"), MASK),
+    _Pattern(
+        ("gh", "glpat-", "xox", "sk-", "sk_", "rk_", "aiza", "npm_", "pypi-", "whsec_", "hf_", "sg.", "sl."),
+        re.compile(
+            r"\b(?:gh[opusr]_[A-Za-z0-9]{30,}|github_pat_\w{20,}|glpat-[\w-]{20,}|xox[a-z]-[\w-]{10,}"
+            r"|sk-[\w-]{20,}|[sr]k_(?:live|test)_\w{10,}|AIza[\w-]{30,}|npm_\w{30,}|pypi-[\w-]{30,}"
+            r"|whsec_[\w+/=-]{16,}|hf_\w{30,}|SG\.[\w-]{16,}\.[\w-]{16,}|sl\.[\w-]{30,})"
+        ),
+        MASK,
+    ),
+    _Pattern(
+        ("://",),
+        re.compile(
+            r"(?P<scheme>://)(?:[^\s/:@\"'<>]{0,256}:[^\s/\"'<>]{1,1024}|[^\s/:@\"'<>]{16,1024})@",
+        ),
+        _mask_userinfo,
+    ),
+    _Pattern(
+        ("key=", "sig=", "signature=", "code="),
+        re.compile(
+            r"(?P<before>\b(?:key|sig|signature|x-amz-signature|x-goog-signature|code)=)"
+            r"(?P<value>[A-Za-z0-9+/_%=-]{20,})",
+            re.IGNORECASE,
+        ),
+        _mask_if_random,
+    ),
+    # As an option of a command: --password hunter
+    _Pattern(
+        ("--",),
+        re.compile(
+            rf"(?P<before>(?<!-)--(?!-)[\w-]{{0,64}}?(?:{_NAMES})[\w-]{{0,32}}\s)(?P<value>{_QUOTED}|{_BARE}+)",
+            re.IGNORECASE,
+        ),
+        rf"\g<before>{MASK}",
+    ),
+    _Named(
+        ("pass", "pwd", "secret", "token", "key", "cred", "string", "jwt", "cvv", "cvc", "otp"),
+        re.compile(
+            rf"(?P<name>(?:{_NAMES})[\w.-]{{0,32}})"
+            r"(?P<between>\\?[\"']?\]?\s{0,3}[:=]>?\s{0,3}[\[(]?\\?)"
+            rf"(?P<value>{_QUOTED}|{_BARE}{{1,2048}})",
+            re.IGNORECASE,
+        ),
+    ),
+)

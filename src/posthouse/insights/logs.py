@@ -1,0 +1,92 @@
+"""What a job logged and put out, while it runs and afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
+
+from posthouse.core.states import Status
+from posthouse.insights.jobs import attempts_of, get_job
+from posthouse.storage.following import Following
+from posthouse.storage.reading import Db, fetch
+
+PAGE = 1000
+ACTIVE = {Status.QUEUED.value, Status.RUNNING.value}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogLine:
+    """``stream`` is log, stdout or stderr; lines of the log have a level."""
+
+    sequence: int
+    at: datetime
+    generation: int
+    attempt: int
+    stream: str
+    level: str | None
+    text: str
+
+
+class WhichAttempt(NamedTuple):
+    """An attempt, of the given or of any generation; by default all of them."""
+
+    attempt: int | None = None
+    generation: int | None = None
+
+
+async def log_of(
+    connection: Db,
+    job_id: UUID,
+    *,
+    tenant: str | None = None,
+    after: int = 0,
+    which: WhichAttempt = WhichAttempt(),  # noqa: B008 - it cannot change
+    limit: int = PAGE,
+) -> list[LogLine]:
+    """First to last, behind the line with the number ``after``."""
+    return await fetch(
+        connection, "job_log", LogLine, id=job_id, tenant=tenant, after=after, limit=limit, **which._asdict()
+    )
+
+
+async def follow_log(
+    connection: Db,
+    job_id: UUID,
+    *,
+    tenant: str | None = None,
+    after: int = 0,
+    which: WhichAttempt = WhichAttempt(),  # noqa: B008 - it cannot change
+    to_the_end: bool = True,
+) -> AsyncIterator[list[LogLine]]:
+    """Lines as they come, until the job (or that attempt) ends; with ``to_the_end=False`` those there are.
+
+    The connection must be in autocommit mode, and is busy for as long as this is iterated.
+    """
+    await get_job(connection, job_id, tenant=tenant)
+    async with Following(connection, job_id) as following:
+        while True:
+            # Asked before reading: lines are written before the end of their job is.
+            over = not to_the_end or await _is_over(connection, job_id, which)
+            while lines := await log_of(connection, job_id, tenant=tenant, after=after, which=which):
+                after = lines[-1].sequence
+                yield lines
+            if over:
+                return
+            await following.pause()
+
+
+async def _is_over(connection: Db, job_id: UUID, which: WhichAttempt) -> bool:
+    job = await get_job(connection, job_id)
+    if job.status not in ACTIVE:
+        return True
+    if which.attempt is None or which.generation not in {None, job.generation}:
+        return which.generation is not None and which.generation < job.generation
+    records = [
+        item
+        for item in await attempts_of(connection, job_id)
+        if item.attempt == which.attempt and item.generation == job.generation
+    ]
+    return bool(records) and all(item.finished_at is not None for item in records)

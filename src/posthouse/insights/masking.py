@@ -1,0 +1,83 @@
+"""Takes secrets out of what is read, whoever wrote it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from typing import Any, TypeVar
+from uuid import UUID
+
+from posthouse.core.redaction import PLAIN, Redactor, Secrets, redactor_for
+from posthouse.storage.reading import Db, fetch_rows
+
+T = TypeVar("T")
+
+AS_THEY_ARE = frozenset(
+    {
+        "id",
+        "tenant_id",
+        "kind",
+        "queue",
+        "status",
+        "place",
+        "source",
+        "outcome",
+        "error_type",
+        "name",
+        "reason",
+    }
+)
+"""Texts that name things: they are looked up by what they say."""
+
+
+class JobMask:
+    """Masks what belongs to one job, also where it repeats what its payload holds in secret."""
+
+    def __init__(self, redactor: Redactor = PLAIN, payload: Any = None) -> None:
+        self._redactor = redactor
+        self._secrets: Secrets = redactor.secrets(payload)
+
+    def payload(self, value: Any) -> Any:
+        return self._redactor.value(value)
+
+    def text(self, text: str) -> str:
+        return self._redactor.text(text, self._secrets)
+
+    def of(self, record: T) -> T:
+        """A dataclass whose texts and JSON are masked, except for those that name things."""
+        changes = {
+            item.name: self._shown(item.name, getattr(record, item.name))
+            for item in fields(record)  # type: ignore[arg-type]
+            if item.name not in AS_THEY_ARE
+        }
+        return replace(record, **changes)  # type: ignore[type-var]
+
+    def _shown(self, name: str, value: Any) -> Any:
+        if isinstance(value, str):
+            return self.text(value)
+        if name == "payload":
+            return self.payload(value)
+        if isinstance(value, dict):
+            return PLAIN.value(value, self._secrets)
+        if isinstance(value, list) and any(isinstance(item, str | dict | list) for item in value):
+            return PLAIN.value(value, self._secrets)
+        return value
+
+
+WITHOUT_JOB = JobMask()
+"""For lists: errors were masked when they were stored, so that names and patterns are enough."""
+
+
+async def mask_for(connection: Db, job_id: UUID) -> JobMask:
+    found = await fetch_rows(connection, "job_marks", id=job_id)
+    if not found:
+        return WITHOUT_JOB
+    row = found[0]
+    return JobMask(redactor_for(row["schema"], tuple(row["redact"])), row["payload"])
+
+
+def shown_command(command: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """A command to be seen. Its ``secrets`` are references by name; what ``env`` sets may be one itself."""
+    if command is None:
+        return None
+    return {**command, "env": PLAIN.value(command["env"])} if command.get("env") else dict(command)

@@ -1,0 +1,129 @@
+"""What there is to say of why a job is where it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal, TypeAlias
+from uuid import UUID
+
+Reason: TypeAlias = Literal[
+    "scheduled",
+    "due",
+    "blocked",
+    "paused",
+    "no_worker",
+    "limit",
+    "rate",
+    "preferred",
+    "ready",
+    "running",
+    "ended",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Blocker:
+    """A job that must end first. No status: it is no longer kept."""
+
+    id: UUID
+    kind: str | None
+    status: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A live worker that could take the job."""
+
+    id: UUID
+    name: str
+    concurrency: int
+    running: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holder:
+    """A job that runs in a slot of a limit."""
+
+    id: UUID
+    kind: str
+    worker: str | None
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hindrance:
+    """A limit that lets the job not start now, and some of the jobs that hold its slot."""
+
+    name: str
+    per: str
+    in_use: int
+    max_running: int | None
+    rate: float | None
+    burst: float | None
+    tokens: float | None
+    cost: float
+    seconds: float | None
+    holders: list[Holder] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Why:
+    """``also``: what else would keep it from starting. ``missing``: capabilities that no worker has.
+    ``ahead``: jobs of its queue and kind that stand before it. ``starts_in_seconds``: a guess from how many
+    ended lately.
+    """
+
+    job_id: UUID
+    status: str
+    reason: Reason
+    summary: str
+    advice: str = ""
+    also: list[str] = field(default_factory=list)
+    until: datetime | None = None
+    blocked_by: list[Blocker] = field(default_factory=list)
+    limits: list[Hindrance] = field(default_factory=list)
+    paused_by: str | None = None
+    missing: list[str] = field(default_factory=list)
+    workers: list[Server] = field(default_factory=list)
+    ahead: int | None = None
+    starts_in_seconds: float | None = None
+    worker_id: UUID | None = None
+    since: datetime | None = None
+    lease_expires_at: datetime | None = None
+    last_error: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """The columns of sql/job_place.sql."""
+
+    id: UUID
+    kind: str
+    queue: str
+    tenant_id: str
+    status: str
+    place: str
+    attempt_count: int
+    max_attempts: int
+    priority: int
+    requires: list[str] | None
+    prefers: list[str] | None
+    last_error: str | None
+    finished_at: datetime | None
+    worker_id: UUID | None
+    worker_name: str | None
+    attempt_started_at: datetime | None
+    lease_expires_at: datetime | None
+    cancel_requested_at: datetime | None
+    due_at: datetime | None
+    lane: int | None
+    position: int | None
+    turn: int | None
+    paused_at: datetime | None
+    paused_by: str | None
+    now: datetime
+
+
+def paused_summary(place: Place) -> str:
+    return f"queue {place.queue!r} is paused by {place.paused_by}"

@@ -1,0 +1,34 @@
+"""Keeps the directory of lanes small: every claim looks at each lane of its queues."""
+
+from __future__ import annotations
+
+from posthouse.storage.connect import Line
+from posthouse.storage.keeping import mend_lanes, tidy_lanes
+
+ROUND_SECONDS = 600.0
+MEND_SECONDS = 5.0
+MENDINGS = 12
+
+
+class Lanes:
+    """Forgets lanes where nobody stands. For a while after that it looks whether somebody entered one of them
+    in that very moment: such jobs would be seen by no worker.
+    """
+
+    name = "lanes"
+
+    def __init__(self, line: Line) -> None:
+        self._line = line
+        self._mendings = MENDINGS  # a keeper before us may have forgotten some
+
+    async def run_once(self) -> dict[str, int]:
+        mended = await self._line.run(mend_lanes)
+        if self._mendings:
+            self._mendings -= 1
+            return {"forgotten": 0, "mended": mended}
+        forgotten = await self._line.run(tidy_lanes)
+        self._mendings = MENDINGS if forgotten else 0
+        return {"forgotten": forgotten, "mended": mended}
+
+    def pause(self) -> float:
+        return MEND_SECONDS if self._mendings else ROUND_SECONDS

@@ -1,0 +1,354 @@
+-- Limits, queues and tenants: what a claim must respect.
+--
+-- A *limit* is a rule: which jobs it counts (kinds, queues, tenants; null = all), by what (all together, per tenant,
+-- per key), and how many may run at a time, start in a time, or both. A *slot* is the count of one limit for one
+-- tenant or key. A claim locks the slots of the lanes that it looks at, in order, and counts what it takes; whatever
+-- ends a lease counts back, in the same transaction. So the counts are exact at every instant, and a crash leaks none.
+--
+-- Slots are the last thing that whoever ends a lease locks, and the first that a claim does, which then waits for
+-- nothing: no deadlock.
+
+create table posthouse.queues (
+  name text primary key,
+  paused_at timestamptz,
+  paused_by text
+);
+
+create table posthouse.tenants (
+  id text primary key,
+  weight double precision not null default 1 check (weight > 0),  -- its share of the workers, beside the others
+  created_at timestamptz not null default posthouse.now()
+);
+
+create table posthouse.limits (
+  name text primary key,
+  kinds text[],
+  queues text[],
+  tenants text[],
+  per text not null default 'all',
+  max_running integer,
+  rate double precision,                -- tokens a second
+  burst double precision,               -- the most tokens that are saved up
+  weights jsonb not null default '{}',  -- kind -> tokens that one start takes; 1 if not named
+  origin text not null default 'operator',
+  updated_at timestamptz not null,
+  constraint a_limit_counts_all_or_per_tenant_or_per_key check (per in ('all', 'tenant', 'key')),
+  constraint a_limit_limits_something check (max_running is not null or rate is not null),
+  constraint max_running_is_0_or_more check (max_running >= 0),
+  constraint a_rate_is_more_than_0 check (rate > 0 and burst >= 1),
+  constraint a_rate_has_a_burst check ((rate is null) = (burst is null)),
+  constraint origin_is_code_or_operator check (origin in ('code', 'operator'))
+);
+
+create table posthouse.limit_slots (
+  slot text primary key,
+  limit_name text not null,
+  in_use integer not null default 0 check (in_use >= 0),
+  tokens double precision,
+  refilled_at timestamptz
+) with (fillfactor = 50);  -- counted up and down all the time, within its page
+create index limit_slots_limit on posthouse.limit_slots (limit_name);
+
+-- The slot in which a limit counts a job; null if it does not.
+create function posthouse.slot_of(
+  l posthouse.limits, p_queue text, p_kind text, p_tenant text, p_limit_key text
+) returns text
+language sql immutable as $$
+  select case
+    when p_kind = any (coalesce(l.kinds, array[p_kind])) and p_queue = any (coalesce(l.queues, array[p_queue]))
+         and p_tenant = any (coalesce(l.tenants, array[p_tenant]))
+    then case l.per
+      when 'all' then l.name
+      when 'tenant' then concat_ws(E'\x1f', l.name, p_tenant)
+      else l.name || E'\x1f' || p_tenant || E'\x1f' || p_limit_key end  -- null without a key
+    end
+$$;
+
+create function posthouse.cost_of(l posthouse.limits, p_kind text) returns double precision
+language sql immutable as $$ select coalesce((l.weights ->> p_kind)::double precision, 1) $$;
+
+-- Tokens that have come since they were last counted.
+create function posthouse.refilled(l posthouse.limits, s posthouse.limit_slots, p_now timestamptz)
+returns double precision
+language sql immutable as $$
+  select least(l.burst, coalesce(s.tokens, l.burst)
+    + greatest(0, extract(epoch from p_now - coalesce(s.refilled_at, p_now))) * l.rate)
+$$;
+
+-- Locks the slots of the lanes where somebody waits. Slots that are new are made; one that somebody tidies away in
+-- this moment counts as full, until the next claim makes it again.
+create function posthouse.hold_slots(
+  p_queues text[], p_kinds text[], p_lanes bigint[], p_marks bigint[], p_now timestamptz
+) returns posthouse.held_slots
+language plpgsql as $$
+declare
+  v_limits text[];
+  v_held posthouse.held_slots;
+begin
+  v_held.seen := array(
+    select distinct d.lane from posthouse.lanes as d
+    left join unnest(p_lanes, p_marks) as m (lane, mark) on m.lane = d.lane
+    where d.queue = any (p_queues) and d.kind = any (p_kinds)
+      and (select true from posthouse.ready as r
+           where r.lane = d.lane and r.position > coalesce(m.mark, 0) limit 1));
+  select array_agg(w.lane), array_agg(w.slot), array_agg(w.name), array_agg(w.cost)
+  into v_held.lanes, v_held.slots, v_limits, v_held.costs
+  from (
+    select distinct on (d.lane, l.name) d.lane, l.name,
+           posthouse.slot_of(l, d.queue, d.kind, d.tenant_id, d.limit_key) as slot,
+           posthouse.cost_of(l, d.kind) as cost
+    from posthouse.lanes as d cross join posthouse.limits as l where d.lane = any (v_held.seen)) as w
+  where w.slot is not null;
+  if v_held.lanes is null then
+    return v_held;
+  end if;
+  insert into posthouse.limit_slots (slot, limit_name)
+  select distinct on (u.slot) u.slot, u.name from unnest(v_held.slots, v_limits) as u (slot, name)
+  where not exists (select from posthouse.limit_slots as s where s.slot = u.slot)
+  order by u.slot
+  on conflict do nothing;
+  perform from posthouse.limit_slots as s where s.slot = any (v_held.slots) order by s.slot for update;
+  update posthouse.limit_slots as s set tokens = posthouse.refilled(l, s, p_now), refilled_at = p_now
+  from posthouse.limits as l where s.slot = any (v_held.slots) and l.name = s.limit_name and l.rate is not null;
+  select array_agg(h.free), array_agg(h.tokens) into v_held.free, v_held.tokens
+  from (
+    select coalesce(s.tokens, 'infinity') as tokens,
+           case when s.slot is null then 0 else coalesce(l.max_running - s.in_use, 2147483647) end as free
+    from unnest(v_held.slots) with ordinality as u (slot, place)
+    left join posthouse.limit_slots as s on s.slot = u.slot
+    left join posthouse.limits as l on l.name = s.limit_name
+    order by u.place) as h;
+  select array_agg(h.lane), array_agg(h.fits) into v_held.limited, v_held.fits
+  from (
+    select u.lane, greatest(0, floor(min(least(u.free, u.tokens / nullif(u.cost, 0), 2147483647))))::integer as fits
+    from unnest(v_held.lanes, v_held.costs, v_held.free, v_held.tokens) as u (lane, cost, free, tokens)
+    group by u.lane) as h;
+  return v_held;
+end $$;
+
+-- Of the chosen rows, in their order, those that fit: slot by slot, the first so many of each. The first of all always
+-- fits, since of no lane more was chosen than fits: nobody is held up by what does not.
+create function posthouse.within_slots(p_chosen bigint[], p_held posthouse.held_slots) returns bigint[]
+language plpgsql as $$
+declare
+  v_slots text[] := array(
+    select u.slot from unnest(p_held.slots, p_held.costs, p_held.free, p_held.tokens) as u (slot, cost, free, tokens)
+    group by u.slot having min(u.free) < cardinality(p_chosen) or min(u.tokens) < max(u.cost) * cardinality(p_chosen));
+begin
+  if v_slots = '{}' then
+    return p_chosen;
+  end if;
+  for v_place in 1 .. cardinality(v_slots) loop
+    p_chosen := array(
+      select f.lane
+      from (
+        select c.lane, c.place, h.free, h.tokens,
+               row_number() over (partition by h.slot order by c.place) as nth,
+               sum(h.cost) over (partition by h.slot order by c.place) as spent
+        from unnest(p_chosen) with ordinality as c (lane, place)
+        left join unnest(p_held.lanes, p_held.slots, p_held.costs, p_held.free, p_held.tokens)
+          as h (lane, slot, cost, free, tokens) on h.lane = c.lane and h.slot = v_slots[v_place]) as f
+      where f.free is null or (f.nth <= f.free and f.spent <= f.tokens)
+      order by f.place);
+  end loop;
+  return p_chosen;
+end $$;
+
+-- Counts back what ended leases held, and wakes the workers of queues that had to wait for it. p_slots: their slots,
+-- one after the other, as the moves out of running return them.
+create function posthouse.free_slots(p_slots text) returns void
+language plpgsql as $$
+declare
+  v_slots text[] := string_to_array(p_slots, E'\x1e');
+  v_full text[];
+begin
+  if p_slots is null then
+    return;
+  end if;
+  v_full := array(
+    select l.name from posthouse.limits as l join (
+      select s.limit_name, s.in_use from posthouse.limit_slots as s
+      where s.slot = any (v_slots) order by s.slot for update) as s on s.limit_name = l.name
+    where s.in_use >= l.max_running);
+  update posthouse.limit_slots as s set in_use = s.in_use - f.n
+  from (select u.slot, count(*)::integer as n from unnest(v_slots) as u (slot) group by u.slot) as f
+  where s.slot = f.slot;
+  if v_full <> '{}' then
+    perform posthouse.wake(array(
+      select distinct d.queue from posthouse.lanes as d join posthouse.limits as l on l.name = any (v_full)
+      where posthouse.slot_of(l, d.queue, d.kind, d.tenant_id, coalesce(d.limit_key, '')) is not null));
+  end if;
+end $$;
+
+-- Seconds until a rate lets another job start in these queues; null if no rate holds any up.
+create function posthouse.next_token(p_queues text[], p_kinds text[]) returns double precision
+language sql stable as $$
+  select min((posthouse.cost_of(l, d.kind) - posthouse.refilled(l, s, posthouse.now())) / l.rate)
+  from posthouse.limits as l
+  join posthouse.limit_slots as s on s.limit_name = l.name
+  join posthouse.lanes as d on posthouse.slot_of(l, d.queue, d.kind, d.tenant_id, d.limit_key) = s.slot
+  where l.rate is not null and d.queue = any (p_queues) and d.kind = any (p_kinds)
+    and posthouse.refilled(l, s, posthouse.now()) < posthouse.cost_of(l, d.kind)
+    and exists (select from posthouse.ready as r where r.lane = d.lane)
+$$;
+
+-- Makes or changes a limit. Jobs that run already count at once, also those that started before it was made. A lower
+-- number lets what runs go on; nothing starts until there is room.
+create function posthouse.set_limit(
+  p_name text, p_fields jsonb, p_actor text default 'system', p_origin text default 'operator'
+) returns posthouse.limits
+language plpgsql as $$
+declare
+  v_old posthouse.limits;
+  v_new posthouse.limits;
+begin
+  if p_name ~ E'[\x01-\x1f]' or p_name = '' or length(p_name) > 200 then
+    raise exception 'limit %: a name is a short text', quote_literal(p_name) using errcode = 'PH012';
+  end if;
+  perform pg_advisory_xact_lock(7707, 0);  -- no claim is under way
+  select * into v_old from posthouse.limits where name = p_name for update;
+  v_new := jsonb_populate_record(v_old, p_fields);
+  v_new.name := p_name;
+  v_new.per := coalesce(v_new.per, 'all');
+  v_new.weights := coalesce(v_new.weights, '{}');
+  v_new.origin := p_origin;
+  v_new.updated_at := posthouse.now();
+  v_new.burst := case when v_new.rate is not null then coalesce(v_new.burst, greatest(1, v_new.rate)) end;
+  if exists (select from jsonb_each_text(v_new.weights) as w
+             where w.value::double precision not between 0 and v_new.burst) then
+    raise exception 'limit %: weights are from 0 to the burst, or the job could never start', quote_literal(p_name)
+      using errcode = 'PH012';
+  end if;
+  delete from posthouse.limits where name = p_name;
+  insert into posthouse.limits select v_new.*;
+  perform posthouse.recount(p_name);
+  if (v_old.name is null or to_jsonb(v_old) - 'updated_at' <> to_jsonb(v_new) - 'updated_at') and p_origin = 'operator' then
+    perform posthouse.note(p_actor, 'limit.set', null, p_name,
+      case when v_old.name is not null then to_jsonb(v_old) end, to_jsonb(v_new));
+  end if;
+  perform posthouse.wake(array(select distinct d.queue from posthouse.lanes as d));
+  return v_new;
+exception
+  when check_violation or not_null_violation or invalid_text_representation or numeric_value_out_of_range then
+    raise exception 'limit %: %', quote_literal(p_name), sqlerrm using errcode = 'PH012';
+end $$;
+
+-- Makes the slots of a limit say what is true: who runs and counts is marked, and counted. The caller keeps claims off.
+create function posthouse.recount(p_name text) returns void
+language plpgsql as $$
+begin
+  update posthouse.running as r
+  set slots = nullif(array(
+    select u.slot from unnest(r.slots) as u (slot) where split_part(u.slot, E'\x1f', 1) <> p_name
+    union all
+    select posthouse.slot_of(l, r.queue, r.kind, r.tenant_id, r.limit_key) from posthouse.limits as l
+    where l.name = p_name and posthouse.slot_of(l, r.queue, r.kind, r.tenant_id, r.limit_key) is not null), '{}')
+  from (select id from posthouse.running order by id for update) as held
+  where r.id = held.id;
+  perform from posthouse.limit_slots where limit_name = p_name order by slot for update;
+  delete from posthouse.limit_slots as s where s.limit_name = p_name
+    and not exists (select from posthouse.limits as l where l.name = p_name and l.rate is not null);
+  update posthouse.limit_slots as s set in_use = 0 where s.limit_name = p_name;
+  insert into posthouse.limit_slots as s (slot, limit_name, in_use)
+  select u.slot, p_name, count(*) from posthouse.running as r cross join unnest(r.slots) as u (slot)
+  where split_part(u.slot, E'\x1f', 1) = p_name group by u.slot
+  on conflict (slot) do update set in_use = excluded.in_use;
+end $$;
+
+-- What workers say of the limits of their kinds. What an operator set stays.
+create function posthouse.announce_limits(p_limits jsonb) returns void
+language plpgsql as $$
+declare
+  v_limit record;
+  v_old posthouse.limits;
+  v_new jsonb;
+begin
+  for v_limit in
+    select n ->> 'name' as name, n - 'name' as fields from jsonb_array_elements(p_limits) as n order by 1
+  loop
+    select * into v_old from posthouse.limits as l where l.name = v_limit.name;
+    if v_old.origin = 'operator' then
+      continue;
+    end if;
+    v_new := v_limit.fields;
+    if v_old.name is not null then  -- one that several kinds share names all of them
+      v_new := v_new || jsonb_build_object('kinds', to_jsonb(array(
+        select k from unnest(v_old.kinds) as k
+        union select k from jsonb_array_elements_text(v_new -> 'kinds') as k order by 1)),
+        'weights', v_old.weights || coalesce(v_new -> 'weights', '{}'));
+    end if;
+    if v_old.name is null or not to_jsonb(v_old) @> v_new then
+      perform posthouse.set_limit(v_limit.name, v_new, 'code', 'code');
+    end if;
+  end loop;
+end $$;
+
+-- Removes a limit. False: there is none.
+create function posthouse.remove_limit(p_name text, p_actor text default 'system') returns boolean
+language plpgsql as $$
+declare
+  v_old posthouse.limits;
+begin
+  perform pg_advisory_xact_lock(7707, 0);
+  delete from posthouse.limits where name = p_name returning * into v_old;
+  if not found then
+    return false;
+  end if;
+  perform posthouse.recount(p_name);
+  perform posthouse.note(p_actor, 'limit.remove', null, p_name, to_jsonb(v_old), null);
+  perform posthouse.wake(array(select distinct d.queue from posthouse.lanes as d));
+  return true;
+end $$;
+
+-- Forgets slots that count nothing, and lanes where nobody stands. Both are made again when they are needed.
+create function posthouse.tidy_slots() returns integer
+language plpgsql as $$
+declare
+  v_gone integer;
+begin
+  delete from posthouse.limit_slots where slot = any (array(
+    select s.slot from posthouse.limit_slots as s left join posthouse.limits as l on l.name = s.limit_name
+    where s.in_use = 0 and (l.rate is null or posthouse.refilled(l, s, posthouse.now()) >= l.burst)
+    for update of s skip locked));
+  get diagnostics v_gone = row_count;
+  return v_gone;
+end $$;
+
+-- Queues that are paused start nothing; what runs goes on.
+create function posthouse.pause_queue(p_name text, p_actor text default 'system') returns boolean
+language plpgsql as $$
+begin
+  insert into posthouse.queues as q (name, paused_at, paused_by) values (p_name, posthouse.now(), p_actor)
+  on conflict (name) do update set paused_at = excluded.paused_at, paused_by = excluded.paused_by
+    where q.paused_at is null;
+  if not found then
+    return false;
+  end if;
+  perform posthouse.note(p_actor, 'queue.pause', null, p_name, null, null);
+  return true;
+end $$;
+
+create function posthouse.resume_queue(p_name text, p_actor text default 'system') returns boolean
+language plpgsql as $$
+begin
+  update posthouse.queues set paused_at = null, paused_by = null where name = p_name and paused_at is not null;
+  if not found then
+    return false;
+  end if;
+  perform posthouse.note(p_actor, 'queue.resume', null, p_name, null, null);
+  perform posthouse.wake(array[p_name]);
+  return true;
+end $$;
+
+create function posthouse.set_tenant_weight(p_tenant text, p_weight double precision, p_actor text default 'system')
+returns void
+language plpgsql as $$
+declare
+  v_old double precision;
+begin
+  select weight into v_old from posthouse.tenants where id = p_tenant;
+  insert into posthouse.tenants (id, weight) values (p_tenant, p_weight)
+  on conflict (id) do update set weight = excluded.weight;
+  perform posthouse.note(p_actor, 'tenant.weight', p_tenant, p_tenant,
+    jsonb_build_object('weight', v_old), jsonb_build_object('weight', p_weight));
+end $$;

@@ -1,0 +1,65 @@
+"""What running jobs tell of themselves. On a connection of its own, opened when the first of them does."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from psycopg import AsyncConnection
+from psycopg.rows import dict_row
+
+from posthouse.storage.connect import Line
+from posthouse.storage.queries import query
+
+
+class LogLine(NamedTuple):
+    job_id: str
+    token: str
+    age: float  # seconds since it was put out
+    stream: str
+    level: str | None
+    text: str
+
+
+class Notebook:
+    def __init__(self, url: str, lease_seconds: float) -> None:
+        self.lease_seconds = lease_seconds
+        self._line = Line(url, "notes")
+
+    async def close(self) -> None:
+        await self._line.close()
+
+    async def report(self, reports: Sequence[Mapping[str, Any]]) -> dict[UUID, str]:
+        """Progress and parts of many jobs; returns those that did not land: lost, or busy."""
+        return dict(await self._rows("report", json.dumps(list(reports)), self.lease_seconds))
+
+    async def parts(self, job_id: UUID) -> list[dict[str, Any]]:
+        async def work(connection: AsyncConnection[Any]) -> list[dict[str, Any]]:
+            async with connection.cursor(row_factory=dict_row) as cursor:
+                await cursor.execute(query("job_parts"), {"id": job_id, "tenant": None})
+                return await cursor.fetchall()
+
+        return await self._line.run(work)
+
+    async def steps_done(self, job_id: UUID) -> list[str]:
+        return [row[0] for row in await self._rows("steps_done", job_id)]
+
+    async def step_result(self, job_id: UUID, name: str) -> str | None:
+        rows = await self._rows("step_result", job_id, name)
+        return rows[0][0] if rows else None
+
+    async def keep_step(self, parameters: Sequence[Any]) -> str:
+        """The parameters are those of sql/step_keep.sql: kept, again or lost."""
+        return str((await self._rows("step_keep", *parameters))[0][0])
+
+    async def write_log(self, lines: Sequence[LogLine]) -> None:
+        await self._rows("log_write", *(list(column) for column in zip(*lines, strict=True)))
+
+    async def _rows(self, name: str, *parameters: Any) -> list[Any]:
+        async def work(connection: AsyncConnection[tuple[Any, ...]]) -> list[Any]:
+            cursor = await connection.execute(query(name), parameters)
+            return await cursor.fetchall()
+
+        return await self._line.run(work)

@@ -1,0 +1,2 @@
+-- Announces the limits of kinds of job; what an operator set stays.
+select posthouse.announce_limits(%s::jsonb)

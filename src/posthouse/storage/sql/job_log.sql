@@ -1,0 +1,9 @@
+-- Lines that a job put out, first to last, behind a given one.
+select sequence, at, generation, attempt, stream, level, text
+from posthouse.log_lines
+where job_id = %(id)s and (%(tenant)s::text is null or tenant_id = %(tenant)s::text)
+  and sequence > %(after)s
+  and (%(attempt)s::integer is null or attempt = %(attempt)s::integer)
+  and (%(generation)s::integer is null or generation = %(generation)s::integer)
+order by sequence
+limit %(limit)s

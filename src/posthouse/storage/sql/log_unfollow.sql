@@ -1,0 +1,2 @@
+-- Takes that back.
+select pg_advisory_unlock_shared(7706, hashtext((%(id)s)::uuid::text))

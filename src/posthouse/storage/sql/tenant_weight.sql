@@ -1,0 +1,2 @@
+-- Sets a tenant's weight.
+select posthouse.set_tenant_weight(%(tenant)s, %(weight)s, %(actor)s)

@@ -1,0 +1,2 @@
+-- Forgets lanes where nobody stands, if there are many.
+select posthouse.tidy_lanes()

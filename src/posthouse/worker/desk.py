@@ -1,0 +1,135 @@
+"""What jobs ask of the worker that runs them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import psycopg
+
+from posthouse.core.outcome import Cancel
+from posthouse.core.progress import decode_kept
+from posthouse.core.request import Request
+from posthouse.settings import Settings
+from posthouse.storage.connect import RETRY_PAUSES
+from posthouse.storage.notebook import Notebook
+from posthouse.storage.pools import Pools
+from posthouse.worker.commit import Commit, StepCommit
+from posthouse.worker.job import Job
+from posthouse.worker.reporter import Reporter
+from posthouse.worker.rulebook import Marks, Rulebook
+from posthouse.worker.tail import Tail
+
+T = TypeVar("T")
+
+
+class WorkerDesk:
+    def __init__(self, url: str, settings: Settings, rulebook: Rulebook) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.payload_limit = settings.max_payload_bytes
+        self.result_limit = settings.max_result_bytes
+        self.log_level = log_threshold(settings.job_log_level)
+        self._rulebook = rulebook
+        self._notebook = Notebook(url, settings.lease_seconds)
+        self._pools = Pools(url)
+        self._reporter = Reporter(self._notebook)
+        self._tail = Tail(self._notebook, settings.job_log_bytes, rulebook.masked)
+        self.parts: list[Callable[[], Awaitable[None]]] = [self._reporter.run, self._tail.run]
+        """What must run beside it."""
+
+    async def close(self) -> None:
+        await self._notebook.close()
+        await self._pools.close()
+
+    async def report_progress(
+        self, job: Job, percent: float | None, step: str | None, message: str | None
+    ) -> None:
+        texts = {"step": self._masked(job, step), "message": self._masked(job, message)}
+        await self._reporter.report(job, {"percent": percent, **texts})
+
+    async def report_part(self, job: Job, change: Mapping[str, Any]) -> None:
+        texts = {name: self._masked(job, change.get(name)) for name in ("message", "error")}
+        await self._reporter.report(job, {}, {**change, **texts})
+
+    def _masked(self, job: Job, text: str | None) -> str | None:
+        return None if text is None else self._rulebook.masked(job, text)
+
+    async def declare_parts(
+        self, job: Job, declarations: Sequence[Mapping[str, Any]]
+    ) -> list[dict[str, Any]]:
+        """Makes parts known; returns all of the job's, with what earlier attempts left of them."""
+        for declaration in declarations[:-1]:
+            job.noted().add({}, declaration)
+        if declarations:
+            await self._reporter.report(job, {}, declarations[-1], at_once=True)
+        rows = await self._patiently(job, lambda: self._notebook.parts(job.id))
+        return [{name: row[name] for name in PART_FIELDS} for row in rows]
+
+    async def steps_done(self, job: Job) -> list[str]:
+        return await self._patiently(job, lambda: self._notebook.steps_done(job.id))
+
+    async def find_step(self, job: Job, name: str) -> tuple[bool, Any]:
+        """Whether the step is done, and what it gave back."""
+        job.refuse_if_lost()
+        notes = job.noted()
+        if notes.steps is None:
+            notes.steps = set() if job.is_first_attempt else set(await self.steps_done(job))
+        if name not in notes.steps:
+            return False, None
+        text = await self._patiently(job, lambda: self._notebook.step_result(job.id, name))
+        return True, decode_kept(text)
+
+    async def keep_step(self, job: Job, name: str, result: str, seconds: float) -> None:
+        """Returns when it is stored, however long Postgres is away; unless the lease is lost meanwhile."""
+        values = (job.id, job.token, self._notebook.lease_seconds, name, result, seconds, False)
+        if await self._patiently(job, lambda: self._notebook.keep_step(values)) == "lost":
+            job.note_lost()
+            raise job.lost_error()
+        self.note_step(job, name)
+
+    def note_step(self, job: Job, name: str) -> None:
+        notes = job.noted()
+        notes.steps = (notes.steps or set()) | {name}
+
+    async def _patiently(self, job: Job, ask: Callable[[], Awaitable[T]]) -> T:
+        tries = 0
+        while True:
+            job.refuse_if_lost()
+            if job.reason is not None:  # a thread that waits here cannot be interrupted
+                raise Cancel("ended while it waited for Postgres")
+            try:
+                return await ask()
+            except psycopg.OperationalError:
+                await asyncio.sleep(RETRY_PAUSES[min(tries, len(RETRY_PAUSES) - 1)])
+                tries += 1
+
+    def operators_marks(self, kind: str) -> Marks | None:
+        return self._rulebook.operators_marks(kind)
+
+    def admitted(self, request: Request) -> Request:
+        return self._rulebook.admitted(request, self.payload_limit)
+
+    def begin_commit(self, job: Job) -> Commit:
+        return Commit(job, self._pools, self.result_limit)
+
+    def begin_step(self, job: Job, name: str) -> StepCommit:
+        return StepCommit(job, self, self._pools, name, self._notebook.lease_seconds)
+
+    def emit(self, job: Job, stream: str, level: str | None, text: str) -> None:
+        self._tail.emit(job, stream, level, text)
+
+    async def land(self, job: Job) -> None:
+        """Writes what the job has told and what still waits, before its end is written."""
+        if not job.finished:
+            await self._reporter.land(job)
+            await self._tail.land(job)
+
+
+PART_FIELDS = ("name", "status", "percent", "done", "total", "weight", "message", "result")
+
+
+def log_threshold(name: str) -> int:
+    """The number of a log level; ``off`` is above them all."""
+    return logging.getLevelNamesMapping().get(name.upper(), logging.CRITICAL + 1)

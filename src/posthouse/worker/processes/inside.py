@@ -1,0 +1,250 @@
+"""Inside a process of the pool: imports the handlers once, then runs one call after the other.
+
+Handlers run in the main thread, where signals reach them. A second thread talks with the worker, so that an
+answer, a cancellation or the end of the worker is noticed while a handler runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import faulthandler
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Mapping
+from queue import SimpleQueue
+from typing import Any, cast
+
+from posthouse.core.outcome import Cancel
+from posthouse.core.redaction import mask_output, mask_with
+from posthouse.worker.definition import Definition
+from posthouse.worker.job import Desk, Job
+from posthouse.worker.processes.desk import RemoteDesk
+from posthouse.worker.processes.inbox import next_call
+from posthouse.worker.processes.logs import forward_logs
+from posthouse.worker.processes.memory import limited_memory
+from posthouse.worker.processes.place import find
+from posthouse.worker.processes.wire import Lines, Message, line, pack_ending, pack_value, unpack_job
+from posthouse.worker.rulebook import Masks, Rulebook
+
+INTERRUPT = signal.SIGUSR2
+
+
+class Talk:
+    """The connection with the worker, in a thread of its own."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        connection.setblocking(False)
+        self._connection = connection
+        self._sending = threading.Lock()
+        self._lines = Lines()
+        self.loop = asyncio.new_event_loop()
+        self.bodies: SimpleQueue[Message] = SimpleQueue()
+        self.on_answer: Any = None
+        self.on_end: Any = None
+        self.on_worker_gone: Any = None
+        self.sending_here = False
+        """Whether the main thread is sending: it must not be interrupted in the middle of a line."""
+        self.on_sent_here: Any = None
+
+    def start(self) -> None:
+        threading.Thread(target=self._serve, name="posthouse-talk", daemon=True).start()
+
+    def _serve(self) -> None:
+        self.loop.add_reader(self._connection, self._receive)
+        self.loop.run_forever()
+
+    def _receive(self) -> None:
+        try:
+            data = self._connection.recv(262_144)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self.loop.remove_reader(self._connection)
+            self.on_worker_gone()
+        for message in self._lines.feed(data):
+            if "answer" in message:
+                self.on_answer(message)
+            elif "end" in message:
+                self.on_end(message)
+            else:
+                self.bodies.put(message)
+
+    def send(self, message: Message) -> None:
+        """From any thread; at once, so that nothing is kept from the worker by the next job."""
+        data = memoryview(line(message))
+        if threading.current_thread() is not threading.main_thread():
+            self._send_all(data)
+            return
+        self.sending_here = True
+        try:
+            self._send_all(data)
+        finally:
+            self.sending_here = False
+        self.on_sent_here()
+
+    def _send_all(self, data: memoryview) -> None:
+        with self._sending:
+            while data:
+                try:
+                    data = data[self._connection.send(data) :]
+                except BlockingIOError:
+                    _wait_writable(self._connection)
+
+
+def _wait_writable(connection: socket.socket) -> None:
+    import select  # noqa: PLC0415 - hardly ever needed
+
+    poll = select.poll()
+    poll.register(connection, select.POLLOUT)
+    poll.poll()
+
+
+class Inside:
+    """Runs the calls that come in."""
+
+    def __init__(self, talk: Talk, inbox: socket.socket) -> None:
+        self._talk = talk
+        self._inbox = inbox
+        self._pid = os.getpid()
+        self._handlers: dict[str, Definition] = {}
+        self._rulebook = Rulebook(self._handlers)
+        self._own_loop: asyncio.AbstractEventLoop | None = None
+        self._task: asyncio.Task[Any] | None = None
+        self._jobs: list[Job] = []
+        self._running: int | None = None
+        self._ending: int | None = None
+        talk.on_end = self._end
+        talk.on_worker_gone = self._worker_gone
+        talk.on_sent_here = self._interrupted
+        signal.signal(INTERRUPT, self._interrupted)
+
+    def serve(self) -> None:
+        if not self._prepare(self._talk.bodies.get()):
+            return
+        self._talk.send({"ready": self._pid})
+        while (message := next_call(self._inbox)) is not None:
+            self._talk.send(self._run(message if "jobs" in message else self._body(message["run"])))
+            del message
+
+    def _body(self, number: int) -> Message:
+        """A large call comes the other way. Those before it were taken back."""
+        while (message := self._talk.bodies.get())["run"] != number:
+            pass
+        return message
+
+    def _prepare(self, hello: Message) -> bool:
+        forward_logs(hello["log_level"], self._talk.send)
+        mask_output()
+        self._desk = cast("Desk", RemoteDesk(self._talk, hello))  # most of its methods are known by name only
+        try:
+            for kind, place in hello["places"].items():
+                self._handlers[kind] = find(place)
+        except BaseException as error:  # noqa: BLE001 - a module may fail in any way to be imported
+            text = "".join(traceback.format_exception(error))
+            self._talk.send({"failed": f"{type(error).__name__}: {error}", "traceback": text})
+            return False
+        return True
+
+    def _run(self, message: Message) -> Message:
+        number, definition = message["run"], self._handlers[message["kind"]]
+        self._jobs = jobs = [unpack_job(packed, self._desk) for packed in message["jobs"]]
+        self._rulebook.mark(message["kind"], message.get("marks"))
+        mask_with(Masks(self._rulebook, jobs))
+        fail_on = definition.policy.fail_on
+        reply: Message = {"done": number}
+        started = time.perf_counter()
+        try:
+            value = self._outcome(number, definition, jobs)
+            values = value if definition.batch is not None else [value]
+            if values is not None:
+                values = [pack_value(item, self._desk.result_limit, fail_on) for item in values]
+            reply["values"] = values
+        except BaseException as error:  # noqa: BLE001 - every way to end is an outcome
+            reply["ending"] = pack_ending(error, fail_on)
+        if os.getpid() != self._pid:  # a fork that came back from the handler: it must not answer for it
+            os._exit(0)
+        reply["took"] = time.perf_counter() - started
+        self._jobs = []
+        about = [[job.finished, job.followup_texts] for job in jobs]
+        if any(finished or followups for finished, followups in about):
+            reply["jobs"] = about
+        return reply
+
+    def _outcome(self, number: int, definition: Definition, jobs: list[Job]) -> Any:
+        """What the handler returns or raises. An end from outside can be raised at any point in here."""
+        try:
+            self._running = number
+            if self._ending == number:  # it was ended on the way here
+                raise Cancel("ended before it started")
+            with limited_memory(definition.memory_mb):
+                return self._called(definition, jobs)
+        finally:
+            self._running = None
+
+    def _called(self, definition: Definition, jobs: list[Job]) -> Any:
+        if definition.batch is not None:
+            call: tuple[tuple[Any, ...], Mapping[str, Any]] = (jobs,), {}
+        else:
+            arguments = definition.arguments.read(jobs[0].payload_text)
+            call = (tuple(jobs) if definition.arguments.takes_job else ()), arguments
+        value = definition.handler(*call[0], **call[1])
+        return self._awaited(value) if definition.is_async else value
+
+    def _awaited(self, work: Any) -> Any:
+        """One loop for all calls: connections of the handler stay usable."""
+        if self._own_loop is None:
+            self._own_loop = asyncio.new_event_loop()
+        self._task = self._own_loop.create_task(work)
+        try:
+            return self._own_loop.run_until_complete(self._task)
+        finally:
+            self._task = None
+
+    def _end(self, message: Message) -> None:
+        """The worker ends a call; comes from the other thread, before, during or after the call."""
+        number, canceled = message["end"], message["canceled"]
+        for job in self._jobs if self._running == number and canceled else ():
+            job.note_canceling()
+        self._ending = number
+        signal.pthread_kill(threading.main_thread().ident or 0, INTERRUPT)
+
+    def _interrupted(self, *_: object) -> None:
+        """In the main thread, wherever it is: only there it is certain what runs."""
+        if self._running is None or self._running != self._ending or self._talk.sending_here:
+            return
+        self._ending = None
+        if self._task is None:
+            raise Cancel("ended from outside")
+        self._task.cancel()
+        if self._own_loop is not None:  # it may be asleep
+            self._own_loop.call_soon_threadsafe(lambda: None)
+
+    def _worker_gone(self) -> None:
+        """Nobody waits for what runs here, and somebody else will run it."""
+        os.killpg(0, signal.SIGKILL)
+
+
+def main() -> None:
+    channel, inbox, notes = handed = [int(fd) for fd in sys.argv[1:]]
+    for fd in handed:
+        os.set_inheritable(fd, False)
+    faulthandler.enable(notes, all_threads=False)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        # Whoever stops the worker may mean the whole group: the worker drains, and ends us when it is done.
+        signal.signal(number, _ignore)
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+    talk = Talk(socket.socket(fileno=channel))
+    inside = Inside(talk, socket.socket(fileno=inbox))
+    talk.start()
+    inside.serve()
+
+
+def _ignore(*_: object) -> None:
+    """Unlike SIG_IGN it is not inherited by programs that a handler starts."""

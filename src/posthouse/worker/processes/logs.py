@@ -1,0 +1,55 @@
+"""Log records of a process of the pool, brought into the worker's log."""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+from posthouse.core.outcome import Cancel
+from posthouse.worker.processes.wire import Message
+
+_OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "masked"}
+"""What every record has; the rest was given with ``extra``, the job's ids among it."""
+_CARRIED = ("name", "levelno", "levelname", "created", "pathname", "filename", "module", "lineno", "funcName")
+
+
+class _Forward(logging.Handler):
+    def __init__(self, send: Callable[[Message], None]) -> None:
+        super().__init__()
+        self._send = send
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            self._send({"log": pack_record(record)})
+        except Cancel:  # the handler is ended while it logs
+            raise
+        except Exception:  # noqa: BLE001 - as logging has it, a record never harms who logs
+            self.handleError(record)
+
+
+def forward_logs(level: int, send: Callable[[Message], None]) -> None:
+    """Before the application is imported: its own basicConfig finds a handler then, and adds none."""
+    root = logging.getLogger()
+    root.addHandler(_Forward(send))
+    root.setLevel(level)
+
+
+def pack_record(record: logging.LogRecord) -> dict[str, Any]:
+    packed = {name: getattr(record, name) for name in _CARRIED}
+    packed["msg"] = record.getMessage()
+    if record.exc_info and record.exc_info[1] is not None:
+        packed["exc_text"] = "".join(traceback.format_exception(record.exc_info[1])).rstrip()
+    elif record.exc_text:
+        packed["exc_text"] = record.exc_text
+    packed.update({name: value for name, value in vars(record).items() if name not in _OWN})
+    return packed
+
+
+def log_here(packed: dict[str, Any], pid: int) -> None:
+    """In the worker: the record, as if it had been made here."""
+    record = logging.makeLogRecord({**packed, "args": None, "process": pid})
+    logger = logging.getLogger(record.name)
+    if logger.isEnabledFor(record.levelno):
+        logger.handle(record)

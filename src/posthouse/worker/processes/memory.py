@@ -1,0 +1,30 @@
+"""How much memory a handler may take."""
+
+from __future__ import annotations
+
+import os
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+_SIZES = Path("/proc/self/statm")
+
+
+@contextmanager
+def limited_memory(megabytes: int | None) -> Iterator[None]:
+    """So much more than the process has now. Past that, Python raises MemoryError and C code mostly aborts.
+
+    Only where the kernel enforces it: Linux.
+    """
+    if megabytes is None or not _SIZES.exists():
+        yield
+        return
+    used = int(_SIZES.read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    wanted = used + megabytes * 2**20
+    resource.setrlimit(resource.RLIMIT_AS, (wanted if hard < 0 else min(wanted, hard), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))

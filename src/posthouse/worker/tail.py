@@ -1,0 +1,214 @@
+"""The live log of jobs: lines gather for a moment and are written together, those of all jobs at once.
+
+A job that floods it loses lines, never its life: the first and the last of each moment are kept, and when an
+attempt has written its share only the end of what follows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple
+
+import psycopg
+
+from posthouse.core.payload import escape
+from posthouse.storage.connect import RETRY_PAUSES
+from posthouse.storage.notebook import LogLine, Notebook
+from posthouse.worker.job import Job
+
+_log = logging.getLogger("posthouse.worker")
+
+INTERVAL = 0.25
+LANDING_SECONDS = 5.0
+BURST_BYTES = 65_536
+LINE_LIMIT = 16_384
+MARGIN = 4_096
+"""Of a longer line so much more is held, and dropped when it is masked: a secret that the cut would halve."""
+OVERHEAD = 40  # of a line beside its text
+
+
+class Said(NamedTuple):
+    at: float  # by the monotonic clock
+    stream: str
+    level: str | None
+    text: str
+
+    @property
+    def size(self) -> int:
+        return len(self.text) + OVERHEAD
+
+
+class Lines:
+    """What one job has put out and what is not written yet: the first lines, then the last ones."""
+
+    def __init__(self, share: int) -> None:
+        self._left = share
+        self._first: list[Said] = []
+        self._first_bytes = 0
+        self._last: deque[Said] = deque()
+        self._last_bytes = 0
+        self._dropped = 0
+        self._partial: dict[str, str] = {}
+        self.final = False
+
+    def add(self, said: Said) -> None:
+        if self._first_bytes + said.size <= min(BURST_BYTES, self._left) and not self._last:
+            self._first.append(said)
+            self._first_bytes += said.size
+            return
+        self._last.append(said)
+        self._last_bytes += said.size
+        while self._last_bytes > BURST_BYTES:
+            self._last_bytes -= self._last.popleft().size
+            self._dropped += 1
+
+    def whole_lines(self, stream: str, text: str) -> list[str]:
+        """Output comes in pieces: what has no end of line yet waits for it."""
+        *whole, rest = (self._partial.pop(stream, "") + text).split("\n")
+        if rest:
+            self._partial[stream] = _held(rest)
+        return whole
+
+    def take(self) -> list[Said]:
+        if self.final:
+            for stream, text in self._partial.items():
+                self.add(Said(time.monotonic(), stream, None, text))
+            self._partial.clear()
+        if self._left <= 0 and not self.final:
+            return []
+        taken = [*self._first, *self._gap(), *self._last]
+        self._left -= self._first_bytes + self._last_bytes
+        if self._left <= 0 and not self.final:
+            taken.append(
+                _note("this attempt has put out its share of log: from here on only the end is kept")
+            )
+        self._first, self._first_bytes = [], 0
+        self._last, self._last_bytes, self._dropped = deque(), 0, 0
+        return taken
+
+    def _gap(self) -> list[Said]:
+        return [_note(f"{self._dropped:,} lines left out")] if self._dropped else []
+
+
+class Tail:
+    def __init__(self, notebook: Notebook, share: int, redact: Callable[[Job, str], str]) -> None:
+        self._notebook = notebook
+        self._share = share
+        self._redact = redact
+        self._lock = threading.Lock()
+        self._lines: dict[Job, Lines] = {}
+        self._unsent: list[tuple[Job, Said]] = []
+        self._landings: list[asyncio.Future[None]] = []
+        self._loop = asyncio.get_running_loop()
+        self._something = asyncio.Event()
+        self._hurry = asyncio.Event()
+
+    def emit(self, job: Job, stream: str, level: str | None, text: str) -> None:
+        """Takes lines; from any thread, without waiting."""
+        if job.finished or job.lost:
+            return
+        with self._lock:
+            lines = self._lines.get(job)
+            if lines is None:
+                lines = self._lines[job] = Lines(self._share)
+            whole = text.split("\n") if stream == "log" else lines.whole_lines(stream, text)
+            for line in whole:
+                lines.add(Said(time.monotonic(), stream, level, _held(line)))
+        job.told = True
+        if not self._something.is_set():
+            self._loop.call_soon_threadsafe(self._something.set)
+
+    async def land(self, job: Job) -> None:
+        """Writes what still waits of a job that is about to end."""
+        with self._lock:
+            lines = self._lines.get(job)
+            if lines is None:
+                return
+            lines.final = True
+        landed: asyncio.Future[None] = self._loop.create_future()
+        self._landings.append(landed)
+        self._something.set()
+        self._hurry.set()
+        await asyncio.wait([landed], timeout=LANDING_SECONDS)
+
+    async def run(self) -> None:
+        """Writes until canceled. Whatever happens here, no job suffers from it."""
+        failures = 0
+        while True:
+            await self._something.wait()
+            self._something.clear()
+            self._hurry.clear()
+            landings, self._landings = self._landings, []
+            try:
+                await self._flush()
+                failures = 0
+            except psycopg.OperationalError:
+                self._landings = landings + self._landings
+                self._something.set()
+                await asyncio.sleep(RETRY_PAUSES[min(failures, len(RETRY_PAUSES) - 1)])
+                failures += 1
+                continue
+            for landed in landings:
+                if not landed.done():
+                    landed.set_result(None)
+            await self._pause()
+
+    async def _pause(self) -> None:
+        timer = self._loop.call_later(INTERVAL, self._hurry.set)
+        await self._hurry.wait()
+        timer.cancel()
+
+    async def _flush(self) -> None:
+        if not self._unsent:
+            self._unsent = self._taken()
+        if not self._unsent:
+            return
+        now = time.monotonic()
+        lines = [
+            LogLine(
+                job.hex_id, job.hex_token, now - said.at, said.stream, said.level, self._shown(job, said.text)
+            )
+            for job, said in self._unsent
+        ]
+        try:
+            await self._notebook.write_log(lines)
+        except psycopg.OperationalError:
+            raise
+        except psycopg.Error as error:
+            _log.error("%d log lines of jobs cannot be stored: %s", len(lines), error)
+        self._unsent = []
+        with self._lock:
+            more = any(lines.final for lines in self._lines.values())
+        if more:
+            await self._flush()
+
+    def _shown(self, job: Job, text: str) -> str:
+        """A line as it is stored. Masked here, and not at once: most lines of a flood never come so far."""
+        try:
+            masked = self._redact(job, text)
+        except Exception as error:  # noqa: BLE001 - better no line than a secret in it
+            return f"[a line that could not be masked: {type(error).__name__}]"
+        if len(text) > LINE_LIMIT:
+            masked = masked[: max(0, len(masked) - MARGIN)][:LINE_LIMIT] + " …"
+        return escape(masked)
+
+    def _taken(self) -> list[tuple[Job, Said]]:
+        with self._lock:
+            taken = [(job, said) for job, lines in self._lines.items() for said in lines.take()]
+            for job in [job for job, lines in self._lines.items() if lines.final or job.finished or job.lost]:
+                del self._lines[job]
+        return taken
+
+
+def _held(line: str) -> str:
+    """Of a line that overwrites itself what stands there last, and of a long one no more than is needed."""
+    return line.rstrip("\r").rpartition("\r")[2][: LINE_LIMIT + MARGIN]
+
+
+def _note(text: str) -> Said:
+    return Said(time.monotonic(), "log", "warning", f"[{text}]")

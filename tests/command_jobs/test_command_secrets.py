@@ -1,0 +1,106 @@
+"""Secrets: named in the definition, known to the worker, seen by the command and by nobody else."""
+
+import json
+import logging
+
+import pytest
+from jobkit import of_attempts, shell
+
+from posthouse.commands import CommandSpec
+from posthouse.errors import InvalidCommand
+from posthouse.settings import load_settings
+from workshop import eventually, row, status, working
+
+CANARY = "canary-5b1f0c"
+LEAK = """
+echo $KEY; echo $KEY >&2
+echo posthouse: '{"step": "'$KEY'", "message": "'$1'"}'
+echo "the number is $1"; echo "$1" >&2; exit 65
+"""
+
+
+async def test_a_secret_comes_from_the_workers_environment(app, client, define, monkeypatch):
+    monkeypatch.setenv("POSTHOUSE_SECRET_DROPBOX_TOKEN", CANARY)
+    define("count", shell("echo ${#KEY}"), secrets={"KEY": "dropbox-token"}, result="json")
+    async with working(app, commands=True):
+        assert await client.wait((await client.enqueue("count")).id, 20) == len(CANARY)
+
+
+async def test_or_from_a_file_and_a_new_value_counts_at_once(app, client, define, tmp_path):
+    (tmp_path / "dropbox-token").write_text(f"{CANARY}\n")
+    define("count", shell("echo ${#KEY}"), secrets={"KEY": "dropbox-token"}, result="json")
+    async with working(app, commands=True, secrets_dir=str(tmp_path)):
+        assert await client.wait((await client.enqueue("count")).id, 20) == len(CANARY)
+        (tmp_path / "dropbox-token").write_text("four")
+        assert await client.wait((await client.enqueue("count")).id, 20) == 4
+
+
+async def test_a_missing_secret_is_named_and_the_job_not_retried(app, client, db, define):
+    define("count", shell("true"), secrets={"KEY": "dropbox-token"})
+    async with working(app, commands=True):
+        job = await client.enqueue("count")
+        await eventually(lambda: status(db, job.id) == "failed", what="the failure")
+    assert "no secret dropbox-token: set POSTHOUSE_SECRET_DROPBOX_TOKEN" in row(db, job.id)["last_error"]
+    assert of_attempts(db, job.id, "outcome", "error_type") == [("failed", "CommandUnstartable")]
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe", None], ids=["not text", "a folder"])
+async def test_an_unreadable_secret_is_named_too(app, db, define, tmp_path, content):
+    place = tmp_path / "key"
+    place.mkdir() if content is None else place.write_bytes(content)
+    define("count", shell("true"), secrets={"KEY": "key"})
+    [job] = db.execute("select posthouse.enqueue('count')").fetchone()
+    async with working(app, commands=True, secrets_dir=str(tmp_path)):
+        await eventually(lambda: status(db, job) == "failed", what="the failure")
+    assert "the secret key cannot be read" in row(db, job)["last_error"]
+
+
+def everything(db):
+    """All rows of all tables, as text."""
+    tables = db.execute(
+        "select format('posthouse.%I', relname) from pg_class "
+        "where relnamespace = 'posthouse'::regnamespace and relkind = 'r'"
+    ).fetchall()
+    rows = [db.execute(f"select t::text from {table} as t").fetchall() for (table,) in tables]
+    return "\n".join(text for found in rows for (text,) in found)
+
+
+async def test_neither_secrets_nor_marked_values_reach_any_sink(app, db, define, caplog, program):
+    caplog.set_level(logging.DEBUG)
+    (program.folder / "api").write_text(CANARY)
+    marked = "DE02120300000000202051"
+    argv = shell(LEAK, "{payload.iban}")
+    define("leak", argv, secrets={"KEY": "api"}, progress="lines", fields={"redact": ["iban"]})
+    [job] = db.execute("select posthouse.enqueue('leak', %s)", (json.dumps({"iban": marked}),)).fetchone()
+    async with working(app, commands=True, secrets_dir=str(program.folder)):
+        await eventually(lambda: status(db, job) == "failed", what="the failure")
+    stored = everything(db)
+    assert CANARY not in stored
+    assert stored.count(marked) == 1, "the payload itself, for a retry"
+    assert "[secret]" in stored
+    shown = [
+        program("jobs", *words).stdout
+        for words in (("attempts", job, "--output"), ("show", job), ("logs", job))
+    ]
+    assert all(shown)
+    for text in (*shown, caplog.text):
+        assert CANARY not in text
+        assert marked not in text
+
+
+def test_a_definition_holds_names_only():
+    for wrong in ("../etc/passwd", "a b", "", "x" * 129):
+        with pytest.raises(InvalidCommand, match="the name of a secret"):
+            CommandSpec(argv=["true"], secrets={"KEY": wrong})
+
+
+def test_a_secret_is_not_inherited_past_the_masks():
+    with pytest.raises(InvalidCommand, match="name it in secrets"):
+        CommandSpec(argv=["true"], inherit_env=["POSTHOUSE_SECRET_API"])
+
+
+def test_secrets_are_no_settings(tmp_path):
+    env = {"POSTHOUSE_SECRET_API": CANARY, "POSTHOUSE_SECRETS_DIR": "/run/secrets"}
+    settings = load_settings(env=env, directory=tmp_path)
+    assert settings.secrets_dir == "/run/secrets"
+    assert CANARY not in str(settings)

@@ -1,0 +1,97 @@
+"""JSON Schemas of payloads."""
+
+import json
+import socket
+
+import pytest
+
+from posthouse.core.schema import MOST_PROBLEMS, PayloadSchema, compiled
+from posthouse.errors import InvalidDefinition
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "problem"),
+    [
+        ({"properties": {"a": {"type": "integer"}}}, {"a": "x"}, 'payload.a: "x" is not of type "integer"'),
+        ({"properties": {"a": {"items": {"minimum": 3}}}}, {"a": [5, 1]}, "payload.a[1]: 1 is less than"),
+        ({"properties": {"a b": {"type": "null"}}}, {"a b": 1}, 'payload["a b"]: 1 is not'),
+        ({"required": ["a"]}, {}, 'payload: "a" is a required property'),
+        (
+            {"properties": {"a": {}}, "additionalProperties": False},
+            {"b": 1},
+            "payload: Additional properties are not allowed",
+        ),
+    ],
+)
+def test_a_problem_says_where_and_what(schema, value, problem):
+    (found,) = PayloadSchema(schema).problems(value)
+    assert found.startswith(problem)
+
+
+def test_no_more_than_ten_problems_are_named():
+    found = PayloadSchema({"items": {"type": "null"}}).problems([1] * 50)
+    assert len(found) == MOST_PROBLEMS == 10
+
+
+def test_a_long_value_does_not_drown_what_is_wrong_with_it():
+    (found,) = PayloadSchema({"properties": {"a": {"type": "null"}}}).problems({"a": "x" * 10_000})
+    assert len(found) < 400
+    assert found.endswith('is not of type "null"')
+
+
+@pytest.mark.parametrize("text", ["{}", '{"type": "object"}'])
+def test_a_schema_that_allows_everything_costs_nothing(text):
+    assert compiled(text) is None
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "nonsense"},
+        {"minLength": -1},
+        {"$schema": "https://example.com/own-meta-schema"},
+        {"pattern": "(?=look)ahead"},
+        {"pattern": r"(a)\1"},
+        {"pattern": "((((a{1,100}){1,100}){1,100}){1,100})"},
+        {"$ref": "#/$defs/missing"},
+    ],
+)
+def test_an_unusable_schema_is_refused(schema):
+    with pytest.raises(InvalidDefinition, match="not a valid JSON Schema"):
+        PayloadSchema(schema)
+
+
+def test_a_schema_nested_without_end_is_refused():
+    schema = {}
+    for _ in range(5000):
+        schema = {"properties": {"a": schema}}
+    with pytest.raises(InvalidDefinition):
+        PayloadSchema(schema)
+
+
+def test_a_reference_is_never_fetched():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(0)
+        address = f"http://127.0.0.1:{server.getsockname()[1]}/schema.json"
+        for keyword in ("$ref", "$dynamicRef"):
+            with pytest.raises(InvalidDefinition):
+                PayloadSchema({keyword: address})
+        with pytest.raises(BlockingIOError):
+            server.accept()
+
+
+def test_a_pattern_that_would_take_others_forever_does_not():
+    schema = PayloadSchema({"pattern": "^(a+)+$"})
+    assert not schema.accepts("a" * 100_000 + "b")
+
+
+@pytest.mark.parametrize(
+    "schema", [{"$ref": "#"}, {"allOf": [{"$ref": "#"}, {"$ref": "#"}]}, {"not": {"$ref": "#"}}]
+)
+def test_a_schema_that_refers_to_itself_comes_to_an_end(schema):
+    PayloadSchema(schema).problems({"a": {"b": [1, 2]}})
+
+
+def test_the_same_text_is_compiled_once():
+    text = json.dumps({"required": ["once"]})
+    assert compiled(text) is compiled(text)

@@ -1,0 +1,177 @@
+"""Who is served: fair shares over tenants, paused queues, capabilities."""
+
+from collections import Counter
+from uuid import uuid4
+
+import pytest
+
+from posthouse.worker.shares import Shares
+
+
+def fill(engine, tenant, jobs, **fields):
+    engine.enqueue_many(*[{"kind": "task", "tenant_id": tenant, **fields}] * jobs)
+
+
+def tenants(jobs):
+    return Counter(job.tenant_id for job in jobs)
+
+
+def weigh(engine, tenant, weight):
+    engine.value("select posthouse.set_tenant_weight(%s, %s)", tenant, weight)
+
+
+def test_a_few_jobs_of_one_tenant_do_not_stand_behind_the_many_of_another(engine):
+    fill(engine, "large", 5_000)
+    fill(engine, "small", 3)
+    assert tenants(engine.claim(10)) == {"large": 7, "small": 3}
+
+
+def test_a_single_tenant_gets_everything(engine):
+    fill(engine, "only", 50)
+    assert tenants(engine.claim(40)) == {"only": 40}
+
+
+def test_tenants_share_by_their_weight(engine):
+    weigh(engine, "gold", 3)
+    fill(engine, "plain", 100)
+    fill(engine, "gold", 100)
+    assert tenants(engine.claim(40)) == {"gold": 30, "plain": 10}
+
+
+def test_what_one_tenant_leaves_the_others_get(engine):
+    weigh(engine, "gold", 9)
+    fill(engine, "gold", 2)
+    fill(engine, "plain", 100)
+    assert tenants(engine.claim(40)) == {"gold": 2, "plain": 38}
+
+
+def test_the_urgent_come_first_whoever_they_belong_to(engine):
+    fill(engine, "calm", 10)
+    fill(engine, "busy", 10, priority=10)
+    assert tenants(engine.claim(10)) == {"busy": 10}
+
+
+def serve(engine, shares, claims, limit=1):
+    """What a worker does with so many claims; how many jobs each tenant got."""
+    total = Counter()
+    for _ in range(claims):
+        jobs = engine.claim(limit, served=shares.served)
+        shares.count(job.tenant_id for job in jobs)
+        total += tenants(jobs)
+    return total
+
+
+@pytest.mark.parametrize(("weight", "share"), [(1, 20), (3, 30)])
+def test_a_worker_that_takes_one_at_a_time_shares_too(engine, weight, share):
+    weigh(engine, "b", weight)
+    shares = Shares()
+    shares.weights = {"b": weight}
+    fill(engine, "a", 100)
+    fill(engine, "b", 100)
+    assert abs(serve(engine, shares, 40)["b"] - share) <= 2
+
+
+def test_who_was_away_does_not_make_up_for_it_at_the_cost_of_others(engine):
+    shares = Shares()
+    fill(engine, "b", 1)
+    fill(engine, "a", 500)
+    serve(engine, shares, 40, limit=5)
+    fill(engine, "b", 500)
+    assert abs(serve(engine, shares, 20)["b"] - 10) <= 2
+
+
+def test_many_kinds_of_one_tenant_have_one_share(engine):
+    for kind in ("k1", "k2", "k3"):
+        engine.enqueue_many(*[{"kind": kind, "tenant_id": "many"}] * 20)
+    engine.enqueue_many(*[{"kind": "k1", "tenant_id": "one"}] * 20)
+    assert tenants(engine.claim(20, kinds=["k1", "k2", "k3"])) == {"many": 10, "one": 10}
+
+
+def test_many_lanes_fill_a_claim_from_the_few_that_are_deep(engine):
+    """Each lane is only read as deep as is needed: what is left over comes with the next claim."""
+    for number in range(30):
+        fill(engine, f"t{number}", 1)
+    fill(engine, "deep", 200)
+    assert len(engine.claim(100)) + len(engine.claim(100)) + len(engine.claim(100)) == 230
+
+
+# Queues.
+
+
+def test_a_paused_queue_starts_nothing_and_the_others_go_on(engine):
+    job = engine.start()
+    waiting, other = engine.enqueue(), engine.enqueue(queue="other")
+    assert engine.value("select posthouse.pause_queue('default', 'ann')") is True
+    assert engine.value("select posthouse.pause_queue('default', 'bob')") is False
+    assert [found.id for found in engine.claim(10, queues=["default", "other"])] == [other]
+    assert engine.succeed(job) == []
+    assert engine.value("select posthouse.resume_queue('default', 'ann')") is True
+    assert engine.value("select posthouse.resume_queue('default', 'ann')") is False
+    assert engine.claim_one().id == waiting
+    actions = engine.rows("select actor, action, target from posthouse.audit order by id")
+    assert actions == [("ann", "queue.pause", "default"), ("ann", "queue.resume", "default")]
+
+
+# Capabilities.
+
+
+def test_a_job_goes_only_to_workers_that_offer_what_it_requires(engine):
+    job_id = engine.enqueue(requires=["gpu", "codec:h264"])
+    assert engine.claim(10) == []
+    assert engine.claim(10, offers=["gpu"]) == []
+    assert engine.claim_one(offers=["codec:h264", "gpu", "more"]).id == job_id
+
+
+def test_what_it_requires_stays_through_a_retry(engine):
+    engine.enqueue(requires=["gpu"])
+    engine.retry(engine.claim_one(offers=["gpu"]))
+    assert engine.claim(10) == []
+    assert engine.claim_one(offers=["gpu"]).attempt_count == 2
+
+
+@pytest.fixture
+def gpu(engine):
+    """A worker with a GPU that was seen a moment ago and has nothing to do."""
+    return engine.register(uuid4(), offers=["gpu"], concurrency=1)
+
+
+def test_a_job_that_prefers_a_gpu_is_left_to_an_idle_worker_that_has_one(engine, gpu):
+    job_id = engine.enqueue(prefers=["gpu"])
+    assert engine.claim(10) == []
+    assert engine.claim_one(offers=["gpu"], worker=gpu).id == job_id
+
+
+def test_others_take_it_when_it_has_waited_long_enough(engine, gpu):
+    job_id = engine.enqueue(prefers=["gpu"])
+    engine.advance(19)
+    engine.heartbeat(worker=gpu)
+    assert engine.claim(10, patience=20) == []
+    engine.advance(21)
+    engine.heartbeat(worker=gpu)
+    assert engine.claim_one(patience=20).id == job_id
+
+
+def test_others_take_it_at_once_when_nobody_has_a_gpu(engine):
+    job_id = engine.enqueue(prefers=["gpu"])
+    assert engine.claim_one().id == job_id
+
+
+def test_others_take_it_at_once_when_the_one_with_a_gpu_is_busy(engine, gpu):
+    engine.enqueue()
+    engine.claim_one(worker=gpu, offers=["gpu"])
+    job_id = engine.enqueue(prefers=["gpu"])
+    assert engine.claim_one().id == job_id
+
+
+@pytest.mark.parametrize("change", ["stopped_at = now()", "disabled_at = now()",
+                                    "heartbeat_at = now() - interval '1 hour'"])  # fmt: skip
+def test_others_take_it_at_once_when_the_one_with_a_gpu_is_gone(engine, gpu, change):
+    engine.connection.execute(f"update posthouse.workers set {change} where id = %s", (gpu,))
+    job_id = engine.enqueue(prefers=["gpu"])
+    assert engine.claim_one().id == job_id
+
+
+def test_jobs_without_a_wish_are_not_held_up_by_those_that_have_one(engine, gpu):
+    engine.enqueue(prefers=["gpu"])
+    plain = engine.enqueue()
+    assert [job.id for job in engine.claim(10)] == [plain]

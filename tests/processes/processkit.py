@@ -1,0 +1,32 @@
+"""What the tests of processes share."""
+
+import psutil
+
+from workshop import eventually
+
+
+async def stop_claiming(worker):
+    """No more jobs for its processes, not even by a claim that is under way."""
+    [place] = [i for i, lane in enumerate(worker._lanes) if lane.executor._processes is worker.processes]
+    lane = worker._lanes[place]
+    lane.fetcher.stopping = True
+    lane.fetcher.wake()
+    lane.executor.on_room()
+    await eventually(worker._fetching[place].done)
+
+
+def alive(pid):
+    """A zombie is not."""
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def errors(db, job_id):
+    """(type, message, exit code, traceback) of each attempt, oldest first."""
+    return db.execute(
+        "select error_type, error_message, exit_code, traceback from posthouse.attempts "
+        "where job_id = %s order by started_at, finished_at",
+        (job_id,),
+    ).fetchall()
