@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from contextlib import contextmanager
+from operator import attrgetter
 from threading import Thread
 from uuid import uuid4
 
@@ -67,13 +68,14 @@ class Engine:
     def claim(self, limit=1, *, kinds=("task",), queues=("default",), lease=60, marks=None, careful=True,
               worker=None, token=None, offers=(), served=None, patience=20):  # fmt: skip
         marks, served = marks or {}, served or {}
-        return self.rows(
+        rows = self.rows(
             "select * from posthouse.claim("
             "%s, %s, %s, %s, %s, make_interval(secs => %s), %s::bigint[], %s::bigint[], %s, %s::text[], "
             "%s::text[], %s::double precision[], make_interval(secs => %s))",
             worker or self.worker, token or uuid4(), list(queues), list(kinds), limit, lease, list(marks),
             list(marks.values()), careful, list(offers), list(served), list(served.values()), patience,
         )  # fmt: skip
+        return sorted(rows, key=attrgetter("priority", "position"))  # a claim returns them in no order
 
     def limit(self, name="limit", **fields):
         self.value("select posthouse.set_limit(%s, %s::jsonb)", name, json.dumps(fields))
