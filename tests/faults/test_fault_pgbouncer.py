@@ -261,9 +261,9 @@ async def test_hundreds_of_statements_meet_no_prepared_statement_of_another_sess
 
     async with working(app, concurrency=2, poll_seconds=0.02):
         await asyncio.gather(*(in_turn(range(start, start + 15)) for start in range(0, 60, 15)))
-    # Every job had a claim of its own, or shared it with one other: there were two slots.
+    # At most four jobs were there at a time: so there were many claims.
     (claims,) = db.execute("select count(distinct token) from posthouse.history").fetchone()
-    assert claims >= 20
+    assert claims >= 60 / 4
     assert [record for record in caplog.records if record.levelname in {"ERROR", "CRITICAL"}] == []
     assert {count for (count,) in db.execute("select attempt_count from posthouse.jobs").fetchall()} == {1}
 
