@@ -7,11 +7,11 @@ from workshop import eventually
 
 async def stop_claiming(worker):
     """No more jobs for its processes, not even by a claim that is under way."""
-    [place] = [i for i, lane in enumerate(worker._lanes) if lane.executor._processes is worker.processes]
-    lane = worker._lanes[place]
-    lane.fetcher.stopping = True
-    lane.fetcher.wake()
-    lane.executor.on_room()
+    [place] = [i for i, crew in enumerate(worker._crews) if crew.executor._processes is worker.processes]
+    crew = worker._crews[place]
+    crew.fetcher.stopping = True
+    crew.fetcher.wake()
+    crew.executor.on_room()
     await eventually(worker._fetching[place].done)
 
 

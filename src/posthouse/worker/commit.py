@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from contextlib import AsyncExitStack, ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from posthouse.worker.job import Desk, Job
 
 
-class Transaction:
+class Transaction(ABC):
     """``async with`` in an async handler, ``with`` in a thread: gives a connection in a transaction.
 
     When the block ends well, one statement is run with the job's token, and the answer decides whether all
@@ -114,11 +115,13 @@ class Transaction:
         if self._job.finished:
             raise LeaseLost("this job has already been committed")
 
+    @abstractmethod
     def _parameters(self) -> tuple[Any, ...]:
-        raise NotImplementedError
+        """Of the statement that ends the transaction."""
 
+    @abstractmethod
     def _landed(self) -> None:
-        raise NotImplementedError
+        """It is committed."""
 
     def _check(self, row: tuple[Any, ...] | None) -> None:
         """Raises unless it landed; the transaction is then rolled back."""

@@ -35,7 +35,7 @@ ALONE_SECONDS = 0.5
 """How long a worker tries to be seen again. A second after it was last seen, its jobs may be given away."""
 
 
-class Lane(NamedTuple):
+class Crew(NamedTuple):
     """Jobs that share slots, and what brings them there."""
 
     executor: Executor
@@ -78,8 +78,8 @@ class Worker:
         self._heard = set(self.queues)
         self._serving = (self.queues, sorted(definitions))
         self.commands = Commands(self.rulebook, self.definitions, settings) if settings.commands else None
-        self._lanes = self._make_lanes(url)
-        self.executor, self.fetcher = self._lanes[0].executor, self._lanes[0].fetcher
+        self._crews = self._make_crews(url)
+        self.executor, self.fetcher = self._crews[0].executor, self._crews[0].fetcher
         direct = settings.direct_url or url
         self.heartbeat = Heartbeat(
             direct,
@@ -108,28 +108,28 @@ class Worker:
                 "this worker knows no jobs: register some with @app.job, or let it run commands"
             )
 
-    def _make_lanes(self, url: str) -> list[Lane]:
+    def _make_crews(self, url: str) -> list[Crew]:
         """Handlers in processes, and commands, have slots, claims and a line of their own: none waits for the
         others, and of each no more is claimed than can start soon.
         """
         apart = {kind: item for kind, item in self._handlers.items() if item.runner == PROCESS}
         here = sorted(self._handlers.keys() - apart.keys())
         self.processes = Pool(apart.values(), url, self.settings, self.desk) if apart else None
-        lanes = []
+        crews = []
         if here or not (apart or self.commands):
             executor = self._make_executor(self.settings.concurrency, None)
-            lanes.append(Lane(executor, self._make_fetcher(self.leases, executor, here), self.leases))
+            crews.append(Crew(executor, self._make_fetcher(self.leases, executor, here), self.leases))
         if self.processes is not None:
             executor = self._make_executor(0, self.processes)
             self.processes.on_size = executor.resize
             self.processes.on_broken = self.failed.set
-            leases = self._make_leases(url) if lanes else self.leases
-            lanes.append(Lane(executor, self._make_fetcher(leases, executor, sorted(apart)), leases))
+            leases = self._make_leases(url) if crews else self.leases
+            crews.append(Crew(executor, self._make_fetcher(leases, executor, sorted(apart)), leases))
         if self.commands is not None:
             executor = self._make_executor(self.commands.slots, self.commands)
-            leases = self._make_leases(url) if lanes else self.leases
-            lanes.append(Lane(executor, self._make_fetcher(leases, executor, []), leases))
-        return lanes
+            leases = self._make_leases(url) if crews else self.leases
+            crews.append(Crew(executor, self._make_fetcher(leases, executor, []), leases))
+        return crews
 
     def _make_leases(self, url: str) -> Leases:
         return Leases(url, self.id, self.settings.lease_seconds, self.settings.direct_url)
@@ -160,12 +160,12 @@ class Worker:
         )
 
     def _wake(self) -> None:
-        for lane in self._lanes:
-            lane.fetcher.wake()
+        for crew in self._crews:
+            crew.fetcher.wake()
 
     def _can_hear(self) -> None:
-        for lane in self._lanes:
-            lane.fetcher.can_hear()
+        for crew in self._crews:
+            crew.fetcher.can_hear()
 
     async def _serve_commands(self) -> None:
         """Serves the commands that there are now, in their queues unless some were chosen."""
@@ -176,9 +176,9 @@ class Worker:
         self.queues = self._chosen or sorted({self.definitions[kind].queue for kind in kinds})
         if self._serving == (self.queues, kinds):
             return
-        for lane in self._lanes[:-1]:
-            lane.fetcher.serve(self.queues)
-        self._lanes[-1].fetcher.serve(self.queues, adopted)
+        for crew in self._crews[:-1]:
+            crew.fetcher.serve(self.queues)
+        self._crews[-1].fetcher.serve(self.queues, adopted)
         self._heard.clear()
         self._heard.update(self.queues)
         await self.leases.serve(self.queues, kinds)
@@ -219,8 +219,8 @@ class Worker:
         await self._serve_commands()
         self.heartbeat.can_interrupt = install_interrupt(self.loop, self._held)
         self.heartbeat.start()
-        for lane in self._lanes:
-            self._fetching.append(self.loop.create_task(self._guarded(lane.fetcher.run)))
+        for crew in self._crews:
+            self._fetching.append(self.loop.create_task(self._guarded(crew.fetcher.run)))
         self._tasks.extend(self._fetching)
         own = (
             self.completer.run,
@@ -248,15 +248,15 @@ class Worker:
         while True:
             await asyncio.sleep(WATCH_SECONDS)
             since = self.heartbeat.alone_since
-            for lane in self._lanes:
-                lane.fetcher.held_back = since is not None
+            for crew in self._crews:
+                crew.fetcher.held_back = since is not None
             if since is not None and time.monotonic() > since + ALONE_SECONDS:
                 self.executor.end_all(CutOff())
 
     async def _listen(self) -> None:
         await self.listener.run()
-        for lane in self._lanes:
-            lane.fetcher.can_be_woken = False  # behind a pooler: polling carries on
+        for crew in self._crews:
+            crew.fetcher.can_be_woken = False  # behind a pooler: polling carries on
 
     def hurry(self) -> None:
         """Cuts the drain of stop() short."""
@@ -265,11 +265,11 @@ class Worker:
     async def stop(self, drain_seconds: float | None = None) -> None:
         """Drains: no new claims, unstarted jobs go back at once, running ones after a grace."""
         limit = self.settings.drain_seconds if drain_seconds is None else drain_seconds
-        for lane in self._lanes:
-            lane.fetcher.stopping = True
-            lane.fetcher.wake()
-            lane.executor.on_room()
-            lane.executor.drain()
+        for crew in self._crews:
+            crew.fetcher.stopping = True
+            crew.fetcher.wake()
+            crew.executor.on_room()
+            crew.executor.drain()
         if not await self._idle_within(limit):
             self.executor.end_all(Released())
             await _within(self.settings.cancel_grace_seconds + 1, self._idle())
@@ -290,8 +290,8 @@ class Worker:
 
     async def _idle(self) -> None:
         """Returns when nothing runs."""
-        for lane in self._lanes:
-            await lane.executor.idle()
+        for crew in self._crews:
+            await crew.executor.idle()
 
     async def _close(self) -> None:
         self.heartbeat.stop()
@@ -300,9 +300,9 @@ class Worker:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await asyncio.to_thread(self.heartbeat.join, 5)
         await _within(2, self.leases.sign_off())
-        for lane in self._lanes:
-            await lane.leases.close()
-            lane.executor.close()
+        for crew in self._crews:
+            await crew.leases.close()
+            crew.executor.close()
         await self.desk.close()
         if self.processes is not None:
             await self.processes.stop()
