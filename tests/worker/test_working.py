@@ -438,3 +438,19 @@ async def test_plain_sql_is_enough_to_enqueue(app, db):
     db.execute("select posthouse.enqueue('work', '{\"number\": 3}')")
     assert await testing.drain(app) == {"succeeded": 1}
     assert seen == [3]
+
+
+async def test_names_with_quotes_backslashes_and_commas_are_served_like_others(app, db):
+    odd = 'a "b" \\c\\, {d}'
+
+    @app.job(kind=odd, queue=odd)
+    async def work():
+        pass
+
+    jobs = [await work.using(tenant=tenant).enqueue() for tenant in (odd, "plain", odd)]
+    async with working(app):
+        for job in jobs:
+            await job.wait("20s")
+        again = await work.using(tenant=odd).enqueue()  # by now the worker names the tenants that it served
+        await again.wait("20s")
+    assert statuses(db) == {"succeeded": 4}

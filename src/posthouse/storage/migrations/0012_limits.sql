@@ -123,6 +123,10 @@ begin
     select u.lane, greatest(0, floor(min(least(u.free, u.tokens / nullif(u.cost, 0), 2147483647))))::integer as fits
     from unnest(v_held.lanes, v_held.costs, v_held.free, v_held.tokens) as u (lane, cost, free, tokens)
     group by u.lane) as h;
+  v_held.by_lane := (
+    select jsonb_object_agg(h.lane, h.slots) from (
+      select u.lane, array_agg(u.slot)::text as slots from unnest(v_held.lanes, v_held.slots) as u (lane, slot)
+      group by u.lane) as h);
   return v_held;
 end $$;
 
@@ -153,6 +157,18 @@ begin
   end loop;
   return p_chosen;
 end $$;
+
+-- Counts the rows that a claim started, a lane for each.
+create function posthouse.take_slots(p_started bigint[], p_held posthouse.held_slots) returns void
+language sql as $$
+  update posthouse.limit_slots as s
+  set in_use = s.in_use + u.jobs, tokens = s.tokens - u.cost
+  from (select h.slot, sum(h.cost) as cost, count(*) as jobs
+        from unnest(p_started) as c (lane)
+        join unnest(p_held.lanes, p_held.slots, p_held.costs) as h (lane, slot, cost) on h.lane = c.lane
+        group by h.slot) as u
+  where s.slot = u.slot
+$$;
 
 -- Counts back what ended leases held, and wakes the workers of queues that had to wait for it. p_slots: their slots,
 -- one after the other, as the moves out of running return them.
