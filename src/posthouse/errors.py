@@ -16,6 +16,12 @@ PosthouseError
 ├── InvalidLimit            a limit cannot be like this
 ├── LimitNotFound           no such limit
 ├── WorkerNotFound          no such worker
+├── InvalidTrigger          a trigger cannot be like this
+│   └── InvalidTemplate         its payload template is wrong
+├── TriggerNotFound         no such trigger (for this tenant)
+├── InvalidEvent            an event cannot be like this
+├── EventNotFound           no such event (for this tenant)
+├── TemplateError           a payload template cannot be filled in
 ├── DuplicateJob            the dedupe key is taken, and the policy says reject
 ├── JobNotFound             no such job (for this tenant)
 ├── IllegalTransition       the job's status does not allow this
@@ -131,6 +137,42 @@ class WorkerNotFound(PosthouseError):
     """There is no such worker."""
 
     code = "worker_not_found"
+
+
+class InvalidTrigger(PosthouseError):
+    """A trigger cannot be like this."""
+
+    code = "invalid_trigger"
+
+
+class InvalidTemplate(InvalidTrigger):
+    """A payload template is wrong."""
+
+    code = "invalid_template"
+
+
+class TriggerNotFound(PosthouseError):
+    """There is no such trigger."""
+
+    code = "trigger_not_found"
+
+
+class InvalidEvent(PosthouseError):
+    """An event cannot be like this."""
+
+    code = "invalid_event"
+
+
+class EventNotFound(PosthouseError):
+    """There is no such event."""
+
+    code = "event_not_found"
+
+
+class TemplateError(PosthouseError):
+    """A payload template cannot be filled in."""
+
+    code = "template_error"
 
 
 class DuplicateJob(PosthouseError):

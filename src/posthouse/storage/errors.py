@@ -12,9 +12,11 @@ from posthouse.errors import (
     DuplicateJob,
     InactiveDefinition,
     InvalidDefinition,
+    InvalidEvent,
     InvalidJob,
     InvalidLimit,
     InvalidPayload,
+    InvalidTrigger,
     PosthouseError,
     SchemaError,
 )
@@ -25,6 +27,8 @@ _BY_SQLSTATE: dict[str, type[PosthouseError]] = {
     "PH010": InactiveDefinition,
     "PH011": InvalidDefinition,
     "PH012": InvalidLimit,
+    "PH013": InvalidEvent,
+    "PH014": InvalidTrigger,
     "22P02": InvalidPayload,  # invalid_text_representation
     "22P05": InvalidPayload,  # untranslatable_character: \u0000
     "22003": InvalidJob,  # numeric_value_out_of_range

@@ -1,0 +1,147 @@
+r"""Payload templates: JSON in which ``{{event.folder.path}}`` stands for a value. Nothing is computed.
+
+A string that is one placeholder becomes the value itself, of whatever type. Within a longer string it becomes
+text. ``\{{`` stands for the characters themselves. A path that leads nowhere is an error, never a blank.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pydantic_core import to_json
+
+from posthouse.errors import InvalidTemplate, TemplateError
+
+MOST_BYTES = 65_536
+MOST_DEPTH = 50
+RENDERED_BYTES = 16_000_000
+_MOST_NAMES = 20
+
+_TOKEN = re.compile(r"\\\{\{|\{\{(.*?)\}\}|\{\{", re.DOTALL)
+_INDEX = re.compile(r"[0-9]{1,9}\Z")
+_PATH = re.compile(r"[\w-]+(\.[\w-]+)*\Z")
+
+
+def check_template(template: Any, roots: frozenset[str]) -> None:
+    """Raises InvalidTemplate unless it is a JSON object whose placeholders start at one of these names."""
+    if not isinstance(template, Mapping):
+        raise InvalidTemplate("a payload template is a JSON object")
+    if len(to_json(template)) > MOST_BYTES:
+        raise InvalidTemplate(f"a payload template has at most {MOST_BYTES:,} bytes")
+    for path in _paths(template, "template", 0):
+        root = path.partition(".")[0]
+        if root not in roots:
+            raise InvalidTemplate(f"{{{{{path}}}}} starts at none of {', '.join(sorted(roots))}")
+
+
+def is_fixed(template: Any) -> bool:
+    """Whether it makes the same payload every time."""
+    return next(_paths(template, "template", 0), None) is None
+
+
+def render(template: Any, context: Mapping[str, Any]) -> Any:
+    """The template with its placeholders filled in; raises TemplateError if one cannot be."""
+    return _Rendering(context).value(template)
+
+
+def _paths(value: Any, place: str, depth: int) -> Iterator[str]:
+    """Every placeholder in it. Raises InvalidTemplate where it is none."""
+    if depth > MOST_DEPTH:
+        raise InvalidTemplate(f"a payload template is at most {MOST_DEPTH} levels deep")
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            if "{{" in key:
+                raise InvalidTemplate(f"{place}: the name {key!r} holds a placeholder; only values can")
+            yield from _paths(item, f"{place}.{key}", depth + 1)
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _paths(item, f"{place}[{index}]", depth + 1)
+    elif isinstance(value, str):
+        for match in _TOKEN.finditer(value):
+            if match[0] != "\\{{":
+                yield _path_of(match, place)
+
+
+def _path_of(match: re.Match[str], place: str) -> str:
+    if match[1] is None:
+        raise InvalidTemplate(
+            f"{place}: not closed; write \\{{{{ for the characters as such"
+        )
+    path = match[1].strip()
+    if not _PATH.match(path):
+        raise InvalidTemplate(f"{place}: {match[0]} is not a path like {{{{event.folder.path}}}}")
+    return path
+
+
+class _Rendering:
+    def __init__(self, context: Mapping[str, Any]) -> None:
+        self._context = context
+        self._bytes = 0
+        self._found: dict[str, tuple[Any, int]] = {}
+
+    def value(self, template: Any) -> Any:
+        if isinstance(template, Mapping):
+            return {key: self.value(item) for key, item in template.items()}
+        if isinstance(template, list):
+            return [self.value(item) for item in template]
+        return self._string(template) if isinstance(template, str) else template
+
+    def _string(self, template: str) -> Any:
+        whole = _TOKEN.fullmatch(template)
+        if whole is not None and whole[1] is not None and "{{" not in whole[1]:
+            return self._lookup(_path_of(whole, "template"))
+        return _TOKEN.sub(self._text, template)
+
+    def _text(self, match: re.Match[str]) -> str:
+        if match[0] == "\\{{":
+            return "{{"
+        path = _path_of(match, "template")
+        value = self._lookup(path)
+        if isinstance(value, str):
+            return value
+        if value is None or isinstance(value, Mapping | list):
+            raise TemplateError(f"{path} is {_described(value)}, which cannot be part of a text")
+        return to_json(value).decode()
+
+    def _lookup(self, path: str) -> Any:
+        if path not in self._found:
+            value = _follow(self._context, path)
+            self._found[path] = value, len(to_json(value))
+        value, size = self._found[path]
+        self._bytes += size  # the same large value many times over is a large payload
+        if self._bytes > RENDERED_BYTES:
+            raise TemplateError(f"the payload would have more than {RENDERED_BYTES:,} bytes")
+        return value
+
+
+def _follow(context: Mapping[str, Any], path: str) -> Any:
+    value: Any = context
+    walked: list[str] = []
+    for part in path.split("."):
+        if isinstance(value, Mapping) and part in value:
+            value = value[part]
+        elif isinstance(value, list) and _INDEX.match(part) and int(part) < len(value):
+            value = value[int(part)]
+        else:
+            raise TemplateError(f"{path} is missing: {'.'.join(walked) or 'the context'} {_has(value)}")
+        walked.append(part)
+    return value
+
+
+def _has(value: Any) -> str:
+    if isinstance(value, Mapping):
+        names = sorted(map(str, value))
+        more = ", …" if len(names) > _MOST_NAMES else ""
+        return f"has {', '.join(names[:_MOST_NAMES])}{more}" if names else "is empty"
+    if isinstance(value, list):
+        return f"is a list of {len(value)}"
+    return f"is {_described(value)}"
+
+
+def _described(value: Any) -> str:
+    if value is None:
+        return "null"
+    names = {dict: "an object", list: "a list", str: "a text", bool: "true or false"}
+    return names.get(type(value), "a number")

@@ -1,0 +1,378 @@
+-- Triggers and events: jobs that nobody enqueues by hand.
+--
+-- An *event* is what an application says has happened, in its own transaction. A *trigger* is a tenant's rule: when
+-- this happens, or at these times, make a job of that kind with this payload. Emitting stores the event and leaves a
+-- note in `unmatched`. A keeper takes notes, fills in the payloads, and writes jobs, matches and the end of the note
+-- in one transaction: whatever crashes in between, each trigger makes one job of an event.
+
+create table posthouse.triggers (
+  id uuid primary key,
+  tenant_id text not null,
+  name text,                       -- given by code, which finds its own triggers by it; unique in a tenant
+  label text not null default '',
+  enabled boolean not null default true,
+  type text not null,
+  event_name text,                 -- exact, or with * for any part: provider.*
+  cron_expr text,
+  timezone text,
+  definition_key text not null,
+  payload_template jsonb not null default '{}',
+  dedupe_window_seconds double precision not null default 300,
+  queue text,                      -- null: the definition's
+  priority integer,
+  gap text not null default 'next',
+  fold text not null default 'once',
+  missed text not null default 'once',
+  catch_up_limit integer not null default 10,
+  overlap text not null default 'allow',
+  jitter_seconds double precision not null default 0,
+  origin text not null default 'operator',
+  next_at timestamptz,             -- the next nominal time; null: to be worked out
+  last_nominal_at timestamptz,
+  last_error text,
+  last_error_at timestamptz,
+  created_by text,
+  created_at timestamptz not null,
+  updated_at timestamptz not null,
+  version integer not null default 1,
+  unique (tenant_id, name),
+  constraint a_trigger_has_an_event_or_a_schedule check (
+    (type = 'event' and event_name is not null and cron_expr is null)
+    or (type = 'schedule' and cron_expr is not null and timezone is not null and event_name is null)),
+  constraint a_template_is_an_object check (jsonb_typeof(payload_template) = 'object'),
+  constraint dedupe_window_seconds_is_0_or_more check (dedupe_window_seconds >= 0),
+  constraint gap_is_next_or_skip check (gap in ('next', 'skip')),
+  constraint fold_is_once_or_twice check (fold in ('once', 'twice')),
+  constraint missed_is_skip_once_or_catch_up check (missed in ('skip', 'once', 'catch_up')),
+  constraint catch_up_limit_is_from_1_to_1000 check (catch_up_limit between 1 and 1000),
+  constraint overlap_is_allow_skip_or_queue check (overlap in ('allow', 'skip', 'queue')),
+  constraint jitter_seconds_is_from_0_to_a_day check (jitter_seconds between 0 and 86400),
+  constraint origin_is_code_or_operator check (origin in ('code', 'operator'))
+);
+create index triggers_event on posthouse.triggers (tenant_id, event_name) where type = 'event' and enabled;
+create index triggers_due on posthouse.triggers (next_at) where type = 'schedule' and enabled;
+
+create table posthouse.events (
+  id uuid not null,
+  at timestamptz not null,
+  tenant_id text not null,
+  name text not null,
+  context jsonb not null,
+  subject text,
+  correlation_id text,
+  created_by text
+) partition by range (at);
+create index events_id on posthouse.events (id);
+create index events_tenant on posthouse.events (tenant_id, at);
+create table posthouse.events_default partition of posthouse.events default;
+
+-- Events to be matched. `replay` counts how often that was asked for; `wanted`: with these triggers only.
+create table posthouse.unmatched (
+  event_id uuid primary key,
+  at timestamptz not null,
+  replay integer not null default 0,
+  wanted uuid[]
+);
+
+-- What became of an event at a trigger: fired (job_id was made), deduped (job_id was made before) or error. Kept with
+-- the event, so it has the event's time.
+create table posthouse.matches (
+  event_id uuid not null,
+  trigger_id uuid not null,
+  replay integer not null,
+  event_at timestamptz not null,
+  at timestamptz not null,
+  tenant_id text not null,
+  outcome text not null constraint a_match_is_fired_deduped_or_error check (outcome in ('fired', 'deduped', 'error')),
+  job_id uuid,
+  error text,
+  primary key (event_id, trigger_id, replay, event_at)
+) partition by range (event_at);
+create index matches_trigger on posthouse.matches (trigger_id, at);
+create table posthouse.matches_default partition of posthouse.matches default;
+
+-- The last job that a trigger made with a payload, while its dedupe window is open.
+create table posthouse.trigger_marks (
+  trigger_id uuid not null,
+  content text not null,
+  job_id uuid not null,
+  until timestamptz not null,
+  primary key (trigger_id, content)
+);
+
+-- Says that something happened. With an id of the caller's own it may be repeated: the event is there once.
+create function posthouse.emit(
+  event text, context jsonb default '{}', tenant_id text default 'default', id uuid default null,
+  subject text default null, correlation_id text default null, created_by text default null
+) returns uuid
+language plpgsql as $$
+#variable_conflict use_variable
+declare
+  v_id uuid := coalesce(emit.id, posthouse.new_id());
+  v_now timestamptz := posthouse.now();
+begin
+  if emit.event is null or emit.event = '' or length(emit.event) > 200 or emit.event ~ '[*\s[:cntrl:]]' then
+    raise exception 'the name of an event is a word like order.paid, not %', quote_nullable(emit.event)
+      using errcode = 'PH013';
+  elsif jsonb_typeof(emit.context) is distinct from 'object' then
+    raise exception 'the context of event % is to be a JSON object', quote_literal(emit.event) using errcode = 'PH013';
+  end if;
+  insert into posthouse.unmatched (event_id, at) values (v_id, v_now) on conflict do nothing;
+  if not found then
+    return v_id;
+  elsif emit.id is not null and exists (select from posthouse.events as e where e.id = v_id) then
+    delete from posthouse.unmatched as u where u.event_id = v_id;  -- matched long ago
+    return v_id;
+  end if;
+  insert into posthouse.events (id, at, tenant_id, name, context, subject, correlation_id, created_by)
+  values (v_id, v_now, coalesce(emit.tenant_id, 'default'), emit.event, emit.context, emit.subject,
+          emit.correlation_id, emit.created_by);
+  perform posthouse.wake(array['posthouse:events']);
+  return v_id;
+end $$;
+
+create function posthouse.event_fits(p_pattern text, p_name text) returns boolean
+language sql immutable as $$
+  select case when position('*' in p_pattern) = 0 then p_pattern = p_name
+    else p_name like replace(regexp_replace(p_pattern, '([\\%_])', '\\\1', 'g'), '*', '%') end
+$$;
+
+-- Takes events to match, and with each the triggers that want it. They are the caller's until its transaction ends.
+create function posthouse.take_events(p_limit integer)
+returns table (event jsonb, triggers jsonb)
+language sql as $$
+  with mine as materialized (
+    select u.* from posthouse.unmatched as u order by u.at, u.event_id limit p_limit for update skip locked
+  )
+  select
+    jsonb_build_object(
+      'id', m.event_id, 'at', m.at, 'replay', m.replay, 'tenant_id', e.tenant_id, 'name', e.name,
+      'context', e.context, 'subject', e.subject, 'correlation_id', e.correlation_id),
+    coalesce((
+      select jsonb_agg(to_jsonb(t) order by t.id) from posthouse.triggers as t
+      where t.tenant_id = e.tenant_id and t.type = 'event' and t.enabled
+        and posthouse.event_fits(t.event_name, e.name)
+        and (m.wanted is null or t.id = any (m.wanted))), '[]')
+  from mine as m left join posthouse.events as e on e.id = m.event_id and e.at = m.at
+$$;
+
+-- Whether a trigger has made a job with this payload lately: that job, or null, and then p_job counts from now on.
+create function posthouse.mark_trigger(p_trigger uuid, p_content text, p_job uuid, p_window double precision)
+returns uuid
+language plpgsql as $$
+declare
+  v_now timestamptz := posthouse.now();
+  v_job uuid;
+begin
+  insert into posthouse.trigger_marks as m (trigger_id, content, job_id, until)
+  values (p_trigger, p_content, p_job, v_now + make_interval(secs => p_window))
+  on conflict (trigger_id, content) do update set job_id = excluded.job_id, until = excluded.until
+    where m.until <= v_now;
+  if not found then
+    select m.job_id into v_job from posthouse.trigger_marks as m
+    where m.trigger_id = p_trigger and m.content = p_content;
+  end if;
+  return v_job;
+end $$;
+
+-- What a trigger's last run has to complain about; null: nothing any more. Written only when it changes, or a minute
+-- later: a trigger that always fails would be rewritten all the time.
+create function posthouse.note_trigger_error(p_trigger uuid, p_error text) returns void
+language sql as $$
+  update posthouse.triggers set last_error = p_error, last_error_at = posthouse.now()
+  where id = p_trigger and (
+    last_error is distinct from p_error
+    or (p_error is not null and last_error_at < posthouse.now() - interval '1 minute'))
+$$;
+
+-- Ends the matching of events that take_events gave: p_results holds an object for each event and trigger, with
+-- either a request for enqueue or an error. A job that the database refuses is an error of that match alone. In the
+-- order of triggers and contents, so that two keepers never wait for each other in a circle.
+create function posthouse.match_events(p_events uuid[], p_results jsonb)
+returns table (fired integer, deduped integer, errors integer)
+language plpgsql as $$
+declare
+  v_result record;
+  v_job uuid;
+  v_earlier uuid;
+begin
+  fired := 0; deduped := 0; errors := 0;
+  for v_result in
+    select r.* from jsonb_to_recordset(p_results) as r (
+      event_id uuid, trigger_id uuid, replay integer, event_at timestamptz, tenant_id text, request jsonb,
+      content text, dedupe_window double precision, error text)
+    order by r.trigger_id, r.content, r.event_at, r.event_id
+  loop
+    v_job := posthouse.new_id();
+    v_earlier := null;
+    if v_result.error is null then
+      begin
+        if v_result.dedupe_window > 0 then
+          v_earlier := posthouse.mark_trigger(v_result.trigger_id, v_result.content, v_job, v_result.dedupe_window);
+        end if;
+        if v_earlier is null then
+          perform posthouse.enqueue_many(jsonb_build_array(v_result.request || jsonb_build_object('id', v_job)));
+        end if;
+      exception when others then
+        if left(sqlstate, 2) in ('40', '53', '57', '58') then
+          raise;  -- not the job's fault: all of it is tried again
+        end if;
+        v_result.error := sqlerrm;
+      end;
+    end if;
+    insert into posthouse.matches (event_id, trigger_id, replay, event_at, at, tenant_id, outcome, job_id, error)
+    values (
+      v_result.event_id, v_result.trigger_id, v_result.replay, v_result.event_at, posthouse.now(), v_result.tenant_id,
+      case when v_result.error is not null then 'error' when v_earlier is not null then 'deduped' else 'fired' end,
+      case when v_result.error is null then coalesce(v_earlier, v_job) end, v_result.error);
+    perform posthouse.note_trigger_error(v_result.trigger_id, v_result.error);
+    if v_result.error is not null then
+      errors := errors + 1;
+    elsif v_earlier is not null then
+      deduped := deduped + 1;
+    else
+      fired := fired + 1;
+    end if;
+  end loop;
+  delete from posthouse.unmatched where event_id = any (p_events);
+  return next;
+end $$;
+
+-- Matches an event once more, with all triggers or with those given. False: there is no such event.
+create function posthouse.replay_event(p_id uuid, p_wanted uuid[] default null, p_tenant text default null,
+                                       p_actor text default 'system') returns boolean
+language plpgsql as $$
+declare
+  v_event posthouse.events;
+begin
+  select * into v_event from posthouse.events as e where e.id = p_id and (p_tenant is null or e.tenant_id = p_tenant);
+  if not found then
+    return false;
+  end if;
+  insert into posthouse.unmatched (event_id, at, wanted) values (p_id, v_event.at, p_wanted) on conflict do nothing;
+  if found then  -- else it is about to be matched anyway
+    -- Only now: while we waited to insert, a replay before ours may have ended.
+    update posthouse.unmatched as u
+    set replay = (select coalesce(max(m.replay), 0) + 1 from posthouse.matches as m where m.event_id = p_id)
+    where u.event_id = p_id;
+  end if;
+  perform posthouse.note(p_actor, 'event.replay', v_event.tenant_id, p_id::text, null, jsonb_build_object('triggers', p_wanted));
+  perform posthouse.wake(array['posthouse:events']);
+  return true;
+end $$;
+
+-- The fields that an operator may set.
+create function posthouse.trigger_fields() returns text[]
+language sql immutable parallel safe as $$
+  select '{label,enabled,type,event_name,cron_expr,timezone,definition_key,payload_template,dedupe_window_seconds,'
+         'queue,priority,gap,fold,missed,catch_up_limit,overlap,jitter_seconds}'::text[]
+$$;
+
+-- What the audit keeps of a trigger.
+create function posthouse.trigger_state(t posthouse.triggers) returns jsonb
+language sql stable as $$
+  select jsonb_object_agg(f.key, f.value) from jsonb_each(to_jsonb(t)) as f
+  where f.key = any (posthouse.trigger_fields())
+$$;
+
+-- Stores a new or changed trigger. Its next time is worked out again if what it depends on has changed.
+create function posthouse.write_trigger(p_old posthouse.triggers, p_new posthouse.triggers) returns posthouse.triggers
+language plpgsql as $$
+begin
+  if not exists (select from posthouse.definitions as d where d.key = p_new.definition_key) then
+    raise exception 'there is no definition % to make jobs of', quote_nullable(p_new.definition_key)
+      using errcode = 'PH014', hint = 'Start a worker that has this handler, or create the command first.';
+  end if;
+  p_new.updated_at := posthouse.now();
+  if (p_old.cron_expr, p_old.timezone, p_old.gap, p_old.fold, p_old.enabled)
+     is distinct from (p_new.cron_expr, p_new.timezone, p_new.gap, p_new.fold, p_new.enabled) then
+    p_new.next_at := null;
+  end if;
+  if p_old.id is null then
+    insert into posthouse.triggers select p_new.*;
+  else
+    p_new.version := p_old.version + 1;
+    update posthouse.triggers as t set
+      label = p_new.label, enabled = p_new.enabled, type = p_new.type, event_name = p_new.event_name,
+      cron_expr = p_new.cron_expr, timezone = p_new.timezone, definition_key = p_new.definition_key,
+      payload_template = p_new.payload_template, dedupe_window_seconds = p_new.dedupe_window_seconds,
+      queue = p_new.queue, priority = p_new.priority, gap = p_new.gap, fold = p_new.fold, missed = p_new.missed,
+      catch_up_limit = p_new.catch_up_limit, overlap = p_new.overlap, jitter_seconds = p_new.jitter_seconds,
+      origin = p_new.origin, next_at = p_new.next_at, last_error = null, last_error_at = null,
+      updated_at = p_new.updated_at, version = p_new.version
+    where t.id = p_old.id;
+  end if;
+  perform posthouse.wake(array['posthouse:triggers']);
+  return p_new;
+exception
+  when unique_violation then
+    raise exception 'there is a trigger % already', quote_literal(p_new.name) using errcode = 'PH014';
+  when check_violation or not_null_violation or invalid_text_representation or numeric_value_out_of_range then
+    raise exception 'trigger %: %', quote_literal(p_new.label), sqlerrm using errcode = 'PH014';
+end $$;
+
+create function posthouse.create_trigger(p_tenant text, p_fields jsonb, p_actor text default 'system')
+returns posthouse.triggers
+language plpgsql as $$
+declare
+  v_new posthouse.triggers;
+begin
+  v_new := jsonb_populate_record(
+    null::posthouse.triggers,
+    '{"label": "", "enabled": true, "payload_template": {}, "dedupe_window_seconds": 300, "gap": "next",
+      "fold": "once", "missed": "once", "catch_up_limit": 10, "overlap": "allow", "jitter_seconds": 0,
+      "origin": "operator", "version": 1}'
+    || p_fields);
+  v_new.id := posthouse.new_id();
+  v_new.tenant_id := p_tenant;
+  v_new.created_by := p_actor;
+  v_new.created_at := posthouse.now();
+  v_new := posthouse.write_trigger(null, v_new);
+  perform posthouse.note(p_actor, 'trigger.create', p_tenant, v_new.id::text, null, posthouse.trigger_state(v_new));
+  return v_new;
+end $$;
+
+-- Null: there is no such trigger (of this tenant).
+create function posthouse.change_trigger(
+  p_id uuid, p_changes jsonb, p_tenant text default null, p_actor text default 'system'
+) returns posthouse.triggers
+language plpgsql as $$
+declare
+  v_old posthouse.triggers;
+  v_new posthouse.triggers;
+begin
+  select * into v_old from posthouse.triggers as t
+  where t.id = p_id and (p_tenant is null or t.tenant_id = p_tenant) for update;
+  if not found then
+    return null;
+  end if;
+  v_new := jsonb_populate_record(v_old, p_changes);
+  if posthouse.trigger_state(v_new) = posthouse.trigger_state(v_old) then
+    return v_old;
+  end if;
+  v_new := posthouse.write_trigger(v_old, v_new);
+  perform posthouse.note(p_actor,
+    case when v_new.enabled = v_old.enabled then 'trigger.change'
+         when v_new.enabled then 'trigger.enable' else 'trigger.disable' end,
+    v_old.tenant_id, p_id::text, posthouse.trigger_state(v_old), posthouse.trigger_state(v_new));
+  return v_new;
+end $$;
+
+-- Removes a trigger, not the jobs that it made. False: there is no such trigger (of this tenant).
+create function posthouse.remove_trigger(p_id uuid, p_tenant text default null, p_actor text default 'system')
+returns boolean
+language plpgsql as $$
+declare
+  v_old posthouse.triggers;
+begin
+  delete from posthouse.triggers as t where t.id = p_id and (p_tenant is null or t.tenant_id = p_tenant)
+  returning * into v_old;
+  if not found then
+    return false;
+  end if;
+  delete from posthouse.trigger_marks where trigger_id = p_id;
+  perform posthouse.note(p_actor, 'trigger.remove', v_old.tenant_id, p_id::text, posthouse.trigger_state(v_old), null);
+  return true;
+end $$;
+
+select posthouse.make_partitions();
