@@ -16,6 +16,7 @@ from psycopg_pool import AsyncConnectionPool, PoolTimeout
 from posthouse.client.batch import Batch, Receipt, Sending, only
 from posthouse.client.bulk import Copier
 from posthouse.client.callers import ask_on
+from posthouse.client.emitting import EventOptions, event_text
 from posthouse.client.endings import Endings
 from posthouse.client.handle import Handle, result_of
 from posthouse.client.kinds import Kinds, refuse_unstorable
@@ -84,6 +85,26 @@ class Client:
         """Enqueue many, all or none. Plain ones go by COPY. A rejected duplicate shows in its outcome."""
         receipts = await self._send(list(requests), connection)
         return [Handle(self, receipt.id, receipt.outcome) for receipt in receipts]
+
+    async def emit(
+        self,
+        name: str,
+        context: Mapping[str, Any] | None = None,
+        *,
+        connection: Any = None,
+        **options: Unpack[EventOptions],
+    ) -> UUID:
+        """Say that something happened: triggers make jobs of it. Returns the event's id.
+
+        On ``connection`` if given, in the transaction that is open there: no commit, no event.
+        """
+        event_id, text = event_text(name, context, options, self.settings.max_payload_bytes)
+        if connection is None:
+            await self._run(lambda c, _: c.execute(query("emit"), (text,)))
+        else:
+            with translated():
+                await ask_on(connection, "emit", text)
+        return event_id
 
     async def wait(self, job_id: UUID, timeout: Duration | None = None) -> Any:
         """The result of a job, once it has succeeded. Raises JobFailed, JobNotFound or WaitTimeout."""

@@ -12,6 +12,7 @@ import psycopg
 
 from posthouse.storage.connect import RETRY_PAUSES, connect_async
 from posthouse.storage.queries import query
+from posthouse.waiting import until_set
 
 FIRST_PAUSE = 0.01
 LONGEST_PAUSE = 0.5
@@ -32,8 +33,7 @@ class Ended:
     async def pause(self, left: float | None) -> None:
         longest = LISTENING_PAUSE if self._endings.listening else LONGEST_PAUSE
         self._pause = min(self._pause * 2, longest)
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._event.wait(), min(self._pause, left or self._pause))
+        await until_set(self._event, min(self._pause, left or self._pause))
         self._event.clear()
 
 

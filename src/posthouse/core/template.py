@@ -66,9 +66,7 @@ def _paths(value: Any, place: str, depth: int) -> Iterator[str]:
 
 def _path_of(match: re.Match[str], place: str) -> str:
     if match[1] is None:
-        raise InvalidTemplate(
-            f"{place}: not closed; write \\{{{{ for the characters as such"
-        )
+        raise InvalidTemplate(f"{place}: not closed; write \\{{{{ for the characters as such")
     path = match[1].strip()
     if not _PATH.match(path):
         raise InvalidTemplate(f"{place}: {match[0]} is not a path like {{{{event.folder.path}}}}")

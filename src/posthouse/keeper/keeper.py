@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
+from posthouse.keeper.bells import Bells
 from posthouse.keeper.crowd import Crowd
 from posthouse.keeper.lanes import Lanes
+from posthouse.keeper.matcher import Matcher
 from posthouse.keeper.promoter import Promoter
 from posthouse.keeper.rescuer import Rescuer
 from posthouse.keeper.retainer import Retainer
@@ -16,22 +18,26 @@ from posthouse.storage.connect import Line
 
 class Keeper:
     def __init__(self, url: str, settings: Settings) -> None:
-        self._lines = [Line(url, "keeper"), Line(url, "keeper")]
+        self._lines = [Line(url, "keeper") for _ in range(3)]
         self.promoter = Promoter(self._lines[0])
         self.rescuer = Rescuer(self._lines[1], settings)
         self.retainer = Retainer(self._lines[1], settings)
         self.lanes = Lanes(self._lines[1])
+        self.matcher = Matcher(self._lines[2], settings)
         self._crowd = Crowd(self._lines[1])
+        self._bells = Bells(settings.direct_url or url)
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        return (self.promoter, self.rescuer, self.retainer, self.lanes)
+        return (self.promoter, self.rescuer, self.retainer, self.lanes, self.matcher)
 
     async def start(self) -> None:
-        self._tasks = [
-            asyncio.create_task(run_forever(step, self._crowd)) for step in (*self.steps, self._crowd)
-        ]
+        bells = {step.name: self._bells.add(name) for step, name in ((self.matcher, "posthouse:events"),)}
+        for step in (*self.steps, self._crowd):
+            bell = bells.get(step.name) or asyncio.Event()
+            self._tasks.append(asyncio.create_task(run_forever(step, self._crowd, bell)))
+        self._tasks.append(asyncio.create_task(self._bells.run()))
 
     async def run_once(self) -> dict[str, dict[str, int]]:
         return {step.name: await step.run_once() for step in self.steps}

@@ -10,6 +10,7 @@ from typing import Protocol
 import psycopg
 
 from posthouse.keeper.crowd import Crowd
+from posthouse.waiting import until_set
 
 _log = logging.getLogger("posthouse.keeper")
 
@@ -27,8 +28,10 @@ class Step(Protocol):
         ...
 
 
-async def run_forever(step: Step, crowd: Crowd) -> None:
+async def run_forever(step: Step, crowd: Crowd, bell: asyncio.Event) -> None:
+    """Takes the step, waits until its pause is over or its bell rings, and takes it again."""
     while True:
+        bell.clear()
         try:
             counts = await step.run_once()
             pause = step.pause()
@@ -40,4 +43,4 @@ async def run_forever(step: Step, crowd: Crowd) -> None:
         except psycopg.Error:
             _log.exception("%s failed; it goes on", step.name)
             pause = 5 * TROUBLE_PAUSE
-        await asyncio.sleep(pause * crowd.patience * random.uniform(0.8, 1.2))  # noqa: S311 - not in step
+        await until_set(bell, pause * crowd.patience * random.uniform(0.8, 1.2))  # noqa: S311 - not in step

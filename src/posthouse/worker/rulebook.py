@@ -21,6 +21,7 @@ from posthouse.core.redaction import PLAIN, Redactor, Secrets, redactor_for
 from posthouse.core.request import Request
 from posthouse.core.retry import Retry
 from posthouse.errors import ConfigurationError, InactiveDefinition
+from posthouse.waiting import until_set
 from posthouse.worker.definition import Definition
 from posthouse.worker.job import Job
 
@@ -58,8 +59,7 @@ class Rulebook:
     async def run(self) -> None:
         """Reads again when told to, and now and then, until canceled."""
         while True:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), REREAD_SECONDS)
+            await until_set(self._changed, REREAD_SECONDS)
             self._changed.clear()
             with suppress(psycopg.OperationalError):
                 await self.reread()

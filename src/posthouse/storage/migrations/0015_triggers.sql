@@ -73,6 +73,7 @@ create table posthouse.unmatched (
   replay integer not null default 0,
   wanted uuid[]
 );
+create index unmatched_line on posthouse.unmatched (at, event_id);
 
 -- What became of an event at a trigger: fired (job_id was made), deduped (job_id was made before) or error. Kept with
 -- the event, so it has the event's time.
@@ -138,8 +139,9 @@ language sql immutable as $$
 $$;
 
 -- Takes events to match, and with each the triggers that want it. They are the caller's until its transaction ends.
+-- The context comes as text: whoever reads it may find that it is too deep.
 create function posthouse.take_events(p_limit integer)
-returns table (event jsonb, triggers jsonb)
+returns table (event jsonb, context text, triggers jsonb)
 language sql as $$
   with mine as materialized (
     select u.* from posthouse.unmatched as u order by u.at, u.event_id limit p_limit for update skip locked
@@ -147,7 +149,8 @@ language sql as $$
   select
     jsonb_build_object(
       'id', m.event_id, 'at', m.at, 'replay', m.replay, 'tenant_id', e.tenant_id, 'name', e.name,
-      'context', e.context, 'subject', e.subject, 'correlation_id', e.correlation_id),
+      'subject', e.subject, 'correlation_id', e.correlation_id),
+    e.context::text,
     coalesce((
       select jsonb_agg(to_jsonb(t) order by t.id) from posthouse.triggers as t
       where t.tenant_id = e.tenant_id and t.type = 'event' and t.enabled

@@ -1,0 +1,34 @@
+"""Events as they are sent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypedDict
+from uuid import UUID
+
+from pydantic_core import to_json
+
+from posthouse.core.ids import new_id
+from posthouse.core.payload import encode_payload
+
+
+class EventOptions(TypedDict, total=False):
+    """What may be said of an event besides its name and context."""
+
+    tenant: str
+    id: UUID
+    subject: str | None
+    correlation_id: str | None
+    created_by: str | None
+
+
+def event_text(
+    name: str, context: Mapping[str, Any] | None, options: EventOptions, payload_limit: int
+) -> tuple[UUID, str]:
+    """Its id, and the event as sql/emit.sql takes it. The id makes it safe to send it again."""
+    event_id = options.get("id") or new_id()
+    fields: dict[str, Any] = {**options, "event": name, "id": event_id}
+    fields["tenant_id"] = fields.pop("tenant", "default")
+    body = encode_payload(context or {}, payload_limit)
+    head = to_json(fields).decode()
+    return event_id, f'[{head[:-1]},"context":{body}}}]'

@@ -1,0 +1,99 @@
+"""Makes jobs of events: each that was emitted, with each trigger that wants it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic_core import from_json
+
+from posthouse.core.kind import KindRules
+from posthouse.errors import PosthouseError
+from posthouse.keeper.filling import filled
+from posthouse.settings import Settings
+from posthouse.storage.connect import Line
+from posthouse.storage.definitions import rules_of
+from posthouse.storage.events import Taken, match_events, take_events
+from posthouse.storage.reading import Db
+
+BATCH = 500
+PAUSE = 0.5
+
+
+class Matcher:
+    name = "matcher"
+
+    def __init__(self, line: Line, settings: Settings) -> None:
+        self._line = line
+        self._payload_limit = settings.max_payload_bytes
+        self._more = False
+
+    async def run_once(self) -> dict[str, int]:
+        return await self._line.run(self._match)
+
+    def pause(self) -> float:
+        return 0.0 if self._more else PAUSE
+
+    async def _match(self, connection: Db) -> dict[str, int]:
+        async with connection.transaction():
+            taken = await take_events(connection, BATCH)
+            self._more = len(taken) == BATCH
+            if not taken:
+                return {"fired": 0, "deduped": 0, "errors": 0}
+            keys = {trigger["definition_key"] for item in taken for trigger in item.triggers}
+            rules = {item.key: item for item in await rules_of(connection, sorted(keys))} if keys else {}
+            results = [self._result(item, trigger, rules) for item in taken for trigger in item.triggers]
+            return await match_events(connection, [item.event["id"] for item in taken], results)
+
+    def _result(
+        self, taken: Taken, trigger: Mapping[str, Any], rules: Mapping[str, KindRules]
+    ) -> dict[str, Any]:
+        event = taken.event
+        result = {
+            "event_id": event["id"],
+            "trigger_id": trigger["id"],
+            "replay": event["replay"],
+            "event_at": event["at"],
+            "tenant_id": event["tenant_id"],
+            "dedupe_window": 0 if event["replay"] else trigger["dedupe_window_seconds"],
+        }
+        about = {
+            "tenant_id": event["tenant_id"],
+            "correlation_id": event["correlation_id"] or event["id"],
+            "subject": event["subject"] or "",
+        }
+        try:
+            kind = rules.get(trigger["definition_key"])
+            payload = filled(trigger, _context(taken), kind, about, self._payload_limit)
+        except (PosthouseError, ValueError) as error:  # ValueError: the context is no JSON that we can read
+            return {**result, "error": f"{error}"}
+        request = {
+            **about,
+            "kind": trigger["definition_key"],
+            "payload": json.loads(payload),
+            "subject": event["subject"],
+            "source": "event",
+            "source_ref": event["id"],
+            "queue": trigger["queue"],
+            "priority": trigger["priority"],
+            "created_by": f"trigger:{trigger['id']}",
+        }
+        return {**result, "content": _digest(payload), "request": request}
+
+
+def _context(taken: Taken) -> dict[str, Any]:
+    event = taken.event
+    return {
+        "event": from_json(taken.context or "{}"),
+        "event_id": event["id"],
+        "event_name": event["name"],
+        "event_at": event["at"],
+    }
+
+
+def _digest(payload: str) -> str:
+    """Whether two payloads are the same, however long."""
+    canonical = json.dumps(json.loads(payload), sort_keys=True)
+    return hashlib.sha256(canonical.encode()).hexdigest()

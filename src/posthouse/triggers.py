@@ -1,0 +1,108 @@
+"""What operators and tenants do with triggers and events: checked here, stored and audited below."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from posthouse.commands.payloads import problems_with
+from posthouse.core.payload import encode_payload
+from posthouse.core.template import is_fixed
+from posthouse.core.trigger import checked_trigger
+from posthouse.errors import EventNotFound, InvalidTrigger, TriggerNotFound
+from posthouse.storage.definitions import rules_of
+from posthouse.storage.errors import translated
+from posthouse.storage.reading import Db, fetch_rows, fetch_value
+
+PAYLOAD_LIMIT = 1_000_000
+
+
+async def create_trigger(
+    connection: Db, fields: Mapping[str, Any], *, actor: str, tenant: str = "default"
+) -> dict[str, Any]:
+    """Create a trigger. Returns it as it is stored."""
+    type_ = fields.get("trigger_type", "event" if "event_name" in fields else "schedule")
+    known = checked_trigger(fields, type_)
+    missing = {"event": ("event_name",), "schedule": ("cron_expr",)}[type_] + ("definition_key",)
+    for name in missing:
+        if name not in known:
+            raise InvalidTrigger(f"trigger.{name}: a trigger of type {type_} needs it")
+    if type_ == "schedule":
+        known.setdefault("timezone", "UTC")
+    await _check_fixed_payload(connection, known, tenant)
+    with translated():
+        created: dict[str, Any] = await fetch_value(
+            connection,
+            "trigger_create",
+            tenant=tenant,
+            fields=json.dumps({**known, "type": type_}),
+            actor=actor,
+        )
+    return created
+
+
+async def change_trigger(
+    connection: Db, trigger_id: UUID, changes: Mapping[str, Any], *, actor: str, tenant: str | None = None
+) -> dict[str, Any]:
+    """Change fields of a trigger; the others stay. Its type stays what it is."""
+    old = await _trigger(connection, trigger_id, tenant)
+    if changes.get("trigger_type", old["type"]) != old["type"]:
+        raise InvalidTrigger(f"a trigger of type {old['type']} stays one: remove it and create another")
+    known = checked_trigger(changes, old["type"])
+    await _check_fixed_payload(connection, {**old, **known}, old["tenant_id"])
+    with translated():
+        changed: dict[str, Any] | None = await fetch_value(
+            connection,
+            "trigger_change",
+            id=trigger_id,
+            changes=json.dumps(known),
+            tenant=tenant,
+            actor=actor,
+        )
+    if changed is None:
+        raise TriggerNotFound(f"there is no trigger {trigger_id}")
+    return changed
+
+
+async def remove_trigger(connection: Db, trigger_id: UUID, *, actor: str, tenant: str | None = None) -> None:
+    """Remove a trigger. The jobs that it made stay."""
+    if not await fetch_value(connection, "trigger_remove", id=trigger_id, tenant=tenant, actor=actor):
+        raise TriggerNotFound(f"there is no trigger {trigger_id}")
+
+
+async def replay_event(
+    connection: Db,
+    event_id: UUID,
+    *,
+    actor: str,
+    triggers: Sequence[UUID] | None = None,
+    tenant: str | None = None,
+) -> None:
+    """Match an event once more, with the triggers that there are now or with these."""
+    wanted = None if triggers is None else list(triggers)
+    done = await fetch_value(
+        connection, "event_replay", id=event_id, triggers=wanted, tenant=tenant, actor=actor
+    )
+    if not done:
+        raise EventNotFound(f"there is no event {event_id}")
+
+
+async def _trigger(connection: Db, trigger_id: UUID, tenant: str | None) -> dict[str, Any]:
+    found = await fetch_rows(connection, "triggers_list", id=trigger_id, tenant=tenant, type=None)
+    if not found:
+        raise TriggerNotFound(f"there is no trigger {trigger_id}")
+    return found[0]
+
+
+async def _check_fixed_payload(connection: Db, trigger: Mapping[str, Any], tenant: str) -> None:
+    """A payload without placeholders can be checked now instead of each time."""
+    template = trigger.get("payload_template", {})
+    if not is_fixed(template):
+        return
+    for rules in await rules_of(connection, [trigger["definition_key"]]):
+        about = {"tenant_id": tenant, "correlation_id": "", "subject": ""}
+        problems = problems_with(rules, encode_payload(template, PAYLOAD_LIMIT), about)
+        if problems:
+            raise InvalidTrigger(f"{rules.key} does not take this payload: {'; '.join(problems)}")
