@@ -16,12 +16,14 @@ from posthouse.cli.config import config
 from posthouse.cli.definitions import definitions
 from posthouse.cli.doctor import doctor
 from posthouse.cli.enqueue import enqueue
+from posthouse.cli.events import events
 from posthouse.cli.jobs import jobs
 from posthouse.cli.limits import limits
 from posthouse.cli.migrate import migrate
 from posthouse.cli.options import WrongUsage
 from posthouse.cli.queues import queues
 from posthouse.cli.tenants import tenants
+from posthouse.cli.triggers import triggers
 from posthouse.cli.up import up
 from posthouse.cli.version import version
 from posthouse.cli.worker import keeper, worker
@@ -44,7 +46,7 @@ _PANELS: dict[str, tuple[Any, ...]] = {
     "Set up": (migrate, config, bench, version),
 }
 _GROUPS: dict[str, tuple[tuple[str, typer.Typer], ...]] = {
-    "Jobs": (("jobs", jobs), ("definitions", definitions)),
+    "Jobs": (("jobs", jobs), ("definitions", definitions), ("triggers", triggers), ("events", events)),
     "Fleet": (("queues", queues), ("workers", workers), ("limits", limits), ("tenants", tenants)),
 }
 for _panel, _commands in _PANELS.items():

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from posthouse.cli.inputs import file_object, json_object
 from posthouse.cli.options import WrongUsage, caller, json_option
 from posthouse.cli.output import Cell, ago, dim, first_line, say, show_fields, show_json, show_table, span
+from posthouse.cli.session import act
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -159,7 +159,7 @@ def create(
     """
     from posthouse.definitions import create_definition
 
-    fields = _read_fields(file) | _given(
+    fields = file_object(file) | _given(
         command=command,
         description=description,
         queue=queue,
@@ -174,7 +174,7 @@ def create(
     )
     if argv:
         fields["command"] = {**fields.get("command", {}), "argv": list(argv)}
-    _act(lambda db: create_definition(db, key, fields, actor=caller()), f"{key} created", as_json=as_json)
+    act(lambda db: create_definition(db, key, fields, actor=caller()), f"{key} created", as_json=as_json)
 
 
 @definitions.command()
@@ -208,7 +208,7 @@ def edit(
     """
     from posthouse.definitions import change_definition
 
-    changes = _read_fields(file) | _given(
+    changes = file_object(file) | _given(
         command=command,
         description=description,
         queue=queue,
@@ -223,7 +223,7 @@ def edit(
     )
     if not changes and not clear:
         raise WrongUsage(f"nothing to change; see `posthouse definitions show {key}` and --help")
-    _act(
+    act(
         lambda db: change_definition(db, key, changes, clear=clear, actor=caller()),
         f"{key} changed",
         as_json=as_json,
@@ -248,7 +248,7 @@ def _switch(keys: list[str], *, active: bool, as_json: bool) -> None:
     async def work(db: Any) -> list[dict[str, Any]]:
         return [await change_definition(db, key, {"active": active}, actor=caller()) for key in keys]
 
-    _act(work, f"{', '.join(keys)} {'active' if active else 'inactive'}", as_json=as_json)
+    act(work, f"{', '.join(keys)} {'active' if active else 'inactive'}", as_json=as_json)
 
 
 @definitions.command()
@@ -260,9 +260,7 @@ def remove(
     """Remove a definition. A worker that knows the kind announces it again when it starts. Audited."""
     from posthouse.definitions import remove_definition
 
-    _act(
-        lambda db: remove_definition(db, key, actor=caller(), force=force), f"{key} removed", as_json=as_json
-    )
+    act(lambda db: remove_definition(db, key, actor=caller(), force=force), f"{key} removed", as_json=as_json)
 
 
 @definitions.command()
@@ -272,11 +270,10 @@ def check(
     as_json: bool = json_option(),
 ) -> None:
     """Say whether a payload fits, and what is wrong with it. Enqueues nothing."""
-    from posthouse.cli.enqueue import payload_object
     from posthouse.cli.session import read
     from posthouse.definitions import problems_with
 
-    value = payload_object(payload)
+    value = json_object(payload)
     problems = read(lambda db, known: problems_with(db, key, value, payload_limit=known.max_payload_bytes))
     if as_json:
         show_json({"valid": not problems, "problems": problems})
@@ -304,11 +301,10 @@ def preview(
     """
     import shlex
 
-    from posthouse.cli.enqueue import payload_object
     from posthouse.cli.session import read
     from posthouse.definitions import preview_command
 
-    value = payload_object(payload)
+    value = json_object(payload)
     about = {"tenant_id": tenant, "correlation_id": correlation, "subject": subject}
     found = read(
         lambda db, known: preview_command(db, key, value, about, payload_limit=known.max_payload_bytes)
@@ -317,17 +313,6 @@ def preview(
         show_json(found)
     else:
         say(shlex.join(found.argv))
-
-
-def _act(work: Callable[[Any], Awaitable[Any]], done: str, *, as_json: bool) -> None:
-    from posthouse.cli.session import read
-    from posthouse.core.redaction import PLAIN
-
-    answer = read(lambda db, _: work(db))
-    if as_json:
-        show_json(PLAIN.value(answer))
-    else:
-        say(done)
 
 
 def _given(
@@ -353,7 +338,7 @@ def _given(
         "max_attempts": max_attempts,
         "timeout_seconds": timeout,
         "retry": {"ladder": [rung.strip() for rung in retry.split(",")]} if retry else None,
-        "schema": _read(schema) if schema else None,
+        "schema": file_object(schema) if schema else None,
         "redact": redact or None,
         "requires": requires or None,
         "prefers": prefers or None,
@@ -373,26 +358,4 @@ def _command(text: str) -> dict[str, Any]:
         return {"argv": value}
     if not isinstance(value, dict):
         raise WrongUsage('--command is a JSON list like ["convert", "{payload.file}"], or an object')
-    return value
-
-
-def _read_fields(file: str | None) -> dict[str, Any]:
-    return {} if file is None else _read(file)
-
-
-def _read(file: str) -> dict[str, Any]:
-    """A JSON object, or a TOML file."""
-    import json
-    import sys
-    import tomllib
-
-    try:
-        text = sys.stdin.read() if file == "-" else Path(file).read_text()
-        value = tomllib.loads(text) if file.endswith(".toml") else json.loads(text)
-    except OSError as error:
-        raise WrongUsage(f"{file} cannot be read: {error.strerror}") from None
-    except ValueError as error:
-        raise WrongUsage(f"{file} is not valid: {error}") from None
-    if not isinstance(value, dict):
-        raise WrongUsage(f"{file} holds no JSON object")
     return value

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from posthouse.cli.inputs import json_object, number_or_name
 from posthouse.cli.options import WrongUsage, caller, checked_usage, json_option
 from posthouse.cli.output import say, show_json
 from posthouse.errors import JobFailed
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from posthouse.client.handle import Handle
     from posthouse.core.request import Request
     from posthouse.settings import Settings
-
-SHOWN_OF_BAD_JSON = 20
 
 
 def enqueue(
@@ -68,10 +67,10 @@ def enqueue(
     with checked_usage():
         request = Request(
             kind=kind,
-            payload=payload_object(payload),
+            payload=json_object(payload),
             tenant=tenant,
             queue=queue,
-            priority=None if priority is None else priority_number(_number_or_name(priority)),
+            priority=None if priority is None else priority_number(number_or_name(priority)),
             at=_moment(at),
             delay=None if delay is None else seconds(delay),
             dedupe_key=dedupe,
@@ -131,26 +130,6 @@ async def _ending(client: Client, job_id: UUID, url: str, timeout: float | None)
     return {"status": job.status, "result": job.result, "last_error": job.last_error}
 
 
-def payload_object(text: str) -> dict[str, Any]:
-    """The payload, or an error that says where it stops being JSON."""
-    import json
-    import sys
-
-    if text == "-":
-        text = sys.stdin.read()
-    try:
-        value = json.loads(text)
-    except json.JSONDecodeError as error:
-        near = text[error.pos : error.pos + SHOWN_OF_BAD_JSON] or "the end"
-        raise WrongUsage(
-            f"--payload is not JSON: {error.msg} at line {error.lineno}, column {error.colno} "
-            f"(near {near!r}); quote it for the shell: --payload '{{\"user_id\": 7}}'"
-        ) from None
-    if not isinstance(value, dict):
-        raise WrongUsage(f"--payload is a JSON object, like '{{\"user_id\": 7}}', not {text.strip()!r}")
-    return value
-
-
 def _moment(text: str | None) -> datetime | None:
     if text is None:
         return None
@@ -162,7 +141,3 @@ def _moment(text: str | None) -> datetime | None:
             "for a time from now use --delay"
         ) from None
     return moment.astimezone() if moment.tzinfo is None else moment
-
-
-def _number_or_name(text: str) -> int | str:
-    return int(text) if text.removeprefix("-").isdecimal() else text

@@ -58,12 +58,16 @@ def log_level_option() -> Any:
 
 
 def job_id(text: str) -> UUID:
+    return id_of("job", text)
+
+
+def id_of(thing: str, text: str) -> UUID:
     try:
         return UUID(text)
     except ValueError:
         raise WrongUsage(
-            f"{text!r} is not a job id, which looks like 01890a5d-ac96-774b-bcce-b302099a8057; "
-            "`posthouse jobs list` shows them"
+            f"{text!r} is not a {thing} id, which looks like 01890a5d-ac96-774b-bcce-b302099a8057; "
+            f"`posthouse {thing}s list` shows them"
         ) from None
 
 

@@ -33,6 +33,18 @@ async def _read(settings: Settings, url: str, work: Callable[[Db, Settings], Awa
             return await work(connection, settings)
 
 
+def act(work: Callable[[Db], Awaitable[Any]], done: str, *, as_json: bool) -> None:
+    """Does what was asked for, and says so; with --json it shows the answer, secrets masked."""
+    from posthouse.cli.output import say, show_json
+    from posthouse.core.redaction import PLAIN
+
+    answer = read(lambda db, _: work(db))
+    if as_json:
+        show_json(PLAIN.value(answer))
+    else:
+        say(done)
+
+
 def reachable(settings: Settings, *, check_schema: bool = True) -> str:
     """The URL of a database that answers, with the schema that this version needs."""
     from posthouse.storage.migrate import check_schema as check

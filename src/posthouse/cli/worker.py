@@ -10,6 +10,7 @@ from posthouse.cli.options import (
     WrongUsage,
     app_option,
     commands_option,
+    json_option,
     log_json_option,
     log_level_option,
 )
@@ -104,8 +105,13 @@ def announce(worker: Worker, field: WorkerField) -> None:
     )
 
 
-def keeper(log_json: bool | None = log_json_option(), log_level: str = log_level_option()) -> None:
-    """Promote due jobs, rescue lost ones, make and drop partitions, until told to stop.
+def keeper(
+    once: bool = typer.Option(False, "--once", help="Take each step once, and say what was done."),
+    log_json: bool | None = log_json_option(),
+    log_level: str = log_level_option(),
+    as_json: bool = json_option(),
+) -> None:
+    """Promote due jobs, rescue lost ones, make jobs of events, make and drop partitions, until told to stop.
 
     A worker does this too unless told not to. Any number of keepers may run.
     """
@@ -116,7 +122,24 @@ def keeper(log_json: bool | None = log_json_option(), log_level: str = log_level
 
     settings = load_settings()
     start_logging(as_json=log_json, level=log_level)
-    run_loop(_keep(reachable(settings), settings))
+    url = reachable(settings)
+    run_loop(_keep_once(url, settings, as_json=as_json) if once else _keep(url, settings))
+
+
+async def _keep_once(url: str, settings: Settings, *, as_json: bool) -> None:
+    from posthouse.cli.output import say, show_json
+    from posthouse.keeper.keeper import Keeper
+
+    housekeeping = Keeper(url, settings)
+    try:
+        done = await housekeeping.run_once()
+    finally:
+        await housekeeping.stop()
+    if as_json:
+        show_json(done)
+        return
+    for name, counts in done.items():
+        say(f"{name}: {', '.join(f'{what} {number}' for what, number in counts.items())}")
 
 
 async def _keep(url: str, settings: Settings) -> None:

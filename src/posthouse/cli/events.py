@@ -1,0 +1,159 @@
+"""posthouse events: say that something happened; see what became of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from posthouse.cli.inputs import json_object
+from posthouse.cli.options import caller, id_of, json_option
+from posthouse.cli.output import Cell, ago, count, dim, first_line, show_fields, show_json, show_table
+from posthouse.cli.session import act
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from posthouse.insights import EventInfo, MatchInfo
+
+events = typer.Typer(no_args_is_help=True, help="Events: emit, list, show and replay them.")
+
+_ID = typer.Argument(..., metavar="EVENT", help="The event's id.")
+_OUTCOMES = {"fired": "green", "deduped": "cyan", "error": "red"}
+
+
+@events.command()
+def emit(
+    name: str = typer.Argument(..., metavar="NAME", help="What happened: order.paid"),
+    *,
+    context: str = typer.Option("{}", metavar="JSON", help="What to know of it; - reads stdin."),
+    tenant: str = typer.Option("default", help="Whose event."),
+    subject: str | None = typer.Option(None, help="What it is about: a video, a call, a customer."),
+    correlation: str | None = typer.Option(None, metavar="ID", help="What it belongs to: a run, a request."),
+    as_json: bool = json_option(),
+) -> None:
+    """Emit an event and print its id. The tenant's triggers make jobs of it.
+
+    [b]Example:[/b]  posthouse events emit folder.updated --context '{"folder_id": 7}'
+    """
+    from posthouse.cli.output import say
+    from posthouse.cli.session import reachable
+    from posthouse.client.sync import SyncClient
+    from posthouse.settings import load_settings
+
+    known = json_object(context, "--context")
+    settings = load_settings()
+    reachable(settings)
+    with SyncClient(settings=settings) as client:
+        event_id = client.emit(
+            name, known, tenant=tenant, subject=subject, correlation_id=correlation, created_by=caller()
+        )
+    if as_json:
+        show_json({"id": event_id})
+    else:
+        say(str(event_id))
+
+
+@events.command("list")
+def list_(
+    tenant: str | None = typer.Option(None, help="Only this tenant's."),
+    name: str | None = typer.Option(None, help="Only with this name; * stands for any part: order.*"),
+    limit: int = typer.Option(50, "-n", "--limit", min=1, max=1000, help="So many."),
+    as_json: bool = json_option(),
+) -> None:
+    """List events, the newest first, and how many jobs each made."""
+    from posthouse import insights
+    from posthouse.cli.session import read
+
+    async def look(db: Any, _: Any) -> tuple[list[EventInfo], datetime]:
+        found = await insights.events(db, tenant=tenant, name=name, limit=limit)
+        return found, await insights.database_now(db)
+
+    found, now = read(look)
+    if as_json:
+        show_json(found)
+        return
+    rows = [
+        (
+            Cell(str(item.id)),
+            dim(ago(item.at, now)),
+            item.tenant_id,
+            Cell(item.name, "bold"),
+            count(item.fired, "green"),
+            count(item.deduped),
+            count(item.errors, "red"),
+            dim("waits" if item.pending else ""),
+        )
+        for item in found
+    ]
+    heads = ("event", "when", "tenant", "name", "jobs", "deduped", "errors", "")
+    show_table(heads, rows, empty="no events", right=("jobs", "deduped", "errors"))
+
+
+@events.command()
+def show(event: str = _ID, as_json: bool = json_option()) -> None:
+    """Show an event, and what it did at each trigger."""
+    from posthouse import insights
+    from posthouse.cli.session import read
+
+    wanted = id_of("event", event)
+
+    async def look(db: Any, _: Any) -> tuple[EventInfo, list[MatchInfo], datetime]:
+        found = await insights.get_event(db, wanted)
+        return found, await insights.matches_of(db, wanted), await insights.database_now(db)
+
+    found, matches, now = read(look)
+    if as_json:
+        from dataclasses import asdict
+
+        show_json({**asdict(found), "matches": matches})
+        return
+    show_fields(_fields(found, now))
+    rows = [
+        (
+            Cell(item.label or str(item.trigger_id)),
+            Cell(item.outcome, _OUTCOMES[item.outcome]),
+            Cell(str(item.job_id or "")),
+            dim(f"replay {item.replay}" if item.replay else ""),
+            Cell(first_line(item.error, 100), "red"),
+        )
+        for item in matches
+    ]
+    empty = "no keeper has looked at it yet" if found.pending else "no trigger wanted it"
+    show_table(("trigger", "did", "job", "", "error"), rows, empty=empty)
+
+
+def _fields(item: EventInfo, now: datetime) -> list[tuple[str, str | Cell]]:
+    import json
+
+    return [
+        ("id", str(item.id)),
+        ("name", Cell(item.name, "bold")),
+        ("when", ago(item.at, now)),
+        ("tenant", item.tenant_id),
+        ("subject", item.subject or ""),
+        ("correlation", item.correlation_id or ""),
+        ("emitted by", item.created_by or ""),
+        ("context", json.dumps(item.context, indent=2, ensure_ascii=False)),
+    ]
+
+
+@events.command()
+def replay(
+    event: str = _ID,
+    trigger: list[str] = typer.Option([], metavar="TRIGGER", help="Only with this trigger; several times."),
+    as_json: bool = json_option(),
+) -> None:
+    """Match an event once more, with the triggers as they are now. No dedupe window counts. Audited.
+
+    [b]Example:[/b]  posthouse events replay 01890a5d-ac96-774b-bcce-b302099a8057
+    """
+    from posthouse.triggers import replay_event
+
+    wanted = id_of("event", event)
+    only = [id_of("trigger", text) for text in trigger] or None
+    act(
+        lambda db: replay_event(db, wanted, actor=caller(), triggers=only),
+        f"{wanted} is matched again",
+        as_json=as_json,
+    )

@@ -1,0 +1,281 @@
+"""posthouse triggers: jobs that events make, or the clock."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from posthouse.cli.inputs import file_object, json_object, number_or_name
+from posthouse.cli.options import WrongUsage, caller, id_of, json_option
+from posthouse.cli.output import Cell, ago, at, dim, first_line, show_fields, show_json, show_table, span
+from posthouse.cli.session import act
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from posthouse.insights import TriggerInfo
+
+triggers = typer.Typer(
+    invoke_without_command=True, help="Rules that make jobs: of events, or at certain times."
+)
+
+_ID = typer.Argument(..., metavar="TRIGGER", help="The trigger's id.")
+_TENANT = typer.Option(None, help="Only this tenant's.")
+_FILE = typer.Option(None, "--file", metavar="FILE", help="Fields from a JSON or TOML file; - reads JSON.")
+_LABEL = typer.Option(None, help="What people call it.")
+_EVENT = typer.Option(None, "--on", metavar="EVENT", help="The event's name; * stands for any part: order.*")
+_CRON = typer.Option(None, "--cron", metavar="EXPR", help="When: five fields, @daily, or every 15m.")
+_ZONE = typer.Option(None, "--zone", metavar="ZONE", help="In which time zone: Europe/Paris. Default: UTC.")
+_KIND = typer.Option(None, "--kind", metavar="KIND", help="What kind of job it makes.")
+_PAYLOAD = typer.Option(
+    None,
+    "--payload",
+    metavar="JSON",
+    help="The payload's template: {{event.x}} stands for a value of the event.",
+)
+_WINDOW = typer.Option(None, metavar="SPAN", help="No second job with the same payload within this time: 2m.")
+_QUEUE = typer.Option(None, help="Default: what the kind's definition says.")
+_PRIORITY = typer.Option(None, metavar="N|NAME", help="A number, lower first, or urgent, high, normal, low.")
+_MISSED = typer.Option(None, metavar="skip|once|catch_up", help="What happens to runs that were missed.")
+_OVERLAP = typer.Option(None, metavar="allow|skip|queue", help="What happens while the last run still runs.")
+_JITTER = typer.Option(None, metavar="SPAN", help="Spread the starts over this time.")
+
+
+@triggers.callback()
+def list_unless_told(
+    context: typer.Context, tenant: str | None = _TENANT, as_json: bool = json_option()
+) -> None:
+    """Rules that make jobs: of events, or at certain times. Alone it lists them."""
+    if context.invoked_subcommand is None:
+        _list(tenant, as_json=as_json)
+
+
+@triggers.command("list")
+def list_(tenant: str | None = _TENANT, as_json: bool = json_option()) -> None:
+    """List triggers: what sets them off, what they make, when they last did."""
+    _list(tenant, as_json=as_json)
+
+
+def _list(tenant: str | None, *, as_json: bool) -> None:
+    from posthouse import insights
+    from posthouse.cli.session import read
+
+    async def look(db: Any, _: Any) -> tuple[list[TriggerInfo], datetime]:
+        return await insights.triggers(db, tenant=tenant), await insights.database_now(db)
+
+    found, now = read(look)
+    if as_json:
+        show_json(found)
+        return
+    rows = [
+        (
+            Cell(str(item.id)),
+            item.tenant_id,
+            Cell(first_line(item.label, 40), "bold" if item.enabled else "dim"),
+            _when(item),
+            item.definition_key,
+            dim(ago(item.last_fired_at, now)),
+            _state(item, now),
+        )
+        for item in found
+    ]
+    heads = ("trigger", "tenant", "label", "when", "makes", "last made", "state")
+    show_table(heads, rows, empty="no triggers: create one with `posthouse triggers create`")
+
+
+def _when(item: TriggerInfo) -> str:
+    return f"on {item.event_name}" if item.type == "event" else f"{item.cron_expr} {item.timezone}"
+
+
+def _state(item: TriggerInfo, now: datetime) -> Cell:
+    if not item.enabled:
+        return dim("disabled")
+    if item.last_error:
+        return Cell(f"error: {first_line(item.last_error, 60)}", "red")
+    return Cell(f"next {at(item.next_at, now)}" if item.next_at else "enabled", "green")
+
+
+@triggers.command()
+def show(trigger: str = _ID, as_json: bool = json_option()) -> None:
+    """Show all of one trigger."""
+    from posthouse import insights
+    from posthouse.cli.session import read
+
+    wanted = id_of("trigger", trigger)
+
+    async def look(db: Any, _: Any) -> tuple[TriggerInfo, datetime]:
+        return await insights.get_trigger(db, wanted), await insights.database_now(db)
+
+    found, now = read(look)
+    if as_json:
+        show_json(found)
+    else:
+        show_fields(_fields(found, now))
+
+
+def _fields(item: TriggerInfo, now: datetime) -> list[tuple[str, str | Cell]]:
+    import json
+
+    timed: list[tuple[str, str | Cell]] = [
+        (
+            "missed runs",
+            item.missed + (f", at most {item.catch_up_limit}" if item.missed == "catch_up" else ""),
+        ),
+        ("overlap", item.overlap),
+        ("jitter", span(item.jitter_seconds)),
+        ("gap, fold", f"{item.gap}, {item.fold}"),
+        ("next", at(item.next_at, now)),
+        ("last run", at(item.last_nominal_at, now)),
+    ]
+    return [
+        ("id", str(item.id)),
+        ("label", Cell(item.label, "bold")),
+        ("tenant", item.tenant_id),
+        ("state", _state(item, now)),
+        ("when", _when(item)),
+        ("makes", item.definition_key),
+        ("payload", json.dumps(item.payload_template, indent=2, ensure_ascii=False)),
+        ("queue", item.queue or ""),
+        ("priority", "" if item.priority is None else str(item.priority)),
+        *([("window", span(item.dedupe_window_seconds))] if item.type == "event" else timed),
+        ("last made", ago(item.last_fired_at, now)),
+        ("error", Cell(item.last_error or "", "red")),
+        ("created", f"{ago(item.created_at, now)} by {item.created_by}"),
+        ("version", f"{item.version}, {ago(item.updated_at, now)}"),
+    ]
+
+
+@triggers.command()
+def create(
+    *,
+    tenant: str = typer.Option("default", help="Whose events or schedule, and whose jobs."),
+    file: str | None = _FILE,
+    label: str | None = _LABEL,
+    event: str | None = _EVENT,
+    cron: str | None = _CRON,
+    zone: str | None = _ZONE,
+    kind: str | None = _KIND,
+    payload: str | None = _PAYLOAD,
+    window: str | None = _WINDOW,
+    queue: str | None = _QUEUE,
+    priority: str | None = _PRIORITY,
+    missed: str | None = _MISSED,
+    overlap: str | None = _OVERLAP,
+    jitter: str | None = _JITTER,
+    as_json: bool = json_option(),
+) -> None:
+    """Create a trigger and print its id. Audited.
+
+    [b]Examples:[/b]
+
+    posthouse triggers create --on folder.updated --kind sync --payload '{"id": "{{event.folder_id}}"}'
+
+    posthouse triggers create --cron '0 2 * * *' --zone America/New_York --kind report --label Nightly
+    """
+    from posthouse.cli.output import say
+    from posthouse.cli.session import read
+    from posthouse.core.redaction import PLAIN
+    from posthouse.triggers import create_trigger
+
+    fields = file_object(file) | _given(
+        label=label,
+        event_name=event,
+        cron_expr=cron,
+        timezone=zone,
+        definition_key=kind,
+        payload_template=payload,
+        dedupe_window_seconds=window,
+        queue=queue,
+        priority=priority,
+        missed=missed,
+        overlap=overlap,
+        jitter_seconds=jitter,
+    )
+    if "event_name" not in fields and "cron_expr" not in fields:
+        raise WrongUsage("when? say --on EVENT or --cron EXPR; see --help")
+    made = read(lambda db, _: create_trigger(db, fields, actor=caller(), tenant=tenant))
+    if as_json:
+        show_json(PLAIN.value(made))
+    else:
+        say(made["id"])
+
+
+@triggers.command()
+def edit(
+    trigger: str = _ID,
+    *,
+    file: str | None = _FILE,
+    label: str | None = _LABEL,
+    event: str | None = _EVENT,
+    cron: str | None = _CRON,
+    zone: str | None = _ZONE,
+    kind: str | None = _KIND,
+    payload: str | None = _PAYLOAD,
+    window: str | None = _WINDOW,
+    queue: str | None = _QUEUE,
+    priority: str | None = _PRIORITY,
+    missed: str | None = _MISSED,
+    overlap: str | None = _OVERLAP,
+    jitter: str | None = _JITTER,
+    as_json: bool = json_option(),
+) -> None:
+    """Change a trigger: what is given, and nothing else. Audited.
+
+    [b]Example:[/b]  posthouse triggers edit 01890a5d-ac96-774b-bcce-b302099a8057 --cron '0 3 * * *'
+    """
+    changes = file_object(file) | _given(
+        label=label,
+        event_name=event,
+        cron_expr=cron,
+        timezone=zone,
+        definition_key=kind,
+        payload_template=payload,
+        dedupe_window_seconds=window,
+        queue=queue,
+        priority=priority,
+        missed=missed,
+        overlap=overlap,
+        jitter_seconds=jitter,
+    )
+    if not changes:
+        raise WrongUsage(f"nothing to change; see `posthouse triggers show {trigger}` and --help")
+    _change(trigger, changes, "changed", as_json=as_json)
+
+
+@triggers.command()
+def enable(trigger: str = _ID, as_json: bool = json_option()) -> None:
+    """Let a trigger make jobs again. A schedule goes on with its next time. Audited."""
+    _change(trigger, {"enabled": True}, "enabled", as_json=as_json)
+
+
+@triggers.command()
+def disable(trigger: str = _ID, as_json: bool = json_option()) -> None:
+    """Let a trigger make no more jobs until it is enabled. Audited."""
+    _change(trigger, {"enabled": False}, "disabled", as_json=as_json)
+
+
+@triggers.command()
+def remove(trigger: str = _ID, as_json: bool = json_option()) -> None:
+    """Remove a trigger. The jobs that it made stay. Audited."""
+    from posthouse.triggers import remove_trigger
+
+    wanted = id_of("trigger", trigger)
+    act(lambda db: remove_trigger(db, wanted, actor=caller()), f"{wanted} removed", as_json=as_json)
+
+
+def _change(trigger: str, changes: dict[str, Any], done: str, *, as_json: bool) -> None:
+    from posthouse.triggers import change_trigger
+
+    wanted = id_of("trigger", trigger)
+    act(lambda db: change_trigger(db, wanted, changes, actor=caller()), f"{wanted} {done}", as_json=as_json)
+
+
+def _given(**options: Any) -> dict[str, Any]:
+    """The fields that options set."""
+    fields = {name: value for name, value in options.items() if value is not None}
+    if "payload_template" in fields:
+        fields["payload_template"] = json_object(fields["payload_template"])
+    if "priority" in fields:
+        fields["priority"] = number_or_name(fields["priority"])
+    return fields

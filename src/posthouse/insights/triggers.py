@@ -1,0 +1,139 @@
+"""Triggers, events, and what became of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from posthouse.errors import EventNotFound, TriggerNotFound
+from posthouse.insights.masking import JobMask
+from posthouse.storage.reading import Db, fetch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TriggerInfo:
+    id: UUID
+    tenant_id: str
+    name: str | None
+    label: str
+    enabled: bool
+    type: str
+    event_name: str | None
+    cron_expr: str | None
+    timezone: str | None
+    definition_key: str
+    payload_template: dict[str, Any]
+    dedupe_window_seconds: float
+    queue: str | None
+    priority: int | None
+    gap: str
+    fold: str
+    missed: str
+    catch_up_limit: int
+    overlap: str
+    jitter_seconds: float
+    origin: str
+    next_at: datetime | None
+    last_nominal_at: datetime | None
+    last_fired_at: datetime | None
+    last_error: str | None
+    last_error_at: datetime | None
+    created_by: str | None
+    created_at: datetime
+    updated_at: datetime
+    version: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventInfo:
+    """An event. ``pending``: nobody has matched it yet, or a replay of it."""
+
+    id: UUID
+    at: datetime
+    tenant_id: str
+    name: str
+    context: dict[str, Any]
+    subject: str | None
+    correlation_id: str | None
+    created_by: str | None
+    pending: bool
+    fired: int
+    deduped: int
+    errors: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MatchInfo:
+    """What an event did at a trigger: fired, deduped or error. ``label`` is None if the trigger is gone."""
+
+    trigger_id: UUID
+    label: str | None
+    replay: int
+    at: datetime
+    outcome: str
+    job_id: UUID | None
+    error: str | None
+
+
+async def triggers(
+    connection: Db, *, tenant: str | None = None, type_: str | None = None
+) -> list[TriggerInfo]:
+    """All of them, or those of a tenant, or of one type."""
+    found = await fetch(connection, "triggers_list", TriggerInfo, id=None, tenant=tenant, type=type_)
+    return [JobMask().of(item) for item in found]
+
+
+async def get_trigger(connection: Db, trigger_id: UUID, *, tenant: str | None = None) -> TriggerInfo:
+    found = await fetch(connection, "triggers_list", TriggerInfo, id=trigger_id, tenant=tenant, type=None)
+    if not found:
+        raise TriggerNotFound(f"there is no trigger {trigger_id}")
+    return JobMask().of(found[0])
+
+
+async def events(
+    connection: Db,
+    *,
+    tenant: str | None = None,
+    name: str | None = None,
+    before: EventInfo | None = None,
+    limit: int = 50,
+) -> list[EventInfo]:
+    """The newest first; those older than ``before``. ``name`` may hold stars: ``order.*``."""
+    return await _events(connection, tenant=tenant, name=name, before=before, limit=limit)
+
+
+async def get_event(connection: Db, event_id: UUID, *, tenant: str | None = None) -> EventInfo:
+    found = await _events(connection, event_id=event_id, tenant=tenant, limit=1)
+    if not found:
+        raise EventNotFound(f"there is no event {event_id}")
+    return found[0]
+
+
+async def _events(
+    connection: Db,
+    *,
+    limit: int,
+    event_id: UUID | None = None,
+    tenant: str | None = None,
+    name: str | None = None,
+    before: EventInfo | None = None,
+) -> list[EventInfo]:
+    found = await fetch(
+        connection,
+        "events_list",
+        EventInfo,
+        id=event_id,
+        tenant=tenant,
+        name=name,
+        before_at=before and before.at,
+        before_id=before and before.id,
+        limit=limit,
+    )
+    return [JobMask().of(item) for item in found]
+
+
+async def matches_of(connection: Db, event_id: UUID) -> list[MatchInfo]:
+    """What became of it at each trigger, in the order of time."""
+    return [JobMask().of(item) for item in await fetch(connection, "event_matches", MatchInfo, id=event_id)]

@@ -1,0 +1,72 @@
+"""posthouse triggers and posthouse events."""
+
+import json
+
+import pytest
+
+PAYLOAD = '{"folder_id": "{{event.id}}"}'
+
+
+@pytest.fixture
+def kind(db):
+    schema = {"type": "object", "properties": {"folder_id": {"type": "integer"}}}
+    db.execute("select posthouse.announce(%s)", (json.dumps([{"key": "sync", "schema": schema}]),))
+    return "sync"
+
+
+@pytest.fixture
+def trigger(posthouse, kind):
+    made = posthouse("triggers", "create", "--on", "folder.updated", "--kind", kind, "--payload", PAYLOAD)
+    return made.out.strip()
+
+
+def test_a_trigger_is_created_shown_changed_and_removed(posthouse, trigger):
+    shown = posthouse("triggers", "show", trigger, "--json").json
+    assert (shown["event_name"], shown["definition_key"], shown["enabled"]) == (
+        "folder.updated",
+        "sync",
+        True,
+    )
+    posthouse("triggers", "edit", trigger, "--label", "Resync", "--window", "2m")
+    posthouse("triggers", "disable", trigger)
+    (listed,) = posthouse("triggers", "--json").json
+    assert (listed["label"], listed["dedupe_window_seconds"], listed["enabled"]) == ("Resync", 120, False)
+    assert "Resync" in posthouse("triggers", "list").out
+    assert "on folder.updated" in posthouse("triggers", "show", trigger).out
+    posthouse("triggers", "enable", trigger)
+    posthouse("triggers", "remove", trigger)
+    assert posthouse("triggers", "list", "--json").json == []
+
+
+def test_an_event_is_emitted_shown_and_replayed(posthouse, trigger):
+    event = posthouse("events", "emit", "folder.updated", "--context", '{"id": 7}').out.strip()
+    posthouse("keeper", "--once")
+    shown = posthouse("events", "show", event, "--json").json
+    assert shown["context"] == {"id": 7}
+    assert [(match["trigger_id"], match["outcome"]) for match in shown["matches"]] == [(trigger, "fired")]
+    posthouse("events", "replay", event, "--trigger", trigger)
+    posthouse("keeper", "--once")
+    (listed,) = posthouse("events", "list", "--name", "folder.*", "--json").json
+    assert (listed["id"], listed["fired"], listed["pending"]) == (event, 2, False)
+    assert "fired" in posthouse("events", "show", event).out
+    assert len(posthouse("jobs", "list", "--json").json) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("triggers", "create", "--kind", "sync"), "when? say --on EVENT or --cron EXPR"),
+        (("triggers", "create", "--on", "x"), "trigger.definition_key: a trigger of type event needs it"),
+        (("triggers", "create", "--on", "x", "--kind", "nope"), "there is no definition 'nope'"),
+        (("triggers", "create", "--on", "x", "--kind", "sync", "--payload", "{"), "--payload is not JSON"),
+        (("triggers", "show", "7"), "'7' is not a trigger id"),
+        (("triggers", "show", "01890a5d-ac96-774b-bcce-b302099a8057"), "there is no trigger"),
+        (("events", "emit", "two words"), "the name of an event is a word"),
+        (("events", "emit", "x", "--context", "[]"), "--context is a JSON object"),
+        (("events", "replay", "01890a5d-ac96-774b-bcce-b302099a8057"), "there is no event"),
+    ],
+)
+def test_what_is_wrong_is_said(posthouse, kind, arguments, says):
+    failed = posthouse(*arguments)
+    assert failed.code != 0
+    assert says in failed.err
