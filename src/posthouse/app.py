@@ -32,6 +32,10 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 Runner: TypeAlias = Literal["auto", "process"]
+Missed: TypeAlias = Literal["skip", "once", "catch_up"]
+Overlap: TypeAlias = Literal["allow", "skip", "queue"]
+Gap: TypeAlias = Literal["next", "skip"]
+Fold: TypeAlias = Literal["once", "twice"]
 
 DEFAULT_TIMEOUT = "1h"
 
@@ -215,6 +219,59 @@ class JobType(Generic[P, R]):
         merged = cast("Options", {**self._options, **options})
         return JobType(self._app, self.definition, self._handler, merged)
 
+    def on_event(
+        self,
+        name: str,
+        payload: Mapping[str, Any] | None = None,
+        *,
+        window: Duration = "5m",
+        tenant: str = "default",
+        label: str | None = None,
+    ) -> Self:
+        """Make one of each event of this name: ``sync.on_event("folder.*", {"id": "{{event.folder_id}}"})``.
+
+        Not twice with the same payload within ``window``. A worker announces it when it starts; operators can
+        change and disable it like other triggers.
+        """
+        fields = {"event_name": name, "dedupe_window_seconds": window}
+        self.definition.add_trigger("event", tenant, _trigger(fields, payload, label))
+        return self
+
+    def on_schedule(
+        self,
+        when: str,
+        payload: Mapping[str, Any] | None = None,
+        *,
+        zone: str = "UTC",
+        missed: Missed = "once",
+        catch_up_limit: int = 10,
+        overlap: Overlap = "allow",
+        jitter: Duration = 0,
+        gap: Gap = "next",
+        fold: Fold = "once",
+        tenant: str = "default",
+        label: str | None = None,
+    ) -> Self:
+        """Make one at these times: ``report.on_schedule("0 2 * * *", zone="Europe/Paris")``.
+
+        Each time has one, however many keepers there are. ``missed`` says what happens to times that nobody
+        was there for, ``overlap`` what happens while the one before still runs, ``gap`` and ``fold`` what
+        becomes of times that a change of the clocks leaves out or repeats. A worker announces it when it
+        starts; operators can change and disable it like other triggers.
+        """
+        fields = {
+            "cron_expr": when,
+            "timezone": zone,
+            "missed": missed,
+            "catch_up_limit": catch_up_limit,
+            "overlap": overlap,
+            "jitter_seconds": jitter,
+            "gap": gap,
+            "fold": fold,
+        }
+        self.definition.add_trigger("schedule", tenant, _trigger(fields, payload, label))
+        return self
+
     def request(self, arguments: Mapping[str, Any], options: Options | None = None) -> Request:
         """The request that enqueues it, for ``Client.enqueue_many``."""
         self.definition.arguments.check(arguments)
@@ -245,6 +302,11 @@ class JobType(Generic[P, R]):
         """The same for code without an event loop."""
         client = self._app.sync_client
         return client.submit(self.request(arguments), connection=connection)
+
+
+def _trigger(fields: dict[str, Any], payload: Mapping[str, Any] | None, label: str | None) -> dict[str, Any]:
+    named = {} if label is None else {"label": label}
+    return {**fields, **named, "payload_template": dict(payload or {})}
 
 
 def _texts(kind: str, name: str, values: Sequence[Any]) -> tuple[str, ...]:

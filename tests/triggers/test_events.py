@@ -8,7 +8,15 @@ import psycopg
 import pytest
 
 from posthouse import Client, SyncClient, testing, triggers
-from posthouse.errors import EventNotFound, InvalidEvent, InvalidPayload, InvalidTrigger, TriggerNotFound
+from posthouse.definitions import remove_definition
+from posthouse.errors import (
+    EventNotFound,
+    InvalidDefinition,
+    InvalidEvent,
+    InvalidPayload,
+    InvalidTrigger,
+    TriggerNotFound,
+)
 from posthouse.keeper.keeper import Keeper
 from workshop import eventually, statuses, working
 
@@ -212,6 +220,13 @@ async def test_a_context_too_deep_to_read_is_an_error_of_the_match(db, keeper, o
     db.execute("select posthouse.emit('folder.updated', %s::jsonb)", (deep,))
     db.execute("select posthouse.emit('folder.updated', '{\"provider_id\": \"q\"}')")
     assert await keeper.matcher.run_once() == {"fired": 1, "deduped": 0, "errors": 1}
+
+
+async def test_a_definition_with_triggers_is_not_removed_by_accident(on, asked, sync_folder):
+    await on()
+    with pytest.raises(InvalidDefinition, match="there are triggers that make jobs of this kind"):
+        await remove_definition(asked, sync_folder, actor="ada")
+    await remove_definition(asked, sync_folder, actor="ada", force=True)
 
 
 async def test_an_event_is_replayed_when_asked_for(app, db, keeper, on, asked):

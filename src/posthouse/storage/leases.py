@@ -190,8 +190,9 @@ class Leases:
         worker: Mapping[str, Any],
         definitions: Sequence[Mapping[str, Any]],
         limits: Sequence[Mapping[str, Any]] = (),
+        triggers: Sequence[Mapping[str, Any]] = (),
     ) -> None:
-        """Make the worker known, the kinds that it knows and their limits."""
+        """Make the worker known, the kinds that it knows, their limits and their triggers."""
         row = {**worker, "id": self.worker_id}
         for name in ("capabilities", "metadata"):
             row[name] = json.dumps(row[name])
@@ -200,6 +201,8 @@ class Leases:
             await connection.execute(query("define"), (json.dumps(list(definitions)),))
             if limits:
                 await connection.execute(query("announce_limits"), (json.dumps(list(limits)),))
+            kinds = [definition["key"] for definition in definitions]
+            await connection.execute(query("announce_triggers"), (kinds, json.dumps(list(triggers))))
             await connection.execute(query("register"), row)
 
         try:

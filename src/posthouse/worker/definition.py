@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from posthouse.core.limit import Limit
 from posthouse.core.outcome import Policy
+from posthouse.core.template import is_fixed
+from posthouse.core.trigger import checked_trigger
 from posthouse.worker.arguments import Arguments
 
 AUTO, PROCESS, COMMAND = "auto", "process", "command"
@@ -38,6 +40,16 @@ class Definition:
     prefers: tuple[str, ...] = ()
     redact: tuple[str, ...] = ()
     active: bool = True
+    triggers: list[dict[str, Any]] = field(default_factory=list)
+
+    def add_trigger(self, type_: str, tenant: str, fields: Mapping[str, Any]) -> None:
+        """One that the code names. It is known by its number, so that its rule can be changed."""
+        known = checked_trigger({**fields, "definition_key": self.kind}, type_)
+        if is_fixed(known["payload_template"]):
+            self.arguments.check(known["payload_template"])
+        number = 1 + sum(other["type"] == type_ for other in self.triggers)
+        name = f"{self.kind} {type_} {number}"
+        self.triggers.append({"label": name, **known, "type": type_, "tenant_id": tenant, "name": name})
 
     def announcement(self) -> dict[str, Any]:
         """What the database is told, for callers that only know the kind's name."""

@@ -214,6 +214,7 @@ class Worker:
             },
             [item.announcement() for item in self._handlers.values()],
             [limit.announcement(item.kind) for item in self._handlers.values() for limit in item.limits],
+            [trigger for item in self._handlers.values() for trigger in item.triggers],
         )
         await self.rulebook.reread()
         await self._serve_commands()

@@ -195,6 +195,9 @@ begin
                   where r.lane in (select l.lane from posthouse.lanes as l where l.kind = p_key))) then
     raise exception 'definition %: jobs of this kind are queued or running', quote_literal(p_key)
       using errcode = 'PH011', hint = 'Deactivate it, let them end or cancel them; or force the removal.';
+  elsif not p_force and exists (select from posthouse.triggers as t where t.definition_key = p_key) then
+    raise exception 'definition %: there are triggers that make jobs of this kind', quote_literal(p_key)
+      using errcode = 'PH011', hint = 'Remove them first (posthouse triggers list); or force the removal.';
   end if;
   perform posthouse.note(p_actor, 'definition.remove', null, p_key, posthouse.definition_state(v_old), null);
   perform pg_notify('posthouse_definitions', p_key);

@@ -27,6 +27,7 @@ create table posthouse.triggers (
   overlap text not null default 'allow',
   jitter_seconds double precision not null default 0,
   origin text not null default 'operator',
+  announced jsonb,                 -- what the code said last, if it is the code's
   next_at timestamptz,             -- the next nominal time; null: to be worked out
   last_nominal_at timestamptz,
   last_error text,
@@ -301,7 +302,7 @@ begin
       payload_template = p_new.payload_template, dedupe_window_seconds = p_new.dedupe_window_seconds,
       queue = p_new.queue, priority = p_new.priority, gap = p_new.gap, fold = p_new.fold, missed = p_new.missed,
       catch_up_limit = p_new.catch_up_limit, overlap = p_new.overlap, jitter_seconds = p_new.jitter_seconds,
-      origin = p_new.origin, next_at = p_new.next_at, last_error = null, last_error_at = null,
+      origin = p_new.origin, announced = p_new.announced, next_at = p_new.next_at, last_error = null, last_error_at = null,
       updated_at = p_new.updated_at, version = p_new.version
     where t.id = p_old.id;
   end if;
@@ -333,6 +334,51 @@ begin
   v_new := posthouse.write_trigger(null, v_new);
   perform posthouse.note(p_actor, 'trigger.create', p_tenant, v_new.id::text, null, posthouse.trigger_state(v_new));
   return v_new;
+end $$;
+
+-- What workers say of the triggers in their code, and all kinds that they know: a trigger that is not named any more
+-- goes. What an operator changed stays until the code says something else.
+create function posthouse.announce_triggers(p_kinds text[], p_triggers jsonb) returns integer
+language plpgsql as $$
+declare
+  v_named record;
+  v_old posthouse.triggers;
+  v_new posthouse.triggers;
+  v_changed integer := 0;
+begin
+  if p_triggers = '[]' and not exists (
+    select from posthouse.triggers as t where t.origin = 'code' and t.definition_key = any (p_kinds)) then
+    return 0;
+  end if;
+  perform pg_advisory_xact_lock(7709, 0);  -- workers that start together say the same
+  for v_named in
+    select n ->> 'tenant_id' as tenant_id, n ->> 'name' as name, n - 'tenant_id' as fields
+    from jsonb_array_elements(p_triggers) as n
+  loop
+    select * into v_old from posthouse.triggers as t
+    where t.tenant_id = v_named.tenant_id and t.name = v_named.name for update;
+    if not found then
+      perform posthouse.create_trigger(
+        v_named.tenant_id, v_named.fields || jsonb_build_object('origin', 'code', 'announced', v_named.fields), 'code');
+    elsif v_old.announced is distinct from v_named.fields then
+      v_new := jsonb_populate_record(v_old, v_named.fields);
+      v_new.announced := v_named.fields;
+      perform posthouse.write_trigger(v_old, v_new);
+    else
+      continue;
+    end if;
+    v_changed := v_changed + 1;
+  end loop;
+  for v_old in
+    select * from posthouse.triggers as t
+    where t.origin = 'code' and t.definition_key = any (p_kinds) and not exists (
+      select from jsonb_array_elements(p_triggers) as n
+      where n ->> 'tenant_id' = t.tenant_id and n ->> 'name' = t.name)
+  loop
+    perform posthouse.remove_trigger(v_old.id, null, 'code');
+    v_changed := v_changed + 1;
+  end loop;
+  return v_changed;
 end $$;
 
 -- Null: there is no such trigger (of this tenant).
