@@ -15,6 +15,7 @@ PosthouseError
 ├── DefinitionNotFound      no such definition
 ├── InvalidLimit            a limit cannot be like this
 ├── LimitNotFound           no such limit
+├── InvalidSchedule         a schedule cannot be like this
 ├── WorkerNotFound          no such worker
 ├── InvalidTrigger          a trigger cannot be like this
 │   └── InvalidTemplate         its payload template is wrong
@@ -131,6 +132,12 @@ class LimitNotFound(PosthouseError):
     """There is no such limit."""
 
     code = "limit_not_found"
+
+
+class InvalidSchedule(PosthouseError):
+    """The schedule is wrong: its cron expression, interval, time zone or policy."""
+
+    code = "invalid_schedule"
 
 
 class WorkerNotFound(PosthouseError):

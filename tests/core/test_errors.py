@@ -19,6 +19,7 @@ CODES = {
     "DefinitionNotFound": "definition_not_found",
     "InvalidLimit": "invalid_limit",
     "LimitNotFound": "limit_not_found",
+    "InvalidSchedule": "invalid_schedule",
     "WorkerNotFound": "worker_not_found",
     "DuplicateJob": "duplicate_job",
     "JobNotFound": "job_not_found",

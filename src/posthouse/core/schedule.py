@@ -1,0 +1,204 @@
+"""When a schedule fires: a cron expression in a time zone, or an interval.
+
+Times of day that clocks do not show, and those that they show twice:
+
+- A time that never comes, because clocks were put forward over it, runs at the first minute that comes after
+  the gap (``gap="next"``) or not at all (``"skip"``). All that one gap swallowed is one run.
+- A time that comes twice, because clocks were put back, runs the first time (``fold="once"``) or both
+  (``"twice"``).
+- Stars go with the clock as it is. With a star in the hour field there is nothing to make up for after a gap:
+  the next hour comes anyway. With a star in the minute or hour field the second pass counts like the first:
+  what runs every few minutes does not stop for an hour.
+
+An interval (``every 15m``) counts from 1970-01-01 00:00 UTC and knows no time zone, so every keeper finds the
+same times, and neither restarts nor changed clocks shift them.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from functools import lru_cache
+from itertools import islice
+from typing import Literal, TypeAlias
+from zoneinfo import ZoneInfo
+
+from posthouse.core.cron import Cron
+from posthouse.core.duration import seconds
+from posthouse.core.zones import jumped_from, showing, steady_offset, zone_named
+from posthouse.errors import ConfigurationError, InvalidSchedule
+
+Gap: TypeAlias = Literal["next", "skip"]
+Fold: TypeAlias = Literal["once", "twice"]
+
+GAPS = ("next", "skip")
+FOLDS = ("once", "twice")
+LONGEST_EXPRESSION = 512
+LONGEST_INTERVAL = 366 * 86400
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+_DAY = timedelta(days=1)
+_NARROWEST = timedelta(minutes=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    """One run: when, what clocks show then, and what is odd about it."""
+
+    at: datetime
+    local: datetime
+    effect: Literal["", "moved", "first", "second"] = ""
+    """``moved``: made up for times that do not exist. ``first`` or ``second`` of the two that clocks show."""
+    instead_of: tuple[datetime, ...] = ()
+    """The times on the wall that it makes up for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    expression: str
+    zone: ZoneInfo
+    gap: Gap
+    fold: Fold
+    rule: Cron | int = field(compare=False)
+    """The fields of cron, or the seconds of an interval."""
+
+    @staticmethod
+    def parse(expression: str, zone: str = "UTC", *, gap: Gap = "next", fold: Fold = "once") -> Schedule:
+        """Reads ``0 9 * * MON-FRI``, ``@daily`` or ``every 15m``; InvalidSchedule says what is wrong."""
+        return _parsed(expression, zone, gap, fold)
+
+    def after(self, moment: datetime) -> datetime | None:
+        """The next time, in UTC, later than this moment. None: not before the calendar ends."""
+        return next(self.times_after(moment), None)
+
+    def upcoming(self, after: datetime, count: int) -> list[datetime]:
+        return list(islice(self.times_after(after), count))
+
+    def occurrences(self, after: datetime, count: int) -> list[Occurrence]:
+        """The same, each with what is odd about it."""
+        return [self.occurrence(at) for at in self.upcoming(after, count)]
+
+    def latest(self, since: datetime, until: datetime, count: int) -> list[datetime]:
+        """The last so many times from ``since`` to ``until``, both included, oldest first.
+
+        Looks back step by step, so that a long time of many runs is not walked through.
+        """
+        width = _NARROWEST
+        while True:
+            start = max(since, until - width) if width < until - since else since
+            found = self._between(start, until)
+            if len(found) >= count or start <= since:
+                return found[-count:] if count else []
+            width *= 2
+
+    def times_after(self, moment: datetime) -> Iterator[datetime]:
+        """All of them, later than this moment, in UTC."""
+        times = self._cron_after if isinstance(self.rule, Cron) else self._interval_after
+        try:
+            yield from times(moment.astimezone(UTC))
+        except OverflowError:  # the year 10000
+            return
+
+    def occurrence(self, at: datetime) -> Occurrence:
+        """What there is to say of one of its times."""
+        local = at.astimezone(self.zone)
+        if not isinstance(self.rule, Cron):
+            return Occurrence(at, local)
+        swallowed = self._swallowed_before(at, self.rule)
+        if swallowed:
+            return Occurrence(at, local, "moved", swallowed)
+        if showing(local.replace(tzinfo=None), self.zone).times == 1:
+            return Occurrence(at, local)
+        return Occurrence(at, local, "second" if local.fold else "first")
+
+    def _between(self, since: datetime, until: datetime) -> list[datetime]:
+        found = []
+        for at in self.times_after(since - timedelta(microseconds=1)):
+            if at > until:
+                break
+            found.append(at)
+        return found
+
+    def _interval_after(self, moment: datetime) -> Iterator[datetime]:
+        assert isinstance(self.rule, int)
+        step = timedelta(seconds=self.rule)
+        at = EPOCH + ((moment - EPOCH) // step) * step
+        while True:
+            at += step
+            yield at
+
+    def _cron_after(self, moment: datetime) -> Iterator[datetime]:
+        assert isinstance(self.rule, Cron)
+        today = moment.astimezone(self.zone).date()
+        waiting: list[datetime] = []  # clocks put back over midnight show the day before again
+        for day in self.rule.days_from(max(today, date.min + _DAY) - _DAY):
+            offset = steady_offset(day, self.zone)
+            if offset is None:
+                times = _odd_day(self, day)
+                found = sorted({*waiting, *times[bisect_right(times, moment) :]})
+                done = bisect_right(found, waiting[-1]) if waiting else 0
+                yield from found[:done]
+                waiting = found[done:]
+            else:
+                yield from waiting
+                waiting = []
+                yield from _plain_day(day, offset, self.rule, moment)
+        yield from waiting
+
+    def _swallowed_before(self, at: datetime, rule: Cron) -> tuple[datetime, ...]:
+        """The times that the clocks jumped over right before this one, if it makes up for them."""
+        start = jumped_from(at, self.zone)
+        if start is None or self.gap == "skip" or rule.any_hour:
+            return ()
+        end = at.astimezone(self.zone).replace(tzinfo=None)
+        midnight = start.replace(hour=0, minute=0, second=0)
+        days = [midnight + n * _DAY for n in range((end - midnight).days + 1)]
+        walls = (day + timedelta(minutes=n) for day in days if rule.on(day.date()) for n in rule.minutes)
+        return tuple(wall for wall in walls if start <= wall < end)
+
+
+def _plain_day(day: date, offset: timedelta, rule: Cron, moment: datetime) -> Iterator[datetime]:
+    start = datetime(day.year, day.month, day.day, tzinfo=UTC) - offset
+    passed = (moment - start) // timedelta(minutes=1)
+    for minute in rule.minutes[bisect_right(rule.minutes, passed) :]:
+        yield start + timedelta(minutes=minute)
+
+
+@lru_cache(maxsize=64)
+def _odd_day(schedule: Schedule, day: date) -> list[datetime]:
+    """The times of a day near a change of clocks. Asked for again and again while they pass."""
+    rule = schedule.rule
+    assert isinstance(rule, Cron)
+    midnight = datetime(day.year, day.month, day.day)  # noqa: DTZ001 - on the wall
+    found: set[datetime] = set()
+    for minute in rule.minutes:
+        times, first, second = showing(midnight + timedelta(minutes=minute), schedule.zone)
+        if times or (schedule.gap == "next" and not rule.any_hour):
+            found.add(first)
+        if times > 1 and (schedule.fold == "twice" or rule.wild):
+            found.add(second)
+    return sorted(found)
+
+
+@lru_cache(maxsize=4096)
+def _parsed(expression: str, zone: str, gap: Gap, fold: Fold) -> Schedule:
+    if gap not in GAPS or fold not in FOLDS:
+        raise InvalidSchedule(f"gap is next or skip, not {gap!r}; fold is once or twice, not {fold!r}")
+    if len(expression) > LONGEST_EXPRESSION:
+        raise InvalidSchedule(f"a schedule has at most {LONGEST_EXPRESSION} characters")
+    head, *rest = expression.split(maxsplit=1) or [""]
+    interval = head.lower() in {"every", "@every"}
+    rule = _interval(expression, *(rest or [""])) if interval else Cron.parse(expression)
+    return Schedule(expression, zone_named(zone), gap, fold, rule)
+
+
+def _interval(expression: str, length: str) -> int:
+    try:
+        amount = seconds(length)
+    except ConfigurationError as error:
+        raise InvalidSchedule(f"{expression!r}: {error}") from None
+    if amount < 1 or amount != int(amount) or amount > LONGEST_INTERVAL:
+        raise InvalidSchedule(f"{expression!r}: an interval is of whole seconds, from 1s to 366d")
+    return int(amount)
