@@ -15,10 +15,10 @@ PosthouseError
 ├── DefinitionNotFound      no such definition
 ├── InvalidLimit            a limit cannot be like this
 ├── LimitNotFound           no such limit
-├── InvalidSchedule         a schedule cannot be like this
 ├── WorkerNotFound          no such worker
 ├── InvalidTrigger          a trigger cannot be like this
-│   └── InvalidTemplate         its payload template is wrong
+│   ├── InvalidTemplate         its payload template is wrong
+│   └── InvalidSchedule         its cron expression, interval, time zone or policy is wrong
 ├── TriggerNotFound         no such trigger (for this tenant)
 ├── InvalidEvent            an event cannot be like this
 ├── EventNotFound           no such event (for this tenant)
@@ -134,12 +134,6 @@ class LimitNotFound(PosthouseError):
     code = "limit_not_found"
 
 
-class InvalidSchedule(PosthouseError):
-    """The schedule is wrong: its cron expression, interval, time zone or policy."""
-
-    code = "invalid_schedule"
-
-
 class WorkerNotFound(PosthouseError):
     """There is no such worker."""
 
@@ -156,6 +150,12 @@ class InvalidTemplate(InvalidTrigger):
     """A payload template is wrong."""
 
     code = "invalid_template"
+
+
+class InvalidSchedule(InvalidTrigger):
+    """The schedule is wrong: its cron expression, interval, time zone or policy."""
+
+    code = "invalid_schedule"
 
 
 class TriggerNotFound(PosthouseError):

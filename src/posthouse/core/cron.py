@@ -31,6 +31,7 @@ _MONTHS = ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT",
 _WEEKDAYS = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"]
 _NTH = re.compile(r"([A-Z]+|\d)#(\d+)\Z")
 _LAST = re.compile(r"([A-Z]{3}|\d)L\Z")
+_HOURS = 24
 _MOST_WEEKS = 5
 _MOST_DIGITS = 9
 
@@ -61,7 +62,7 @@ class Cron:
     """What the fields say. ``minutes`` are those of a day, counted from midnight; weekdays count from
     Sunday = 0; of ``nth``, 0 is the last of the month.
 
-    ``any_hour``: the hour field begins with a star. ``wild``: so does it or the minute field.
+    ``any_hour``: every hour is meant. ``wild``: that, or the minute field begins with a star.
     """
 
     minutes: tuple[int, ...]
@@ -106,8 +107,8 @@ class Cron:
             else frozenset(),
             nth=frozenset(nth.values()),
             either=not day.startswith("*") and not weekday.startswith("*"),
-            any_hour=hour.startswith("*"),
-            wild=hour.startswith("*") or minute.startswith("*"),
+            any_hour=len(hours) == _HOURS,
+            wild=len(hours) == _HOURS or minute.startswith("*"),
         )
 
     def on(self, day: date) -> bool:
@@ -125,14 +126,15 @@ class Cron:
         return (in_month or in_week) if self.either else (in_month and in_week)
 
     def days_from(self, first: date) -> Iterator[date]:
-        """Its days from this one on, for as long as it makes sense to look."""
+        """Its days from this one on."""
         year, month = first.year, first.month
-        last_year = min(year + YEARS_AHEAD, date.max.year)
-        while year <= last_year:
+        found = year
+        while year <= min(found + YEARS_AHEAD, date.max.year):
             if month in self.months:
                 for number in range(1, monthrange(year, month)[1] + 1):
                     day = date(year, month, number)
                     if day >= first and self.on(day):
+                        found = year
                         yield day
             year, month = (year, month + 1) if month < len(_MONTHS) else (year + 1, 1)
 

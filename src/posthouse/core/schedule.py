@@ -6,9 +6,9 @@ Times of day that clocks do not show, and those that they show twice:
   the gap (``gap="next"``) or not at all (``"skip"``). All that one gap swallowed is one run.
 - A time that comes twice, because clocks were put back, runs the first time (``fold="once"``) or both
   (``"twice"``).
-- Stars go with the clock as it is. With a star in the hour field there is nothing to make up for after a gap:
-  the next hour comes anyway. With a star in the minute or hour field the second pass counts like the first:
-  what runs every few minutes does not stop for an hour.
+- What runs every hour, or every few minutes, goes with the clock as it is. Every hour: there is nothing to
+  make up for after a gap, the next hour comes anyway. Every hour, or a star in the minute field: the second
+  pass counts like the first, so that it does not stop for an hour.
 
 An interval (``every 15m``) counts from 1970-01-01 00:00 UTC and knows no time zone, so every keeper finds the
 same times, and neither restarts nor changed clocks shift them.

@@ -120,7 +120,8 @@ begin
   get diagnostics v_workers = row_count;
   delete from posthouse.dedupes where not held and until <= v_now;
   get diagnostics v_keys = row_count;
-  return v_workers + v_keys + posthouse.purge_progress(p_before) + posthouse.tidy_slots();
+  return v_workers + v_keys + posthouse.purge_progress(p_before) + posthouse.tidy_slots()
+    + posthouse.tidy_schedules(p_before);
 end $$;
 
 select posthouse.make_partitions();

@@ -1,0 +1,113 @@
+"""What is to become of the times of a schedule that are due: which run, with what jobs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from posthouse.core.due import Standing, jitter, plan
+from posthouse.core.kind import KindRules
+from posthouse.core.schedule import Schedule
+from posthouse.errors import InvalidSchedule, PosthouseError
+from posthouse.keeper.filling import filled
+
+UNREADABLE = timedelta(hours=1)
+"""A schedule that cannot be read is looked at again after this: perhaps by a keeper that knows its zone."""
+NEVER = timedelta(days=366)
+"""And one whose calendar has ended after this."""
+
+
+class Timetable:
+    """A trigger, as its row in JSON, and the rules of the kind of job that it makes."""
+
+    def __init__(self, trigger: Mapping[str, Any], rules: KindRules | None, payload_limit: int) -> None:
+        self._trigger = trigger
+        self._rules = rules
+        self._payload_limit = payload_limit
+        self.next_at = _moment(trigger["next_at"])
+
+    def due(self, now: datetime) -> tuple[list[dict[str, Any]], datetime]:
+        """The runs that fire_schedule is to record, and when to look again."""
+        trigger = self._trigger
+        last_at = _moment(trigger["last_nominal_at"])
+        try:
+            schedule = schedule_of(trigger)
+        except InvalidSchedule as error:
+            return [_run(now, outcome="error", reason=str(error))], now + UNREADABLE
+        standing = Standing(self.next_at, last_at, datetime.fromisoformat(trigger["updated_at"]))
+        todo = plan(schedule, standing, now, trigger["missed"], trigger["catch_up_limit"])
+        runs = []
+        if todo.missed is not None:
+            first, last = todo.missed
+            runs.append(_run(first, outcome="missed", through=last.isoformat()))
+        for nominal in todo.runs:
+            runs.append(self._made(schedule, nominal, last_at))
+            last_at = nominal
+        return runs, todo.next_at or now + NEVER
+
+    def _made(self, schedule: Schedule, nominal: datetime, previous: datetime | None) -> dict[str, Any]:
+        trigger = self._trigger
+        about = {
+            "tenant_id": trigger["tenant_id"],
+            "correlation_id": f"{trigger['id']}@{_text(nominal)}",
+            "subject": "",
+        }
+        context = {"schedule": _context(trigger, schedule, nominal, previous)}
+        try:
+            payload = filled(trigger, context, self._rules, about, self._payload_limit)
+        except PosthouseError as error:
+            return _run(nominal, outcome="error", reason=str(error))
+        start = nominal + jitter(trigger["id"], nominal, trigger["jitter_seconds"])
+        return _run(nominal, request=_request(trigger, about["correlation_id"], payload, start))
+
+
+def schedule_of(trigger: Mapping[str, Any]) -> Schedule:
+    return Schedule.parse(trigger["cron_expr"], trigger["timezone"], gap=trigger["gap"], fold=trigger["fold"])
+
+
+def _context(
+    trigger: Mapping[str, Any], schedule: Schedule, nominal: datetime, previous: datetime | None
+) -> dict[str, Any]:
+    """What {{schedule.…}} in a payload template stands for."""
+    local = nominal.astimezone(schedule.zone)
+    return {
+        "nominal_at": _text(nominal),
+        "previous_at": None if previous is None else _text(previous),
+        "local": local.isoformat(),
+        "date": f"{local:%Y-%m-%d}",
+        "time": f"{local:%H:%M}",
+        "timezone": trigger["timezone"],
+        "cron_expr": trigger["cron_expr"],
+        "label": trigger["label"],
+    }
+
+
+def _request(trigger: Mapping[str, Any], correlation: str, payload: str, start: datetime) -> dict[str, Any]:
+    """The job, as posthouse.enqueue_many takes it."""
+    return {
+        "kind": trigger["definition_key"],
+        "tenant_id": trigger["tenant_id"],
+        "payload": json.loads(payload),
+        "scheduled_for": start.isoformat(),
+        "queue": trigger["queue"],
+        "priority": trigger["priority"],
+        "order_key": f"schedule:{trigger['id']}" if trigger["overlap"] == "queue" else None,
+        "correlation_id": correlation,
+        "source": "schedule",
+        "source_ref": trigger["id"],
+        "created_by": f"trigger:{trigger['id']}",
+    }
+
+
+def _run(nominal: datetime, **fields: Any) -> dict[str, Any]:
+    return {"nominal_at": nominal.isoformat(), **fields}
+
+
+def _moment(text: str | None) -> datetime | None:
+    return None if text is None else datetime.fromisoformat(text)
+
+
+def _text(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
