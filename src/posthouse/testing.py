@@ -99,6 +99,11 @@ class Clock:
         self._offset += seconds(by)
         await self._set()
 
+    async def move_to(self, moment: datetime) -> None:
+        """Set it to a moment, from where it goes on."""
+        self._offset += (moment - await self.now()).total_seconds()
+        await self._set()
+
     async def now(self) -> datetime:
         cursor = await self._connection.execute("select posthouse.now()")
         row = await cursor.fetchone()
@@ -261,6 +266,7 @@ async def drain(app: App, *, queues: tuple[str, ...] = (), timeout: Duration = "
 
 async def _until_idle(connection: AsyncConnection[Any], keeper: Keeper, worker: Worker) -> None:
     while True:
+        await keeper.scheduler.run_once()
         await keeper.promoter.run_once()
         served = {"queues": worker.queues, "kinds": list(worker.definitions)}
         cursor = await connection.execute(query("testing_active"), served)

@@ -10,7 +10,7 @@ from uuid import UUID
 from posthouse.commands.payloads import problems_with
 from posthouse.core.payload import encode_payload
 from posthouse.core.template import is_fixed
-from posthouse.core.trigger import checked_trigger
+from posthouse.core.trigger import SCHEDULE_FIELDS, checked_trigger, schedule_of
 from posthouse.errors import EventNotFound, InvalidTrigger, TriggerNotFound
 from posthouse.storage.definitions import rules_of
 from posthouse.storage.errors import translated
@@ -31,6 +31,7 @@ async def create_trigger(
             raise InvalidTrigger(f"trigger.{name}: a trigger of type {type_} needs it")
     if type_ == "schedule":
         known.setdefault("timezone", "UTC")
+        schedule_of(known)
     await _check_fixed_payload(connection, known, tenant)
     with translated():
         created: dict[str, Any] = await fetch_value(
@@ -51,6 +52,8 @@ async def change_trigger(
     if changes.get("trigger_type", old["type"]) != old["type"]:
         raise InvalidTrigger(f"a trigger of type {old['type']} stays one: remove it and create another")
     known = checked_trigger(changes, old["type"])
+    if known.keys() & SCHEDULE_FIELDS:
+        schedule_of({**old, **known})
     await _check_fixed_payload(connection, {**old, **known}, old["tenant_id"])
     with translated():
         changed: dict[str, Any] | None = await fetch_value(

@@ -42,7 +42,7 @@ class Plan:
 
 
 def plan(schedule: Schedule, standing: Standing, now: datetime, missed: Missed, limit: int) -> Plan:
-    """``skip``: only one that is on time. ``once``: the latest one due. ``catch_up``: the latest ``limit``."""
+    """``skip``: only one that is on time. ``once``: the latest one due. ``catch_up``: the last ``limit``."""
     since = _since(standing, now)
     first = schedule.after(since - _INSTANT)
     if first is None or first > now:

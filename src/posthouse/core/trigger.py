@@ -8,11 +8,13 @@ from typing import Any
 
 from posthouse.core.duration import seconds
 from posthouse.core.priority import priority_number
+from posthouse.core.schedule import Schedule
 from posthouse.core.schema import PayloadSchema
 from posthouse.core.template import check_template
 from posthouse.errors import ConfigurationError, InvalidTrigger
 
 EVENT_ROOTS = frozenset({"event", "event_id", "event_name", "event_at", "tenant_id", "trigger_id"})
+SCHEDULE_FIELDS = frozenset({"cron_expr", "timezone", "gap", "fold"})
 SCHEDULE_ROOTS = frozenset({"schedule", "tenant_id", "trigger_id"})
 
 _EVENT_NAME = re.compile(r"[^\s\x00-\x1f\x7f]{1,200}\Z")
@@ -66,6 +68,16 @@ def checked_trigger(fields: Mapping[str, Any], type_: str) -> dict[str, Any]:
     if "payload_template" in known:
         check_template(known["payload_template"], EVENT_ROOTS if type_ == "event" else SCHEDULE_ROOTS)
     return known
+
+
+def schedule_of(trigger: Mapping[str, Any]) -> Schedule:
+    """Of a trigger as it is stored or going to be; raises InvalidSchedule if there cannot be such a one."""
+    return Schedule.parse(
+        trigger["cron_expr"],
+        trigger.get("timezone", "UTC"),
+        gap=trigger.get("gap", "next"),
+        fold=trigger.get("fold", "once"),
+    )
 
 
 def _refuse_others(fields: Mapping[str, Any], type_: str) -> None:

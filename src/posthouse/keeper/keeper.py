@@ -11,6 +11,7 @@ from posthouse.keeper.matcher import Matcher
 from posthouse.keeper.promoter import Promoter
 from posthouse.keeper.rescuer import Rescuer
 from posthouse.keeper.retainer import Retainer
+from posthouse.keeper.scheduler import Scheduler
 from posthouse.keeper.service import Step, run_forever
 from posthouse.settings import Settings
 from posthouse.storage.connect import Line
@@ -25,15 +26,17 @@ class Keeper:
         self.lanes = Lanes(self._lines[1])
         self.matcher = Matcher(self._lines[2], settings)
         self._crowd = Crowd(self._lines[1])
+        self.scheduler = Scheduler(self._lines[2], settings, self._crowd)
         self._bells = Bells(settings.direct_url or url)
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        return (self.promoter, self.rescuer, self.retainer, self.lanes, self.matcher)
+        return (self.promoter, self.rescuer, self.retainer, self.lanes, self.matcher, self.scheduler)
 
     async def start(self) -> None:
-        bells = {step.name: self._bells.add(name) for step, name in ((self.matcher, "posthouse:events"),)}
+        rung = ((self.matcher, "posthouse:events"), (self.scheduler, "posthouse:triggers"))
+        bells = {step.name: self._bells.add(name) for step, name in rung}
         for step in (*self.steps, self._crowd):
             bell = bells.get(step.name) or asyncio.Event()
             self._tasks.append(asyncio.create_task(run_forever(step, self._crowd, bell)))

@@ -10,6 +10,7 @@ from typing import Any
 from posthouse.core.due import Standing, jitter, plan
 from posthouse.core.kind import KindRules
 from posthouse.core.schedule import Schedule
+from posthouse.core.trigger import schedule_of
 from posthouse.errors import InvalidSchedule, PosthouseError
 from posthouse.keeper.filling import filled
 
@@ -61,10 +62,6 @@ class Timetable:
             return _run(nominal, outcome="error", reason=str(error))
         start = nominal + jitter(trigger["id"], nominal, trigger["jitter_seconds"])
         return _run(nominal, request=_request(trigger, about["correlation_id"], payload, start))
-
-
-def schedule_of(trigger: Mapping[str, Any]) -> Schedule:
-    return Schedule.parse(trigger["cron_expr"], trigger["timezone"], gap=trigger["gap"], fold=trigger["fold"])
 
 
 def _context(
