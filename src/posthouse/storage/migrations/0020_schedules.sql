@@ -26,7 +26,8 @@ create index schedule_runs_active on posthouse.schedule_runs (trigger_id, nomina
 create index schedule_runs_at on posthouse.schedule_runs (at);
 
 -- The schedules that are due or new, and how long until the next one is. p_all: also those that ran in what is the
--- future now, because the clock was put back; they have no index, as there are hardly ever any.
+-- future now, because the clock was put back; they have no index, as there are hardly ever any. For them the clock is
+-- read once more: a run that was made while we looked is not in the future.
 create function posthouse.due_schedules(p_limit integer, p_all boolean default false)
 returns table (at timestamptz, triggers jsonb, next_in double precision)
 language plpgsql as $$
@@ -42,7 +43,7 @@ begin
       union all
       (select d.* from posthouse.triggers as d
        where p_all and d.type = 'schedule' and d.enabled and d.next_at > due_schedules.at
-         and d.last_nominal_at > due_schedules.at limit p_limit)) as t), '[]');
+         and d.last_nominal_at > posthouse.now() limit p_limit)) as t), '[]');
   next_in := (
     select extract(epoch from d.next_at - due_schedules.at) from posthouse.triggers as d
     where d.type = 'schedule' and d.enabled and d.next_at > due_schedules.at order by d.next_at limit 1);
