@@ -9,6 +9,7 @@ import typer
 from posthouse.cli.inputs import file_object, json_object, number_or_name
 from posthouse.cli.options import WrongUsage, caller, id_of, json_option
 from posthouse.cli.output import Cell, ago, at, dim, first_line, show_fields, show_json, show_table, span
+from posthouse.cli.schedules import next_runs
 from posthouse.cli.session import act
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 triggers = typer.Typer(
     invoke_without_command=True, help="Rules that make jobs: of events, or at certain times."
 )
+
+triggers.command("next")(next_runs)
 
 _ID = typer.Argument(..., metavar="TRIGGER", help="The trigger's id.")
 _TENANT = typer.Option(None, help="Only this tenant's.")
@@ -39,6 +42,9 @@ _QUEUE = typer.Option(None, help="Default: what the kind's definition says.")
 _PRIORITY = typer.Option(None, metavar="N|NAME", help="A number, lower first, or urgent, high, normal, low.")
 _MISSED = typer.Option(None, metavar="skip|once|catch_up", help="What happens to runs that were missed.")
 _OVERLAP = typer.Option(None, metavar="allow|skip|queue", help="What happens while the last run still runs.")
+_LIMIT = typer.Option(None, metavar="N", min=1, max=1000, help="How many runs catch_up makes up for at most.")
+_GAP = typer.Option(None, metavar="next|skip", help="What happens to times that clocks are put forward over.")
+_FOLD = typer.Option(None, metavar="once|twice", help="And to times that come twice as clocks are put back.")
 _JITTER = typer.Option(None, metavar="SPAN", help="Spread the starts over this time.")
 
 
@@ -161,6 +167,9 @@ def create(
     queue: str | None = _QUEUE,
     priority: str | None = _PRIORITY,
     missed: str | None = _MISSED,
+    catch_up_limit: int | None = _LIMIT,
+    gap: str | None = _GAP,
+    fold: str | None = _FOLD,
     overlap: str | None = _OVERLAP,
     jitter: str | None = _JITTER,
     as_json: bool = json_option(),
@@ -189,6 +198,9 @@ def create(
         queue=queue,
         priority=priority,
         missed=missed,
+        catch_up_limit=catch_up_limit,
+        gap=gap,
+        fold=fold,
         overlap=overlap,
         jitter_seconds=jitter,
     )
@@ -216,6 +228,9 @@ def edit(
     queue: str | None = _QUEUE,
     priority: str | None = _PRIORITY,
     missed: str | None = _MISSED,
+    catch_up_limit: int | None = _LIMIT,
+    gap: str | None = _GAP,
+    fold: str | None = _FOLD,
     overlap: str | None = _OVERLAP,
     jitter: str | None = _JITTER,
     as_json: bool = json_option(),
@@ -235,6 +250,9 @@ def edit(
         queue=queue,
         priority=priority,
         missed=missed,
+        catch_up_limit=catch_up_limit,
+        gap=gap,
+        fold=fold,
         overlap=overlap,
         jitter_seconds=jitter,
     )

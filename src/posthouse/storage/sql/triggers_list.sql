@@ -4,8 +4,12 @@ select
   t.payload_template, t.dedupe_window_seconds, t.queue, t.priority, t.gap, t.fold, t.missed, t.catch_up_limit,
   t.overlap, t.jitter_seconds, t.origin, t.next_at, t.last_nominal_at, t.last_error, t.last_error_at, t.created_by,
   t.created_at, t.updated_at, t.version,
-  (select m.at from posthouse.matches as m
-   where m.trigger_id = t.id and m.outcome = 'fired' order by m.at desc limit 1) as last_fired_at
+  case t.type
+    when 'event' then (select m.at from posthouse.matches as m
+                       where m.trigger_id = t.id and m.outcome = 'fired' order by m.at desc limit 1)
+    else (select r.at from posthouse.schedule_runs as r
+          where r.trigger_id = t.id and r.outcome = 'fired' order by r.nominal_at desc limit 1)
+  end as last_fired_at
 from posthouse.triggers as t
 where (%(id)s::uuid is null or t.id = %(id)s::uuid)
   and (%(tenant)s::text is null or t.tenant_id = %(tenant)s::text)

@@ -1,0 +1,115 @@
+"""posthouse triggers next: when a schedule runs, before it does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from posthouse.cli.options import WrongUsage, id_of, json_option
+from posthouse.cli.output import Cell, ago, dim, say, show_json, show_table, span
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from posthouse.core.schedule import Occurrence, Schedule
+    from posthouse.insights import TriggerInfo
+
+MOST = 1000
+
+
+def next_runs(
+    trigger: str | None = typer.Argument(None, metavar="[TRIGGER]", help="The id of a schedule's trigger."),
+    *,
+    cron: str | None = typer.Option(
+        None, "--cron", metavar="EXPR", help="Instead: an expression to try out."
+    ),
+    zone: str = typer.Option("UTC", "--zone", metavar="ZONE", help="With --cron: in which time zone."),
+    gap: str = typer.Option("next", "--gap", metavar="next|skip", help="With --cron: times that never come."),
+    fold: str = typer.Option(
+        "once", "--fold", metavar="once|twice", help="With --cron: times that do twice."
+    ),
+    since: str | None = typer.Option(None, "--from", metavar="TIME", help="After this time; default: now."),
+    count: int = typer.Option(20, "--count", "-n", metavar="N", min=1, max=MOST, help="So many."),
+    as_json: bool = json_option(),
+) -> None:
+    """Show the next runs of a schedule in its time zone and in UTC, and what changes of clocks do to them.
+
+    [b]Examples:[/b]
+
+    posthouse triggers next 01890a5d-ac96-774b-bcce-b302099a8057
+
+    posthouse triggers next --cron '30 2 * * *' --zone America/New_York --from 2026-03-06 -n 5
+    """
+    if (trigger is None) == (cron is None):
+        raise WrongUsage("which schedule? give a trigger's id, or --cron EXPR and --zone ZONE")
+    schedule, now, stored = _stored(trigger) if trigger else _tried_out(cron or "", zone, gap, fold)
+    runs = schedule.occurrences(now if since is None else _moment(since, schedule), count)
+    if as_json:
+        show_json(runs)
+        return
+    heads = (schedule.zone.key, "UTC", "away" if since is None else "", "clocks")
+    show_table(heads, [_row(run, now, since) for run in runs], empty="it never runs again")
+    if stored is not None and not stored.enabled:
+        say("it is disabled: none of these until it is enabled", style="yellow", err=True)
+    if stored is not None and stored.jitter_seconds:
+        say(f"each starts up to {span(stored.jitter_seconds)} later, as jitter says", style="dim", err=True)
+
+
+def _tried_out(expression: str, zone: str, gap: Any, fold: Any) -> tuple[Schedule, datetime, None]:
+    from datetime import UTC, datetime
+
+    from posthouse.core.schedule import Schedule
+    from posthouse.errors import InvalidSchedule
+
+    try:
+        return Schedule.parse(expression, zone, gap=gap, fold=fold), datetime.now(UTC), None
+    except InvalidSchedule as error:
+        raise WrongUsage(str(error)) from None
+
+
+def _stored(trigger: str) -> tuple[Schedule, datetime, TriggerInfo]:
+    from posthouse import insights
+    from posthouse.cli.session import read
+    from posthouse.core.schedule import Schedule
+
+    wanted = id_of("trigger", trigger)
+
+    async def look(db: Any, _: Any) -> tuple[TriggerInfo, datetime]:
+        return await insights.get_trigger(db, wanted), await insights.database_now(db)
+
+    found, now = read(look)
+    if found.cron_expr is None or found.timezone is None:
+        raise WrongUsage(f"{wanted} is no schedule: events set it off ({found.event_name})")
+    gap: Any = found.gap
+    fold: Any = found.fold
+    return Schedule.parse(found.cron_expr, found.timezone, gap=gap, fold=fold), now, found
+
+
+def _moment(text: str, schedule: Schedule) -> datetime:
+    """A time that says no zone is one of the schedule's."""
+    from datetime import datetime
+
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise WrongUsage(f"--from is a time like 2026-03-08 or 2026-03-08T02:30, not {text!r}") from None
+    return moment if moment.tzinfo else moment.replace(tzinfo=schedule.zone)
+
+
+def _row(run: Occurrence, now: datetime, since: str | None) -> tuple[str | Cell, ...]:
+    return (
+        Cell(f"{run.local:%a %Y-%m-%d %H:%M:%S %z}", "bold"),
+        f"{run.at:%Y-%m-%d %H:%M:%S}",
+        dim(ago(run.at, now) if since is None else ""),
+        Cell(_effect(run), "yellow"),
+    )
+
+
+def _effect(run: Occurrence) -> str:
+    wall = f"{run.local:%H:%M}"
+    if run.effect == "moved":
+        times = [f"{time:%H:%M}" for time in run.instead_of]
+        shown = ", ".join(times) if len(times) <= 3 else f"{times[0]} … {times[-1]}"  # noqa: PLR2004 - fits
+        return f"for {shown}, which clocks skip"
+    return {"": "", "first": f"the first of two {wall}", "second": f"the second of two {wall}"}[run.effect]
