@@ -48,7 +48,8 @@ def test_runs_as_json(posthouse):
 
 def test_twenty_runs_of_a_trigger_unless_told_otherwise(posthouse, report):
     made = posthouse("triggers", "create", "--cron", "@hourly", "--zone", "Asia/Kathmandu",
-                     "--kind", "report", "--jitter", "5m", "--gap", "skip", "--catch-up-limit", "3")  # fmt: skip
+                     "--kind", "report", "--jitter", "5m", "--gap", "skip",
+                     "--catch-up-limit", "3")  # fmt: skip
     trigger = made.out.strip()
     assert len(posthouse("triggers", "next", trigger, "--json").json) == 20
     posthouse("triggers", "disable", trigger)
