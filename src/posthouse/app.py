@@ -13,12 +13,14 @@ from posthouse.client.client import Client
 from posthouse.client.handle import Handle, SyncHandle
 from posthouse.client.options import Options
 from posthouse.client.sync import SyncClient
+from posthouse.core.due import Missed
 from posthouse.core.duration import Duration, seconds
 from posthouse.core.limit import Limit, text_at
 from posthouse.core.outcome import Policy
 from posthouse.core.priority import priority_number
 from posthouse.core.request import Request
 from posthouse.core.retry import DEFAULT_RETRY, Retry
+from posthouse.core.schedule import Fold, Gap
 from posthouse.errors import ConfigurationError, PosthouseError
 from posthouse.keeper.keeper import Keeper
 from posthouse.settings import Settings, load_settings
@@ -32,10 +34,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 Runner: TypeAlias = Literal["auto", "process"]
-Missed: TypeAlias = Literal["skip", "once", "catch_up"]
 Overlap: TypeAlias = Literal["allow", "skip", "queue"]
-Gap: TypeAlias = Literal["next", "skip"]
-Fold: TypeAlias = Literal["once", "twice"]
 
 DEFAULT_TIMEOUT = "1h"
 

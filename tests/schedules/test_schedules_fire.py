@@ -8,6 +8,10 @@ from datetime import timedelta
 import pytest
 from brute import utc
 
+from posthouse import testing
+from posthouse.errors import InvalidSchedule
+from workshop import eventually, working
+
 
 async def test_a_schedule_makes_its_job_at_its_time_and_not_before(timeline):
     trigger = timeline.trigger("0 9 * * *", label="morning")
@@ -291,3 +295,38 @@ async def test_the_pause_ends_when_the_next_run_is_due(timeline):
     await timeline.move_to("2026-11-15T08:59:59.700")
     await scheduler.run_once()
     assert 0 < scheduler.pause() <= 0.3
+
+
+async def test_a_worker_with_a_keeper_runs_what_its_code_schedules(app):
+    seen = []
+
+    @app.job()
+    async def tick(at: str) -> None:
+        seen.append(at)
+
+    tick.on_schedule("every 1s", {"at": "{{schedule.nominal_at}}"})
+    async with working(app):
+        await eventually(lambda: len(seen) >= 3)
+    assert seen == sorted(set(seen))
+
+
+def test_code_that_schedules_nonsense_does_not_start(app):
+    @app.job()
+    async def tick() -> None: ...
+
+    with pytest.raises(InvalidSchedule, match="hour: 25 is not from 0 to 23"):
+        tick.on_schedule("0 25 * * *")
+
+
+async def test_drain_makes_and_runs_what_is_due(app, timeline):
+    seen = []
+
+    @app.job()
+    async def report(day: str) -> None:
+        seen.append(day)
+
+    timeline.trigger("0 9 * * *", payload_template={"day": "{{schedule.date}}"})
+    await timeline.look()
+    await timeline.move_to("2026-11-15T09:00:01")
+    await testing.drain(app)
+    assert seen == ["2026-11-15"]

@@ -10,7 +10,7 @@ from typing import Any
 from posthouse.core.limit import Limit
 from posthouse.core.outcome import Policy
 from posthouse.core.template import is_fixed
-from posthouse.core.trigger import checked_trigger
+from posthouse.core.trigger import checked_trigger, schedule_of
 from posthouse.worker.arguments import Arguments
 
 AUTO, PROCESS, COMMAND = "auto", "process", "command"
@@ -45,6 +45,8 @@ class Definition:
     def add_trigger(self, type_: str, tenant: str, fields: Mapping[str, Any]) -> None:
         """One that the code names. It is known by its number, so that its rule can be changed."""
         known = checked_trigger({**fields, "definition_key": self.kind}, type_)
+        if type_ == "schedule":
+            schedule_of(known)
         if is_fixed(known["payload_template"]):
             self.arguments.check(known["payload_template"])
         number = 1 + sum(other["type"] == type_ for other in self.triggers)
