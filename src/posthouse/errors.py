@@ -194,6 +194,24 @@ class JobNotFound(PosthouseError):
     code = "job_not_found"
 
 
+class FailureNotFound(PosthouseError):
+    """There is no such failure group."""
+
+    code = "failure_not_found"
+
+
+class BulkRetryNotFound(PosthouseError):
+    """There is no such bulk retry."""
+
+    code = "bulk_retry_not_found"
+
+
+class InvalidBulkRetry(PosthouseError):
+    """The bulk retry is wrong."""
+
+    code = "invalid_bulk_retry"
+
+
 class IllegalTransition(PosthouseError):
     """The job's status does not allow this."""
 

@@ -96,6 +96,9 @@ class Settings:
         10.0, "After a restart of Postgres, how long workers may take to renew.", minimum=0
     )
     retention_days: float = _setting(30.0, "How long ended jobs are kept; whole days are dropped.", minimum=1)
+    sample_days: float = _setting(
+        30.0, "How long the samples of each minute are kept, which `posthouse stats` shows.", minimum=0.1
+    )
     max_payload_bytes: int = _setting(1_048_576, "Largest payload accepted.", minimum=1)
     max_result_bytes: int = _setting(1_048_576, "Largest result stored, of a job or a step.", minimum=1)
     job_log_level: str = _setting(

@@ -17,11 +17,13 @@ from posthouse.cli.definitions import definitions
 from posthouse.cli.doctor import doctor
 from posthouse.cli.enqueue import enqueue
 from posthouse.cli.events import events
+from posthouse.cli.failures import failures
 from posthouse.cli.jobs import jobs
 from posthouse.cli.limits import limits
 from posthouse.cli.migrate import migrate
 from posthouse.cli.options import WrongUsage
 from posthouse.cli.queues import queues
+from posthouse.cli.stats import stats
 from posthouse.cli.tenants import tenants
 from posthouse.cli.triggers import triggers
 from posthouse.cli.up import up
@@ -42,11 +44,17 @@ cli = typer.Typer(
 _PANELS: dict[str, tuple[Any, ...]] = {
     "Run": (up, worker, keeper),
     "Jobs": (enqueue,),
-    "Fleet": (doctor,),
+    "Fleet": (doctor, stats),
     "Set up": (migrate, config, bench, version),
 }
 _GROUPS: dict[str, tuple[tuple[str, typer.Typer], ...]] = {
-    "Jobs": (("jobs", jobs), ("definitions", definitions), ("triggers", triggers), ("events", events)),
+    "Jobs": (
+        ("jobs", jobs),
+        ("failures", failures),
+        ("definitions", definitions),
+        ("triggers", triggers),
+        ("events", events),
+    ),
     "Fleet": (("queues", queues), ("workers", workers), ("limits", limits), ("tenants", tenants)),
 }
 for _panel, _commands in _PANELS.items():

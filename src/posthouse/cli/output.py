@@ -151,6 +151,17 @@ def span(seconds: float | None) -> str:
     return f"{seconds:.0f} s" if seconds >= 1 else f"{seconds * 1000:.0f} ms"
 
 
+SPARKS = "▁▂▃▄▅▆▇█"
+
+
+def sparkline(values: Sequence[float | None]) -> str:
+    """A small chart in one line: the highest value is a full block, nothing is a dot."""
+    most = max((value for value in values if value), default=0)
+    return "".join(
+        SPARKS[min(len(SPARKS) - 1, int(value / most * len(SPARKS)))] if value else "·" for value in values
+    )
+
+
 def at(moment: datetime | None, now: datetime) -> str:
     """A moment with its distance: ``2030-01-01 12:00:00+00:00 (in 3 d)``."""
     return f"{moment.isoformat(' ', 'seconds')} ({ago(moment, now)})" if moment else ""

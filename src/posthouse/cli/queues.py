@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import typer
 
+from posthouse.cli.bars import shown_progress
 from posthouse.cli.options import WrongUsage, caller, checked_usage, json_option
 from posthouse.cli.output import Cell, ago, count, say, show_json, show_table, span
 
@@ -156,7 +154,7 @@ async def _wait(db: Any, name: str, limit: float | None, *, until_empty: bool) -
     from posthouse import insights
 
     deadline = None if limit is None else time.monotonic() + limit
-    with _shown_progress(name) as bar:
+    with shown_progress(name) as bar:
         while True:
             started = time.monotonic()
             counts = await insights.queue_counts(db, name)
@@ -179,44 +177,3 @@ def _document(counts: QueueCounts) -> dict[str, Any]:
     from dataclasses import asdict
 
     return asdict(counts)
-
-
-class _Shown(Protocol):
-    def show(self, left: int, told: str) -> None: ...
-
-
-class _Lines:
-    """For logs: a line whenever the counts have changed."""
-
-    def __init__(self) -> None:
-        self._last = ""
-
-    def show(self, left: int, told: str) -> None:
-        if left and told != self._last:
-            self._last = told
-            typer.echo(told, err=True)
-
-
-class _Bar:
-    def __init__(self, progress: Any, name: str) -> None:
-        self._progress = progress
-        self._task = progress.add_task(name, total=None, told="")
-        self._most = 0
-
-    def show(self, left: int, told: str) -> None:
-        self._most = max(self._most, left)
-        self._progress.update(self._task, total=self._most or 1, completed=self._most - left, told=told)
-
-
-@contextmanager
-def _shown_progress(name: str) -> Iterator[_Shown]:
-    """On stderr, so that stdout holds the answer alone."""
-    if not sys.stderr.isatty():
-        yield _Lines()
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[told]}"))
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        yield _Bar(progress, name)

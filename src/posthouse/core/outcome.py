@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from posthouse.core.duration import Duration, seconds
 from posthouse.core.payload import escape
+from posthouse.core.place import place_of
 from posthouse.core.retry import Retry
 from posthouse.core.states import Event
 
@@ -137,7 +138,7 @@ def _crashed(attempt: Attempt, ending: Crashed, limit: int) -> Verdict:
 
 
 def describe(ending: BaseException, name: str | None = None) -> dict[str, Any]:
-    """The error as it is stored: type, message and traceback."""
+    """The error as it is stored: type, message, traceback, and its place in the code."""
     if isinstance(ending, Reported):
         return ending.error
     kind = type(ending)
@@ -147,6 +148,8 @@ def describe(ending: BaseException, name: str | None = None) -> dict[str, Any]:
     }
     if ending.__traceback__ is not None:
         error["traceback"] = escape("".join(traceback.format_exception(ending))[-_TRACEBACK_LIMIT:])
+        if place := place_of(ending.__traceback__):
+            error["place"] = escape(place)
     return error
 
 

@@ -3,6 +3,18 @@
 Every function takes a psycopg AsyncConnection and returns plain data. Times are the database's.
 """
 
+from posthouse.insights.failures import (
+    BulkRetry,
+    FailedJob,
+    FailureDetail,
+    FailureFilter,
+    FailureGroup,
+    bulk_retries,
+    count_retriable,
+    failure_groups,
+    get_bulk_retry,
+    get_failure,
+)
 from posthouse.insights.fleet import (
     DefinitionInfo,
     NamedWorker,
@@ -33,6 +45,7 @@ from posthouse.insights.logs import LogLine, WhichAttempt, follow_log, log_of
 from posthouse.insights.overview import Overview, database_now, overview
 from posthouse.insights.progress import PartInfo, StepInfo, parts_of, steps_of
 from posthouse.insights.reasons import Blocker, Hindrance, Holder, Server, Why
+from posthouse.insights.stats import Series, StatPoint, check_series, series, step_for
 from posthouse.insights.triggers import (
     EventInfo,
     MatchInfo,
@@ -48,8 +61,13 @@ from posthouse.insights.why import why
 __all__ = [
     "AttemptInfo",
     "Blocker",
+    "BulkRetry",
     "DefinitionInfo",
     "EventInfo",
+    "FailedJob",
+    "FailureDetail",
+    "FailureFilter",
+    "FailureGroup",
     "Hindrance",
     "Holder",
     "JobDetail",
@@ -63,8 +81,10 @@ __all__ = [
     "PartInfo",
     "QueueCounts",
     "QueueInfo",
+    "Series",
     "Server",
     "SlotInfo",
+    "StatPoint",
     "StepInfo",
     "TenantInfo",
     "TriggerInfo",
@@ -72,12 +92,18 @@ __all__ = [
     "Why",
     "WorkerInfo",
     "attempts_of",
+    "bulk_retries",
+    "check_series",
+    "count_retriable",
     "database_now",
     "definitions",
     "events",
+    "failure_groups",
     "follow_log",
+    "get_bulk_retry",
     "get_definition",
     "get_event",
+    "get_failure",
     "get_job",
     "get_trigger",
     "limit_slots",
@@ -90,6 +116,8 @@ __all__ = [
     "queue_counts",
     "queue_is_known",
     "queue_overview",
+    "series",
+    "step_for",
     "steps_of",
     "tenants",
     "triggers",

@@ -25,6 +25,8 @@ AS_THEY_ARE = frozenset(
         "error_type",
         "name",
         "reason",
+        "fingerprint",
+        "type",
     }
 )
 """Texts that name things: they are looked up by what they say."""
@@ -43,6 +45,9 @@ class JobMask:
     def text(self, text: str) -> str:
         return self._redactor.text(text, self._secrets)
 
+    def json(self, value: Any) -> Any:
+        return PLAIN.value(value, self._secrets)
+
     def of(self, record: T) -> T:
         """A dataclass whose texts and JSON are masked, except for those that name things."""
         changes = {
@@ -58,9 +63,9 @@ class JobMask:
         if name == "payload":
             return self.payload(value)
         if isinstance(value, dict):
-            return PLAIN.value(value, self._secrets)
+            return self.json(value)
         if isinstance(value, list) and any(isinstance(item, str | dict | list) for item in value):
-            return PLAIN.value(value, self._secrets)
+            return self.json(value)
         return value
 
 

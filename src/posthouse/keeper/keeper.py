@@ -6,11 +6,14 @@ import asyncio
 
 from posthouse.keeper.bells import Bells
 from posthouse.keeper.crowd import Crowd
+from posthouse.keeper.grouper import Grouper
 from posthouse.keeper.lanes import Lanes
 from posthouse.keeper.matcher import Matcher
 from posthouse.keeper.promoter import Promoter
 from posthouse.keeper.rescuer import Rescuer
 from posthouse.keeper.retainer import Retainer
+from posthouse.keeper.retrier import Retrier
+from posthouse.keeper.sampler import Sampler
 from posthouse.keeper.scheduler import Scheduler
 from posthouse.keeper.service import Step, run_forever
 from posthouse.settings import Settings
@@ -19,12 +22,16 @@ from posthouse.storage.connect import Line
 
 class Keeper:
     def __init__(self, url: str, settings: Settings) -> None:
-        self._lines = [Line(url, "keeper") for _ in range(3)]
+        # The last one is for what may take its time: nobody's job waits for it.
+        self._lines = [Line(url, "keeper") for _ in range(4)]
         self.promoter = Promoter(self._lines[0])
         self.rescuer = Rescuer(self._lines[1], settings)
         self.retainer = Retainer(self._lines[1], settings)
         self.lanes = Lanes(self._lines[1])
         self.matcher = Matcher(self._lines[2], settings)
+        self.sampler = Sampler(self._lines[3], settings)
+        self.grouper = Grouper(self._lines[3], settings)
+        self.retrier = Retrier(self._lines[3])
         self._crowd = Crowd(self._lines[1])
         self.scheduler = Scheduler(self._lines[2], settings, self._crowd)
         self._bells = Bells(settings.direct_url or url)
@@ -32,7 +39,17 @@ class Keeper:
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        return (self.promoter, self.rescuer, self.retainer, self.lanes, self.matcher, self.scheduler)
+        return (
+            self.promoter,
+            self.rescuer,
+            self.retainer,
+            self.lanes,
+            self.matcher,
+            self.scheduler,
+            self.sampler,
+            self.grouper,
+            self.retrier,
+        )
 
     async def start(self) -> None:
         rung = ((self.matcher, "posthouse:events"), (self.scheduler, "posthouse:triggers"))

@@ -10,9 +10,12 @@ from uuid import UUID
 
 from psycopg.errors import DeadlockDetected
 
+from posthouse.core.ids import new_id
 from posthouse.errors import (
+    BulkRetryNotFound,
     ConfigurationError,
     IllegalTransition,
+    InvalidBulkRetry,
     JobNotFound,
     LimitNotFound,
     WorkerNotFound,
@@ -43,6 +46,44 @@ async def retry_job(
     raise IllegalTransition(
         f"job {job_id} is {answer}: only failed, canceled and dead-letter jobs are retried"
     )
+
+
+async def retry_many(
+    connection: Db,
+    chosen: Mapping[str, Any],
+    *,
+    rate: float,
+    stop_share: float = 0.5,
+    stop_after: int = 20,
+    actor: str,
+) -> UUID:
+    """Run many ended jobs again, ``rate`` a second; the keeper does it. Returns the id of the bulk retry.
+
+    ``chosen``: fingerprint, kind, queue, tenant, since, until (of their end), limit; one of them at least. It
+    halts once ``stop_after`` jobs were heard of and more than ``stop_share`` of them failed again.
+    """
+    wanted = {name: value for name, value in chosen.items() if value is not None}
+    if not wanted.keys() & {"fingerprint", "kind", "queue", "tenant", "since"}:
+        raise InvalidBulkRetry("say which jobs: a failure, a kind, a queue, a tenant or a time")
+    if not 0 < rate < math.inf:
+        raise InvalidBulkRetry(f"a rate is a number of jobs a second above 0, not {rate:g}")
+    if not 0 <= stop_share <= 1:
+        raise InvalidBulkRetry(f"the share to stop at is from 0 to 1, not {stop_share:g}")
+    if stop_after < 1:
+        raise InvalidBulkRetry(f"it can stop after 1 job or more, not {stop_after}")
+    bulk_id: UUID = await fetch_value(
+        connection, "bulk_retry_start", id=new_id(), chosen=json.dumps(wanted, default=str), rate=rate,
+        stop_share=stop_share, stop_after=stop_after, actor=actor,
+    )  # fmt: skip
+    return bulk_id
+
+
+async def stop_bulk_retry(connection: Db, bulk_id: UUID, *, actor: str) -> bool:
+    """Retry no more of its jobs; those that were go on. False: it had ended already."""
+    state = await fetch_value(connection, "bulk_retry_stop", id=bulk_id, actor=actor)
+    if state is None:
+        raise BulkRetryNotFound(f"there is no bulk retry {bulk_id}")
+    return state in {"gathering", "running"}
 
 
 async def _ask(

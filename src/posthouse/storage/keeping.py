@@ -61,3 +61,28 @@ async def mend_lanes(connection: Db) -> int:
 async def drop_partitions(connection: Db, keep_days: float) -> list[str]:
     cursor = await connection.execute(query("drop_partitions"), (keep_days,))
     return [row[0] for row in await cursor.fetchall()]
+
+
+async def sample_due(connection: Db) -> int:
+    """Sample the minutes that are over; returns how many."""
+    return int(await _value(connection, "sample_due"))
+
+
+async def forget_samples(connection: Db, keep_days: float) -> int:
+    return int(await _value(connection, "forget_samples", keep_days))
+
+
+async def group_failures(connection: Db, limit: int) -> int:
+    """Move what failed into its groups; returns how many rows were moved."""
+    return int(await _value(connection, "group_failures", limit))
+
+
+async def forget_failures(connection: Db, keep_days: float) -> int:
+    """Forget groups and bulk retries that nothing was heard of for so long; returns how many."""
+    return int(await _value(connection, "forget_failures", keep_days))
+
+
+async def advance_bulk_retry(connection: Db, most: int) -> tuple[UUID, int, int, int] | None:
+    """A step of some bulk retry: which, jobs retried, skipped, and heard of; None if there is none."""
+    row = await (await connection.execute(query("bulk_retry_advance"), (most,))).fetchone()
+    return None if row is None else (row[0], row[1], row[2], row[3])

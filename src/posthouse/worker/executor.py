@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
+from posthouse.core.fingerprint import fingerprint
 from posthouse.core.outcome import Cancel, Fail, Policy, Snooze, TimedOut, Verdict, decide
 from posthouse.core.payload import encode_result
 from posthouse.core.redaction import mask_with
@@ -276,7 +277,9 @@ class Executor:
             case _:
                 verdict = decide(job, ending, self._policy_of(job, definition), self._rng)
         if verdict.error is not None:
-            verdict = dataclasses.replace(verdict, error=self._rulebook.masked_error(job, verdict.error))
+            error = self._rulebook.masked_error(job, verdict.error)
+            error["fingerprint"] = fingerprint(error)  # of what is masked: it must not tell of secrets either
+            verdict = dataclasses.replace(verdict, error=error)
         _log_verdict(job, verdict)
         self._completer.settle(
             Settlement(

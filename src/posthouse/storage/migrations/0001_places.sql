@@ -150,7 +150,9 @@ create table posthouse.past_attempts (
   finished_at timestamptz not null,
   outcome text not null,
   error jsonb,
-  output jsonb
+  output jsonb,
+  queue text,
+  ready_at timestamptz       -- since when it could have started; null: not known, it waited for other jobs too
 ) partition by range (finished_at);
 create index past_attempts_job on posthouse.past_attempts (job_id);
 create table posthouse.past_attempts_default partition of posthouse.past_attempts default;

@@ -144,9 +144,16 @@ begin
       generation, crashes, snoozes, timeout_seconds, progress_percent, tenant_id, kind, queue, source,
       payload, dedupe_key, order_key, correlation_id, subject, source_ref, created_by, retry, depends_on, limit_key, requires, prefers,
       current_step, progress_message, last_error, finished_at, status, outcome, error)
-    select g.*, v_now, p_status, 'never_started', p_error
+    select g.*, v_now, p_status, 'never_started', posthouse.with_fingerprint(p_error)
     from (select * from gone union all select * from held) as g
-    returning id
+    returning id, tenant_id, kind, error
+  ), counted as (
+    insert into posthouse.failure_deltas (tenant_id, kind, fingerprint, at, failures, canceled, job_id, type, message)
+    select tenant_id, kind, min(error ->> 'fingerprint'), v_now, count(*), count(*), (array_agg(id))[1],
+           p_error ->> 'type', left(p_error ->> 'message', 500)
+    from ended
+    where p_error ->> 'type' = 'DependencyFailed'  -- who was canceled by a person did not fail
+    group by tenant_id, kind
   )
   select coalesce(array_agg(id), '{}') into v_ended from ended;
   -- Where it stood in its line stays on record: see close_lines.

@@ -119,7 +119,8 @@ begin
   return posthouse.lost_leases(p_ids, p_tokens, v_moved.landed);
 end $$;
 
--- The move alone, likewise.
+-- The move alone, likewise. What went wrong is counted along (see 0018_failures.sql): a row for each fault in the
+-- batch, appended, so that nobody waits for anybody.
 create function posthouse.move_settled(
   p_ids uuid[], p_tokens uuid[], p_events text[], p_outcomes text[], p_delays double precision[],
   p_errors jsonb[], p_outputs jsonb[], out landed uuid[], out ended uuid[], out statuses text[], out slots text)
@@ -141,7 +142,7 @@ begin
       and ((r.id, r.token) in (select u.id, u.token from unnest(p_ids, p_tokens) as u (id, token))) is true
     returning r.*
   ), judged as (
-    select gone.*, report.outcome, report.delay, report.error, report.output,
+    select gone.*, report.outcome, report.delay, posthouse.with_fingerprint(report.error) as error, report.output,
       case
         when gone.cancel_requested_at is not null then 'cancel'
         when report.event = 'retry' and gone.attempt_count >= gone.max_attempts then 'exhaust'
@@ -171,10 +172,20 @@ begin
   ), recorded as (
     insert into posthouse.past_attempts (
       job_id, tenant_id, kind, generation, attempt, worker_id, token, started_at, finished_at, outcome,
-      error, output)
+      error, output, queue, ready_at)
     select id, tenant_id, kind, generation, attempt_count, worker_id, token, attempt_started_at, v_now,
-           outcome, error, output
+           outcome, error, output, queue,
+           posthouse.ready_since(queued_at, scheduled_for, depends_on, order_key)
     from ruled where to_status = 'queued'
+  ), counted as (
+    insert into posthouse.failure_deltas (
+      tenant_id, kind, fingerprint, at, failures, dead_letter, failed, job_id, type, message)
+    select tenant_id, kind, error ->> 'fingerprint', v_now, count(*),
+           count(*) filter (where to_status = 'dead_letter'), count(*) filter (where to_status = 'failed'),
+           (array_agg(id))[1], min(error ->> 'type'), left((array_agg(error ->> 'message'))[1], 500)
+    from ruled
+    where outcome in ('failed', 'timeout', 'crashed', 'lost') and event <> 'cancel' and error is not null
+    group by tenant_id, kind, error ->> 'fingerprint'
   ), parked as (
     insert into posthouse.waiting (
       id, parent_id, queued_at, scheduled_for, started_at, priority, attempt_count, max_attempts,

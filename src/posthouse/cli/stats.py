@@ -1,0 +1,94 @@
+"""posthouse stats: arrivals, ends, failures, waits and run times, minute by minute."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from posthouse.cli.options import checked_usage, json_option
+from posthouse.cli.output import Cell, count, dim, show_json, show_table, span, sparkline
+
+if TYPE_CHECKING:
+    from posthouse.insights import Series
+
+CHART = 30
+"""So many characters of a chart fit into a table."""
+
+
+def stats(
+    *,
+    queue: str | None = typer.Option(None, help="Only this queue."),
+    kind: str | None = typer.Option(None, help="Only this kind."),
+    tenant: str | None = typer.Option(None, help="Only this tenant."),
+    since: str = typer.Option("1h", metavar="SPAN", help="How far back: 15m, 1h, 7d."),
+    by: str = typer.Option(
+        "queue,kind",
+        metavar="COLUMNS",
+        help="A line for each: tenant, queue, kind, several with commas, or all.",
+    ),
+    step: str | None = typer.Option(
+        None, metavar="SPAN", help="Time between two points. Default: 1m, from 2 h on 5m, from 12 h on 1h."
+    ),
+    as_json: bool = json_option(),
+) -> None:
+    """Show what came, ended and failed, how long jobs waited and ran, and what is left.
+
+    From samples that the keeper takes of each minute when it is over. Times are the median and the 95th
+    percentile.
+
+    [b]Examples:[/b]
+
+    posthouse stats --since 15m
+
+    posthouse stats --queue mail --by kind --since 7d --json
+    """
+    from posthouse import insights
+    from posthouse.cli.session import read
+    from posthouse.core.duration import seconds
+
+    with checked_usage():
+        length = seconds(since)
+        apart = None if step is None else round(seconds(step))
+        columns = [] if by == "all" else [name.strip() for name in by.split(",")]
+        insights.check_series(length, apart, columns)
+    found = read(
+        lambda db, _: insights.series(
+            db, span=length, step=apart, by=columns, tenant=tenant, queue=queue, kind=kind
+        )
+    )
+    show_json(found) if as_json else _show(found, columns)
+
+
+def _show(found: list[Series], columns: list[str]) -> None:
+    heads = [*columns, "arrived", "", "ended", "failures", "wait", "run", "ready", "oldest"]
+    rows = [
+        (
+            *(Cell(getattr(line, name) or "", "bold") for name in columns),
+            count(line.total.arrivals),
+            Cell(_chart([point.arrivals for point in line.points]), "cyan"),
+            count(line.total.ended, "green"),
+            count(line.total.failures, "red"),
+            dim(_times(line.total.wait_p50, line.total.wait_p95)),
+            dim(_times(line.total.run_p50, line.total.run_p95)),
+            count(line.total.ready or 0, "cyan"),
+            Cell(span(line.total.oldest_seconds)),
+        )
+        for line in found
+    ]
+    show_table(
+        heads,
+        rows,
+        empty="no samples of this time: a keeper, as in `posthouse worker`, takes one of each minute",
+        right=("arrived", "ended", "failures", "ready", "oldest"),
+    )
+
+
+def _times(half: float | None, most: float | None) -> str:
+    return "" if half is None or most is None else f"{span(half)} / {span(most)}"
+
+
+def _chart(values: list[int]) -> str:
+    """At most so wide: neighbours are added up."""
+    width = -(-len(values) // CHART)
+    return sparkline([sum(values[start : start + width]) for start in range(0, len(values), width)])

@@ -1,0 +1,161 @@
+"""Failure groups, and the bulk retries of their jobs."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from posthouse.errors import BulkRetryNotFound, FailureNotFound, InvalidJob
+from posthouse.insights.jobs import MOST_JOBS
+from posthouse.insights.masking import WITHOUT_JOB, mask_for
+from posthouse.storage.reading import Db, fetch, fetch_value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailureGroup:
+    """Attempts of one tenant and kind that failed in the same way.
+
+    ``message`` and ``job_id`` are of the latest. ``failures`` counts attempts; ``dead_letter``, ``failed``
+    and ``canceled`` count the jobs that ended with it (canceled: one that they depended on did not succeed).
+    ``last_hour``: failures in steps of five minutes, the present one last.
+    """
+
+    tenant_id: str
+    kind: str
+    fingerprint: str
+    type: str
+    message: str
+    job_id: UUID
+    failures: int
+    dead_letter: int
+    failed: int
+    canceled: int
+    first_seen: datetime
+    last_seen: datetime
+    last_hour: list[int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailedJob:
+    id: UUID
+    status: str
+    queue: str
+    attempt_count: int
+    max_attempts: int
+    generation: int
+    subject: str | None
+    finished_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailureDetail:
+    """A group with the error of its latest job, as long as that is kept, and the ended jobs it has now."""
+
+    group: FailureGroup
+    error: dict[str, Any] | None
+    jobs: list[FailedJob]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailureFilter:
+    """Which groups to list. ``fingerprint`` may be the beginning of one."""
+
+    fingerprint: str | None = None
+    kind: str | None = None
+    tenant: str | None = None
+    since: datetime | None = None
+    limit: int = 50
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.limit <= MOST_JOBS:
+            raise InvalidJob(f"limit is from 1 to {MOST_JOBS:,}, not {self.limit:,}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BulkRetry:
+    """Many jobs run again. ``failed``: of those ``retried``, the ones that failed again.
+
+    ``state``: gathering, running, done (all were retried), stopped (by a person) or halted (too many failed
+    again).
+    """
+
+    id: UUID
+    state: str
+    chosen: dict[str, Any]
+    rate: float
+    stop_share: float
+    stop_after: int
+    total: int | None
+    retried: int
+    skipped: int
+    succeeded: int
+    failed: int
+    created_at: datetime
+    created_by: str
+    ended_at: datetime | None
+    reason: str | None
+
+    @property
+    def open(self) -> bool:
+        return self.state in {"gathering", "running"}
+
+
+async def failure_groups(connection: Db, chosen: FailureFilter | None = None) -> list[FailureGroup]:
+    """The latest first. Counts are exact: what no keeper has put into its group yet is in them."""
+    found = await fetch(connection, "failures_list", FailureGroup, **_plain(chosen or FailureFilter()))
+    return [WITHOUT_JOB.of(group) for group in found]
+
+
+def _plain(chosen: FailureFilter) -> dict[str, Any]:
+    values = asdict(chosen)
+    if chosen.fingerprint is not None and not chosen.fingerprint.isalnum():
+        raise FailureNotFound(f"there is no failure {chosen.fingerprint!r}")  # a pattern is no fingerprint
+    return values
+
+
+async def get_failure(
+    connection: Db,
+    fingerprint: str,
+    *,
+    kind: str | None = None,
+    tenant: str | None = None,
+    jobs: int = 10,
+) -> FailureDetail:
+    """The group with this fingerprint, or the beginning of one; of several the latest."""
+    chosen = FailureFilter(fingerprint=fingerprint, kind=kind, tenant=tenant, limit=1)
+    groups = await failure_groups(connection, chosen)
+    if not groups:
+        raise FailureNotFound(f"there is no failure {fingerprint!r}; `posthouse failures` lists them")
+    group = groups[0]
+    error = await fetch_value(connection, "failure_error", job_id=group.job_id, fingerprint=group.fingerprint)
+    ended = await fetch(
+        connection, "failure_jobs", FailedJob, fingerprint=group.fingerprint, kind=group.kind,
+        tenant=group.tenant_id, limit=jobs,
+    )  # fmt: skip
+    mask = await mask_for(connection, group.job_id)
+    return FailureDetail(
+        group=group,
+        error=None if error is None else mask.json(error),
+        jobs=[WITHOUT_JOB.of(job) for job in ended],
+    )
+
+
+async def bulk_retries(connection: Db, *, tenant: str | None = None, limit: int = 20) -> list[BulkRetry]:
+    return await fetch(connection, "bulk_retries_list", BulkRetry, id=None, tenant=tenant, limit=limit)
+
+
+async def get_bulk_retry(connection: Db, bulk_id: UUID, *, tenant: str | None = None) -> BulkRetry:
+    found = await fetch(connection, "bulk_retries_list", BulkRetry, id=bulk_id, tenant=tenant, limit=1)
+    if not found:
+        raise BulkRetryNotFound(f"there is no bulk retry {bulk_id}")
+    return found[0]
+
+
+async def count_retriable(connection: Db, chosen: dict[str, Any], *, most: int = 1_000_000) -> int:
+    """How many ended jobs a bulk retry with this choice would be about now."""
+    return int(
+        await fetch_value(connection, "bulk_retry_count", chosen=json.dumps(chosen, default=str), most=most)
+    )

@@ -1,0 +1,176 @@
+"""What the samples tell: arrivals, ends, failures, waits, run times and backlog over time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, TypeAlias
+
+from posthouse.core.histogram import Histogram
+from posthouse.errors import ConfigurationError
+from posthouse.insights.overview import database_now
+from posthouse.storage.reading import Db, fetch_rows
+
+COLUMNS = ("tenant", "queue", "kind")
+STEPS = ((2 * 3600, 60), (12 * 3600, 300))
+LONG_STEP = 3600
+MINUTE = 60
+LONGEST = 366 * 86400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatPoint:
+    """A step of time, of ``seconds`` from ``at`` on. Waits and run times are in seconds.
+
+    ``ended`` counts jobs, ``dead`` those of them that failed for good, ``failures`` attempts. A wait is from
+    the moment where a job could start to its start; of jobs that waited for others it is not known.
+    ``ready``, ``waiting``, ``running`` and ``oldest_seconds`` are what it was like at the end of the step;
+    None if no keeper ran then.
+    """
+
+    at: datetime
+    seconds: int
+    arrivals: int
+    ended: int
+    succeeded: int
+    dead: int
+    failures: int
+    wait_p50: float | None
+    wait_p95: float | None
+    run_p50: float | None
+    run_p95: float | None
+    ready: int | None
+    waiting: int | None
+    running: int | None
+    oldest_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Series:
+    """One line of a chart: a point for each step, and the whole of it. What it is not split by is None."""
+
+    tenant: str | None
+    queue: str | None
+    kind: str | None
+    points: list[StatPoint]
+    total: StatPoint
+
+
+_Key: TypeAlias = tuple[str | None, str | None, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    row: dict[str, Any]
+    wait: Histogram
+    run: Histogram
+
+
+def step_for(span: float) -> int:
+    """Seconds between two points of a chart that shows this many: a minute, five, or an hour."""
+    return next((step for longest, step in STEPS if span <= longest), LONG_STEP)
+
+
+async def series(
+    connection: Db,
+    *,
+    span: float = 3600.0,
+    until: datetime | None = None,
+    step: int | None = None,
+    by: Sequence[str] = ("queue", "kind"),
+    tenant: str | None = None,
+    queue: str | None = None,
+    kind: str | None = None,
+) -> list[Series]:
+    """The last ``span`` seconds before ``until`` (now), split by tenant, queue, kind, or none of them.
+
+    Points without anything are there too, so that all lines have the same steps.
+    """
+    check_series(span, step, by)
+    step = step or step_for(span)
+    since, end = _bounds(until or await database_now(connection), span, step)
+    steps = {"since": since, "until": end, "step": step}
+    known = {row["at"] for row in await fetch_rows(connection, "samples_known", **steps)}
+    rows = await fetch_rows(
+        connection, "samples_series", by=list(by), tenant=tenant, queue=queue, kind=kind, **steps
+    )
+    lines: dict[_Key, list[_Part]] = {}
+    for row in rows:
+        lines.setdefault((row["tenant"], row["in_queue"], row["of_kind"]), []).append(_part(row))
+    axis = _Axis(since, step, round((end - since).total_seconds() / step), known)
+    return [axis.line(key, parts) for key, parts in lines.items()]
+
+
+def check_series(span: float, step: int | None, by: Sequence[str]) -> None:
+    """Refuses what ``series`` cannot show."""
+    if unknown := [name for name in by if name not in COLUMNS]:
+        raise ConfigurationError(f"statistics are split by {', '.join(COLUMNS)}, not {unknown[0]!r}")
+    if not MINUTE <= span <= LONGEST:
+        raise ConfigurationError("statistics cover from a minute to a year")
+    if step is not None and (step < MINUTE or step % MINUTE):
+        raise ConfigurationError(f"a step is some minutes long, not {step} s")
+
+
+def _bounds(now: datetime, span: float, step: int) -> tuple[datetime, datetime]:
+    """Whole steps: the present one belongs to it as far as its minutes are over."""
+    past = now.timestamp() % step
+    end = now - timedelta(seconds=past) + timedelta(seconds=step if step > MINUTE and past else 0)
+    return end - timedelta(seconds=-(-span // step) * step), end
+
+
+def _part(row: dict[str, Any]) -> _Part:
+    wait = Histogram(row["wait_buckets"] or (), row["wait_counts"] or ())
+    return _Part(row, wait, Histogram(row["run_buckets"] or (), row["run_counts"] or ()))
+
+
+class _Axis:
+    """The steps of a chart, and those of them at whose end it is known what was left."""
+
+    def __init__(self, since: datetime, step: int, count: int, known: set[datetime]) -> None:
+        self._step = step
+        self._moments = [since + timedelta(seconds=step) * number for number in range(count)]
+        self._known = known
+
+    def line(self, key: _Key, parts: list[_Part]) -> Series:
+        found = {part.row["at"]: part for part in parts}
+        points = [
+            _point(moment, self._step, [found[moment]] if moment in found else [], self._left(moment, found))
+            for moment in self._moments
+        ]
+        last = max((moment for moment in self._moments if moment in self._known), default=None)
+        total = _point(self._moments[0], self._step * len(self._moments), parts, self._left(last, found))
+        return Series(tenant=key[0], queue=key[1], kind=key[2], points=points, total=total)
+
+    def _left(self, moment: datetime | None, found: dict[datetime, _Part]) -> dict[str, Any]:
+        """The backlog at the end of a step: nothing, if that is known and no sample tells of any."""
+        if moment is None or moment not in self._known:
+            return {}
+        row = found[moment].row if moment in found else {}
+        counts = {name: int(row.get(name) or 0) for name in ("ready", "waiting", "running")}
+        return {**counts, "oldest_seconds": row.get("oldest_seconds")}
+
+
+def _point(at: datetime, seconds: int, parts: list[_Part], left: dict[str, Any]) -> StatPoint:
+    wait, run = Histogram.sum(part.wait for part in parts), Histogram.sum(part.run for part in parts)
+
+    def total(name: str) -> int:
+        return sum(int(part.row[name]) for part in parts)
+
+    return StatPoint(
+        at=at,
+        seconds=seconds,
+        arrivals=total("arrivals"),
+        ended=total("ended"),
+        succeeded=total("succeeded"),
+        dead=total("dead"),
+        failures=total("failures"),
+        wait_p50=wait.quantile(0.5),
+        wait_p95=wait.quantile(0.95),
+        run_p50=run.quantile(0.5),
+        run_p95=run.quantile(0.95),
+        ready=left.get("ready"),
+        waiting=left.get("waiting"),
+        running=left.get("running"),
+        oldest_seconds=left.get("oldest_seconds"),
+    )

@@ -1,0 +1,46 @@
+"""Carries bulk retries on: each at its rate, until too many of its jobs fail again."""
+
+from __future__ import annotations
+
+import logging
+from uuid import UUID
+
+from posthouse.storage.connect import Line
+from posthouse.storage.keeping import advance_bulk_retry
+
+_log = logging.getLogger("posthouse.keeper")
+
+BATCH = 50
+STEPS = 20
+BUSY_SECONDS = 0.2
+IDLE_SECONDS = 1.0
+
+
+class Retrier:
+    name = "retrier"
+
+    def __init__(self, line: Line) -> None:
+        self._line = line
+        self._busy = False
+
+    async def run_once(self) -> dict[str, int]:
+        """Steps until nothing moves any more: the rates of all of them are used up, or there is none."""
+        counts = {"retried": 0, "skipped": 0}
+        self._busy = False
+        idle: set[UUID] = set()
+        for _ in range(STEPS):
+            step = await self._line.run(lambda c: advance_bulk_retry(c, BATCH))
+            if step is None:
+                break
+            self._busy = True
+            bulk_id, retried, skipped, heard = step
+            counts["retried"] += retried
+            counts["skipped"] += skipped
+            if not retried + skipped + heard:
+                if bulk_id in idle:
+                    break
+                idle.add(bulk_id)
+        return counts
+
+    def pause(self) -> float:
+        return BUSY_SECONDS if self._busy else IDLE_SECONDS

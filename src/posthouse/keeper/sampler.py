@@ -1,0 +1,34 @@
+"""Counts what each minute brought, when it is over."""
+
+from __future__ import annotations
+
+import time
+
+from posthouse.settings import Settings
+from posthouse.storage.connect import Line
+from posthouse.storage.keeping import forget_samples, sample_due
+
+LOOK_SECONDS = 5.0
+FORGET_SECONDS = 3600.0
+
+
+class Sampler:
+    name = "sampler"
+
+    def __init__(self, line: Line, settings: Settings) -> None:
+        self._line = line
+        self._days = settings.sample_days
+        self._forget_at = 0.0
+
+    async def run_once(self) -> dict[str, int]:
+        sampled = await self._line.run(sample_due)
+        return {"sampled": sampled, "forgotten": await self._forget()}
+
+    async def _forget(self) -> int:
+        if time.monotonic() < self._forget_at:
+            return 0
+        self._forget_at = time.monotonic() + FORGET_SECONDS
+        return await self._line.run(lambda c: forget_samples(c, self._days))
+
+    def pause(self) -> float:
+        return LOOK_SECONDS

@@ -1,0 +1,417 @@
+-- Failure groups: attempts that went wrong, counted by tenant, kind and the fingerprint of their error.
+--
+--   settle ──▶ failure_deltas ──group_failures──▶ failure_groups, failure_counts
+--
+-- Whoever ends jobs badly appends one row for each fault in its batch (move_settled, bury_queued): no row is
+-- updated there, so nobody waits. The keeper moves these rows into the groups, each once. Jobs that succeed pay nothing.
+
+create table posthouse.failure_deltas (
+  job_id uuid not null,
+  at timestamptz not null,
+  failures integer not null,
+  dead_letter integer not null default 0,
+  failed integer not null default 0,
+  canceled integer not null default 0,
+  tenant_id text not null,
+  kind text not null,
+  fingerprint text not null,
+  type text,
+  message text
+);
+
+create table posthouse.failure_groups (
+  tenant_id text not null,
+  kind text not null,
+  fingerprint text not null,
+  type text not null,
+  message text not null,                -- of the latest one, as the next
+  job_id uuid not null,
+  failures bigint not null,             -- attempts, and jobs that never started for want of others
+  dead_letter bigint not null,          -- jobs that ended with it, as the next two
+  failed bigint not null,
+  canceled bigint not null,
+  first_seen timestamptz not null,
+  last_seen timestamptz not null,
+  primary key (tenant_id, kind, fingerprint)
+);
+create index failure_groups_fingerprint on posthouse.failure_groups (fingerprint text_pattern_ops);
+create index failure_groups_seen on posthouse.failure_groups (last_seen);
+
+-- How many when, in steps of five minutes.
+create table posthouse.failure_counts (
+  tenant_id text not null,
+  kind text not null,
+  fingerprint text not null,
+  at timestamptz not null,
+  failures integer not null,
+  primary key (tenant_id, kind, fingerprint, at)
+);
+create index failure_counts_at on posthouse.failure_counts (at);
+
+-- Ended jobs of a group, in the order of their end.
+create index history_fingerprint on posthouse.history ((error ->> 'fingerprint'), kind, tenant_id, finished_at)
+  where status <> 'succeeded';
+
+create function posthouse.failure_step(p_at timestamptz) returns timestamptz
+language sql immutable strict parallel safe as $$
+  select date_bin('5 minutes', p_at, '2000-01-01 00:00:00+00')
+$$;
+
+-- An error with a fingerprint. Workers bring theirs; what is made in SQL has one of its type alone, as
+-- posthouse.core.fingerprint gives to such types too.
+create function posthouse.with_fingerprint(p_error jsonb) returns jsonb
+language sql immutable parallel safe as $$
+  select case
+    when p_error is null or p_error ? 'fingerprint' then p_error
+    else p_error || jsonb_build_object('fingerprint',
+      left(encode(sha256(convert_to(coalesce(p_error ->> 'type', ''), 'UTF8')), 'hex'), 16)) end
+$$;
+
+-- Moves up to p_limit deltas into their groups; returns how many. In one statement, so that each counts once. One at a
+-- time: two could wait for each other's groups.
+create function posthouse.group_failures(p_limit integer default 5000) returns integer
+language plpgsql as $$
+declare
+  v_moved integer;
+begin
+  if not pg_try_advisory_xact_lock(7706, 2) then
+    return 0;
+  end if;
+  with moved as (
+    delete from posthouse.failure_deltas
+    where ctid = any (array(select ctid from posthouse.failure_deltas limit p_limit for update skip locked))
+    returning *
+  ), stepped as (
+    insert into posthouse.failure_counts as c (tenant_id, kind, fingerprint, at, failures)
+    select tenant_id, kind, fingerprint, posthouse.failure_step(at), sum(failures) from moved group by 1, 2, 3, 4
+    on conflict (tenant_id, kind, fingerprint, at) do update set failures = c.failures + excluded.failures
+  ), grouped as (
+    insert into posthouse.failure_groups as g (
+      tenant_id, kind, fingerprint, type, message, job_id, failures, dead_letter, failed, canceled, first_seen,
+      last_seen)
+    select
+      tenant_id, kind, fingerprint, coalesce(min(type), ''),
+      coalesce((array_agg(message order by at desc))[1], ''), (array_agg(job_id order by at desc))[1],
+      sum(failures), sum(dead_letter), sum(failed), sum(canceled), min(at), max(at)
+    from moved group by 1, 2, 3
+    on conflict (tenant_id, kind, fingerprint) do update set
+      message = case when excluded.last_seen >= g.last_seen then excluded.message else g.message end,
+      job_id = case when excluded.last_seen >= g.last_seen then excluded.job_id else g.job_id end,
+      failures = g.failures + excluded.failures,
+      dead_letter = g.dead_letter + excluded.dead_letter,
+      failed = g.failed + excluded.failed,
+      canceled = g.canceled + excluded.canceled,
+      first_seen = least(g.first_seen, excluded.first_seen),
+      last_seen = greatest(g.last_seen, excluded.last_seen)
+  )
+  select count(*) into v_moved from moved;
+  return v_moved;
+end $$;
+
+-- The groups as they are now, with what the keeper has not moved yet.
+create view posthouse.failures with (security_invoker = true) as
+select
+  tenant_id, kind, fingerprint, max(type) as type, (array_agg(message order by last_seen desc))[1] as message,
+  (array_agg(job_id order by last_seen desc))[1] as job_id, sum(failures)::bigint as failures,
+  sum(dead_letter)::bigint as dead_letter, sum(failed)::bigint as failed, sum(canceled)::bigint as canceled,
+  min(first_seen) as first_seen, max(last_seen) as last_seen
+from (
+  select tenant_id, kind, fingerprint, type, message, job_id, failures, dead_letter, failed, canceled, first_seen,
+         last_seen
+  from posthouse.failure_groups
+  union all
+  select tenant_id, kind, fingerprint, coalesce(type, ''), coalesce(message, ''), job_id, failures, dead_letter, failed,
+         canceled, at, at
+  from posthouse.failure_deltas
+) as parts
+group by tenant_id, kind, fingerprint;
+
+-- Forgets groups that were last seen before p_before, and counts of earlier times; returns how many groups.
+create function posthouse.forget_failures(p_before timestamptz) returns integer
+language plpgsql as $$
+declare
+  v_gone integer;
+begin
+  delete from posthouse.failure_counts where at < p_before;
+  delete from posthouse.failure_groups where last_seen < p_before;
+  get diagnostics v_gone = row_count;
+  return v_gone;
+end $$;
+
+-- Bulk retries: many ended jobs run again, at a rate, until too many of them fail again. First the keeper gathers the
+-- jobs that were chosen, then it reopens them step by step; what is done stands in the same transaction as the
+-- job's own move, so a keeper may die at any time and each job is retried once.
+create table posthouse.bulk_retries (
+  id uuid primary key,
+  state text not null default 'gathering'
+    check (state in ('gathering', 'running', 'done', 'stopped', 'halted')),
+  chosen jsonb not null,                   -- fingerprint, kind, queue, tenant, since, until, limit: what is not null counts
+  rate double precision not null,          -- jobs a second
+  stop_share double precision not null,    -- of those that were heard of: more that fail again halt it
+  stop_after integer not null,             -- once so many were heard of
+  total integer,
+  next_position integer not null default 1,
+  retried integer not null default 0,
+  skipped integer not null default 0,      -- could not be retried, or somebody else did
+  succeeded integer not null default 0,
+  failed integer not null default 0,       -- failed again: an attempt did, and none has succeeded since
+  judged_position integer not null default 0,
+  credit double precision not null default 1,
+  created_at timestamptz not null,
+  created_by text not null,
+  looked_at timestamptz not null,
+  ended_at timestamptz,
+  reason text,
+  constraint a_rate_is_more_than_0 check (rate > 0 and rate < 'infinity'),
+  constraint stop_share_is_from_0_to_1 check (stop_share between 0 and 1),
+  constraint stop_after_is_1_or_more check (stop_after >= 1)
+);
+
+create table posthouse.bulk_retry_jobs (
+  bulk_id uuid not null references posthouse.bulk_retries (id) on delete cascade,
+  position integer not null,
+  job_id uuid not null,
+  generation integer,                      -- that the retry opened
+  state text not null default 'pending'
+    check (state in ('pending', 'retried', 'failing', 'succeeded', 'failed', 'canceled', 'skipped')),
+  reason text,
+  primary key (bulk_id, position)
+);
+create index bulk_retry_jobs_open on posthouse.bulk_retry_jobs (bulk_id, position)
+  where state in ('retried', 'failing');
+
+create function posthouse.start_bulk_retry(
+  p_id uuid, p_chosen jsonb, p_rate double precision, p_stop_share double precision, p_stop_after integer,
+  p_actor text default 'system'
+) returns uuid
+language plpgsql as $$
+begin
+  insert into posthouse.bulk_retries (
+    id, chosen, rate, stop_share, stop_after, created_at, created_by, looked_at)
+  values (p_id, jsonb_strip_nulls(p_chosen), p_rate, p_stop_share, p_stop_after, posthouse.now(), p_actor,
+          posthouse.now());
+  perform posthouse.note(p_actor, 'failures.retry', p_chosen ->> 'tenant', p_id::text, null,
+    jsonb_strip_nulls(p_chosen) || jsonb_build_object(
+      'rate', p_rate, 'stop_share', p_stop_share, 'stop_after', p_stop_after));
+  return p_id;
+end $$;
+
+-- The ended jobs that a bulk retry is about, oldest first. Those that were canceled belong to it only as members of a
+-- group, which they are if they were canceled for want of others.
+create function posthouse.chosen_jobs(p_chosen jsonb, p_until timestamptz) returns table (id uuid, finished_at timestamptz)
+language plpgsql stable
+set plan_cache_mode = force_custom_plan  -- so that what is not asked for is not in the plan
+as $$
+declare
+  v_fingerprint text := p_chosen ->> 'fingerprint';
+  v_kind text := p_chosen ->> 'kind';
+  v_queue text := p_chosen ->> 'queue';
+  v_tenant text := p_chosen ->> 'tenant';
+  v_since timestamptz := coalesce((p_chosen ->> 'since')::timestamptz, '-infinity');
+  v_until timestamptz := least((p_chosen ->> 'until')::timestamptz, p_until);
+  v_limit integer := (p_chosen ->> 'limit')::integer;
+begin
+  return query
+    select h.id, h.finished_at from posthouse.history as h
+    where h.status <> 'succeeded' and (v_fingerprint is not null or h.status <> 'canceled')
+      and (v_fingerprint is null or h.error ->> 'fingerprint' = v_fingerprint)
+      and (v_kind is null or h.kind = v_kind)
+      and (v_queue is null or h.queue = v_queue)
+      and (v_tenant is null or h.tenant_id = v_tenant)
+      and h.finished_at >= v_since and h.finished_at <= v_until
+    order by h.finished_at, h.id limit v_limit;
+end $$;
+
+create function posthouse.gather_bulk_retry(p_bulk posthouse.bulk_retries) returns integer
+language plpgsql as $$
+declare
+  v_total integer;
+begin
+  insert into posthouse.bulk_retry_jobs (bulk_id, position, job_id)
+  select p_bulk.id, row_number() over (order by c.finished_at, c.id), c.id
+  from posthouse.chosen_jobs(p_bulk.chosen, p_bulk.created_at) as c;
+  get diagnostics v_total = row_count;
+  update posthouse.bulk_retries set state = 'running', total = v_total, looked_at = posthouse.now() where id = p_bulk.id;
+  return v_total;
+end $$;
+
+-- What became of jobs that were retried: a thousand of those that have not ended, then the next. Returns how many
+-- it heard of.
+create function posthouse.judge_bulk_retry(p_bulk posthouse.bulk_retries) returns integer
+language plpgsql as $$
+declare
+  v_heard integer;
+begin
+  with open as (
+    select j.position, j.job_id, j.generation, j.state from posthouse.bulk_retry_jobs as j
+    where j.bulk_id = p_bulk.id and j.state in ('retried', 'failing') and j.position > p_bulk.judged_position
+    order by j.position limit 1000
+  ), verdict as (
+    select o.position, o.state as before, case
+      when h.status = 'dead_letter' then 'failed'
+      when h.status is not null then h.status
+      when o.state = 'retried' and exists (
+        select from posthouse.past_attempts as a
+        where a.job_id = o.job_id and a.generation = o.generation and a.finished_at >= p_bulk.created_at
+          and a.outcome in ('failed', 'timeout', 'crashed', 'lost')) then 'failing'
+      else o.state end as now
+    from open as o
+    left join lateral (  -- by the index on ids, whatever statistics say
+      select h.status from posthouse.history as h
+      where h.id = o.job_id and h.finished_at >= p_bulk.created_at limit 1) as h on true
+  ), changed as (
+    update posthouse.bulk_retry_jobs as j set state = v.now
+    from verdict as v where j.bulk_id = p_bulk.id and j.position = v.position and v.now <> v.before
+    returning v.before, v.now
+  ), counted as (
+    update posthouse.bulk_retries as b set
+      succeeded = b.succeeded + (select count(*) from changed where now = 'succeeded'),
+      failed = b.failed + (select count(*) from changed where now in ('failing', 'failed') and before = 'retried')
+        - (select count(*) from changed where now in ('succeeded', 'canceled') and before = 'failing'),
+      judged_position = case when (select count(*) from open) = 1000 then (select max(position) from open) else 0 end
+    where b.id = p_bulk.id
+  )
+  select count(*) into v_heard from changed;
+  return v_heard;
+end $$;
+
+-- Reopens the job at the next position; returns what became of it. Somebody else may hold its dedupe key, or have it
+-- locked: it is passed over then.
+create function posthouse.retry_next(p_bulk posthouse.bulk_retries, p_position integer) returns text
+language plpgsql as $$
+declare
+  v_job uuid;
+  v_answer text;
+  v_state text := 'skipped';
+begin
+  select j.job_id into v_job from posthouse.bulk_retry_jobs as j
+  where j.bulk_id = p_bulk.id and j.position = p_position;
+  begin
+    v_answer := coalesce(
+      posthouse.reopen(v_job, null, format('%s (bulk retry %s)', p_bulk.created_by, p_bulk.id)), 'not kept any more');
+    v_state := case when v_answer = 'queued' then 'retried' else 'skipped' end;
+  exception
+    when sqlstate 'PH001' then v_answer := 'its dedupe key is taken';
+    when lock_not_available or deadlock_detected then v_answer := 'somebody else was busy with it';
+  end;
+  update posthouse.bulk_retry_jobs as j set
+    state = v_state, reason = case when v_state = 'skipped' then v_answer end,
+    generation = case when v_state = 'retried' then (
+      select g.generation from (select w.generation from posthouse.waiting as w where w.id = v_job
+                                union all select r.generation from posthouse.ready as r where r.id = v_job) as g) end
+  where j.bulk_id = p_bulk.id and j.position = p_position;
+  return v_state;
+end $$;
+
+-- How many of the next jobs one transaction may reopen: one that holds a key is reopened alone, or two that enqueue
+-- with these keys could wait for us in turn.
+create function posthouse.reopen_together(p_bulk posthouse.bulk_retries, p_most integer) returns integer
+language sql stable as $$
+  select greatest(least(p_most, 1), coalesce(min(n.place) - 1, p_most))::integer
+  from (
+    select row_number() over (order by j.position) as place, h.dedupe_key, h.order_key
+    from posthouse.bulk_retry_jobs as j
+    left join lateral (
+      select h.dedupe_key, h.order_key from posthouse.history as h where h.id = j.job_id limit 1) as h on true
+    where j.bulk_id = p_bulk.id and j.position >= p_bulk.next_position
+      and j.position < p_bulk.next_position + p_most
+  ) as n
+  where n.dedupe_key is not null or n.order_key is not null
+$$;
+
+create function posthouse.end_bulk_retry(p_id uuid, p_state text, p_reason text, p_actor text) returns void
+language plpgsql as $$
+declare
+  v_bulk posthouse.bulk_retries;
+begin
+  update posthouse.bulk_retries set state = p_state, reason = p_reason, ended_at = posthouse.now()
+  where id = p_id returning * into v_bulk;
+  perform posthouse.note(p_actor, 'failures.retry.' || p_state, v_bulk.chosen ->> 'tenant', p_id::text, null,
+    jsonb_build_object('reason', p_reason, 'total', v_bulk.total, 'retried', v_bulk.retried,
+      'skipped', v_bulk.skipped, 'succeeded', v_bulk.succeeded, 'failed', v_bulk.failed));
+end $$;
+
+-- A step of the bulk retry that was looked at longest ago: gather, or hear what became of its jobs and reopen up to
+-- p_most of those that are next, as far as its rate allows now. Whoever pauses longer than a second gets no
+-- more than those of a second at once. Of one that has ended it is still heard for a day how its jobs did. Returns what
+-- was done; nothing if there is none, or another keeper is at it.
+create function posthouse.advance_bulk_retry(p_most integer default 50)
+returns table (id uuid, retried integer, skipped integer, heard integer)
+language plpgsql
+set lock_timeout = '2s'
+as $$
+declare
+  v_now timestamptz := posthouse.now();
+  v_bulk posthouse.bulk_retries;
+  v_credit double precision;
+  v_take integer;
+  v_state text;
+begin
+  select b.* into v_bulk from posthouse.bulk_retries as b
+  where b.state in ('gathering', 'running') or (b.ended_at > v_now - interval '1 day' and exists (
+    select from posthouse.bulk_retry_jobs as j where j.bulk_id = b.id and j.state in ('retried', 'failing')))
+  order by b.looked_at limit 1 for update skip locked;
+  if not found then
+    return;
+  end if;
+  id := v_bulk.id;
+  retried := 0;
+  skipped := 0;
+  if v_bulk.state = 'gathering' then
+    heard := posthouse.gather_bulk_retry(v_bulk);
+    return next;
+    return;
+  end if;
+  heard := posthouse.judge_bulk_retry(v_bulk);
+  select b.* into v_bulk from posthouse.bulk_retries as b where b.id = v_bulk.id;
+  v_credit := least(v_bulk.credit + v_bulk.rate * date_part('epoch', v_now - v_bulk.looked_at),
+                    greatest(v_bulk.rate, 1));
+  if v_bulk.state <> 'running' then
+    v_take := 0;
+  elsif v_bulk.succeeded + v_bulk.failed >= v_bulk.stop_after
+      and v_bulk.failed > v_bulk.stop_share * (v_bulk.succeeded + v_bulk.failed) then
+    v_take := 0;
+    perform posthouse.end_bulk_retry(v_bulk.id, 'halted',
+      format('%s of %s failed again', v_bulk.failed, v_bulk.succeeded + v_bulk.failed), 'keeper');
+  else
+    v_take := posthouse.reopen_together(
+      v_bulk, least(floor(v_credit), p_most, v_bulk.total - v_bulk.next_position + 1)::integer);
+  end if;
+  for v_position in v_bulk.next_position .. v_bulk.next_position + v_take - 1 loop
+    v_state := posthouse.retry_next(v_bulk, v_position);
+    retried := retried + (v_state = 'retried')::integer;
+    skipped := skipped + (v_state = 'skipped')::integer;
+  end loop;
+  update posthouse.bulk_retries as b set
+    retried = b.retried + advance_bulk_retry.retried, skipped = b.skipped + advance_bulk_retry.skipped,
+    next_position = b.next_position + v_take, credit = v_credit - v_take, looked_at = v_now
+  where b.id = v_bulk.id;
+  if v_bulk.state = 'running' and v_bulk.next_position + v_take > v_bulk.total then
+    perform posthouse.end_bulk_retry(v_bulk.id, 'done', null, 'keeper');
+  end if;
+  return next;
+end $$;
+
+-- Stops a bulk retry; what was retried goes on. Returns the state it had, null if there is none.
+create function posthouse.stop_bulk_retry(p_id uuid, p_actor text default 'system') returns text
+language plpgsql as $$
+declare
+  v_state text;
+begin
+  select b.state into v_state from posthouse.bulk_retries as b where b.id = p_id for update;
+  if v_state in ('gathering', 'running') then
+    perform posthouse.end_bulk_retry(p_id, 'stopped', format('stopped by %s', p_actor), p_actor);
+  end if;
+  return v_state;
+end $$;
+
+-- Forgets bulk retries that ended before p_before; returns how many.
+create function posthouse.forget_bulk_retries(p_before timestamptz) returns integer
+language plpgsql as $$
+declare
+  v_gone integer;
+begin
+  delete from posthouse.bulk_retries where ended_at < p_before;
+  get diagnostics v_gone = row_count;
+  return v_gone;
+end $$;

@@ -1,0 +1,2 @@
+-- Moves what failed into its groups: how many rows.
+select posthouse.group_failures(%s)

@@ -1,0 +1,2 @@
+-- Samples the minutes that are over: how many.
+select posthouse.sample_due()

@@ -1,0 +1,45 @@
+-- What the samples say of each step of time, for the columns that were asked for; the others are put together.
+with chosen as materialized (
+  select
+    date_bin(make_interval(secs => %(step)s), s.minute, '2000-01-01 00:00:00+00') as at, s.*,
+    case when 'tenant' = any (%(by)s::text[]) then s.tenant_id end as tenant,
+    case when 'queue' = any (%(by)s::text[]) then s.queue end as in_queue,
+    case when 'kind' = any (%(by)s::text[]) then s.kind end as of_kind
+  from posthouse.samples as s
+  where s.minute >= %(since)s and s.minute < %(until)s
+    and (%(tenant)s::text is null or s.tenant_id = %(tenant)s::text)
+    and (%(queue)s::text is null or s.queue = %(queue)s::text)
+    and (%(kind)s::text is null or s.kind = %(kind)s::text)
+), last_minutes as (
+  select date_bin(make_interval(secs => %(step)s), m.minute, '2000-01-01 00:00:00+00') as at, max(m.minute) as minute
+  from posthouse.sampled_minutes as m
+  where m.backlog and m.minute >= %(since)s and m.minute < %(until)s
+  group by 1
+), counted as (
+  select c.at, tenant, in_queue, of_kind, sum(arrivals) as arrivals, sum(ended) as ended, sum(succeeded) as succeeded,
+         sum(dead) as dead, sum(failures) as failures,
+         -- What is there at the end of a step, not in all of its minutes.
+         sum(ready) filter (where c.minute = l.minute) as ready,
+         sum(waiting) filter (where c.minute = l.minute) as waiting,
+         sum(running) filter (where c.minute = l.minute) as running,
+         max(oldest_seconds) filter (where c.minute = l.minute) as oldest_seconds
+  from chosen as c left join last_minutes as l on l.at = c.at
+  group by 1, 2, 3, 4
+), waits as (
+  select at, tenant, in_queue, of_kind, array_agg(bucket) as buckets, array_agg(n) as counts
+  from (select at, tenant, in_queue, of_kind, u.bucket, sum(u.n)::bigint as n
+        from chosen cross join unnest(wait_buckets, wait_counts) as u (bucket, n) group by 1, 2, 3, 4, 5) as w
+  group by 1, 2, 3, 4
+), runs as (
+  select at, tenant, in_queue, of_kind, array_agg(bucket) as buckets, array_agg(n) as counts
+  from (select at, tenant, in_queue, of_kind, u.bucket, sum(u.n)::bigint as n
+        from chosen cross join unnest(run_buckets, run_counts) as u (bucket, n) group by 1, 2, 3, 4, 5) as r
+  group by 1, 2, 3, 4
+)
+select c.*, w.buckets as wait_buckets, w.counts as wait_counts, r.buckets as run_buckets, r.counts as run_counts
+from counted as c
+left join waits as w on w.at = c.at and (w.tenant, w.in_queue, w.of_kind)
+  is not distinct from (c.tenant, c.in_queue, c.of_kind)
+left join runs as r on r.at = c.at and (r.tenant, r.in_queue, r.of_kind)
+  is not distinct from (c.tenant, c.in_queue, c.of_kind)
+order by c.tenant, c.in_queue, c.of_kind, c.at
