@@ -20,6 +20,9 @@ _BY_TYPE_ALONE = frozenset(
     {"Canceled", "DependencyFailed", "Poison", "SnoozeLimit", "TimedOut", "WorkerLost"}
 )
 
+_VALUE = "#"
+"""One for all sorts of values: a hexadecimal number may happen to have digits only."""
+
 Placeholder: TypeAlias = str | Callable[[re.Match[str]], str]
 
 _UNCLOSED = re.compile(r"(?<!\w)(['\"`])(?:\\.|(?!\1).)*$", re.DOTALL)
@@ -30,18 +33,18 @@ _PATTERNS: tuple[tuple[str, Placeholder], ...] = (
         lambda m: m[1].lower() + m[2] + _hidden(m[3]),
     ),
     (r"(['\"]?)\b([1-5]\d\d)( [A-Z][A-Za-z -]{1,40})\1", lambda m: _hidden(m[2]) + m[3]),
-    (r"(?<![\w+.-])[a-zA-Z][a-zA-Z0-9+.-]*://[^\s'\"<>]+", "<url>"),
-    (r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+", "<email>"),
-    (r"(?<!\w)(['\"`])(?:\\.|(?!\1).)*?\1(?!\w)", "<text>"),
-    (r"(?i)\b[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}\b", "<uuid>"),
-    (r"\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?)?", "<time>"),
-    (r"\b\d\d?:\d\d(?::\d\d)?(?:[.,]\d+)?\b", "<time>"),
-    (r"(?<![\w<])(?:[A-Za-z]:)?(?:[/\\][\w.@+~-]+){2,}[/\\]?", "<path>"),
-    (r"(?i)\b0x[0-9a-f]+\b", "<hex>"),
-    (r"(?i)\b(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{6,}\b", "<hex>"),
-    (r"(?i)[-+]?\d+(?:[.,_]\d+)*(?:e[-+]?\d+)?", "<n>"),
+    (r"(?<![\w+.-])[a-zA-Z][a-zA-Z0-9+.-]*://[^\s'\"<>]+", _VALUE),
+    (r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+", _VALUE),
+    (r"(?<!\w)(['\"`])(?:\\.|(?!\1).)*?\1(?!\w)", _VALUE),
+    (r"(?i)\b[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}\b", _VALUE),
+    (r"\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?)?", _VALUE),
+    (r"\b\d\d?:\d\d(?::\d\d)?(?:[.,]\d+)?\b", _VALUE),
+    (r"(?<!\w)(?:[A-Za-z]:)?(?:[/\\][\w.@+~-]+){2,}[/\\]?", _VALUE),
+    (r"(?i)\b0x[0-9a-f]+\b", _VALUE),
+    (r"(?i)\b(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{6,}\b", _VALUE),
+    (r"(?i)[-+]?\d+(?:[.,_]\d+)*(?:e[-+]?\d+)?", _VALUE),
     (r"\s+", " "),
-    (r"(<\w+>)(?:[,;]? ?\1)+", r"\1"),  # a list of values has any length
+    (rf"[-+]?{_VALUE}(?:[,;]? ?[-+]?{_VALUE})*", _VALUE),  # a list of values has any length
 )
 _RULES = tuple((re.compile(pattern), placeholder) for pattern, placeholder in _PATTERNS)
 
@@ -65,7 +68,7 @@ def normalised(message: str) -> str:
     for pattern, placeholder in _RULES:
         text = pattern.sub(placeholder, text)
     if len(message) > _READ:  # cut, perhaps in the middle of a value
-        text = _UNCLOSED.sub("<text>", text)
+        text = _UNCLOSED.sub(_VALUE, text)
     return text.translate(_SHOWN).strip()[:_KEPT]
 
 
