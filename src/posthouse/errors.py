@@ -25,6 +25,9 @@ PosthouseError
 ├── TemplateError           a payload template cannot be filled in
 ├── DuplicateJob            the dedupe key is taken, and the policy says reject
 ├── JobNotFound             no such job (for this tenant)
+├── FailureNotFound         no such failure group
+├── BulkRetryNotFound       no such bulk retry
+├── InvalidBulkRetry        a bulk retry cannot be like this
 ├── IllegalTransition       the job's status does not allow this
 ├── InvalidReport           what a job tells of itself cannot be stored
 ├── LeaseLost               the lease is no longer ours: nothing was written

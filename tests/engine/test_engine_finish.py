@@ -7,6 +7,7 @@ from enginekit import HOUR
 
 ERROR = {
     "type": "ValueError", "message": "broken", "traceback": "Traceback ...", "exit_code": 3, "pid": 77,
+    "fingerprint": "0123456789abcdef",
 }  # fmt: skip
 OUTPUT = {"exit_code": 4, "pid": 78, "stdout": "out", "stderr": "err"}
 
