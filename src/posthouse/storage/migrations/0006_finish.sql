@@ -135,7 +135,7 @@ declare
 begin
   with report as (
     select * from unnest(p_ids, p_tokens, p_events, p_outcomes, p_delays, p_errors, p_outputs)
-      as u (id, token, event, outcome, delay, error, output)
+      with ordinality as u (id, token, event, outcome, delay, error, output, ordinal)
   ), gone as materialized (
     delete from posthouse.running as r
     where r.id = any (p_ids)
@@ -143,6 +143,7 @@ begin
     returning r.*
   ), judged as (
     select gone.*, report.outcome, report.delay, posthouse.with_fingerprint(report.error) as error, report.output,
+      report.ordinal,
       case
         when gone.cancel_requested_at is not null then 'cancel'
         when report.event = 'retry' and gone.attempt_count >= gone.max_attempts then 'exhaust'
@@ -180,12 +181,16 @@ begin
   ), counted as (
     insert into posthouse.failure_deltas (
       tenant_id, kind, fingerprint, at, failures, dead_letter, failed, job_id, type, message)
-    select tenant_id, kind, error ->> 'fingerprint', v_now, count(*),
-           count(*) filter (where to_status = 'dead_letter'), count(*) filter (where to_status = 'failed'),
-           (array_agg(id))[1], min(error ->> 'type'), left((array_agg(error ->> 'message'))[1], 500)
-    from ruled
-    where outcome in ('failed', 'timeout', 'crashed', 'lost') and event <> 'cancel' and error is not null
-    group by tenant_id, kind, error ->> 'fingerprint'
+    select tenant_id, kind, fingerprint, v_now, failures, dead_letter, failed, p_ids[sample],
+           p_errors[sample] ->> 'type', left(p_errors[sample] ->> 'message', 500)
+    from (
+      select tenant_id, kind, error ->> 'fingerprint' as fingerprint, count(*) as failures,
+             count(*) filter (where event = 'exhaust') as dead_letter,
+             count(*) filter (where event = 'fail') as failed, max(ordinal) as sample
+      from ruled
+      where outcome in ('failed', 'timeout', 'crashed', 'lost') and event <> 'cancel' and error is not null
+      group by 1, 2, 3
+    ) as faults
   ), parked as (
     insert into posthouse.waiting (
       id, parent_id, queued_at, scheduled_for, started_at, priority, attempt_count, max_attempts,

@@ -58,9 +58,9 @@ language sql immutable strict parallel safe as $$
 $$;
 
 -- An error with a fingerprint. Workers bring theirs; what is made in SQL has one of its type alone, as
--- posthouse.core.fingerprint gives to such types too.
+-- posthouse.core.fingerprint gives to such types too. Stable, as convert_to is, or it would not be inlined.
 create function posthouse.with_fingerprint(p_error jsonb) returns jsonb
-language sql immutable parallel safe as $$
+language sql stable parallel safe as $$
   select case
     when p_error is null or p_error ? 'fingerprint' then p_error
     else p_error || jsonb_build_object('fingerprint',
