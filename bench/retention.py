@@ -1,8 +1,8 @@
 """What retention costs on a long history, and whom it holds up: ``python -m bench.retention``.
 
-A history of 5,000,000 jobs in ten days, made in SQL, is dropped by a round of retention while a worker finishes
-jobs. Then the same with a tenant that keeps its jobs longer, and one that keeps them shorter. Prints one JSON
-object; times in seconds.
+A history of 5,000,000 jobs in ten days, made in SQL, is let go by a round of retention while somebody
+finishes jobs: with nothing that hangs on them, with payloads and keys, with a tenant that keeps its jobs
+longer, and with one that keeps them shorter while the others stay. Prints one JSON object; times in seconds.
 """
 
 from __future__ import annotations
@@ -51,21 +51,26 @@ def fill(db: psycopg.Connection[Any], rows: int, *, aside: int = ASIDE) -> None:
 
 FILL = """
 insert into posthouse.history (
-  id, queued_at, scheduled_for, started_at, priority, attempt_count, max_attempts, tenant_id, kind, queue, payload,
-  dedupe_key, lane, position, token, worker_id, attempt_started_at, lease_expires_at, finished_at, status, outcome,
-  result)
+  id, queued_at, scheduled_for, started_at, priority, attempt_count, max_attempts, generation, crashes,
+  snoozes, tenant_id, kind, queue, source, payload, dedupe_key, lane, position, token, worker_id,
+  attempt_started_at, lease_expires_at, finished_at, status, outcome, result)
 select
-  gen_random_uuid(), at, at, at, 100, 1, 3,
-  case when n % 10 = 0 then 'acme' when n % 100 = 1 then 'brief' else 'default' end, 'noop', 'default',
-  case when n % %(aside)s <> 0 then '{"number": 1}'::jsonb end, case when n % %(aside)s = 0 then 'key ' || n end,
-  1, n, gen_random_uuid(), '00000000-0000-0000-0000-000000000001', at, at, at,
-  case when n % 200 = 0 then 'failed' else 'succeeded' end, case when n % 200 = 0 then 'failed' else 'succeeded' end,
+  gen_random_uuid(), at, at, at, 100, 1, 3, 1, 0, 0,
+  case when mod(n, 10) = 0 then 'acme' when mod(n, 100) = 1 then 'brief' else 'default' end, 'noop',
+  'default', 'manual', case when mod(n, %(aside)s) <> 0 then '{"number": 1}'::jsonb end,
+  case when mod(n, %(aside)s) = 0 then 'key ' || n end,
+  1, n, gen_random_uuid(), '00000000-0000-0000-0000-000000000001', at, at, at, o.outcome, o.outcome,
   '{"done": true}'
 from generate_series(1, %(rows)s) as n
 cross join lateral (
   select date_trunc('day', posthouse.now(), 'UTC')
-    - make_interval(days => %(oldest)s - 1 - n * %(days)s / (%(rows)s + 1), secs => -(n %% 80000))) as t (at)
-""".replace("n % ", "n %% ")
+    - make_interval(days => %(oldest)s - 1 - n * %(days)s / (%(rows)s + 1), secs => -mod(n, 80000))) as t (at)
+cross join lateral (select case when mod(n, 200) = 0 then 'failed' else 'succeeded' end) as o (outcome)
+"""
+FINISH = """
+select posthouse.succeed(array[c.id], array[c.token], null)
+from posthouse.claim(gen_random_uuid(), gen_random_uuid(), '{default}', '{noop}', 1, interval '1 minute') as c
+"""
 
 
 class Finisher(threading.Thread):
@@ -82,10 +87,7 @@ class Finisher(threading.Thread):
             while not self.stopping.is_set():
                 db.execute("select posthouse.enqueue('noop')")
                 started = time.perf_counter()
-                db.execute(
-                    "select posthouse.succeed(array[c.id], array[c.token], null) from posthouse.claim("
-                    "gen_random_uuid(), gen_random_uuid(), '{default}', '{noop}', 1, interval '1 minute') as c"
-                )
+                db.execute(FINISH)
                 self.times.append(time.perf_counter() - started)
 
     def stop(self) -> None:
@@ -119,7 +121,7 @@ def measured(url: str, days: float) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Scene:
-    """How long jobs are kept, those of which tenants longer or shorter, and whether anything hangs on them."""
+    """How long jobs are kept, whose are kept longer or shorter, and on how many something hangs."""
 
     days: float = 25.0
     tenants: dict[str, float] = field(default_factory=dict)

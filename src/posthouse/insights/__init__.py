@@ -3,12 +3,14 @@
 Every function takes a psycopg AsyncConnection and returns plain data. Times are the database's.
 """
 
+from posthouse.insights.audit import AuditEntry, AuditFilter, follow_audit, list_audit
 from posthouse.insights.fleet import (
     DefinitionInfo,
     NamedWorker,
     QueueCounts,
     QueueInfo,
     TenantInfo,
+    WorkerChange,
     WorkerInfo,
     definitions,
     get_definition,
@@ -16,6 +18,7 @@ from posthouse.insights.fleet import (
     queue_is_known,
     queue_overview,
     tenants,
+    worker_changes,
     workers,
     workers_named,
 )
@@ -33,6 +36,7 @@ from posthouse.insights.logs import LogLine, WhichAttempt, follow_log, log_of
 from posthouse.insights.overview import Overview, database_now, overview
 from posthouse.insights.progress import PartInfo, StepInfo, parts_of, steps_of
 from posthouse.insights.reasons import Blocker, Hindrance, Holder, Server, Why
+from posthouse.insights.retention import KeptThing, RetentionReport, TenantKept, retention
 from posthouse.insights.triggers import (
     EventInfo,
     MatchInfo,
@@ -47,6 +51,8 @@ from posthouse.insights.why import why
 
 __all__ = [
     "AttemptInfo",
+    "AuditEntry",
+    "AuditFilter",
     "Blocker",
     "DefinitionInfo",
     "EventInfo",
@@ -55,6 +61,7 @@ __all__ = [
     "JobDetail",
     "JobFilter",
     "JobSummary",
+    "KeptThing",
     "LimitInfo",
     "LogLine",
     "MatchInfo",
@@ -63,18 +70,22 @@ __all__ = [
     "PartInfo",
     "QueueCounts",
     "QueueInfo",
+    "RetentionReport",
     "Server",
     "SlotInfo",
     "StepInfo",
     "TenantInfo",
+    "TenantKept",
     "TriggerInfo",
     "WhichAttempt",
     "Why",
+    "WorkerChange",
     "WorkerInfo",
     "attempts_of",
     "database_now",
     "definitions",
     "events",
+    "follow_audit",
     "follow_log",
     "get_definition",
     "get_event",
@@ -82,6 +93,7 @@ __all__ = [
     "get_trigger",
     "limit_slots",
     "limits",
+    "list_audit",
     "list_jobs",
     "log_of",
     "matches_of",
@@ -90,10 +102,12 @@ __all__ = [
     "queue_counts",
     "queue_is_known",
     "queue_overview",
+    "retention",
     "steps_of",
     "tenants",
     "triggers",
     "why",
+    "worker_changes",
     "workers",
     "workers_named",
 ]

@@ -255,6 +255,19 @@ language sql stable as $$
         where p.partrelid = to_regclass('posthouse.' || quote_ident(k.relation)))))
 $$;
 
+-- Rows in default partitions, counted up to a limit.
+create function posthouse.strays(p_limit integer) returns table (relation text, strays bigint)
+language plpgsql stable as $$
+begin
+  for relation in select posthouse.partitioned_tables() loop
+    execute format('select count(*) from (select from %s limit $1) as s', (
+      select p.partdefid::regclass from pg_partitioned_table as p
+      where p.partrelid = ('posthouse.' || quote_ident(relation))::regclass and p.partdefid <> 0))
+    into strays using p_limit;
+    return next;
+  end loop;
+end $$;
+
 -- The condition that rows are over.
 create function posthouse.is_old(k posthouse.kept, p_days jsonb) returns text
 language sql stable as $$
@@ -308,6 +321,9 @@ end $$;
 create function posthouse.leave_table(p_relation text, p_name text, p_kept_tenants text[]) returns void
 language plpgsql as $$
 begin
+  if exists (select from posthouse.detached where name = p_name || '_detached') then
+    raise lock_not_available;  -- what it held before is still being cleared
+  end if;
   execute format('alter table posthouse.%I detach partition posthouse.%I', p_relation, p_name);
   execute format('alter table posthouse.%I rename to %I', p_name, p_name || '_detached');
   insert into posthouse.detached (name, relation, tenants) values (p_name || '_detached', p_relation, p_kept_tenants);
@@ -330,8 +346,12 @@ begin
   execute format(
     'select array_agg(id) as ids, array_agg(tenant_id) as tenants, array_agg(dedupe_key) as dedupes,
             array_agg(order_key) as orders, array_agg(id) filter (where payload is null) as aside
-     from posthouse.%I where ctid >= $1 and ctid < $2 and tenant_id <> all ($3)', p_name)
-  into v_jobs using format('(%s,0)', p_page)::tid, format('(%s,0)', p_page + p_pages)::tid, v_detached.tenants;
+     from posthouse.%I where ctid >= $1 and ctid < $2 and tenant_id <> all ($3)
+       and ($4 or payload is null or dedupe_key is not null or order_key is not null)', p_name)
+  into v_jobs
+  using format('(%s,0)', p_page)::tid, format('(%s,0)', p_page + p_pages)::tid, v_detached.tenants,
+        exists (select from posthouse.blocks) or exists (select from posthouse.parts)
+        or exists (select from posthouse.steps);
   if v_jobs.ids is not null then
     perform posthouse.forget_jobs(v_jobs.ids, v_jobs.tenants, v_jobs.dedupes, v_jobs.orders, v_jobs.aside);
   end if;
@@ -414,6 +434,8 @@ begin
   select * into v_part from posthouse.partitions() as p where p.partition = p_name;
   if not found or not pg_try_advisory_xact_lock(7705, 2) or not posthouse.can_lock_partition(v_part.relation, p_name) then
     return null;
+  elsif exists (select from posthouse.purged where partition = p_name and tenant_id = '') then
+    return 0;  -- another keeper was quicker
   end if;
   select * into k from posthouse.kept_tables() as t where t.relation = v_part.relation;
   execute format('drop table if exists posthouse.%I', v_copy);
