@@ -36,7 +36,7 @@ def test_every_command_that_changes_something_is_on_record_with_who_did_it(
         assert answer.code == 0, answer.err
     (posthouse.folder / "hello.json").write_text(json.dumps({"command": {"argv": ["/bin/true"]}}))
     assert posthouse("definitions", "create", "hello", "--file", "hello.json").code == 0
-    assert posthouse("definitions", "set", "hello", "--priority", "5").code == 0
+    assert posthouse("definitions", "edit", "hello", "--priority", "5").code == 0
     assert posthouse("definitions", "deactivate", "hello").code == 0
     assert posthouse("definitions", "remove", "hello").code == 0
     wanted = [

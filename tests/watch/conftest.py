@@ -37,6 +37,6 @@ def client(settings):
 def changes(db):
     """What became of workers, oldest first: pid and change."""
     return lambda: db.execute(
-        "select w.pid, c.change from posthouse.worker_changes c join posthouse.workers w on w.id = c.worker_id "
-        "order by c.id"
+        "select w.pid, c.change from posthouse.worker_changes c "
+        "join posthouse.workers w on w.id = c.worker_id order by c.id"
     ).fetchall()

@@ -100,7 +100,10 @@ async def test_jobs_of_a_worker_that_is_gone_are_taken_back_at_once_by_a_running
     worker = fleet.start(keeper=False)
     started, until_ = str(tmp_path / "started"), str(tmp_path / "until")
     handles = [client.enqueue("hold", {"started": started, "until": until_}) for _ in range(4)]
-    held = "select count(*) from posthouse.running r join posthouse.workers w on w.id = r.worker_id where w.pid = %s"
+    held = (
+        "select count(*) from posthouse.running r join posthouse.workers w on w.id = r.worker_id "
+        "where w.pid = %s"
+    )
     await eventually(lambda: db.execute("select count(*) from posthouse.running").fetchone() == (4,))
     worker.process.send_signal(how)
     await eventually(lambda: db.execute(held, (worker.pid,)).fetchone() == (0,))
