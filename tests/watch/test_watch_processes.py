@@ -1,6 +1,8 @@
 """Real workers that are killed, stopped, let go on and told to end."""
 
+import asyncio
 import signal
+import time
 
 import pytest
 
@@ -18,10 +20,11 @@ async def seen(settings):
 
 async def until(keeper, key):
     """Looks until somebody did that; returns how many."""
-    for _ in range(2000):
-        if count := (await keeper.watch.run_once())[key]:
-            return count
-    raise AssertionError(f"nobody {key}")
+    deadline = time.monotonic() + 30
+    while not (count := (await keeper.watch.run_once())[key]):
+        assert time.monotonic() < deadline, f"nobody {key}"
+        await asyncio.sleep(0.01)
+    return count
 
 
 async def test_a_killed_worker_is_found_gone_once_and_one_that_ends_well_is_not(
