@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from contextlib import contextmanager
@@ -11,6 +12,9 @@ from uuid import uuid4
 
 import psycopg
 from psycopg.rows import dict_row, namedtuple_row
+
+from posthouse.keeper.retention import Retention
+from posthouse.storage.connect import Line
 
 HOUR = 3600
 
@@ -178,6 +182,24 @@ class Engine:
         )
         return [row[0] for row in found]
 
+    def let_go(self, before=None, **days):
+        """Retention, with a real round of it; returns the partitions that went. ``before``: of all things."""
+        if before is not None:
+            days["default"] = (self.value("select posthouse.now()") - before).total_seconds() / 86400
+        there = self._partitions()
+        self.let_go_counts = asyncio.run(self._retain(days))
+        return there - self._partitions()
+
+    async def _retain(self, days):
+        line = Line(self.url, "tests")
+        try:
+            return await Retention(line, days).run()
+        finally:
+            await line.close()
+
+    def _partitions(self):
+        return {row[0] for row in self.rows("select partition from posthouse.partitions()")}
+
     # A person's part.
 
     def cancel(self, job_id, tenant=None):
@@ -277,11 +299,16 @@ _TABLES = (
     "ready", "waiting", "running", "history", "past_attempts", "payloads", "lanes", "dedupes", "blocks",
     "order_tails", "workers", "definitions", "audit", "limits", "limit_slots", "queues", "tenants",
     "samples", "sampled_minutes", "failure_deltas", "failure_groups", "failure_counts", "bulk_retries",
+    "worker_changes", "purged", "detached",
 )  # fmt: skip
 
 
 def empty(connection):
     """As after migrating. DELETE, because truncating a dozen tables and their partitions takes longer."""
-    connection.execute(";".join(f"delete from posthouse.{table}" for table in _TABLES))
+    connection.execute(
+        "alter table posthouse.audit disable trigger user;"
+        + ";".join(f"delete from posthouse.{table}" for table in _TABLES)
+        + "; alter table posthouse.audit enable trigger user"
+    )
     connection.execute("drop table if exists orders cascade; drop function if exists on_order")
     Engine(connection, "").advance(0)

@@ -18,11 +18,17 @@ ENV_PREFIX = "POSTHOUSE_"
 FILE_NAME = "posthouse.toml"
 LOG_LEVELS = ("debug", "info", "warning", "error", "off")
 _NOT_SETTINGS = {"POSTHOUSE_TEST_DATABASE_URL"}
+_OF_A_THING = "_retention_days"
 _TRUE, _FALSE = {"1", "true", "yes", "on"}, {"0", "false", "no", "off"}
 
 
 def _setting(default: Any, doc: str, *, secret: bool = False, minimum: float | None = None) -> Any:
     return field(default=default, metadata={"help": doc, "secret": secret, "minimum": minimum})
+
+
+def _retention(what: str, more: str = "", *, default: float = 0.0) -> Any:
+    """Named after a thing of posthouse.kept: see Settings.kept_days."""
+    return _setting(default, f"How long to keep {what}. 0: as long as retention_days{more}.", minimum=0)
 
 
 def default_data_dir() -> Path:
@@ -95,10 +101,19 @@ class Settings:
     rescue_grace_seconds: float = _setting(
         10.0, "After a restart of Postgres, how long workers may take to renew.", minimum=0
     )
-    retention_days: float = _setting(30.0, "How long ended jobs are kept; whole days are dropped.", minimum=1)
-    sample_days: float = _setting(
-        30.0, "How long the samples of each minute are kept, which `posthouse stats` shows.", minimum=0.1
+    retention_days: float = _setting(
+        30.0, "How long ended jobs are kept, and all below that have no days of their own.", minimum=1
     )
+    attempts_retention_days: float = _retention(
+        "attempts that did not end their job", "; never longer than jobs"
+    )
+    logs_retention_days: float = _retention("log lines of jobs", "; never longer than jobs")
+    events_retention_days: float = _retention("events")
+    alerts_retention_days: float = _retention("alerts")
+    samples_retention_days: float = _retention("the counts of each minute")
+    workers_retention_days: float = _retention("when workers came and went")
+    audit_retention_days: float = _retention("what people did; whole months are dropped", default=365.0)
+    actor: str = _setting("", "Who you are, for the audit of what you do. Empty: your user and host.")
     max_payload_bytes: int = _setting(1_048_576, "Largest payload accepted.", minimum=1)
     max_result_bytes: int = _setting(1_048_576, "Largest result stored, of a job or a step.", minimum=1)
     job_log_level: str = _setting(
@@ -123,6 +138,15 @@ class Settings:
                 f"lease_seconds ({self.lease_seconds:g}) must be at least twice "
                 f"heartbeat_seconds ({self.heartbeat_seconds:g}), or live workers would lose their jobs"
             )
+
+    def kept_days(self) -> dict[str, float]:
+        """Days by thing, as retention takes them: ``default``, and each that has a setting of its own."""
+        own = {
+            item.name.removesuffix(_OF_A_THING): getattr(self, item.name)
+            for item in fields(self)
+            if item.name.endswith(_OF_A_THING)
+        }
+        return {"default": self.retention_days, **{thing: days for thing, days in own.items() if days}}
 
     def shown(self) -> dict[str, Any]:
         """The settings in effect, secrets masked."""

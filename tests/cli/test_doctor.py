@@ -158,7 +158,9 @@ async def test_rows_in_the_default_partition_are_counted(app, findings, db, enqu
         await clock.advance("60d")
         db.execute("select posthouse.cancel(%s)", (job,))
     found = (await findings())["partitions"]
-    assert (found.severity, found.evidence) == ("warning", [{"history": 1, "past_attempts": 0}])
+    assert found.severity == "warning"
+    assert {"relation": "history", "strays": 1} in found.evidence
+    assert "past_attempts" not in str(found.evidence)
 
 
 async def test_without_a_keeper_overdue_jobs_are_an_error(app, findings, enqueue):

@@ -25,7 +25,7 @@ def make(engine, days=7):
 
 
 def drop(engine, before):
-    return [row[0] for row in engine.rows("select posthouse.drop_partitions(%s)", before)]
+    return engine.let_go(before)
 
 
 def partition_of(engine, job_id):
@@ -55,9 +55,11 @@ def test_a_week_of_partitions_is_there_from_the_start(engine, table):
 
 def test_partitions_are_made_as_time_goes_on_and_once(engine):
     assert make(engine) == 0
+    before = len(partitions(engine))
     engine.advance(3 * DAY)
-    assert make(engine) == 9
+    assert make(engine) >= 9
     assert make(engine) == 0
+    assert len(partitions(engine)) == before + 3
     assert today(10) in partitions(engine)
 
 
@@ -80,7 +82,10 @@ def test_a_day_without_a_partition_is_caught_by_the_default_one(engine):
 def test_days_whose_rows_are_in_the_default_partition_are_left_to_it_and_the_others_are_made(engine):
     engine.advance(100 * DAY)
     engine.succeed(engine.start())
-    assert make(engine) == 7 + 8 + 8
+    before = {table: len(partitions(engine, table)) for table in ("history", "past_attempts", "log_lines")}
+    make(engine)
+    made = {table: len(partitions(engine, table)) - before[table] for table in before}
+    assert made == {"history": 7, "past_attempts": 8, "log_lines": 8}
     assert today(101) in partitions(engine)
     assert today(100) not in partitions(engine)
 
@@ -103,7 +108,7 @@ def test_old_partitions_are_dropped_and_young_ones_kept(engine):
 def test_a_partition_is_kept_until_its_whole_day_is_old_enough(engine):
     engine.succeed(engine.start())
     end_of_day = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
-    assert drop(engine, end_of_day - timedelta(seconds=1)) == []
+    assert drop(engine, end_of_day - timedelta(seconds=1)) == set()
     assert f"history_{today()}" in drop(engine, end_of_day)
 
 

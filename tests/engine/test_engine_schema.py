@@ -156,7 +156,7 @@ def test_nothing_depends_on_the_callers_search_path(own_engine):
     for statement in (
         "select posthouse.sweep_blocks()::text",
         "select posthouse.make_partitions()",
-        "select posthouse.drop_partitions(now())",
+        "select * from posthouse.retention_plan('{\"default\": 30}')",
         "select posthouse.tidy(now())",
         "select posthouse.next_due()",
         "select posthouse.enqueue('x')",

@@ -43,6 +43,14 @@ def enqueue(db):
     return enqueue
 
 
+NOBODY = {"went_offline": 0, "came_back": 0, "rescued": 0}
+
+
+async def look(keeper):
+    """Who is gone, and what becomes of their jobs."""
+    return {**await keeper.watch.run_once(), **await keeper.rescuer.run_once()}
+
+
 def _expire(db):
     db.execute("update posthouse.running set lease_expires_at = posthouse.now() - interval '1 s'")
 
@@ -123,7 +131,6 @@ async def test_an_expired_lease_is_taken_back_and_recorded_as_lost(db, keeper, e
     _, token = take(db, kinds=["work"])
     assert (await keeper.rescuer.run_once())["rescued"] == 0
     _expire(db)
-    keeper.rescuer._expired_at = 0
     assert (await keeper.rescuer.run_once())["rescued"] == 1
     job = row(db, job_id)
     assert (job["place"], job["attempt_count"], job["crashes"]) == ("ready", 1, 1)
@@ -149,10 +156,9 @@ async def test_all_jobs_of_a_dead_worker_are_taken_back_however_many(db, app, ke
     await app.client.enqueue_many(posthouse.Request(kind="work") for _ in range(2500))
     worker = _register(db)
     assert len(_claim_as(db, worker, 2500)) == 2500
-    await keeper.rescuer.run_once()  # notices that nobody holds the lock
+    await keeper.watch.run_once()  # notices that nobody holds the lock
     db.execute("update posthouse.workers set missing_since = missing_since - interval '2 s'")
-    counts = await keeper.rescuer.run_once()
-    assert counts == {"dead_workers": 1, "rescued": 2500}
+    assert await look(keeper) == {"went_offline": 1, "came_back": 0, "rescued": 2500}
 
 
 async def test_a_worker_that_holds_its_lock_is_not_buried(db, settings, keeper, enqueue):
@@ -162,7 +168,7 @@ async def test_a_worker_that_holds_its_lock_is_not_buried(db, settings, keeper, 
     with psycopg.connect(settings.database_url, autocommit=True) as alive:
         alive.execute("select posthouse.watch(%s)", (worker,))
         for _ in range(3):
-            assert await keeper.rescuer.run_once() == {"dead_workers": 0, "rescued": 0}
+            assert await look(keeper) == NOBODY
             db.execute("update posthouse.workers set missing_since = missing_since - interval '2 s'")
     assert status(db, job_id) == "running"
 
@@ -171,11 +177,11 @@ async def test_a_worker_whose_connection_broke_gets_time_to_come_back(db, settin
     job_id = enqueue()
     worker = _register(db)
     _claim_as(db, worker)
-    await keeper.rescuer.run_once()
+    await keeper.watch.run_once()
     assert db.execute("select missing_since is not null from posthouse.workers").fetchone() == (True,)
     with psycopg.connect(settings.database_url, autocommit=True) as back:
         back.execute("select posthouse.watch(%s)", (worker,))
-        assert await keeper.rescuer.run_once() == {"dead_workers": 0, "rescued": 0}
+        assert await look(keeper) == NOBODY
     assert db.execute("select missing_since from posthouse.workers").fetchone() == (None,)
     assert status(db, job_id) == "running"
 
@@ -186,7 +192,6 @@ async def test_a_job_that_was_lost_too_often_is_a_dead_letter_with_its_payload_w
     for crash in range(1, 4):
         take(db, kinds=["work"])
         _expire(db)
-        keeper.rescuer._expired_at = 0
         await keeper.rescuer.run_once()
         assert row(db, job_id)["crashes"] == crash
     job = row(db, job_id)
@@ -222,7 +227,7 @@ async def test_right_after_a_start_of_postgres_nothing_counts_as_lost(db, settin
     _expire(db)
     patient = Keeper(settings.database_url, dataclasses.replace(settings, rescue_grace_seconds=864000))
     for _ in range(2):
-        assert await patient.rescuer.run_once() == {"dead_workers": 0, "rescued": 0}
+        assert await look(patient) == NOBODY
         db.execute("update posthouse.workers set missing_since = posthouse.now() - interval '1 h'")
     await patient.stop()
     assert status(db, job_id) == "running"

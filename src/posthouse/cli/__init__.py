@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 import typer
 
+from posthouse.cli.audit import audit
 from posthouse.cli.bench import bench
 from posthouse.cli.config import config
 from posthouse.cli.definitions import definitions
@@ -23,6 +24,7 @@ from posthouse.cli.limits import limits
 from posthouse.cli.migrate import migrate
 from posthouse.cli.options import WrongUsage
 from posthouse.cli.queues import queues
+from posthouse.cli.retention import retention
 from posthouse.cli.stats import stats
 from posthouse.cli.tenants import tenants
 from posthouse.cli.triggers import triggers
@@ -44,7 +46,7 @@ cli = typer.Typer(
 _PANELS: dict[str, tuple[Any, ...]] = {
     "Run": (up, worker, keeper),
     "Jobs": (enqueue,),
-    "Fleet": (doctor, stats),
+    "Fleet": (doctor, stats, retention),
     "Set up": (migrate, config, bench, version),
 }
 _GROUPS: dict[str, tuple[tuple[str, typer.Typer], ...]] = {
@@ -55,7 +57,13 @@ _GROUPS: dict[str, tuple[tuple[str, typer.Typer], ...]] = {
         ("triggers", triggers),
         ("events", events),
     ),
-    "Fleet": (("queues", queues), ("workers", workers), ("limits", limits), ("tenants", tenants)),
+    "Fleet": (
+        ("queues", queues),
+        ("workers", workers),
+        ("limits", limits),
+        ("tenants", tenants),
+        ("audit", audit),
+    ),
 }
 for _panel, _commands in _PANELS.items():
     for _command in _commands:

@@ -72,10 +72,15 @@ def id_of(thing: str, text: str) -> UUID:
 
 
 def caller() -> str:
-    """Who is doing this, for the audit."""
+    """Who is doing this, for the audit: ``cli:anna@studio``, or whom the setting ``actor`` names."""
     from getpass import getuser
+    from platform import node
 
+    from posthouse.settings import load_settings
+
+    if actor := load_settings().actor:
+        return f"cli:{actor}"
     try:
-        return f"cli:{getuser()}"
+        return f"cli:{getuser()}@{node()}"
     except (KeyError, OSError):  # a container's user may have no name
-        return "cli"
+        return f"cli:@{node()}"

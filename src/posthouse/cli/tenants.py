@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import typer
 
-from posthouse.cli.options import caller, checked_usage, json_option
-from posthouse.cli.output import Cell, count, say, show_json, show_table
+from posthouse.cli.options import WrongUsage, caller, checked_usage, json_option
+from posthouse.cli.output import Cell, count, dim, say, show_json, show_table
 
 tenants = typer.Typer(invoke_without_command=True, help="Tenants, their work and their share.")
 
@@ -19,7 +19,7 @@ def list_unless_told(context: typer.Context, as_json: bool = json_option()) -> N
 
 @tenants.command("list")
 def list_(as_json: bool = json_option()) -> None:
-    """List the tenants that have jobs or a weight of their own."""
+    """List the tenants that have jobs, or a weight or a retention of their own."""
     _list(as_json=as_json)
 
 
@@ -37,11 +37,12 @@ def _list(*, as_json: bool) -> None:
             count(tenant.queued, "cyan"),
             count(tenant.running, "blue"),
             Cell(f"{tenant.weight:g}", "" if tenant.weight != 1 else "dim"),
+            dim("default") if tenant.retention_days is None else Cell(f"{tenant.retention_days:g} d"),
         )
         for tenant in found
     ]
-    heads = ("tenant", "queued", "running", "weight")
-    show_table(heads, rows, empty="no tenant has jobs or a weight", right=heads[1:])
+    heads = ("tenant", "queued", "running", "weight", "kept")
+    show_table(heads, rows, empty="no tenant has jobs, a weight or a retention", right=heads[1:])
 
 
 @tenants.command()
@@ -63,3 +64,43 @@ def weight(
         show_json({"id": name, "weight": number})
     else:
         say(f"{name} has weight {number:g}; workers notice within ten seconds")
+
+
+@tenants.command()
+def retention(
+    name: str = typer.Argument(..., metavar="TENANT", help="The tenant."),
+    days: str = typer.Argument(..., metavar="DAYS|default", help="How long its ended jobs are kept."),
+    as_json: bool = json_option(),
+) -> None:
+    """Keep a tenant's ended jobs longer or shorter than the others'. Audited.
+
+    Its attempts, logs and events follow, but no longer than their own settings say; the audit does not. What
+    is over goes with the next round of retention. [b]posthouse retention[/b] shows what that is.
+
+    [b]Examples:[/b]
+
+    posthouse tenants retention acme 90
+
+    posthouse tenants retention acme default
+    """
+    from posthouse.cli.session import read
+    from posthouse.storage.control import set_tenant_retention
+
+    wanted = _days(days)
+    with checked_usage():
+        read(lambda db, _: set_tenant_retention(db, name, wanted, actor=caller()))
+    if as_json:
+        show_json({"id": name, "retention_days": wanted})
+    elif wanted is None:
+        say(f"jobs of {name} are kept as long as the others'")
+    else:
+        say(f"jobs of {name} are kept for {wanted:g} day(s)")
+
+
+def _days(text: str) -> float | None:
+    if text == "default":
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        raise WrongUsage(f"say how many days, or default; not {text!r}") from None

@@ -3,6 +3,7 @@
 Every function takes a psycopg AsyncConnection and returns plain data. Times are the database's.
 """
 
+from posthouse.insights.audit import AuditEntry, AuditFilter, follow_audit, list_audit
 from posthouse.insights.failures import (
     BulkRetry,
     FailedJob,
@@ -21,6 +22,7 @@ from posthouse.insights.fleet import (
     QueueCounts,
     QueueInfo,
     TenantInfo,
+    WorkerChange,
     WorkerInfo,
     definitions,
     get_definition,
@@ -28,6 +30,7 @@ from posthouse.insights.fleet import (
     queue_is_known,
     queue_overview,
     tenants,
+    worker_changes,
     workers,
     workers_named,
 )
@@ -45,6 +48,7 @@ from posthouse.insights.logs import LogLine, WhichAttempt, follow_log, log_of
 from posthouse.insights.overview import Overview, database_now, overview
 from posthouse.insights.progress import PartInfo, StepInfo, parts_of, steps_of
 from posthouse.insights.reasons import Blocker, Hindrance, Holder, Server, Why
+from posthouse.insights.retention import KeptThing, RetentionReport, TenantKept, retention
 from posthouse.insights.stats import Series, StatPoint, check_series, series, step_for
 from posthouse.insights.triggers import (
     EventInfo,
@@ -60,6 +64,8 @@ from posthouse.insights.why import why
 
 __all__ = [
     "AttemptInfo",
+    "AuditEntry",
+    "AuditFilter",
     "Blocker",
     "BulkRetry",
     "DefinitionInfo",
@@ -73,6 +79,7 @@ __all__ = [
     "JobDetail",
     "JobFilter",
     "JobSummary",
+    "KeptThing",
     "LimitInfo",
     "LogLine",
     "MatchInfo",
@@ -81,15 +88,18 @@ __all__ = [
     "PartInfo",
     "QueueCounts",
     "QueueInfo",
+    "RetentionReport",
     "Series",
     "Server",
     "SlotInfo",
     "StatPoint",
     "StepInfo",
     "TenantInfo",
+    "TenantKept",
     "TriggerInfo",
     "WhichAttempt",
     "Why",
+    "WorkerChange",
     "WorkerInfo",
     "attempts_of",
     "bulk_retries",
@@ -99,6 +109,7 @@ __all__ = [
     "definitions",
     "events",
     "failure_groups",
+    "follow_audit",
     "follow_log",
     "get_bulk_retry",
     "get_definition",
@@ -108,6 +119,7 @@ __all__ = [
     "get_trigger",
     "limit_slots",
     "limits",
+    "list_audit",
     "list_jobs",
     "log_of",
     "matches_of",
@@ -116,12 +128,14 @@ __all__ = [
     "queue_counts",
     "queue_is_known",
     "queue_overview",
+    "retention",
     "series",
     "step_for",
     "steps_of",
     "tenants",
     "triggers",
     "why",
+    "worker_changes",
     "workers",
     "workers_named",
 ]

@@ -61,6 +61,17 @@ class WorkerInfo:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerChange:
+    """``started``, ``stopped`` (it signed off), ``lost`` (it was found gone) or ``back`` (it was not)."""
+
+    id: int
+    at: datetime
+    worker_id: UUID
+    name: str
+    change: Literal["started", "stopped", "lost", "back"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NamedWorker:
     id: UUID
     name: str
@@ -80,12 +91,15 @@ class QueueCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TenantInfo:
-    """A tenant. ``weight``: its share of the workers, beside the others that have work."""
+    """A tenant. ``weight``: its share of the workers, beside the others that have work. ``retention_days``:
+    how long its jobs are kept; None: as long as the others'.
+    """
 
     id: str
     queued: int
     running: int
     weight: float
+    retention_days: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,6 +158,15 @@ async def workers_named(
     return found
 
 
+async def worker_changes(
+    connection: Db, *, worker: UUID | None = None, after: int | None = None, limit: int = 100
+) -> list[WorkerChange]:
+    """When workers came and went, newest first; goes on behind ``after``, the last one seen."""
+    return await fetch(
+        connection, "worker_changes_list", WorkerChange, worker=worker, after=after, limit=limit
+    )
+
+
 async def queue_counts(connection: Db, name: str) -> QueueCounts:
     (found,) = await fetch(connection, "queue_counts", QueueCounts, name=name)
     return found
@@ -155,7 +178,7 @@ async def queue_is_known(connection: Db, name: str) -> bool:
 
 
 async def tenants(connection: Db) -> list[TenantInfo]:
-    """Those that have jobs now, or a weight of their own."""
+    """Those that have jobs now, or something of their own set for them."""
     return await fetch(connection, "tenants_list", TenantInfo)
 
 

@@ -8,6 +8,7 @@ from posthouse.keeper.bells import Bells
 from posthouse.keeper.crowd import Crowd
 from posthouse.keeper.grouper import Grouper
 from posthouse.keeper.lanes import Lanes
+from posthouse.keeper.lookout import Lookout
 from posthouse.keeper.matcher import Matcher
 from posthouse.keeper.promoter import Promoter
 from posthouse.keeper.rescuer import Rescuer
@@ -16,44 +17,39 @@ from posthouse.keeper.retrier import Retrier
 from posthouse.keeper.sampler import Sampler
 from posthouse.keeper.scheduler import Scheduler
 from posthouse.keeper.service import Step, run_forever
+from posthouse.keeper.watch import LOOK_SECONDS, Watch
 from posthouse.settings import Settings
 from posthouse.storage.connect import Line
 
 
 class Keeper:
     def __init__(self, url: str, settings: Settings) -> None:
-        # The last one is for what may take its time: nobody's job waits for it.
-        self._lines = [Line(url, "keeper") for _ in range(4)]
+        # The last ones are for what may take its time: nobody's job waits for it.
+        self._lines = [*(Line(url, "keeper") for _ in range(4)), Line(url, "retainer")]
+        self._crowd = Crowd(self._lines[1])
+        lookout = Lookout(settings.rescue_grace_seconds, lambda: 2 * LOOK_SECONDS * self._crowd.patience)
         self.promoter = Promoter(self._lines[0])
-        self.rescuer = Rescuer(self._lines[1], settings)
-        self.retainer = Retainer(self._lines[1], settings)
+        self.rescuer = Rescuer(self._lines[1], settings, lookout)
+        self.watch = Watch(self._lines[1], settings, lookout, self.rescuer.hurry)
+        self.retainer = Retainer(self._lines[4], settings)
         self.lanes = Lanes(self._lines[1])
         self.matcher = Matcher(self._lines[2], settings)
         self.sampler = Sampler(self._lines[3], settings)
         self.grouper = Grouper(self._lines[3], settings)
         self.retrier = Retrier(self._lines[3])
-        self._crowd = Crowd(self._lines[1])
         self.scheduler = Scheduler(self._lines[2], settings, self._crowd)
         self._bells = Bells(settings.direct_url or url)
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        return (
-            self.promoter,
-            self.rescuer,
-            self.retainer,
-            self.lanes,
-            self.matcher,
-            self.scheduler,
-            self.sampler,
-            self.grouper,
-            self.retrier,
-        )
+        urgent = (self.promoter, self.watch, self.rescuer, self.matcher, self.scheduler)
+        return (*urgent, self.lanes, self.grouper, self.retrier, self.sampler, self.retainer)
 
     async def start(self) -> None:
         rung = ((self.matcher, "posthouse:events"), (self.scheduler, "posthouse:triggers"))
         bells = {step.name: self._bells.add(name) for step, name in rung}
+        bells[self.rescuer.name] = self.rescuer.bell
         for step in (*self.steps, self._crowd):
             bell = bells.get(step.name) or asyncio.Event()
             self._tasks.append(asyncio.create_task(run_forever(step, self._crowd, bell)))

@@ -1,27 +1,35 @@
-"""Makes partitions ahead of time and drops those that have been kept long enough."""
+"""Makes partitions ahead of time and lets go of what has been kept long enough."""
 
 from __future__ import annotations
 
+from posthouse.keeper.retention import Retention
 from posthouse.settings import Settings
 from posthouse.storage.connect import Line
-from posthouse.storage.keeping import drop_partitions, make_partitions, tidy
+from posthouse.storage.keeping import make_partitions, tidy
 
 ROUND_SECONDS = 600.0
 DAYS_AHEAD = 7
+REST = 1.0
+"""After each step as long a pause as it took."""
 
 
 class Retainer:
+    """Has a line of its own, which it closes after each round: nobody else waits for a long step."""
+
     name = "retainer"
 
     def __init__(self, line: Line, settings: Settings) -> None:
         self._line = line
-        self._days = settings.retention_days
+        self._settings = settings
 
     async def run_once(self) -> dict[str, int]:
-        made = await self._line.run(lambda c: make_partitions(c, DAYS_AHEAD))
-        dropped = await self._line.run(lambda c: drop_partitions(c, self._days))
-        tidied = await self._line.run(lambda c: tidy(c, self._days))
-        return {"made": made, "dropped": len(dropped), "tidied": tidied}
+        try:
+            made = await self._line.run(lambda c: make_partitions(c, DAYS_AHEAD))
+            counts = await Retention(self._line, self._settings.kept_days(), rest=REST).run()
+            tidied = await self._line.run(lambda c: tidy(c, self._settings.retention_days))
+        finally:
+            await self._line.close()
+        return {"made": made, **counts, "tidied": tidied}
 
     def pause(self) -> float:
         return ROUND_SECONDS

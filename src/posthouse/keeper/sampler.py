@@ -17,7 +17,8 @@ class Sampler:
 
     def __init__(self, line: Line, settings: Settings) -> None:
         self._line = line
-        self._days = settings.sample_days
+        days = settings.kept_days()
+        self._days = days.get("samples", days["default"])
         self._forget_at = 0.0
 
     async def run_once(self) -> dict[str, int]:

@@ -134,6 +134,29 @@ async def set_tenant_weight(connection: Db, tenant: str, weight: float, *, actor
     await fetch_value(connection, "tenant_weight", tenant=tenant, weight=weight, actor=actor)
 
 
+async def set_tenant_retention(connection: Db, tenant: str, days: float | None, *, actor: str) -> None:
+    """Keep a tenant's jobs for so many days; None: as the setting ``retention_days`` says."""
+    if days is not None and not 1 <= days < math.inf:
+        raise ConfigurationError(f"a tenant's jobs are kept for a day or more, not {days:g}")
+    await fetch_value(connection, "tenant_retention", tenant=tenant, days=days, actor=actor)
+
+
+async def note(
+    connection: Db,
+    action: str,
+    target: str,
+    after: Mapping[str, Any],
+    *,
+    actor: str,
+    tenant: str | None = None,
+) -> None:
+    """Puts on record what somebody did that no function of the engine notes by itself."""
+    await fetch_value(
+        connection, "audit_note", actor=actor, action=action, tenant=tenant, target=target, before=None,
+        after=json.dumps(dict(after)),
+    )  # fmt: skip
+
+
 async def disable_worker(connection: Db, worker_id: UUID, *, actor: str) -> bool:
     """Let a worker claim nothing more; it keeps what it runs. False: it was disabled already."""
     return await _tell_worker(connection, "worker_disable", worker_id, actor)

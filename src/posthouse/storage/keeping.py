@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any, TypeAlias
 from uuid import UUID
 
@@ -30,13 +31,32 @@ async def count_workers(connection: Db) -> int:
     return int(await _value(connection, "workers_count"))
 
 
-async def bury_dead(connection: Db, grace_seconds: float, silence_seconds: float) -> list[UUID]:
-    cursor = await connection.execute(query("bury_dead"), (grace_seconds, silence_seconds))
-    return [row[0] for row in await cursor.fetchall()]
+async def clock_now(connection: Db) -> datetime:
+    return await _value(connection, "clock_now")  # type: ignore[no-any-return]
 
 
-async def rescue(connection: Db, crash_limit: int, grace_seconds: float) -> list[tuple[UUID, UUID, str]]:
-    cursor = await connection.execute(query("rescue"), (crash_limit, grace_seconds))
+async def watch_workers(
+    connection: Db, grace_seconds: float, silence_seconds: float | None
+) -> tuple[list[UUID], list[UUID]]:
+    """Who went offline and who came back. Without a silence nobody is offline for being quiet."""
+    wanted = {"grace": grace_seconds, "silence": silence_seconds}
+    cursor = await connection.execute(query("watch_workers"), wanted)
+    row = await cursor.fetchone()
+    assert row is not None
+    return row[0], row[1]
+
+
+async def worker_names(connection: Db, ids: list[UUID]) -> dict[UUID, str]:
+    cursor = await connection.execute(query("worker_names"), (ids,))
+    return dict(await cursor.fetchall())
+
+
+async def rescue(
+    connection: Db, crash_limit: int, grace_seconds: float, *, expired: bool = True
+) -> list[tuple[UUID, UUID, str]]:
+    """Takes back the leases of workers that are gone and, unless told otherwise, those that have run out."""
+    wanted = {"crash_limit": crash_limit, "grace": grace_seconds, "expired": expired}
+    cursor = await connection.execute(query("rescue"), wanted)
     return [(row[0], row[1], row[2]) for row in await cursor.fetchall()]
 
 
@@ -56,11 +76,6 @@ async def tidy_lanes(connection: Db) -> int:
 async def mend_lanes(connection: Db) -> int:
     """Makes lanes known again that were forgotten while somebody entered; returns how many."""
     return int(await _value(connection, "mend_lanes"))
-
-
-async def drop_partitions(connection: Db, keep_days: float) -> list[str]:
-    cursor = await connection.execute(query("drop_partitions"), (keep_days,))
-    return [row[0] for row in await cursor.fetchall()]
 
 
 async def sample_due(connection: Db) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from posthouse.insights.doctor.finding import Finding, Patient, Thresholds, ok
-from posthouse.storage.reading import fetch_row, fetch_rows
+from posthouse.storage.reading import fetch_rows
 
 MOST_STRAYS = 10_000
 
@@ -52,19 +52,20 @@ async def partitions(patient: Patient) -> Finding:
         return Finding(
             severity="error",
             summary=f"no partition of {missing[0]['table']} for {', '.join(days)}",
-            meaning="Jobs that end on such a day go to the default partition, which is never dropped.",
+            meaning="What comes on such a day goes to the default partition, which is never dropped.",
             advice="Start a keeper, which makes them: posthouse keeper",
             evidence=missing,
         )
-    strays = await fetch_row(patient.connection, "doctor_strays", limit=MOST_STRAYS)
-    if any(strays.values()):
-        counts = ", ".join(f"{count:,} in {table}_default" for table, count in strays.items() if count)
+    found = await fetch_rows(patient.connection, "doctor_strays", limit=MOST_STRAYS)
+    strays = [row for row in found if row["strays"]]
+    if strays:
+        counts = ", ".join(f"{row['strays']:,} in {row['relation']}_default" for row in strays)
         return Finding(
             severity="warning",
             summary=f"rows in the default partitions: {counts}",
-            meaning="They ended when no partition was ready for them; retention does not reach them.",
-            advice="Once you no longer need them: delete from posthouse.history_default; "
-            "delete from posthouse.past_attempts_default;",
-            evidence=[strays],
+            meaning="They came when no partition was ready for them. Retention deletes them row by row when "
+            "their time is over, except for the audit's.",
+            advice="Let a keeper run all the time: it makes partitions a week ahead.",
+            evidence=strays,
         )
     return ok(f"ready for the next {patient.thresholds.partition_days} days")

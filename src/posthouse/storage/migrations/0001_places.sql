@@ -228,11 +228,22 @@ create table posthouse.workers (
   watched boolean not null default false,  -- holds a liveness lock
   started_at timestamptz not null,
   heartbeat_at timestamptz,
-  missing_since timestamptz,
-  stopped_at timestamptz,
+  missing_since timestamptz,               -- nobody holds its liveness lock
+  stopped_at timestamptz,                  -- it signed off, or was found gone; a beat brings it back
+  lost_at timestamptz,                     -- found gone: until it is seen to be back
   disabled_at timestamptz,                 -- by an operator: it claims nothing
   drain_asked_at timestamptz               -- by an operator: it is to finish its work and stop
 );
+
+-- When workers came and went, for whoever wants to be told. back: one that was thought lost went on.
+create table posthouse.worker_changes (
+  id bigint generated always as identity primary key,
+  at timestamptz not null,
+  worker_id uuid not null,
+  name text not null,
+  change text not null check (change in ('started', 'stopped', 'lost', 'back'))
+);
+create index worker_changes_at on posthouse.worker_changes (at);
 
 -- What a kind of job is. The columns hold what is in effect: the defaults, overridden by what a worker announced
 -- of its handler, overridden by what an operator set on purpose. Both are kept, so that neither loses the other's
@@ -276,17 +287,33 @@ create table posthouse.definitions (
   constraint origin_is_code_or_operator check (origin in ('code', 'operator'))
 );
 
--- What people did. Append-only.
+-- What people did. Append-only: it is read, and dropped month by month when it has been kept long enough.
 create table posthouse.audit (
-  id bigint generated always as identity primary key,
+  id bigint generated always as identity,
   at timestamptz not null,
   actor text not null,
   action text not null,
   tenant_id text,
   target text not null,
   before jsonb,
-  after jsonb
-);
+  after jsonb,
+  primary key (id, at)
+) partition by range (at);
+create index audit_target on posthouse.audit (target, id);
+create index audit_actor on posthouse.audit (actor, id);
+create table posthouse.audit_default partition of posthouse.audit default;
+
+create function posthouse.refuse_change_of_audit() returns trigger
+language plpgsql as $$
+begin
+  raise exception 'what people did stays on record: % is refused', lower(tg_op) using errcode = 'PH013';
+end $$;
+create trigger audit_is_append_only before update or delete on posthouse.audit
+  for each row execute function posthouse.refuse_change_of_audit();
+create trigger audit_is_not_truncated before truncate on posthouse.audit
+  execute function posthouse.refuse_change_of_audit();
+create trigger audit_is_not_truncated before truncate on posthouse.audit_default
+  execute function posthouse.refuse_change_of_audit();
 
 -- The legal moves. posthouse.core.states holds the same table; a test compares them.
 create table posthouse.transitions (

@@ -8,16 +8,22 @@ create function posthouse.register(
   p_offers text[] default '{}'
 ) returns integer
 language sql as $$
-  insert into posthouse.workers (
-    id, name, hostname, pid, version, queues, kinds, concurrency, capabilities, metadata, offers, started_at,
-    heartbeat_at, disabled_at)
-  values (
-    p_id, p_name, p_hostname, p_pid, p_version, p_queues, p_kinds, p_concurrency, p_capabilities,
-    p_metadata, p_offers, posthouse.now(), posthouse.now(),
-    (select w.disabled_at from posthouse.workers as w
-     where w.name = p_name and p_name <> concat(p_hostname, ':', p_pid) order by w.started_at desc limit 1))
-  on conflict (id) do update set stopped_at = null, missing_since = null, heartbeat_at = posthouse.now()
-  returning number
+  with known as (
+    insert into posthouse.workers (
+      id, name, hostname, pid, version, queues, kinds, concurrency, capabilities, metadata, offers, started_at,
+      heartbeat_at, disabled_at)
+    values (
+      p_id, p_name, p_hostname, p_pid, p_version, p_queues, p_kinds, p_concurrency, p_capabilities,
+      p_metadata, p_offers, posthouse.now(), posthouse.now(),
+      (select w.disabled_at from posthouse.workers as w
+       where w.name = p_name and p_name <> concat(p_hostname, ':', p_pid) order by w.started_at desc limit 1))
+    on conflict (id) do update set stopped_at = null, missing_since = null, heartbeat_at = posthouse.now()
+    returning number, started_at, xmax = 0 as new
+  ), noted as (
+    insert into posthouse.worker_changes (at, worker_id, name, change)
+    select started_at, p_id, p_name, 'started' from known where new
+  )
+  select number from known
 $$;
 
 -- Holds the worker's liveness lock in this session: Postgres frees it when the process dies.
@@ -33,7 +39,12 @@ end $$;
 
 create function posthouse.sign_off(p_worker uuid) returns void
 language sql as $$
-  update posthouse.workers set stopped_at = posthouse.now(), missing_since = null where id = p_worker
+  with off as (
+    update posthouse.workers set stopped_at = posthouse.now(), missing_since = null, lost_at = null
+    where id = p_worker and (stopped_at is null or lost_at is not null)
+    returning id, name, stopped_at
+  )
+  insert into posthouse.worker_changes (at, worker_id, name, change) select stopped_at, id, name, 'stopped' from off
 $$;
 
 -- One beat for the whole worker: it is alive, and these leases go on. Returns what it must drop: leases
@@ -81,7 +92,9 @@ end $$;
 --
 -- The lock does not tell of all: behind a pooler there is none, a worker may die before it holds one, and that of a
 -- machine that vanished stays for a while. So whoever has not beaten for p_silence is gone too, unless it has a lease
--- that somebody renewed since. The next beat of one that was only quiet brings it back.
+-- that somebody renewed since. Without p_silence nobody is: whoever has just begun to look, or could not look for a
+-- while, does not know whether they were quiet or everything stood still. The next beat of one that was only quiet
+-- brings it back.
 create function posthouse.bury_dead(
   p_grace interval default '10 seconds', p_patience interval default '1 second',
   p_silence interval default '1 minute'
@@ -95,7 +108,7 @@ begin
     return;
   end if;
   for v_worker in
-    select id, number, missing_since from posthouse.workers where watched and stopped_at is null
+    select id, name, number, missing_since from posthouse.workers where watched and stopped_at is null
   loop
     if not pg_try_advisory_lock(7701, v_worker.number) then
       if v_worker.missing_since is not null then
@@ -108,34 +121,59 @@ begin
       update posthouse.workers set missing_since = v_now where id = v_worker.id;
     elsif v_worker.missing_since <= v_now - p_patience then
       -- Conditional, so that it cannot race a beat that arrives now.
-      update posthouse.workers set stopped_at = v_now
+      update posthouse.workers set stopped_at = v_now, lost_at = v_now
       where id = v_worker.id and missing_since = v_worker.missing_since and stopped_at is null;
       if found then
+        insert into posthouse.worker_changes (at, worker_id, name, change)
+        values (v_now, v_worker.id, v_worker.name, 'lost');
         return next v_worker.id;
       end if;
     end if;
   end loop;
   return query
-    update posthouse.workers as w set stopped_at = v_now, missing_since = coalesce(w.missing_since, v_now)
-    where w.stopped_at is null and coalesce(w.heartbeat_at, w.started_at) < v_now - p_silence
-      and not exists (
-        select from posthouse.running as r where r.worker_id = w.id and r.lease_expires_at >= v_now)
-    returning w.id;
+    with lost as (
+      update posthouse.workers as w
+      set stopped_at = v_now, lost_at = v_now, missing_since = coalesce(w.missing_since, v_now)
+      where w.stopped_at is null and coalesce(w.heartbeat_at, w.started_at) < v_now - p_silence
+        and not exists (
+          select from posthouse.running as r where r.worker_id = w.id and r.lease_expires_at >= v_now)
+      returning w.id, w.name
+    ), noted as (
+      insert into posthouse.worker_changes (at, worker_id, name, change) select v_now, id, name, 'lost' from lost
+    )
+    select id from lost;
 end $$;
+
+-- Notices workers that were thought lost and have beaten since. Each is told once, whoever asks.
+create function posthouse.welcome_back() returns setof uuid
+language sql as $$
+  with back as (
+    update posthouse.workers as w set lost_at = null
+    where w.lost_at is not null and w.stopped_at is null
+    returning w.id, w.name
+  ), noted as (
+    insert into posthouse.worker_changes (at, worker_id, name, change)
+    select posthouse.now(), id, name, 'back' from back
+  )
+  select id from back
+$$;
 
 -- Takes back lost leases: those of workers that stopped or were buried, and expired ones. Each counts a crash; a
 -- job that has used up its attempts, or that was there when p_crash_limit workers died, goes to the dead letter.
--- p_grace after a restart of Postgres nothing has expired: nobody could renew while it was away. Who is dead is
+-- p_grace after a restart of Postgres nothing has expired: nobody could renew while it was away; nor has anything
+-- without p_expired, for keepers who cannot tell (see bury_dead). Who is dead is
 -- read from the workers, not passed in: a keeper that dies after burying one leaves nothing undone. What a worker
 -- claimed after it was thought dead shows that it is not.
 create function posthouse.rescue(
-  p_crash_limit integer default 3, p_grace interval default '10 seconds', p_limit integer default 1000
+  p_crash_limit integer default 3, p_grace interval default '10 seconds', p_limit integer default 1000,
+  p_expired boolean default true
 ) returns table (id uuid, worker_id uuid, event text)
 language plpgsql as $$
 declare
   v_now timestamptz := posthouse.now();
   v_expired_before timestamptz := case
-    when clock_timestamp() < pg_postmaster_start_time() + p_grace then '-infinity' else v_now end;
+    when not p_expired or clock_timestamp() < pg_postmaster_start_time() + p_grace then '-infinity'
+    else v_now end;
   v_lost record;
 begin
   with lost as (

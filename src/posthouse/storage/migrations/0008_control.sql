@@ -1,17 +1,75 @@
 -- What people do to jobs: cancel, and retry what ended. Both are audited.
 
+-- Who does something: as the caller says, else as the session does (set posthouse.actor = …), else its role.
+create function posthouse.actor(p_actor text) returns text
+language sql stable as $$
+  select coalesce(nullif(p_actor, ''), nullif(current_setting('posthouse.actor', true), ''), 'sql:' || session_user)
+$$;
+
+-- Whether a name promises a secret: password, API_KEY, dropboxAccessToken. The same rule as in
+-- posthouse.core.redaction.names; a test compares them.
+create function posthouse.is_secret_name(p_name text) returns boolean
+language sql immutable parallel safe as $$
+  select case
+    when w.words = '{}' or (cardinality(w.words) > 1 and w.words[cardinality(w.words)] = any (
+      '{at,budget,count,enabled,expiration,expires,expiry,field,in,index,len,length,limit,limits,name,names,policy,ref,'
+      'required,size,total,ttl,type,types,usage,used}')) then false
+    else w.words && '{authorization,bearer,cookie,cookies,creds,credential,credentials,cvc,cvv,jwt,otp,passcode,'
+                    'passphrase,passwd,password,passwords,pwd,secret,secrets,token,tokens,totp}'
+      or w.words[cardinality(w.words)] in ('auth', 'pass', 'pin')
+      or array_to_string(w.words, ' ') ~ '(secret|token|cookie)s?( |$)'
+      or array_to_string(w.words, '') ~ '(password|passwd|passphrase|apikey|accesskey|secretkey|privatekey|signingkey|'
+         'encryptionkey|sessionkey|credential|authorization|connectionstring)' end
+  from (select array(
+    select lower(m[1])
+    from regexp_matches(right(p_name, 200), '([A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+)', 'g') as m)) as w (words)
+$$;
+
+-- A copy without what stands under such names, in schemas under what they mark as secret, and in URLs. The audit
+-- keeps what somebody wrote by mistake and took back.
+create function posthouse.without_secrets(p_value jsonb, p_secret boolean default false) returns jsonb
+language plpgsql immutable as $$
+declare
+  v_marked boolean;
+begin
+  case jsonb_typeof(p_value)
+    when 'object' then
+      v_marked := p_secret or p_value @> '{"writeOnly": true}' or p_value @> '{"x-secret": true}'
+        or p_value @> '{"format": "password"}';
+      return (select coalesce(jsonb_object_agg(e.key, case
+          when v_marked and e.key in ('default', 'const', 'enum', 'examples', 'example') then '"[redacted]"'::jsonb
+          when not posthouse.is_secret_name(e.key) or jsonb_typeof(e.value) in ('null', 'boolean')
+            or e.value = '""' or (jsonb_typeof(e.value) = 'number' and e.key ilike '%tokens')
+            then posthouse.without_secrets(e.value)
+          -- A property of a schema, and a command's references to secrets, hold none themselves.
+          when jsonb_typeof(e.value) = 'object' and (e.key = 'secrets' or e.value ?| '{type,$ref,anyOf,allOf,oneOf}')
+            then posthouse.without_secrets(e.value, e.key <> 'secrets')
+          else '"[redacted]"'::jsonb end), '{}')
+        from jsonb_each(p_value) as e);
+    when 'array' then
+      return (select coalesce(jsonb_agg(posthouse.without_secrets(e.value) order by e.nth), '[]')
+              from jsonb_array_elements(p_value) with ordinality as e (value, nth));
+    when 'string' then
+      return to_jsonb(regexp_replace(p_value #>> '{}', '(://[^/[:space:]:@]*:)[^@[:space:]]+@', '\1[redacted]@', 'g'));
+    else
+      return p_value;
+  end case;
+end $$;
+
+-- The one writer of the audit.
 create function posthouse.note(
   p_actor text, p_action text, p_tenant text, p_target text, p_before jsonb, p_after jsonb
 ) returns void
 language sql as $$
   insert into posthouse.audit (at, actor, action, tenant_id, target, before, after)
-  values (posthouse.now(), p_actor, p_action, p_tenant, p_target, p_before, p_after)
+  values (posthouse.now(), posthouse.actor(p_actor), p_action, p_tenant, p_target,
+          posthouse.without_secrets(p_before), posthouse.without_secrets(p_after))
 $$;
 
 -- Cancels a job. Queued: at once. Running: its worker is told, and it ends as canceled. Returns canceled,
 -- canceling, or the status that does not allow it; null if there is no such job. It looks again when the
 -- job moved on between two looks.
-create function posthouse.cancel(p_id uuid, p_tenant text default null, p_actor text default 'system')
+create function posthouse.cancel(p_id uuid, p_tenant text default null, p_actor text default null)
 returns text
 language plpgsql as $$
 declare
@@ -28,7 +86,7 @@ begin
       return v_status;
     end if;
     if v_status = 'queued' and exists (select from posthouse.end_queued(array[p_id], 'canceled',
-        jsonb_build_object('type', 'Canceled', 'message', format('canceled by %s', p_actor)))) then
+        jsonb_build_object('type', 'Canceled', 'message', format('canceled by %s', posthouse.actor(p_actor))))) then
       perform posthouse.note(p_actor, 'job.cancel', v_tenant, p_id::text,
         '{"status": "queued"}', '{"status": "canceled"}');
       return 'canceled';
@@ -50,7 +108,7 @@ end $$;
 -- changes. Steps, parts and progress are kept as its kind says; with p_fresh nothing is. Returns queued, or the
 -- status that does not allow it; null if there is no such job.
 create function posthouse.reopen(
-  p_id uuid, p_tenant text default null, p_actor text default 'system', p_fresh boolean default false
+  p_id uuid, p_tenant text default null, p_actor text default null, p_fresh boolean default false
 ) returns text
 language plpgsql as $$
 declare

@@ -119,7 +119,7 @@ language sql stable as $$
 $$;
 
 -- Creates a command. p_fields must hold "command"; the other fields have defaults.
-create function posthouse.create_definition(p_key text, p_fields jsonb, p_actor text default 'system')
+create function posthouse.create_definition(p_key text, p_fields jsonb, p_actor text default null)
 returns posthouse.definitions
 language plpgsql as $$
 declare
@@ -143,7 +143,7 @@ end $$;
 
 -- Changes fields, and gives those in p_clear back to the code or to the defaults. Null: there is no such definition.
 create function posthouse.change_definition(
-  p_key text, p_changes jsonb, p_clear text[] default '{}', p_actor text default 'system'
+  p_key text, p_changes jsonb, p_clear text[] default '{}', p_actor text default null
 ) returns posthouse.definitions
 language plpgsql as $$
 declare
@@ -178,7 +178,7 @@ end $$;
 -- Removes a definition; false if there is none. A worker that knows the kind announces it again when it starts.
 -- Jobs that wait for it would be left without their rules: refused while there are any, unless p_force.
 create function posthouse.remove_definition(
-  p_key text, p_actor text default 'system', p_force boolean default false
+  p_key text, p_actor text default null, p_force boolean default false
 ) returns boolean
 language plpgsql as $$
 declare

@@ -17,6 +17,7 @@ create table posthouse.queues (
 create table posthouse.tenants (
   id text primary key,
   weight double precision not null default 1 check (weight > 0),  -- its share of the workers, beside the others
+  retention_days double precision check (retention_days >= 1),    -- null: as the general setting says
   created_at timestamptz not null default posthouse.now()
 );
 
@@ -211,7 +212,7 @@ $$;
 -- Makes or changes a limit. Jobs that run already count at once, also those that started before it was made. A lower
 -- number lets what runs go on; nothing starts until there is room.
 create function posthouse.set_limit(
-  p_name text, p_fields jsonb, p_actor text default 'system', p_origin text default 'operator'
+  p_name text, p_fields jsonb, p_actor text default null, p_origin text default 'operator'
 ) returns posthouse.limits
 language plpgsql as $$
 declare
@@ -300,7 +301,7 @@ begin
 end $$;
 
 -- Removes a limit. False: there is none.
-create function posthouse.remove_limit(p_name text, p_actor text default 'system') returns boolean
+create function posthouse.remove_limit(p_name text, p_actor text default null) returns boolean
 language plpgsql as $$
 declare
   v_old posthouse.limits;
@@ -331,40 +332,69 @@ begin
 end $$;
 
 -- Queues that are paused start nothing; what runs goes on.
-create function posthouse.pause_queue(p_name text, p_actor text default 'system') returns boolean
+create function posthouse.pause_queue(p_name text, p_actor text default null) returns boolean
 language plpgsql as $$
 begin
-  insert into posthouse.queues as q (name, paused_at, paused_by) values (p_name, posthouse.now(), p_actor)
+  insert into posthouse.queues as q (name, paused_at, paused_by) values (p_name, posthouse.now(), posthouse.actor(p_actor))
   on conflict (name) do update set paused_at = excluded.paused_at, paused_by = excluded.paused_by
     where q.paused_at is null;
   if not found then
     return false;
   end if;
-  perform posthouse.note(p_actor, 'queue.pause', null, p_name, null, null);
+  perform posthouse.note(p_actor, 'queue.pause', null, p_name, '{"paused": false}', '{"paused": true}');
   return true;
 end $$;
 
-create function posthouse.resume_queue(p_name text, p_actor text default 'system') returns boolean
+create function posthouse.resume_queue(p_name text, p_actor text default null) returns boolean
 language plpgsql as $$
+declare
+  v_old posthouse.queues;
 begin
-  update posthouse.queues set paused_at = null, paused_by = null where name = p_name and paused_at is not null;
+  select * into v_old from posthouse.queues where name = p_name and paused_at is not null for update;
   if not found then
     return false;
   end if;
-  perform posthouse.note(p_actor, 'queue.resume', null, p_name, null, null);
+  update posthouse.queues set paused_at = null, paused_by = null where name = p_name;
+  perform posthouse.note(
+    p_actor, 'queue.resume', null, p_name,
+    jsonb_build_object('paused', true, 'paused_at', v_old.paused_at, 'paused_by', v_old.paused_by),
+    '{"paused": false}');
   perform posthouse.wake(array[p_name]);
   return true;
 end $$;
 
-create function posthouse.set_tenant_weight(p_tenant text, p_weight double precision, p_actor text default 'system')
+create function posthouse.set_tenant_weight(p_tenant text, p_weight double precision, p_actor text default null)
 returns void
 language plpgsql as $$
 declare
   v_old double precision;
 begin
-  select weight into v_old from posthouse.tenants where id = p_tenant;
-  insert into posthouse.tenants (id, weight) values (p_tenant, p_weight)
-  on conflict (id) do update set weight = excluded.weight;
+  insert into posthouse.tenants (id) values (p_tenant) on conflict do nothing;
+  select weight into v_old from posthouse.tenants where id = p_tenant for update;
+  if v_old = p_weight then
+    return;
+  end if;
+  update posthouse.tenants set weight = p_weight where id = p_tenant;
   perform posthouse.note(p_actor, 'tenant.weight', p_tenant, p_tenant,
     jsonb_build_object('weight', v_old), jsonb_build_object('weight', p_weight));
+end $$;
+
+-- How long a tenant's jobs are kept; null: as the general setting says.
+create function posthouse.set_tenant_retention(
+  p_tenant text, p_days double precision, p_actor text default null
+) returns void
+language plpgsql as $$
+declare
+  v_old double precision;
+begin
+  insert into posthouse.tenants (id) values (p_tenant) on conflict do nothing;
+  select retention_days into v_old from posthouse.tenants where id = p_tenant for update;
+  if v_old is not distinct from p_days then
+    return;
+  end if;
+  update posthouse.tenants set retention_days = p_days where id = p_tenant;
+  -- Who is out of which partition must be found out again.
+  delete from posthouse.purged where tenant_id in (p_tenant, '');
+  perform posthouse.note(p_actor, 'tenant.retention', p_tenant, p_tenant,
+    jsonb_build_object('retention_days', v_old), jsonb_build_object('retention_days', p_days));
 end $$;

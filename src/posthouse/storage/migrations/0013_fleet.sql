@@ -1,50 +1,87 @@
 -- What operators do to workers, and how quickly work gets done.
 
+-- Whether a worker is there: it has not stopped, and has beaten within p_silence seconds. This and the next are what
+-- everybody goes by who shows workers or counts them.
+create function posthouse.is_there(w posthouse.workers, p_silence double precision) returns boolean
+language sql stable as $$
+  select w.stopped_at is null
+    and coalesce(w.heartbeat_at, w.started_at) > posthouse.now() - make_interval(secs => p_silence)
+$$;
+
+-- Whether it is there and may take jobs.
+create function posthouse.is_at_work(w posthouse.workers, p_silence double precision) returns boolean
+language sql stable as $$
+  select posthouse.is_there(w, p_silence) and w.disabled_at is null and w.drain_asked_at is null
+$$;
+
+create function posthouse.worker_status(w posthouse.workers, p_running bigint, p_silence double precision)
+returns text
+language sql stable as $$
+  select case
+    when not posthouse.is_there(w, p_silence) then 'offline'
+    when w.disabled_at is not null then 'disabled'
+    when p_running = 0 then 'idle'
+    when p_running >= w.concurrency then 'busy'
+    else 'active' end
+$$;
+
+-- What the audit keeps of a worker.
+create function posthouse.worker_state(w posthouse.workers) returns jsonb
+language sql stable as $$
+  select jsonb_build_object(
+    'name', w.name, 'disabled', w.disabled_at is not null, 'draining', w.drain_asked_at is not null)
+$$;
+
 -- A disabled worker claims nothing, and keeps what it runs. False: it is already; null: there is no such worker.
-create function posthouse.disable_worker(p_worker uuid, p_actor text default 'system') returns boolean
+create function posthouse.disable_worker(p_worker uuid, p_actor text default null) returns boolean
 language plpgsql as $$
 declare
-  v_name text;
+  v_old posthouse.workers;
 begin
-  update posthouse.workers as w set disabled_at = posthouse.now()
-  where w.id = p_worker and w.disabled_at is null returning w.name into v_name;
-  if not found then
-    return (select false from posthouse.workers as w where w.id = p_worker);
+  select * into v_old from posthouse.workers as w where w.id = p_worker for update;
+  if not found or v_old.disabled_at is not null then
+    return case when found then false end;
   end if;
-  perform posthouse.note(p_actor, 'worker.disable', null, p_worker::text, null, jsonb_build_object('name', v_name));
+  update posthouse.workers as w set disabled_at = posthouse.now() where w.id = p_worker;
+  perform posthouse.note_worker(p_actor, 'worker.disable', v_old);
   return true;
 end $$;
 
+create function posthouse.note_worker(p_actor text, p_action text, p_old posthouse.workers) returns void
+language sql as $$
+  select posthouse.note(p_actor, p_action, null, p_old.id::text, posthouse.worker_state(p_old), posthouse.worker_state(w))
+  from posthouse.workers as w where w.id = p_old.id
+$$;
+
 -- Takes back a disable, and a drain that its worker has not heard of.
-create function posthouse.enable_worker(p_worker uuid, p_actor text default 'system') returns boolean
+create function posthouse.enable_worker(p_worker uuid, p_actor text default null) returns boolean
 language plpgsql as $$
 declare
-  v_worker posthouse.workers;
+  v_old posthouse.workers;
 begin
-  update posthouse.workers as w set disabled_at = null, drain_asked_at = null
-  where w.id = p_worker and (w.disabled_at is not null or w.drain_asked_at is not null) returning * into v_worker;
-  if not found then
-    return (select false from posthouse.workers as w where w.id = p_worker);
+  select * into v_old from posthouse.workers as w where w.id = p_worker for update;
+  if not found or (v_old.disabled_at is null and v_old.drain_asked_at is null) then
+    return case when found then false end;
   end if;
-  perform posthouse.note(
-    p_actor, 'worker.enable', null, p_worker::text, null, jsonb_build_object('name', v_worker.name));
-  perform posthouse.wake(v_worker.queues);
+  update posthouse.workers as w set disabled_at = null, drain_asked_at = null where w.id = p_worker;
+  perform posthouse.note_worker(p_actor, 'worker.enable', v_old);
+  perform posthouse.wake(v_old.queues);
   return true;
 end $$;
 
 -- The worker is to finish its work and stop. It is told by its next beat, which the notification hastens.
-create function posthouse.drain_worker(p_worker uuid, p_actor text default 'system') returns boolean
+create function posthouse.drain_worker(p_worker uuid, p_actor text default null) returns boolean
 language plpgsql as $$
 declare
-  v_name text;
+  v_old posthouse.workers;
 begin
-  update posthouse.workers as w set drain_asked_at = posthouse.now()
-  where w.id = p_worker and w.drain_asked_at is null and w.stopped_at is null returning w.name into v_name;
-  if not found then
-    return (select false from posthouse.workers as w where w.id = p_worker);
+  select * into v_old from posthouse.workers as w where w.id = p_worker for update;
+  if not found or v_old.drain_asked_at is not null or v_old.stopped_at is not null then
+    return case when found then false end;
   end if;
+  update posthouse.workers as w set drain_asked_at = posthouse.now() where w.id = p_worker;
   perform pg_notify('posthouse_cancel', p_worker::text);
-  perform posthouse.note(p_actor, 'worker.drain', null, p_worker::text, null, jsonb_build_object('name', v_name));
+  perform posthouse.note_worker(p_actor, 'worker.drain', v_old);
   return true;
 end $$;
 

@@ -92,6 +92,8 @@ create table posthouse.matches (
 ) partition by range (event_at);
 create index matches_trigger on posthouse.matches (trigger_id, at);
 create table posthouse.matches_default partition of posthouse.matches default;
+insert into posthouse.kept (relation, thing, at, tenant) values
+  ('events', 'events', 'at', 'tenant_id'), ('matches', 'events', 'event_at', 'tenant_id');
 
 -- The last job that a trigger made with a payload, while its dedupe window is open.
 create table posthouse.trigger_marks (
@@ -244,7 +246,7 @@ end $$;
 
 -- Matches an event once more, with all triggers or with those given. False: there is no such event.
 create function posthouse.replay_event(p_id uuid, p_wanted uuid[] default null, p_tenant text default null,
-                                       p_actor text default 'system') returns boolean
+                                       p_actor text default null) returns boolean
 language plpgsql as $$
 declare
   v_event posthouse.events;
@@ -315,7 +317,7 @@ exception
     raise exception 'trigger %: %', quote_literal(p_new.label), sqlerrm using errcode = 'PH014';
 end $$;
 
-create function posthouse.create_trigger(p_tenant text, p_fields jsonb, p_actor text default 'system')
+create function posthouse.create_trigger(p_tenant text, p_fields jsonb, p_actor text default null)
 returns posthouse.triggers
 language plpgsql as $$
 declare
@@ -383,7 +385,7 @@ end $$;
 
 -- Null: there is no such trigger (of this tenant).
 create function posthouse.change_trigger(
-  p_id uuid, p_changes jsonb, p_tenant text default null, p_actor text default 'system'
+  p_id uuid, p_changes jsonb, p_tenant text default null, p_actor text default null
 ) returns posthouse.triggers
 language plpgsql as $$
 declare
@@ -408,7 +410,7 @@ begin
 end $$;
 
 -- Removes a trigger, not the jobs that it made. False: there is no such trigger (of this tenant).
-create function posthouse.remove_trigger(p_id uuid, p_tenant text default null, p_actor text default 'system')
+create function posthouse.remove_trigger(p_id uuid, p_tenant text default null, p_actor text default null)
 returns boolean
 language plpgsql as $$
 declare

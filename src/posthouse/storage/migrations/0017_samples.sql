@@ -226,7 +226,7 @@ declare
   v_every integer;
   v_fresh boolean := v_now - v_to < interval '1 minute';
 begin
-  if not pg_try_advisory_xact_lock(7706, 1) then
+  if not pg_try_advisory_xact_lock(7708, 1) then
     return 0;
   end if;
   v_next := coalesce((select max(m.minute) + interval '1 minute' from posthouse.sampled_minutes as m),

@@ -74,7 +74,7 @@ language plpgsql as $$
 declare
   v_moved integer;
 begin
-  if not pg_try_advisory_xact_lock(7706, 2) then
+  if not pg_try_advisory_xact_lock(7708, 2) then
     return 0;
   end if;
   with moved as (

@@ -4,8 +4,7 @@ select
   d.requires, d.prefers, d.active, d.redact, d.runner, d.command, d.origin,
   array(select jsonb_object_keys(d.overrides) order by 1) as overridden, d.version, d.created_at, d.updated_at,
   (select count(*) from posthouse.workers as w
-   where w.stopped_at is null and d.key = any (w.kinds)
-     and w.heartbeat_at > posthouse.now() - make_interval(secs => %(offline_after)s)) as workers
+   where d.key = any (w.kinds) and posthouse.is_there(w, %(offline_after)s)) as workers
 from posthouse.definitions as d
 where %(key)s::text is null or d.key = %(key)s::text
 order by d.key

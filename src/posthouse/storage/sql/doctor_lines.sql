@@ -33,8 +33,7 @@ cross join lateral (
   from posthouse.workers as w
   cross join lateral (
     select count(*) as running from posthouse.running as r where r.worker_id = w.id) as n
-  where w.stopped_at is null and w.disabled_at is null and w.drain_asked_at is null
-    and w.heartbeat_at > posthouse.now() - make_interval(secs => %(offline_after)s)
+  where posthouse.is_at_work(w, %(offline_after)s)
     and line.queue = any (w.queues) and line.kind = any (w.kinds)
     and coalesce(line.requires <@ w.offers, true)) as served
 order by line.since

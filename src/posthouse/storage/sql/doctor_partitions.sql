@@ -1,11 +1,12 @@
 -- Partitions that should stand ready for the coming days and do not.
-select t.name as table, d::date as day
-from unnest(array['history', 'past_attempts']) as t (name)
+select distinct k.relation as table, date_trunc(k.span, d)::date as day
+from posthouse.kept_tables() as k
 cross join generate_series(
-  (posthouse.now() at time zone 'UTC')::date,
-  (posthouse.now() at time zone 'UTC')::date + %(days)s::integer, interval '1 day') as d
-where not exists (
-  select from pg_inherits as i join pg_class as c on c.oid = i.inhrelid
-  where i.inhparent = ('posthouse.' || t.name)::regclass
-    and c.relname = posthouse.partition_name(t.name, d::date))
-order by d, t.name
+  (posthouse.now() at time zone 'UTC')::date::timestamp,
+  (posthouse.now() at time zone 'UTC')::date::timestamp + make_interval(days => %(days)s::integer),
+  interval '1 day') as d
+where k.relation in (select posthouse.partitioned_tables())
+  and not exists (
+    select from posthouse.partitions() as p
+    where p.relation = k.relation and p.partition = posthouse.partition_name(k.relation, d::date, k.span))
+order by day, k.relation

@@ -7,7 +7,6 @@ select
   %(prefers)s::text[] <@ w.offers as preferred,
   w.disabled_at, w.drain_asked_at
 from posthouse.workers as w
-where w.stopped_at is null
-  and w.heartbeat_at > posthouse.now() - make_interval(secs => %(offline_after)s)
+where posthouse.is_there(w, %(offline_after)s)
   and (%(queue)s = any (w.queues) or %(kind)s = any (w.kinds))
 order by w.name, w.id

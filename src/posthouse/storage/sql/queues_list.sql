@@ -11,8 +11,7 @@ with ready as (
 ), served as (
   select queue, count(*) as workers
   from posthouse.workers as w cross join unnest(w.queues) as queue
-  where w.stopped_at is null and w.disabled_at is null and w.drain_asked_at is null
-    and w.heartbeat_at > posthouse.now() - make_interval(secs => %(offline_after)s)
+  where posthouse.is_at_work(w, %(offline_after)s)
   group by queue
 ), known as (
   select queue from ready union select queue from waiting union select queue from running

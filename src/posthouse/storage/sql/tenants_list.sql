@@ -10,7 +10,7 @@ with queued as (
 )
 select
   tenant_id as id, coalesce(queued, 0)::integer as queued, coalesce(running, 0)::integer as running,
-  coalesce(t.weight, 1) as weight
+  coalesce(t.weight, 1) as weight, t.retention_days
 from known
 left join queued using (tenant_id)
 left join running using (tenant_id)

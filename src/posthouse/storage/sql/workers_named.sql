@@ -1,8 +1,7 @@
 -- The workers that somebody means by an id or a name: those that are there, else the last that was.
 with meant as (
   select w.id, w.name, w.started_at,
-         w.stopped_at is null
-           and w.heartbeat_at > posthouse.now() - make_interval(secs => %(offline_after)s) as alive
+         posthouse.is_there(w, %(offline_after)s) as alive
   from posthouse.workers as w where %(who)s in (w.id::text, w.name)
 )
 select m.id, m.name, m.alive from meant as m

@@ -1,0 +1,88 @@
+"""What people did."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from posthouse.core.redaction import PLAIN
+from posthouse.errors import ConfigurationError
+from posthouse.storage.reading import Db, fetch
+
+MOST_ENTRIES = 1000
+LATE_IDS = 200
+"""Ids are given out before a transaction commits, so that a lower one may turn up after a higher."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditFilter:
+    """Which entries to list. ``action`` is one, or the first word of several: ``job`` for ``job.retry`` and
+    ``job.cancel``. ``after`` is the id of the last entry seen: the list goes on behind it.
+    """
+
+    actor: str | None = None
+    action: str | None = None
+    target: str | None = None
+    tenant: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    after: int | None = None
+    limit: int = 50
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.limit <= MOST_ENTRIES:
+            raise ConfigurationError(f"limit is from 1 to {MOST_ENTRIES:,}, not {self.limit:,}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditEntry:
+    id: int
+    at: datetime
+    actor: str
+    action: str
+    tenant_id: str | None
+    target: str
+    before: dict[str, Any] | None
+    after: dict[str, Any] | None
+
+    def changes(self) -> dict[str, tuple[Any, Any]]:
+        """The fields that differ: what they were, and what they became."""
+        before, after = self.before or {}, self.after or {}
+        names = [*before, *(name for name in after if name not in before)]
+        return {
+            name: (before.get(name), after.get(name)) for name in names if before.get(name) != after.get(name)
+        }
+
+
+async def list_audit(connection: Db, chosen: AuditFilter | None = None) -> list[AuditEntry]:
+    """Newest first. Secrets are masked, here too."""
+    return await _fetch(connection, chosen or AuditFilter(), above=None)
+
+
+async def follow_audit(
+    connection: Db, chosen: AuditFilter | None = None, *, pause: float = 1.0
+) -> AsyncIterator[list[AuditEntry]]:
+    """What there is, then what comes, oldest first, for as long as it is asked."""
+    chosen = chosen or AuditFilter()
+    found = await _fetch(connection, chosen, above=None)
+    seen: set[int] = set()
+    first = found[-1].id if found else 0
+    while True:
+        fresh = [entry for entry in reversed(found) if entry.id >= first and entry.id not in seen]
+        seen |= {entry.id for entry in fresh}
+        if fresh:
+            yield fresh
+        top = max(seen, default=0)
+        seen = {number for number in seen if number > top - LATE_IDS}
+        await asyncio.sleep(pause)
+        found = await _fetch(connection, replace(chosen, limit=MOST_ENTRIES), above=top - LATE_IDS)
+
+
+async def _fetch(connection: Db, chosen: AuditFilter, *, above: int | None) -> list[AuditEntry]:
+    found = await fetch(connection, "audit_list", AuditEntry, **asdict(chosen), above=above)
+    return [
+        replace(entry, before=PLAIN.value(entry.before), after=PLAIN.value(entry.after)) for entry in found
+    ]

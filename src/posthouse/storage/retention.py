@@ -1,0 +1,82 @@
+"""The statements of retention. Each is one short transaction; posthouse.keeper.retention repeats them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from posthouse.storage.reading import Db, fetch, fetch_row, fetch_value
+
+Action = Literal["finish", "drop", "shrink", "purge", "delete"]
+PAGES = 2000
+"""Read in one transaction: 16 MB, a few tenths of a second."""
+ROWS = 5000
+"""Deleted in one transaction, where they are found by an index or not at all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Due:
+    """Something to let go. ``tenants``: who keeps theirs (shrink), or whose rows go (purge)."""
+
+    thing: str
+    relation: str
+    name: str
+    action: Action
+    tenants: list[str]
+    starts_at: datetime | None
+    ends_at: datetime | None
+    rows: int
+    bytes: int
+
+
+async def plan(connection: Db, days: Mapping[str, float]) -> list[Due]:
+    """What is to be done now. ``days``: how long each thing is kept, see Settings.kept_days."""
+    return await fetch(connection, "retention_plan", Due, days=json.dumps(dict(days)))
+
+
+async def detach(connection: Db, name: str) -> bool | None:
+    """None: it is not there any more. False: somebody is in the way."""
+    return await fetch_value(connection, "partition_detach", name=name)  # type: ignore[no-any-return]
+
+
+async def copy_kept(connection: Db, name: str, tenants: list[str]) -> int | None:
+    """None: somebody is in the way of what would follow."""
+    return await fetch_value(  # type: ignore[no-any-return]
+        connection, "partition_copy", name=name, tenants=tenants
+    )
+
+
+async def swap_kept(connection: Db, name: str, tenants: list[str]) -> bool | None:
+    return await fetch_value(  # type: ignore[no-any-return]
+        connection, "partition_swap", name=name, tenants=tenants
+    )
+
+
+async def purge_pages(connection: Db, name: str, tenants: list[str], page: int) -> tuple[int, int | None]:
+    """How many rows went, and the page to go on with."""
+    row = await fetch_row(connection, "partition_purge", name=name, tenants=tenants, page=page, pages=PAGES)
+    return row["rows"], row["next_page"]
+
+
+async def clear_detached(connection: Db, *, name: str, page: int) -> int | None:
+    """The page to go on with."""
+    return await fetch_value(  # type: ignore[no-any-return]
+        connection, "detached_clear", name=name, page=page, pages=PAGES
+    )
+
+
+async def drop_detached(connection: Db, name: str) -> bool:
+    return bool(await fetch_value(connection, "detached_drop", name=name))
+
+
+async def delete_old(connection: Db, name: str, days: Mapping[str, float]) -> int:
+    return int(
+        await fetch_value(connection, "old_rows_delete", name=name, days=json.dumps(dict(days)), limit=ROWS)
+    )
+
+
+async def count_pages(connection: Db, name: str) -> int:
+    return int(await fetch_value(connection, "pages_count", name=name) or 0)

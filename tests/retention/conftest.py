@@ -1,0 +1,47 @@
+"""The engine in a database of its own, where days pass and partitions go."""
+
+import pytest
+
+from commandline import enqueue, posthouse
+from enginekit import Engine
+
+__all__ = ["enqueue", "posthouse"]
+
+DAY = 86400
+
+
+class Days(Engine):
+    """Jobs end on day 0 unless told otherwise; ``on(day)`` is when everything else happens."""
+
+    def on(self, day):
+        self.advance(day * DAY)
+        self.value("select posthouse.make_partitions()")
+
+    def ended(self, tenant="default", **fields):
+        """A job that has succeeded."""
+        job = self.start(tenant_id=tenant, **fields)
+        assert self.succeed(job) == []
+        return job.id
+
+    def failed(self, tenant="default", **fields):
+        job = self.start(tenant_id=tenant, **fields)
+        assert self.fail(job) == []
+        return job.id
+
+    def kept_days(self, tenant, days):
+        self.value("select posthouse.set_tenant_retention(%s, %s, 'tester')", tenant, days)
+
+    def there(self, *ids):
+        """Of these jobs, those that are still known."""
+        return [job_id for job_id in ids if self.status(job_id)]
+
+    def plan(self, **days):
+        import json  # noqa: PLC0415 - what only this needs
+
+        rows = self.rows("select * from posthouse.retention_plan(%s)", json.dumps(days))
+        return [(row.action, row.relation) for row in rows]
+
+
+@pytest.fixture
+def engine(db, database):
+    return Days(db, database)

@@ -1,0 +1,31 @@
+"""The benchmark of retention, small: that it lets go of what it says while jobs are finished."""
+
+import functools
+
+import pytest
+
+from posthouse import testing
+
+
+@pytest.fixture
+def bench(server, monkeypatch, pytestconfig):
+    monkeypatch.syspath_prepend(str(pytestconfig.rootpath))
+    from bench import retention  # noqa: PLC0415 - not a package that tests import
+
+    monkeypatch.setattr(retention.testing, "database", functools.partial(testing.database, server))
+    return retention
+
+
+@pytest.mark.parametrize(
+    ("name", "left", "counts"),
+    [
+        ("plain", 0, {"dropped": 10, "shrunk": 0, "deleted": 0}),
+        ("longer", 2_000, {"dropped": 0, "shrunk": 10, "deleted": 0}),
+        ("shorter", 19_800, {"dropped": 0, "shrunk": 0, "deleted": 200}),
+    ],
+)
+def test_a_long_history_is_let_go_while_jobs_are_finished(bench, name, left, counts):
+    found = bench.played(20_000, bench.SCENES[name])
+    assert found["left"] == left
+    assert found.items() >= counts.items()
+    assert found["finishes"] > 0
