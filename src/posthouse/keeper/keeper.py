@@ -24,20 +24,21 @@ from posthouse.storage.connect import Line
 
 class Keeper:
     def __init__(self, url: str, settings: Settings) -> None:
-        # The last ones are for what may take its time: nobody's job waits for it.
-        self._lines = [*(Line(url, "keeper") for _ in range(4)), Line(url, "retainer")]
-        self._crowd = Crowd(self._lines[1])
+        making, guarding, counting = (Line(url, "keeper") for _ in range(3))
+        retaining = Line(url, "retainer")  # what may take its time has a line of its own: no job waits for it
+        self._lines = [making, guarding, counting, retaining]
+        self._crowd = Crowd(guarding)
         lookout = Lookout(settings.rescue_grace_seconds, lambda: 2 * LOOK_SECONDS * self._crowd.patience)
-        self.promoter = Promoter(self._lines[0])
-        self.rescuer = Rescuer(self._lines[1], settings, lookout)
-        self.watch = Watch(self._lines[1], settings, lookout, self.rescuer.hurry)
-        self.retainer = Retainer(self._lines[4], settings)
-        self.lanes = Lanes(self._lines[1])
-        self.matcher = Matcher(self._lines[2], settings)
-        self.sampler = Sampler(self._lines[3], settings)
-        self.grouper = Grouper(self._lines[3], settings)
-        self.retrier = Retrier(self._lines[3])
-        self.scheduler = Scheduler(self._lines[2], settings, self._crowd)
+        self.promoter = Promoter(making)
+        self.rescuer = Rescuer(guarding, settings, lookout)
+        self.watch = Watch(guarding, settings, lookout, self.rescuer.hurry)
+        self.retainer = Retainer(retaining, settings)
+        self.lanes = Lanes(guarding)
+        self.matcher = Matcher(making, settings)
+        self.sampler = Sampler(counting, settings)
+        self.grouper = Grouper(counting, settings)
+        self.retrier = Retrier(counting)
+        self.scheduler = Scheduler(making, settings, self._crowd)
         self._bells = Bells(settings.direct_url or url)
         self._tasks: list[asyncio.Task[None]] = []
 

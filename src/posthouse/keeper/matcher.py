@@ -18,7 +18,8 @@ from posthouse.storage.definitions import rules_of
 from posthouse.storage.events import Taken, match_events, take_events
 from posthouse.storage.reading import Db
 
-BATCH = 500
+BATCH = 100
+"""Few at a time: those that promote jobs and run schedules share the line."""
 PAUSE = 0.5
 
 
