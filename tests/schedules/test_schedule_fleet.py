@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 from brute import utc
+from timeline import timeline_of
 
-from conftest import timeline_of
 from posthouse.core.schedule import Schedule
 
 NURSERY = Path(__file__).with_name("keeper_nursery.py")
