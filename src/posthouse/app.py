@@ -22,9 +22,9 @@ from posthouse.core.request import Request
 from posthouse.core.retry import DEFAULT_RETRY, Retry
 from posthouse.core.schedule import Fold, Gap
 from posthouse.errors import ConfigurationError, PosthouseError
-from posthouse.keeper.keeper import Keeper
 from posthouse.settings import Settings, load_settings
 from posthouse.storage.server import database_url, ready_database_url
+from posthouse.system.housekeeping import Housekeeping
 from posthouse.worker.arguments import Arguments
 from posthouse.worker.definition import PROCESS, RUNNERS, Definition
 from posthouse.worker.process import Stop, run_loop
@@ -37,6 +37,7 @@ Runner: TypeAlias = Literal["auto", "process"]
 Overlap: TypeAlias = Literal["allow", "skip", "queue"]
 
 DEFAULT_TIMEOUT = "1h"
+OWN_KINDS = "posthouse."
 
 
 class App:
@@ -121,6 +122,8 @@ class App:
             name = kind or handler.__name__
             if name in self.definitions:
                 raise ConfigurationError(f"there are two jobs called {name!r}")
+            if name.startswith(OWN_KINDS):
+                raise ConfigurationError(f"{name!r}: kinds that start with {OWN_KINDS!r} are Posthouse's own")
             if batch is not None and batch < 1:
                 raise ConfigurationError(f"{name}: batch must be at least 1")
             if runner not in RUNNERS:
@@ -175,7 +178,7 @@ class App:
         """
         worker = await self.worker(queues=queues)
         url = await asyncio.to_thread(database_url, self.settings)
-        housekeeping = Keeper(url, self.settings) if keeper else None
+        housekeeping = Housekeeping(url, self.settings) if keeper else None
         stop = Stop(asyncio.get_running_loop())
         await worker.start()
         if housekeeping is not None:

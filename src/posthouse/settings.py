@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, get_type_hints
 
+from posthouse.core.alerts import ORDINARY, chosen_types, destinations
 from posthouse.core.duration import seconds
 from posthouse.core.secret_names import SECRET_PREFIX
 from posthouse.errors import ConfigurationError
@@ -123,6 +124,38 @@ class Settings:
         1_048_576, "Log and output stored of one attempt; of what comes after that only the end.", minimum=0
     )
 
+    alert_webhook_url: str = _setting(
+        "",
+        "Where alerts are sent, several with commas. Slack and Discord are known by their host; "
+        "`name=slack+https://...` sets both a name and a shape.",
+        secret=True,
+    )
+    alert_webhook_secret: str = _setting(
+        "", "Signs what is sent, so that the receiver can tell that it is from here.", secret=True
+    )
+    alert_types: str = _setting(
+        ",".join(sorted(ORDINARY)), "Alerts that are raised; or changes to this list: `+worker_shutdown`."
+    )
+    alert_cooldown_seconds: float = _setting(
+        300.0, "After an alert, how long others of its type and subject are only counted.", minimum=0
+    )
+    alert_timeout_seconds: float = _setting(
+        10.0, "How long a destination may take to answer, all in all.", minimum=0.1
+    )
+    alert_private_addresses: bool = _setting(
+        False, "Whether alerts may go to private addresses and to this machine."
+    )
+    alert_pattern_failures: int = _setting(
+        5, "Failures of one subject, or with one cause, that make a pattern.", minimum=2
+    )
+    alert_pattern_seconds: float = _setting(3600.0, "The time within which they make one.", minimum=1)
+    alert_stuck_seconds: float = _setting(
+        300.0, "How long ready jobs may go unclaimed before their queue counts as stuck.", minimum=1
+    )
+    alert_horizon_seconds: float = _setting(
+        900.0, "How long a transaction may stay open before it is told of.", minimum=1
+    )
+
     def __post_init__(self) -> None:
         for item in fields(self):
             minimum = item.metadata.get("minimum")
@@ -133,6 +166,8 @@ class Settings:
             raise ConfigurationError(
                 f"job_log_level is one of {', '.join(LOG_LEVELS)}, not {self.job_log_level!r}"
             )
+        chosen_types(self.alert_types)
+        destinations(self.alert_webhook_url)
         if self.lease_seconds < 2 * self.heartbeat_seconds:
             raise ConfigurationError(
                 f"lease_seconds ({self.lease_seconds:g}) must be at least twice "

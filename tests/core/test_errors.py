@@ -27,7 +27,6 @@ CODES = {
     "EventNotFound": "event_not_found",
     "TemplateError": "template_error",
     "WorkerNotFound": "worker_not_found",
-    "InvalidTrigger": "invalid_trigger",
     "InvalidTemplate": "invalid_template",
     "InvalidSchedule": "invalid_schedule",
     "TriggerNotFound": "trigger_not_found",

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 import typer
 
+from posthouse.cli.alerts import alerts
 from posthouse.cli.audit import audit
 from posthouse.cli.bench import bench
 from posthouse.cli.config import config
@@ -63,6 +64,7 @@ _GROUPS: dict[str, tuple[tuple[str, typer.Typer], ...]] = {
         ("limits", limits),
         ("tenants", tenants),
         ("audit", audit),
+        ("alerts", alerts),
     ),
 }
 for _panel, _commands in _PANELS.items():

@@ -135,7 +135,7 @@ async def _serve(
     from posthouse.cli.health import Health, address_of
     from posthouse.cli.worker import announce
     from posthouse.errors import PosthouseError
-    from posthouse.keeper.keeper import Keeper
+    from posthouse.system.housekeeping import Housekeeping
     from posthouse.worker.process import Stop
 
     stop = Stop(asyncio.get_running_loop())
@@ -144,7 +144,7 @@ async def _serve(
         from posthouse.cli.demo import enqueue_some
 
         await enqueue_some()
-    keeper = Keeper(settings.database_url, settings)
+    keeper = Housekeeping(settings.database_url, settings)
     await keeper.start()
     worker = await whole.worker() if whole.definitions or settings.commands else None
     if worker is not None:

@@ -111,7 +111,7 @@ def keeper(
     log_level: str = log_level_option(),
     as_json: bool = json_option(),
 ) -> None:
-    """Promote due jobs, rescue lost ones, make jobs of events, make and drop partitions, until told to stop.
+    """Promote due jobs, rescue lost ones, make jobs of events, send alerts, keep partitions, until stopped.
 
     A worker does this too unless told not to. Any number of keepers may run.
     """
@@ -128,9 +128,9 @@ def keeper(
 
 async def _keep_once(url: str, settings: Settings, *, as_json: bool) -> None:
     from posthouse.cli.output import say, show_json
-    from posthouse.keeper.keeper import Keeper
+    from posthouse.system.housekeeping import Housekeeping
 
-    housekeeping = Keeper(url, settings)
+    housekeeping = Housekeeping(url, settings)
     try:
         done = await housekeeping.run_once()
     finally:
@@ -146,11 +146,11 @@ async def _keep(url: str, settings: Settings) -> None:
     import asyncio
     import logging
 
-    from posthouse.keeper.keeper import Keeper
+    from posthouse.system.housekeeping import Housekeeping
     from posthouse.worker.process import Stop
 
     stop = Stop(asyncio.get_running_loop())
-    housekeeping = Keeper(url, settings)
+    housekeeping = Housekeeping(url, settings)
     await housekeeping.start()
     steps = ", ".join(step.name for step in housekeeping.steps)
     logging.getLogger("posthouse.keeper").info("keeper: %s", steps)

@@ -3,6 +3,7 @@
 Every function takes a psycopg AsyncConnection and returns plain data. Times are the database's.
 """
 
+from posthouse.insights.alerts import AlertCount, AlertFilter, AlertInfo, alert_counts, list_alerts
 from posthouse.insights.audit import AuditEntry, AuditFilter, follow_audit, list_audit
 from posthouse.insights.failures import (
     BulkRetry,
@@ -63,6 +64,9 @@ from posthouse.insights.triggers import (
 from posthouse.insights.why import why
 
 __all__ = [
+    "AlertCount",
+    "AlertFilter",
+    "AlertInfo",
     "AttemptInfo",
     "AuditEntry",
     "AuditFilter",
@@ -101,6 +105,7 @@ __all__ = [
     "Why",
     "WorkerChange",
     "WorkerInfo",
+    "alert_counts",
     "attempts_of",
     "bulk_retries",
     "check_series",
@@ -119,6 +124,7 @@ __all__ = [
     "get_trigger",
     "limit_slots",
     "limits",
+    "list_alerts",
     "list_audit",
     "list_jobs",
     "log_of",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
+from posthouse.keeper.alerter import Alerter
 from posthouse.keeper.bells import Bells
 from posthouse.keeper.crowd import Crowd
 from posthouse.keeper.grouper import Grouper
@@ -23,7 +25,8 @@ from posthouse.storage.connect import Line
 
 
 class Keeper:
-    def __init__(self, url: str, settings: Settings) -> None:
+    def __init__(self, url: str, settings: Settings, more: Sequence[Step] = ()) -> None:
+        """``more``: steps of others that are taken at the keeper's pace."""
         making, guarding, counting = (Line(url, "keeper") for _ in range(3))
         retaining = Line(url, "retainer")  # what may take its time has a line of its own: no job waits for it
         self._lines = [making, guarding, counting, retaining]
@@ -38,14 +41,25 @@ class Keeper:
         self.sampler = Sampler(counting, settings)
         self.grouper = Grouper(counting, settings)
         self.retrier = Retrier(counting)
+        self.alerter = Alerter(counting, settings)
         self.scheduler = Scheduler(making, settings, self._crowd)
         self._bells = Bells(settings.direct_url or url)
+        self._more = tuple(more)
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
     def steps(self) -> tuple[Step, ...]:
         urgent = (self.promoter, self.watch, self.rescuer, self.matcher, self.scheduler)
-        return (*urgent, self.lanes, self.grouper, self.retrier, self.sampler, self.retainer)
+        return (
+            *urgent,
+            self.lanes,
+            self.grouper,
+            self.retrier,
+            self.sampler,
+            self.alerter,
+            self.retainer,
+            *self._more,
+        )
 
     async def start(self) -> None:
         rung = ((self.matcher, "posthouse:events"), (self.scheduler, "posthouse:triggers"))

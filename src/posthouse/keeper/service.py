@@ -40,7 +40,7 @@ async def run_forever(step: Step, crowd: Crowd, bell: asyncio.Event) -> None:
         except psycopg.OperationalError as error:
             _log.debug("%s: %s", step.name, error)
             pause = TROUBLE_PAUSE
-        except psycopg.Error:
+        except Exception:  # noqa: BLE001 - whatever it was, nobody would take the step any more
             _log.exception("%s failed; it goes on", step.name)
             pause = 5 * TROUBLE_PAUSE
         await until_set(bell, pause * crowd.patience * random.uniform(0.8, 1.2))  # noqa: S311 - not in step

@@ -1,6 +1,6 @@
 """The doctor: named checks of the database and the queue, each with what it means and what to do."""
 
-from posthouse.insights.doctor.examination import CHECKS, examine
+from posthouse.insights.doctor.examination import CHECKS, examine, examine_one
 from posthouse.insights.doctor.finding import Finding, Severity, Thresholds
 
-__all__ = ["CHECKS", "Finding", "Severity", "Thresholds", "examine"]
+__all__ = ["CHECKS", "Finding", "Severity", "Thresholds", "examine", "examine_one"]

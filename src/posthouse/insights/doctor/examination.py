@@ -12,7 +12,7 @@ from posthouse.insights.doctor import engine, fleet, horizon, server, tables
 from posthouse.insights.doctor.finding import Finding, Patient, Thresholds
 from posthouse.settings import Settings
 from posthouse.storage.connect import connect_async
-from posthouse.storage.reading import fetch_row
+from posthouse.storage.reading import Db, fetch_row
 
 Check: TypeAlias = Callable[[Patient], Awaitable[Finding]]
 
@@ -47,6 +47,14 @@ async def examine(url: str, settings: Settings, thresholds: Thresholds | None = 
     reached = Finding(check="database", severity="ok", summary="Postgres can be reached")
     async with connection:
         return [reached, *await _findings(patient)]
+
+
+async def examine_one(
+    connection: Db, settings: Settings, name: str, thresholds: Thresholds | None = None
+) -> Finding:
+    """What a single check finds, on a connection of the caller's."""
+    patient = Patient(connection, settings, thresholds or Thresholds())
+    return replace(await _run(patient, CHECKS[name]), check=name)
 
 
 async def _findings(patient: Patient) -> list[Finding]:

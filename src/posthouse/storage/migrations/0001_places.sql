@@ -149,6 +149,7 @@ create table posthouse.past_attempts (
   started_at timestamptz not null,
   finished_at timestamptz not null,
   outcome text not null,
+  subject text,
   error jsonb,
   output jsonb,
   queue text,

@@ -295,6 +295,11 @@ begin
   perform posthouse.announce_end(p_ids);
 end $$;
 
+-- The number that the next transaction gets, given the oldest that runs. All that run now have a lower one. A
+-- transaction that has written cannot tell: it gets its own.
+create function posthouse.next_xid(p_oldest xid8) returns xid8
+language sql volatile as $$ select (p_oldest::text::bigint + age(p_oldest::xid))::text::xid8 $$;
+
 -- Looks again at edges whose dependency ended while they were being committed: neither side saw the other.
 -- p_cursor is what the previous look returned, so that only edges that could have raced are read: those since
 -- [1]. An edge may be forgotten when it was looked at after all transactions that ran while it was committed:
@@ -306,7 +311,7 @@ language plpgsql as $$
 declare
   v_written boolean := pg_current_xact_id_if_assigned() is not null;
   v_oldest xid8 := pg_snapshot_xmin(pg_current_snapshot());
-  v_next xid8 := (v_oldest::text::bigint + age(v_oldest::xid))::text::xid8;
+  v_next xid8 := posthouse.next_xid(v_oldest);
   v_ids uuid[];
   v_statuses text[];
 begin

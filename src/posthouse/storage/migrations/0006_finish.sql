@@ -173,9 +173,9 @@ begin
   ), recorded as (
     insert into posthouse.past_attempts (
       job_id, tenant_id, kind, generation, attempt, worker_id, token, started_at, finished_at, outcome,
-      error, output, queue, ready_at)
+      subject, error, output, queue, ready_at)
     select id, tenant_id, kind, generation, attempt_count, worker_id, token, attempt_started_at, v_now,
-           outcome, error, output, queue,
+           outcome, subject, error, output, queue,
            posthouse.ready_since(queued_at, scheduled_for, depends_on, order_key)
     from ruled where to_status = 'queued'
   ), counted as (

@@ -141,10 +141,10 @@ begin
   if v_old.attempt_started_at is not null then
     insert into posthouse.past_attempts (
       job_id, tenant_id, kind, generation, attempt, worker_id, token, started_at, finished_at, outcome,
-      error, output, queue, ready_at)
+      subject, error, output, queue, ready_at)
     values (
       v_old.id, v_old.tenant_id, v_old.kind, v_old.generation, v_old.attempt_count, v_old.worker_id,
-      v_old.token, v_old.attempt_started_at, v_old.finished_at, v_old.outcome, v_old.error,
+      v_old.token, v_old.attempt_started_at, v_old.finished_at, v_old.outcome, v_old.subject, v_old.error,
       v_old.output, v_old.queue,
       posthouse.ready_since(v_old.queued_at, v_old.scheduled_for, v_old.depends_on, v_old.order_key));
   end if;

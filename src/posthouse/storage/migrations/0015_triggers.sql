@@ -182,14 +182,27 @@ begin
 end $$;
 
 -- What a trigger's last run has to complain about; null: nothing any more. Written only when it changes, or a minute
--- later: a trigger that always fails would be rewritten all the time.
+-- later: a trigger that always fails would be rewritten all the time. What is written raises an alert.
 create function posthouse.note_trigger_error(p_trigger uuid, p_error text) returns void
-language sql as $$
+language plpgsql as $$
+declare
+  v_trigger posthouse.triggers;
+  v_called text;
+begin
   update posthouse.triggers set last_error = p_error, last_error_at = posthouse.now()
   where id = p_trigger and (
     last_error is distinct from p_error
     or (p_error is not null and last_error_at < posthouse.now() - interval '1 minute'))
-$$;
+  returning * into v_trigger;
+  if found and p_error is not null then
+    v_called := coalesce(v_trigger.name, nullif(v_trigger.label, ''), p_trigger::text);
+    perform posthouse.raise_alert(
+      'trigger_error', v_trigger.tenant_id, v_called, format('trigger %s: %s', v_called, p_error),
+      jsonb_strip_nulls(jsonb_build_object(
+        'trigger_id', p_trigger, 'kind', v_trigger.definition_key, 'event', v_trigger.event_name,
+        'cron', v_trigger.cron_expr)));
+  end if;
+end $$;
 
 -- Ends the matching of events that take_events gave: p_results holds an object for each event and trigger, with
 -- either a request for enqueue or an error. A job that the database refuses is an error of that match alone. In the

@@ -23,7 +23,7 @@ with lane as materialized (
   group by lane.queue, lane.kind, lane.requires
 )
 select
-  line.queue, line.kind, line.requires, line.jobs,
+  line.queue, line.kind, line.requires, line.jobs, line.since,
   extract(epoch from posthouse.now() - line.since)::double precision as waited_seconds,
   exists (select from posthouse.queues as q where q.name = line.queue and q.paused_at is not null) as paused,
   line.limited, served.workers, served.free

@@ -1,0 +1,179 @@
+"""posthouse alerts: what somebody should know, and whether it arrives."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from posthouse.cli.options import WrongUsage, checked_usage, json_option
+from posthouse.cli.output import Cell, ago, count, dim, first_line, say, show_json, show_table, status
+
+if TYPE_CHECKING:
+    from posthouse.core.alerts import Destination
+    from posthouse.insights import AlertInfo
+    from posthouse.settings import Settings
+    from posthouse.webhooks.sender import Sender
+
+alerts = typer.Typer(no_args_is_help=True, help="Alerts: what happened, what was told, and to whom.")
+
+
+@alerts.command("list")
+def list_(
+    *,
+    type_: str | None = typer.Option(None, "--type", metavar="TYPE", help="Only this type."),
+    tenant: str | None = typer.Option(None, help="Only this tenant."),
+    since: str | None = typer.Option(None, metavar="SPAN", help="Only the last so long: 30m, 2h, 7d."),
+    limit: int = typer.Option(50, help="At most so many, up to 1000.", show_default=True),
+    as_json: bool = json_option(),
+) -> None:
+    """List alerts, newest first, with what became of their messages.
+
+    [b]Examples:[/b]
+
+    posthouse alerts list --since 1h
+
+    posthouse alerts list --type queue_stuck --json | jq -r '.[].message'
+    """
+    from posthouse import insights
+    from posthouse.cli.session import read
+    from posthouse.core.duration import seconds
+
+    with checked_usage():
+        within = None if since is None else seconds(since)
+        chosen = insights.AlertFilter(type=type_, tenant=tenant, within=within, limit=limit)
+
+    async def look(db: Any, _: Any) -> tuple[list[AlertInfo], datetime]:
+        return await insights.list_alerts(db, chosen), await insights.database_now(db)
+
+    found, now = read(look)
+    if as_json:
+        show_json(found)
+        return
+    rows = [
+        (
+            dim(ago(alert.at, now)),
+            status(alert.severity),
+            Cell(alert.type, "bold"),
+            alert.subject,
+            _what_became(alert),
+            first_line(alert.message, 100),
+        )
+        for alert in found
+    ]
+    heads = ("when", "severity", "type", "subject", "state", "message")
+    show_table(heads, rows, empty="no alerts")
+
+
+def _what_became(alert: AlertInfo) -> Cell:
+    messages = [f"{item['destination']} {item['state']}" for item in alert.deliveries]
+    failed = any(item["state"] == "failed" for item in alert.deliveries)
+    text = ", ".join(messages) or alert.state
+    if alert.held_back:
+        text += f", stands for {alert.held_back:,} more"
+    return Cell(text, "red" if failed else "" if alert.state == "told" else "dim")
+
+
+@alerts.command()
+def counts(as_json: bool = json_option()) -> None:
+    """Count alerts of each type: raised, suppressed by the cool-down, messages sent and failed."""
+    from posthouse import insights
+    from posthouse.cli.session import read
+
+    found = read(lambda db, _: insights.alert_counts(db))
+    if as_json:
+        show_json(found)
+        return
+    rows = [
+        (
+            Cell(item.type, "bold"),
+            count(item.raised),
+            count(item.suppressed),
+            count(item.sent, "green"),
+            count(item.failed, "red"),
+        )
+        for item in found
+    ]
+    heads = ("type", "raised", "suppressed", "sent", "failed")
+    show_table(heads, rows, empty="", right=heads[1:])
+
+
+@alerts.command("test")
+def send_test(
+    destination: list[str] = typer.Argument(None, metavar="[NAME]...", help="Only these destinations."),
+    as_json: bool = json_option(),
+) -> None:
+    """Send a test alert from here to every destination, and say what each answered.
+
+    Exits with 1 if one did not take it. It needs no database.
+
+    [b]Example:[/b]  POSTHOUSE_ALERT_WEBHOOK_URL=https://ops.example.com/hook posthouse alerts test
+    """
+    import asyncio
+
+    from posthouse.settings import load_settings
+    from posthouse.webhooks.sender import Sender
+
+    settings = load_settings()
+    sender = Sender(settings)
+    answers = asyncio.run(_test(sender, _chosen(sender, destination)))
+    if as_json:
+        show_json(answers)
+    else:
+        for answer in answers:
+            _say(answer, settings)
+    if not all(answer["ok"] for answer in answers):
+        raise typer.Exit(1)
+
+
+def _chosen(sender: Sender, names: list[str] | None) -> list[Destination]:
+    if not sender.destinations:
+        raise WrongUsage("there is nowhere to send to: set POSTHOUSE_ALERT_WEBHOOK_URL")
+    for name in names or ():
+        if name not in sender.destinations:
+            known = ", ".join(sender.destinations)
+            raise WrongUsage(f"there is no destination {name!r}; there are {known}")
+    return [sender.destinations[name] for name in names or sender.destinations]
+
+
+async def _test(sender: Sender, chosen: list[Destination]) -> list[dict[str, Any]]:
+    import asyncio
+
+    return await asyncio.gather(*(_test_one(sender, destination) for destination in chosen))
+
+
+async def _test_one(sender: Sender, destination: Destination) -> dict[str, Any]:
+    from datetime import UTC
+    from uuid import uuid4
+
+    from posthouse.webhooks.errors import WebhookError
+    from posthouse.webhooks.shapes import Message
+
+    message = Message(
+        id=str(uuid4()),
+        type="test",
+        severity="info",
+        at=datetime.now(UTC),
+        tenant_id=None,
+        subject="test",
+        message="This is a test: alerts of Posthouse arrive here.",
+        held_back=0,
+        details={},
+    )
+    known = {"destination": destination.name, "shape": destination.shape.value}
+    try:
+        answer = await sender.send(message, destination)
+    except WebhookError as error:
+        return {**known, "ok": False, "error": str(error)}
+    return {**known, "ok": True, "status": answer.status, "answer": answer.body, "seconds": answer.seconds}
+
+
+def _say(answer: dict[str, Any], settings: Settings) -> None:
+    name = f"{answer['destination']} ({answer['shape']})"
+    if answer["ok"]:
+        said = f": {answer['answer']}" if answer["answer"] else ""
+        signed = ", signed" if settings.alert_webhook_secret else ""
+        say(f"{name}: answered {answer['status']} in {answer['seconds'] * 1000:.0f} ms{signed}{said}")
+    else:
+        say(f"{name}: {answer['error']}", style="red")

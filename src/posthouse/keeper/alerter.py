@@ -1,0 +1,82 @@
+"""Makes alerts of what the engine recorded, and decides which of them are told."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+from posthouse.core.alerts import chosen_types, destinations
+from posthouse.core.retry import Retry
+from posthouse.settings import Settings
+from posthouse.storage.alerting import Told, find_alerts, post_alerts
+from posthouse.storage.connect import Line
+
+_log = logging.getLogger("posthouse.keeper")
+
+LOOK_SECONDS = 2.0
+PATTERN_SECONDS = 10.0
+BATCH = 5000
+MOST_MESSAGES = 10
+"""Of one type within a cool-down, however many subjects there are."""
+MORE_PAUSE = 0.05
+
+DELIVERY_RETRY = Retry("10s", "1m", "5m", "15m", "1h")
+_LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+
+
+class Alerter:
+    """Any number may run: one at a time looks, and a fact makes one alert whoever finds it."""
+
+    name = "alerter"
+
+    def __init__(self, line: Line, settings: Settings) -> None:
+        self._line = line
+        self._settings = settings
+        self._types = sorted(chosen_types(settings.alert_types))
+        self._destinations = [item.name for item in destinations(settings.alert_webhook_url)]
+        self._patterns_at = 0.0
+        self._pause = LOOK_SECONDS
+
+    async def run_once(self) -> dict[str, int]:
+        raised = await self._find()
+        self._pause = MORE_PAUSE if raised >= BATCH else LOOK_SECONDS
+        told = await self._post()
+        for alert in told:
+            _log.log(_LEVELS[alert.severity], "alert %s: %s%s", alert.type, alert.message, _others(alert))
+        return {"raised": raised, "told": len(told)}
+
+    async def _find(self) -> int:
+        now = time.monotonic()
+        failures = self._settings.alert_pattern_failures if now >= self._patterns_at else None
+        found = await self._line.run(
+            lambda c: find_alerts(
+                c,
+                self._types,
+                failures=failures,
+                window=self._settings.alert_pattern_seconds,
+                limit=BATCH,
+            )
+        )
+        if failures is not None:
+            # The more failed lately, the longer it takes to look through it, and the less often it is done.
+            self._patterns_at = time.monotonic() + max(PATTERN_SECONDS, 20 * (time.monotonic() - now))
+        return found or 0
+
+    async def _post(self) -> list[Told]:
+        return await self._line.run(
+            lambda c: post_alerts(
+                c,
+                self._types,
+                self._destinations,
+                cooldown=self._settings.alert_cooldown_seconds,
+                most=MOST_MESSAGES,
+                attempts=DELIVERY_RETRY.attempts,
+            )
+        )
+
+    def pause(self) -> float:
+        return self._pause
+
+
+def _others(alert: Told) -> str:
+    return f" (and {alert.held_back:,} more)" if alert.held_back else ""

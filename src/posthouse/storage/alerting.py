@@ -1,0 +1,106 @@
+"""What the alerter, the rounds and the courier ask of the database."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from psycopg.types.json import Jsonb
+
+from posthouse.storage.reading import Db, fetch, fetch_value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """An alert that was just told."""
+
+    type: str
+    severity: str
+    tenant_id: str | None
+    subject: str
+    message: str
+    held_back: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """An alert on its way to a destination."""
+
+    destination: str
+    id: UUID
+    at: datetime
+    type: str
+    severity: str
+    tenant_id: str | None
+    subject: str
+    message: str
+    details: dict[str, Any]
+    held_back: int
+
+
+async def find_alerts(
+    connection: Db, types: Sequence[str], *, failures: int | None, window: float, limit: int
+) -> int | None:
+    """How many were new; None while another keeper is looking. Without ``failures`` no patterns."""
+    found = await fetch_value(
+        connection, "alerts_find", types=list(types), failures=failures, window=window, limit=limit
+    )
+    return None if found is None else int(found)
+
+
+async def post_alerts(
+    connection: Db,
+    types: Sequence[str],
+    destinations: Sequence[str],
+    *,
+    cooldown: float,
+    most: int,
+    attempts: int,
+) -> list[Told]:
+    return await fetch(
+        connection,
+        "alerts_post",
+        Told,
+        types=list(types),
+        destinations=list(destinations),
+        cooldown=cooldown,
+        most=most,
+        attempts=attempts,
+    )
+
+
+async def raise_alert(
+    connection: Db,
+    alert_type: str,
+    *,
+    subject: str,
+    message: str,
+    details: Mapping[str, Any],
+    fact_key: str,
+    tenant: str | None = None,
+) -> bool:
+    """Whether the fact was new."""
+    return bool(
+        await fetch_value(
+            connection,
+            "alert_raise",
+            type=alert_type,
+            tenant=tenant,
+            subject=subject,
+            message=message,
+            details=Jsonb(dict(details)),
+            fact_key=fact_key,
+        )
+    )
+
+
+async def delivery_of(connection: Db, job_id: UUID) -> Delivery | None:
+    found = await fetch(connection, "alert_delivery", Delivery, job_id=job_id)
+    return found[0] if found else None
+
+
+async def has_system_work(connection: Db, queue: str, offers: Sequence[str]) -> bool:
+    return bool(await fetch_value(connection, "system_work", queue=queue, offers=list(offers)))

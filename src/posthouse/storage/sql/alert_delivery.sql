@@ -1,0 +1,6 @@
+-- The message that a job is to deliver: where to, and the alert.
+select d.destination, a.id, a.at, a.type, t.severity, a.tenant_id, a.subject, a.message, a.details, a.held_back
+from posthouse.alert_deliveries as d
+join posthouse.alerts as a on a.id = d.alert_id
+join posthouse.alert_types as t on t.type = a.type
+where d.job_id = %(job_id)s

@@ -1,0 +1,5 @@
+-- Tells open alerts, or holds them back while their type and subject cool down; the ones that are told.
+select a.type, t.severity, a.tenant_id, a.subject, a.message, a.held_back
+from posthouse.post_alerts(
+  %(types)s, %(destinations)s, make_interval(secs => %(cooldown)s), %(most)s, %(attempts)s) as a
+join posthouse.alert_types as t on t.type = a.type

@@ -1,0 +1,111 @@
+"""Runs Posthouse's own jobs: a worker that is there only while there is something to deliver."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import os
+import socket
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+
+from posthouse.settings import Settings
+from posthouse.storage.alerting import has_system_work
+from posthouse.storage.connect import Line
+from posthouse.system.webhook import webhook_definition
+from posthouse.webhooks.sender import Sender
+from posthouse.worker.definition import Definition
+from posthouse.worker.worker import Worker
+
+QUEUE = "posthouse.system"
+LOOK_SECONDS = 2.0
+LINGER_SECONDS = 120.0
+DELIVER_SECONDS = 30.0
+CONCURRENCY = 4
+
+
+class Courier:
+    """Looks whether jobs wait that this process can do, and only then starts a worker for them: one look is
+    all that it costs otherwise. Without destinations there are none, and it does not even look.
+    """
+
+    name = "courier"
+
+    def __init__(self, url: str, settings: Settings, line: Line, *, linger: float = LINGER_SECONDS) -> None:
+        self._url = url
+        self._line = line
+        self._sender = Sender(settings)
+        self._offers = [item.word for item in self._sender.destinations.values()]
+        self._settings = _for_few_jobs(settings, self._offers)
+        self._linger = linger
+        self._worker: Worker | None = None
+        self._leave_at = 0.0
+
+    @property
+    def is_running(self) -> bool:
+        return self._worker is not None
+
+    async def run_once(self) -> dict[str, int]:
+        if not self._offers:
+            return {"started": 0}
+        if self._worker is not None and (self._worker.failed.is_set() or self._worker.dismissed.is_set()):
+            await self._stop_worker()
+        waiting = await self._is_needed()
+        now = time.monotonic()
+        if waiting:
+            self._leave_at = now + self._linger
+        if waiting and self._worker is None:
+            await self._start_worker()
+            return {"started": 1}
+        if self._worker is not None and now >= self._leave_at:
+            await self._stop_worker()
+        return {"started": 0}
+
+    async def deliver(self, seconds: float = DELIVER_SECONDS) -> None:
+        """Does what there is to do now, as far as that can be done in this time."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while await self._is_needed():
+                    await self.run_once()
+                    await asyncio.sleep(0.05)
+
+    async def _is_needed(self) -> bool:
+        return bool(self._offers) and await self._line.run(lambda c: has_system_work(c, QUEUE, self._offers))
+
+    async def _start_worker(self) -> None:
+        worker = Worker(self._definitions(), self._url, self._settings, queues=[QUEUE])
+        try:
+            await worker.start()
+        except BaseException:
+            await worker.stop(0)
+            raise
+        self._worker = worker
+
+    def _definitions(self) -> Mapping[str, Definition]:
+        webhook = webhook_definition(self._sender, self._line, QUEUE, self._settings.alert_timeout_seconds)
+        return {webhook.kind: webhook}
+
+    async def _stop_worker(self) -> None:
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            await worker.stop()
+
+    async def stop(self) -> None:
+        await self._stop_worker()
+
+    def pause(self) -> float:
+        return LOOK_SECONDS
+
+
+def _for_few_jobs(settings: Settings, offers: list[str]) -> Settings:
+    return dataclasses.replace(
+        settings,
+        concurrency=CONCURRENCY,
+        commands=False,
+        worker_name=f"{socket.gethostname()}:{os.getpid()} courier",
+        worker_metadata="",
+        capabilities=",".join(offers),
+        poll_seconds=max(5.0, settings.poll_seconds),
+        drain_seconds=settings.alert_timeout_seconds,
+    )

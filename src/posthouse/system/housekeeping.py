@@ -1,0 +1,40 @@
+"""Everything that must happen whoever runs jobs, in one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from posthouse.keeper.keeper import Keeper
+from posthouse.keeper.service import Step
+from posthouse.settings import Settings
+from posthouse.storage.connect import Line
+from posthouse.system.courier import Courier
+from posthouse.system.rounds import Rounds
+
+
+class Housekeeping:
+    """The keeper, the doctor's rounds, and the courier."""
+
+    def __init__(self, url: str, settings: Settings) -> None:
+        self._line = Line(url, "keeper")
+        self.rounds = Rounds(self._line, settings)
+        self.courier = Courier(url, settings, self._line)
+        self.keeper = Keeper(url, settings, (self.rounds, self.courier))
+
+    @property
+    def steps(self) -> Sequence[Step]:
+        return self.keeper.steps
+
+    async def start(self) -> None:
+        await self.keeper.start()
+
+    async def run_once(self) -> dict[str, dict[str, int]]:
+        """Every step once; what there is to deliver is delivered."""
+        done = await self.keeper.run_once()
+        await self.courier.deliver()
+        return done
+
+    async def stop(self) -> None:
+        await self.keeper.stop()
+        await self.courier.stop()
+        await self._line.close()

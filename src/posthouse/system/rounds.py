@@ -1,0 +1,107 @@
+"""The doctor's rounds: what only a look at the whole can tell becomes an alert."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from posthouse.core.alerts import AlertType, chosen_types
+from posthouse.insights.doctor import Finding, Thresholds, examine_one
+from posthouse.settings import Settings
+from posthouse.storage.alerting import raise_alert
+from posthouse.storage.connect import Line
+from posthouse.storage.reading import Db
+
+ROUND_SECONDS = 30.0
+_OWN = "posthouse."
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    type: AlertType
+    subject: str
+    key: str
+    finding: Finding
+    evidence: Mapping[str, Any]
+
+
+class Rounds:
+    name = "rounds"
+
+    def __init__(self, line: Line, settings: Settings) -> None:
+        self._line = line
+        self._settings = settings
+        self._types = chosen_types(settings.alert_types)
+        self._thresholds = Thresholds(
+            stuck_seconds=settings.alert_stuck_seconds,
+            horizon_warning_seconds=settings.alert_horizon_seconds,
+            horizon_error_seconds=max(Thresholds().horizon_error_seconds, settings.alert_horizon_seconds),
+        )
+
+    async def run_once(self) -> dict[str, int]:
+        return {"raised": await self._line.run(self._go_round)}
+
+    async def _go_round(self, connection: Db) -> int:
+        raised = 0
+        async for fact in self._facts(connection):
+            raised += await raise_alert(
+                connection,
+                fact.type,
+                subject=fact.subject,
+                message=f"{fact.finding.summary}. {fact.finding.meaning}",
+                details={**_plain(fact.evidence), "advice": fact.finding.advice},
+                fact_key=fact.key,
+            )
+        return raised
+
+    async def _facts(self, connection: Db) -> AsyncIterator[Fact]:
+        if AlertType.QUEUE_STUCK in self._types:
+            for check in ("stuck", "unserved"):
+                finding = await examine_one(connection, self._settings, check, self._thresholds)
+                for fact in self._stuck_queues(finding):
+                    yield fact
+        if AlertType.HORIZON_PINNED in self._types:
+            finding = await examine_one(connection, self._settings, "horizon", self._thresholds)
+            for holder in finding.evidence[:1] if finding.severity != "ok" else ():
+                yield Fact(AlertType.HORIZON_PINNED, _holder(holder), _holder_key(holder), finding, holder)
+
+    def _stuck_queues(self, finding: Finding) -> list[Fact]:
+        """One for each queue: its longest waiting line. That line stays the same fact until it moves."""
+        queues: dict[str, Mapping[str, Any]] = {}
+        for line in finding.evidence:
+            meant = line["paused"] or line["limited"] or line["kind"].startswith(_OWN)
+            if line["waited_seconds"] >= self._settings.alert_stuck_seconds and not meant:
+                queues.setdefault(line["queue"], line)  # the longest waiting come first
+        return [
+            Fact(
+                AlertType.QUEUE_STUCK,
+                queue,
+                f"{queue} {line['kind']} {line['since'].timestamp()}",
+                finding,
+                line,
+            )
+            for queue, line in queues.items()
+        ]
+
+    def pause(self) -> float:
+        return ROUND_SECONDS
+
+
+def _holder(holder: Mapping[str, Any]) -> str:
+    return f"{holder['holder']} {holder['name'] or holder['pid']}"
+
+
+def _holder_key(holder: Mapping[str, Any]) -> str:
+    """Slots and standbys do not say since when: they are one fact."""
+    since = holder["since"]
+    return _holder(holder) + (f" {since.timestamp()}" if since is not None else "")
+
+
+def _plain(evidence: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: value.isoformat() if isinstance(value, datetime) else value
+        for name, value in evidence.items()
+        if value is not None and name != "query"  # its text may hold anything
+    }

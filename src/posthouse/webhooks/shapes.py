@@ -1,0 +1,119 @@
+"""What an alert looks like to those who receive it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from posthouse.core.alerts import Shape
+from posthouse.core.redaction import PLAIN, mask_text
+
+VERSION = 1
+_COLOURS = {"info": 0x2E86DE, "warning": 0xF39C12, "error": 0xC0392B}
+_MOST_FIELDS = 10
+_FIELD_LENGTH = 300
+_TEXT_LENGTH = 1_800  # Discord takes 2,000 characters
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """An alert as it is sent."""
+
+    id: str
+    type: str
+    severity: str
+    at: datetime
+    tenant_id: str | None
+    subject: str
+    message: str
+    held_back: int
+    details: Mapping[str, Any]
+
+    @property
+    def text(self) -> str:
+        """The message, and how many others it stands for."""
+        text = mask_text(self.message)[:_TEXT_LENGTH]
+        return f"{text} (and {self.held_back:,} more that were held back)" if self.held_back else text
+
+    @property
+    def title(self) -> str:
+        return f"{self.severity}: {self.type.replace('_', ' ')}"
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """The details as short texts, for people."""
+        named = {"tenant": self.tenant_id, **PLAIN.value(dict(self.details))}
+        shown = {name: _short(value) for name, value in named.items() if value not in (None, "")}
+        return dict(list(shown.items())[:_MOST_FIELDS])
+
+
+def _short(value: Any) -> str:
+    text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return text if len(text) <= _FIELD_LENGTH else text[: _FIELD_LENGTH - 1] + "…"
+
+
+def body_of(message: Message, shape: Shape) -> dict[str, Any]:
+    return _SHAPES[shape](message)
+
+
+def _json(message: Message) -> dict[str, Any]:
+    return {
+        "version": VERSION,
+        "id": message.id,
+        "type": message.type,
+        "severity": message.severity,
+        "at": message.at.isoformat(),
+        "tenant_id": message.tenant_id,
+        "subject": message.subject,
+        "message": mask_text(message.message),
+        "held_back": message.held_back,
+        "details": PLAIN.value(dict(message.details)),
+    }
+
+
+def _slack(message: Message) -> dict[str, Any]:
+    fields = [
+        {"title": _plain(name), "value": _plain(value), "short": len(value) <= 40}  # noqa: PLR2004 - half a line
+        for name, value in message.fields.items()
+    ]
+    return {
+        "text": f"*{_plain(message.title)}*\n{_plain(message.text)}",
+        "attachments": [
+            {
+                "color": f"#{_COLOURS[message.severity]:06x}",
+                "fallback": _plain(message.title),
+                "fields": fields,
+                "ts": int(message.at.timestamp()),
+            }
+        ],
+    }
+
+
+def _plain(text: str) -> str:
+    """Text of somebody else: it must not address a channel or make links."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _discord(message: Message) -> dict[str, Any]:
+    fields = [{"name": name, "value": value, "inline": True} for name, value in message.fields.items()]
+    return {
+        "embeds": [
+            {
+                "title": message.title,
+                "description": message.text,
+                "color": _COLOURS[message.severity],
+                "timestamp": message.at.isoformat(),
+                "fields": fields,
+            }
+        ],
+        "allowed_mentions": {"parse": []},
+    }
+
+
+_SHAPES: dict[Shape, Callable[[Message], dict[str, Any]]] = {
+    Shape.JSON: _json,
+    Shape.SLACK: _slack,
+    Shape.DISCORD: _discord,
+}
