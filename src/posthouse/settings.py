@@ -110,7 +110,6 @@ class Settings:
     )
     logs_retention_days: float = _retention("log lines of jobs", "; never longer than jobs")
     events_retention_days: float = _retention("events")
-    alerts_retention_days: float = _retention("alerts")
     samples_retention_days: float = _retention("the counts of each minute")
     workers_retention_days: float = _retention("when workers came and went")
     audit_retention_days: float = _retention("what people did; whole months are dropped", default=365.0)

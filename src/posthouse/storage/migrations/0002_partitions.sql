@@ -583,7 +583,7 @@ begin
   delete from posthouse.dedupes where not held and until <= v_now;
   get diagnostics v_keys = row_count;
   return v_workers + v_keys + posthouse.purge_progress(v_longest) + posthouse.tidy_slots()
-    + posthouse.tidy_schedules(p_before);
+    + posthouse.tidy_schedules(p_before) + posthouse.tidy_alerts(p_before);
 end $$;
 
 select posthouse.make_partitions();

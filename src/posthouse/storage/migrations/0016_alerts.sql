@@ -44,7 +44,6 @@ create table posthouse.alerts (
   constraint a_told_alert_says_when check ((state = 'told') = (told_at is not null))
 );
 create index alerts_at on posthouse.alerts (at);
-insert into posthouse.kept (relation, thing, at, tenant) values ('alerts', 'alerts', 'at', null);
 create index alerts_subject on posthouse.alerts (type, subject, at);
 create index alerts_new on posthouse.alerts (at) where state = 'new';
 create index alerts_told on posthouse.alerts (told_at) where state = 'told';
@@ -465,4 +464,19 @@ begin
     perform posthouse.send_alerts(v_told, p_destinations, p_attempts);
     return query select a.* from posthouse.alerts as a where a.id = any (v_told) order by a.at;
   end if;
+end $$;
+
+-- Forgets alerts that were raised before p_before, unless their facts may still be found again, and cool-downs that
+-- are over.
+create function posthouse.tidy_alerts(p_before timestamptz) returns integer
+language plpgsql as $$
+declare
+  v_gone integer;
+begin
+  delete from posthouse.alert_groups as g where g.quiet_until < p_before and (g.held = 0 or g.newest is null);
+  delete from posthouse.alerts as a
+  where a.at < least(p_before, (select c.since from posthouse.alert_cursor as c)) and a.state <> 'new'
+    and a.id not in (select g.newest from posthouse.alert_groups as g where g.newest is not null);
+  get diagnostics v_gone = row_count;
+  return v_gone;
 end $$;
