@@ -194,6 +194,9 @@ async def test_what_cannot_be_filled_in_is_told_on_the_trigger_and_holds_up_nobo
     assert timeline.runs(wrong) == [("11-15 09:00", "error")]
     assert "schedule.nonsense is missing" in timeline.row(wrong)["last_error"]
     assert timeline.row(wrong)["last_error_at"] is not None
+    assert timeline.db.execute("select type, details ->> 'trigger_id' from posthouse.alerts").fetchall() == [
+        ("trigger_error", str(wrong))
+    ]
     assert (await timeline.look())["errors"] == 0
     timeline.change(wrong, payload_template={})
     await timeline.at("2026-11-15T10:00:01")

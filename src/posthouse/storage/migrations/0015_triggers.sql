@@ -181,13 +181,24 @@ begin
   return v_job;
 end $$;
 
+-- Raises an alert about a trigger that could not make its job; with a key, once for that.
+create function posthouse.alert_trigger(t posthouse.triggers, p_error text, p_key text default null) returns void
+language plpgsql as $$
+declare
+  v_called text := coalesce(t.name, nullif(t.label, ''), t.id::text);
+begin
+  perform posthouse.raise_alert(
+    'trigger_error', t.tenant_id, v_called, format('trigger %s: %s', v_called, p_error),
+    jsonb_strip_nulls(jsonb_build_object(
+      'trigger_id', t.id, 'kind', t.definition_key, 'event', t.event_name, 'cron', t.cron_expr)), p_key);
+end $$;
+
 -- What a trigger's last run has to complain about; null: nothing any more. Written only when it changes, or a minute
 -- later: a trigger that always fails would be rewritten all the time. What is written raises an alert.
 create function posthouse.note_trigger_error(p_trigger uuid, p_error text) returns void
 language plpgsql as $$
 declare
   v_trigger posthouse.triggers;
-  v_called text;
 begin
   update posthouse.triggers set last_error = p_error, last_error_at = posthouse.now()
   where id = p_trigger and (
@@ -195,12 +206,7 @@ begin
     or (p_error is not null and last_error_at < posthouse.now() - interval '1 minute'))
   returning * into v_trigger;
   if found and p_error is not null then
-    v_called := coalesce(v_trigger.name, nullif(v_trigger.label, ''), p_trigger::text);
-    perform posthouse.raise_alert(
-      'trigger_error', v_trigger.tenant_id, v_called, format('trigger %s: %s', v_called, p_error),
-      jsonb_strip_nulls(jsonb_build_object(
-        'trigger_id', p_trigger, 'kind', v_trigger.definition_key, 'event', v_trigger.event_name,
-        'cron', v_trigger.cron_expr)));
+    perform posthouse.alert_trigger(v_trigger, p_error);
   end if;
 end $$;
 

@@ -144,7 +144,9 @@ begin
     end if;
     case v_run.outcome
       when 'fired' then fired := fired + 1; t.last_error := null; t.last_error_at := null;
-      when 'error' then errors := errors + 1; t.last_error := v_run.reason; t.last_error_at := v_now;
+      when 'error' then
+        errors := errors + 1; t.last_error := v_run.reason; t.last_error_at := v_now;
+        perform posthouse.alert_trigger(t, v_run.reason, concat_ws(' ', t.id, extract(epoch from v_run.nominal_at)));
       else skipped := skipped + 1;
     end case;
   end loop;
