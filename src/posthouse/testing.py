@@ -10,7 +10,7 @@ import hashlib
 import inspect
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -55,10 +55,7 @@ def database(server: str | None = None) -> Iterator[str]:
     admin = server or database_url(load_settings())
     name = f"posthouse_test_{uuid4().hex[:12]}"
     with psycopg.connect(admin, autocommit=True) as connection:
-        _ensure_template(connection, admin)
-        connection.execute(
-            sql.SQL("create database {} template {}").format(sql.Identifier(name), sql.Identifier(TEMPLATE))
-        )
+        _copy_template(connection, admin, name)
     try:
         yield _other_database(admin, name)
     finally:
@@ -73,6 +70,23 @@ def _other_database(server: str, name: str) -> str:
     if "://" not in server:
         return make_conninfo(server, dbname=name)
     return urlsplit(server)._replace(path=f"/{name}").geturl()
+
+
+def _copy_template(connection: psycopg.Connection[Any], admin: str, name: str) -> None:
+    statement = sql.SQL("create database {} template {}").format(
+        sql.Identifier(name), sql.Identifier(TEMPLATE)
+    )
+    if admin in _prepared:
+        with suppress(psycopg.errors.InvalidCatalogName):  # somebody dropped it
+            connection.execute(statement)
+            return
+    _ensure_template(connection, admin)
+    _prepared.add(admin)
+    connection.execute(statement)
+
+
+_prepared: set[str] = set()
+"""Servers that are known to have the template: asking each time takes longer than the copy."""
 
 
 def _ensure_template(connection: psycopg.Connection[Any], admin: str) -> None:

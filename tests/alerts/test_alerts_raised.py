@@ -105,12 +105,13 @@ async def test_failures_with_one_fingerprint_make_a_pattern(jobs, alerter, alert
     assert alert["subject"] == "task f1"
 
 
-async def test_without_a_fingerprint_kind_and_type_of_the_error_count(jobs, alerter, alerts):
+async def test_an_error_without_a_fingerprint_of_its_own_counts_by_kind_and_type(jobs, alerter, alerts):
     for number in range(3):
         fail(jobs, error={"type": "TimeoutError", "message": f"after {number} s"})
         fail(jobs, error={"type": "TimeoutError", "message": "x"}, kind=f"kind {number}")
     await alerter(alert_pattern_failures=3).run_once()
-    assert [alert["subject"] for alert in alerts("job_failed_pattern")] == ["task TimeoutError"]
+    [alert] = alerts("job_failed_pattern")
+    assert (alert["details"]["kind"], alert["details"]["error_type"]) == ("task", "TimeoutError")
 
 
 async def test_tenants_do_not_make_a_pattern_together(jobs, alerter, alerts):

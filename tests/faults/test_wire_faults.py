@@ -24,7 +24,7 @@ async def test_a_claim_whose_reply_is_lost_still_runs_and_only_once(fleet, proxy
     handle = client.enqueue("hold", {"started": files.started, "until": files.until}, subject="lost-claim")
     files.go_on()
     assert client.wait(handle.id, "30s") == "released"
-    assert proxy.swallowed == 1
+    await eventually(lambda: proxy.swallowed == 1)
     assert files.starts() == [worker.pid]
     assert attempts(db, handle.id) == [(1, "succeeded")]
 
@@ -59,7 +59,7 @@ async def test_a_failure_whose_reply_is_lost_counts_once(fleet, proxy, client, d
     proxy.swallow_reply_to(b"at first it does not work")
     handle = client.enqueue("errand", {"fate": "retry", "seconds": 0})
     assert client.wait(handle.id, "30s") == "retry"
-    assert proxy.swallowed == 1
+    await eventually(lambda: proxy.swallowed == 1)
     assert attempts(db, handle.id) == [(1, "failed"), (2, "succeeded")]
 
 
@@ -69,7 +69,7 @@ async def test_follow_ups_of_a_completion_whose_reply_is_lost_are_stored_once(fl
     proxy.swallow_reply_to(b"posthouse.succeed_with")
     handle = client.enqueue("errand", {"fate": "follow", "seconds": 0})
     assert client.wait(handle.id, "30s") == "follow"
-    assert proxy.swallowed == 1
+    await eventually(lambda: proxy.swallowed == 1)
     await eventually(lambda: statuses(db) == {"succeeded": 3})
     children = db.execute("select count(*) from posthouse.jobs where parent_id = %s", (handle.id,))
     assert children.fetchone() == (1,)

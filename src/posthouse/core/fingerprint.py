@@ -41,6 +41,7 @@ _PATTERNS: tuple[tuple[str, Placeholder], ...] = (
     (r"\b\d\d?:\d\d(?::\d\d)?(?:[.,]\d+)?\b", _VALUE),
     (r"(?<!\w)(?:[A-Za-z]:)?(?:[/\\][\w.@+~-]+){2,}[/\\]?", _VALUE),
     (r"(?i)\b0x[0-9a-f]+\b", _VALUE),
+    (r"(?i)\b\d+(?:\.\d+)?e[-+]?\d+\b", _VALUE),  # before what looks like hexadecimal digits
     (r"(?i)\b(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{6,}\b", _VALUE),
     (r"(?i)[-+]?\d+(?:[.,_]\d+)*(?:e[-+]?\d+)?", _VALUE),
     (r"\s+", " "),
