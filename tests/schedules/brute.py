@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from itertools import takewhile
 
 MINUTE = timedelta(minutes=1)
 
@@ -47,6 +48,11 @@ def _walls(first, end):
     while first < end:
         yield first
         first += MINUTE
+
+
+def between(schedule, start, end):
+    """The times of a schedule in (start, end], as it tells them itself."""
+    return list(takewhile(lambda at: at <= end, schedule.times_after(start)))
 
 
 def utc(text: str) -> datetime:

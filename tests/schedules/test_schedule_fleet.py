@@ -13,7 +13,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from brute import utc
+from brute import between, utc
 from timeline import timeline_of
 
 from posthouse.core.schedule import Schedule
@@ -114,15 +114,6 @@ async def test_invariant_16_ten_keepers_killed_at_random_make_one_job_for_each_t
         assert len(set(once)) == len(once)
         assert set(once) <= set(between(Schedule.parse("*/10 * * * *"), begun, end))
         assert once[-1] == end
-
-
-def between(schedule, start, end):
-    found = []
-    for at in schedule.times_after(start):
-        if at > end:
-            return found
-        found.append(at)
-    raise AssertionError("a schedule ended")
 
 
 def made_for(timeline, trigger):
