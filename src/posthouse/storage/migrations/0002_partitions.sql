@@ -586,4 +586,4 @@ begin
     + posthouse.tidy_schedules(p_before) + posthouse.tidy_alerts(p_before);
 end $$;
 
-select posthouse.make_partitions(2);  -- the keeper makes more
+select posthouse.make_partitions();

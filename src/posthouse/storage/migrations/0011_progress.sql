@@ -70,7 +70,7 @@ create table posthouse.log_lines (
 create index log_lines_job on posthouse.log_lines (job_id, sequence);
 create table posthouse.log_lines_default partition of posthouse.log_lines default;
 insert into posthouse.kept (relation, thing, at, tenant, of_jobs) values ('log_lines', 'logs', 'at', 'tenant_id', true);
-select posthouse.make_partitions(2);  -- the keeper makes more
+select posthouse.make_partitions();
 
 -- A job's percentage by its parts, by their weights. Skipped ones do not count; null without parts.
 create function posthouse.percent_of_parts(p_job uuid) returns real

@@ -445,4 +445,4 @@ begin
   return true;
 end $$;
 
-select posthouse.make_partitions(2);  -- the keeper makes more
+select posthouse.make_partitions();
