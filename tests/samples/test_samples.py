@@ -260,7 +260,7 @@ def test_samples_are_read_without_walking_over_older_history(engine):
                         "where finished_at >= date_trunc('day', now()) + interval '1 h'")  # fmt: skip
     engine.connection.execute("reset enable_seqscan")
     assert "Bitmap" in str(plan)
-    assert _removed(plan[0]["Plan"]) < 5000
+    assert _removed(plan[0]["Plan"]) < 10_000  # whole ranges of blocks, of which one is half full
 
 
 def _removed(node):
