@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from posthouse.commands.guardian.minder import RUN, TERMINATE
+from posthouse.commands.guardian.minder import ORPHANED, RUN, TERMINATE
 from posthouse.commands.stream import Stream
 from posthouse.commands.warden import Warden
 from posthouse.errors import CommandError, CommandLost, CommandUnstartable
@@ -131,8 +131,9 @@ class Execution:
             self.pid = report["pid"]
             self._on_start(self.pid)
         elif not self._ended.done():
-            # Who was cut short, was killed or has something left to kill serves no other command.
-            self._in_order = not self._hurried and report.get("all_gone", report["event"] == "refused")
+            # Who was cut short, orphaned or killed, or has something left to kill, serves no other command.
+            leaving = self._hurried or report.get("stopped_by") == ORPHANED
+            self._in_order = not leaving and report.get("all_gone", report["event"] == "refused")
             self._ended.set_result(report)
 
     def _hung_up(self) -> None:
@@ -156,7 +157,7 @@ def trouble(report: Report, request: Report) -> CommandError | None:
             return CommandLost(f"the command could not be started: {report['text']}")
         case "refused":
             return CommandUnstartable(_explanation(report, request))
-        case "ended" if report["stopped_by"] == "forsaken":
+        case "ended" if report["stopped_by"] == ORPHANED:
             return CommandLost("the process that starts commands was killed, and the command ended with it")
     return None
 

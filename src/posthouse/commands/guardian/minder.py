@@ -16,6 +16,7 @@ from .launch import LaunchError, Request, launch
 from .tree import end_all, send_group
 
 FORSAKEN = signal.SIGUSR2  # the guardian has died, or says that the worker has
+ORPHANED = "forsaken"  # why a command ended whose minder has lost its guardian
 TERMINATE = b"T"  # what the worker sends to end the command
 RUN = b"R"  # with the command's ends of stdout and stderr, and the request behind it
 _DESCRIPTORS = 2
@@ -55,7 +56,7 @@ class Minder:
         say(self._worker, "ended", **self._ending(all_gone))
         if not all_gone:
             end_all(self._children_left)
-        return self._stopped_by != "forsaken"
+        return self._stopped_by != ORPHANED
 
     def _wait(self, request: Request) -> None:
         """Until the command has ended or everything is to be killed."""
@@ -72,7 +73,7 @@ class Minder:
             until = min(self._kill_at, ends_at if self._stopped_by is None else float("inf"))
             ready = {fd for fd, _ in poll.poll(_milliseconds(until - now))}
             if self._wakeup in ready and FORSAKEN in os.read(self._wakeup, 4096):
-                self._kill("forsaken")
+                self._kill(ORPHANED)
             if self._worker.fileno() in ready:
                 self._obey(request["grace"])
 
