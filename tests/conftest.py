@@ -8,6 +8,7 @@ import psycopg
 import pytest
 
 import posthouse
+from databases import Databases
 from enginekit import Engine, empty
 from posthouse import testing
 from posthouse.settings import Settings
@@ -36,10 +37,17 @@ def server(tmp_path_factory):
         yield embedded.url
 
 
+@pytest.fixture(scope="session")
+def databases(server):
+    databases = Databases(server)
+    yield databases
+    databases.close()
+
+
 @pytest.fixture
-def database(server):
-    """The URL of a fresh, migrated database."""
-    with testing.database(server) as url:
+def database(databases):
+    """The URL of a migrated database in which nothing has happened."""
+    with databases.one() as url:
         yield url
 
 

@@ -73,20 +73,25 @@ def _other_database(server: str, name: str) -> str:
 
 
 def _copy_template(connection: psycopg.Connection[Any], admin: str, name: str) -> None:
-    statement = sql.SQL("create database {} template {}").format(
-        sql.Identifier(name), sql.Identifier(TEMPLATE)
-    )
-    if admin in _prepared:
+    if admin in _strategies:
         with suppress(psycopg.errors.InvalidCatalogName):  # somebody dropped it
-            connection.execute(statement)
+            connection.execute(_copy(name, _strategies[admin]))
             return
     _ensure_template(connection, admin)
-    _prepared.add(admin)
-    connection.execute(statement)
+    synced = connection.execute("show fsync").fetchone() == ("on",)
+    _strategies[admin] = "wal_log" if synced else "file_copy"
+    connection.execute(_copy(name, _strategies[admin]))
 
 
-_prepared: set[str] = set()
-"""Servers that are known to have the template: asking each time takes longer than the copy."""
+def _copy(name: str, strategy: str) -> sql.Composed:
+    return sql.SQL("create database {} template {} strategy {}").format(
+        sql.Identifier(name), sql.Identifier(TEMPLATE), sql.SQL(strategy)
+    )
+
+
+_strategies: dict[str, str] = {}
+"""How to copy, by server. Those in here are known to have the template: asking takes longer than a copy.
+Files are copied in 50 ms where writing them through the log takes 100 to 400, unless each must be synced."""
 
 
 def _ensure_template(connection: psycopg.Connection[Any], admin: str) -> None:

@@ -1,0 +1,125 @@
+"""Databases for tests, used again: emptying one takes a third of the time that making one does.
+
+A database that is not as it was made, but for rows, is dropped: the next test gets a new one.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, contextmanager
+
+import psycopg
+from psycopg import sql
+
+from posthouse import testing
+
+ROOM_BYTES = 8 * 1024 * 1024
+"""What a test may have added. Emptying more would take longer than making a new one."""
+
+# Nothing of the catalog is written without a new xmin. The clock is put back by whoever empties it.
+_CATALOG = """
+    with ours as (select oid from pg_namespace where nspname in ('posthouse', 'public'))
+    select array[
+      (select md5(string_agg(oid || ' ' || xmin, ',' order by oid)) from pg_class
+       where relnamespace in (select oid from ours)),
+      (select md5(string_agg(oid || ' ' || xmin, ',' order by oid)) from pg_proc
+       where pronamespace in (select oid from ours) and oid <> 'posthouse.now()'::regprocedure),
+      (select md5(string_agg(oid || ' ' || xmin, ',' order by oid)) from pg_trigger),
+      (select md5(string_agg(oid || ' ' || xmin, ',' order by oid)) from pg_policy),
+      (select md5(string_agg(oid || ' ' || xmin, ',' order by oid)) from pg_constraint),
+      (select md5(string_agg(oid || ' ' || xmin, ',' order by oid)) from pg_namespace),
+      (select string_agg(setconfig::text, ',') from pg_db_role_setting
+       where setdatabase = (select oid from pg_database where datname = current_database())),
+      (select string_agg(gid, ',') from pg_prepared_xacts where database = current_database())]"""
+_TABLES = """
+    select oid::regclass::text from pg_class
+    where relnamespace = 'posthouse'::regnamespace and relkind in ('r', 'p') and not relispartition
+    order by 1"""
+_CLOCK = "select prosrc from pg_proc where oid = 'posthouse.now()'::regprocedure"
+_LEAVE = """
+    select count(pg_terminate_backend(pid, 5000)) from pg_stat_activity
+    where datname = current_database() and pid <> pg_backend_pid() and backend_type = 'client backend'"""
+
+
+class Databases:
+    """Made and emptied databases of one server."""
+
+    def __init__(self, server):
+        self._server = server
+        self._made = ExitStack()
+        self._idle = []
+
+    def close(self):
+        self._made.close()
+
+    @contextmanager
+    def one(self):
+        stack, url, before = self._idle.pop() if self._idle else self._make()
+        try:
+            yield url
+        finally:
+            if self._emptied(url, before):
+                self._idle.append((stack, url, before))
+            else:
+                stack.close()
+
+    def _make(self):
+        stack = self._made.enter_context(ExitStack())
+        url = stack.enter_context(testing.database(self._server))
+        with psycopg.connect(url, autocommit=True) as connection:
+            return stack, url, _Made(connection)
+
+    def _emptied(self, url, before):
+        try:
+            with psycopg.connect(url, autocommit=True) as connection:
+                connection.execute(_LEAVE)
+                if not before.still_fits(connection):
+                    return False
+                before.empty(connection)
+                return True
+        except psycopg.Error:
+            return False
+
+
+class _Made:
+    """How a database was when it was made."""
+
+    def __init__(self, connection):
+        tables = [row[0] for row in connection.execute(_TABLES)]
+        self._seeded = [
+            t for t in tables if connection.execute(f"select exists (select from {t})").fetchone()[0]
+        ]
+        self._clear = "; ".join(f"delete from {table}" for table in tables if table not in self._seeded)
+        self._clock = connection.execute(_CLOCK).fetchone()[0]
+        self._size = _size(connection)
+        self._state = self._look(connection)
+
+    def _look(self, connection):
+        rows = [
+            connection.execute(
+                f"select md5(string_agg(t::text, ',' order by t::text)) from {table} as t"
+            ).fetchone()
+            for table in self._seeded
+        ]
+        return connection.execute(_CATALOG).fetchone(), rows
+
+    def still_fits(self, connection):
+        return _size(connection) - self._size < ROOM_BYTES and self._look(connection) == self._state
+
+    def empty(self, connection):
+        connection.execute("set session_replication_role = replica")  # the audit lets nothing be deleted
+        connection.execute(self._clear)
+        connection.execute("set session_replication_role = default")
+        connection.execute(
+            "select setval(format('%I.%I', schemaname, sequencename), start_value, false) from pg_sequences"
+        )
+        if connection.execute(_CLOCK).fetchone()[0] != self._clock:
+            connection.execute(
+                sql.SQL(
+                    "create or replace function posthouse.now() returns timestamptz "
+                    "language sql volatile parallel safe as {}"
+                ).format(sql.Literal(self._clock))
+            )
+
+
+def _size(connection):
+    return connection.execute("select pg_database_size(current_database())").fetchone()[0]
