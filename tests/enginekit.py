@@ -26,6 +26,7 @@ class Engine:
         self.connection = connection
         self.url = url
         self.worker = uuid4()
+        self.base = 0.0
 
     @contextmanager
     def another(self, *, autocommit=True):
@@ -241,12 +242,17 @@ class Engine:
         return found
 
     def advance(self, seconds):
-        """Move the clock of the database to this much from the true time."""
+        """Move the clock of the database to this much from the true time, and the base on top."""
         self.connection.execute(
             "create or replace function posthouse.now() returns timestamptz "
             "language sql volatile parallel safe "
-            f"as $$ select clock_timestamp() + make_interval(secs => {float(seconds)}) $$"
+            f"as $$ select clock_timestamp() + make_interval(secs => {float(self.base + seconds)}) $$"
         )
+
+    def settle_in_a_minute(self, second=10):
+        """From here on the clock starts at this second of a minute, so that a test stays within it."""
+        self.base = second - self.value("select date_part('epoch', now())::float8") % 60
+        self.advance(0)
 
     def run_all(self, **options):
         """Claim and finish, one at a time, until nothing is ready; returns the ids in the order they ran."""

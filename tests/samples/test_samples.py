@@ -26,6 +26,12 @@ values (
 COUNTS = "arrivals, ended, succeeded, dead, failures"
 
 
+@pytest.fixture
+def engine(engine):
+    engine.settle_in_a_minute()
+    return engine
+
+
 def last_minute(engine):
     return engine.value("select posthouse.minute_of(posthouse.now()) - interval '1 minute'")
 
@@ -198,9 +204,7 @@ def test_a_keeper_that_dies_while_sampling_leaves_it_to_the_next(engine):
 
 
 def test_what_is_committed_late_is_found_by_a_second_look(engine):
-    into_the_minute = engine.value("select date_part('epoch', now())::float8") % 60
-    start = 120 - 3 - into_the_minute  # three seconds before the end of a minute
-    engine.advance(start)
+    engine.settle_in_a_minute(57)  # three seconds before its end
     job, late = engine.start(), engine.start()
     engine.succeed(job)
     with engine.another(autocommit=False) as slow:
@@ -210,14 +214,14 @@ def test_what_is_committed_late_is_found_by_a_second_look(engine):
         assert engine.row("select ended, arrivals from posthouse.samples") == (1, 2)
         assert engine.row("select looks, sealed from posthouse.sampled_minutes") == (1, False)
         slow.commit()
-    engine.advance(start + 60)
+    engine.advance(60)
     assert sample(engine) == 2
     assert engine.rows("select ended, arrivals from posthouse.samples where ended > 0") == [(2, 2)]
     assert engine.rows("select looks, sealed from posthouse.sampled_minutes order by minute") == [
         (2, True),
         (1, True),
     ]
-    engine.advance(start + 120)
+    engine.advance(120)
     assert sample(engine) == 1  # and by no third
 
 

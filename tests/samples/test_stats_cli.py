@@ -11,12 +11,13 @@ async def test_stats_show_what_the_last_hour_brought(app, db, keeper, posthouse)
     @app.job(queue="mail")
     async def greet() -> None: ...
 
+    await keeper.sampler.run_once()
     for _ in range(5):
         await greet.enqueue()
     await testing.drain(app)
     db.execute("select posthouse.enqueue('later', queue => 'mail')")
     async with testing.clock(app) as clock:
-        await clock.advance("1m")
+        await clock.advance("2m")
         await keeper.sampler.run_once()
         table = posthouse("stats")
         lines = {line["kind"]: line for line in posthouse("stats", "--json").json}
