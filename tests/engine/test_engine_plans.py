@@ -114,6 +114,10 @@ def test_a_batch_of_successes_reads_no_table_through(full):
     assert scanned(full, lambda: full.succeed(*jobs)) == ({}, [])
 
 
+def test_mending_lanes_steps_from_head_to_head(full):
+    assert scanned(full, lambda: full.value("select posthouse.mend_lanes()"))[0] == {}
+
+
 @pytest.mark.parametrize("event", ["retry", "release", "fail", "exhaust", "cancel"])
 def test_every_other_outcome_reads_no_table_through(full, event):
     jobs = full.claim(20, kinds=["k3"])

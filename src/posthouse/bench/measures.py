@@ -19,7 +19,8 @@ from posthouse.client.client import Client
 from posthouse.core.request import Request
 from posthouse.storage.queries import query
 
-DRAIN_JOBS = 60_000
+DRAIN_JOBS = 50_000
+DRAIN_TURNS = 3
 BULK_JOBS = 50_000
 ONE_SECONDS = 2.0
 PICKUP_JOBS = 240
@@ -200,11 +201,24 @@ async def rescue(url: str) -> dict[str, Any]:
 
 
 async def all_drains(url: str) -> dict[str, Any]:
-    found = await limit(url)
-    one = await drain(url, 1)
+    """The bare loop and one worker take turns, and the middle ones count: the machine's speed changes for
+    seconds at a time, and would else fall on one of the two.
+    """
+    turns = [(await limit(url), await drain(url, 1)) for _ in range(DRAIN_TURNS)]
+    bare = _middle([found for found, _ in turns], "limit")
+    one = _middle([found for _, found in turns], "drain_1")
     two = await drain(url, 2)
-    ratio = one["drain_1"] / found["limit"]
-    return {**found, **two, **one, "drain_ratio": round(ratio, 3)}
+    return {
+        **bare,
+        **two,
+        **one,
+        "drain_ratio": round(one["drain_1"] / bare["limit"], 3),
+        "drain_turns": [[found["limit"], one["drain_1"]] for found, one in turns],
+    }
+
+
+def _middle(found: list[dict[str, Any]], name: str) -> dict[str, Any]:
+    return sorted(found, key=lambda each: float(each[name]))[len(found) // 2]
 
 
 MEASURES: dict[str, Callable[[str], Awaitable[dict[str, Any]]]] = {

@@ -23,6 +23,8 @@ from posthouse.keeper.watch import LOOK_SECONDS, Watch
 from posthouse.settings import Settings
 from posthouse.storage.connect import Line
 
+PATIENT_SECONDS = 1.0
+
 
 class Keeper:
     def __init__(self, url: str, settings: Settings, more: Sequence[Step] = ()) -> None:
@@ -49,17 +51,24 @@ class Keeper:
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        urgent = (self.promoter, self.watch, self.rescuer, self.matcher, self.scheduler)
+        return (*self._urgent, *self._patient)
+
+    @property
+    def _urgent(self) -> tuple[Step, ...]:
         return (
-            *urgent,
+            self.promoter,
+            self.watch,
+            self.rescuer,
+            self.matcher,
+            self.scheduler,
             self.lanes,
-            self.grouper,
-            self.retrier,
-            self.sampler,
-            self.alerter,
-            self.retainer,
-            *self._more,
+            self.retainer,  # without its partitions what ends would go astray
         )
+
+    @property
+    def _patient(self) -> tuple[Step, ...]:
+        """Can wait until a worker that starts has got its first jobs."""
+        return (self.grouper, self.retrier, self.sampler, self.alerter, *self._more)
 
     async def start(self) -> None:
         rung = ((self.matcher, "posthouse:events"), (self.scheduler, "posthouse:triggers"))
@@ -67,7 +76,8 @@ class Keeper:
         bells[self.rescuer.name] = self.rescuer.bell
         for step in (*self.steps, self._crowd):
             bell = bells.get(step.name) or asyncio.Event()
-            self._tasks.append(asyncio.create_task(run_forever(step, self._crowd, bell)))
+            after = PATIENT_SECONDS if step in self._patient else 0.0
+            self._tasks.append(asyncio.create_task(run_forever(step, self._crowd, bell, after=after)))
         self._tasks.append(asyncio.create_task(self._bells.run()))
 
     async def run_once(self) -> dict[str, dict[str, int]]:

@@ -28,8 +28,9 @@ class Step(Protocol):
         ...
 
 
-async def run_forever(step: Step, crowd: Crowd, bell: asyncio.Event) -> None:
+async def run_forever(step: Step, crowd: Crowd, bell: asyncio.Event, *, after: float = 0.0) -> None:
     """Takes the step, waits until its pause is over or its bell rings, and takes it again."""
+    await until_set(bell, after * _about_one())
     while True:
         bell.clear()
         try:
@@ -43,4 +44,9 @@ async def run_forever(step: Step, crowd: Crowd, bell: asyncio.Event) -> None:
         except Exception:  # noqa: BLE001 - whatever it was, nobody would take the step any more
             _log.exception("%s failed; it goes on", step.name)
             pause = 5 * TROUBLE_PAUSE
-        await until_set(bell, pause * crowd.patience * random.uniform(0.8, 1.2))  # noqa: S311 - not in step
+        await until_set(bell, pause * crowd.patience * _about_one())
+
+
+def _about_one() -> float:
+    """So that keepers do not walk in step."""
+    return random.uniform(0.8, 1.2)  # noqa: S311

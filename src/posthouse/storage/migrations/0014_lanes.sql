@@ -16,7 +16,8 @@ begin
   return v_gone;
 end $$;
 
--- Makes lanes known again where jobs stand though nobody knows of it; returns how many. Steps from lane to lane.
+-- Makes lanes known again where jobs stand though nobody knows of it; returns how many. Steps from lane to lane, and
+-- asks for the first job of a lane in order: any one would be sought by reading the table, to its end for no lane.
 create function posthouse.mend_lanes() returns integer
 language plpgsql as $$
 declare
@@ -32,7 +33,8 @@ begin
                    ::posthouse.lane)
   into v_lanes
   from step as s
-  cross join lateral (select * from posthouse.ready as r where r.lane = s.lane limit 1) as r
+  cross join lateral (
+    select * from posthouse.ready as r where r.lane = s.lane order by r.lane, r.position limit 1) as r
   join generate_series(0, 2) as t (turn) on s.lane = posthouse.lane_number(
     r.queue, r.kind, r.tenant_id, r.priority, t.turn, r.limit_key, r.requires, r.prefers)
   where not exists (select from posthouse.lanes as l where l.lane = s.lane);

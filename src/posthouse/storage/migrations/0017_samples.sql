@@ -212,7 +212,7 @@ $$;
 -- the arrivals that are still in it are estimated from as many. If more than p_times jobs ended in the minute before,
 -- times are taken of about as many; what is counted is exact all the same. Returns how many minutes.
 create function posthouse.sample_due(
-  p_lag interval default '2 seconds', p_most interval default '1 hour', p_pages integer default 100000,
+  p_lag interval default '2 seconds', p_most interval default '1 hour', p_pages integer default 5000,
   p_times integer default 200000
 ) returns integer
 language plpgsql as $$
