@@ -121,6 +121,7 @@ def test_a_created_command_has_the_defaults_and_is_the_operators(db, definition)
     assert (row["runner"], row["origin"], row["queue"], row["active"], row["version"]) == (
         "command", "operator", "default", True, 1,
     )  # fmt: skip
+    assert row["timeout_seconds"] == 3600
 
 
 @pytest.mark.parametrize(

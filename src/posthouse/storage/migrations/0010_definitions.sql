@@ -133,7 +133,8 @@ begin
   if exists (select from posthouse.definitions where key = p_key) then
     raise exception 'there is a definition % already', quote_literal(p_key) using errcode = 'PH011';
   end if;
-  v_row := posthouse.write_definition(p_key, null, '{"runner": "command"}' || p_fields);
+  -- An hour, as for handlers: what runs for ever must have been meant to ("timeout_seconds": null).
+  v_row := posthouse.write_definition(p_key, null, '{"runner": "command", "timeout_seconds": 3600}' || p_fields);
   if v_row.version > 1 then
     raise exception 'there is a definition % already', quote_literal(p_key) using errcode = 'PH011';
   end if;
