@@ -19,16 +19,16 @@ from posthouse.client.client import Client
 from posthouse.core.request import Request
 from posthouse.storage.queries import query
 
-DRAIN_JOBS = 50_000
+DRAIN_JOBS = 40_000
 DRAIN_TURNS = 3
 BULK_JOBS = 50_000
 ONE_SECONDS = 2.0
 PICKUP_JOBS = 240
 PICKUP_PER_SECOND = 40
 PINNED_ROUNDS = 6
-PINNED_JOBS = 25_000
+PINNED_JOBS = 20_000
 BACKLOG_JOBS = 1_000_000
-BACKLOG_ROUNDS = 5
+BACKLOG_ROUNDS = 3
 SMALL_JOBS = 10_000
 RESCUES = 5
 
