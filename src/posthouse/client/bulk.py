@@ -7,6 +7,7 @@ rows share (time, queue, lane, limits) is put together once.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import attrgetter
 from typing import Any, TypeAlias
 from uuid import UUID
 
@@ -33,6 +34,7 @@ class Copier:
     def __init__(self, now: str, definitions: Mapping[str, Mapping[str, Any]] | None) -> None:
         self._now = now
         self._definitions = definitions or {}
+        self._for_engine = {kind for kind, known in self._definitions.items() if known.get("by")}
         self._lanes: set[Lane] = set()
         self._shared: dict[tuple[Any, ...], tuple[str, str]] = {}
 
@@ -49,25 +51,17 @@ class Copier:
 
     def takes(self, request: Request) -> bool:
         """Not jobs whose limit key stands in their payload: the engine looks there."""
-        return not self._definitions.get(request.kind, {}).get("by")
+        return request.kind not in self._for_engine
 
     def line(self, request: Request, job_id: UUID, payload: str) -> str:
         """One row. JSON text holds no raw control characters, so only its backslashes need care."""
-        key = (
-            request.kind,
-            request.tenant,
-            request.queue,
-            request.priority,
-            request.attempts,
-            request.timeout,
-            request.source,
-        )
+        key = _SHARED(request)
         shared = self._shared.get(key)
         if shared is None:
             shared = self._shared[key] = self._share(request)
         if "\\" in payload:
             payload = payload.replace("\\", "\\\\")
-        tail = _NULLS if _is_bare(request) else _tail(request)
+        tail = _NULLS if _OWN(request) == _BARE else _tail(request)
         return f"{job_id.int:032x}{shared[0]}{payload}{tail}{shared[1]}"
 
     def _share(self, request: Request) -> tuple[str, str]:
@@ -100,17 +94,10 @@ class Copier:
 
 
 _NULLS = "\t" + "\t".join([_NULL] * 6)
-
-
-def _is_bare(request: Request) -> bool:
-    return (
-        request.correlation_id is None
-        and request.subject is None
-        and request.source_ref is None
-        and request.created_by is None
-        and request.retry is None
-        and request.parent_id is None
-    )
+# One call in C for all of them: with the line, a third of the time went into reading attributes one by one.
+_SHARED = attrgetter("kind", "tenant", "queue", "priority", "max_attempts", "retry", "timeout", "source")
+_OWN = attrgetter("correlation_id", "subject", "source_ref", "created_by", "retry", "parent_id")
+_BARE = (None,) * 6
 
 
 def _tail(request: Request) -> str:

@@ -30,9 +30,11 @@ class Encoded(str):
 
 def encode_payload(value: Any, limit: int) -> str:
     """JSON text of a payload, at most ``limit`` bytes of it."""
-    if not isinstance(value, Mapping):
-        raise InvalidPayload(f"a payload is a JSON object, not {type(value).__name__}")
-    data = _encode(value if isinstance(value, dict) else dict(value))
+    if not isinstance(value, dict):
+        if not isinstance(value, Mapping):
+            raise InvalidPayload(f"a payload is a JSON object, not {type(value).__name__}")
+        value = dict(value)
+    data = _encode(value)
     if len(data) > limit:
         raise PayloadTooLarge(
             f"the payload has {len(data):,} bytes, the limit is {limit:,}; "
@@ -68,8 +70,9 @@ def _encode(value: Any) -> bytes:
         raise InvalidPayload(_too_deep()) from None
     if b"NaN" in data or b"Infinity" in data:
         _refuse_constants(data)
-    _check_depth(data)
-    _check_digits(data)
+    if len(data) > MAX_DEPTH:  # else it is neither deep nor has it such digits
+        _check_depth(data)
+        _check_digits(data)
     return data
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from operator import attrgetter
 from typing import Any, Literal, TypeAlias
 from uuid import UUID
 
@@ -97,7 +98,7 @@ class Request:
     @property
     def plain(self) -> bool:
         """Needs nothing but an insert, so that it can be stored by COPY."""
-        return not (
+        return _SPECIAL(self) == _PLAIN or not (
             self.id
             or self.dedupe_key
             or self.dedupe_content
@@ -174,6 +175,22 @@ class Request:
 
     def changed(self, **fields: Any) -> Request:
         return replace(self, **fields)
+
+
+_SPECIAL = attrgetter(
+    "id",
+    "dedupe_key",
+    "dedupe_content",
+    "order_key",
+    "depends_on",
+    "delay",
+    "at",
+    "limit_key",
+    "requires",
+    "prefers",
+)
+_PLAIN = (None, None, False, None, (), None, None, None, None, None)
+"""Nearly all of those that come in bulk, told by one comparison."""
 
 
 def _seconds(value: Duration | None) -> float | None:
