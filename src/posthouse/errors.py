@@ -29,6 +29,11 @@ PosthouseError
 ├── BulkRetryNotFound       no such bulk retry
 ├── InvalidBulkRetry        a bulk retry cannot be like this
 ├── IllegalTransition       the job's status does not allow this
+├── NotAuthenticated        no credential, or none that is good
+├── Forbidden               the credential does not allow this
+├── KeyNotFound             no such API key (for this tenant)
+├── InvalidKey              an API key cannot be like this
+├── InvalidRequest          an HTTP request is wrong
 ├── InvalidReport           what a job tells of itself cannot be stored
 ├── LeaseLost               the lease is no longer ours: nothing was written
 ├── CommandError            a command did not do its work
@@ -219,6 +224,36 @@ class IllegalTransition(PosthouseError):
     """The job's status does not allow this."""
 
     code = "illegal_transition"
+
+
+class NotAuthenticated(PosthouseError):
+    """No credential was given, or none that is good."""
+
+    code = "not_authenticated"
+
+
+class Forbidden(PosthouseError):
+    """The credential does not allow this."""
+
+    code = "forbidden"
+
+
+class KeyNotFound(PosthouseError):
+    """There is no such key."""
+
+    code = "key_not_found"
+
+
+class InvalidKey(PosthouseError):
+    """A key cannot be like this."""
+
+    code = "invalid_key"
+
+
+class InvalidRequest(PosthouseError):
+    """The request is wrong."""
+
+    code = "invalid_request"
 
 
 class InvalidReport(PosthouseError):

@@ -21,11 +21,13 @@ from posthouse.cli.enqueue import enqueue
 from posthouse.cli.events import events
 from posthouse.cli.failures import failures
 from posthouse.cli.jobs import jobs
+from posthouse.cli.keys import keys
 from posthouse.cli.limits import limits
 from posthouse.cli.migrate import migrate
 from posthouse.cli.options import WrongUsage
 from posthouse.cli.queues import queues
 from posthouse.cli.retention import retention
+from posthouse.cli.server import server
 from posthouse.cli.stats import stats
 from posthouse.cli.tenants import tenants
 from posthouse.cli.triggers import triggers
@@ -45,7 +47,7 @@ cli = typer.Typer(
 )
 
 _PANELS: dict[str, tuple[Any, ...]] = {
-    "Run": (up, worker, keeper),
+    "Run": (up, server, worker, keeper),
     "Jobs": (enqueue,),
     "Fleet": (doctor, stats, retention),
     "Set up": (migrate, config, bench, version),
@@ -63,6 +65,7 @@ _GROUPS: dict[str, tuple[tuple[str, typer.Typer], ...]] = {
         ("workers", workers),
         ("limits", limits),
         ("tenants", tenants),
+        ("keys", keys),
         ("audit", audit),
         ("alerts", alerts),
     ),

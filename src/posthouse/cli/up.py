@@ -35,7 +35,7 @@ def up(
     log_json: bool | None = log_json_option(),
     log_level: str = log_level_option(),
 ) -> None:
-    """Start everything: Postgres, the schema, a keeper, a worker, and a health endpoint.
+    """Start everything: Postgres, the schema, a keeper, a worker, and the API.
 
     Without POSTHOUSE_DATABASE_URL an embedded Postgres is started, and stopped again at the end.
 
@@ -51,7 +51,7 @@ def up(
     import sys
 
     from posthouse.cli.apps import chosen_paths
-    from posthouse.cli.health import listen
+    from posthouse.cli.listening import listen
     from posthouse.cli.logs import start_logging
     from posthouse.settings import ENV_PREFIX, load_settings
     from posthouse.worker.process import run_loop
@@ -132,7 +132,8 @@ async def _serve(
     import logging
 
     from posthouse.cli.apps import combined
-    from posthouse.cli.health import Health, address_of
+    from posthouse.cli.listening import address_of
+    from posthouse.cli.server import Serving, first_key
     from posthouse.cli.worker import announce
     from posthouse.errors import PosthouseError
     from posthouse.system.housekeeping import Housekeeping
@@ -150,13 +151,15 @@ async def _serve(
     if worker is not None:
         await worker.start()
         announce(worker, field)
-    health = Health(settings.database_url, settings.lease_seconds)
-    await health.start(listening)
+    serving = Serving(settings)
+    await serving.start(listening)
     say(f"Posthouse is ready: {address_of(listening)}")
+    if key := await first_key(settings.database_url):
+        say(f"Your admin key, shown this once: {key}")
     say(f"Look around: {hint}posthouse jobs list, or {hint}posthouse doctor", err=True, style="dim")
     await stop.asked_or(*((worker.failed, worker.dismissed) if worker is not None else ()))
     logging.getLogger("posthouse.up").info("stopping: running jobs are finished first")
-    await health.stop()
+    await serving.stop()
     if worker is not None:
         await stop.again(asyncio.ensure_future(worker.stop()), worker.hurry)
     await keeper.stop()

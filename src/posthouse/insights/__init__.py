@@ -44,6 +44,7 @@ from posthouse.insights.jobs import (
     get_job,
     list_jobs,
 )
+from posthouse.insights.keys import KeyInfo, keys
 from posthouse.insights.limits import LimitInfo, SlotInfo, limit_slots, limits
 from posthouse.insights.logs import LogLine, WhichAttempt, follow_log, log_of
 from posthouse.insights.overview import Overview, database_now, overview
@@ -84,6 +85,7 @@ __all__ = [
     "JobFilter",
     "JobSummary",
     "KeptThing",
+    "KeyInfo",
     "LimitInfo",
     "LogLine",
     "MatchInfo",
@@ -122,6 +124,7 @@ __all__ = [
     "get_failure",
     "get_job",
     "get_trigger",
+    "keys",
     "limit_slots",
     "limits",
     "list_alerts",

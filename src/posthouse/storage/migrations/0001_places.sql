@@ -38,6 +38,12 @@ create schema if not exists posthouse;
 create function posthouse.now() returns timestamptz
 language sql volatile parallel safe as 'select clock_timestamp()';
 
+-- The tenant that this transaction speaks for; null for none.
+create function posthouse.tenant() returns text
+language sql stable parallel safe as $$
+  select nullif(current_setting('posthouse.tenant', true), '')
+$$;
+
 -- What every place stores of a job. Fixed-width columns stand first: no padding between them.
 create table posthouse.job (
   id uuid not null,

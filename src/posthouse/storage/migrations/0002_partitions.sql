@@ -107,15 +107,19 @@ begin
   return true;
 end $$;
 
--- Triggers on rows come with ATTACH; those on TRUNCATE do not.
+-- Triggers on rows come with ATTACH; those on TRUNCATE do not, nor does row-level security (0020_access.sql).
 create function posthouse.guard_partition(p_table text, p_name text) returns void
 language plpgsql as $$
 declare
+  v_parent regclass := ('posthouse.' || quote_ident(p_table))::regclass;
   v_trigger record;
 begin
+  if (select relrowsecurity from pg_class where oid = v_parent) then
+    perform posthouse.guard_table(('posthouse.' || quote_ident(p_name))::regclass, null);
+  end if;
   for v_trigger in
     select t.tgname, t.tgfoid::regproc::text as act from pg_trigger as t
-    where t.tgrelid = ('posthouse.' || quote_ident(p_table))::regclass and not t.tgisinternal and t.tgtype & 32 <> 0
+    where t.tgrelid = v_parent and not t.tgisinternal and t.tgtype & 32 <> 0
   loop
     execute format('create trigger %I before truncate on posthouse.%I execute function %s()',
                    v_trigger.tgname, p_name, v_trigger.act);

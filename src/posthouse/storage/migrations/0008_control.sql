@@ -1,4 +1,5 @@
--- What people do to jobs: cancel, and retry what ended. Both are audited.
+-- What people do to jobs: cancel, and retry what ended. Both are audited. They run with the rights of their owner,
+-- for the tenant that the transaction speaks for if there is one: see 0020_access.sql.
 
 -- Who does something: as the caller says, else as the session does (set posthouse.actor = …), else its role.
 create function posthouse.actor(p_actor text) returns text
@@ -71,12 +72,13 @@ $$;
 -- job moved on between two looks.
 create function posthouse.cancel(p_id uuid, p_tenant text default null, p_actor text default null)
 returns text
-language plpgsql as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_status text;
   v_tenant text;
   v_worker uuid;
 begin
+  p_tenant := coalesce(posthouse.tenant(), p_tenant);
   for v_try in 1 .. 10 loop
     select j.status, j.tenant_id into v_status, v_tenant from posthouse.jobs as j where j.id = p_id;
     if v_status is null or v_tenant <> coalesce(p_tenant, v_tenant) then
@@ -110,7 +112,7 @@ end $$;
 create function posthouse.reopen(
   p_id uuid, p_tenant text default null, p_actor text default null, p_fresh boolean default false
 ) returns text
-language plpgsql as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_status text;
   v_old posthouse.history;
@@ -118,6 +120,7 @@ declare
   v_behind uuid;
   v_blockers integer;
 begin
+  p_tenant := coalesce(posthouse.tenant(), p_tenant);
   select * into v_old from posthouse.history as h
   where h.id = p_id and h.tenant_id = coalesce(p_tenant, h.tenant_id) for update;
   if not found then

@@ -1,0 +1,24 @@
+"""The port that a server listens on."""
+
+from __future__ import annotations
+
+import socket
+
+from posthouse.errors import ConfigurationError
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Takes the port before anything else is started, so that a second start fails at once."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise ConfigurationError(
+            f"cannot listen on {host} port {port}: {error.strerror or error}; "
+            "stop what is there or choose another with --port"
+        ) from None
+
+
+def address_of(listening: socket.socket) -> str:
+    host, port = listening.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

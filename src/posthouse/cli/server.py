@@ -1,0 +1,126 @@
+"""posthouse server: the HTTP API alone."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import typer
+
+from posthouse.cli.options import log_json_option, log_level_option
+from posthouse.cli.output import say
+
+if TYPE_CHECKING:
+    import asyncio
+    import socket
+    from collections.abc import Iterator
+
+    import uvicorn
+
+    from posthouse.settings import Settings
+
+
+def server(
+    *,
+    host: str = typer.Option("127.0.0.1", help="Where to listen.", show_default=True),
+    port: int = typer.Option(8765, min=0, max=65535, help="0 takes a free one.", show_default=True),
+    log_json: bool | None = log_json_option(),
+    log_level: str = log_level_option(),
+) -> None:
+    """Serve the HTTP API until told to stop.
+
+    [b]Example:[/b]  posthouse server --host 0.0.0.0 --port 8765
+    """
+    import sys
+
+    from posthouse.cli.listening import listen
+    from posthouse.cli.logs import start_logging
+    from posthouse.cli.session import reachable
+    from posthouse.settings import load_settings
+    from posthouse.worker.process import run_loop
+
+    with listen(host, port) as listening:
+        settings = load_settings()
+        reachable(settings)
+        start_logging(as_json=log_json, level=log_level, stream=sys.stderr)
+        run_loop(_serve(settings, listening))
+
+
+async def _serve(settings: Settings, listening: socket.socket) -> None:
+    import asyncio
+
+    from posthouse.cli.listening import address_of
+    from posthouse.worker.process import Stop
+
+    stop = Stop(asyncio.get_running_loop())
+    serving = Serving(settings)
+    await serving.start(listening)
+    say(f"Posthouse is ready: {address_of(listening)}")
+    await stop.asked_or()
+    await serving.stop()
+
+
+class Serving:
+    """The API on a socket, started and stopped by whoever owns the process."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._server = _uvicorn(settings)
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self, listening: socket.socket) -> None:
+        import asyncio
+
+        from posthouse.errors import PosthouseError
+
+        self._task = asyncio.create_task(self._server.serve(sockets=[listening]))
+        while not self._server.started:
+            if self._task.done():
+                self._task.result()
+                raise PosthouseError("the server did not start; the log says why")
+            await asyncio.sleep(0.01)
+
+    async def stop(self) -> None:
+        self._server.should_exit = True
+        if self._task is not None:
+            await self._task
+
+
+def _uvicorn(settings: Settings) -> uvicorn.Server:
+    from posthouse.errors import ConfigurationError
+
+    try:
+        import uvicorn
+
+        from posthouse.server import create_app
+    except ImportError as error:
+        raise ConfigurationError(f"the API needs {error.name}: pip install 'posthouse[server]'") from None
+
+    class Server(uvicorn.Server):
+        @contextmanager
+        def capture_signals(self) -> Iterator[None]:
+            """Signals are for the whole process, whose parts stop in order."""
+            yield
+
+    return Server(
+        uvicorn.Config(
+            create_app(settings),
+            log_config=None,
+            access_log=False,
+            lifespan="on",
+            timeout_graceful_shutdown=5,
+            server_header=False,
+        )
+    )
+
+
+async def first_key(url: str) -> str | None:
+    """A key for whoever set this up, if there is none yet."""
+    from posthouse.cli.options import caller
+    from posthouse.identity import Role, issue_key
+    from posthouse.insights import keys
+    from posthouse.storage.connect import connect_async
+
+    async with await connect_async(url, "cli") as connection:
+        if await keys(connection):
+            return None
+        return await issue_key(connection, "first admin", Role.SUPER_ADMIN, actor=caller())

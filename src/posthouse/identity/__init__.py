@@ -1,0 +1,18 @@
+"""Who somebody is and what they may do: roles, principals, API keys."""
+
+from posthouse.identity.issuing import issue_key
+from posthouse.identity.keys import MadeKey, make_key, prefix_of, verify
+from posthouse.identity.principal import Principal
+from posthouse.identity.roles import Permission, Role, permissions_of
+
+__all__ = [
+    "MadeKey",
+    "Permission",
+    "Principal",
+    "Role",
+    "issue_key",
+    "make_key",
+    "permissions_of",
+    "prefix_of",
+    "verify",
+]

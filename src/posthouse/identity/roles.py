@@ -1,0 +1,65 @@
+"""The one table of roles and permissions."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Role(StrEnum):
+    SUPER_ADMIN = "super-admin"
+    TENANT_ADMIN = "tenant-admin"
+    TENANT_VIEWER = "tenant-viewer"
+    EVENT_EMITTER = "event-emitter"
+    WORKER = "worker"
+
+
+class Permission(StrEnum):
+    """What a route asks for: a thing, and what is done to it."""
+
+    JOBS_READ = "jobs:read"
+    JOBS_WRITE = "jobs:write"
+    TRIGGERS_READ = "triggers:read"
+    TRIGGERS_WRITE = "triggers:write"
+    EVENTS_READ = "events:read"
+    EVENTS_EMIT = "events:emit"
+    DEFINITIONS_READ = "definitions:read"
+    DEFINITIONS_WRITE = "definitions:write"
+    WORKERS_READ = "workers:read"
+    WORKERS_WRITE = "workers:write"
+    QUEUES_WRITE = "queues:write"
+    TENANTS_READ = "tenants:read"
+    TENANTS_WRITE = "tenants:write"
+    KEYS_READ = "keys:read"
+    KEYS_WRITE = "keys:write"
+    AUDIT_READ = "audit:read"
+    OVERVIEW_READ = "overview:read"
+    WORK = "worker:work"
+
+
+_VIEW = {
+    Permission.JOBS_READ,
+    Permission.TRIGGERS_READ,
+    Permission.EVENTS_READ,
+    Permission.DEFINITIONS_READ,
+}
+_PERMISSIONS: dict[Role, frozenset[Permission]] = {
+    Role.SUPER_ADMIN: frozenset(Permission) - {Permission.WORK},
+    Role.TENANT_ADMIN: frozenset(
+        _VIEW
+        | {
+            Permission.JOBS_WRITE,
+            Permission.TRIGGERS_WRITE,
+            Permission.EVENTS_EMIT,
+            Permission.KEYS_READ,
+            Permission.KEYS_WRITE,
+            Permission.AUDIT_READ,
+        }
+    ),
+    Role.TENANT_VIEWER: frozenset(_VIEW),
+    Role.EVENT_EMITTER: frozenset({Permission.EVENTS_EMIT}),
+    Role.WORKER: frozenset({Permission.WORK}),
+}
+
+
+def permissions_of(role: Role) -> frozenset[Permission]:
+    return _PERMISSIONS[role]

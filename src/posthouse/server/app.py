@@ -1,0 +1,75 @@
+"""Puts the application together, and refuses to start with a route that anybody could use."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import APIRouter, FastAPI
+from fastapi.routing import APIRoute
+from psycopg_pool import AsyncConnectionPool
+
+from posthouse.errors import ConfigurationError
+from posthouse.identity import Permission
+from posthouse.server import problems
+from posthouse.server.access import Gate
+from posthouse.server.routes import health, jobs
+from posthouse.settings import Settings, load_settings
+from posthouse.storage.connect import pool_options
+from posthouse.storage.server import ready_database_url
+
+PREFIX = "/api/v1"
+POOL_SIZE = 20
+_ROUTERS: tuple[APIRouter, ...] = (jobs.router,)
+_PUBLIC = {"/health"}
+"""Answer to anybody."""
+
+
+def create_app(settings: Settings | None = None) -> FastAPI:
+    """The API as an ASGI application; its connections open with its lifespan."""
+    settings = settings or load_settings()
+    app = FastAPI(
+        title="Posthouse",
+        version="1",
+        openapi_url=f"{PREFIX}/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+        lifespan=_lifespan(settings),
+    )
+    app.state.settings = settings
+    app.include_router(health.router)
+    for router in _ROUTERS:
+        app.include_router(router, prefix=PREFIX)
+    problems.install(app)
+    check_permissions(app)
+    return app
+
+
+def _lifespan(settings: Settings) -> Callable[[FastAPI], Any]:
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        pool: Any = AsyncConnectionPool(
+            ready_database_url(settings), min_size=1, max_size=POOL_SIZE, open=False, **pool_options("server")
+        )
+        await pool.open()
+        app.state.gate = Gate(pool)
+        yield
+        await pool.close()
+
+    return lifespan
+
+
+def check_permissions(app: FastAPI) -> None:
+    """Deny by default: a route that names no permission is a mistake, found before anybody else finds it."""
+    for route in app.routes:
+        if isinstance(route, APIRoute) and route.path not in _PUBLIC and permission_of(route) is None:
+            raise ConfigurationError(f"the route {route.path} names no permission")
+
+
+def permission_of(route: APIRoute) -> Permission | None:
+    for dependency in route.dependant.dependencies:
+        permission = getattr(dependency.call, "permission", None)
+        if permission is not None:
+            return Permission(permission)
+    return None

@@ -1,0 +1,115 @@
+"""Every error as application/problem+json, with the error tree's stable code."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import psycopg
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from psycopg_pool import PoolTimeout
+from starlette.exceptions import HTTPException
+
+from posthouse import errors
+from posthouse.core.redaction import mask_text
+
+_log = logging.getLogger("posthouse.server")
+
+_STATUS: dict[type[errors.PosthouseError], int] = {
+    errors.PosthouseError: 500,
+    errors.ConfigurationError: 400,
+    errors.DatabaseUnavailable: 503,
+    errors.SchemaError: 503,
+    errors.InvalidJob: 422,
+    errors.PayloadTooLarge: 413,
+    errors.InactiveDefinition: 409,
+    errors.InvalidDefinition: 422,
+    errors.InvalidLimit: 422,
+    errors.InvalidTrigger: 422,
+    errors.InvalidEvent: 422,
+    errors.TemplateError: 422,
+    errors.InvalidBulkRetry: 422,
+    errors.InvalidKey: 422,
+    errors.InvalidReport: 422,
+    errors.InvalidRequest: 400,
+    errors.NotAuthenticated: 401,
+    errors.Forbidden: 403,
+    errors.JobNotFound: 404,
+    errors.DefinitionNotFound: 404,
+    errors.LimitNotFound: 404,
+    errors.WorkerNotFound: 404,
+    errors.TriggerNotFound: 404,
+    errors.EventNotFound: 404,
+    errors.FailureNotFound: 404,
+    errors.BulkRetryNotFound: 404,
+    errors.KeyNotFound: 404,
+    errors.DuplicateJob: 409,
+    errors.IllegalTransition: 409,
+    errors.LeaseLost: 409,
+    errors.WaitTimeout: 408,
+}
+_CODES = {404: "not_found", 405: "method_not_allowed", 413: "body_too_large", 415: "unsupported_media_type"}
+
+
+def status_of(error: errors.PosthouseError) -> int:
+    return next(_STATUS[kind] for kind in type(error).__mro__ if kind in _STATUS)
+
+
+def problem(status: int, code: str, detail: str, **more: Any) -> JSONResponse:
+    headers = {"WWW-Authenticate": "Bearer"} if status == 401 else None  # noqa: PLR2004
+    content = {"type": "about:blank", "title": code.replace("_", " "), "status": status, "code": code}
+    return JSONResponse(
+        {**content, "detail": mask_text(detail), **more},
+        status_code=status,
+        headers=headers,
+        media_type="application/problem+json",
+    )
+
+
+def install(app: FastAPI) -> None:
+    app.add_exception_handler(errors.PosthouseError, _ours)
+    app.add_exception_handler(RequestValidationError, _wrong_shape)
+    app.add_exception_handler(HTTPException, _of_the_framework)
+    app.add_exception_handler(psycopg.Error, _of_the_database)
+    app.add_exception_handler(PoolTimeout, _of_the_database)
+    app.add_exception_handler(Exception, _unexpected)
+
+
+async def _ours(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, errors.PosthouseError)
+    return problem(status_of(error), error.code, str(error))
+
+
+async def _wrong_shape(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)
+    found = [
+        {"where": ".".join(str(step) for step in item["loc"]), "message": item["msg"]}
+        for item in error.errors()
+    ]
+    detail = "; ".join(f"{item['where']}: {item['message']}" for item in found)
+    return problem(422, errors.InvalidRequest.code, detail, errors=found)
+
+
+async def _of_the_framework(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)
+    return problem(error.status_code, _CODES.get(error.status_code, "http_error"), str(error.detail))
+
+
+async def _of_the_database(_: Request, error: Exception) -> JSONResponse:
+    if isinstance(error, psycopg.errors.QueryCanceled):
+        return problem(503, "took_too_long", "the database took too long to answer; ask for less")
+    if isinstance(error, psycopg.OperationalError):
+        return problem(503, errors.DatabaseUnavailable.code, "the database cannot be reached")
+    return _hidden(error)
+
+
+async def _unexpected(_: Request, error: Exception) -> JSONResponse:
+    return _hidden(error)
+
+
+def _hidden(error: Exception) -> JSONResponse:
+    """What it was is for the log: an error's text may hold what the caller must not see."""
+    _log.error("a request failed", exc_info=error)
+    return problem(500, "internal_error", "something went wrong here; the server's log says what")

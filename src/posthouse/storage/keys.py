@@ -1,0 +1,48 @@
+"""API keys in the database."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from posthouse.core.ids import new_id
+from posthouse.errors import KeyNotFound
+from posthouse.storage.errors import translated
+from posthouse.storage.reading import Db, fetch_value
+
+
+async def store_key(
+    connection: Db,
+    prefix: str,
+    digest: bytes,
+    *,
+    name: str,
+    role: str,
+    tenant: str | None,
+    queues: list[str] | None,
+    expires_at: datetime | None,
+    actor: str,
+) -> UUID:
+    key_id = new_id()
+    fields: dict[str, Any] = {
+        "id": str(key_id),
+        "prefix": prefix,
+        "name": name,
+        "role": role,
+        "tenant_id": tenant,
+        "queues": queues,
+        "expires_at": None if expires_at is None else expires_at.isoformat(),
+    }
+    with translated():
+        await fetch_value(connection, "key_create", key=json.dumps(fields), hash=digest, actor=actor)
+    return key_id
+
+
+async def revoke_key(connection: Db, prefix: str, *, tenant: str | None = None, actor: str) -> bool:
+    """End a key at once. False: it had ended before."""
+    answer = await fetch_value(connection, "key_revoke", prefix=prefix, tenant=tenant, actor=actor)
+    if answer is None:
+        raise KeyNotFound(f"there is no key {prefix}")
+    return bool(answer)

@@ -1,0 +1,1 @@
+select posthouse.create_key(%(key)s::jsonb, %(hash)s, %(actor)s)

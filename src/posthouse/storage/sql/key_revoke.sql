@@ -1,0 +1,1 @@
+select posthouse.revoke_key(%(prefix)s, %(tenant)s, %(actor)s)

@@ -1,0 +1,1 @@
+select ordinal, id, outcome from posthouse.tenant_enqueue(%s::jsonb)

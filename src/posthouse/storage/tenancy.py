@@ -1,0 +1,23 @@
+"""Transactions that see what somebody may see."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from posthouse.storage.queries import query
+from posthouse.storage.reading import Db
+
+
+@asynccontextmanager
+async def seen_by(connection: Db, tenant: str | None, *, seconds: float) -> AsyncIterator[Db]:
+    """A transaction that sees the rows of one tenant, or all with None; no statement takes longer than that.
+
+    What it sets ends with it, so that nothing is handed on through a pooler.
+    """
+    async with connection.transaction():
+        await connection.execute(
+            query("see_as"),
+            {"tenant": tenant, "role": "posthouse_tenant", "milliseconds": int(seconds * 1000)},
+        )
+        yield connection
