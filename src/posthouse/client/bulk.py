@@ -28,6 +28,15 @@ Lane: TypeAlias = tuple[str, str, str, int, tuple[str, ...], tuple[str, ...]]
 """Queue, kind, tenant, priority, what it requires and prefers."""
 
 
+def ways_to_copy(*, direct: bool) -> tuple[tuple[str, ...], str, tuple[str, ...]]:
+    """The statements before, for and after the rows. Postgres takes no COPY into a table whose row-level security
+    holds for the role (it does for all but superusers): it goes through a table of the session then.
+    """
+    if direct:
+        return (), "copy_ready", ()
+    return ("stage_ready",), "copy_staged", ("staged_ready", "unstage_ready")
+
+
 class Copier:
     """Turns requests into the text that COPY takes, and remembers which lanes and queues they need."""
 

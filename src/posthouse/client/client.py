@@ -14,7 +14,7 @@ from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from posthouse.client.batch import Batch, Receipt, Sending, only
-from posthouse.client.bulk import Copier
+from posthouse.client.bulk import Copier, ways_to_copy
 from posthouse.client.callers import ask_on
 from posthouse.client.emitting import EventOptions, event_text
 from posthouse.client.endings import Endings
@@ -211,10 +211,16 @@ async def _send(connection: AsyncConnection[tuple[Any, ...]], sending: Sending) 
         return sending.receipts(await cursor.fetchall())
     async with connection.transaction():
         cursor = await connection.execute(query("bulk_start"), (sending.kinds,))
-        copier = Copier(*(await cursor.fetchone() or ()))
-        async with cursor.copy(query("copy_ready")) as copy:
+        direct, *known = await cursor.fetchone() or ()
+        copier = Copier(*known)
+        before, copying, after = ways_to_copy(direct=direct)
+        for name in before:
+            await connection.execute(query(name))
+        async with cursor.copy(query(copying)) as copy:
             for block in sending.blocks(copier):
                 await copy.write(block)
+        for name in after:
+            await connection.execute(query(name))
         if copier.queues:
             await connection.execute(query("open_lanes"), (copier.lanes,))
             await connection.execute(query("wake"), (copier.queues,))

@@ -12,7 +12,7 @@ from uuid import UUID
 from psycopg import Connection
 
 from posthouse.client.batch import Batch, Receipt, Sending, only
-from posthouse.client.bulk import Copier
+from posthouse.client.bulk import Copier, ways_to_copy
 from posthouse.client.callers import ask_on_sync
 from posthouse.client.client import RETRY_FOR
 from posthouse.client.emitting import EventOptions, event_text
@@ -172,10 +172,16 @@ def _send(connection: Connection[tuple[Any, ...]], sending: Sending) -> list[Rec
         answers = connection.execute(query("enqueue_many"), (sending.parameter(),)).fetchall()
         return sending.receipts(answers)
     with connection.transaction(), connection.cursor() as cursor:
-        copier = Copier(*(cursor.execute(query("bulk_start"), (sending.kinds,)).fetchone() or ()))
-        with cursor.copy(query("copy_ready")) as copy:
+        direct, *known = cursor.execute(query("bulk_start"), (sending.kinds,)).fetchone() or ()
+        copier = Copier(*known)
+        before, copying, after = ways_to_copy(direct=direct)
+        for name in before:
+            cursor.execute(query(name))
+        with cursor.copy(query(copying)) as copy:
             for block in sending.blocks(copier):
                 copy.write(block)
+        for name in after:
+            cursor.execute(query(name))
         if copier.queues:
             cursor.execute(query("open_lanes"), (copier.lanes,))
             cursor.execute(query("wake"), (copier.queues,))

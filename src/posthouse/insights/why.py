@@ -9,7 +9,8 @@ from posthouse.insights.masking import mask_for
 from posthouse.insights.overview import OFFLINE_AFTER
 from posthouse.insights.reasons import Blocker, Place, Why, paused_summary
 from posthouse.insights.why_ready import why_ready
-from posthouse.storage.reading import Db, fetch
+from posthouse.insights.why_shared import as_tenants_see
+from posthouse.storage.reading import Db, fetch, fetch_value
 
 PATIENCE = 10.0
 """Seconds for which a job is left to a worker that it prefers: two heartbeats, as the settings have it."""
@@ -28,6 +29,12 @@ async def why(
     if not found:
         raise JobNotFound(f"there is no job {job_id}")
     place = (await mask_for(connection, job_id)).of(found[0])
+    if await fetch_value(connection, "speaks_for") is None:
+        return await _told(connection, place, offline_after, patience)
+    return as_tenants_see(await _told(connection, place, offline_after, None), place)
+
+
+async def _told(connection: Db, place: Place, offline_after: float, patience: float | None) -> Why:
     match place.place:
         case "ready":
             return await why_ready(connection, place, offline_after=offline_after, patience=patience)

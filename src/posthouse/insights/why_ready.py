@@ -54,7 +54,8 @@ class _Cause:
     missing: list[str] = field(default_factory=list)
 
 
-async def why_ready(connection: Db, place: Place, *, offline_after: float, patience: float) -> Why:
+async def why_ready(connection: Db, place: Place, *, offline_after: float, patience: float | None) -> Why:
+    """``patience``: None for somebody who does not see what workers have in hand."""
     candidates = await fetch(
         connection,
         "job_servers",
@@ -193,9 +194,9 @@ def _limited(place: Place, hindrances: Sequence[Hindrance]) -> Iterable[_Cause]:
 
 
 async def _left_to_others(
-    connection: Db, place: Place, able: Sequence[_Candidate], patience: float
+    connection: Db, place: Place, able: Sequence[_Candidate], patience: float | None
 ) -> Iterable[_Cause]:
-    if not place.prefers or not any(item.preferred for item in able):
+    if patience is None or not place.prefers or not any(item.preferred for item in able):
         return ()
     until = await fetch_value(connection, "job_left_until", id=place.id, patience=patience)
     if until is None:

@@ -17,7 +17,7 @@ from posthouse.server.access import Gate
 from posthouse.server.routes import health, jobs
 from posthouse.settings import Settings, load_settings
 from posthouse.storage.connect import pool_options
-from posthouse.storage.server import ready_database_url
+from posthouse.storage.server import guarded_database_url
 
 PREFIX = "/api/v1"
 POOL_SIZE = 20
@@ -50,7 +50,7 @@ def _lifespan(settings: Settings) -> Callable[[FastAPI], Any]:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         pool: Any = AsyncConnectionPool(
-            ready_database_url(settings), min_size=1, max_size=POOL_SIZE, open=False, **pool_options("server")
+            guarded_database_url(settings), min_size=1, max_size=POOL_SIZE, open=False, **pool_options("server")
         )
         await pool.open()
         app.state.gate = Gate(pool)

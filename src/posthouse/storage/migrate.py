@@ -10,7 +10,7 @@ from typing import Any
 
 from psycopg import Connection
 
-from posthouse.errors import SchemaError
+from posthouse.errors import ConfigurationError, SchemaError
 from posthouse.storage.queries import query
 
 _NAME = re.compile(r"(\d{4})_(\w+)\.sql$")
@@ -71,4 +71,19 @@ def migrate(connection: Connection[Any]) -> list[Migration]:
         for migration in missing:
             connection.execute(migration.text)
             connection.execute(query("migration_record"), (migration.number, migration.name))
+        if missing:
+            connection.execute(query("keep_apart"))
     return missing
+
+
+def check_guarded(connection: Connection[Any]) -> None:
+    """Refuses to serve tenants who would not be kept apart."""
+    row = connection.execute(query("unguarded")).fetchone()
+    if row is not None and row[0] is not None:
+        user = connection.info.user
+        raise ConfigurationError(
+            f"tenants would not be kept apart: {row[0]}. Let an administrator of Postgres run: "
+            "create role posthouse_engine nologin; create role posthouse_tenant nologin; "
+            f'grant posthouse_tenant to posthouse_engine; grant posthouse_engine to "{user}". '
+            "Then, as the owner of the schema: select posthouse.guard_tenants()"
+        )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from posthouse.settings import Settings
 from posthouse.storage.connect import connect_sync
 from posthouse.storage.errors import translated
-from posthouse.storage.migrate import check_schema, migrate
+from posthouse.storage.migrate import check_guarded, check_schema, migrate
 
 if TYPE_CHECKING:
     from posthouse.storage.embedded import EmbeddedPostgres
@@ -34,6 +34,14 @@ def ready_database_url(settings: Settings) -> str:
     url = database_url(settings)
     with translated(), connect_sync(url, "check") as connection:
         check_schema(connection)
+    return url
+
+
+def guarded_database_url(settings: Settings) -> str:
+    """The same, once it is certain that tenants are kept apart there."""
+    url = ready_database_url(settings)
+    with translated(), connect_sync(url, "check") as connection:
+        check_guarded(connection)
     return url
 
 

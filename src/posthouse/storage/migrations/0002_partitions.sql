@@ -445,6 +445,7 @@ begin
   execute format('drop table if exists posthouse.%I', v_copy);
   execute format('create table posthouse.%I (like posthouse.%I including defaults including constraints including indexes)',
                  v_copy, v_part.relation);
+  perform posthouse.guard_partition(v_part.relation, v_copy);
   execute format('insert into posthouse.%I select * from posthouse.%I where %I = any ($1)', v_copy, p_name, k.tenant)
   using p_tenants;
   get diagnostics v_rows = row_count;

@@ -1,6 +1,26 @@
 -- What people do to jobs: cancel, and retry what ended. Both are audited. They run with the rights of their owner,
 -- for the tenant that the transaction speaks for if there is one: see 0020_access.sql.
 
+-- Whoever called: a function that runs with its owner's rights is told by the session, not by current_user.
+create function posthouse.caller() returns name
+language sql stable as $$
+  select coalesce(nullif(current_setting('role'), 'none')::name, session_user)
+$$;
+
+-- The tenant that such a call is about: the one of the transaction; else the one that was named, or null for all, but
+-- only the engine may say that.
+create function posthouse.acting_tenant(p_named text) returns text
+language plpgsql stable as $$
+begin
+  if posthouse.tenant() is not null then
+    return posthouse.tenant();
+  elsif to_regrole('posthouse_engine') is null or posthouse.caller() = current_user
+      or pg_has_role(posthouse.caller(), 'posthouse_engine', 'usage') then
+    return p_named;
+  end if;
+  raise insufficient_privilege using message = 'this transaction speaks for no tenant: set posthouse.tenant';
+end $$;
+
 -- Who does something: as the caller says, else as the session does (set posthouse.actor = …), else its role.
 create function posthouse.actor(p_actor text) returns text
 language sql stable as $$
@@ -78,7 +98,7 @@ declare
   v_tenant text;
   v_worker uuid;
 begin
-  p_tenant := coalesce(posthouse.tenant(), p_tenant);
+  p_tenant := posthouse.acting_tenant(p_tenant);
   for v_try in 1 .. 10 loop
     select j.status, j.tenant_id into v_status, v_tenant from posthouse.jobs as j where j.id = p_id;
     if v_status is null or v_tenant <> coalesce(p_tenant, v_tenant) then
@@ -120,7 +140,7 @@ declare
   v_behind uuid;
   v_blockers integer;
 begin
-  p_tenant := coalesce(posthouse.tenant(), p_tenant);
+  p_tenant := posthouse.acting_tenant(p_tenant);
   select * into v_old from posthouse.history as h
   where h.id = p_id and h.tenant_id = coalesce(p_tenant, h.tenant_id) for update;
   if not found then

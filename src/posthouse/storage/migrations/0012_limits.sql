@@ -16,6 +16,7 @@ create table posthouse.queues (
 
 create table posthouse.tenants (
   id text primary key,
+  label text not null default '',
   weight double precision not null default 1 check (weight > 0),  -- its share of the workers, beside the others
   retention_days double precision check (retention_days >= 1),    -- null: as the general setting says
   created_at timestamptz not null default posthouse.now()

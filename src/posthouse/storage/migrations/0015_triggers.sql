@@ -109,11 +109,14 @@ create function posthouse.emit(
   event text, context jsonb default '{}', tenant_id text default 'default', id uuid default null,
   subject text default null, correlation_id text default null, created_by text default null
 ) returns uuid
-language plpgsql as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_variable
 declare
   v_id uuid := coalesce(emit.id, posthouse.new_id());
   v_now timestamptz := posthouse.now();
+  v_tenant text := coalesce(posthouse.acting_tenant(emit.tenant_id), 'default');
+  v_known text;  -- the tenant of an event that has this id
+  v_noted boolean;
 begin
   if emit.event is null or emit.event = '' or length(emit.event) > 200 or emit.event ~ '[*\s[:cntrl:]]' then
     raise exception 'the name of an event is a word like order.paid, not %', quote_nullable(emit.event)
@@ -122,14 +125,20 @@ begin
     raise exception 'the context of event % is to be a JSON object', quote_literal(emit.event) using errcode = 'PH013';
   end if;
   insert into posthouse.unmatched (event_id, at) values (v_id, v_now) on conflict do nothing;
-  if not found then
-    return v_id;
-  elsif emit.id is not null and exists (select from posthouse.events as e where e.id = v_id) then
+  v_noted := found;
+  if not v_noted or emit.id is not null then
+    select e.tenant_id into v_known from posthouse.events as e where e.id = v_id limit 1;
+  end if;
+  if v_known <> v_tenant then
+    raise exception 'the id % is taken', v_id using errcode = 'PH013';
+  elsif v_noted and v_known is not null then
     delete from posthouse.unmatched as u where u.event_id = v_id;  -- matched long ago
+  end if;
+  if not v_noted or v_known is not null then
     return v_id;
   end if;
   insert into posthouse.events (id, at, tenant_id, name, context, subject, correlation_id, created_by)
-  values (v_id, v_now, coalesce(emit.tenant_id, 'default'), emit.event, emit.context, emit.subject,
+  values (v_id, v_now, v_tenant, emit.event, emit.context, emit.subject,
           emit.correlation_id, emit.created_by);
   perform posthouse.wake(array['posthouse:events']);
   return v_id;
@@ -266,10 +275,11 @@ end $$;
 -- Matches an event once more, with all triggers or with those given. False: there is no such event.
 create function posthouse.replay_event(p_id uuid, p_wanted uuid[] default null, p_tenant text default null,
                                        p_actor text default null) returns boolean
-language plpgsql as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_event posthouse.events;
 begin
+  p_tenant := posthouse.acting_tenant(p_tenant);
   select * into v_event from posthouse.events as e where e.id = p_id and (p_tenant is null or e.tenant_id = p_tenant);
   if not found then
     return false;
@@ -292,6 +302,20 @@ language sql immutable parallel safe as $$
   select '{label,enabled,type,event_name,cron_expr,timezone,definition_key,payload_template,dedupe_window_seconds,'
          'queue,priority,gap,fold,missed,catch_up_limit,overlap,jitter_seconds}'::text[]
 $$;
+
+-- What a caller may set of that. A tenant makes no jobs of ours.
+create function posthouse.settable(p_fields jsonb) returns jsonb
+language plpgsql stable as $$
+begin
+  if posthouse.tenant() is null then
+    return p_fields;
+  elsif posthouse.is_own(p_fields ->> 'definition_key') or posthouse.is_own(p_fields ->> 'queue') then
+    raise exception 'there is no definition % to make jobs of', quote_nullable(p_fields ->> 'definition_key')
+      using errcode = 'PH014';
+  end if;
+  return (select coalesce(jsonb_object_agg(f.key, f.value), '{}') from jsonb_each(p_fields) as f
+          where f.key = any (posthouse.trigger_fields()));
+end $$;
 
 -- What the audit keeps of a trigger.
 create function posthouse.trigger_state(t posthouse.triggers) returns jsonb
@@ -338,16 +362,17 @@ end $$;
 
 create function posthouse.create_trigger(p_tenant text, p_fields jsonb, p_actor text default null)
 returns posthouse.triggers
-language plpgsql as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_new posthouse.triggers;
 begin
+  p_tenant := posthouse.acting_tenant(p_tenant);
   v_new := jsonb_populate_record(
     null::posthouse.triggers,
     '{"label": "", "enabled": true, "payload_template": {}, "dedupe_window_seconds": 300, "gap": "next",
       "fold": "once", "missed": "once", "catch_up_limit": 10, "overlap": "allow", "jitter_seconds": 0,
       "origin": "operator", "version": 1}'
-    || p_fields);
+    || posthouse.settable(p_fields));
   v_new.id := posthouse.new_id();
   v_new.tenant_id := p_tenant;
   v_new.created_by := p_actor;
@@ -406,17 +431,18 @@ end $$;
 create function posthouse.change_trigger(
   p_id uuid, p_changes jsonb, p_tenant text default null, p_actor text default null
 ) returns posthouse.triggers
-language plpgsql as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_old posthouse.triggers;
   v_new posthouse.triggers;
 begin
+  p_tenant := posthouse.acting_tenant(p_tenant);
   select * into v_old from posthouse.triggers as t
   where t.id = p_id and (p_tenant is null or t.tenant_id = p_tenant) for update;
   if not found then
     return null;
   end if;
-  v_new := jsonb_populate_record(v_old, p_changes);
+  v_new := jsonb_populate_record(v_old, posthouse.settable(p_changes));
   if posthouse.trigger_state(v_new) = posthouse.trigger_state(v_old) then
     return v_old;
   end if;
@@ -431,10 +457,11 @@ end $$;
 -- Removes a trigger, not the jobs that it made. False: there is no such trigger (of this tenant).
 create function posthouse.remove_trigger(p_id uuid, p_tenant text default null, p_actor text default null)
 returns boolean
-language plpgsql as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_old posthouse.triggers;
 begin
+  p_tenant := posthouse.acting_tenant(p_tenant);
   delete from posthouse.triggers as t where t.id = p_id and (p_tenant is null or t.tenant_id = p_tenant)
   returning * into v_old;
   if not found then

@@ -184,8 +184,9 @@ create function posthouse.start_bulk_retry(
   p_id uuid, p_chosen jsonb, p_rate double precision, p_stop_share double precision, p_stop_after integer,
   p_actor text default 'system'
 ) returns uuid
-language plpgsql as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
+  p_chosen := p_chosen || jsonb_build_object('tenant', posthouse.acting_tenant(p_chosen ->> 'tenant'));
   insert into posthouse.bulk_retries (
     id, chosen, rate, stop_share, stop_after, created_at, created_by, looked_at)
   values (p_id, jsonb_strip_nulls(p_chosen), p_rate, p_stop_share, p_stop_after, posthouse.now(), p_actor,
@@ -394,11 +395,13 @@ end $$;
 
 -- Stops a bulk retry; what was retried goes on. Returns the state it had, null if there is none.
 create function posthouse.stop_bulk_retry(p_id uuid, p_actor text default 'system') returns text
-language plpgsql as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_state text;
+  v_tenant text := posthouse.acting_tenant(null);
 begin
-  select b.state into v_state from posthouse.bulk_retries as b where b.id = p_id for update;
+  select b.state into v_state from posthouse.bulk_retries as b
+  where b.id = p_id and (v_tenant is null or b.chosen ->> 'tenant' = v_tenant) for update;
   if v_state in ('gathering', 'running') then
     perform posthouse.end_bulk_retry(p_id, 'stopped', format('stopped by %s', p_actor), p_actor);
   end if;

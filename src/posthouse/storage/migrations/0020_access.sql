@@ -9,7 +9,11 @@
 --   commit;
 --
 -- Both settings end with the transaction, so a transaction pooler hands none of it on. Without a tenant there are
--- no rows. It writes only through functions that run with the rights of their owner and take the tenant from the setting.
+-- no rows. It writes only through functions that run with the rights of their owner and take the tenant from the
+-- setting (acting_tenant), and calls no others. The engine may become posthouse_tenant; not the other way round.
+--
+-- Every table is under row-level security, forced on its owner too: whoever makes a new one forgets nothing. The
+-- engine's policy is `true`, which the planner drops, so that claim and finish cost what they did.
 
 -- Keys of the API. Of a secret of 256 random bits a plain hash is enough: there is nothing to guess it by.
 create table posthouse.keys (
@@ -31,22 +35,47 @@ create table posthouse.keys (
   constraint keys_queues_of_workers check (queues is null or role = 'worker')
 );
 
+-- Logins of the console: a random cookie, of which a hash is kept, instead of the credential itself. One that came
+-- from a key ends with it.
+create table posthouse.sessions (
+  hash bytea primary key,
+  key_prefix text references posthouse.keys (prefix) on delete cascade,
+  name text not null,
+  role text not null,
+  tenant_id text,
+  created_at timestamptz not null default posthouse.now(),
+  expires_at timestamptz not null
+);
+create index sessions_expiry on posthouse.sessions (expires_at);
+
 create function posthouse.create_key(p_key jsonb, p_hash bytea, p_actor text default null) returns void
-language plpgsql as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  v_key posthouse.keys := jsonb_populate_record(null::posthouse.keys, p_key);
 begin
+  v_key.tenant_id := posthouse.acting_tenant(v_key.tenant_id);
+  if posthouse.tenant() is not null and v_key.role in ('super-admin', 'worker') then
+    raise exception 'a tenant has no keys of a %', v_key.role using errcode = 'PH015';
+  elsif v_key.expires_at <= posthouse.now() then
+    raise exception 'a key expires in the future, not at %', v_key.expires_at using errcode = 'PH015';
+  end if;
   insert into posthouse.keys (id, prefix, hash, name, role, tenant_id, queues, created_by, expires_at)
-  select k.id, k.prefix, p_hash, k.name, k.role, k.tenant_id, k.queues, posthouse.actor(p_actor), k.expires_at
-  from jsonb_populate_record(null::posthouse.keys, p_key) as k;
-  perform posthouse.note(p_actor, 'key.create', p_key ->> 'tenant_id', p_key ->> 'prefix', null, p_key - 'id');
+  values (v_key.id, v_key.prefix, p_hash, v_key.name, v_key.role, v_key.tenant_id, v_key.queues,
+          posthouse.actor(p_actor), v_key.expires_at);
+  perform posthouse.note(p_actor, 'key.create', v_key.tenant_id, v_key.prefix, null, jsonb_build_object(
+    'name', v_key.name, 'role', v_key.role, 'tenant_id', v_key.tenant_id, 'queues', v_key.queues,
+    'expires_at', v_key.expires_at));
 end $$;
 
--- Ends a key at once: servers that remember it are told. False: it had ended before; null: there is none.
+-- Ends a key at once, and the logins that came from it: servers that remember it are told. False: it had ended before;
+-- null: there is none.
 create function posthouse.revoke_key(p_prefix text, p_tenant text default null, p_actor text default null)
 returns boolean
-language plpgsql as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_key posthouse.keys;
 begin
+  p_tenant := posthouse.acting_tenant(p_tenant);
   select * into v_key from posthouse.keys
   where prefix = p_prefix and (p_tenant is null or tenant_id = p_tenant) for update;
   if not found then
@@ -55,57 +84,223 @@ begin
     return false;
   end if;
   update posthouse.keys set revoked_at = posthouse.now() where id = v_key.id;
+  delete from posthouse.sessions where key_prefix = p_prefix;
   perform pg_notify('posthouse_keys', p_prefix);
   perform posthouse.note(p_actor, 'key.revoke', v_key.tenant_id, p_prefix, null, null);
   return true;
 end $$;
 
--- Enqueues as the tenant of this transaction; what else the requests say of a tenant does not count.
+-- When keys were last used, to the minute: a key in heavy use is not written more often than that.
+create function posthouse.touch_key(p_prefix text) returns void
+language sql as $$
+  update posthouse.keys set last_used_at = posthouse.now()
+  where prefix = p_prefix and (last_used_at is null or last_used_at < posthouse.now() - interval '1 minute')
+$$;
+
+-- Starts a login; those that are over are forgotten along the way.
+create function posthouse.open_session(p_session jsonb, p_hash bytea, p_seconds double precision) returns timestamptz
+language plpgsql as $$
+declare
+  v_new posthouse.sessions := jsonb_populate_record(null::posthouse.sessions, p_session);
+begin
+  delete from posthouse.sessions where expires_at <= posthouse.now();
+  insert into posthouse.sessions (hash, key_prefix, name, role, tenant_id, expires_at)
+  values (p_hash, v_new.key_prefix, v_new.name, v_new.role, v_new.tenant_id,
+          least(v_new.expires_at, posthouse.now() + make_interval(secs => p_seconds)))
+  returning expires_at into v_new.expires_at;
+  perform posthouse.note(v_new.name, 'session.open', v_new.tenant_id, v_new.name, null, jsonb_build_object(
+    'role', v_new.role, 'expires_at', v_new.expires_at));
+  return v_new.expires_at;
+end $$;
+
+-- Tenants. One that was never created works too: it gets what is ordinary.
+create function posthouse.create_tenant(p_id text, p_fields jsonb, p_actor text default null) returns boolean
+language plpgsql as $$
+begin
+  if p_id is null or p_id !~ '^[^[:cntrl:][:space:]]{1,100}$' or p_id = 'posthouse' then
+    raise exception 'a tenant is named by a word of up to 100 characters, not %', quote_nullable(p_id)
+      using errcode = 'PH016';
+  end if;
+  insert into posthouse.tenants (id) values (p_id) on conflict do nothing;
+  if not found then
+    return false;
+  end if;
+  perform posthouse.note(p_actor, 'tenant.create', p_id, p_id, null, p_fields);
+  perform posthouse.change_tenant(p_id, p_fields, p_actor);
+  return true;
+end $$;
+
+-- Changes the fields that are given: label, weight, retention_days. False: there is no such tenant.
+create function posthouse.change_tenant(p_id text, p_fields jsonb, p_actor text default null) returns boolean
+language plpgsql as $$
+declare
+  v_old text;
+begin
+  select t.label into v_old from posthouse.tenants as t where t.id = p_id for update;
+  if not found then
+    return false;
+  end if;
+  if p_fields ? 'weight' then
+    perform posthouse.set_tenant_weight(p_id, (p_fields ->> 'weight')::double precision, p_actor);
+  end if;
+  if p_fields ? 'retention_days' then
+    perform posthouse.set_tenant_retention(p_id, (p_fields ->> 'retention_days')::double precision, p_actor);
+  end if;
+  if p_fields ? 'label' and p_fields ->> 'label' <> v_old then
+    update posthouse.tenants set label = p_fields ->> 'label' where id = p_id;
+    perform posthouse.note(p_actor, 'tenant.label', p_id, p_id, jsonb_build_object('label', v_old),
+      jsonb_build_object('label', p_fields ->> 'label'));
+  end if;
+  return true;
+end $$;
+
+-- Forgets a tenant: its keys are revoked and its triggers go; its ended jobs stay for as long as they are kept. Returns
+-- deleted, or active: it has jobs that have not ended; null: there is none.
+create function posthouse.delete_tenant(p_id text, p_actor text default null) returns text
+language plpgsql as $$
+begin
+  perform from posthouse.tenants where id = p_id for update;
+  if not found then
+    return null;
+  elsif exists (select from posthouse.running where tenant_id = p_id)
+     or exists (select from posthouse.ready where tenant_id = p_id)
+     or exists (select from posthouse.waiting where tenant_id = p_id) then
+    return 'active';
+  end if;
+  perform posthouse.revoke_key(k.prefix, null, p_actor) from posthouse.keys as k
+  where k.tenant_id = p_id and k.revoked_at is null;
+  perform posthouse.remove_trigger(t.id, null, p_actor) from posthouse.triggers as t where t.tenant_id = p_id;
+  delete from posthouse.sessions where tenant_id = p_id;
+  delete from posthouse.tenants where id = p_id;
+  delete from posthouse.purged where tenant_id in (p_id, '');
+  perform posthouse.note(p_actor, 'tenant.delete', p_id, p_id, null, null);
+  return 'deleted';
+end $$;
+
+-- Enqueues as the tenant of this transaction; what else the requests say of a tenant does not count. Only jobs of its
+-- own can be depended on, repeated or be a parent. An id that nobody refers to is not the caller's to choose: one that
+-- another job has would be stored a second time.
 create function posthouse.tenant_enqueue(p_jobs jsonb) returns table (ordinal integer, id uuid, outcome text)
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
+  v_tenant text := posthouse.tenant();
+  v_linked boolean := jsonb_path_exists(p_jobs, '$[*] ? (exists (@.depends_on[*]) || exists (@.parent_id))');
+begin
+  if v_tenant is null then
+    raise insufficient_privilege using message = 'this transaction speaks for no tenant: set posthouse.tenant';
+  end if;
+  if v_linked then
+    perform posthouse.refuse_strangers(p_jobs, v_tenant);
+  end if;
+  if jsonb_path_exists(p_jobs, '$[*] ? (@.kind starts with "posthouse." || @.queue starts with "posthouse.")') then
+    raise exception 'names that begin with posthouse. are not for jobs of tenants' using errcode = 'PH002';
+  end if;
+  for ordinal, id, outcome in
+    select e.ordinal, e.id, e.outcome from posthouse.enqueue_many((
+      select jsonb_agg(case
+          when j.value @> '{"verify": true}' then j.value
+          when v_linked then j.value || '{"verify": true}'
+          else j.value - 'id' end
+        || jsonb_build_object('tenant_id', v_tenant) order by j.nth)
+      from jsonb_array_elements(p_jobs) with ordinality as j (value, nth))) as e
+  loop
+    if outcome = 'repeated'
+       and not exists (select from posthouse.jobs as j where j.id = tenant_enqueue.id and j.tenant_id = v_tenant) then
+      raise exception 'the id % is taken', id using errcode = 'PH002';
+    end if;
+    return next;
+  end loop;
+end $$;
+
+create function posthouse.refuse_strangers(p_jobs jsonb, p_tenant text) returns void
+language plpgsql stable as $$
+declare
   v_stranger uuid;
 begin
-  if posthouse.tenant() is null then
-    raise exception 'no tenant' using errcode = 'PH002';
-  end if;
   select d.id into v_stranger
-  from jsonb_path_query(p_jobs, '$[*].depends_on[*]') as q (value)
+  from (select jsonb_path_query(p_jobs, '$[*].depends_on[*]') union all
+        select jsonb_path_query(p_jobs, '$[*].parent_id ? (@ != null)')) as q (value)
   cross join lateral (select (q.value #>> '{}')::uuid) as d (id)
-  where not exists (select from posthouse.jobs as j where j.id = d.id and j.tenant_id = posthouse.tenant())
+  where not exists (select from posthouse.jobs as j where j.id = d.id and j.tenant_id = p_tenant)
     and not p_jobs @> jsonb_build_array(jsonb_build_object('id', d.id))
   limit 1;
   if found then
     raise exception 'a job depends on %, which does not exist', v_stranger using errcode = 'PH002';
   end if;
-  return query
-    select e.ordinal, e.id, e.outcome from posthouse.enqueue_many((
-      select jsonb_agg(j.value || jsonb_build_object('tenant_id', posthouse.tenant()) order by j.nth)
-      from jsonb_array_elements(p_jobs) with ordinality as j (value, nth))) as e;
 end $$;
 
--- Puts a table under row-level security: the engine sees all of it, a tenant what the condition allows.
-create function posthouse.guard_table(p_table regclass, p_condition text) returns void
+-- Workers, as far as whoever asks may know them. They are the operator's: a tenant learns what they can do, and not
+-- what they are called, where they are and what they have in hand.
+create function posthouse.seen_workers() returns setof posthouse.workers
+language sql stable security definer set search_path = pg_catalog, pg_temp as $$
+  select s.* from posthouse.workers as w
+  cross join lateral jsonb_populate_record(w, case when posthouse.tenant() is null then '{}'::jsonb
+    else '{"name": "", "hostname": "", "pid": 0, "number": 0, "version": "", "metadata": {}}' end) as s
+$$;
+
+create function posthouse.of_a_job(p_column text) returns text
+language sql immutable as $$
+  select string_agg(format('exists (select from posthouse.%I as j where j.id = %I)', p.place, p_column), ' or ')
+  from unnest('{ready,waiting,running,history}'::text[]) as p (place)
+$$;
+
+-- What a tenant reads: the rows, and the columns if not all of them. What is not listed it does not see at all.
+create function posthouse.tenant_policies() returns table (relation text, condition text, columns text)
+language sql immutable as $$
+  select t, 'tenant_id = posthouse.tenant()', null from unnest(
+    '{ready,waiting,running,history,past_attempts,parts,steps,log_lines,lanes,triggers,events,matches,schedule_runs,'
+    'alerts,samples,failure_deltas,failure_groups,failure_counts,audit}'::text[]) as t
+  union all values
+    ('keys', 'tenant_id = posthouse.tenant()',
+     'prefix, name, role, tenant_id, queues, created_by, created_at, expires_at, revoked_at, last_used_at'),
+    ('tenants', 'id = posthouse.tenant()', null),
+    ('payloads', posthouse.of_a_job('job_id'), null),
+    ('blocks', posthouse.of_a_job('job_id'), null),
+    ('unmatched', 'exists (select from posthouse.events as e where e.id = event_id)', null),
+    ('alert_deliveries', 'exists (select from posthouse.alerts as a where a.id = alert_id)', null),
+    ('bulk_retries', $c$chosen ->> 'tenant' = posthouse.tenant()$c$, null),
+    ('bulk_retry_jobs', 'exists (select from posthouse.bulk_retries as b where b.id = bulk_id)', null),
+    ('limits', 'tenants is null or posthouse.tenant() = any (tenants)', null),
+    ('limit_slots', $c$split_part(slot, E'\x1f', 2) in ('', posthouse.tenant())$c$, null),
+    ('queues', 'true', null),
+    ('definitions', 'true', null),
+    ('alert_types', 'true', 'type, severity'),
+    ('sampled_minutes', 'true', null)
+$$;
+
+-- What a tenant calls: its writes, which take the tenant from the setting, and what its reads are made of.
+create function posthouse.tenant_functions() returns setof regproc
+language sql stable as $$
+  select format('posthouse.%I', f)::regproc from unnest(
+    '{tenant,now,tenant_enqueue,cancel,reopen,emit,replay_event,create_trigger,change_trigger,remove_trigger,'
+    'start_bulk_retry,stop_bulk_retry,create_key,revoke_key,'
+    'chosen_jobs,event_fits,failure_step,seen_workers,is_there,is_at_work,slot_of,cost_of,refilled,recent_pace,'
+    'partition_name}'::text[]) as f
+$$;
+
+-- Puts a table under row-level security: the engine sees all of it, a tenant what is listed above; a partition is only
+-- reached through its table.
+create function posthouse.guard_table(p_table regclass, p_name text) returns void
 language plpgsql as $$
+declare
+  v_policy record;
 begin
   execute format('alter table %s enable row level security, force row level security', p_table);
   execute format('create policy engine on %s to posthouse_engine, current_user using (true)', p_table);
-  if p_condition is not null then
-    execute format('create policy tenant on %s for select to posthouse_tenant using (%s)', p_table, p_condition);
-    execute format('grant select on %s to posthouse_tenant', p_table);
-  end if;
+  execute format('grant select, insert, update, delete on %s to posthouse_engine', p_table);
+  for v_policy in select * from posthouse.tenant_policies() as p where p.relation = p_name loop
+    execute format('create policy tenant on %s for select to posthouse_tenant using (%s)', p_table, v_policy.condition);
+    execute format('grant select%s on %s to posthouse_tenant', ' (' || v_policy.columns || ')', p_table);
+  end loop;
 end $$;
 
--- Makes the roles and guards every table with rows of tenants; what is done already stays. Needs the right to make
--- roles, unless they are there and granted.
-create function posthouse.guard_tenants() returns void
+-- Makes the two roles, unless they are there, and lets whoever migrates be both. Since Postgres 16 who makes a role is
+-- its administrator and yet may not become it, so memberships are asked for by what they are for.
+create function posthouse.make_roles() returns void
 language plpgsql as $$
 declare
-  v_of_a_job text := (
-    select string_agg(format('exists (select from posthouse.%I as j where j.id = job_id)', p.place), ' or ')
-    from unnest('{ready,waiting,running,history}'::text[]) as p (place));
+  v_new boolean := current_setting('server_version_num')::integer >= 160000;
   v_role text;
-  v_table record;
 begin
   foreach v_role in array '{posthouse_engine,posthouse_tenant}'::text[] loop
     if to_regrole(v_role) is null then
@@ -114,38 +309,65 @@ begin
       exception when duplicate_object or unique_violation then null;  -- another database's migration was quicker
       end;
     end if;
-    if not pg_has_role(v_role, 'member') then
-      execute format('grant %I to current_user', v_role);
-    end if;
   end loop;
-  for v_table in
-    select c.oid::regclass as name, case
-        when c.relispartition then null  -- only reached through its table
-        when a.attname = 'tenant_id' then 'tenant_id = posthouse.tenant()'
-        else v_of_a_job end as condition
-    from pg_class as c
-    join pg_attribute as a on a.attrelid = c.oid and not a.attisdropped
-      and (a.attname = 'tenant_id' or (a.attname = 'job_id' and c.relname in ('payloads', 'blocks')))
-    where c.relnamespace = 'posthouse'::regnamespace and c.relkind in ('r', 'p') and not c.relrowsecurity
-  loop
-    perform posthouse.guard_table(v_table.name, case when v_table.name <> 'posthouse.keys'::regclass then v_table.condition end);
-  end loop;
-  revoke execute on all functions in schema posthouse from public;
-  grant usage on schema posthouse to posthouse_engine, posthouse_tenant;
-  grant select, insert, update, delete on all tables in schema posthouse to posthouse_engine;
-  grant usage on all sequences in schema posthouse to posthouse_engine;
-  grant execute on all functions in schema posthouse to posthouse_engine;
-  grant select on posthouse.jobs, posthouse.attempts, posthouse.definitions to posthouse_tenant;
-  grant execute on function posthouse.tenant(), posthouse.now(), posthouse.tenant_enqueue(jsonb),
-    posthouse.cancel(uuid, text, text), posthouse.reopen(uuid, text, text, boolean) to posthouse_tenant;
+  if not pg_has_role('posthouse_engine', 'posthouse_tenant', case when v_new then 'set' else 'member' end) then
+    begin
+      execute 'grant posthouse_tenant to posthouse_engine' || case when v_new then ' with inherit false, set true' else '' end;
+    exception when unique_violation or internal_error then null;  -- likewise
+    end;
+  end if;
+  if not pg_has_role('posthouse_engine', case when v_new then 'usage' else 'member' end) then
+    execute 'grant posthouse_engine to current_user' || case when v_new then ' with inherit true, set true' else '' end;
+  end if;
 end $$;
 
-do $$
+-- Makes the roles and guards every table that is not guarded yet. Needs the right to make roles, unless they are there
+-- and granted.
+create function posthouse.guard_tenants() returns void
+language plpgsql as $$
+declare
+  v_name text;
 begin
+  perform posthouse.make_roles();
+  perform posthouse.guard_table(c.oid, case when not c.relispartition then c.relname::text end)
+  from pg_class as c
+  where c.relnamespace = 'posthouse'::regnamespace and c.relkind in ('r', 'p') and not c.relrowsecurity;
+  grant usage on schema posthouse to posthouse_engine, posthouse_tenant;
+  grant select on all tables in schema posthouse to posthouse_engine;  -- views too
+  grant usage on all sequences in schema posthouse to posthouse_engine;
+  grant select on posthouse.jobs, posthouse.attempts, posthouse.failures to posthouse_tenant;
+  revoke execute on all functions in schema posthouse from public, posthouse_tenant;
+  grant execute on all functions in schema posthouse to posthouse_engine;
+  for v_name in select f::regprocedure::text from posthouse.tenant_functions() as f loop
+    execute format('grant execute on function %s to posthouse_tenant', v_name);
+  end loop;
+end $$;
+
+-- The end of every migration. The queue works without the roles; the API does not start until they are there.
+create function posthouse.keep_apart() returns boolean
+language plpgsql as $$
+begin
+  revoke execute on all functions in schema posthouse from public;
   perform posthouse.guard_tenants();
+  return true;
 exception when insufficient_privilege then
-  -- The queue works without; the API does not start until it is done.
-  raise warning 'tenants are not kept apart: %', sqlerrm
-    using hint = 'Let an administrator create the roles posthouse_engine and posthouse_tenant and grant both to '
-                 'this one; then: select posthouse.guard_tenants()';
+  raise warning 'tenants are not kept apart: %', sqlerrm;
+  return false;
+end $$;
+
+-- What is missing for the API to keep tenants apart, for whoever calls; null: nothing.
+create function posthouse.unguarded() returns text
+language plpgsql stable as $$
+declare
+  v_become text := case when current_setting('server_version_num')::integer >= 160000 then 'set' else 'member' end;
+begin
+  if to_regrole('posthouse_engine') is null or to_regrole('posthouse_tenant') is null then
+    return 'the roles posthouse_engine and posthouse_tenant do not exist';
+  elsif exists (select from pg_class as c where c.relnamespace = 'posthouse'::regnamespace and c.relkind in ('r', 'p')
+                and not (c.relrowsecurity and c.relforcerowsecurity)) then
+    return 'tables are not under row-level security';
+  elsif not pg_has_role('posthouse_tenant', v_become) then
+    return format('%I may not become posthouse_tenant', current_user);
+  end if;
+  return null;
 end $$;

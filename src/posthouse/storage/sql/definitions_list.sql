@@ -3,7 +3,7 @@ select
   d.key, d.description, d.queue, d.priority, d.max_attempts, d.timeout_seconds, d.retry, d.schema, d.limits,
   d.requires, d.prefers, d.active, d.redact, d.runner, d.command, d.origin,
   array(select jsonb_object_keys(d.overrides) order by 1) as overridden, d.version, d.created_at, d.updated_at,
-  (select count(*) from posthouse.workers as w
+  (select count(*) from posthouse.seen_workers() as w
    where d.key = any (w.kinds) and posthouse.is_there(w, %(offline_after)s)) as workers
 from posthouse.definitions as d
 where %(key)s::text is null or d.key = %(key)s::text

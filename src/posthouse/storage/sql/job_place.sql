@@ -9,6 +9,6 @@ select
 from posthouse.jobs as j
 left join posthouse.ready as r on r.id = j.id
 left join posthouse.waiting as q on q.id = j.id
-left join posthouse.workers as w on w.id = j.worker_id
+left join posthouse.seen_workers() as w on w.id = j.worker_id
 left join posthouse.queues as p on p.name = j.queue and p.paused_at is not null
 where j.id = %(id)s and (%(tenant)s::text is null or j.tenant_id = %(tenant)s::text)

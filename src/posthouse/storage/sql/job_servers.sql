@@ -6,7 +6,7 @@ select
   array(select c from unnest(%(requires)s::text[]) as c where c <> all (w.offers)) as lacks,
   %(prefers)s::text[] <@ w.offers as preferred,
   w.disabled_at, w.drain_asked_at
-from posthouse.workers as w
+from posthouse.seen_workers() as w
 where posthouse.is_there(w, %(offline_after)s)
   and (%(queue)s = any (w.queues) or %(kind)s = any (w.kinds))
 order by w.name, w.id

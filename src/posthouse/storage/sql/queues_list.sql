@@ -10,7 +10,7 @@ with ready as (
   select queue, count(*) as running from posthouse.running group by queue
 ), served as (
   select queue, count(*) as workers
-  from posthouse.workers as w cross join unnest(w.queues) as queue
+  from posthouse.seen_workers() as w cross join unnest(w.queues) as queue
   where posthouse.is_at_work(w, %(offline_after)s)
   group by queue
 ), known as (

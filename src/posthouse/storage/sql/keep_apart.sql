@@ -1,0 +1,2 @@
+-- Guards what a migration has made.
+select posthouse.keep_apart()

@@ -1,0 +1,2 @@
+-- The tenant that this transaction speaks for.
+select posthouse.tenant()

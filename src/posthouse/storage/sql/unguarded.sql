@@ -1,0 +1,2 @@
+-- What is missing for the API to keep tenants apart.
+select posthouse.unguarded()

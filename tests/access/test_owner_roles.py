@@ -1,0 +1,132 @@
+"""Row-level security holds for the owner of the tables too, and never blinds the engine."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+from accesskit import PASSWORD, as_role, migrated, ordinary_role, owned_database, speaking_for
+from psycopg import sql
+
+import posthouse
+from enginekit import Engine
+from posthouse import testing
+from posthouse.errors import ConfigurationError
+from posthouse.settings import Settings
+from posthouse.storage.embedded import ensure
+from posthouse.storage.migrate import check_guarded
+from posthouse.storage.server import guarded_database_url
+from workshop import eventually, working
+
+DAY = 86400
+UNGUARDED = """
+select c.relname from pg_class as c
+where c.relnamespace = 'posthouse'::regnamespace and c.relkind in ('r', 'p')
+  and not (c.relrowsecurity and c.relforcerowsecurity)
+"""
+
+
+async def test_an_ordinary_owner_enqueues_and_works(plain_owner):
+    settings = Settings(database_url=plain_owner, heartbeat_seconds=0.2, lease_seconds=2.0)
+    seen = []
+    async with posthouse.App(settings=settings) as app:
+
+        @app.job()
+        async def note(n: int) -> None:
+            seen.append(n)
+
+        await note.enqueue(n=0)
+        await app.client.enqueue_many([note.request({"n": n}) for n in range(1, 50)])
+        with posthouse.SyncClient(settings=settings) as client, psycopg.connect(plain_owner) as own:
+            for first in (50, 60):  # twice in one transaction of the caller's
+                client.enqueue_many([note.request({"n": first + n}) for n in range(10)], connection=own)
+        async with working(app):
+            await eventually(lambda: len(seen) == 70)
+    assert sorted(seen) == list(range(70))
+
+
+def test_an_ordinary_owner_retries_rescues_and_lets_go(plain_owner):
+    with psycopg.connect(plain_owner, autocommit=True) as connection:
+        engine = Engine(connection, plain_owner)
+        engine.register()
+        assert connection.execute("select row_security_active('posthouse.history')").fetchone() == (True,)
+        ended, failed = engine.start(tenant_id="acme"), engine.start(tenant_id="other")
+        engine.succeed(ended)
+        engine.fail(failed)
+        assert engine.reopen(failed.id) == "queued"
+        again = engine.claim_one()
+        engine.fail(again)
+        lost = engine.start(tenant_id="acme", order_key="line", dedupe_key="once")
+        assert engine.rescue(dead=[engine.worker]) == {lost.id: "rescue"}
+        engine.value("select posthouse.set_tenant_retention('acme', 60, 'tester')")
+        engine.advance(40 * DAY)
+        engine.value("select posthouse.make_partitions()")
+        engine.let_go(default=30)
+        assert engine.status(ended.id) == "succeeded"
+        assert engine.status(failed.id) is None
+        assert engine.rows(UNGUARDED) == []
+        engine.advance(70 * DAY)
+        engine.let_go(default=30)
+        assert engine.status(ended.id) is None
+        engine.advance(0)
+
+
+def test_a_copy_that_retention_makes_is_guarded_from_the_start(plain_owner):
+    with psycopg.connect(plain_owner, autocommit=True) as connection:
+        engine = Engine(connection, plain_owner)
+        engine.succeed(engine.start(tenant_id="acme"))
+        [(partition,)] = engine.rows("select tableoid::regclass::text from posthouse.history")
+        name = partition.removeprefix("posthouse.")
+        assert engine.value("select posthouse.copy_kept(%s, '{acme}')", name) == 1
+        assert engine.value("select count(*) from pg_class where relname = %s", f"{name}_kept") == 1
+        assert engine.rows(UNGUARDED) == []
+        assert engine.value("select posthouse.swap_kept(%s, '{acme}')", name)
+        assert engine.rows(UNGUARDED) == []
+
+
+def test_a_program_needs_one_grant(server, database):
+    with ordinary_role(server, member_of=["posthouse_engine"]) as shop:
+        with psycopg.connect(as_role(database, shop), autocommit=True) as connection:
+            engine = Engine(connection, "")
+            job = engine.start(tenant_id="acme")
+            assert engine.succeed(job) == []
+            assert engine.status(job.id) == "succeeded"
+            with speaking_for(connection, "acme"):
+                assert engine.status(job.id) == "succeeded"
+            with speaking_for(connection, "other"):
+                assert engine.status(job.id) is None
+            check_guarded(connection)
+
+
+async def test_without_the_right_to_roles_the_queue_works_and_the_server_says_what_to_do(server, shared_database):
+    with ordinary_role(server) as role, owned_database(server, role) as url:
+        [warning] = migrated(url)
+        assert warning.startswith("tenants are not kept apart")
+        async with posthouse.App(settings=Settings(database_url=url)) as app:
+
+            @app.job()
+            async def greet() -> str:
+                return "hello"
+
+            await greet.enqueue()
+            assert await testing.drain(app) == {"succeeded": 1}
+        with pytest.raises(ConfigurationError, match=f'grant posthouse_engine to "{role}"'):
+            guarded_database_url(Settings(database_url=url))
+        with psycopg.connect(server, autocommit=True) as admin:
+            admin.execute(sql.SQL("grant posthouse_engine to {}").format(sql.Identifier(role)))
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute("select posthouse.guard_tenants()")
+            check_guarded(connection)
+
+
+def test_a_migrator_that_may_create_roles_makes_them(tmp_path):
+    with ensure(tmp_path / "postgres", settings={"fsync": "off"}) as embedded:
+        with psycopg.connect(embedded.url, autocommit=True) as admin:
+            admin.execute(f"create role maker login createrole password '{PASSWORD}'")
+        with owned_database(embedded.url, "maker") as url, psycopg.connect(url, autocommit=True) as connection:
+            assert migrated(url) == []
+            check_guarded(connection)
+            engine = Engine(connection, url)
+            job = engine.start(tenant_id="acme")
+            with speaking_for(connection, "other"):
+                assert engine.status(job.id) is None
+            assert engine.succeed(job) == []
