@@ -33,6 +33,11 @@ PosthouseError
 ├── Forbidden               the credential does not allow this
 ├── KeyNotFound             no such API key (for this tenant)
 ├── InvalidKey              an API key cannot be like this
+├── TenantNotFound          no such tenant
+├── TenantExists            there is a tenant of that name
+├── TenantActive            a tenant has jobs that have not ended
+├── InvalidTenant           a tenant cannot be like this
+├── TooManyRequests         slower, please
 ├── InvalidRequest          an HTTP request is wrong
 ├── InvalidReport           what a job tells of itself cannot be stored
 ├── LeaseLost               the lease is no longer ours: nothing was written
@@ -248,6 +253,40 @@ class InvalidKey(PosthouseError):
     """A key cannot be like this."""
 
     code = "invalid_key"
+
+
+class TenantNotFound(PosthouseError):
+    """There is no such tenant."""
+
+    code = "tenant_not_found"
+
+
+class TenantExists(PosthouseError):
+    """There is a tenant of that name already."""
+
+    code = "tenant_exists"
+
+
+class TenantActive(PosthouseError):
+    """The tenant has jobs that have not ended."""
+
+    code = "tenant_active"
+
+
+class InvalidTenant(PosthouseError):
+    """A tenant cannot be like this."""
+
+    code = "invalid_tenant"
+
+
+class TooManyRequests(PosthouseError):
+    """There were too many requests: wait before the next one."""
+
+    code = "too_many_requests"
+
+    def __init__(self, message: str | None = None, *, seconds: float = 1.0) -> None:
+        super().__init__(message)
+        self.seconds = seconds
 
 
 class InvalidRequest(PosthouseError):

@@ -17,6 +17,7 @@ from posthouse.errors import ConfigurationError
 
 ENV_PREFIX = "POSTHOUSE_"
 FILE_NAME = "posthouse.toml"
+SECRET_LENGTH = 32
 LOG_LEVELS = ("debug", "info", "warning", "error", "off")
 _NOT_SETTINGS = {"POSTHOUSE_TEST_DATABASE_URL"}
 _OF_A_THING = "_retention_days"
@@ -123,6 +124,41 @@ class Settings:
         1_048_576, "Log and output stored of one attempt; of what comes after that only the end.", minimum=0
     )
 
+    admin_secret: str = _setting(
+        "",
+        "Counts as the key of a super-admin. At least 32 characters; empty: there is none.",
+        secret=True,
+    )
+    jwt_secret: str = _setting(
+        "", "Takes tokens of your own login that are signed with this (HS256).", secret=True
+    )
+    jwks_url: str = _setting(
+        "", "Takes tokens of your own login that are signed with a key from there (RS256, ES256)."
+    )
+    jwt_audience: str = _setting("authenticated", "Whom a token must be for: its claim `aud`.")
+    jwt_issuer: str = _setting(
+        "", "Who must have made a token: its claim `iss`. Empty: anybody with the key."
+    )
+    jwt_tenant_claim: str = _setting("app_metadata.tenant_id", "Where a token names its tenant.")
+    jwt_role_claim: str = _setting("app_metadata.role", "Where a token names its role.")
+    jwt_roles: str = _setting(
+        "", "What roles are called in tokens: `owner=tenant-admin,member=tenant-viewer`."
+    )
+    session_seconds: float = _setting(
+        43_200.0, "How long a login of the console lasts, at the most.", minimum=60
+    )
+    api_rate: float = _setting(
+        0.0,
+        "Requests a second that one credential may make, on each server process. 0: any number.",
+        minimum=0,
+    )
+    api_burst: int = _setting(100, "Requests that it may make at once, before that counts.", minimum=1)
+    auth_failures: int = _setting(
+        30,
+        "Wrong credentials that an address may send in a minute before it must wait. 0: any number.",
+        minimum=0,
+    )
+
     alert_webhook_url: str = _setting(
         "",
         "Where alerts are sent, several with commas. Slack and Discord are known by their host; "
@@ -165,6 +201,14 @@ class Settings:
             raise ConfigurationError(
                 f"job_log_level is one of {', '.join(LOG_LEVELS)}, not {self.job_log_level!r}"
             )
+        for name in ("admin_secret", "jwt_secret"):
+            if 0 < len(getattr(self, name)) < SECRET_LENGTH:
+                raise ConfigurationError(
+                    f"{name} can be guessed: make it at least {SECRET_LENGTH} characters long, as "
+                    "`openssl rand -base64 32` does"
+                )
+        if self.jwt_secret and self.jwks_url:
+            raise ConfigurationError("tokens are checked by jwt_secret or by jwks_url: set one of them")
         chosen_types(self.alert_types)
         destinations(self.alert_webhook_url)
         if self.lease_seconds < 2 * self.heartbeat_seconds:

@@ -84,20 +84,24 @@ def test_a_copy_that_retention_makes_is_guarded_from_the_start(plain_owner):
 
 
 def test_a_program_needs_one_grant(server, database):
-    with ordinary_role(server, member_of=["posthouse_engine"]) as shop:
-        with psycopg.connect(as_role(database, shop), autocommit=True) as connection:
-            engine = Engine(connection, "")
-            job = engine.start(tenant_id="acme")
-            assert engine.succeed(job) == []
+    with (
+        ordinary_role(server, member_of=["posthouse_engine"]) as shop,
+        psycopg.connect(as_role(database, shop), autocommit=True) as connection,
+    ):
+        engine = Engine(connection, "")
+        job = engine.start(tenant_id="acme")
+        assert engine.succeed(job) == []
+        assert engine.status(job.id) == "succeeded"
+        with speaking_for(connection, "acme"):
             assert engine.status(job.id) == "succeeded"
-            with speaking_for(connection, "acme"):
-                assert engine.status(job.id) == "succeeded"
-            with speaking_for(connection, "other"):
-                assert engine.status(job.id) is None
-            check_guarded(connection)
+        with speaking_for(connection, "other"):
+            assert engine.status(job.id) is None
+        check_guarded(connection)
 
 
-async def test_without_the_right_to_roles_the_queue_works_and_the_server_says_what_to_do(server, shared_database):
+async def test_without_the_right_to_roles_the_queue_works_and_the_server_says_what_to_do(
+    server, shared_database
+):
     with ordinary_role(server) as role, owned_database(server, role) as url:
         [warning] = migrated(url)
         assert warning.startswith("tenants are not kept apart")
@@ -122,7 +126,10 @@ def test_a_migrator_that_may_create_roles_makes_them(tmp_path):
     with ensure(tmp_path / "postgres", settings={"fsync": "off"}) as embedded:
         with psycopg.connect(embedded.url, autocommit=True) as admin:
             admin.execute(f"create role maker login createrole password '{PASSWORD}'")
-        with owned_database(embedded.url, "maker") as url, psycopg.connect(url, autocommit=True) as connection:
+        with (
+            owned_database(embedded.url, "maker") as url,
+            psycopg.connect(url, autocommit=True) as connection,
+        ):
             assert migrated(url) == []
             check_guarded(connection)
             engine = Engine(connection, url)

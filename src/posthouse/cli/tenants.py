@@ -19,7 +19,7 @@ def list_unless_told(context: typer.Context, as_json: bool = json_option()) -> N
 
 @tenants.command("list")
 def list_(as_json: bool = json_option()) -> None:
-    """List the tenants that have jobs, or a weight or a retention of their own."""
+    """List the tenants that were created or have jobs."""
     _list(as_json=as_json)
 
 
@@ -34,6 +34,7 @@ def _list(*, as_json: bool) -> None:
     rows = [
         (
             Cell(tenant.id, "bold"),
+            Cell(tenant.label),
             count(tenant.queued, "cyan"),
             count(tenant.running, "blue"),
             Cell(f"{tenant.weight:g}", "" if tenant.weight != 1 else "dim"),
@@ -41,8 +42,73 @@ def _list(*, as_json: bool) -> None:
         )
         for tenant in found
     ]
-    heads = ("tenant", "queued", "running", "weight", "kept")
-    show_table(heads, rows, empty="no tenant has jobs, a weight or a retention", right=heads[1:])
+    heads = ("tenant", "label", "queued", "running", "weight", "kept")
+    show_table(heads, rows, empty="no tenant was created or has jobs", right=heads[2:])
+
+
+@tenants.command()
+def create(
+    name: str = typer.Argument(..., metavar="TENANT", help="What jobs and keys call it."),
+    label: str = typer.Option("", help="What people call it."),
+    weight: float = typer.Option(1.0, help="Its share beside the others'; 1 is ordinary."),
+    retention: float | None = typer.Option(None, metavar="DAYS", help="How long its ended jobs are kept."),
+    as_json: bool = json_option(),
+) -> None:
+    """Create a tenant. One that was never created works too, with what is ordinary. Audited.
+
+    [b]Example:[/b]  posthouse tenants create acme --label "Acme Ltd" --weight 2
+    """
+    from posthouse.cli.session import read
+    from posthouse.storage.tenants import create_tenant
+
+    given = {"label": label, "weight": weight, "retention_days": retention}
+    fields = {field: value for field, value in given.items() if value is not None}
+    with checked_usage():
+        read(lambda db, _: create_tenant(db, name, fields, actor=caller()))
+    if as_json:
+        show_json({"id": name, **fields})
+    else:
+        say(f"tenant {name} is there; make it a key: posthouse keys create NAME --tenant {name}")
+
+
+@tenants.command()
+def delete(
+    name: str = typer.Argument(..., metavar="TENANT", help="The tenant."), as_json: bool = json_option()
+) -> None:
+    """Forget a tenant that has no active jobs: its keys end at once, and its triggers. Audited.
+
+    Its ended jobs stay for as long as jobs are kept.
+
+    [b]Example:[/b]  posthouse tenants delete acme
+    """
+    from posthouse.cli.session import read
+    from posthouse.storage.tenants import delete_tenant
+
+    read(lambda db, _: delete_tenant(db, name, actor=caller()))
+    if as_json:
+        show_json({"id": name, "deleted": True})
+    else:
+        say(f"tenant {name} is gone, and so are its keys and triggers")
+
+
+@tenants.command()
+def label(
+    name: str = typer.Argument(..., metavar="TENANT", help="The tenant."),
+    text: str = typer.Argument(..., metavar="LABEL", help="What people call it."),
+    as_json: bool = json_option(),
+) -> None:
+    """Say what people call a tenant. Audited.
+
+    [b]Example:[/b]  posthouse tenants label acme "Acme Ltd"
+    """
+    from posthouse.cli.session import read
+    from posthouse.storage.tenants import change_tenant
+
+    read(lambda db, _: change_tenant(db, name, {"label": text}, actor=caller()))
+    if as_json:
+        show_json({"id": name, "label": text})
+    else:
+        say(f"{name} is called {text}")
 
 
 @tenants.command()

@@ -29,8 +29,8 @@ Lane: TypeAlias = tuple[str, str, str, int, tuple[str, ...], tuple[str, ...]]
 
 
 def ways_to_copy(*, direct: bool) -> tuple[tuple[str, ...], str, tuple[str, ...]]:
-    """The statements before, for and after the rows. Postgres takes no COPY into a table whose row-level security
-    holds for the role (it does for all but superusers): it goes through a table of the session then.
+    """The statements before, for and after the rows. Postgres takes no COPY into a table whose row-level
+    security holds for the role, as it does for all but superusers: then it goes through one of the session.
     """
     if direct:
         return (), "copy_ready", ()

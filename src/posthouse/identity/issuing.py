@@ -10,6 +10,7 @@ from posthouse.identity.roles import Role
 from posthouse.storage.keys import store_key
 from posthouse.storage.reading import Db
 
+RESERVED = "posthouse"
 _WITHOUT_TENANT = {Role.SUPER_ADMIN, Role.WORKER}
 
 
@@ -24,10 +25,14 @@ async def issue_key(
     actor: str,
 ) -> str:
     """Make a key and return its text, which cannot be had again."""
+    if not name.strip():
+        raise InvalidKey("a key has a name, by which people know what it is for")
     if tenant is None and role not in _WITHOUT_TENANT:
         raise InvalidKey(f"a {role} belongs to a tenant: say which")
     if tenant is not None and role is Role.SUPER_ADMIN:
         raise InvalidKey("a super-admin belongs to no tenant; a tenant-admin does")
+    if tenant == RESERVED:
+        raise InvalidKey(f"{RESERVED} is what our own jobs go by: choose another tenant")
     if queues is not None and role is not Role.WORKER:
         raise InvalidKey("only workers are scoped to queues")
     key = make_key()

@@ -25,7 +25,7 @@ def make_key() -> MadeKey:
     """``ph_<prefix>_<secret>``: recognisable by scanners that look for leaked credentials."""
     prefix = _base32(secrets.token_bytes(_PREFIX_BYTES))
     text = f"{_MARK}_{prefix}_{secrets.token_urlsafe(_SECRET_BYTES)}"
-    return MadeKey(prefix, text, _hash(text))
+    return MadeKey(prefix, text, digest(text))
 
 
 def prefix_of(text: str) -> str | None:
@@ -35,10 +35,11 @@ def prefix_of(text: str) -> str | None:
 
 
 def verify(text: str, stored: bytes) -> bool:
-    return hmac.compare_digest(_hash(text), stored)
+    return hmac.compare_digest(digest(text), stored)
 
 
-def _hash(text: str) -> bytes:
+def digest(text: str) -> bytes:
+    """What is stored of a random secret."""
     return hashlib.sha256(text.encode()).digest()
 
 

@@ -34,9 +34,11 @@ class Permission(StrEnum):
     AUDIT_READ = "audit:read"
     OVERVIEW_READ = "overview:read"
     WORK = "worker:work"
+    SELF = "self:read"
 
 
 _VIEW = {
+    Permission.SELF,
     Permission.JOBS_READ,
     Permission.TRIGGERS_READ,
     Permission.EVENTS_READ,
@@ -56,10 +58,15 @@ _PERMISSIONS: dict[Role, frozenset[Permission]] = {
         }
     ),
     Role.TENANT_VIEWER: frozenset(_VIEW),
-    Role.EVENT_EMITTER: frozenset({Permission.EVENTS_EMIT}),
-    Role.WORKER: frozenset({Permission.WORK}),
+    Role.EVENT_EMITTER: frozenset({Permission.EVENTS_EMIT, Permission.SELF}),
+    Role.WORKER: frozenset({Permission.WORK, Permission.SELF}),
 }
 
 
 def permissions_of(role: Role) -> frozenset[Permission]:
     return _PERMISSIONS[role]
+
+
+def may_grant(giver: Role, role: Role) -> bool:
+    """Nobody gives away more than they have; a super-admin may give anything."""
+    return giver is Role.SUPER_ADMIN or permissions_of(role) <= permissions_of(giver)

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from uuid import UUID
 
 from posthouse.core.redaction import PLAIN
-from posthouse.errors import DefinitionNotFound, WorkerNotFound
+from posthouse.errors import DefinitionNotFound, TenantNotFound, WorkerNotFound
 from posthouse.insights.masking import shown_command
 from posthouse.insights.overview import OFFLINE_AFTER
 from posthouse.storage.reading import Db, fetch, fetch_value
@@ -92,7 +92,7 @@ class QueueCounts:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TenantInfo:
     """A tenant. ``weight``: its share of the workers, beside the others that have work. ``retention_days``:
-    how long its jobs are kept; None: as long as the others'.
+    how long its jobs are kept; None: as long as the others'. ``created_at``: None if it only has jobs.
     """
 
     id: str
@@ -100,6 +100,8 @@ class TenantInfo:
     running: int
     weight: float
     retention_days: float | None
+    label: str
+    created_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,8 +180,15 @@ async def queue_is_known(connection: Db, name: str) -> bool:
 
 
 async def tenants(connection: Db) -> list[TenantInfo]:
-    """Those that have jobs now, or something of their own set for them."""
-    return await fetch(connection, "tenants_list", TenantInfo)
+    """Those that were created or have jobs now."""
+    return await fetch(connection, "tenants_list", TenantInfo, id=None)
+
+
+async def get_tenant(connection: Db, tenant: str) -> TenantInfo:
+    found = await fetch(connection, "tenants_list", TenantInfo, id=tenant)
+    if not found:
+        raise TenantNotFound(f"there is no tenant {tenant!r}")
+    return found[0]
 
 
 async def definitions(

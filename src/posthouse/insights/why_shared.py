@@ -1,7 +1,7 @@
-"""Why a job is where it is, for somebody who sees one tenant's jobs: nothing of others', nor of the operator's.
+"""Why a job is where it is, for somebody who sees one tenant's jobs: nothing of others', or the operator's.
 
-Workers and limits are shared. That a limit is full may be told; who fills it, how many run and on which machines
-may not.
+Workers and limits are shared. That a limit is full may be told; who fills it, how many run and on which
+machines may not.
 """
 
 from __future__ import annotations

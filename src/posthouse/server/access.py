@@ -6,52 +6,107 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 from fastapi import Depends, Request
 from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool
 
-from posthouse.errors import NotAuthenticated
-from posthouse.identity import Permission, Principal, Role, prefix_of, verify
+from posthouse.errors import Forbidden, NotAuthenticated, TooManyRequests
+from posthouse.identity import Permission, Principal
+from posthouse.identity.buckets import Buckets
+from posthouse.identity.credentials import Credentials
+from posthouse.identity.keys import digest
+from posthouse.identity.logins import is_csrf_token, logged_in
+from posthouse.identity.memory import KeyMemory
+from posthouse.settings import Settings
 from posthouse.storage.errors import translated
-from posthouse.storage.reading import Db, fetch_rows
+from posthouse.storage.reading import Db
 from posthouse.storage.tenancy import seen_by
 
 Pool = AsyncConnectionPool[AsyncConnection[tuple[Any, ...]]]
 
 STATEMENT_SECONDS = 10.0
+COOKIE = "posthouse_session"
+CSRF_HEADER = "X-CSRF-Token"
+SAFE = {"GET", "HEAD", "OPTIONS"}
+MOST_GOOD = 10_000
 
 
 class Gate:
-    """Knows the credentials and holds the connections."""
+    """Knows who somebody is, how much they may ask for, and holds the connections."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool, settings: Settings, memory: KeyMemory) -> None:
         self.pool = pool
+        self.settings = settings
+        self.memory = memory
+        self.credentials = Credentials(settings, pool.connection, memory)
+        self._requests = Buckets(settings.api_rate, settings.api_burst)
+        self._failures = Buckets(settings.auth_failures / 60, settings.auth_failures)
+        self._good: dict[bytes, None] = {}
 
-    async def admit(self, authorization: str | None) -> Principal:
-        scheme, _, text = (authorization or "").partition(" ")
-        if scheme.lower() != "bearer" or not text:
+    async def admit(self, request: Request) -> Principal:
+        """Whoever makes the request, unless they ask too often."""
+        shown = bearer_of(request)
+        cookie = request.cookies.get(COOKIE)
+        if shown is not None:
+            principal = await self.identify(shown, address_of(request))
+        elif cookie is not None:
+            principal = await self._by_cookie(request, cookie)
+        else:
             raise NotAuthenticated("say who you are: Authorization: Bearer <key>")
-        principal = await self._by_key(text.strip())
-        if principal is None:
-            raise NotAuthenticated("this key is unknown, expired or revoked")
+        if wait := self._requests.take(principal.name):
+            raise TooManyRequests(f"{principal.name} asks too often", seconds=wait)
         return principal
 
-    async def _by_key(self, text: str) -> Principal | None:
-        prefix = prefix_of(text)
-        if prefix is None:
-            return None
+    async def identify(self, text: str, address: str) -> Principal:
+        """An address that shows wrong credentials all the time must wait; what was good once may pass."""
+        hashed = digest(text)
+        wait = self._failures.wait(address) if hashed not in self._good else 0
+        if wait:
+            raise TooManyRequests("too many wrong credentials came from this address", seconds=wait)
+        principal = await self.credentials.principal(text)
+        if principal is None:
+            self._failures.take(address)
+            raise NotAuthenticated("this credential is unknown, expired or revoked")
+        if len(self._good) >= MOST_GOOD:
+            self._good.clear()
+        self._good[hashed] = None
+        return principal
+
+    async def _by_cookie(self, request: Request, cookie: str) -> Principal:
         async with self.pool.connection() as connection:
-            found = await fetch_rows(connection, "key_find", prefix=prefix)
-        if not found or not verify(text, found[0]["hash"]):
-            return None
-        key = found[0]
-        return Principal(
-            name=f"key:{prefix}",
-            role=Role(key["role"]),
-            tenant=key["tenant_id"],
-            queues=None if key["queues"] is None else tuple(key["queues"]),
-            expires_at=key["expires_at"],
+            principal = await logged_in(connection, cookie)
+        if principal is None:
+            raise NotAuthenticated("this login has ended: log in again")
+        if request.method not in SAFE:
+            refuse_forged(request, cookie)
+        return principal
+
+
+def bearer_of(request: Request) -> str | None:
+    """What is shown in the header; None if there is no such header."""
+    header = request.headers.get("authorization")
+    if header is None:
+        return None
+    scheme, _, text = header.partition(" ")
+    if scheme.lower() != "bearer" or not text.strip():
+        raise NotAuthenticated("say who you are: Authorization: Bearer <key>")
+    return text.strip()
+
+
+def address_of(request: Request) -> str:
+    return request.client.host if request.client else ""
+
+
+def refuse_forged(request: Request, cookie: str) -> None:
+    """A browser sends its cookie whoever asks it to; only our own pages know the token, and come from here."""
+    origin = urlsplit(request.headers.get("origin", ""))
+    if not origin.netloc or origin.netloc != request.headers.get("host"):
+        raise Forbidden("with a login, changes are taken from the page that logged in: the Origin is another")
+    if not is_csrf_token(cookie, request.headers.get(CSRF_HEADER)):
+        raise Forbidden(
+            f"with a login, changes need the header {CSRF_HEADER}, as GET /api/v1/session tells it"
         )
 
 
@@ -65,6 +120,13 @@ class Access:
     @property
     def actor(self) -> str:
         return self.principal.name
+
+    def tenant(self, named: str | None) -> str | None:
+        """The tenant that a request is about: their own; those without one name it, or mean all of them."""
+        own = self.principal.tenant
+        if own is not None and named not in {None, own}:
+            raise Forbidden(f"{self.principal.name} belongs to another tenant")
+        return own or named
 
     @asynccontextmanager
     async def session(self) -> AsyncIterator[Db]:
@@ -80,7 +142,7 @@ def allow(permission: Permission) -> Any:
 
     async def admitted(request: Request) -> Access:
         gate: Gate = request.app.state.gate
-        principal = await gate.admit(request.headers.get("authorization"))
+        principal = await gate.admit(request)
         principal.demand(permission)
         return Access(principal, gate)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -12,17 +13,18 @@ from psycopg_pool import AsyncConnectionPool
 
 from posthouse.errors import ConfigurationError
 from posthouse.identity import Permission
+from posthouse.identity.memory import KeyMemory
 from posthouse.server import problems
 from posthouse.server.access import Gate
-from posthouse.server.routes import health, jobs
+from posthouse.server.routes import health, jobs, keys, session, tenants
 from posthouse.settings import Settings, load_settings
 from posthouse.storage.connect import pool_options
 from posthouse.storage.server import guarded_database_url
 
 PREFIX = "/api/v1"
 POOL_SIZE = 20
-_ROUTERS: tuple[APIRouter, ...] = (jobs.router,)
-_PUBLIC = {"/health"}
+_ROUTERS: tuple[APIRouter, ...] = (jobs.router, keys.router, tenants.router, session.router)
+_PUBLIC = {"/health", f"{PREFIX}/session"}
 """Answer to anybody."""
 
 
@@ -49,12 +51,17 @@ def create_app(settings: Settings | None = None) -> FastAPI:
 def _lifespan(settings: Settings) -> Callable[[FastAPI], Any]:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        url = guarded_database_url(settings)
         pool: Any = AsyncConnectionPool(
-            guarded_database_url(settings), min_size=1, max_size=POOL_SIZE, open=False, **pool_options("server")
+            url, min_size=1, max_size=POOL_SIZE, open=False, **pool_options("server")
         )
         await pool.open()
-        app.state.gate = Gate(pool)
+        memory = KeyMemory(settings.direct_url or url)
+        app.state.gate = Gate(pool, settings, memory)
+        listening = asyncio.create_task(memory.run())
         yield
+        listening.cancel()
+        await asyncio.gather(listening, return_exceptions=True)
         await pool.close()
 
     return lifespan

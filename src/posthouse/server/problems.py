@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from typing import Any
 
 import psycopg
@@ -45,6 +46,11 @@ _STATUS: dict[type[errors.PosthouseError], int] = {
     errors.FailureNotFound: 404,
     errors.BulkRetryNotFound: 404,
     errors.KeyNotFound: 404,
+    errors.TenantNotFound: 404,
+    errors.TenantExists: 409,
+    errors.TenantActive: 409,
+    errors.InvalidTenant: 422,
+    errors.TooManyRequests: 429,
     errors.DuplicateJob: 409,
     errors.IllegalTransition: 409,
     errors.LeaseLost: 409,
@@ -79,7 +85,10 @@ def install(app: FastAPI) -> None:
 
 async def _ours(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, errors.PosthouseError)
-    return problem(status_of(error), error.code, str(error))
+    answer = problem(status_of(error), error.code, str(error))
+    if isinstance(error, errors.TooManyRequests):
+        answer.headers["Retry-After"] = str(math.ceil(error.seconds))
+    return answer
 
 
 async def _wrong_shape(_: Request, error: Exception) -> JSONResponse:

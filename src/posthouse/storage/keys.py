@@ -10,7 +10,7 @@ from uuid import UUID
 from posthouse.core.ids import new_id
 from posthouse.errors import KeyNotFound
 from posthouse.storage.errors import translated
-from posthouse.storage.reading import Db, fetch_value
+from posthouse.storage.reading import Db, fetch_rows, fetch_value
 
 
 async def store_key(
@@ -38,6 +38,16 @@ async def store_key(
     with translated():
         await fetch_value(connection, "key_create", key=json.dumps(fields), hash=digest, actor=actor)
     return key_id
+
+
+async def find_key(connection: Db, prefix: str) -> dict[str, Any] | None:
+    """The key, if it is good now."""
+    found = await fetch_rows(connection, "key_find", prefix=prefix)
+    return found[0] if found else None
+
+
+async def touch_key(connection: Db, prefix: str) -> None:
+    await fetch_value(connection, "key_touch", prefix=prefix)
 
 
 async def revoke_key(connection: Db, prefix: str, *, tenant: str | None = None, actor: str) -> bool:

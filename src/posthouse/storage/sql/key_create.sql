@@ -1,1 +1,2 @@
+-- Stores a key: what it is like, and a hash of it.
 select posthouse.create_key(%(key)s::jsonb, %(hash)s, %(actor)s)

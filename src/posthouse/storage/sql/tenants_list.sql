@@ -1,4 +1,4 @@
--- Tenants that have jobs or a weight: what is queued, what runs, and their share beside each other.
+-- Tenants that were created or have jobs, or one of them: what is queued, what runs, and their share beside each other.
 with queued as (
   select tenant_id, count(*) as queued
   from (select tenant_id from posthouse.ready union all select tenant_id from posthouse.waiting) as q
@@ -10,9 +10,11 @@ with queued as (
 )
 select
   tenant_id as id, coalesce(queued, 0)::integer as queued, coalesce(running, 0)::integer as running,
-  coalesce(t.weight, 1) as weight, t.retention_days
+  coalesce(t.weight, 1) as weight, t.retention_days,
+  coalesce(t.label, '') as label, t.created_at
 from known
 left join queued using (tenant_id)
 left join running using (tenant_id)
 left join posthouse.tenants as t on t.id = tenant_id
+where %(id)s::text is null or tenant_id = %(id)s::text
 order by tenant_id

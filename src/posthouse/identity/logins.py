@@ -1,0 +1,62 @@
+"""Logins of the console: a random cookie that stands for a credential, which no page ever holds."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from datetime import datetime
+from typing import NamedTuple
+
+from posthouse.errors import Forbidden
+from posthouse.identity.keys import digest
+from posthouse.identity.principal import Principal
+from posthouse.identity.roles import Role
+from posthouse.storage.reading import Db
+from posthouse.storage.sessions import close_session, find_session, open_session
+
+_PEOPLE = {Role.SUPER_ADMIN, Role.TENANT_ADMIN, Role.TENANT_VIEWER}
+
+
+class Login(NamedTuple):
+    cookie: str
+    expires_at: datetime
+
+
+async def log_in(connection: Db, principal: Principal, *, seconds: float) -> Login:
+    if principal.role not in _PEOPLE:
+        raise Forbidden(f"a {principal.role} does not log in: it shows its key with every request")
+    cookie = secrets.token_urlsafe(32)
+    whose = {
+        "key_prefix": principal.key,
+        "name": principal.name,
+        "role": principal.role,
+        "tenant_id": principal.tenant,
+        "expires_at": principal.expires_at,
+    }
+    return Login(cookie, await open_session(connection, digest(cookie), whose, seconds=seconds))
+
+
+async def logged_in(connection: Db, cookie: str) -> Principal | None:
+    found = await find_session(connection, digest(cookie))
+    if found is None:
+        return None
+    return Principal(
+        name=found["name"],
+        role=Role(found["role"]),
+        tenant=found["tenant_id"],
+        expires_at=found["expires_at"],
+    )
+
+
+async def log_out(connection: Db, cookie: str) -> None:
+    await close_session(connection, digest(cookie))
+
+
+def csrf_token(cookie: str) -> str:
+    """Only who may read our answers knows it: a page of another site can send the cookie and not this."""
+    return hmac.new(cookie.encode(), b"posthouse csrf", hashlib.sha256).hexdigest()
+
+
+def is_csrf_token(cookie: str, token: str | None) -> bool:
+    return token is not None and hmac.compare_digest(csrf_token(cookie).encode(), token.encode())

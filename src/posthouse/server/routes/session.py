@@ -1,0 +1,86 @@
+"""Logins of the console, and who one is."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated
+
+from fastapi import APIRouter, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from posthouse.errors import NotAuthenticated
+from posthouse.identity import Permission, Principal, permissions_of
+from posthouse.identity.logins import csrf_token, log_in, log_out
+from posthouse.server.access import COOKIE, Access, Gate, address_of, allow, bearer_of
+
+router = APIRouter(prefix="/session", tags=["session"])
+Known = Annotated[Access, allow(Permission.SELF)]
+
+
+class NewSession(BaseModel):
+    """What one logs in with: a key, a token of one's own login, or the admin secret."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    credential: str = Field(min_length=1, max_length=16_384)
+
+
+class Session(BaseModel):
+    """Whoever asks. ``csrf_token``: what changes need in the header X-CSRF-Token; only logins have one."""
+
+    name: str
+    role: str
+    tenant_id: str | None
+    permissions: list[str]
+    expires_at: datetime | None
+    csrf_token: str | None
+
+
+@router.post("", status_code=201)
+async def open_(request: Request, response: Response, new: NewSession | None = None) -> Session:
+    """Log in, with a credential in the body or in the header. Sets a cookie that no script can read."""
+    gate: Gate = request.app.state.gate
+    text = new.credential if new else bearer_of(request)
+    if text is None:
+        raise NotAuthenticated("log in with a credential, in the body or in the header Authorization")
+    principal = await gate.identify(text, address_of(request))
+    async with gate.pool.connection() as connection:
+        login = await log_in(connection, principal, seconds=gate.settings.session_seconds)
+    response.set_cookie(
+        COOKIE,
+        login.cookie,
+        expires=login.expires_at,
+        path="/",
+        secure=request.url.scheme == "https",
+        httponly=True,
+        samesite="lax",
+    )
+    return _session(principal, login.cookie, login.expires_at)
+
+
+@router.get("")
+async def show(request: Request, access: Known) -> Session:
+    """Who one is and what one may do."""
+    cookie = request.cookies.get(COOKIE) if bearer_of(request) is None else None
+    return _session(access.principal, cookie, access.principal.expires_at)
+
+
+@router.delete("", status_code=204)
+async def close(request: Request, access: Known, response: Response) -> None:
+    """Log out."""
+    cookie = request.cookies.get(COOKIE)
+    if cookie is not None:
+        async with access.gate.pool.connection() as connection:
+            await log_out(connection, cookie)
+    response.delete_cookie(COOKIE, path="/", httponly=True, samesite="lax")
+
+
+def _session(principal: Principal, cookie: str | None, expires_at: datetime | None) -> Session:
+    return Session(
+        name=principal.name,
+        role=principal.role,
+        tenant_id=principal.tenant,
+        permissions=sorted(permissions_of(principal.role)),
+        expires_at=expires_at,
+        csrf_token=None if cookie is None else csrf_token(cookie),
+    )

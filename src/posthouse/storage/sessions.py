@@ -1,0 +1,27 @@
+"""Logins in the database: a hash of their cookie, and whose they are."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import Any
+
+from posthouse.storage.queries import query
+from posthouse.storage.reading import Db, fetch_rows, fetch_value
+
+
+async def open_session(connection: Db, digest: bytes, whose: dict[str, Any], *, seconds: float) -> datetime:
+    """``whose``: key_prefix, name, role, tenant_id, expires_at. Returns when it ends."""
+    ends: datetime = await fetch_value(
+        connection, "session_open", session=json.dumps(whose, default=str), hash=digest, seconds=seconds
+    )
+    return ends
+
+
+async def find_session(connection: Db, digest: bytes) -> dict[str, Any] | None:
+    found = await fetch_rows(connection, "session_find", hash=digest)
+    return found[0] if found else None
+
+
+async def close_session(connection: Db, digest: bytes) -> None:
+    await connection.execute(query("session_close"), {"hash": digest})

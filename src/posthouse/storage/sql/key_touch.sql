@@ -1,0 +1,2 @@
+-- Notes that a key was used.
+select posthouse.touch_key(%(prefix)s)

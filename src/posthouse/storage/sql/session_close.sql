@@ -1,0 +1,2 @@
+-- Ends a login.
+delete from posthouse.sessions where hash = %(hash)s
