@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import socket
+from concurrent.futures import Future
 from contextlib import contextmanager
+from threading import Thread
 from uuid import uuid4
 
+import httpx
 import psycopg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from posthouse.cli.server import Serving
+from posthouse.identity import Role, issue_key
 from posthouse.storage.migrate import migrate
 
 PASSWORD = "only-in-tests"
@@ -69,3 +76,72 @@ def speaking_for(connection, tenant):
             (tenant,),
         )
         yield connection
+
+
+class House:
+    """A server on a database, in a thread of its own, so that the tests of a module share it."""
+
+    def __init__(self, url, database):
+        self.url = url
+        self.database = database
+        self._clients = []
+
+    def key(self, role, tenant=None, **options):
+        return asyncio.run(self._issue(Role(role), tenant, options))
+
+    async def _issue(self, role, tenant, options):
+        async with await psycopg.AsyncConnection.connect(self.database, autocommit=True) as connection:
+            return await issue_key(connection, f"a {role}", role, tenant=tenant, actor="test", **options)
+
+    def client(self, credential=None, **options):
+        headers = {"Authorization": f"Bearer {credential}"} if credential else {}
+        client = httpx.Client(base_url=self.url, headers={**headers, **options.pop("headers", {})}, **options)
+        self._clients.append(client)
+        return client
+
+    def as_(self, role, tenant=None):
+        return self.client(self.key(role, tenant))
+
+    def connect(self):
+        return psycopg.connect(self.database, autocommit=True)
+
+    def close(self):
+        for client in self._clients:
+            client.close()
+
+
+@contextmanager
+def serving(settings, *, database=None):
+    """``database``: the way to it past a pooler, for looking."""
+    started, stop = Future(), Future()
+
+    async def serve():
+        loop = asyncio.get_running_loop()
+        stopped = asyncio.Event()
+        stop.add_done_callback(lambda _: loop.call_soon_threadsafe(stopped.set))
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            server = Serving(settings)
+            try:
+                await server.start(listening)
+            except BaseException as error:  # noqa: BLE001 - told to the test
+                started.set_exception(error)
+                return
+            started.set_result(f"http://127.0.0.1:{listening.getsockname()[1]}")
+            await stopped.wait()
+            await server.stop()
+
+    thread = Thread(target=asyncio.run, args=(serve(),))
+    thread.start()
+    try:
+        house = House(started.result(30), database or settings.database_url)
+        yield house
+        house.close()
+    finally:
+        stop.set_result(None)
+        thread.join(30)
+
+
+def problem(answer):
+    """The status and the code of an error."""
+    assert answer.headers["content-type"] == "application/problem+json", answer.text
+    return answer.status_code, answer.json()["code"]

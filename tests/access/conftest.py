@@ -1,7 +1,10 @@
-"""A database whose owner is an ordinary role."""
+"""A database whose owner is an ordinary role, and a server for the tests of a module."""
 
 import pytest
-from accesskit import migrated, ordinary_role, owned_database
+from accesskit import migrated, ordinary_role, owned_database, serving
+
+from posthouse import testing
+from posthouse.settings import Settings
 
 
 @pytest.fixture(scope="module")
@@ -13,3 +16,10 @@ def plain_owner(server, shared_database):
     ):
         assert migrated(url) == []
         yield url
+
+
+@pytest.fixture(scope="module")
+def house(server):
+    """A server on a database of the module's. Tests use tenants of their own."""
+    with testing.database(server) as url, serving(Settings(database_url=url)) as house:
+        yield house

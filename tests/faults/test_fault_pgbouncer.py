@@ -3,99 +3,25 @@ no lock that outlives a transaction and no prepared statement.
 """
 
 import asyncio
-import os
-import pwd
-import shutil
-import socket
-import subprocess
-import tempfile
-from pathlib import Path
 
 import psycopg
 import pytest
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 import posthouse
+from poolers import PGBOUNCER, pooling
 from posthouse import insights
 from posthouse.settings import Settings
 from posthouse.storage.connect import connect_async
-from workshop import attempts, cancel, eventually, eventually_sync, row, status, statuses, working
+from workshop import attempts, cancel, eventually, row, status, statuses, working
 
 LIVENESS, HUNGER, ENDINGS, FOLLOWED = 7701, 7702, 7703, 7706  # the classes of locks that belong to a session
-PGBOUNCER = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
-CONFIG = """
-[databases]
-* = {target}
-[pgbouncer]
-listen_addr = 127.0.0.1
-listen_port = {port}
-unix_socket_dir =
-auth_type = any
-pool_mode = transaction
-default_pool_size = 5
-max_client_conn = 500
-ignore_startup_parameters = extra_float_digits,options
-"""
-
 pytestmark = pytest.mark.skipif(PGBOUNCER is None, reason="pgbouncer is not installed")
-
-
-class Pooler:
-    """A pgbouncer in front of one server."""
-
-    def __init__(self, server, folder):
-        self._port = _free_port()
-        account = _account()
-        config = folder / "pgbouncer.ini"
-        config.write_text(CONFIG.format(target=_target(server), port=self._port))
-        if account is not None:
-            shutil.chown(folder, account)
-            shutil.chown(config, account)
-        self._process = subprocess.Popen([PGBOUNCER, "-q", str(config)], user=account)
-        eventually_sync(self._answers, what="an answer of pgbouncer")
-
-    def url_for(self, url):
-        parts = conninfo_to_dict(url)
-        return make_conninfo(host="127.0.0.1", port=self._port, dbname=parts["dbname"], user="anybody")
-
-    def close(self):
-        self._process.terminate()
-        self._process.wait(10)
-
-    def _answers(self):
-        assert self._process.poll() is None, "pgbouncer did not start"
-        with socket.socket() as probe:
-            return probe.connect_ex(("127.0.0.1", self._port)) == 0
-
-
-def _free_port():
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
-
-
-def _account():
-    """Who runs it: pgbouncer refuses to be root."""
-    if os.geteuid() != 0:
-        return None
-    known = {entry.pw_name for entry in pwd.getpwall()}
-    return "postgres" if "postgres" in known else "nobody"
-
-
-def _target(server):
-    parts = conninfo_to_dict(server)
-    wanted = {name: parts[name] for name in ("host", "port", "user", "password") if parts.get(name)}
-    return " ".join(f"{name}={value}" for name, value in wanted.items())
 
 
 @pytest.fixture(scope="module")
 def pooler(server):
-    # Not in pytest's own folder: nobody but its owner may look into that one.
-    with tempfile.TemporaryDirectory(prefix="posthouse-pgbouncer-") as folder:
-        pooler = Pooler(server, Path(folder))
-        try:
-            yield pooler
-        finally:
-            pooler.close()
+    with pooling(server) as pooler:
+        yield pooler
 
 
 @pytest.fixture

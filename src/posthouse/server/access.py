@@ -100,7 +100,7 @@ def address_of(request: Request) -> str:
 
 
 def refuse_forged(request: Request, cookie: str) -> None:
-    """A browser sends its cookie whoever asks it to; only our own pages know the token, and come from here."""
+    """A browser sends its cookie whoever asks it to; only our own pages know the token."""
     origin = urlsplit(request.headers.get("origin", ""))
     if not origin.netloc or origin.netloc != request.headers.get("host"):
         raise Forbidden("with a login, changes are taken from the page that logged in: the Origin is another")

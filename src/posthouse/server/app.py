@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+import fastapi.routing
 from fastapi import APIRouter, FastAPI
-from fastapi.routing import APIRoute
 from psycopg_pool import AsyncConnectionPool
 
 from posthouse.errors import ConfigurationError
@@ -69,13 +69,18 @@ def _lifespan(settings: Settings) -> Callable[[FastAPI], Any]:
 
 def check_permissions(app: FastAPI) -> None:
     """Deny by default: a route that names no permission is a mistake, found before anybody else finds it."""
-    for route in app.routes:
-        if isinstance(route, APIRoute) and route.path not in _PUBLIC and permission_of(route) is None:
+    for route in routes_of(app):
+        if route.path not in {*_PUBLIC, app.openapi_url} and permission_of(route) is None:
             raise ConfigurationError(f"the route {route.path} names no permission")
 
 
-def permission_of(route: APIRoute) -> Permission | None:
-    for dependency in route.dependant.dependencies:
+def routes_of(app: FastAPI) -> list[Any]:
+    """Every route there is. Newer versions of FastAPI keep an included router as one item of their list."""
+    return list(getattr(fastapi.routing, "iter_route_contexts", iter)(app.routes))
+
+
+def permission_of(route: Any) -> Permission | None:
+    for dependency in route.dependant.dependencies if hasattr(route, "dependant") else ():
         permission = getattr(dependency.call, "permission", None)
         if permission is not None:
             return Permission(permission)

@@ -1,0 +1,102 @@
+"""Logins of the console: a cookie that no script reads, and changes that no other site can make."""
+
+from __future__ import annotations
+
+import pytest
+from accesskit import problem
+
+from posthouse.identity import prefix_of
+from posthouse.identity.logins import csrf_token
+
+SESSION, JOBS = "/api/v1/session", "/api/v1/jobs"
+
+
+@pytest.fixture
+def console(house):
+    """A browser that has logged in, and what it was told."""
+    key = house.key("tenant-admin", "acme")
+    client = house.client()
+    answer = client.post(SESSION, json={"credential": key})
+    assert answer.status_code == 201, answer.text
+    client.key, client.told, client.cookie_line = key, answer.json(), answer.headers["set-cookie"]
+    return client
+
+
+def headers(console, **changes):
+    own = {"Origin": str(console.base_url).rstrip("/"), "X-CSRF-Token": console.told["csrf_token"], **changes}
+    return {name: value for name, value in own.items() if value is not None}
+
+
+def test_a_login_says_who_one_is_and_reads(house, console):
+    assert (console.told["role"], console.told["tenant_id"]) == ("tenant-admin", "acme")
+    assert "jobs:write" in console.told["permissions"]
+    assert "tenants:write" not in console.told["permissions"]
+    assert console.get(SESSION).json() == console.told
+    assert console.get(JOBS).status_code == 200
+    line = console.cookie_line.lower()
+    assert "httponly" in line
+    assert "samesite=lax" in line
+    assert "secure" not in line  # over plain http a browser would not send it back
+    proxied = house.client(headers={"X-Forwarded-Proto": "https"})
+    assert "secure" in proxied.post(SESSION, json={"credential": console.key}).headers["set-cookie"].lower()
+
+
+def test_the_cookie_is_stored_as_a_hash_only(house, console):
+    with house.connect() as db:
+        stored = str(db.execute("select to_jsonb(s)::text from posthouse.sessions as s").fetchall())
+    assert console.cookies["posthouse_session"] not in stored
+    assert console.key not in stored
+
+
+FORGED = {
+    "from another site": {"Origin": "https://evil.example"},
+    "from nowhere": {"Origin": None},
+    "from a page without an origin": {"Origin": "null"},
+    "from a site with our name in it": {"Origin": "http://127.0.0.1.evil.example"},
+    "without the token": {"X-CSRF-Token": None},
+    "with a made-up token": {"X-CSRF-Token": "0" * 64},
+    "with the token of another login": {"X-CSRF-Token": csrf_token("another")},
+}
+
+
+@pytest.mark.parametrize("changes", FORGED.values(), ids=FORGED)
+def test_a_change_is_refused_that_comes(console, changes):
+    job = {"definition_key": "sync"}
+    assert problem(console.post(JOBS, json=job, headers=headers(console, **changes))) == (403, "forbidden")
+    assert console.post(JOBS, json=job, headers=headers(console)).status_code == 201
+
+
+def test_a_login_ends_when_one_logs_out(console):
+    cookies = dict(console.cookies)
+    assert problem(console.delete(SESSION)) == (403, "forbidden")
+    assert console.delete(SESSION, headers=headers(console)).status_code == 204
+    assert "posthouse_session" not in console.cookies
+    console.cookies.update(cookies)
+    assert problem(console.get(JOBS)) == (401, "not_authenticated")
+
+
+def test_a_login_ends_with_its_key(house, console):
+    with house.connect() as db:
+        db.execute("select posthouse.revoke_key(%s)", (prefix_of(console.key),))
+    assert problem(console.get(JOBS)) == (401, "not_authenticated")
+
+
+def test_a_login_ends_in_time(house, console):
+    with house.connect() as db:
+        db.execute("update posthouse.sessions set expires_at = posthouse.now()")
+    assert problem(console.get(JOBS)) == (401, "not_authenticated")
+
+
+@pytest.mark.parametrize("role", ["worker", "event-emitter"])
+def test_machines_do_not_log_in(house, role):
+    key = house.key(role, None if role == "worker" else "acme")
+    assert problem(house.client().post(SESSION, json={"credential": key})) == (403, "forbidden")
+
+
+def test_a_wrong_credential_logs_nobody_in(house):
+    client = house.client()
+    assert problem(client.post(SESSION, json={"credential": "nonsense"})) == (401, "not_authenticated")
+    assert problem(client.post(SESSION)) == (401, "not_authenticated")
+    assert "posthouse_session" not in client.cookies
+    client.cookies.set("posthouse_session", "made-up")
+    assert problem(client.get(JOBS)) == (401, "not_authenticated")

@@ -1,0 +1,95 @@
+"""A key that is revoked opens nothing any more, whether the server remembers keys or not."""
+
+from __future__ import annotations
+
+import asyncio
+
+import psycopg
+import pytest
+from accesskit import problem, serving
+
+from poolers import PGBOUNCER, pooling
+from posthouse import testing
+from posthouse.identity import Principal, Role, prefix_of
+from posthouse.identity.memory import KeyMemory
+from posthouse.settings import Settings
+from workshop import eventually, eventually_sync
+
+LISTENING = "select count(*) from pg_stat_activity where query = 'listen posthouse_keys'"
+BACKENDS = "select pg_terminate_backend(pid) from pg_stat_activity where query = 'listen posthouse_keys'"
+
+
+def revoke(house, key):
+    with house.connect() as db:
+        assert db.execute("select posthouse.revoke_key(%s)", (prefix_of(key),)).fetchone() == (True,)
+
+
+def test_a_server_that_listens_forgets_a_key_when_it_is_revoked(house):
+    with house.connect() as db:
+        eventually_sync(lambda: db.execute(LISTENING).fetchone() == (1,), what="the server listens")
+    key = house.key("tenant-viewer", "acme")
+    client = house.client(key)
+    assert [client.get("/api/v1/jobs").status_code for _ in range(3)] == [200] * 3
+    revoke(house, key)
+    eventually_sync(lambda: client.get("/api/v1/jobs").status_code == 401, seconds=5)
+
+
+def test_over_http_a_key_is_gone_with_the_answer(house):
+    key = house.key("tenant-viewer", "acme")
+    client = house.client(key)
+    assert client.get("/api/v1/jobs").status_code == 200
+    assert house.as_("super-admin").delete(f"/api/v1/admin/keys/{prefix_of(key)}").status_code == 204
+    assert problem(client.get("/api/v1/jobs")) == (401, "not_authenticated")
+
+
+@pytest.mark.skipif(PGBOUNCER is None, reason="pgbouncer is not installed")
+def test_behind_a_pooler_keys_are_looked_up_and_tenants_kept_apart(server):
+    with (
+        testing.database(server) as url,
+        pooling(server) as pooler,
+        serving(Settings(database_url=pooler.url_for(url)), database=url) as house,
+    ):
+        key = house.key("tenant-viewer", "acme")
+        one, other, admin = house.client(key), house.as_("tenant-admin", "other"), house.as_("super-admin")
+        job = other.post("/api/v1/jobs", json={"definition_key": "sync"}).json()
+        for _ in range(20):  # through a handful of sessions, each after each
+            assert one.get("/api/v1/jobs").json()["items"] == []
+            assert one.get(f"/api/v1/jobs/{job['id']}").status_code == 404
+            assert admin.get(f"/api/v1/jobs/{job['id']}").status_code == 200
+        revoke(house, key)
+        assert problem(one.get("/api/v1/jobs")) == (401, "not_authenticated")
+
+
+async def test_what_is_remembered_goes_when_the_connection_does(database):
+    memory = KeyMemory(database)
+    listening = asyncio.create_task(memory.run())
+    anna = Principal(name="key:a", role=Role.TENANT_VIEWER, tenant="acme", key="a")
+    try:
+        await eventually(lambda: memory.listens)
+        memory.remember(b"a", anna, heard=memory.heard, seconds=None)
+        assert memory.recall(b"a") == anna
+        heard = memory.heard
+        with psycopg.connect(database, autocommit=True) as db:
+            db.execute(BACKENDS)
+            await eventually(lambda: memory.recall(b"a") is None)
+            memory.remember(b"a", anna, heard=heard, seconds=None)  # looked up before the cut
+            assert memory.recall(b"a") is None
+            await eventually(lambda: memory.listens)
+            memory.remember(b"a", anna, heard=memory.heard, seconds=None)
+            db.execute("select pg_notify('posthouse_keys', 'a')")
+            await eventually(lambda: memory.recall(b"a") is None)
+    finally:
+        listening.cancel()
+        await asyncio.gather(listening, return_exceptions=True)
+
+
+def test_a_key_is_remembered_no_longer_than_it_is_good():
+    now = [100.0]
+    memory = KeyMemory("", clock=lambda: now[0])
+    memory._listening = True
+    anna = Principal(name="key:a", role=Role.TENANT_VIEWER, tenant="acme", key="a")
+    memory.remember(b"a", anna, heard=0, seconds=3)
+    now[0] = 102.9
+    assert memory.recall(b"a") == anna
+    now[0] = 103.1
+    assert memory.recall(b"a") is None

@@ -1,0 +1,95 @@
+"""Every route, asked by every role and by nobody: what may be done is what the table of roles says.
+
+A route states its permission, so that this holds for routes that nobody has thought of yet.
+"""
+
+from __future__ import annotations
+
+import re
+from uuid import uuid4
+
+import pytest
+from accesskit import problem
+from fastapi import APIRouter, FastAPI
+
+from posthouse.errors import ConfigurationError
+from posthouse.identity import Permission, Role, permissions_of
+from posthouse.server import create_app
+from posthouse.server.app import check_permissions, permission_of, routes_of
+from posthouse.settings import Settings
+
+PUBLIC = {("GET", "/health"), ("GET", "/api/v1/openapi.json"), ("POST", "/api/v1/session")}
+"""What anybody may ask. Each is a decision: a new one is added here by hand."""
+MAY = {
+    Role.SUPER_ADMIN: set(Permission) - {Permission.WORK},
+    Role.TENANT_ADMIN: {
+        "self:read", "jobs:read", "jobs:write", "triggers:read", "triggers:write", "events:read",
+        "events:emit", "definitions:read", "keys:read", "keys:write", "audit:read",
+    },
+    Role.TENANT_VIEWER: {"self:read", "jobs:read", "triggers:read", "events:read", "definitions:read"},
+    Role.EVENT_EMITTER: {"self:read", "events:emit"},
+    Role.WORKER: {"self:read", "worker:work"},
+}  # fmt: skip
+TENANT = {Role.SUPER_ADMIN: None, Role.WORKER: None}
+
+
+def routes():
+    """(method, path, permission) of every route there is."""
+    return [
+        (method, route.path, permission_of(route))
+        for route in routes_of(create_app(Settings(database_url="postgresql://nowhere")))
+        for method in sorted(route.methods - {"HEAD", "OPTIONS"})
+    ]
+
+
+def address(path):
+    """With ids that exist nowhere."""
+    return re.sub(r"\{[^}]*\}", lambda _: str(uuid4()), path)
+
+
+@pytest.fixture(scope="module")
+def clients(house):
+    return {role: house.as_(role, TENANT.get(role, "acme")) for role in Role}
+
+
+def test_the_table_of_roles_is_this_one():
+    assert {role: set(permissions_of(role)) for role in Role} == MAY
+
+
+def test_every_route_states_a_permission_or_is_public_on_purpose():
+    unstated = {(method, path) for method, path, permission in routes() if permission is None}
+    assert unstated == PUBLIC
+    assert len(routes()) > 10
+
+
+def test_an_application_with_an_undeclared_route_does_not_start():
+    app, router = FastAPI(docs_url=None, redoc_url=None), APIRouter()
+    router.add_api_route("/api/v1/secrets", lambda: "all of them")
+    app.include_router(router)
+    with pytest.raises(ConfigurationError, match="/api/v1/secrets"):
+        check_permissions(app)
+
+
+@pytest.mark.parametrize(("method", "path", "permission"), routes(), ids=str)
+def test_a_route_is_open_to_those_roles_and_to_no_others(house, clients, method, path, permission):
+    where = address(path)
+    if permission is None:
+        assert ask(house.client(), method, where)[0] not in {403, 404}
+        return
+    assert ask(house.client(), method, where) == (401, "not_authenticated")
+    assert ask(house.client("ph_aaaaaaaa_" + "x" * 43), method, where)[0] in {401, 429}
+    for role, client in clients.items():
+        answer = ask(client, method, where)
+        if permission in MAY[role]:
+            assert answer[0] not in {401, 403}, role
+        else:
+            assert answer == (403, "forbidden"), role
+
+
+def ask(client, method, where):
+    """The status, and the code of an error. Of what goes on and on only the beginning is read."""
+    with client.stream(method, where, timeout=30) as answer:
+        if answer.headers.get("content-type") != "application/problem+json":
+            return answer.status_code, None
+        answer.read()
+        return problem(answer)
