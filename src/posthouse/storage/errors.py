@@ -31,8 +31,8 @@ _BY_SQLSTATE: dict[str, type[PosthouseError]] = {
     "PH012": InvalidLimit,
     "PH013": InvalidEvent,
     "PH014": InvalidTrigger,
-    "PH015": InvalidKey,
-    "PH016": InvalidTenant,
+    "PH020": InvalidKey,
+    "PH021": InvalidTenant,
     "22P02": InvalidPayload,  # invalid_text_representation
     "22P05": InvalidPayload,  # untranslatable_character: \u0000
     "22003": InvalidJob,  # numeric_value_out_of_range

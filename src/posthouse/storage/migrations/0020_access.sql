@@ -55,9 +55,9 @@ declare
 begin
   v_key.tenant_id := posthouse.acting_tenant(v_key.tenant_id);
   if posthouse.tenant() is not null and v_key.role in ('super-admin', 'worker') then
-    raise exception 'a tenant has no keys of a %', v_key.role using errcode = 'PH015';
+    raise exception 'a tenant has no keys of a %', v_key.role using errcode = 'PH020';
   elsif v_key.expires_at <= posthouse.now() then
-    raise exception 'a key expires in the future, not at %', v_key.expires_at using errcode = 'PH015';
+    raise exception 'a key expires in the future, not at %', v_key.expires_at using errcode = 'PH020';
   end if;
   insert into posthouse.keys (id, prefix, hash, name, role, tenant_id, queues, created_by, expires_at)
   values (v_key.id, v_key.prefix, p_hash, v_key.name, v_key.role, v_key.tenant_id, v_key.queues,
@@ -119,7 +119,7 @@ language plpgsql as $$
 begin
   if p_id is null or p_id !~ '^[^[:cntrl:][:space:]]{1,100}$' or p_id = 'posthouse' then
     raise exception 'a tenant is named by a word of up to 100 characters, not %', quote_nullable(p_id)
-      using errcode = 'PH016';
+      using errcode = 'PH021';
   end if;
   insert into posthouse.tenants (id) values (p_id) on conflict do nothing;
   if not found then
@@ -225,7 +225,7 @@ begin
     and not p_jobs @> jsonb_build_array(jsonb_build_object('id', d.id))
   limit 1;
   if found then
-    raise exception 'a job depends on %, which does not exist', v_stranger using errcode = 'PH002';
+    raise exception 'a job refers to %, which does not exist', v_stranger using errcode = 'PH002';
   end if;
 end $$;
 

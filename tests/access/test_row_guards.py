@@ -1,0 +1,98 @@
+"""Row-level security by the catalog: what is guarded, what a tenant may read and call."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+from accesskit import speaking_for
+
+TABLES = """
+select c.relname, c.relrowsecurity and c.relforcerowsecurity,
+       exists (select from pg_policy as p where p.polrelid = c.oid and p.polname = 'engine'),
+       has_table_privilege('posthouse_tenant', c.oid, 'insert, update, delete, truncate')
+from pg_class as c where c.relnamespace = 'posthouse'::regnamespace and c.relkind in ('r', 'p')
+"""
+READABLE = """
+select c.relname from pg_class as c
+where c.relnamespace = 'posthouse'::regnamespace and c.relkind in ('r', 'p', 'v')
+  and has_any_column_privilege('posthouse_tenant', c.oid, 'select')
+"""
+OPEN = """
+select c.relname from pg_policy as p join pg_class as c on c.oid = p.polrelid
+where p.polname = 'tenant' and pg_get_expr(p.polqual, p.polrelid) !~ 'tenant\\(\\)|EXISTS'
+"""
+FUNCTIONS = """
+select p.proname, p.prosecdef, p.proconfig,
+       has_function_privilege('posthouse_tenant', p.oid, 'execute'),
+       exists (select from aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) as a
+               where a.grantee = 0)
+from pg_proc as p where p.pronamespace = 'posthouse'::regnamespace
+"""
+SHARED = {"definitions", "queues", "alert_types", "sampled_minutes"}
+WRITES = {
+    "tenant_enqueue", "cancel", "reopen", "emit", "replay_event", "create_trigger", "change_trigger",
+    "remove_trigger", "start_bulk_retry", "stop_bulk_retry", "create_key", "revoke_key",
+}  # fmt: skip
+READS = {
+    "tenant", "now", "chosen_jobs", "event_fits", "failure_step", "seen_workers", "is_there", "is_at_work",
+    "slot_of", "cost_of", "refilled", "recent_pace", "partition_name",
+}  # fmt: skip
+
+
+def test_every_table_is_guarded_and_tenants_write_to_none(db):
+    found = db.execute(TABLES).fetchall()
+    assert len(found) > 50
+    assert [row for row in found if row[1:] != (True, True, False)] == []
+
+
+def test_a_table_that_is_not_guarded_is_found_and_guarded_by_the_next_migration(db):
+    db.execute("create table posthouse.novelties (tenant_id text)")
+    assert db.execute("select posthouse.unguarded()").fetchone() == (
+        "tables are not under row-level security",
+    )
+    db.execute("select posthouse.keep_apart()")
+    assert db.execute("select posthouse.unguarded()").fetchone() == (None,)
+    with pytest.raises(psycopg.errors.InsufficientPrivilege), speaking_for(db, "acme"):
+        db.execute("select from posthouse.novelties")
+
+
+def test_what_a_tenant_reads_depends_on_the_tenant_but_for_what_all_share(db):
+    assert {row[0] for row in db.execute(OPEN)} == SHARED
+    partitions = [name for (name,) in db.execute(READABLE) if name[-1].isdigit() or name.endswith("_default")]
+    assert partitions == []
+
+
+def test_without_a_tenant_there_are_no_rows(db):
+    db.execute("select posthouse.enqueue('sync', tenant_id => 'acme')")
+    readable = [row[0] for row in db.execute(READABLE) if row[0] not in SHARED]
+    for tenant in ("", None):
+        with speaking_for(db, tenant):
+            seen = {
+                name: db.execute(f"select count(*) from posthouse.{name}").fetchone() for name in readable
+            }
+        assert set(seen.values()) == {(0,)}, seen
+
+
+def test_views_ask_for_whoever_asks(db):
+    views = db.execute(
+        "select relname, reloptions from pg_class "
+        "where relnamespace = 'posthouse'::regnamespace and relkind = 'v'"
+    ).fetchall()
+    assert views
+    assert {options[0] for _, options in views} == {"security_invoker=true"}
+
+
+def test_a_tenant_calls_these_functions_and_the_public_none(db):
+    found = db.execute(FUNCTIONS).fetchall()
+    assert {name for name, _, _, may, _ in found if may} == WRITES | READS
+    assert [name for name, _, _, _, public in found if public] == []
+
+
+def test_functions_with_their_owners_rights_look_nowhere_else(db):
+    found = {name: (definer, config) for name, definer, config, _, _ in db.execute(FUNCTIONS)}
+    unpinned = [
+        name for name, (definer, config) in found.items()
+        if definer and not any(item.startswith("search_path=pg_catalog") for item in config or ())
+    ]  # fmt: skip
+    assert unpinned == []
+    assert [name for name in WRITES if not found[name][0]] == []
