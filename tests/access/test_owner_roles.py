@@ -73,6 +73,7 @@ def test_an_ordinary_owner_retries_rescues_and_lets_go(plain_owner):
 def test_a_copy_that_retention_makes_is_guarded_from_the_start(plain_owner):
     with psycopg.connect(plain_owner, autocommit=True) as connection:
         engine = Engine(connection, plain_owner)
+        engine.value("select posthouse.make_partitions()")
         engine.succeed(engine.start(tenant_id="acme"))
         [(partition,)] = engine.rows("select tableoid::regclass::text from posthouse.history")
         name = partition.removeprefix("posthouse.")

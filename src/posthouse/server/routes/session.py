@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Request, Response
@@ -49,7 +49,7 @@ async def open_(request: Request, response: Response, new: NewSession | None = N
     response.set_cookie(
         COOKIE,
         login.cookie,
-        expires=login.expires_at,
+        expires=login.expires_at.astimezone(UTC),  # whatever the zone of the database is
         path="/",
         secure=request.url.scheme == "https",
         httponly=True,
