@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+
 import psycopg
 import pytest
 from accesskit import PASSWORD, as_role, migrated, ordinary_role, owned_database, speaking_for
@@ -10,11 +12,11 @@ from psycopg import sql
 import posthouse
 from enginekit import Engine
 from posthouse import testing
+from posthouse.cli.server import Serving
 from posthouse.errors import ConfigurationError
 from posthouse.settings import Settings
 from posthouse.storage.embedded import ensure
 from posthouse.storage.migrate import check_guarded
-from posthouse.storage.server import guarded_database_url
 from workshop import eventually, working
 
 DAY = 86400
@@ -70,6 +72,22 @@ def test_an_ordinary_owner_retries_rescues_and_lets_go(plain_owner):
         engine.advance(0)
 
 
+def test_the_engines_policies_cost_its_statements_nothing(plain_owner):
+    """They are `true`, and gone from every plan; though this role is also a member of posthouse_tenant."""
+    with psycopg.connect(plain_owner, autocommit=True) as connection:
+        tables = connection.execute(
+            "select relname from pg_class "
+            "where relnamespace = 'posthouse'::regnamespace and relkind in ('r', 'p')"
+        ).fetchall()
+        for (name,) in tables:
+            plan = "\n".join(row[0] for row in connection.execute(f"explain select * from posthouse.{name}"))
+            assert "Filter" not in plan, plan
+            assert "SubPlan" not in plan, plan
+        with speaking_for(connection, "acme"):
+            [*plan] = connection.execute("explain select * from posthouse.ready")
+        assert "posthouse.tenant" in str(plan)  # or the look above would prove nothing
+
+
 def test_a_copy_that_retention_makes_is_guarded_from_the_start(plain_owner):
     with psycopg.connect(plain_owner, autocommit=True) as connection:
         engine = Engine(connection, plain_owner)
@@ -114,8 +132,12 @@ async def test_without_the_right_to_roles_the_queue_works_and_the_server_says_wh
 
             await greet.enqueue()
             assert await testing.drain(app) == {"succeeded": 1}
-        with pytest.raises(ConfigurationError, match=f'grant posthouse_engine to "{role}"'):
-            guarded_database_url(Settings(database_url=url))
+        with (
+            socket.create_server(("127.0.0.1", 0)) as listening,
+            pytest.raises(ConfigurationError) as refused,
+        ):
+            await Serving(Settings(database_url=url)).start(listening)
+        assert f'grant posthouse_engine to "{role}"' in str(refused.value)
         with psycopg.connect(server, autocommit=True) as admin:
             admin.execute(sql.SQL("grant posthouse_engine to {}").format(sql.Identifier(role)))
         with psycopg.connect(url, autocommit=True) as connection:

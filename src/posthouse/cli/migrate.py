@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from posthouse.cli.options import json_option
 from posthouse.cli.output import say, show_json
+from posthouse.errors import ConfigurationError
 
 
 def migrate(as_json: bool = json_option()) -> None:
@@ -15,12 +16,16 @@ def migrate(as_json: bool = json_option()) -> None:
     from posthouse.settings import load_settings
     from posthouse.storage.connect import connect_sync
     from posthouse.storage.errors import translated
+    from posthouse.storage.migrate import check_guarded, migrations
     from posthouse.storage.migrate import migrate as apply
-    from posthouse.storage.migrate import migrations
 
     url = reachable(load_settings(), check_schema=False)
     with translated(), connect_sync(url, "migrate") as connection:
         applied = apply(connection)
+        try:
+            check_guarded(connection)
+        except ConfigurationError as error:  # the queue works all the same
+            say(f"warning: {error}", err=True, style="yellow")
     version = migrations()[-1].number
     if as_json:
         done = [{"number": item.number, "name": item.name} for item in applied]

@@ -64,6 +64,7 @@ class Serving:
     """The API on a socket, started and stopped by whoever owns the process."""
 
     def __init__(self, settings: Settings) -> None:
+        self._settings = settings
         self._server = _uvicorn(settings)
         self._task: asyncio.Task[None] | None = None
 
@@ -71,7 +72,9 @@ class Serving:
         import asyncio
 
         from posthouse.errors import PosthouseError
+        from posthouse.storage.server import guarded_database_url
 
+        guarded_database_url(self._settings)  # so that what is wrong is said here, and not in a log only
         self._task = asyncio.create_task(self._server.serve(sockets=[listening]))
         while not self._server.started:
             if self._task.done():
