@@ -39,6 +39,8 @@ PosthouseError
 ├── InvalidTenant           a tenant cannot be like this
 ├── TooManyRequests         slower, please
 ├── InvalidRequest          an HTTP request is wrong
+│   └── IdempotencyKeyReused    its Idempotency-Key came with another request before
+├── ChangedMeanwhile        what was to be changed is not what was looked at
 ├── InvalidReport           what a job tells of itself cannot be stored
 ├── LeaseLost               the lease is no longer ours: nothing was written
 ├── CommandError            a command did not do its work
@@ -293,6 +295,18 @@ class InvalidRequest(PosthouseError):
     """The request is wrong."""
 
     code = "invalid_request"
+
+
+class IdempotencyKeyReused(InvalidRequest):
+    """The Idempotency-Key came with another request before."""
+
+    code = "idempotency_key_reused"
+
+
+class ChangedMeanwhile(PosthouseError):
+    """Somebody has changed it since it was looked at."""
+
+    code = "changed_meanwhile"
 
 
 class InvalidReport(PosthouseError):

@@ -93,7 +93,9 @@ async def replay_event(
 
 
 async def _trigger(connection: Db, trigger_id: UUID, tenant: str | None) -> dict[str, Any]:
-    found = await fetch_rows(connection, "triggers_list", id=trigger_id, tenant=tenant, type=None)
+    found = await fetch_rows(
+        connection, "triggers_list", id=trigger_id, tenant=tenant, type=None, after=None, limit=1
+    )
     if not found:
         raise TriggerNotFound(f"there is no trigger {trigger_id}")
     return found[0]

@@ -10,6 +10,7 @@ GENERATED = (
     "docs/lifecycle.md",
     "docs/reference/commands.md",
     "docs/reference/errors.md",
+    "docs/reference/http.md",
     "docs/reference/python.md",
     "docs/reference/settings.md",
 )

@@ -10,9 +10,10 @@ from typing import IO, Any
 
 from posthouse.cli.options import WrongUsage
 from posthouse.core.redaction import MASKING, mask_output
+from posthouse.core.request_ids import RequestIds
 
 JOB_FIELDS = ("job_id", "kind", "tenant_id", "attempt")
-FIELDS = (*JOB_FIELDS, "worker_id", "queues", "kinds", "concurrency", "event", "outcome")
+FIELDS = (*JOB_FIELDS, "worker_id", "queues", "kinds", "concurrency", "event", "outcome", "request_id")
 _COLOURS = {"WARNING": "\x1b[33m", "ERROR": "\x1b[31m", "CRITICAL": "\x1b[31m"}
 _DIM, _PLAIN = "\x1b[2m", "\x1b[0m"
 
@@ -28,6 +29,7 @@ def start_logging(*, as_json: bool | None, level: str, stream: IO[str] | None = 
     handler.setFormatter(JsonLines() if wants_json else HumanLines(colour=target.isatty()))
     worker = WorkerField()
     handler.addFilter(worker)
+    handler.addFilter(RequestIds())
     handler.addFilter(MASKING)
     logging.basicConfig(level=max(number, logging.INFO), handlers=[handler], force=True)
     logging.getLogger("posthouse").setLevel(number)
@@ -72,7 +74,9 @@ class HumanLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         time = datetime.fromtimestamp(record.created, UTC).astimezone().strftime("%H:%M:%S")
         level = "" if record.levelno == logging.INFO else f"{record.levelname.lower()}: "
-        about = " ".join(str(getattr(record, name)) for name in ("kind", "job_id") if hasattr(record, name))
+        about = " ".join(
+            str(getattr(record, name)) for name in ("kind", "job_id", "request_id") if hasattr(record, name)
+        )
         text = (
             f"{self._paint(time, _DIM)} "
             f"{self._paint(level + record.getMessage(), _COLOURS.get(record.levelname, ''))}"

@@ -108,6 +108,7 @@ def _uvicorn(settings: Settings) -> uvicorn.Server:
         uvicorn.Config(
             create_app(settings),
             log_config=None,
+            log_level="warning",
             access_log=False,
             lifespan="on",
             timeout_graceful_shutdown=5,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import struct
 import time
+from datetime import datetime
 from uuid import UUID, SafeUUID
 
 _VERSION_AND_VARIANT = (0x7 << 76) | (0x2 << 62)
@@ -34,3 +35,9 @@ def _number(random: int) -> int:
     milliseconds, rest = divmod(time.time_ns(), 1_000_000)
     fraction = rest * 4096 // 1_000_000
     return (milliseconds << 80) | (fraction << 64) | _VERSION_AND_VARIANT | (random & _RANDOM_MASK)
+
+
+def first_id_at(moment: datetime) -> UUID:
+    """No id that is made at this moment or later is lower."""
+    milliseconds = int(moment.timestamp() * 1000)
+    return UUID(int=min(max(milliseconds, 0), (1 << 48) - 1) << 80)

@@ -40,7 +40,7 @@ def encode_payload(value: Any, limit: int) -> str:
             f"the payload has {len(data):,} bytes, the limit is {limit:,}; "
             "store the data elsewhere and pass a reference, or raise max_payload_bytes"
         )
-    if _NUL in data and _contains_nul(data):
+    if _NUL in data and contains_nul(data):
         raise InvalidPayload("the payload contains a NUL character, which Postgres cannot store")
     return data.decode()
 
@@ -51,7 +51,7 @@ def encode_result(value: Any, limit: int) -> str:
         return value
     try:
         data = to_json(value, inf_nan_mode="strings", fallback=repr)
-        if len(data) <= limit and not (_NUL in data and _contains_nul(data)):
+        if len(data) <= limit and not (_NUL in data and contains_nul(data)):
             _check_depth(data)
             _check_digits(data)
             return data.decode()
@@ -118,7 +118,7 @@ def _check_digits(data: bytes) -> None:
         raise InvalidPayload(f"the payload contains an integer of more than {MAX_DIGITS:,} digits")
 
 
-def _contains_nul(data: bytes) -> bool:
+def contains_nul(data: bytes) -> bool:
     r"""Tell a NUL from the six harmless characters ``\u0000`` in a string."""
     stack = [json.loads(data)]
     while stack:

@@ -43,6 +43,7 @@ _VIEW = {
     Permission.TRIGGERS_READ,
     Permission.EVENTS_READ,
     Permission.DEFINITIONS_READ,
+    Permission.WORKERS_READ,
 }
 _PERMISSIONS: dict[Role, frozenset[Permission]] = {
     Role.SUPER_ADMIN: frozenset(Permission) - {Permission.WORK},

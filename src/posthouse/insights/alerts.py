@@ -17,11 +17,14 @@ MOST_ALERTS = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertFilter:
-    """Which alerts to list. ``within``: only those of the last so many seconds."""
+    """Which alerts to list. ``within``: only those of the last so many seconds; ``before``: those older than
+    this time and id.
+    """
 
     type: str | None = None
     tenant: str | None = None
     within: float | None = None
+    before: tuple[datetime, UUID] | None = None
     limit: int = 50
 
     def __post_init__(self) -> None:
@@ -67,7 +70,9 @@ class AlertCount:
 
 async def list_alerts(connection: Db, chosen: AlertFilter | None = None) -> list[AlertInfo]:
     """Newest first. Secrets are masked."""
-    found = await fetch(connection, "alerts_list", AlertInfo, **asdict(chosen or AlertFilter()))
+    values = asdict(chosen or AlertFilter())
+    values["before_at"], values["before_id"] = values.pop("before") or (None, None)
+    found = await fetch(connection, "alerts_list", AlertInfo, **values)
     return [WITHOUT_JOB.of(alert) for alert in found]
 
 

@@ -61,12 +61,15 @@ class FailureDetail:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailureFilter:
-    """Which groups to list. ``fingerprint`` may be the beginning of one."""
+    """Which groups to list. ``fingerprint`` may be the beginning of one. ``behind``: the last_seen, tenant,
+    kind and fingerprint of the last one seen.
+    """
 
     fingerprint: str | None = None
     kind: str | None = None
     tenant: str | None = None
     since: datetime | None = None
+    behind: tuple[datetime, str, str, str] | None = None
     limit: int = 50
 
     def __post_init__(self) -> None:
@@ -113,7 +116,8 @@ def _plain(chosen: FailureFilter) -> dict[str, Any]:
     values = asdict(chosen)
     if chosen.fingerprint is not None and not chosen.fingerprint.isalnum():
         raise FailureNotFound(f"there is no failure {chosen.fingerprint!r}")  # a pattern is no fingerprint
-    return values
+    names = ("behind_at", "behind_tenant", "behind_kind", "behind_fingerprint")
+    return {**values, **dict(zip(names, values.pop("behind") or (None,) * 4, strict=True))}
 
 
 async def get_failure(
@@ -143,12 +147,26 @@ async def get_failure(
     )
 
 
-async def bulk_retries(connection: Db, *, tenant: str | None = None, limit: int = 20) -> list[BulkRetry]:
-    return await fetch(connection, "bulk_retries_list", BulkRetry, id=None, tenant=tenant, limit=limit)
+async def bulk_retries(
+    connection: Db,
+    *,
+    tenant: str | None = None,
+    before: tuple[datetime, UUID] | None = None,
+    limit: int = 20,
+) -> list[BulkRetry]:
+    """Newest first; ``before``: those older than this time and id."""
+    at, last = before or (None, None)
+    return await fetch(
+        connection, "bulk_retries_list", BulkRetry, id=None, tenant=tenant, before_at=at, before_id=last,
+        limit=limit,
+    )  # fmt: skip
 
 
 async def get_bulk_retry(connection: Db, bulk_id: UUID, *, tenant: str | None = None) -> BulkRetry:
-    found = await fetch(connection, "bulk_retries_list", BulkRetry, id=bulk_id, tenant=tenant, limit=1)
+    found = await fetch(
+        connection, "bulk_retries_list", BulkRetry, id=bulk_id, tenant=tenant, before_at=None, before_id=None,
+        limit=1,
+    )  # fmt: skip
     if not found:
         raise BulkRetryNotFound(f"there is no bulk retry {bulk_id}")
     return found[0]

@@ -61,6 +61,20 @@ class WorkerInfo:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SeenWorker:
+    """What a tenant may know of a worker: what it could do for them, and how many of their jobs it runs."""
+
+    id: UUID
+    queues: list[str]
+    kinds: list[str]
+    offers: list[str]
+    concurrency: int
+    running: int
+    status: Literal["online", "draining", "disabled"]
+    started_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerChange:
     """``started``, ``stopped`` (it signed off), ``lost`` (it was found gone) or ``back`` (it was not)."""
 
@@ -160,6 +174,11 @@ async def workers_named(
     return found
 
 
+async def seen_workers(connection: Db, *, offline_after: float = OFFLINE_AFTER) -> list[SeenWorker]:
+    """Those that are there, as a tenant may know them."""
+    return await fetch(connection, "workers_seen", SeenWorker, offline_after=offline_after)
+
+
 async def worker_changes(
     connection: Db, *, worker: UUID | None = None, after: int | None = None, limit: int = 100
 ) -> list[WorkerChange]:
@@ -192,10 +211,18 @@ async def get_tenant(connection: Db, tenant: str) -> TenantInfo:
 
 
 async def definitions(
-    connection: Db, *, key: str | None = None, offline_after: float = OFFLINE_AFTER
+    connection: Db,
+    *,
+    key: str | None = None,
+    after: str | None = None,
+    limit: int | None = None,
+    offline_after: float = OFFLINE_AFTER,
 ) -> list[DefinitionInfo]:
-    """All of them, or the one with this key."""
-    found = await fetch(connection, "definitions_list", DefinitionInfo, key=key, offline_after=offline_after)
+    """All of them, or the one with this key; ``after``: those behind this key."""
+    found = await fetch(
+        connection, "definitions_list", DefinitionInfo, key=key, after=after, limit=limit,
+        offline_after=offline_after,
+    )  # fmt: skip
     return [
         replace(item, schema=PLAIN.schema(item.schema), command=shown_command(item.command)) for item in found
     ]

@@ -78,15 +78,31 @@ class MatchInfo:
 
 
 async def triggers(
-    connection: Db, *, tenant: str | None = None, type_: str | None = None
+    connection: Db,
+    *,
+    tenant: str | None = None,
+    type_: str | None = None,
+    after: tuple[str, str, UUID] | None = None,
+    limit: int | None = None,
 ) -> list[TriggerInfo]:
-    """All of them, or those of a tenant, or of one type."""
-    found = await fetch(connection, "triggers_list", TriggerInfo, id=None, tenant=tenant, type=type_)
+    """All of them, or those of a tenant, or of one type; ``after``: behind that tenant, label and id."""
+    found = await fetch(
+        connection,
+        "triggers_list",
+        TriggerInfo,
+        id=None,
+        tenant=tenant,
+        type=type_,
+        after=after and [str(part) for part in after],
+        limit=limit,
+    )
     return [JobMask().of(item) for item in found]
 
 
 async def get_trigger(connection: Db, trigger_id: UUID, *, tenant: str | None = None) -> TriggerInfo:
-    found = await fetch(connection, "triggers_list", TriggerInfo, id=trigger_id, tenant=tenant, type=None)
+    found = await fetch(
+        connection, "triggers_list", TriggerInfo, id=trigger_id, tenant=tenant, type=None, after=None, limit=1
+    )
     if not found:
         raise TriggerNotFound(f"there is no trigger {trigger_id}")
     return JobMask().of(found[0])
@@ -97,11 +113,14 @@ async def events(
     *,
     tenant: str | None = None,
     name: str | None = None,
-    before: EventInfo | None = None,
+    before: EventInfo | tuple[datetime, UUID] | None = None,
     limit: int = 50,
 ) -> list[EventInfo]:
-    """The newest first; those older than ``before``. ``name`` may hold stars: ``order.*``."""
-    return await _events(connection, tenant=tenant, name=name, before=before, limit=limit)
+    """The newest first; those older than ``before``: an event, or its time and id. ``name`` may hold stars:
+    ``order.*``.
+    """
+    key = (before.at, before.id) if isinstance(before, EventInfo) else before
+    return await _events(connection, tenant=tenant, name=name, before=key, limit=limit)
 
 
 async def get_event(connection: Db, event_id: UUID, *, tenant: str | None = None) -> EventInfo:
@@ -118,7 +137,7 @@ async def _events(
     event_id: UUID | None = None,
     tenant: str | None = None,
     name: str | None = None,
-    before: EventInfo | None = None,
+    before: tuple[datetime, UUID] | None = None,
 ) -> list[EventInfo]:
     found = await fetch(
         connection,
@@ -127,8 +146,8 @@ async def _events(
         id=event_id,
         tenant=tenant,
         name=name,
-        before_at=before and before.at,
-        before_id=before and before.id,
+        before_at=before and before[0],
+        before_id=before and before[1],
         limit=limit,
     )
     return [JobMask().of(item) for item in found]

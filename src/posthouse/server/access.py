@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
-from fastapi import Depends, Request
+from fastapi import Depends, Query, Request
 from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool
 
@@ -31,6 +31,15 @@ COOKIE = "posthouse_session"
 CSRF_HEADER = "X-CSRF-Token"
 SAFE = {"GET", "HEAD", "OPTIONS"}
 MOST_GOOD = 10_000
+DEFAULT_TENANT = "default"
+Tenant = Annotated[
+    str | None,
+    Query(
+        min_length=1,
+        max_length=512,
+        description="Only for super-admins: whose things this is about. Others may name none but their own.",
+    ),
+]
 
 
 class Gate:
@@ -116,6 +125,8 @@ class Access:
 
     principal: Principal
     gate: Gate
+    whose: str | None = None
+    """Whose things this is about: the principal's own, or those that a super-admin named; None: all."""
 
     @property
     def actor(self) -> str:
@@ -128,23 +139,49 @@ class Access:
             raise Forbidden(f"{self.principal.name} belongs to another tenant")
         return own or named
 
+    @property
+    def sees_all(self) -> bool:
+        return self.principal.tenant is None
+
+    def writer(self) -> Access:
+        """The same for what is new, which always belongs to a tenant."""
+        return self if self.whose else replace(self, whose=DEFAULT_TENANT)
+
     @asynccontextmanager
     async def session(self) -> AsyncIterator[Db]:
-        """A transaction that sees what they may see."""
+        """A transaction that sees what they may see, or of that what they asked for."""
         async with self.gate.pool.connection() as connection:
             with translated():
-                async with seen_by(connection, self.principal.tenant, seconds=STATEMENT_SECONDS) as db:
+                async with seen_by(connection, self.whose, seconds=STATEMENT_SECONDS) as db:
+                    yield db
+
+    @asynccontextmanager
+    async def platform(self) -> AsyncIterator[Db]:
+        """A transaction that sees what belongs to no tenant: workers, queues, limits. Whoever opens it for a
+        tenant shows only what that one may know.
+        """
+        async with self.gate.pool.connection() as connection:
+            with translated():
+                async with seen_by(connection, None, seconds=STATEMENT_SECONDS) as db:
                     yield db
 
 
-def allow(permission: Permission) -> Any:
-    """The dependency by which a route states its permission. None starts without one: see app.py."""
+def allow(permission: Permission, *, of_tenants: bool = False) -> Any:
+    """The dependency by which a route states its permission. None starts without one: see app.py.
 
-    async def admitted(request: Request) -> Access:
+    ``of_tenants``: it is about things of tenants, one of which a super-admin may name.
+    """
+
+    async def admitted(request: Request, tenant: Tenant = None) -> Access:
         gate: Gate = request.app.state.gate
         principal = await gate.admit(request)
         principal.demand(permission)
-        return Access(principal, gate)
+        access = Access(principal, gate)
+        return replace(access, whose=access.tenant(tenant))
 
-    admitted.permission = permission  # type: ignore[attr-defined]
-    return Depends(admitted)
+    async def admitted_to_all(request: Request) -> Access:
+        return await admitted(request)
+
+    chosen: Any = admitted if of_tenants else admitted_to_all
+    chosen.permission = permission
+    return Depends(chosen)

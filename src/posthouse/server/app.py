@@ -10,20 +10,59 @@ from typing import Any
 import fastapi.routing
 from fastapi import APIRouter, FastAPI
 from psycopg_pool import AsyncConnectionPool
+from starlette.middleware.gzip import GZipMiddleware
 
 from posthouse.errors import ConfigurationError
 from posthouse.identity import Permission
 from posthouse.identity.memory import KeyMemory
 from posthouse.server import problems
 from posthouse.server.access import Gate
-from posthouse.server.routes import health, jobs, keys, session, tenants
+from posthouse.server.enqueueing import Enqueuer
+from posthouse.server.envelope import BODY_ROOM, Envelope
+from posthouse.server.express import Express
+from posthouse.server.openapi import describe, operation_id
+from posthouse.server.routes import (
+    bulk,
+    definitions,
+    events,
+    failures,
+    health,
+    job_details,
+    jobs,
+    keys,
+    queues,
+    session,
+    tenants,
+    triggers,
+    watching,
+    workers,
+)
 from posthouse.settings import Settings, load_settings
 from posthouse.storage.connect import pool_options
 from posthouse.storage.server import guarded_database_url
 
 PREFIX = "/api/v1"
 POOL_SIZE = 20
-_ROUTERS: tuple[APIRouter, ...] = (jobs.router, keys.router, tenants.router, session.router)
+GZIP_FROM = 1000
+_ROUTERS: tuple[APIRouter, ...] = (
+    bulk.router,
+    triggers.router,  # before jobs: /jobs/triggers is no job
+    jobs.router,
+    job_details.router,
+    events.router,
+    definitions.router,
+    definitions.admin,
+    workers.router,
+    workers.admin,
+    queues.router,
+    queues.admin,
+    queues.limits,
+    failures.router,
+    watching.router,
+    keys.router,
+    tenants.router,
+    session.router,
+)
 _PUBLIC = {"/health", f"{PREFIX}/session"}
 """Answer to anybody."""
 
@@ -38,6 +77,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         lifespan=_lifespan(settings),
+        generate_unique_id_function=operation_id,
     )
     app.state.settings = settings
     app.include_router(health.router)
@@ -45,6 +85,10 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         app.include_router(router, prefix=PREFIX)
     problems.install(app)
     check_permissions(app)
+    app.openapi = describe(app, _PUBLIC)  # type: ignore[method-assign]
+    app.add_middleware(GZipMiddleware, minimum_size=GZIP_FROM)
+    app.add_middleware(Express, api=app, path=f"{PREFIX}/jobs")
+    app.add_middleware(Envelope, most_bytes=settings.max_payload_bytes + BODY_ROOM)
     return app
 
 
@@ -58,6 +102,7 @@ def _lifespan(settings: Settings) -> Callable[[FastAPI], Any]:
         await pool.open()
         memory = KeyMemory(settings.direct_url or url)
         app.state.gate = Gate(pool, settings, memory)
+        app.state.enqueuer = Enqueuer(pool, settings.max_payload_bytes)
         listening = asyncio.create_task(memory.run())
         yield
         listening.cancel()

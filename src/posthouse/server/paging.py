@@ -4,19 +4,33 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Generic, TypeVar
+from datetime import datetime
+from typing import Annotated, Any, Generic, TypeVar
 from uuid import UUID
 
 from fastapi import Query
+from pydantic_core import to_json
 
 from posthouse.errors import InvalidRequest
 
 T = TypeVar("T")
 
 MOST = 200
-Limit = Annotated[int, Query(ge=1, le=MOST, description="How many at most.")]
-Cursor = Annotated[str | None, Query(description="`next_cursor` of the page before.")]
+MOST_OFFSET = 10_000
+
+Limit = Annotated[int, Query(ge=1, description=f"How many at most; more than {MOST} counts as {MOST}.")]
+Cursor = Annotated[str | None, Query(max_length=400, description="`next_cursor` of the page before.")]
+Offset = Annotated[
+    int,
+    Query(
+        ge=0,
+        description=f"How many to leave out; more than {MOST_OFFSET:,} counts as that. A cursor is quicker, "
+        "and steady while new ones come.",
+    ),
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,14 +41,59 @@ class Page(Generic[T]):
     next_cursor: str | None
 
 
-def cursor_of(last: UUID) -> str:
-    return base64.urlsafe_b64encode(last.bytes).decode().rstrip("=")
+def clamped(limit: int) -> int:
+    return min(limit, MOST)
 
 
-def read_cursor(text: str | None) -> UUID | None:
+def clamped_offset(offset: int) -> int:
+    return min(offset, MOST_OFFSET)
+
+
+def page(found: Sequence[T], limit: int, *keys: str) -> Page[T]:
+    """A page of ``limit``; ``keys`` are the fields of its last item that the next one goes on behind."""
+    last = found[-1] if len(found) >= limit else None
+    return Page(list(found), None if last is None else cursor_of(*(getattr(last, key) for key in keys)))
+
+
+def cursor_of(*values: Any) -> str:
+    return base64.urlsafe_b64encode(to_json(values)).decode().rstrip("=")
+
+
+def read_cursor(text: str | None, *kinds: type) -> tuple[Any, ...] | None:
+    """The values that a cursor was made of, each of its kind: UUID, datetime, int or str."""
     if text is None:
         return None
     try:
-        return UUID(bytes=base64.urlsafe_b64decode(text + "=="))
-    except (ValueError, binascii.Error):
+        values = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+        return tuple(_READ[kind](value) for kind, value in zip(kinds, values, strict=True))
+    except (ValueError, TypeError, AttributeError, binascii.Error, RecursionError):
         raise InvalidRequest("cursor is none that was given out here") from None
+
+
+def read_one(text: str | None, kind: type) -> Any:
+    """The value of a cursor that was made of one; None for none."""
+    values = read_cursor(text, kind)
+    return None if values is None else values[0]
+
+
+def _number(value: Any) -> int:
+    if not isinstance(value, int) or not 0 <= value < 2**63:
+        raise ValueError(value)
+    return value
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or "\x00" in value:
+        raise ValueError(value)
+    value.encode()
+    return value
+
+
+def _moment(value: Any) -> datetime:
+    moment = datetime.fromisoformat(value)
+    if moment.tzinfo is None:
+        raise ValueError(value)
+    return moment
+
+
+_READ: dict[type, Any] = {UUID: UUID, datetime: _moment, int: _number, str: _text}

@@ -20,7 +20,7 @@ _log = logging.getLogger("posthouse.server")
 
 _STATUS: dict[type[errors.PosthouseError], int] = {
     errors.PosthouseError: 500,
-    errors.ConfigurationError: 400,
+    errors.ConfigurationError: 422,
     errors.DatabaseUnavailable: 503,
     errors.SchemaError: 503,
     errors.InvalidJob: 422,
@@ -34,7 +34,8 @@ _STATUS: dict[type[errors.PosthouseError], int] = {
     errors.InvalidBulkRetry: 422,
     errors.InvalidKey: 422,
     errors.InvalidReport: 422,
-    errors.InvalidRequest: 400,
+    errors.InvalidRequest: 422,
+    errors.ChangedMeanwhile: 412,
     errors.NotAuthenticated: 401,
     errors.Forbidden: 403,
     errors.JobNotFound: 404,
@@ -56,7 +57,15 @@ _STATUS: dict[type[errors.PosthouseError], int] = {
     errors.LeaseLost: 409,
     errors.WaitTimeout: 408,
 }
-_CODES = {404: "not_found", 405: "method_not_allowed", 413: "body_too_large", 415: "unsupported_media_type"}
+MOST_TOLD = 20
+MEDIA_TYPE = "application/problem+json"
+_CODES = {
+    404: "not_found",
+    405: "method_not_allowed",
+    413: "body_too_large",
+    415: "unsupported_media_type",
+    422: "invalid_request",
+}
 
 
 def status_of(error: errors.PosthouseError) -> int:
@@ -70,43 +79,48 @@ def problem(status: int, code: str, detail: str, **more: Any) -> JSONResponse:
         {**content, "detail": mask_text(detail), **more},
         status_code=status,
         headers=headers,
-        media_type="application/problem+json",
+        media_type=MEDIA_TYPE,
     )
 
 
 def install(app: FastAPI) -> None:
-    app.add_exception_handler(errors.PosthouseError, _ours)
-    app.add_exception_handler(RequestValidationError, _wrong_shape)
-    app.add_exception_handler(HTTPException, _of_the_framework)
-    app.add_exception_handler(psycopg.Error, _of_the_database)
-    app.add_exception_handler(PoolTimeout, _of_the_database)
-    app.add_exception_handler(Exception, _unexpected)
+    for kind, handle in _HANDLERS.items():
+        app.add_exception_handler(kind, handle)
 
 
-async def _ours(_: Request, error: Exception) -> JSONResponse:
+async def of(error: Exception) -> JSONResponse:
+    """The answer to an error, for whoever is not a route."""
+    handle = next(_HANDLERS[kind] for kind in type(error).__mro__ if kind in _HANDLERS)
+    told: JSONResponse = await handle(None, error)
+    return told
+
+
+async def _ours(_: Request | None, error: Exception) -> JSONResponse:
     assert isinstance(error, errors.PosthouseError)
+    if isinstance(error, errors.DatabaseUnavailable):  # its text says where the database is
+        return problem(503, error.code, "the database cannot be reached")
     answer = problem(status_of(error), error.code, str(error))
     if isinstance(error, errors.TooManyRequests):
         answer.headers["Retry-After"] = str(math.ceil(error.seconds))
     return answer
 
 
-async def _wrong_shape(_: Request, error: Exception) -> JSONResponse:
+async def _wrong_shape(_: Request | None, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
     found = [
         {"where": ".".join(str(step) for step in item["loc"]), "message": item["msg"]}
-        for item in error.errors()
+        for item in error.errors()[:MOST_TOLD]
     ]
     detail = "; ".join(f"{item['where']}: {item['message']}" for item in found)
     return problem(422, errors.InvalidRequest.code, detail, errors=found)
 
 
-async def _of_the_framework(_: Request, error: Exception) -> JSONResponse:
+async def _of_the_framework(_: Request | None, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
     return problem(error.status_code, _CODES.get(error.status_code, "http_error"), str(error.detail))
 
 
-async def _of_the_database(_: Request, error: Exception) -> JSONResponse:
+async def _of_the_database(_: Request | None, error: Exception) -> JSONResponse:
     if isinstance(error, psycopg.errors.QueryCanceled):
         return problem(503, "took_too_long", "the database took too long to answer; ask for less")
     if isinstance(error, psycopg.OperationalError):
@@ -114,7 +128,7 @@ async def _of_the_database(_: Request, error: Exception) -> JSONResponse:
     return _hidden(error)
 
 
-async def _unexpected(_: Request, error: Exception) -> JSONResponse:
+async def _unexpected(_: Request | None, error: Exception) -> JSONResponse:
     return _hidden(error)
 
 
@@ -122,3 +136,13 @@ def _hidden(error: Exception) -> JSONResponse:
     """What it was is for the log: an error's text may hold what the caller must not see."""
     _log.error("a request failed", exc_info=error)
     return problem(500, "internal_error", "something went wrong here; the server's log says what")
+
+
+_HANDLERS: dict[type[Exception], Any] = {
+    errors.PosthouseError: _ours,
+    RequestValidationError: _wrong_shape,
+    HTTPException: _of_the_framework,
+    psycopg.Error: _of_the_database,
+    PoolTimeout: _of_the_database,
+    Exception: _unexpected,
+}

@@ -20,6 +20,14 @@ async def fetch(connection: Db, name: str, row_type: type[T], /, **parameters: A
         return await cursor.fetchall()
 
 
+async def fetch_by_kept_plan(connection: Db, name: str, row_type: type[T], /, **parameters: Any) -> list[T]:
+    """The same for a statement whose one plan serves all parameters, and is kept. In a transaction."""
+    await connection.execute(query("plans_kept"))
+    async with connection.cursor(row_factory=class_row(row_type)) as cursor:
+        await cursor.execute(query(name), parameters, prepare=True)
+        return await cursor.fetchall()
+
+
 async def fetch_rows(connection: Db, name: str, /, **parameters: Any) -> list[dict[str, Any]]:
     async with connection.cursor(row_factory=dict_row) as cursor:
         await cursor.execute(query(name), parameters)

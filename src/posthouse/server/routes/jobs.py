@@ -2,145 +2,180 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from fastapi import APIRouter, Query
-from pydantic import BaseModel, ConfigDict, Field
+from fastapi import Query, Request, Response
 
 from posthouse import insights
-from posthouse.core.request import OnDuplicate
-from posthouse.core.request import Request as JobRequest
+from posthouse.core.states import Status
+from posthouse.errors import InvalidRequest
 from posthouse.identity import Permission
-from posthouse.insights import AttemptInfo, JobDetail, JobFilter, JobSummary
+from posthouse.insights import JobDetail, JobFilter, JobsInShort, JobSummary
 from posthouse.server.access import Access, allow
-from posthouse.server.enqueueing import enqueue
-from posthouse.server.paging import Cursor, Limit, Page, cursor_of, read_cursor
+from posthouse.server.answers import answer, tagged
+from posthouse.server.bodies import api_router
+from posthouse.server.enqueueing import Enqueued, Enqueuer, refuse_rejected
+from posthouse.server.moments import Moment
+from posthouse.server.paging import (
+    Cursor,
+    Limit,
+    Offset,
+    Page,
+    clamped,
+    clamped_offset,
+    cursor_of,
+    read_one,
+)
+from posthouse.server.repeats import IdempotencyKey, once
+from posthouse.server.schemas import Answer, BatchReceipt, EnqueuedBatch, EnqueuedJob, NewBatch, NewJob
 from posthouse.storage.control import cancel_job, retry_job
+from posthouse.storage.reading import Db
 
-router = APIRouter(prefix="/jobs", tags=["jobs"])
-Reader = Annotated[Access, allow(Permission.JOBS_READ)]
-Writer = Annotated[Access, allow(Permission.JOBS_WRITE)]
-
-
-class NewJob(BaseModel):
-    """A job to run. What is left out comes from its definition."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    definition_key: str
-    payload: dict[str, Any] = Field(default_factory=dict)
-    queue: str | None = None
-    priority: int | str | None = Field(None, description="Lower first; or urgent, high, normal, low.")
-    scheduled_for: datetime | None = None
-    dedupe_key: str | None = None
-    on_duplicate: OnDuplicate = "existing"
-    correlation_id: str | None = None
-    subject: str | None = None
-    depends_on: list[UUID] = Field(default_factory=list)
-    max_attempts: int | None = None
-    timeout_seconds: float | None = None
-
-    def request(self, access: Access) -> JobRequest:
-        return JobRequest(
-            kind=self.definition_key,
-            payload=self.payload,
-            tenant=access.principal.tenant or "default",
-            queue=self.queue,
-            priority=self.priority,
-            at=self.scheduled_for,
-            dedupe_key=self.dedupe_key,
-            on_duplicate=self.on_duplicate,
-            correlation_id=self.correlation_id,
-            subject=self.subject,
-            depends_on=self.depends_on,
-            max_attempts=self.max_attempts,
-            timeout=self.timeout_seconds,
-            created_by=access.actor,
-        )
+router = api_router("/jobs", "jobs")
+Reader = Annotated[Access, allow(Permission.JOBS_READ, of_tenants=True)]
+Writer = Annotated[Access, allow(Permission.JOBS_WRITE, of_tenants=True)]
+Statuses = Annotated[list[Status] | None, Query(description="One of these; may be given several times.")]
+Text = Annotated[str | None, Query(min_length=1, max_length=512)]
+Source = Annotated[Literal["manual", "event", "schedule", "system"] | None, Query()]
 
 
-class EnqueuedJob(BaseModel):
-    id: UUID
-    tenant_id: str
-    status: str
-    definition_key: str
-    queued_at: datetime
-    outcome: str
-
-
-class Answer(BaseModel):
-    id: UUID
-    status: str
-
-
-@router.post("", status_code=201)
-async def create(new: NewJob, access: Writer) -> EnqueuedJob:
+@router.post("", status_code=201, response_model=EnqueuedJob)
+async def enqueue_job(
+    request: Request, new: NewJob, access: Writer, idempotency_key: IdempotencyKey = None
+) -> Response:
     """Enqueue a job."""
-    request = new.request(access)
+    access = access.writer()
+    assert access.whose is not None
+    wanted = new.request(access)
+    enqueuer: Enqueuer = request.app.state.enqueuer
+
+    async def work(db: Db) -> Response:
+        (done,) = await enqueuer.enqueue_in(db, [wanted])
+        return answer(await shown(db, access, new, refuse_rejected(done, wanted)), 201)
+
+    if idempotency_key is not None:
+        return await once(request, access, idempotency_key, work)
+    done = await enqueuer.enqueue(access.whose, wanted)
+    if is_as_asked(new, done):
+        return answer(made(access, new, done), 201)
     async with access.session() as db:
-        receipt = await enqueue(db, access, request)
-        job = await insights.get_job(db, receipt.id)
-    return EnqueuedJob(
-        id=job.id,
-        tenant_id=job.tenant_id,
-        status=job.status,
-        definition_key=job.kind,
-        queued_at=job.queued_at,
-        outcome=receipt.outcome,
-    )
+        return answer(await shown(db, access, new, done), 201)
 
 
-@router.get("")
-async def find(
+async def shown(db: Db, access: Access, new: NewJob, done: Enqueued) -> dict[str, Any]:
+    """Reads back what is not known from having made it."""
+    if is_as_asked(new, done):
+        return made(access, new, done)
+    job = await insights.get_job(db, done.id)
+    found = {"id": job.id, "tenant_id": job.tenant_id, "status": job.status, "definition_key": job.kind}
+    return {**found, "queued_at": job.queued_at, "outcome": done.outcome}
+
+
+def is_as_asked(new: NewJob, done: Enqueued) -> bool:
+    """A new one whose dependencies have failed is canceled at once, and others have their own story."""
+    return done.outcome == "created" and not new.depends_on
+
+
+def made(access: Access, new: NewJob, done: Enqueued) -> dict[str, Any]:
+    return {
+        "id": done.id,
+        "tenant_id": access.whose,
+        "status": "queued",
+        "definition_key": new.definition_key,
+        "queued_at": done.queued_at,
+        "outcome": "created",
+    }
+
+
+@router.post("/batch", status_code=201, response_model=EnqueuedBatch)
+async def enqueue_jobs(
+    request: Request, batch: NewBatch, access: Writer, idempotency_key: IdempotencyKey = None
+) -> Response:
+    """Enqueue many jobs, all or none. A duplicate does not fail the others: see its outcome."""
+    access = access.writer()
+    wanted = [new.request(access) for new in batch.jobs]
+    enqueuer: Enqueuer = request.app.state.enqueuer
+
+    async def work(db: Db) -> Response:
+        done = await enqueuer.enqueue_in(db, wanted)
+        items = [BatchReceipt(id=one.id, outcome=one.outcome) for one in done]
+        created = sum(one.outcome == "created" for one in done)
+        return answer(EnqueuedBatch(items=items, created=created), 201)
+
+    return await once(request, access, idempotency_key, work)
+
+
+@router.get("", response_model=Page[JobSummary])
+async def list_jobs(
     access: Reader,
-    status: Annotated[list[str] | None, Query()] = None,
-    kind: str | None = None,
-    queue: str | None = None,
-    correlation_id: str | None = None,
-    subject: str | None = None,
+    status: Statuses = None,
+    kind: Text = None,
+    definition_key: Annotated[str | None, Query(max_length=512, description="Another name for kind.")] = None,
+    queue: Text = None,
+    source: Source = None,
+    created_after: Moment | None = None,
+    created_before: Moment | None = None,
+    correlation_id: Text = None,
+    subject: Text = None,
     limit: Limit = 50,
     cursor: Cursor = None,
-) -> Page[JobSummary]:
-    """Jobs, newest first."""
+    offset: Offset = 0,
+) -> Response:
+    """Jobs, newest first. A page reads no more than some thousand jobs: with a filter that few of them fit it
+    may hold fewer than asked for, even none. Go on for as long as there is a `next_cursor`.
+    """
+    if kind and definition_key and kind != definition_key:
+        raise InvalidRequest("kind and definition_key are two names for one thing: give one of them")
+    after = read_one(cursor, UUID)
     chosen = JobFilter(
-        statuses=status,
-        kind=kind,
+        statuses=None if status is None else [one.value for one in status],
+        kind=kind or definition_key,
         queue=queue,
+        tenant=access.whose,
+        source=source,
+        created_after=created_after,
+        created_before=created_before,
         correlation=correlation_id,
         subject=subject,
-        after=read_cursor(cursor),
-        limit=limit,
+        after=after,
+        limit=clamped(limit),
+        offset=clamped_offset(offset),
     )
     async with access.session() as db:
-        found = await insights.list_jobs(db, chosen)
-    return Page(found, cursor_of(found[-1].id) if len(found) == limit else None)
+        found, following = await insights.page_of_jobs(db, chosen)
+    return answer(Page(found, None if following is None else cursor_of(following)))
 
 
-@router.get("/{job_id}")
-async def show(job_id: UUID, access: Reader) -> JobDetail:
+@router.get("/summary", response_model=JobsInShort)
+async def summarize_jobs(access: Reader) -> Response:
+    """How many jobs have each status, and how long the oldest has been waiting."""
+    async with access.session() as db:
+        return answer(await insights.jobs_in_short(db, tenant=access.whose))
+
+
+@router.get("/{job_id}", response_model=JobDetail)
+async def show_job(request: Request, job_id: UUID, access: Reader) -> Response:
     """All of one job."""
     async with access.session() as db:
-        return await insights.get_job(db, job_id)
+        return tagged(request, await insights.get_job(db, job_id, tenant=access.whose))
 
 
-@router.get("/{job_id}/attempts")
-async def attempts(job_id: UUID, access: Reader) -> list[AttemptInfo]:
-    """Its attempts, first to last."""
-    async with access.session() as db:
-        return await insights.attempts_of(db, job_id)
-
-
-@router.post("/{job_id}/cancel")
-async def cancel(job_id: UUID, access: Writer) -> Answer:
+@router.post("/{job_id}/cancel", response_model=Answer)
+async def cancel(job_id: UUID, access: Writer) -> Response:
     """Cancel it: at once if it is queued, through its worker if it runs."""
     async with access.session() as db:
-        return Answer(id=job_id, status=await cancel_job(db, job_id, actor=access.actor))
+        status = await cancel_job(db, job_id, actor=access.actor, tenant=access.whose)
+    return answer(Answer(id=job_id, status=status))
 
 
-@router.post("/{job_id}/retry")
-async def retry(job_id: UUID, access: Writer) -> Answer:
+@router.post("/{job_id}/retry", response_model=Answer)
+async def retry(
+    job_id: UUID,
+    access: Writer,
+    fresh: Annotated[bool, Query(description="Also without the steps that are done.")] = False,
+) -> Response:
     """Run an ended job again, with fresh attempts."""
     async with access.session() as db:
-        return Answer(id=job_id, status=await retry_job(db, job_id, actor=access.actor))
+        status = await retry_job(db, job_id, actor=access.actor, tenant=access.whose, fresh=fresh)
+    return answer(Answer(id=job_id, status=status))

@@ -92,6 +92,9 @@ create table posthouse.ready (
 );
 create unique index ready_line on posthouse.ready (lane, position);
 create unique index ready_id on posthouse.ready (id);
+-- Only jobs that have one pay for these.
+create index ready_correlation on posthouse.ready (correlation_id) where correlation_id is not null;
+create index ready_subject on posthouse.ready (subject) where subject is not null;
 
 create table posthouse.waiting (
   like posthouse.job including defaults including constraints,
@@ -102,6 +105,9 @@ create table posthouse.waiting (
     check (on_dependency_failure in ('cancel', 'run', 'wait'))
 );
 create unique index waiting_id on posthouse.waiting (id);
+create index waiting_listed on posthouse.waiting (tenant_id, id);
+create index waiting_correlation on posthouse.waiting (correlation_id) where correlation_id is not null;
+create index waiting_subject on posthouse.waiting (subject) where subject is not null;
 create index waiting_due on posthouse.waiting (due_at) where blockers = 0;
 
 -- Its first columns are those of ready, in order: a claim copies the row as it is.
@@ -135,6 +141,7 @@ alter table posthouse.history
   alter position drop not null, alter attempt_started_at drop not null,
   alter lease_expires_at drop not null;
 create index history_id on posthouse.history (id);
+create index history_listed on posthouse.history (tenant_id, status, id);
 create index history_unsuccessful on posthouse.history (tenant_id, status, finished_at)
   where status <> 'succeeded';
 create index history_correlation on posthouse.history (correlation_id) where correlation_id is not null;

@@ -587,6 +587,7 @@ begin
   get diagnostics v_workers = row_count;
   delete from posthouse.dedupes where not held and until <= v_now;
   get diagnostics v_keys = row_count;
+  delete from posthouse.answers where at <= v_now - interval '1 day';
   return v_workers + v_keys + posthouse.purge_progress(v_longest) + posthouse.tidy_slots()
     + posthouse.tidy_schedules(p_before) + posthouse.tidy_alerts(p_before);
 end $$;

@@ -456,9 +456,10 @@ begin
   end loop;
 end $$;
 
--- Enqueues many. p_jobs: a JSON array of objects with the fields of posthouse.requests.
+-- Enqueues many. p_jobs: a JSON array of objects with the fields of posthouse.requests. Of those that are created,
+-- queued_at is told too.
 create function posthouse.enqueue_many(p_jobs jsonb)
-returns table (ordinal integer, id uuid, outcome text)
+returns table (ordinal integer, id uuid, outcome text, queued_at timestamptz)
 language plpgsql as $$
 declare
   v_now timestamptz := posthouse.now();
@@ -469,6 +470,7 @@ declare
   v_follows uuid[];
   r posthouse.request;
 begin
+  queued_at := v_now;
   if jsonb_array_length(p_jobs) = 1 then
     select q.* into r from posthouse.requests(p_jobs, v_now) as q;
     ordinal := 1;
@@ -486,7 +488,7 @@ begin
   v_plain := array(select q from unnest(v_all) as q where not q.special);
   if v_plain <> '{}' then
     perform posthouse.store_many(v_plain);
-    return query select p.ordinal, p.id, 'created' from unnest(v_plain) as p;
+    return query select p.ordinal, p.id, 'created', v_now from unnest(v_plain) as p;
     if cardinality(v_plain) = cardinality(v_all) then
       return;
     end if;

@@ -180,23 +180,19 @@ end $$;
 -- Enqueues as the tenant of this transaction; what else the requests say of a tenant does not count. Only jobs of its
 -- own can be depended on, repeated or be a parent. An id that nobody refers to is not the caller's to choose: one that
 -- another job has would be stored a second time.
-create function posthouse.tenant_enqueue(p_jobs jsonb) returns table (ordinal integer, id uuid, outcome text)
+create function posthouse.tenant_enqueue(p_jobs jsonb)
+returns table (ordinal integer, id uuid, outcome text, queued_at timestamptz)
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_tenant text := posthouse.tenant();
-  v_linked boolean := jsonb_path_exists(p_jobs, '$[*] ? (exists (@.depends_on[*]) || exists (@.parent_id))');
+  v_linked boolean;
 begin
   if v_tenant is null then
     raise insufficient_privilege using message = 'this transaction speaks for no tenant: set posthouse.tenant';
   end if;
-  if v_linked then
-    perform posthouse.refuse_strangers(p_jobs, v_tenant);
-  end if;
-  if jsonb_path_exists(p_jobs, '$[*] ? (@.kind starts with "posthouse." || @.queue starts with "posthouse.")') then
-    raise exception 'names that begin with posthouse. are not for jobs of tenants' using errcode = 'PH002';
-  end if;
-  for ordinal, id, outcome in
-    select e.ordinal, e.id, e.outcome from posthouse.enqueue_many((
+  v_linked := posthouse.refuse_foreign(p_jobs, v_tenant);
+  for ordinal, id, outcome, queued_at in
+    select e.ordinal, e.id, e.outcome, e.queued_at from posthouse.enqueue_many((
       select jsonb_agg(case
           when j.value @> '{"verify": true}' then j.value
           when v_linked then j.value || '{"verify": true}'
@@ -210,6 +206,19 @@ begin
     end if;
     return next;
   end loop;
+end $$;
+
+-- Refuses what is not for a tenant: jobs of ours, and links to jobs of others. Returns whether there are links at all.
+create function posthouse.refuse_foreign(p_jobs jsonb, p_tenant text) returns boolean
+language plpgsql stable as $$
+begin
+  if jsonb_path_exists(p_jobs, '$[*] ? (@.kind starts with "posthouse." || @.queue starts with "posthouse.")') then
+    raise exception 'names that begin with posthouse. are not for jobs of tenants' using errcode = 'PH002';
+  elsif not jsonb_path_exists(p_jobs, '$[*] ? (exists (@.depends_on[*]) || exists (@.parent_id))') then
+    return false;
+  end if;
+  perform posthouse.refuse_strangers(p_jobs, p_tenant);
+  return true;
 end $$;
 
 create function posthouse.refuse_strangers(p_jobs jsonb, p_tenant text) returns void
@@ -272,7 +281,7 @@ $$;
 create function posthouse.tenant_functions() returns setof regproc
 language sql stable as $$
   select format('posthouse.%I', f)::regproc from unnest(
-    '{tenant,now,tenant_enqueue,cancel,reopen,emit,replay_event,create_trigger,change_trigger,remove_trigger,'
+    '{tenant,now,tenant_enqueue,take_request_key,keep_answer,cancel,reopen,emit,replay_event,create_trigger,change_trigger,remove_trigger,'
     'start_bulk_retry,stop_bulk_retry,create_key,revoke_key,'
     'chosen_jobs,event_fits,failure_step,seen_workers,is_there,is_at_work,slot_of,cost_of,refilled,recent_pace,'
     'partition_name}'::text[]) as f

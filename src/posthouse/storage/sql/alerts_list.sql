@@ -10,5 +10,6 @@ join posthouse.alert_types as t on t.type = a.type
 where (%(type)s::text is null or a.type = %(type)s::text)
   and (%(tenant)s::text is null or a.tenant_id = %(tenant)s::text)
   and (%(within)s::float8 is null or a.at >= posthouse.now() - make_interval(secs => %(within)s::float8))
+  and (%(before_at)s::timestamptz is null or (a.at, a.id) < (%(before_at)s::timestamptz, %(before_id)s::uuid))
 order by a.at desc, a.id desc
 limit %(limit)s

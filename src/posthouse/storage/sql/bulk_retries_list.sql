@@ -5,5 +5,6 @@ select
 from posthouse.bulk_retries
 where (%(id)s::uuid is null or id = %(id)s::uuid)
   and (%(tenant)s::text is null or chosen ->> 'tenant' = %(tenant)s::text)
-order by created_at desc
+  and (%(before_at)s::timestamptz is null or (created_at, id) < (%(before_at)s::timestamptz, %(before_id)s::uuid))
+order by created_at desc, id desc
 limit %(limit)s

@@ -6,5 +6,7 @@ select
   (select count(*) from posthouse.seen_workers() as w
    where d.key = any (w.kinds) and posthouse.is_there(w, %(offline_after)s)) as workers
 from posthouse.definitions as d
-where %(key)s::text is null or d.key = %(key)s::text
+where (%(key)s::text is null or d.key = %(key)s::text)
+  and (%(after)s::text is null or d.key > %(after)s::text)
 order by d.key
+limit %(limit)s

@@ -24,5 +24,8 @@ where (%(fingerprint)s::text is null or f.fingerprint like %(fingerprint)s::text
   and (%(kind)s::text is null or f.kind = %(kind)s::text)
   and (%(tenant)s::text is null or f.tenant_id = %(tenant)s::text)
   and (%(since)s::timestamptz is null or f.last_seen >= %(since)s::timestamptz)
+  and (%(behind_at)s::timestamptz is null or f.last_seen < %(behind_at)s::timestamptz
+    or (f.last_seen = %(behind_at)s::timestamptz and (f.tenant_id, f.kind, f.fingerprint)
+        > (%(behind_tenant)s::text, %(behind_kind)s::text, %(behind_fingerprint)s::text)))
 order by f.last_seen desc, f.tenant_id, f.kind, f.fingerprint
 limit %(limit)s

@@ -1,2 +1,2 @@
--- Enqueues as the tenant of this transaction.
-select ordinal, id, outcome from posthouse.tenant_enqueue(%s::jsonb)
+-- Enqueues many jobs from one JSON array, for the tenant of the transaction.
+select ordinal, id, outcome, queued_at from posthouse.tenant_enqueue(%s::jsonb)

@@ -1,4 +1,4 @@
--- Triggers, or one of them, and when each last made a job.
+-- Triggers, or one of them, and when each last made a job. Behind a tenant, label and id, for paging.
 select
   t.id, t.tenant_id, t.name, t.label, t.enabled, t.type, t.event_name, t.cron_expr, t.timezone, t.definition_key,
   t.payload_template, t.dedupe_window_seconds, t.queue, t.priority, t.gap, t.fold, t.missed, t.catch_up_limit,
@@ -14,4 +14,7 @@ from posthouse.triggers as t
 where (%(id)s::uuid is null or t.id = %(id)s::uuid)
   and (%(tenant)s::text is null or t.tenant_id = %(tenant)s::text)
   and (%(type)s::text is null or t.type = %(type)s::text)
-order by t.tenant_id, t.label, t.id
+  and (%(after)s::text[] is null
+    or (t.tenant_id, t.label, t.id::text) > ((%(after)s::text[])[1], (%(after)s::text[])[2], (%(after)s::text[])[3]))
+order by t.tenant_id, t.label, t.id::text
+limit %(limit)s

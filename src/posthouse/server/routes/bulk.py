@@ -1,0 +1,116 @@
+"""Many jobs at once: retry or cancel what a filter finds."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import Response
+
+from posthouse import insights
+from posthouse.errors import IllegalTransition, InvalidRequest, JobNotFound
+from posthouse.identity import Permission
+from posthouse.insights import JobFilter
+from posthouse.server.access import Access, allow
+from posthouse.server.answers import answer
+from posthouse.server.bodies import api_router
+from posthouse.server.schemas import Bulk, BulkAnswer, JobChoice
+from posthouse.storage.control import cancel_job, retry_many
+
+router = api_router("/jobs", "jobs")
+Writer = Annotated[Access, allow(Permission.JOBS_WRITE, of_tenants=True)]
+
+COUNTED = 100_000
+CANCELED_AT_ONCE = 1000
+"""Jobs that one request cancels, each in a transaction of its own: a second or two."""
+_OF_RETRY = {"kind", "definition_key", "queue", "fingerprint", "ended_after", "ended_before"}
+_ACTIVE = {"queued", "running"}
+
+
+@router.post("/bulk", response_model=BulkAnswer)
+async def change_many(bulk: Bulk, access: Writer) -> Response:
+    """Retry or cancel all jobs that a filter finds; with `dry_run` only count them.
+
+    A retry takes failed and dead-letter jobs. The keeper does it, at a rate, and stops if too many fail
+    again: look at `/failures/retries/{id}`. A cancel is done at once, 1,000 jobs a request.
+    """
+    if not bulk.filter.given():
+        raise InvalidRequest("say which jobs: a filter with at least one field")
+    if bulk.action == "retry":
+        return answer(await _retry(bulk, access))
+    return answer(await _cancel(bulk, access))
+
+
+async def _retry(bulk: Bulk, access: Access) -> BulkAnswer:
+    chosen = _chosen(bulk, access)
+    async with access.session() as db:
+        matched = await insights.count_retriable(db, chosen, most=COUNTED)
+        if bulk.dry_run:
+            return _answer(bulk, matched)
+        bulk_id = await retry_many(
+            db, chosen, rate=bulk.rate, stop_share=bulk.stop_share, stop_after=bulk.stop_after,
+            actor=access.actor,
+        )  # fmt: skip
+    return _answer(bulk, matched, bulk_retry_id=bulk_id)
+
+
+def _chosen(bulk: Bulk, access: Access) -> dict[str, Any]:
+    choice = bulk.filter
+    if other := choice.given() - _OF_RETRY:
+        raise InvalidRequest(f"a retry is not filtered by {', '.join(sorted(other))}")
+    chosen = {
+        "fingerprint": choice.fingerprint,
+        "kind": choice.of_kind,
+        "queue": choice.queue,
+        "tenant": access.whose,
+        "since": choice.ended_after,
+        "until": choice.ended_before,
+        "limit": bulk.limit,
+    }
+    return {name: value for name, value in chosen.items() if value is not None}
+
+
+async def _cancel(bulk: Bulk, access: Access) -> BulkAnswer:
+    chosen = _active(bulk.filter, access)
+    async with access.session() as db:
+        matched = await insights.count_jobs(db, chosen, most=COUNTED)
+        if bulk.dry_run:
+            return _answer(bulk, matched)
+        most = min(bulk.limit or CANCELED_AT_ONCE, CANCELED_AT_ONCE)
+        wanted = await insights.ids_of_jobs(db, chosen, most=most)
+    told = {"canceled": 0, "canceling": 0, "skipped": 0}
+    async with access.gate.pool.connection() as connection:
+        for job_id in wanted:
+            # Each by itself: in one transaction, locks would be taken in an order that others do not keep.
+            try:
+                told[await cancel_job(connection, job_id, actor=access.actor, tenant=access.whose)] += 1
+            except (IllegalTransition, JobNotFound):  # it ended in the meantime
+                told["skipped"] += 1
+    left = len(wanted) == CANCELED_AT_ONCE < (bulk.limit or matched)
+    return _answer(bulk, matched, more=left and matched > len(wanted), **told)
+
+
+def _active(choice: JobChoice, access: Access) -> JobFilter:
+    if other := choice.given() & {"fingerprint", "ended_after", "ended_before"}:
+        raise InvalidRequest(
+            f"a cancel is not filtered by {', '.join(sorted(other))}: these jobs have not ended"
+        )
+    statuses = set(choice.status or _ACTIVE)
+    if not statuses <= _ACTIVE:
+        raise InvalidRequest("only queued and running jobs can be canceled")
+    return JobFilter(
+        statuses=sorted(statuses),
+        kind=choice.of_kind,
+        queue=choice.queue,
+        tenant=access.whose,
+        source=choice.source,
+        created_after=choice.created_after,
+        created_before=choice.created_before,
+        correlation=choice.correlation_id,
+        subject=choice.subject,
+    )
+
+
+def _answer(bulk: Bulk, matched: int, **done: Any) -> BulkAnswer:
+    return BulkAnswer(
+        action=bulk.action, dry_run=bulk.dry_run, matched=matched, counted_up_to=COUNTED, **done
+    )

@@ -1,0 +1,101 @@
+"""Events of a tenant: say that something happened, and see what became of it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any
+from uuid import UUID
+
+from fastapi import Query, Request, Response
+from pydantic import BaseModel
+
+from posthouse import insights
+from posthouse.client.emitting import EventOptions, event_text
+from posthouse.identity import Permission
+from posthouse.insights import EventInfo, MatchInfo
+from posthouse.server.access import Access, allow
+from posthouse.server.answers import answer, tagged
+from posthouse.server.bodies import api_router
+from posthouse.server.paging import Cursor, Limit, Page, clamped, page, read_cursor
+from posthouse.server.repeats import IdempotencyKey, once
+from posthouse.server.schemas_triggers import NewEvent, Replay
+from posthouse.storage.queries import query
+from posthouse.storage.reading import Db
+from posthouse.triggers import replay_event
+
+router = api_router("/events", "events")
+Reader = Annotated[Access, allow(Permission.EVENTS_READ, of_tenants=True)]
+Emitter = Annotated[Access, allow(Permission.EVENTS_EMIT, of_tenants=True)]
+Replayer = Annotated[Access, allow(Permission.TRIGGERS_WRITE, of_tenants=True)]
+
+
+class EmittedEvent(BaseModel):
+    id: UUID
+
+
+@router.post("", status_code=202, response_model=EmittedEvent)
+async def emit(
+    request: Request, new: NewEvent, access: Emitter, idempotency_key: IdempotencyKey = None
+) -> Response:
+    """Say that something happened. The keeper matches it with the triggers that want it."""
+    access = access.writer()
+    options = EventOptions(
+        tenant=access.whose or "",
+        subject=new.subject,
+        correlation_id=new.correlation_id,
+        created_by=access.actor,
+    )
+    limit = request.app.state.settings.max_payload_bytes
+    event_id, text = event_text(new.event_name, new.context, options, limit)
+
+    async def work(db: Db) -> Response:
+        await db.execute(query("emit"), (text,))
+        return answer(EmittedEvent(id=event_id), 202)
+
+    return await once(request, access, idempotency_key, work)
+
+
+@router.get("", response_model=Page[EventInfo])
+async def list_events(
+    access: Reader,
+    name: Annotated[
+        str | None, Query(min_length=1, max_length=200, description="May hold stars: order.*")
+    ] = None,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+) -> Response:
+    """Events, newest first."""
+    most = clamped(limit)
+    before: Any = read_cursor(cursor, datetime, UUID)
+    async with access.session() as db:
+        found = await insights.events(db, tenant=access.whose, name=name, before=before, limit=most)
+    return answer(page(found, most, "at", "id"))
+
+
+@router.get("/{event_id}", response_model=EventInfo)
+async def show_event(request: Request, event_id: UUID, access: Reader) -> Response:
+    """One event."""
+    async with access.session() as db:
+        return tagged(request, await insights.get_event(db, event_id, tenant=access.whose))
+
+
+@router.get("/{event_id}/matches", response_model=list[MatchInfo])
+async def list_matches(event_id: UUID, access: Reader) -> Response:
+    """What became of it at each trigger: fired, deduped or error."""
+    async with access.session() as db:
+        await insights.get_event(db, event_id, tenant=access.whose)
+        return answer(await insights.matches_of(db, event_id))
+
+
+@router.post("/{event_id}/replay", status_code=202, response_model=EmittedEvent)
+async def replay(event_id: UUID, access: Replayer, wanted: Replay | None = None) -> Response:
+    """Match it once more."""
+    async with access.session() as db:
+        await replay_event(
+            db,
+            event_id,
+            actor=access.actor,
+            triggers=wanted.triggers if wanted else None,
+            tenant=access.whose,
+        )
+    return answer(EmittedEvent(id=event_id), 202)

@@ -1,0 +1,132 @@
+"""Failures grouped by fault, and running their jobs again."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any
+from uuid import UUID
+
+from fastapi import Path, Query, Request, Response
+from pydantic import ConfigDict, Field
+
+from posthouse import insights
+from posthouse.identity import Permission
+from posthouse.insights import BulkRetry, FailureDetail, FailureFilter, FailureGroup
+from posthouse.server.access import Access, allow
+from posthouse.server.answers import answer
+from posthouse.server.bodies import api_router
+from posthouse.server.moments import Moment
+from posthouse.server.paging import Cursor, Limit, Page, clamped, page, read_cursor
+from posthouse.server.repeats import IdempotencyKey, once
+from posthouse.server.schemas import Done, Name, Strict
+from posthouse.storage.control import retry_many, stop_bulk_retry
+from posthouse.storage.reading import Db
+
+router = api_router("/failures", "failures")
+Reader = Annotated[Access, allow(Permission.JOBS_READ, of_tenants=True)]
+Writer = Annotated[Access, allow(Permission.JOBS_WRITE, of_tenants=True)]
+Kind = Annotated[str | None, Query(min_length=1, max_length=512)]
+Fingerprint = Annotated[str, Path(min_length=1, max_length=64, description="Or the beginning of one.")]
+
+
+@router.get("", response_model=Page[FailureGroup])
+async def list_failures(
+    access: Reader,
+    kind: Kind = None,
+    since: Annotated[Moment | None, Query(description="Only those seen since then.")] = None,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+) -> Response:
+    """Attempts that failed in the same way, the latest first."""
+    behind: Any = read_cursor(cursor, datetime, str, str, str)
+    chosen = FailureFilter(
+        kind=kind, tenant=access.whose, since=since, behind=behind, limit=(most := clamped(limit))
+    )
+    async with access.session() as db:
+        found = await insights.failure_groups(db, chosen)
+    return answer(page(found, most, "last_seen", "tenant_id", "kind", "fingerprint"))
+
+
+class NewBulkRetry(Strict):
+    """Which ended jobs to run again, and how. At least one of fingerprint, kind, queue and ended_after."""
+
+    model_config = ConfigDict(
+        extra="forbid", json_schema_extra={"examples": [{"fingerprint": "3f2a9c01d2e4b687", "rate": 50}]}
+    )
+
+    fingerprint: Name | None = None
+    kind: Name | None = None
+    queue: Name | None = None
+    ended_after: Moment | None = None
+    ended_before: Moment | None = None
+    limit: int | None = Field(None, ge=1, le=1_000_000)
+    rate: float = Field(10.0, gt=0, le=10_000)
+    stop_share: float = Field(0.5, ge=0, le=1)
+    stop_after: int = Field(20, ge=1, le=1_000_000)
+
+    def chosen(self, tenant: str | None) -> dict[str, Any]:
+        return {
+            "fingerprint": self.fingerprint,
+            "kind": self.kind,
+            "queue": self.queue,
+            "since": self.ended_after,
+            "until": self.ended_before,
+            "limit": self.limit,
+            "tenant": tenant,
+        }
+
+
+@router.post("/retries", status_code=202, response_model=BulkRetry)
+async def start_retry(
+    request: Request, new: NewBulkRetry, access: Writer, idempotency_key: IdempotencyKey = None
+) -> Response:
+    """Run failed jobs again, at a rate. The keeper does it, and stops if too many fail again."""
+
+    async def work(db: Db) -> Response:
+        bulk_id = await retry_many(
+            db, new.chosen(access.whose), rate=new.rate, stop_share=new.stop_share,
+            stop_after=new.stop_after, actor=access.actor,
+        )  # fmt: skip
+        return answer(await insights.get_bulk_retry(db, bulk_id, tenant=access.whose), 202)
+
+    return await once(request, access, idempotency_key, work)
+
+
+@router.get("/retries", response_model=Page[BulkRetry])
+async def list_retries(access: Reader, limit: Limit = 50, cursor: Cursor = None) -> Response:
+    """Bulk retries, newest first."""
+    most = clamped(limit)
+    before: Any = read_cursor(cursor, datetime, UUID)
+    async with access.session() as db:
+        found = await insights.bulk_retries(db, tenant=access.whose, before=before, limit=most)
+    return answer(page(found, most, "created_at", "id"))
+
+
+@router.get("/retries/{bulk_id}", response_model=BulkRetry)
+async def show_retry(bulk_id: UUID, access: Reader) -> Response:
+    """How far a bulk retry is, and how its jobs do."""
+    async with access.session() as db:
+        return answer(await insights.get_bulk_retry(db, bulk_id, tenant=access.whose))
+
+
+@router.post("/retries/{bulk_id}/stop", response_model=Done)
+async def stop_retry(bulk_id: UUID, access: Writer) -> Response:
+    """Retry no more of its jobs; those that were go on."""
+    async with access.session() as db:
+        await insights.get_bulk_retry(db, bulk_id, tenant=access.whose)
+        return answer(Done(changed=await stop_bulk_retry(db, bulk_id, actor=access.actor)))
+
+
+@router.get("/{fingerprint}", response_model=FailureDetail)
+async def show_failure(
+    fingerprint: Fingerprint,
+    access: Reader,
+    kind: Kind = None,
+    jobs: Annotated[int, Query(ge=1, description="So many of its jobs; at most 200.")] = 10,
+) -> Response:
+    """A group with its latest error, and the ended jobs it has now."""
+    async with access.session() as db:
+        found = await insights.get_failure(
+            db, fingerprint, kind=kind, tenant=access.whose, jobs=clamped(jobs)
+        )
+    return answer(found)

@@ -1,0 +1,122 @@
+"""Queues: what is in them, pausing them, and the limits that hold jobs back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal
+
+from fastapi import Path, Response
+from pydantic import ConfigDict, Field
+
+from posthouse import insights
+from posthouse.errors import InvalidRequest, LimitNotFound
+from posthouse.identity import Permission
+from posthouse.insights import LimitInfo, QueueInfo, SlotInfo
+from posthouse.server.access import Access, allow
+from posthouse.server.answers import answer
+from posthouse.server.bodies import api_router
+from posthouse.server.schemas import Done, Name, Strict
+from posthouse.storage.control import pause_queue, remove_limit, resume_queue, set_limit
+
+router = api_router("/queues", "queues")
+admin = api_router("/admin/queues", "queues")
+limits = api_router("/admin/limits", "limits")
+Viewer = Annotated[Access, allow(Permission.JOBS_READ, of_tenants=True)]
+Reader = Annotated[Access, allow(Permission.OVERVIEW_READ)]
+Writer = Annotated[Access, allow(Permission.QUEUES_WRITE)]
+QueueName = Annotated[str, Path(min_length=1, max_length=512)]
+LimitName = Annotated[str, Path(min_length=1, max_length=200)]
+
+
+@router.get("", response_model=list[QueueInfo])
+async def list_queues(access: Viewer) -> Response:
+    """Queues, and how many of your jobs are in each."""
+    async with access.session() as db:
+        found = await insights.queue_overview(db)
+    if access.sees_all:
+        return answer(found)
+    return answer([replace(queue, paused_by=None) for queue in found])
+
+
+@admin.post("/{name}/pause", response_model=Done)
+async def pause(name: QueueName, access: Writer) -> Response:
+    """Start nothing more from it; what runs goes on."""
+    _refuse_control(name)
+    async with access.session() as db:
+        return answer(Done(changed=await pause_queue(db, name, actor=access.actor)))
+
+
+@admin.post("/{name}/resume", response_model=Done)
+async def resume(name: QueueName, access: Writer) -> Response:
+    """Let its jobs start again."""
+    _refuse_control(name)
+    async with access.session() as db:
+        return answer(Done(changed=await resume_queue(db, name, actor=access.actor)))
+
+
+def _refuse_control(name: str) -> None:
+    if any(ord(char) < ord(" ") for char in name):
+        raise InvalidRequest("the name of a queue has no control characters")
+
+
+class LimitFields(Strict):
+    """The fields that change; null takes one away. ``rate`` is a number of starts a second."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "examples": [{"kinds": ["welcome"], "max_running": 5, "rate": 1.5, "per": "tenant"}]
+        },
+    )
+
+    kinds: list[Name] | None = Field(None, max_length=1000)
+    queues: list[Name] | None = Field(None, max_length=1000)
+    tenants: list[Name] | None = Field(None, max_length=1000)
+    per: Literal["all", "tenant", "key"] = "all"
+    max_running: int | None = Field(None, ge=0, lt=2**31)
+    rate: float | None = Field(None, gt=0, le=1_000_000)
+    burst: float | None = Field(None, ge=1, le=1_000_000)
+    weights: dict[Name, Annotated[float, Field(ge=0, le=1_000_000)]] = Field(default_factory=dict)
+
+    def fields(self) -> dict[str, Any]:
+        return self.model_dump(exclude_unset=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitDetail:
+    limit: LimitInfo
+    slots: list[SlotInfo]
+
+
+@limits.get("", response_model=list[LimitInfo])
+async def list_limits(access: Reader) -> Response:
+    """Limits, and how full they are."""
+    async with access.session() as db:
+        return answer(await insights.limits(db))
+
+
+@limits.get("/{name}", response_model=LimitDetail)
+async def show_limit(name: LimitName, access: Reader) -> Response:
+    """One limit, and the fullest of its slots."""
+    async with access.session() as db:
+        found = await insights.limits(db, name=name)
+        if not found:
+            raise LimitNotFound(f"there is no limit {name!r}")
+        return answer(LimitDetail(limit=found[0], slots=await insights.limit_slots(db, name=name)))
+
+
+@limits.put("/{name}", response_model=LimitInfo)
+async def put_limit(name: LimitName, fields: LimitFields, access: Writer) -> Response:
+    """Make a limit, or change the fields that are given. It takes effect at once."""
+    async with access.session() as db:
+        await set_limit(db, name, fields.fields(), actor=access.actor)
+        (found,) = await insights.limits(db, name=name)
+    return answer(found)
+
+
+@limits.delete("/{name}", status_code=204)
+async def delete_limit(name: LimitName, access: Writer) -> Response:
+    """Remove a limit. One that comes from the code is there again with the next worker."""
+    async with access.session() as db:
+        await remove_limit(db, name, actor=access.actor)
+    return Response(status_code=204)

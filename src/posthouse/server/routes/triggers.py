@@ -1,0 +1,138 @@
+"""Triggers of a tenant: what makes jobs by itself, on events or at times."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+from fastapi import Query, Request, Response
+
+from posthouse import insights
+from posthouse.core.schedule import Occurrence
+from posthouse.core.trigger import schedule_of
+from posthouse.errors import ChangedMeanwhile, InvalidTrigger
+from posthouse.identity import Permission
+from posthouse.insights import TriggerInfo
+from posthouse.server.access import Access, allow
+from posthouse.server.answers import answer, tagged, unchanged
+from posthouse.server.bodies import api_router
+from posthouse.server.moments import Moment
+from posthouse.server.paging import Cursor, Limit, Page, clamped, page, read_cursor
+from posthouse.server.repeats import IdempotencyKey, once
+from posthouse.server.schemas_triggers import NewTrigger, TriggerChanges
+from posthouse.storage.reading import Db
+from posthouse.triggers import change_trigger, create_trigger, remove_trigger
+
+router = api_router("/jobs/triggers", "triggers")
+Reader = Annotated[Access, allow(Permission.TRIGGERS_READ, of_tenants=True)]
+Writer = Annotated[Access, allow(Permission.TRIGGERS_WRITE, of_tenants=True)]
+
+MOST_RUNS = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trigger(TriggerInfo):
+    """A trigger. ``trigger_type`` is the same as ``type``, by the name under which it is created."""
+
+    trigger_type: Literal["event", "schedule"]
+
+
+def shown(trigger: TriggerInfo) -> Trigger:
+    fields: dict[str, Any] = asdict(trigger)
+    return Trigger(**fields, trigger_type=fields["type"])
+
+
+@router.get("", response_model=Page[Trigger])
+async def list_triggers(
+    access: Reader,
+    type: Annotated[Literal["event", "schedule"] | None, Query()] = None,  # noqa: A002 - its name in the query
+    limit: Limit = 50,
+    cursor: Cursor = None,
+) -> Response:
+    """Triggers, by their labels."""
+    most = clamped(limit)
+    after: Any = read_cursor(cursor, str, str, UUID)
+    async with access.session() as db:
+        found = await insights.triggers(db, tenant=access.whose, type_=type, after=after, limit=most)
+    return answer(page([shown(item) for item in found], most, "tenant_id", "label", "id"))
+
+
+@router.post("", status_code=201, response_model=Trigger)
+async def make_trigger(
+    request: Request, new: NewTrigger, access: Writer, idempotency_key: IdempotencyKey = None
+) -> Response:
+    """Create a trigger: for an event, or a schedule in a time zone."""
+    access = access.writer()
+
+    async def work(db: Db) -> Response:
+        made = await create_trigger(db, new.fields(), actor=access.actor, tenant=access.whose or "")
+        return answer(shown(await insights.get_trigger(db, UUID(made["id"]))), 201)
+
+    return await once(request, access, idempotency_key, work)
+
+
+@router.get("/{trigger_id}", response_model=Trigger)
+async def show_trigger(request: Request, trigger_id: UUID, access: Reader) -> Response:
+    """One trigger. Its ETag serves If-Match when it is changed."""
+    async with access.session() as db:
+        found = await insights.get_trigger(db, trigger_id, tenant=access.whose)
+    return tagged(request, shown(found), found.version)
+
+
+@router.patch("/{trigger_id}", response_model=Trigger)
+async def edit_trigger(
+    request: Request, trigger_id: UUID, changes: TriggerChanges, access: Writer
+) -> Response:
+    """Change the fields that are given. With If-Match: only if nobody else has changed it."""
+    async with access.session() as db:
+        old = await insights.get_trigger(db, trigger_id, tenant=access.whose)
+        unchanged(request, old.version)
+        changed = await change_trigger(
+            db, trigger_id, changes.fields(), actor=access.actor, tenant=access.whose
+        )
+        if "if-match" in request.headers and changed["version"] > old.version + 1:
+            raise ChangedMeanwhile("somebody else was quicker: look again")  # and this is undone
+        return answer(shown(await insights.get_trigger(db, trigger_id)))
+
+
+@router.delete("/{trigger_id}", status_code=204)
+async def delete_trigger(trigger_id: UUID, access: Writer) -> Response:
+    """Remove a trigger. The jobs that it made stay."""
+    async with access.session() as db:
+        await remove_trigger(db, trigger_id, actor=access.actor, tenant=access.whose)
+    return Response(status_code=204)
+
+
+@router.post("/{trigger_id}/enable", response_model=Trigger)
+async def enable_trigger(trigger_id: UUID, access: Writer) -> Response:
+    """Let it make jobs again. A schedule goes on with its next time."""
+    return await _set_enabled(trigger_id, access, enabled=True)
+
+
+@router.post("/{trigger_id}/disable", response_model=Trigger)
+async def disable_trigger(trigger_id: UUID, access: Writer) -> Response:
+    """Let it make no more jobs until it is enabled."""
+    return await _set_enabled(trigger_id, access, enabled=False)
+
+
+async def _set_enabled(trigger_id: UUID, access: Access, *, enabled: bool) -> Response:
+    async with access.session() as db:
+        await change_trigger(db, trigger_id, {"enabled": enabled}, actor=access.actor, tenant=access.whose)
+        return answer(shown(await insights.get_trigger(db, trigger_id)))
+
+
+@router.get("/{trigger_id}/next", response_model=list[Occurrence])
+async def next_runs(
+    trigger_id: UUID,
+    access: Reader,
+    count: Annotated[int, Query(ge=1, description=f"More than {MOST_RUNS:,} counts as that.")] = 20,
+    after: Moment | None = None,
+) -> Response:
+    """The next runs of a schedule, and what changes of clocks do to them."""
+    async with access.session() as db:
+        found = await insights.get_trigger(db, trigger_id, tenant=access.whose)
+        now = await insights.database_now(db)
+    if found.type != "schedule":
+        raise InvalidTrigger(f"{trigger_id} is no schedule: events set it off")
+    return answer(schedule_of(asdict(found)).occurrences(after or now, min(count, MOST_RUNS)))

@@ -1,0 +1,76 @@
+"""Workers: what a tenant may know of them, and what operators do with them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import Query, Response
+
+from posthouse import insights
+from posthouse.identity import Permission
+from posthouse.insights import SeenWorker, WorkerChange, WorkerInfo
+from posthouse.server.access import Access, allow
+from posthouse.server.answers import answer
+from posthouse.server.bodies import api_router
+from posthouse.server.paging import Cursor, Limit, Page, clamped, page, read_one
+from posthouse.server.schemas import Done
+from posthouse.storage.control import disable_worker, drain_worker, enable_worker
+
+router = api_router("/workers", "workers")
+admin = api_router("/admin/workers", "workers")
+Viewer = Annotated[Access, allow(Permission.WORKERS_READ, of_tenants=True)]
+Reader = Annotated[Access, allow(Permission.OVERVIEW_READ)]
+Writer = Annotated[Access, allow(Permission.WORKERS_WRITE)]
+
+
+@router.get("", response_model=list[SeenWorker])
+async def see_workers(access: Viewer) -> Response:
+    """Workers that are there: what they could run, and how many of your jobs they do."""
+    async with access.session() as db:
+        return answer(await insights.seen_workers(db))
+
+
+@admin.get("", response_model=list[WorkerInfo])
+async def list_workers(
+    access: Reader,
+    offline_within: Annotated[
+        float, Query(ge=0, le=366 * 86400, description="Also those that left within so many seconds.")
+    ] = 86400.0,
+) -> Response:
+    """Workers that are there, then those that left."""
+    async with access.session() as db:
+        return answer(await insights.workers(db, offline_within=offline_within))
+
+
+@admin.get("/changes", response_model=Page[WorkerChange])
+async def list_changes(
+    access: Reader, worker: UUID | None = None, limit: Limit = 50, cursor: Cursor = None
+) -> Response:
+    """When workers came and went, newest first."""
+    most = clamped(limit)
+    after = read_one(cursor, int)
+    async with access.session() as db:
+        found = await insights.worker_changes(db, worker=worker, after=after, limit=most)
+    return answer(page(found, most, "id"))
+
+
+@admin.post("/{worker_id}/disable", response_model=Done)
+async def disable(worker_id: UUID, access: Writer) -> Response:
+    """Let it claim nothing more; it keeps what it runs."""
+    async with access.session() as db:
+        return answer(Done(changed=await disable_worker(db, worker_id, actor=access.actor)))
+
+
+@admin.post("/{worker_id}/enable", response_model=Done)
+async def enable(worker_id: UUID, access: Writer) -> Response:
+    """Let it claim again."""
+    async with access.session() as db:
+        return answer(Done(changed=await enable_worker(db, worker_id, actor=access.actor)))
+
+
+@admin.post("/{worker_id}/drain", response_model=Done)
+async def drain(worker_id: UUID, access: Writer) -> Response:
+    """Ask it to finish its work and stop."""
+    async with access.session() as db:
+        return answer(Done(changed=await drain_worker(db, worker_id, actor=access.actor)))

@@ -1,0 +1,46 @@
+-- How far a page of a tenant's jobs has looked, if that is not to the end: the highest of the last ids that were read.
+with few as materialized (
+  select coalesce(array_agg(f.id), '{}') as ids, count(*) <= %(few)s as all_of_them
+  from (
+    select r.id
+    from (select distinct lane from posthouse.lanes
+          where tenant_id = %(tenant)s::text and 'queued' = any (%(statuses)s::text[])) as l
+    cross join lateral (
+      select q.id from posthouse.ready as q where q.lane = l.lane order by q.position limit %(few)s + 1) as r
+    limit %(few)s + 1) as f
+)
+select h.id
+from (
+  (select id from posthouse.jobs
+    where place = 'ready' and not (select all_of_them from few) and tenant_id = %(tenant)s::text
+      and status = any (%(statuses)s::text[])
+      and id >= %(lowest)s::uuid and id < %(below)s::uuid
+    order by id desc
+    offset %(most)s::bigint - 1
+    limit 1)
+  union all
+  (select id from posthouse.jobs
+    where place = 'waiting' and tenant_id = %(tenant)s::text
+      and status = any (%(statuses)s::text[])
+      and id >= %(lowest)s::uuid and id < %(below)s::uuid
+    order by id desc
+    offset %(most)s::bigint - 1
+    limit 1)
+  union all
+  (select id from posthouse.jobs
+    where place = 'running' and tenant_id = %(tenant)s::text
+      and status = any (%(statuses)s::text[])
+      and id >= %(lowest)s::uuid and id < %(below)s::uuid
+    order by id desc
+    offset %(most)s::bigint - 1
+    limit 1)
+  union all
+  select h.* from unnest(%(statuses)s::text[]) as s (wanted)
+  cross join lateral (select id from posthouse.jobs
+    where place = 'history' and tenant_id = %(tenant)s::text
+      and (status, id) < (s.wanted, %(below)s::uuid) and (status, id) >= (s.wanted, %(lowest)s::uuid)
+    order by status desc, id desc
+    offset %(most)s::bigint - 1
+    limit 1) as h) as h
+order by h.id desc
+limit 1

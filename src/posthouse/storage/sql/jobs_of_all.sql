@@ -1,0 +1,19 @@
+-- Jobs of all tenants, newest first, from at most so many that are read in the order of their ids.
+select * from (
+  select
+    id, tenant_id, kind, queue, status, place, priority, correlation_id, subject, source, scheduled_for, queued_at,
+    started_at, attempt_started_at, finished_at, attempt_count, max_attempts, worker_id, progress_percent,
+    current_step, blockers, last_error
+  from posthouse.jobs
+  where id >= %(lowest)s::uuid and id < %(below)s::uuid
+  order by id desc
+  limit %(most)s) as read
+where (%(statuses)s::text[] is null or status = any (%(statuses)s::text[]))
+  and (%(kind)s::text is null or kind = %(kind)s::text)
+  and (%(queue)s::text is null or queue = %(queue)s::text)
+  and (%(source)s::text is null or source = %(source)s::text)
+  and (%(created_after)s::timestamptz is null or queued_at >= %(created_after)s::timestamptz)
+  and (%(created_before)s::timestamptz is null or queued_at < %(created_before)s::timestamptz)
+order by id desc
+offset %(offset)s
+limit %(limit)s
