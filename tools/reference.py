@@ -10,13 +10,14 @@ import argparse
 import sys
 from pathlib import Path
 
-from docpages import commands, errors, http, lifecycle, python, settings
+from docpages import commands, errors, http, lifecycle, metrics, python, settings
 
 PAGES = {
     "docs/lifecycle.md": lifecycle.page,
     "docs/reference/commands.md": commands.page,
     "docs/reference/errors.md": errors.page,
     "docs/reference/http.md": http.page,
+    "docs/reference/metrics.md": metrics.page,
     "docs/reference/python.md": python.page,
     "docs/reference/settings.md": settings.page,
 }

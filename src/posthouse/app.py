@@ -28,6 +28,7 @@ from posthouse.system.housekeeping import Housekeeping
 from posthouse.worker.arguments import Arguments
 from posthouse.worker.definition import PROCESS, RUNNERS, Definition
 from posthouse.worker.process import Stop, run_loop
+from posthouse.worker.spans import trace_workers
 from posthouse.worker.worker import Worker
 
 P = ParamSpec("P")
@@ -162,6 +163,8 @@ class App:
     async def worker(self, *, queues: Sequence[str] = (), **settings: Any) -> Worker:
         """A worker for these jobs, not started yet."""
         chosen = dataclasses.replace(self.settings, **settings)
+        if chosen.tracing:
+            trace_workers()
         url = await asyncio.to_thread(ready_database_url, chosen)
         return Worker(self.definitions, url, chosen, queues=queues)
 

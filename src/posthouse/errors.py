@@ -41,6 +41,8 @@ PosthouseError
 ├── InvalidRequest          an HTTP request is wrong
 │   └── IdempotencyKeyReused    its Idempotency-Key came with another request before
 ├── ChangedMeanwhile        what was to be changed is not what was looked at
+├── TooManyStreams          this credential has as many live streams as it may have
+├── ServerFull              this server process has all the live streams that it takes
 ├── InvalidReport           what a job tells of itself cannot be stored
 ├── LeaseLost               the lease is no longer ours: nothing was written
 ├── CommandError            a command did not do its work
@@ -307,6 +309,18 @@ class ChangedMeanwhile(PosthouseError):
     """Somebody has changed it since it was looked at."""
 
     code = "changed_meanwhile"
+
+
+class TooManyStreams(PosthouseError):
+    """The credential has as many live streams open as it may have."""
+
+    code = "too_many_streams"
+
+
+class ServerFull(PosthouseError):
+    """The server process has as many live streams open as it takes, or is stopping."""
+
+    code = "server_full"
 
 
 class InvalidReport(PosthouseError):

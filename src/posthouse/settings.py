@@ -158,6 +158,19 @@ class Settings:
         "Wrong credentials that an address may send in a minute before it must wait. 0: any number.",
         minimum=0,
     )
+    tracing: bool = _setting(
+        False, "Whether to make OpenTelemetry spans of enqueues, waits, attempts and requests: [otel]."
+    )
+    metrics_token: str = _setting(
+        "",
+        "What a collector of metrics shows as Bearer. Empty: a key of a super-admin, or none on loopback.",
+        secret=True,
+    )
+    metrics_tenants: int = _setting(
+        50, "Tenants that metrics show by name, those that came first; the rest as `other`.", minimum=0
+    )
+    sse_clients: int = _setting(500, "Live streams that one server process keeps open.", minimum=0)
+    sse_clients_per_key: int = _setting(20, "Of these, how many one credential may have.", minimum=1)
 
     alert_webhook_url: str = _setting(
         "",

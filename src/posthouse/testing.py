@@ -182,7 +182,7 @@ def _inline_job(job_type: JobType[Any, Any], payload: str, attempt: int) -> Job:
     row = (
         new_id().bytes, definition.kind, definition.queue, "default", payload, attempt,
         definition.max_attempts, definition.priority, 0, 0, 0, 0, 1, definition.timeout, None, None, None,
-        None, zero, zero, zero, zero, None,
+        None, zero, zero, zero, zero, None, None,
     )  # fmt: skip
     token = uuid4()
     return Job(row, token, token.hex, 0.0, _InlineDesk())

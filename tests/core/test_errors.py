@@ -44,6 +44,8 @@ CODES = {
     "TooManyRequests": "too_many_requests",
     "InvalidRequest": "invalid_request",
     "InvalidReport": "invalid_report",
+    "TooManyStreams": "too_many_streams",
+    "ServerFull": "server_full",
     "LeaseLost": "lease_lost",
     "CommandError": "command_error",
     "CommandUnstartable": "command_unstartable",

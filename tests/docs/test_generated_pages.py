@@ -11,6 +11,7 @@ GENERATED = (
     "docs/reference/commands.md",
     "docs/reference/errors.md",
     "docs/reference/http.md",
+    "docs/reference/metrics.md",
     "docs/reference/python.md",
     "docs/reference/settings.md",
 )

@@ -4,14 +4,17 @@ no lock that outlives a transaction and no prepared statement.
 
 import asyncio
 
+import httpx
 import psycopg
 import pytest
 
 import posthouse
 from poolers import PGBOUNCER, pooling
 from posthouse import insights
+from posthouse.identity import Role, issue_key
 from posthouse.settings import Settings
 from posthouse.storage.connect import connect_async
+from streaming import serving_with, streaming
 from workshop import attempts, cancel, eventually, row, status, statuses, working
 
 LIVENESS, HUNGER, ENDINGS, FOLLOWED = 7701, 7702, 7703, 7706  # the classes of locks that belong to a session
@@ -172,6 +175,33 @@ async def test_parts_steps_and_the_live_log_work_through_the_pooler(app, db, set
 
 async def _nothing(connection):
     await connection.execute("select 1")
+
+
+async def test_live_streams_find_changes_without_being_told_of_them(app, db, settings):
+    @app.job()
+    async def talk(job: posthouse.Job) -> None:
+        job.log.info("hello")
+
+    async with await connect_async(settings.database_url, "test") as connection:
+        key = await issue_key(connection, "looks on", Role.TENANT_VIEWER, tenant="default", actor="test")
+    headers = {"Authorization": f"Bearer {key}"}
+    async with serving_with(settings) as (url, _), httpx.AsyncClient(base_url=url, headers=headers) as client:
+        async with streaming(client) as stream:
+            later = await talk.using(delay="1h").enqueue()
+            await stream.until(lambda s: s.statuses(later.id) == ["queued"])
+            cancel(db, later.id)
+            await stream.until(lambda s: s.statuses(later.id) == ["queued", "canceled"])
+            with db.transaction():  # never seen while it is queued
+                quick = db.execute("select posthouse.enqueue('talk')").fetchone()[0]
+                cancel(db, quick)
+            await stream.until(lambda s: s.statuses(quick) == ["canceled"])
+            async with working(app):
+                handle = await talk.enqueue()
+                async with streaming(client, job=handle.id) as followed:
+                    await followed.until(lambda s: s.of("log"))
+                    await followed.until(lambda s: "succeeded" in s.statuses(handle.id))
+                await stream.until(lambda s: "succeeded" in s.statuses(handle.id))
+        assert _session_locks(db) == []
 
 
 async def test_hundreds_of_statements_meet_no_prepared_statement_of_another_session(app, db, caplog):

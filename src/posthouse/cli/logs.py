@@ -10,10 +10,21 @@ from typing import IO, Any
 
 from posthouse.cli.options import WrongUsage
 from posthouse.core.redaction import MASKING, mask_output
-from posthouse.core.request_ids import RequestIds
+from posthouse.core.surroundings import Surroundings
 
 JOB_FIELDS = ("job_id", "kind", "tenant_id", "attempt")
-FIELDS = (*JOB_FIELDS, "worker_id", "queues", "kinds", "concurrency", "event", "outcome", "request_id")
+PLACE_FIELDS = ("worker_id", "request_id", "trace_id", "span_id")
+REQUEST_FIELDS = ("method", "route", "status", "milliseconds", "principal")
+FIELDS = (
+    *JOB_FIELDS,
+    *PLACE_FIELDS,
+    *REQUEST_FIELDS,
+    "queues",
+    "kinds",
+    "concurrency",
+    "event",
+    "outcome",
+)
 _COLOURS = {"WARNING": "\x1b[33m", "ERROR": "\x1b[31m", "CRITICAL": "\x1b[31m"}
 _DIM, _PLAIN = "\x1b[2m", "\x1b[0m"
 
@@ -29,7 +40,7 @@ def start_logging(*, as_json: bool | None, level: str, stream: IO[str] | None = 
     handler.setFormatter(JsonLines() if wants_json else HumanLines(colour=target.isatty()))
     worker = WorkerField()
     handler.addFilter(worker)
-    handler.addFilter(RequestIds())
+    handler.addFilter(Surroundings())
     handler.addFilter(MASKING)
     logging.basicConfig(level=max(number, logging.INFO), handlers=[handler], force=True)
     logging.getLogger("posthouse").setLevel(number)

@@ -84,3 +84,14 @@ def caller() -> str:
         return f"cli:{getuser()}@{node()}"
     except (KeyError, OSError):  # a container's user may have no name
         return f"cli:@{node()}"
+
+
+def metrics_port_option() -> Any:
+    return typer.Option(
+        None, "--metrics-port", min=0, max=65535, metavar="PORT",
+        help="Serve metrics of this process for Prometheus here; 0 takes a free port.",
+    )  # fmt: skip
+
+
+def metrics_host_option() -> Any:
+    return typer.Option("127.0.0.1", "--metrics-host", help="Where to listen for whoever collects them.")

@@ -98,17 +98,24 @@ def _uvicorn(settings: Settings) -> uvicorn.Server:
     except ImportError as error:
         raise ConfigurationError(f"the API needs {error.name}: pip install 'posthouse[server]'") from None
 
+    app = create_app(settings)
+
     class Server(uvicorn.Server):
         @contextmanager
         def capture_signals(self) -> Iterator[None]:
             """Signals are for the whole process, whose parts stop in order."""
             yield
 
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            """Live streams end only when they are told to, and everybody would wait for them."""
+            await app.state.streams.close()
+            await super().shutdown(sockets)
+
     return Server(
         uvicorn.Config(
-            create_app(settings),
+            app,
             log_config=None,
-            log_level="warning",
+            log_level="warning",  # of its own lines: that it starts and stops is said here
             access_log=False,
             lifespan="on",
             timeout_graceful_shutdown=5,

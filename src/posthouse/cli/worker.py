@@ -13,6 +13,8 @@ from posthouse.cli.options import (
     json_option,
     log_json_option,
     log_level_option,
+    metrics_host_option,
+    metrics_port_option,
 )
 
 if TYPE_CHECKING:
@@ -39,6 +41,8 @@ def worker(
     no_keeper: bool = typer.Option(
         False, "--no-keeper", help="Only run jobs: leave due and lost jobs to a keeper elsewhere."
     ),
+    metrics_port: int | None = metrics_port_option(),
+    metrics_host: str = metrics_host_option(),
     log_json: bool | None = log_json_option(),
     log_level: str = log_level_option(),
 ) -> None:
@@ -55,6 +59,8 @@ def worker(
     posthouse worker --commands
 
     posthouse worker --app shop.jobs:app --name studio-gpu --capability gpu --capability codec:h264
+
+    posthouse worker --app shop.jobs:app --metrics-port 9109 --metrics-host 0.0.0.0
     """
     from posthouse.cli.apps import chosen_paths, combined, load_apps, shared_settings
     from posthouse.cli.logs import start_logging
@@ -76,7 +82,23 @@ def worker(
     whole = combined(apps, settings)
     field = start_logging(as_json=log_json, level=log_level)
     reachable(settings)
+    _serve_metrics(metrics_host, metrics_port, worker=True)
     run_loop(_work(whole, list(apps.values()), queue, field, with_keeper=not no_keeper))
+
+
+def _serve_metrics(host: str, port: int | None, *, worker: bool) -> None:
+    if port is None:
+        return
+    import logging
+
+    from posthouse.errors import ConfigurationError
+
+    try:
+        from posthouse.metrics.port import serve
+    except ImportError as error:
+        raise ConfigurationError(f"metrics need {error.name}: pip install 'posthouse[server]'") from None
+    port = serve(host, port, worker=worker)
+    logging.getLogger("posthouse.up").info("metrics: http://%s:%d/metrics", host, port)
 
 
 async def _work(
@@ -106,7 +128,10 @@ def announce(worker: Worker, field: WorkerField) -> None:
 
 
 def keeper(
+    *,
     once: bool = typer.Option(False, "--once", help="Take each step once, and say what was done."),
+    metrics_port: int | None = metrics_port_option(),
+    metrics_host: str = metrics_host_option(),
     log_json: bool | None = log_json_option(),
     log_level: str = log_level_option(),
     as_json: bool = json_option(),
@@ -123,6 +148,7 @@ def keeper(
     settings = load_settings()
     start_logging(as_json=log_json, level=log_level)
     url = reachable(settings)
+    _serve_metrics(metrics_host, metrics_port, worker=False)
     run_loop(_keep_once(url, settings, as_json=as_json) if once else _keep(url, settings))
 
 

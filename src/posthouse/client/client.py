@@ -29,6 +29,7 @@ from posthouse.storage.connect import RETRY_PAUSES, behind_pooler, pool_options
 from posthouse.storage.errors import translated
 from posthouse.storage.queries import query
 from posthouse.storage.server import database_url
+from posthouse.tracing import producing, start_tracing
 
 T = TypeVar("T")
 
@@ -42,6 +43,8 @@ class Client:
 
     def __init__(self, url: str | None = None, *, settings: Settings | None = None) -> None:
         self.settings = settings or load_settings(database_url=url)
+        if self.settings.tracing:
+            start_tracing()
         self._url = url or ""
         self._pool: AsyncConnectionPool[AsyncConnection[tuple[Any, ...]]] | None = None
         self._endings: Endings | None = None
@@ -127,6 +130,10 @@ class Client:
     async def _send(self, requests: list[Request], connection: Any) -> list[Receipt]:
         if not requests:
             return []
+        with producing(requests) as traced:
+            return await self._send_traced(traced, connection)
+
+    async def _send_traced(self, requests: Sequence[Request], connection: Any) -> list[Receipt]:
         admitted = await self._admitted(requests, connection)
         batch = Batch(admitted, self.settings.max_payload_bytes)
         if connection is None:
@@ -135,7 +142,7 @@ class Client:
         with translated():
             return sending.receipts(await ask_on(connection, "enqueue_many", sending.parameter() or "[]"))
 
-    async def _admitted(self, requests: list[Request], connection: Any) -> Sequence[Request]:
+    async def _admitted(self, requests: Sequence[Request], connection: Any) -> Sequence[Request]:
         """The requests after a look at the definitions of their kinds, which is taken every few seconds."""
         unknown = self._kinds.unknown(requests)
         if unknown:

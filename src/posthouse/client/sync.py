@@ -28,6 +28,7 @@ from posthouse.storage.connect import RETRY_PAUSES, connect_sync
 from posthouse.storage.errors import translated
 from posthouse.storage.queries import query
 from posthouse.storage.server import database_url
+from posthouse.tracing import producing, start_tracing
 
 T = TypeVar("T")
 
@@ -37,6 +38,8 @@ class SyncClient:
 
     def __init__(self, url: str | None = None, *, settings: Settings | None = None) -> None:
         self.settings = settings or load_settings(database_url=url)
+        if self.settings.tracing:
+            start_tracing()
         self._connection: Connection[tuple[Any, ...]] | None = None
         self._lock = threading.Lock()
         self._kinds = Kinds()
@@ -112,6 +115,10 @@ class SyncClient:
     def _send(self, requests: list[Request], connection: Any) -> list[Receipt]:
         if not requests:
             return []
+        with producing(requests) as traced:
+            return self._send_traced(traced, connection)
+
+    def _send_traced(self, requests: Sequence[Request], connection: Any) -> list[Receipt]:
         admitted = self._admitted(requests, connection)
         batch = Batch(admitted, self.settings.max_payload_bytes)
         if connection is None:
@@ -120,7 +127,7 @@ class SyncClient:
         with translated():
             return sending.receipts(ask_on_sync(connection, "enqueue_many", sending.parameter() or "[]"))
 
-    def _admitted(self, requests: list[Request], connection: Any) -> Sequence[Request]:
+    def _admitted(self, requests: Sequence[Request], connection: Any) -> Sequence[Request]:
         """The requests after a look at the definitions of their kinds, which is taken every few seconds."""
         unknown = self._kinds.unknown(requests)
         if unknown:

@@ -69,6 +69,8 @@ class Request:
     source_ref: str | None = None
     created_by: str | None = None
     parent_id: UUID | None = None
+    trace: str | None = None
+    """The W3C traceparent that its spans go on from; set where tracing is on."""
     implied: frozenset[str] | None = field(default=None, repr=False, compare=False)
     """Made by a handler that this process knows, which has checked the payload: the options that are the
     handler's and not the caller's. They give way to what an operator set."""
@@ -167,6 +169,7 @@ class Request:
             "source_ref": self.source_ref,
             "created_by": self.created_by,
             "parent_id": self.parent_id,
+            "trace": self.trace,
             "verify": verify or None,
         }
         fields = {name: value for name, value in fields.items() if value is not None}

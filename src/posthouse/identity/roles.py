@@ -33,6 +33,7 @@ class Permission(StrEnum):
     KEYS_WRITE = "keys:write"
     AUDIT_READ = "audit:read"
     OVERVIEW_READ = "overview:read"
+    METRICS_READ = "metrics:read"
     WORK = "worker:work"
     SELF = "self:read"
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from typing import Protocol
+import time
+from collections.abc import Callable
+from typing import Protocol, TypeAlias
 
 import psycopg
 
@@ -15,6 +17,15 @@ from posthouse.waiting import until_set
 _log = logging.getLogger("posthouse.keeper")
 
 TROUBLE_PAUSE = 0.5
+
+Observe: TypeAlias = Callable[[str, float, bool], None]
+_observe: Observe | None = None
+
+
+def observe_steps(observe: Observe) -> None:
+    """Is told from now on how long each step took, and whether it failed."""
+    global _observe  # noqa: PLW0603 - a process is measured or it is not
+    _observe = observe
 
 
 class Step(Protocol):
@@ -33,8 +44,10 @@ async def run_forever(step: Step, crowd: Crowd, bell: asyncio.Event, *, after: f
     await until_set(bell, after * _about_one())
     while True:
         bell.clear()
+        began, failed = time.perf_counter(), True
         try:
             counts = await step.run_once()
+            failed = False
             pause = step.pause()
             if any(counts.values()):
                 _log.debug("%s: %s", step.name, counts)
@@ -44,6 +57,8 @@ async def run_forever(step: Step, crowd: Crowd, bell: asyncio.Event, *, after: f
         except Exception:  # noqa: BLE001 - whatever it was, nobody would take the step any more
             _log.exception("%s failed; it goes on", step.name)
             pause = 5 * TROUBLE_PAUSE
+        if _observe is not None:
+            _observe(step.name, time.perf_counter() - began, failed)
         await until_set(bell, pause * crowd.patience * _about_one())
 
 

@@ -32,6 +32,10 @@ CSRF_HEADER = "X-CSRF-Token"
 SAFE = {"GET", "HEAD", "OPTIONS"}
 MOST_GOOD = 10_000
 DEFAULT_TENANT = "default"
+PRINCIPAL = "posthouse.principal"
+"""In the scope of a request: who makes it, for the log."""
+ROUTE = "posthouse.route"
+"""Likewise: where it went, if not through the router."""
 Tenant = Annotated[
     str | None,
     Query(
@@ -166,6 +170,12 @@ class Access:
                     yield db
 
 
+async def principal_of(request: Request) -> Principal:
+    """Who makes a request, for routes that answer to anybody and say more to some."""
+    gate: Gate = request.app.state.gate
+    return await gate.admit(request)
+
+
 def allow(permission: Permission, *, of_tenants: bool = False) -> Any:
     """The dependency by which a route states its permission. None starts without one: see app.py.
 
@@ -174,7 +184,8 @@ def allow(permission: Permission, *, of_tenants: bool = False) -> Any:
 
     async def admitted(request: Request, tenant: Tenant = None) -> Access:
         gate: Gate = request.app.state.gate
-        principal = await gate.admit(request)
+        principal = await principal_of(request)
+        request.scope[PRINCIPAL] = principal.name
         principal.demand(permission)
         access = Access(principal, gate)
         return replace(access, whose=access.tenant(tenant))

@@ -15,11 +15,13 @@ from starlette.middleware.gzip import GZipMiddleware
 from posthouse.errors import ConfigurationError
 from posthouse.identity import Permission
 from posthouse.identity.memory import KeyMemory
+from posthouse.metrics.server import ServerMetrics
 from posthouse.server import problems
 from posthouse.server.access import Gate
 from posthouse.server.enqueueing import Enqueuer
 from posthouse.server.envelope import BODY_ROOM, Envelope
 from posthouse.server.express import Express
+from posthouse.server.live import Streams
 from posthouse.server.openapi import describe, operation_id
 from posthouse.server.routes import (
     bulk,
@@ -30,16 +32,20 @@ from posthouse.server.routes import (
     job_details,
     jobs,
     keys,
+    metrics,
     queues,
     session,
+    stream,
     tenants,
     triggers,
     watching,
     workers,
 )
+from posthouse.server.spans import ServerSpans
 from posthouse.settings import Settings, load_settings
 from posthouse.storage.connect import pool_options
 from posthouse.storage.server import guarded_database_url
+from posthouse.tracing import start_tracing
 
 PREFIX = "/api/v1"
 POOL_SIZE = 20
@@ -62,9 +68,10 @@ _ROUTERS: tuple[APIRouter, ...] = (
     keys.router,
     tenants.router,
     session.router,
+    stream.router,
 )
-_PUBLIC = {"/health", f"{PREFIX}/session"}
-"""Answer to anybody."""
+_PUBLIC = {"/health", "/ready", "/api/health", "/metrics", f"{PREFIX}/session"}
+"""Decide for themselves what they say to whom."""
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:
@@ -81,6 +88,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     )
     app.state.settings = settings
     app.include_router(health.router)
+    app.include_router(metrics.router)
     for router in _ROUTERS:
         app.include_router(router, prefix=PREFIX)
     problems.install(app)
@@ -88,7 +96,10 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.openapi = describe(app, _PUBLIC)  # type: ignore[method-assign]
     app.add_middleware(GZipMiddleware, minimum_size=GZIP_FROM)
     app.add_middleware(Express, api=app, path=f"{PREFIX}/jobs")
-    app.add_middleware(Envelope, most_bytes=settings.max_payload_bytes + BODY_ROOM)
+    own = app.state.metrics = ServerMetrics()
+    app.add_middleware(Envelope, most_bytes=settings.max_payload_bytes + BODY_ROOM, observe=own.request)
+    if settings.tracing:
+        app.add_middleware(ServerSpans, traces=start_tracing())
     return app
 
 
@@ -103,8 +114,12 @@ def _lifespan(settings: Settings) -> Callable[[FastAPI], Any]:
         memory = KeyMemory(settings.direct_url or url)
         app.state.gate = Gate(pool, settings, memory)
         app.state.enqueuer = Enqueuer(pool, settings.max_payload_bytes)
+        app.state.streams = Streams(url, settings)
+        app.state.scrapes = metrics.Scrapes(app.state.gate, settings, app.state.metrics)
+        app.state.examiner = health.Examiner(app.state.gate, settings)
         listening = asyncio.create_task(memory.run())
         yield
+        await app.state.streams.close()
         listening.cancel()
         await asyncio.gather(listening, return_exceptions=True)
         await pool.close()

@@ -23,6 +23,7 @@ from posthouse.storage.connect import RETRY_PAUSES
 from posthouse.storage.errors import translated
 from posthouse.storage.queries import query
 from posthouse.storage.reading import Db
+from posthouse.tracing import traced
 
 FLIGHTS = 2
 """Transactions of one tenant at a time. While they are under way the next requests gather."""
@@ -86,7 +87,7 @@ class Enqueuer:
                 with translated():
                     cursor = await connection.execute(query("definition_rules"), (json.dumps(unknown),))
                     self._kinds.learn(unknown, [row[0] for row in await cursor.fetchall()])
-        return self._kinds.admitted(requests, self._limit)
+        return [traced(request) for request in self._kinds.admitted(requests, self._limit)]
 
     async def _fly(self, tenant: str, line: _Line) -> None:
         """Takes what waits, again and again, until nothing does."""

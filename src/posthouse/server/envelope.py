@@ -8,11 +8,14 @@ import logging
 import re
 import secrets
 import time
+from collections.abc import Callable
+from contextvars import ContextVar
 
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from posthouse.core.request_ids import request_id
+from posthouse.core.surroundings import tell
+from posthouse.server.access import PRINCIPAL, ROUTE
 from posthouse.server.problems import problem
 
 REQUEST_SECONDS = 30.0
@@ -20,15 +23,46 @@ REQUEST_SECONDS = 30.0
 BODY_ROOM = 65_536
 """Bytes of a body beside the payload in it."""
 
+Observe = Callable[[str, str | None, int, float], None]
+
 _log = logging.getLogger("posthouse.server")
 _SANE = re.compile(rb"[A-Za-z0-9._:/+=@-]{1,128}")
 _PROCESS = secrets.token_hex(6)
 _numbers = itertools.count(1)
+_id: ContextVar[str | None] = ContextVar("posthouse_request_id", default=None)
+
+
+def route_of(scope: Scope) -> str | None:
+    """As it is written in the API, with names for what stands in it; None if it leads nowhere."""
+    whole = scope.get("fastapi", {}).get("effective_route_context")  # newer: with the router's prefix
+    found = getattr(whole, "path", None) or getattr(scope.get("route"), "path", None)
+    return found or scope.get(ROUTE)
+
+
+def _unobserved(method: str, route: str | None, status: int, seconds: float) -> None:
+    """Nobody counts requests."""
+
+
+def _told() -> dict[str, object]:
+    """What every line says that is logged for a request."""
+    current = _id.get()
+    return {} if current is None else {"request_id": current}
+
+
+tell(_told)
 
 
 class Envelope:
-    def __init__(self, app: ASGIApp, *, most_bytes: int, seconds: float = REQUEST_SECONDS) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        most_bytes: int,
+        seconds: float = REQUEST_SECONDS,
+        observe: Observe = _unobserved,
+    ) -> None:
         self._app = app
+        self._observe = observe
         self._most = most_bytes
         self._seconds = seconds
 
@@ -37,12 +71,13 @@ class Envelope:
             await self._app(scope, receive, send)
             return
         exchange = _Exchange(scope, receive, send, self._most)
-        token = request_id.set(exchange.id)
+        token = _id.set(exchange.id)
         try:
             await self._serve(exchange)
         finally:
-            request_id.reset(token)
+            _id.reset(token)
             exchange.log()
+            self._observe(exchange.method, exchange.route, exchange.status or 0, exchange.answered_after)
 
     async def _serve(self, exchange: _Exchange) -> None:
         if (refusal := exchange.refusal()) is not None:
@@ -73,6 +108,20 @@ class _Exchange:
         self.status: int | None = None
         self.limit: asyncio.Timeout | None = None
         self._started = time.perf_counter()
+        self._answered: float | None = None
+
+    @property
+    def method(self) -> str:
+        return str(self.scope["method"])
+
+    @property
+    def route(self) -> str | None:
+        return route_of(self.scope)
+
+    @property
+    def answered_after(self) -> float:
+        """Seconds until the answer began: what comes after that is up to the client."""
+        return (self._answered or time.perf_counter()) - self._started
 
     def refusal(self) -> tuple[int, str, str] | None:
         length = self._headers.get(b"content-length", b"0")
@@ -97,15 +146,27 @@ class _Exchange:
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
+            self._answered = time.perf_counter()
             message["headers"] = [*message.get("headers", ()), (b"x-request-id", self.id.encode())]
             if self.limit is not None:
                 self.limit.reschedule(None)
         await self._send(message)
 
     def log(self) -> None:
-        """Each request at the level debug, those that failed here as warnings."""
-        level = logging.DEBUG if (self.status or 0) < 500 else logging.WARNING  # noqa: PLR2004
-        if _log.isEnabledFor(level):
-            took = (time.perf_counter() - self._started) * 1000
-            where = f"{self.scope['method']} {self.scope['path']}"
-            _log.log(level, "%s: %s in %.1f ms", where, self.status, took, extra={"request_id": self.id})
+        """By its route: what stands in an address, or behind it, may be a secret."""
+        if not _log.isEnabledFor(logging.INFO):
+            return
+        milliseconds = round((time.perf_counter() - self._started) * 1000, 1)
+        principal = self.scope.get(PRINCIPAL)
+        about = {
+            "request_id": self.id,
+            "method": self.method,
+            "route": self.route,
+            "status": self.status,
+            "milliseconds": milliseconds,
+            "principal": principal,
+        }
+        _log.info(
+            "%s %s: %s in %.1f ms%s", self.method, self.route or "(no such route)", self.status, milliseconds,
+            f" for {principal}" if principal else "", extra=about,
+        )  # fmt: skip

@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from posthouse.identity import Permission
 from posthouse.server import problems
-from posthouse.server.access import allow
+from posthouse.server.access import ROUTE, allow
 from posthouse.server.routes.jobs import is_as_asked, made, shown
 from posthouse.server.schemas import NewJob
 
@@ -35,6 +35,7 @@ class Express:
             await self._app(scope, receive, send)
             return
         scope["app"] = self._api
+        scope[ROUTE] = self._path
         try:
             answer = await self._enqueued(scope, body := _Body(receive))
         except Exception as error:  # noqa: BLE001 - it is told as every other

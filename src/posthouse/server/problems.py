@@ -36,6 +36,8 @@ _STATUS: dict[type[errors.PosthouseError], int] = {
     errors.InvalidReport: 422,
     errors.InvalidRequest: 422,
     errors.ChangedMeanwhile: 412,
+    errors.TooManyStreams: 429,
+    errors.ServerFull: 503,
     errors.NotAuthenticated: 401,
     errors.Forbidden: 403,
     errors.JobNotFound: 404,
@@ -66,6 +68,7 @@ _CODES = {
     415: "unsupported_media_type",
     422: "invalid_request",
 }
+_HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 429: {"Retry-After": "5"}, 503: {"Retry-After": "5"}}
 
 
 def status_of(error: errors.PosthouseError) -> int:
@@ -73,7 +76,7 @@ def status_of(error: errors.PosthouseError) -> int:
 
 
 def problem(status: int, code: str, detail: str, **more: Any) -> JSONResponse:
-    headers = {"WWW-Authenticate": "Bearer"} if status == 401 else None  # noqa: PLR2004
+    headers = _HEADERS.get(status)
     content = {"type": "about:blank", "title": code.replace("_", " "), "status": status, "code": code}
     return JSONResponse(
         {**content, "detail": mask_text(detail), **more},

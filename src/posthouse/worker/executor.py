@@ -99,6 +99,10 @@ class Executor:
     def idle_slots(self) -> int:
         return max(0, self._concurrency - self._busy)
 
+    @property
+    def slots(self) -> int:
+        return self._concurrency
+
     def resize(self, concurrency: int) -> None:
         """So many slots from now on."""
         self._concurrency = concurrency

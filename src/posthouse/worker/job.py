@@ -19,6 +19,7 @@ from posthouse.core.progress import checked_name, checked_percent, clipped
 from posthouse.core.request import Request
 from posthouse.errors import InvalidJob, InvalidReport, LeaseLost
 from posthouse.storage.leases import ClaimedRow
+from posthouse.tracing import traced
 from posthouse.worker.job_log import JobLog
 from posthouse.worker.notes import Notes
 from posthouse.worker.parts import Part
@@ -211,6 +212,11 @@ class Job:
     @property
     def last_error(self) -> str | None:
         return self._row[22]  # type: ignore[no-any-return]
+
+    @property
+    def trace(self) -> str | None:
+        """The W3C traceparent of whoever enqueued it."""
+        return self._row[23]  # type: ignore[no-any-return]
 
     @property
     def age(self) -> float:
@@ -412,7 +418,7 @@ class Job:
             request = Request(kind=what, payload=payload or {}, **merged)
         else:
             request = what.request({**(payload or {}), **arguments}, merged)
-        return request.changed(parent_id=self.id)
+        return traced(request.changed(parent_id=self.id))
 
     def commit(self) -> Commit:
         """The handler's writes and the completion of the job in one transaction.

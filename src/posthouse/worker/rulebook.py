@@ -174,6 +174,11 @@ class Masks:
         self._rulebook = rulebook
         self._jobs = jobs
 
+    @property
+    def about(self) -> dict[str, object]:
+        """What a line that is logged here is about: of a batch, what its jobs share."""
+        return self._jobs[0].about if len(self._jobs) == 1 else {"kind": self._jobs[0].kind}
+
     def __call__(self, text: str) -> str:
         for job in self._jobs:
             text = self._rulebook.masked(job, text)

@@ -9,7 +9,7 @@ import socket
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from importlib.metadata import version
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from uuid import UUID, uuid4
 
 from posthouse.core.capabilities import capability_words, checked_facts, checked_worker_name
@@ -26,10 +26,12 @@ from posthouse.worker.fetcher import Fetcher
 from posthouse.worker.heartbeat import Heartbeat, install_interrupt
 from posthouse.worker.job import Job
 from posthouse.worker.listener import Listener
+from posthouse.worker.observing import ObservedCompleter, ObservedExecutor, ObservedFetcher, observed
 from posthouse.worker.processes.pool import Pool
 from posthouse.worker.rulebook import Rulebook
 
 _log = logging.getLogger("posthouse.worker")
+_T = TypeVar("_T")
 
 ALONE_SECONDS = 0.5
 """How long a worker tries to be seen again. A second after it was last seen, its jobs may be given away."""
@@ -68,7 +70,8 @@ class Worker:
         self.rulebook = Rulebook(self.definitions, self.leases)
         self.rulebook.on_read = self._serve_commands
         self.desk = WorkerDesk(url, settings, self.rulebook)
-        self.completer = Completer(self.leases, self._on_lost)
+        self._observers = observed()
+        self.completer = self._make_completer()
         self.failed: asyncio.Event = asyncio.Event()
         """Set when a part of the worker broke: it must not live on and only look alive."""
         self.dismissed: asyncio.Event = asyncio.Event()
@@ -135,7 +138,8 @@ class Worker:
         return Leases(url, self.id, self.settings.lease_seconds, self.settings.direct_url)
 
     def _make_executor(self, concurrency: int, processes: Pool | Commands | None) -> Executor:
-        return Executor(
+        made, more = self._observable(Executor, ObservedExecutor)
+        return made(
             self.definitions,
             self.completer,
             self.rulebook,
@@ -145,10 +149,20 @@ class Worker:
             crash_limit=self.settings.crash_limit,
             held=self._held,
             processes=processes,
+            **more,
         )
 
+    def _make_completer(self) -> Completer:
+        made, more = self._observable(Completer, ObservedCompleter)
+        return made(self.leases, self._on_lost, **more)
+
+    def _observable(self, plain: type[_T], observed: type[_T]) -> tuple[type[_T], dict[str, Any]]:
+        """The part that lets others look on, if anybody does."""
+        return (plain, {}) if self._observers is None else (observed, {"observers": self._observers})
+
     def _make_fetcher(self, leases: Leases, executor: Executor, kinds: Sequence[str]) -> Fetcher:
-        return Fetcher(
+        made, more = self._observable(Fetcher, ObservedFetcher)
+        return made(
             leases,
             executor,
             self.desk,
@@ -157,6 +171,7 @@ class Worker:
             offers=self.offers,
             poll_seconds=self.settings.poll_seconds,
             patience=2 * self.settings.heartbeat_seconds,
+            **more,
         )
 
     def _wake(self) -> None:

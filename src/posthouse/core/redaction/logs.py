@@ -13,8 +13,8 @@ from posthouse.core.redaction.patterns import mask_text
 Mask: TypeAlias = Callable[[str], str]
 
 LOGGERS = (
-    "posthouse.client", "posthouse.commands", "posthouse.job", "posthouse.keeper", "posthouse.up",
-    "posthouse.worker",
+    "posthouse.client", "posthouse.commands", "posthouse.job", "posthouse.keeper",
+    "posthouse.server", "posthouse.up", "posthouse.worker",
 )  # fmt: skip
 
 _here: ContextVar[Mask] = ContextVar("posthouse_mask", default=mask_text)
@@ -23,6 +23,11 @@ _here: ContextVar[Mask] = ContextVar("posthouse_mask", default=mask_text)
 def mask_with(mask: Mask) -> None:
     """From here on, in this task or thread, texts are masked like this."""
     _here.set(mask)
+
+
+def mask_now() -> Mask:
+    """The mask that is in use here."""
+    return _here.get()
 
 
 def mask_here(text: str) -> str:

@@ -78,6 +78,9 @@ create table posthouse.job (
   current_step text,
   progress_message text,
   last_error text,
+  trace text,                -- W3C traceparent of whoever enqueued it. A column: where it is null it takes up nothing (the
+                             -- rows' null bitmaps have room), it moves with the job, and a claim reads it without a join.
+                             -- In the payload, handlers and schemas would meet it; a table beside would need keeping.
   constraint job_attempts_within_limit check (attempt_count between 0 and max_attempts and max_attempts > 0),
   constraint job_source_known check (source in ('manual', 'event', 'schedule', 'system'))
 );

@@ -52,12 +52,12 @@ begin
       id, parent_id, queued_at, scheduled_for, started_at, priority, attempt_count, max_attempts,
       generation, crashes, snoozes, timeout_seconds, progress_percent, tenant_id, kind, queue, source,
       payload, dedupe_key, order_key, correlation_id, subject, source_ref, created_by, retry, depends_on, limit_key, requires, prefers,
-      current_step, progress_message, last_error, lane)
+      current_step, progress_message, last_error, trace, lane)
     select
       id, parent_id, queued_at, scheduled_for, started_at, priority, attempt_count, max_attempts,
       generation, crashes, snoozes, timeout_seconds, progress_percent, tenant_id, kind, queue, source,
       payload, dedupe_key, order_key, correlation_id, subject, source_ref, created_by, retry, depends_on, limit_key, requires, prefers,
-      current_step, progress_message, last_error,
+      current_step, progress_message, last_error, trace,
       lane
     from due order by due_at
   )
@@ -130,20 +130,20 @@ begin
       id, parent_id, queued_at, scheduled_for, started_at, priority, attempt_count, max_attempts,
       generation, crashes, snoozes, timeout_seconds, progress_percent, tenant_id, kind, queue, source,
       payload, dedupe_key, order_key, correlation_id, subject, source_ref, created_by, retry, depends_on, limit_key, requires, prefers,
-      current_step, progress_message, last_error
+      current_step, progress_message, last_error, trace
   ), held as (
     delete from posthouse.waiting where id = any (p_ids)
     returning
       id, parent_id, queued_at, scheduled_for, started_at, priority, attempt_count, max_attempts,
       generation, crashes, snoozes, timeout_seconds, progress_percent, tenant_id, kind, queue, source,
       payload, dedupe_key, order_key, correlation_id, subject, source_ref, created_by, retry, depends_on, limit_key, requires, prefers,
-      current_step, progress_message, last_error
+      current_step, progress_message, last_error, trace
   ), ended as (
     insert into posthouse.history (
       id, parent_id, queued_at, scheduled_for, started_at, priority, attempt_count, max_attempts,
       generation, crashes, snoozes, timeout_seconds, progress_percent, tenant_id, kind, queue, source,
       payload, dedupe_key, order_key, correlation_id, subject, source_ref, created_by, retry, depends_on, limit_key, requires, prefers,
-      current_step, progress_message, last_error, finished_at, status, outcome, error)
+      current_step, progress_message, last_error, trace, finished_at, status, outcome, error)
     select g.*, v_now, p_status, 'never_started', posthouse.with_fingerprint(p_error)
     from (select * from gone union all select * from held) as g
     returning id, tenant_id, kind, error

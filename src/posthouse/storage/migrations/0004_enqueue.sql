@@ -31,6 +31,7 @@ create type posthouse.request as (
   limit_key text,
   requires text[],
   prefers text[],
+  trace text,
   verify boolean,             -- the id may be known already: a repeat, or an id made by the caller
   special boolean,            -- needs more than an insert
   later boolean,              -- could have to wait: see store_one
@@ -62,7 +63,7 @@ language sql stable as $$
     j.order_key, j.correlation_id, j.subject, j.source_ref, j.created_by, j.retry,
     nullif(j.depends_on, '{}'), coalesce(j.on_dependency_failure, 'cancel'),
     coalesce(j.limit_key, posthouse.limit_key(d.limits, p.body)), nullif(coalesce(j.requires, d.requires), '{}'),
-    nullif(coalesce(j.prefers, d.prefers), '{}'), coalesce(j.verify, false),
+    nullif(coalesce(j.prefers, d.prefers), '{}'), j.trace, coalesce(j.verify, false),
     coalesce(j.verify, false) or k.key is not null or j.order_key is not null
       or coalesce(j.depends_on <> '{}', false) or pg_column_size(p.body) > 2048
       or j.scheduled_for is not null or j.delay is not null,
@@ -74,7 +75,7 @@ language sql stable as $$
       payload jsonb, dedupe_key text, dedupe_content boolean, dedupe_window real, on_duplicate text,
       order_key text, correlation_id text, subject text, source_ref text, created_by text, retry jsonb,
       depends_on uuid[], on_dependency_failure text, limit_key text, requires text[], prefers text[],
-      verify boolean)) with ordinality as j
+      trace text, verify boolean)) with ordinality as j
   left join posthouse.definitions as d on d.key = j.kind
   cross join lateral (select coalesce(j.payload, '{}')) as p (body)
   cross join lateral (select case when j.dedupe_content
@@ -241,12 +242,12 @@ begin
     insert into posthouse.waiting (
       id, parent_id, queued_at, scheduled_for, priority, max_attempts, timeout_seconds, tenant_id, kind,
       queue, source, payload, dedupe_key, order_key, correlation_id, subject, source_ref, created_by,
-      retry, depends_on, limit_key, requires, prefers, due_at, blockers, on_dependency_failure)
+      retry, depends_on, limit_key, requires, prefers, trace, due_at, blockers, on_dependency_failure)
     values (
       r.id, r.parent_id, r.queued_at, r.scheduled_for, r.priority, r.max_attempts, r.timeout_seconds,
       r.tenant_id, r.kind, r.queue, r.source, r.payload, r.dedupe_key, r.order_key, r.correlation_id,
       r.subject, r.source_ref, r.created_by, r.retry, r.depends_on, r.limit_key, r.requires, r.prefers,
-      r.scheduled_for, p_blockers,
+      r.trace, r.scheduled_for, p_blockers,
       r.on_dependency_failure);
     if p_blockers > 0 or r.scheduled_for > r.queued_at then
       return;
@@ -258,11 +259,11 @@ begin
   insert into posthouse.ready (
     id, parent_id, queued_at, scheduled_for, priority, max_attempts, timeout_seconds, tenant_id, kind,
     queue, source, payload, dedupe_key, order_key, correlation_id, subject, source_ref, created_by,
-    retry, depends_on, limit_key, requires, prefers, lane)
+    retry, depends_on, limit_key, requires, prefers, trace, lane)
   values (
     r.id, r.parent_id, r.queued_at, r.scheduled_for, r.priority, r.max_attempts, r.timeout_seconds,
     r.tenant_id, r.kind, r.queue, r.source, r.payload, r.dedupe_key, r.order_key, r.correlation_id,
-    r.subject, r.source_ref, r.created_by, r.retry, r.depends_on, r.limit_key, r.requires, r.prefers, v_lane);
+    r.subject, r.source_ref, r.created_by, r.retry, r.depends_on, r.limit_key, r.requires, r.prefers, r.trace, v_lane);
   perform posthouse.enter_lane(
     (v_lane, r.queue, r.kind, r.tenant_id, r.priority, 2, r.limit_key, r.requires, r.prefers)::posthouse.lane);
 end $$;
@@ -277,11 +278,11 @@ begin
     insert into posthouse.ready (
       id, parent_id, queued_at, scheduled_for, priority, max_attempts, timeout_seconds, tenant_id, kind,
       queue, source, payload, correlation_id, subject, source_ref, created_by, retry, limit_key, requires,
-      prefers, lane)
+      prefers, trace, lane)
     select
       r.id, r.parent_id, r.queued_at, r.scheduled_for, r.priority, r.max_attempts, r.timeout_seconds,
       r.tenant_id, r.kind, r.queue, r.source, r.payload, r.correlation_id, r.subject, r.source_ref,
-      r.created_by, r.retry, r.limit_key, r.requires, r.prefers, posthouse.lane_number(
+      r.created_by, r.retry, r.limit_key, r.requires, r.prefers, r.trace, posthouse.lane_number(
         r.queue, r.kind, r.tenant_id, r.priority, 2, r.limit_key, r.requires, r.prefers)
     from unnest(p_requests) as r
     returning lane, queue, kind, tenant_id, priority, 2, limit_key, requires, prefers

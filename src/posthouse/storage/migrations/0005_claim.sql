@@ -102,7 +102,7 @@ begin
       priority, attempt_count + 1, max_attempts, generation, crashes, snoozes, timeout_seconds,
       progress_percent, tenant_id, kind, queue, source, payload, dedupe_key, order_key, correlation_id,
       subject, source_ref, created_by, retry, depends_on, limit_key, requires, prefers, current_step,
-      progress_message, last_error, lane, position
+      progress_message, last_error, trace, lane, position
   )
   insert into posthouse.running
   select gone.*, p_token, p_worker, greatest(v_now, gone.scheduled_for), v_now + p_lease, null,

@@ -158,14 +158,14 @@ begin
       id, parent_id, queued_at, scheduled_for, started_at, priority, attempt_count, max_attempts,
       generation, crashes, snoozes, timeout_seconds, progress_percent, tenant_id, kind, queue, source,
       payload, dedupe_key, order_key, correlation_id, subject, source_ref, created_by, retry, depends_on, limit_key, requires, prefers,
-      current_step, progress_message, last_error, lane, position, token, worker_id, attempt_started_at,
+      current_step, progress_message, last_error, trace, lane, position, token, worker_id, attempt_started_at,
       lease_expires_at, cancel_requested_at, finished_at, status, outcome, error, output)
     select
       id, parent_id, queued_at, scheduled_for, started_at, priority, attempt_count, max_attempts,
       generation, crashes + (outcome in ('lost', 'crashed'))::integer, snoozes, timeout_seconds, progress_percent,
       tenant_id, kind, queue, source, payload, dedupe_key, order_key, correlation_id, subject,
       source_ref, created_by, retry, depends_on, limit_key, requires, prefers, current_step, progress_message,
-      coalesce(error_text, last_error), lane, position, token, worker_id, attempt_started_at,
+      coalesce(error_text, last_error), trace, lane, position, token, worker_id, attempt_started_at,
       lease_expires_at, cancel_requested_at, v_now, to_status,
       case when event = 'cancel' then 'canceled' else outcome end, error, output
     from ruled where to_status <> 'queued'
@@ -196,14 +196,14 @@ begin
       id, parent_id, queued_at, scheduled_for, started_at, priority, attempt_count, max_attempts,
       generation, crashes, snoozes, timeout_seconds, progress_percent, tenant_id, kind, queue, source,
       payload, dedupe_key, order_key, correlation_id, subject, source_ref, created_by, retry, depends_on, limit_key, requires, prefers,
-      current_step, progress_message, last_error, turn, due_at)
+      current_step, progress_message, last_error, trace, turn, due_at)
     select
       id, parent_id, queued_at, v_now + make_interval(secs => coalesce(delay, 0)), started_at, priority,
       attempt_count - (event in ('snooze', 'release'))::integer, max_attempts, generation,
       crashes + (event = 'rescue')::integer, snoozes + (event = 'snooze')::integer, timeout_seconds,
       progress_percent, tenant_id, kind, queue, source, payload, dedupe_key, order_key, correlation_id,
       subject, source_ref, created_by, retry, depends_on, limit_key, requires, prefers, current_step, progress_message,
-      coalesce(error_text, last_error),
+      coalesce(error_text, last_error), trace,
       case
         when crashes + (event = 'rescue')::integer >= 2 then 0
         when event in ('rescue', 'release') then 1

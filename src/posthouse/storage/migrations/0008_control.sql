@@ -188,7 +188,7 @@ begin
   insert into posthouse.waiting (
     id, parent_id, queued_at, scheduled_for, priority, max_attempts, generation, timeout_seconds,
     tenant_id, kind, queue, source, payload, dedupe_key, order_key, correlation_id, subject, source_ref,
-    created_by, retry, depends_on, limit_key, requires, prefers, progress_percent, current_step, progress_message, last_error, due_at,
+    created_by, retry, depends_on, limit_key, requires, prefers, progress_percent, current_step, progress_message, last_error, trace, due_at,
     blockers)
   values (
     v_old.id, v_old.parent_id, v_old.queued_at, posthouse.now(), v_old.priority, v_old.max_attempts,
@@ -196,12 +196,13 @@ begin
     v_old.payload, v_old.dedupe_key, v_old.order_key, v_old.correlation_id, v_old.subject,
     v_old.source_ref, v_old.created_by, v_old.retry, v_old.depends_on, v_old.limit_key,
     v_old.requires, v_old.prefers, v_old.progress_percent,
-    v_old.current_step, v_old.progress_message, v_old.last_error, posthouse.now(), v_blockers);
+    v_old.current_step, v_old.progress_message, v_old.last_error, v_old.trace, posthouse.now(), v_blockers);
   perform posthouse.forget_progress(array[p_id], p_fresh);
   perform posthouse.note(p_actor, 'job.retry', v_old.tenant_id, p_id::text,
     jsonb_build_object('status', v_old.status, 'generation', v_old.generation),
     jsonb_build_object('status', 'queued', 'generation', v_old.generation + 1)
       || case when p_fresh then '{"fresh": true}'::jsonb else '{}' end);
   perform posthouse.promote();
+  perform posthouse.announce_end(array[p_id]);  -- that end does not count any more: whoever heard of it looks again
   return 'queued';
 end $$;

@@ -17,6 +17,8 @@ create table posthouse.samples (
   succeeded integer not null default 0,
   dead integer not null default 0,          -- jobs that ended as failed or in the dead letter
   failures integer not null default 0,      -- attempts that failed, timed out, crashed or were lost
+  retries integer not null default 0,       -- those of them after which the job went on
+  rescues integer not null default 0,       -- those of them that were lost: their worker was gone, or cut off
   ready integer,                            -- at its end, as the next four; null: it was sampled too late to know
   waiting integer,
   running integer,
@@ -97,7 +99,9 @@ begin
       count(*) filter (where h.status = 'succeeded') as succeeded,
       count(*) filter (where h.status <> 'succeeded' and h.status <> 'canceled') as dead,
       count(*) filter (where h.status <> 'succeeded'
-        and h.outcome in ('failed', 'timeout', 'crashed', 'lost')) as failures
+        and h.outcome in ('failed', 'timeout', 'crashed', 'lost')) as failures,
+      0::bigint as retries,
+      count(*) filter (where h.outcome = 'lost') as rescues
     from posthouse.history as h
     where h.finished_at >= p_from
     group by 1, 2, 3, 4, 5, 6, 7
@@ -107,7 +111,9 @@ begin
       posthouse.bucket(date_part('epoch', a.started_at - a.ready_at)),
       posthouse.bucket(date_part('epoch', a.finished_at - a.started_at)),
       count(*), 0, 0, 0,
-      count(*) filter (where a.outcome in ('failed', 'timeout', 'crashed', 'lost'))
+      count(*) filter (where a.outcome in ('failed', 'timeout', 'crashed', 'lost')),
+      count(*) filter (where a.outcome in ('failed', 'timeout', 'crashed', 'lost')),
+      count(*) filter (where a.outcome = 'lost')
     from posthouse.past_attempts as a
     where a.finished_at >= p_from and a.finished_at < p_to and a.outcome <> 'released' and a.queue is not null
     group by 1, 2, 3, 4, 5, 6, 7
@@ -124,27 +130,28 @@ begin
     select case when queued_at >= p_from and queued_at < p_to then posthouse.minute_of(queued_at) end as arrived_in,
            tenant_id, queue, kind, count(*) as jobs
     from posthouse.running tablesample system (100) group by 1, 2, 3, 4
-  ), counted (minute, tenant_id, queue, kind, arrivals, ended, succeeded, dead, failures,
+  ), counted (minute, tenant_id, queue, kind, arrivals, ended, succeeded, dead, failures, retries, rescues,
               ready, waiting, running, oldest) as (
-    select ended_in, tenant_id, queue, kind, 0::double precision, jobs, succeeded, dead, failures,
+    select ended_in, tenant_id, queue, kind, 0::double precision, jobs, succeeded, dead, failures, retries, rescues,
            0::double precision, 0::double precision, 0::bigint, null::timestamptz
     from attempts where ended_in is not null
     union all
-    select arrived_in, tenant_id, queue, kind, jobs, 0, 0, 0, 0, 0, 0, 0, null
+    select arrived_in, tenant_id, queue, kind, jobs, 0, 0, 0, 0, 0, 0, 0, 0, 0, null
     from (select arrived_in, tenant_id, queue, kind, jobs from attempts
           union all select arrived_in, tenant_id, queue, kind, jobs from ready
           union all select arrived_in, tenant_id, queue, kind, jobs from waiting
           union all select arrived_in, tenant_id, queue, kind, jobs from running) as arrived
     where arrived_in is not null
     union all
-    select v_last, tenant_id, queue, kind, 0, 0, 0, 0, 0, jobs, 0, 0, oldest from ready where p_with_backlog
+    select v_last, tenant_id, queue, kind, 0, 0, 0, 0, 0, 0, 0, jobs, 0, 0, oldest from ready where p_with_backlog
     union all
-    select v_last, tenant_id, queue, kind, 0, 0, 0, 0, 0, 0, jobs, 0, null from waiting where p_with_backlog
+    select v_last, tenant_id, queue, kind, 0, 0, 0, 0, 0, 0, 0, 0, jobs, 0, null from waiting where p_with_backlog
     union all
-    select v_last, tenant_id, queue, kind, 0, 0, 0, 0, 0, 0, 0, jobs, null from running where p_with_backlog
+    select v_last, tenant_id, queue, kind, 0, 0, 0, 0, 0, 0, 0, 0, 0, jobs, null from running where p_with_backlog
   ), sums as (
     select minute, tenant_id, queue, kind, sum(arrivals) as arrivals, sum(ended) as ended,
-           sum(succeeded) as succeeded, sum(dead) as dead, sum(failures) as failures, sum(ready) as ready,
+           sum(succeeded) as succeeded, sum(dead) as dead, sum(failures) as failures, sum(retries) as retries,
+           sum(rescues) as rescues, sum(ready) as ready,
            sum(waiting) as waiting, sum(running) as running, min(oldest) as oldest
     from counted group by 1, 2, 3, 4
   ), waits as (
@@ -161,10 +168,10 @@ begin
     group by 1, 2, 3, 4
   )
   insert into posthouse.samples as s (
-    minute, tenant_id, queue, kind, arrivals, ended, succeeded, dead, failures, ready, waiting, running,
-    oldest_seconds, wait_buckets, wait_counts, run_buckets, run_counts)
+    minute, tenant_id, queue, kind, arrivals, ended, succeeded, dead, failures, retries, rescues, ready, waiting,
+    running, oldest_seconds, wait_buckets, wait_counts, run_buckets, run_counts)
   select
-    c.minute, c.tenant_id, c.queue, c.kind, c.arrivals, c.ended, c.succeeded, c.dead, c.failures,
+    c.minute, c.tenant_id, c.queue, c.kind, c.arrivals, c.ended, c.succeeded, c.dead, c.failures, c.retries, c.rescues,
     case when b.known then c.ready end, case when b.known then c.waiting end, case when b.known then c.running end,
     date_part('epoch', v_now - c.oldest),
     coalesce(w.buckets, '{}'), coalesce(w.counts, '{}'), coalesce(r.buckets, '{}'), coalesce(r.counts, '{}')
@@ -180,6 +187,8 @@ begin
     succeeded = greatest(s.succeeded, excluded.succeeded),
     dead = greatest(s.dead, excluded.dead),
     failures = greatest(s.failures, excluded.failures),
+    retries = greatest(s.retries, excluded.retries),
+    rescues = greatest(s.rescues, excluded.rescues),
     ready = coalesce(s.ready, excluded.ready), waiting = coalesce(s.waiting, excluded.waiting),
     running = coalesce(s.running, excluded.running),
     oldest_seconds = coalesce(s.oldest_seconds, excluded.oldest_seconds),
@@ -249,7 +258,79 @@ begin
   from generate_series(v_from, v_to - interval '1 minute', interval '1 minute') as minute
   on conflict (minute) do update set looks = m.looks + 1, sealed = true, seconds = excluded.seconds;
   update posthouse.sampled_minutes set sealed = true where not sealed and minute < v_from;
+  perform posthouse.add_totals();
   return extract(epoch from v_to - v_from)::integer / 60;
+end $$;
+
+-- What all samples come to: counts that only ever grow, for metrics. They outlive the samples, and every process that
+-- reads them reads the same. Of minutes when no keeper ran for an hour nothing is known here either.
+create table posthouse.total_jobs (
+  tenant_id text not null,
+  queue text not null,
+  kind text not null,
+  first_minute timestamptz not null,        -- names are given out in this order, and never taken back
+  arrivals bigint not null,
+  ended bigint not null,
+  succeeded bigint not null,
+  dead bigint not null,
+  failures bigint not null,
+  retries bigint not null,
+  rescues bigint not null,
+  primary key (tenant_id, queue, kind)
+);
+
+-- Waits and run times, in steps that double: `octave` n holds those up to 0.1 ms * 2^n.
+create table posthouse.total_times (
+  queue text not null,
+  kind text not null,
+  what text not null check (what in ('wait', 'run')),
+  octave smallint not null,
+  attempts bigint not null,
+  seconds double precision not null,        -- all together, as far as the buckets tell
+  primary key (queue, kind, what, octave)
+);
+
+-- Up to which minute samples are in the totals.
+create table posthouse.totals_until (minute timestamptz not null);
+insert into posthouse.totals_until values ('-infinity');
+
+-- Adds the samples that will not change any more and are not in the totals yet.
+create function posthouse.add_totals() returns void
+language plpgsql as $$
+declare
+  v_from timestamptz;
+  v_to timestamptz;
+begin
+  select u.minute into v_from from posthouse.totals_until as u for update;
+  select coalesce(min(m.minute) filter (where not m.sealed), max(m.minute) + interval '1 minute') into v_to
+  from posthouse.sampled_minutes as m where m.minute >= v_from;
+  if v_to is null or v_to <= v_from then
+    return;
+  end if;
+  update posthouse.totals_until set minute = v_to;
+  insert into posthouse.total_jobs as t (
+    tenant_id, queue, kind, first_minute, arrivals, ended, succeeded, dead, failures, retries, rescues)
+  select s.tenant_id, s.queue, s.kind, min(s.minute), sum(s.arrivals), sum(s.ended), sum(s.succeeded), sum(s.dead),
+         sum(s.failures), sum(s.retries), sum(s.rescues)
+  from posthouse.samples as s
+  where s.minute >= v_from and s.minute < v_to
+  group by 1, 2, 3
+  on conflict (tenant_id, queue, kind) do update set
+    arrivals = t.arrivals + excluded.arrivals, ended = t.ended + excluded.ended,
+    succeeded = t.succeeded + excluded.succeeded, dead = t.dead + excluded.dead,
+    failures = t.failures + excluded.failures, retries = t.retries + excluded.retries,
+    rescues = t.rescues + excluded.rescues;
+  insert into posthouse.total_times as t (queue, kind, what, octave, attempts, seconds)
+  select s.queue, s.kind, h.what, ceil(h.bucket / 8.0), sum(h.n), sum(h.n * 0.0001 * 2 ^ ((h.bucket - 0.5) / 8))
+  from posthouse.samples as s
+  cross join lateral (
+    select 'wait' as what, w.* from unnest(s.wait_buckets, s.wait_counts) as w (bucket, n)
+    union all
+    select 'run', r.* from unnest(s.run_buckets, s.run_counts) as r (bucket, n)) as h
+  where s.minute >= v_from and s.minute < v_to
+  group by 1, 2, 3, 4
+  on conflict (queue, kind, what, octave) do update set
+    attempts = t.attempts + excluded.attempts, seconds = t.seconds + excluded.seconds;
 end $$;
 
 -- Tells the block-range indexes of what was appended, or it would be read through at every look. It gives way to

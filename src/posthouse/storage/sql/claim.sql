@@ -5,7 +5,7 @@ select
   c.attempt_count, c.max_attempts, c.priority, c.lane, c.position, c.crashes, c.snoozes, c.generation,
   c.timeout_seconds, c.retry, c.correlation_id, c.subject, c.parent_id,
   timestamptz_send(c.queued_at), timestamptz_send(c.scheduled_for), timestamptz_send(c.started_at),
-  timestamptz_send(c.attempt_started_at), c.last_error
+  timestamptz_send(c.attempt_started_at), c.last_error, c.trace
 from posthouse.claim(
   %(worker)s, %(token)s, %(queues)s, %(kinds)s, %(limit)s, make_interval(secs => %(lease)s),
   %(lanes)s, %(marks)s, %(careful)s, %(offers)s, %(tenants)s, %(served)s,

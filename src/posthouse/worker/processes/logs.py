@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from posthouse.core.outcome import Cancel
+from posthouse.core.surroundings import Surroundings
 from posthouse.worker.processes.wire import Message
 
 _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "masked"}
@@ -32,7 +33,9 @@ class _Forward(logging.Handler):
 def forward_logs(level: int, send: Callable[[Message], None]) -> None:
     """Before the application is imported: its own basicConfig finds a handler then, and adds none."""
     root = logging.getLogger()
-    root.addHandler(_Forward(send))
+    forward = _Forward(send)
+    forward.addFilter(Surroundings())
+    root.addHandler(forward)
     root.setLevel(level)
 
 

@@ -1,0 +1,39 @@
+"""How many jobs there are, where, and who works on them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from posthouse.insights.overview import OFFLINE_AFTER
+from posthouse.storage.reading import Db, fetch, fetch_rows
+
+WORKER_STATUSES = ("active", "idle", "busy", "offline", "disabled")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueCensus:
+    """``ready`` could start now, ``scheduled`` is due later, ``blocked`` waits for other jobs."""
+
+    tenant_id: str
+    queue: str
+    ready: int
+    scheduled: int
+    blocked: int
+    running: int
+    oldest_ready_seconds: float | None
+
+    @property
+    def waiting(self) -> int:
+        return self.scheduled + self.blocked
+
+
+async def census(connection: Db) -> list[QueueCensus]:
+    """Of each tenant and queue that has any. Reads every queued job: not for every request."""
+    return await fetch(connection, "census", QueueCensus)
+
+
+async def worker_counts(connection: Db, *, offline_after: float = OFFLINE_AFTER) -> dict[str, int]:
+    """How many workers have each status; offline are those that left within the last hour."""
+    rows = await fetch_rows(connection, "worker_counts", offline_after=offline_after)
+    found = {row["status"]: row["workers"] for row in rows}
+    return {status: found.get(status, 0) for status in WORKER_STATUSES}

@@ -1,0 +1,119 @@
+"""Whether all is well, for machines that ask often: some of the doctor's checks, and figures beside them."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from posthouse.insights.census import QueueCensus, census, worker_counts
+from posthouse.insights.doctor import Finding, examine_one
+from posthouse.settings import Settings
+from posthouse.storage.migrate import migrations
+from posthouse.storage.reading import Db, fetch_row, fetch_value
+
+CHECKS = ("schema", "connections", "horizon", "keeper", "leases", "unserved", "stuck")
+"""Of the doctor's: those that say whether jobs are done now, and are quickly made."""
+LITTLE_SPACE, NO_SPACE = 1_000_000_000, 100_000_000
+_WORST = {"ok": 0, "warning": 1, "error": 2}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cause:
+    check: str
+    severity: Literal["warning", "error"]
+    summary: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Health:
+    """``failing``: jobs are not done as they should be. ``degraded``: they are; something needs a look."""
+
+    status: Literal["ok", "degraded", "failing"]
+    causes: list[Cause]
+    database_milliseconds: float | None = None
+    schema_version: int | None = None
+    storage_free_bytes: int | None = None
+    storage_total_bytes: int | None = None
+    workers: dict[str, int] | None = None
+    keepers: int | None = None
+    queued: int | None = None
+    ready: int | None = None
+    running: int | None = None
+    oldest_ready_seconds: float | None = None
+
+
+async def health(connection: Db, settings: Settings) -> Health:
+    milliseconds = await latency(connection)
+    findings = [await examine_one(connection, settings, name) for name in CHECKS]
+    space = shutil.disk_usage(_existing(settings.data_dir))
+    counted = await census(connection)
+    keepers = await fetch_row(connection, "doctor_keepers", grace=0.0, limit=0)
+    causes = _causes([*findings, *_short_of_space(space.free)])
+    return Health(
+        status=status_of(causes),
+        causes=causes,
+        database_milliseconds=milliseconds,
+        schema_version=int(await fetch_value(connection, "schema_version")),
+        storage_free_bytes=space.free,
+        storage_total_bytes=space.total,
+        workers=await worker_counts(connection, offline_after=settings.lease_seconds),
+        keepers=keepers["sessions"],
+        queued=sum(item.ready + item.waiting for item in counted),
+        ready=sum(item.ready for item in counted),
+        running=sum(item.running for item in counted),
+        oldest_ready_seconds=_oldest(counted),
+    )
+
+
+async def latency(connection: Db) -> float:
+    """Milliseconds to the database and back."""
+    began = time.perf_counter()
+    await fetch_value(connection, "clock_now")
+    return round((time.perf_counter() - began) * 1000, 2)
+
+
+async def schema_problem(connection: Db) -> str | None:
+    """Why this version cannot work with the schema that is there; None if it can."""
+    known = migrations()[-1].number
+    version = int(await fetch_value(connection, "schema_version"))
+    return None if version == known else f"the schema is at {version}, this version works with {known}"
+
+
+def unreachable(summary: str) -> Health:
+    """What there is to say without a database."""
+    return Health(status="failing", causes=[Cause(check="database", severity="error", summary=summary)])
+
+
+def status_of(causes: Sequence[Cause]) -> Literal["ok", "degraded", "failing"]:
+    worst = max((_WORST[cause.severity] for cause in causes), default=0)
+    return ("ok", "degraded", "failing")[worst]
+
+
+def _causes(findings: Sequence[Finding]) -> list[Cause]:
+    return [
+        Cause(check=finding.check, severity=finding.severity, summary=finding.summary)
+        for finding in findings
+        if finding.severity != "ok"
+    ]
+
+
+def _short_of_space(free: int) -> list[Finding]:
+    if free > LITTLE_SPACE:
+        return []
+    severity: Literal["warning", "error"] = "error" if free < NO_SPACE else "warning"
+    return [Finding(check="storage", severity=severity, summary=f"{free // 1_000_000:,} MB are free")]
+
+
+def _existing(path: Path) -> Path:
+    """The path, or the nearest folder above it: a server without an embedded Postgres has none."""
+    return next(folder for folder in (path.absolute(), *path.absolute().parents) if folder.exists())
+
+
+def _oldest(counted: Sequence[QueueCensus]) -> float | None:
+    return max(
+        (item.oldest_ready_seconds for item in counted if item.oldest_ready_seconds is not None), default=None
+    )

@@ -1,0 +1,68 @@
+"""Counts that only ever grow, as metrics want them: the same from every process, and after every restart."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from posthouse.storage.reading import Db, fetch, fetch_rows, fetch_value
+
+SHORTEST = 0.0001
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobTotals:
+    """What the names that were not given out have in common stands under ``other``."""
+
+    tenant_id: str
+    queue: str
+    kind: str
+    arrivals: int
+    ended: int
+    succeeded: int
+    dead: int
+    failures: int
+    retries: int
+    rescues: int
+
+    @property
+    def canceled(self) -> int:
+        return self.ended - self.succeeded - self.dead
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeTotals:
+    """Attempts that waited, or ran, for up to ``bound`` seconds and longer than half of that."""
+
+    queue: str
+    kind: str
+    what: Literal["wait", "run"]
+    octave: int
+    attempts: int
+    seconds: float
+
+    @property
+    def bound(self) -> float:
+        return bound_of(self.octave)
+
+
+def bound_of(octave: int) -> float:
+    return float(SHORTEST * 2**octave)
+
+
+async def job_totals(connection: Db, *, tenants: int, lines: int) -> list[JobTotals]:
+    """At most so many tenants, and so many queues with a kind, by name."""
+    return await fetch(connection, "totals_jobs", JobTotals, tenants=tenants, lines=lines)
+
+
+async def time_totals(connection: Db, *, lines: int) -> list[TimeTotals]:
+    return await fetch(connection, "totals_times", TimeTotals, lines=lines)
+
+
+async def totals_age(connection: Db) -> float | None:
+    """Seconds since the end of the last minute that is counted; None if none is."""
+    return await fetch_value(connection, "totals_until")  # type: ignore[no-any-return]
+
+
+async def paused_queues(connection: Db) -> list[str]:
+    return [row["name"] for row in await fetch_rows(connection, "queues_paused")]

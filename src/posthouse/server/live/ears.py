@@ -1,0 +1,58 @@
+"""What the database says of itself: jobs that ended, jobs that logged, keys that were revoked."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from posthouse.storage.queries import query
+from posthouse.storage.reading import Db
+
+ENDED, LOG, KEYS = "posthouse_ended", "posthouse_log", "posthouse_keys"
+
+
+@dataclass(slots=True)
+class Heard:
+    ended: set[UUID] = field(default_factory=set)
+    logs: set[UUID] = field(default_factory=set)
+    keys: bool = False
+
+
+class Ears:
+    """Hears on a connection of its own, past the pooler."""
+
+    def __init__(self, db: Db) -> None:
+        self._db = db
+        self._followed: frozenset[UUID] = frozenset()
+
+    async def open(self) -> None:
+        for channel in (ENDED, LOG, KEYS):
+            await self._db.execute(f"listen {channel}")
+        await self._db.execute(query("await_endings"))
+
+    async def hear(self, seconds: float) -> Heard:
+        """All that is said within this time."""
+        heard = Heard()
+        async for said in self._db.notifies(timeout=seconds):
+            if said.channel == ENDED:
+                heard.ended.update(map(UUID, said.payload.split(",")))
+            elif said.channel == LOG:
+                heard.logs.add(UUID(said.payload))
+            else:
+                heard.keys = True
+        return heard
+
+    async def follow(self, jobs: frozenset[UUID]) -> None:
+        """Asks to be told of the log lines of these jobs, and of no others any more."""
+        for job in jobs - self._followed:
+            await self._db.execute(query("log_follow"), {"id": job})
+        for job in self._followed - jobs:
+            await self._db.execute(query("log_unfollow"), {"id": job})
+        self._followed = jobs
+
+
+async def hear_nothing(seconds: float) -> Heard:
+    """Behind a pooler nobody is told anything."""
+    await asyncio.sleep(seconds)
+    return Heard()

@@ -1,0 +1,177 @@
+"""One client's stream, as Server-Sent Events."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from fastapi import Response
+from pydantic_core import to_json
+from starlette.types import Receive, Scope, Send
+
+from posthouse import insights
+from posthouse.errors import JobNotFound
+from posthouse.insights import live
+from posthouse.server.access import Access
+from posthouse.server.live.subscription import Event, Subscription
+
+KEEP_ALIVE_SECONDS = 15.0
+SLOW_SECONDS = 30.0
+"""How long a client may take to read what is sent before it is let go."""
+RESUME_WITHIN = timedelta(minutes=5)
+MOST_REPLAYED = 1000
+RETRY_MILLISECONDS = 1000
+_ID = re.compile(r"(\d{1,17})(?:\.(\d{1,18}))?")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """How far a client has come: the database's time in microseconds and, of a log, the last line. Any server
+    process can go on from it.
+    """
+
+    at: int
+    log: int = 0
+
+    @classmethod
+    def read(cls, text: str) -> Mark | None:
+        match = _ID.fullmatch(text.strip())
+        return None if match is None else cls(int(match[1]), int(match[2] or 0))
+
+    @property
+    def moment(self) -> datetime:
+        return _EPOCH + timedelta(microseconds=self.at)
+
+    def __str__(self) -> str:
+        return f"{self.at}.{self.log}" if self.log else str(self.at)
+
+
+class Story:
+    """What one client is told, from its first word to its last."""
+
+    def __init__(self, client: Subscription, access: Access, resume: str | None) -> None:
+        self._client = client
+        self._access = access
+        self._resume = resume
+        self._log = 0
+
+    async def blocks(self) -> AsyncGenerator[bytes, None]:
+        yield f"retry: {RETRY_MILLISECONDS}\n".encode() + self._written(await self._first())
+        while True:
+            async for block in self._log_blocks():
+                yield block
+            events = await self._client.take(KEEP_ALIVE_SECONDS)
+            async for block in self._log_blocks():  # before the end of the job that wrote them
+                yield block
+            if self._client.ending is not None:
+                reason = to_json({"reason": self._client.ending})
+                yield self._written([*events, Event("closing", reason)])
+                return
+            yield self._written(events) if events else b": here\n" + self._written([])
+
+    async def _first(self) -> list[Event]:
+        """What a client that comes, or comes back, has to know."""
+        mark = None if self._resume is None else Mark.read(self._resume)
+        if mark is not None:
+            self._log = mark.log
+        if self._client.wanted.job is not None:
+            return await self._job_as_it_is()
+        if self._resume is None:
+            return []
+        missed = None if mark is None else await self._missed(mark)
+        return [Event("reset", b"{}")] if missed is None else missed
+
+    async def _job_as_it_is(self) -> list[Event]:
+        job = self._client.wanted.job
+        assert job is not None
+        async with self._access.session() as db:
+            found = await live.changed_jobs(db, [job])
+        if not found.jobs:
+            raise JobNotFound(f"there is no job {job}")
+        self._client.log_end = max(self._client.log_end, self._log + 1)  # to look at least once
+        return [Event("job", to_json(item)) for item in found.jobs if self._client.wanted.takes(item)]
+
+    async def _missed(self, mark: Mark) -> list[Event] | None:
+        """What changed since then, as it is now; None if that cannot be told."""
+        async with self._access.session() as db:
+            at = await live.clock(db)
+            if not at.now - RESUME_WITHIN < mark.moment <= at.now:
+                return None
+            ids = await live.changed_since(db, mark.moment, at, MOST_REPLAYED)
+            if ids is None:
+                return None
+            since = mark.moment - live.COMMITTED_WITHIN
+            found = await live.changed_jobs(db, ids, ended_since=since, most=MOST_REPLAYED)
+        return [Event("job", to_json(job)) for job in found.jobs if self._client.wanted.takes(job)]
+
+    async def _log_blocks(self) -> AsyncIterator[bytes]:
+        """Lines that were not sent yet. They are read as the client takes them: none is left out."""
+        job = self._client.wanted.job
+        while job is not None and self._client.wanted.log and self._log < self._client.log_end:
+            async with self._access.session() as db:
+                lines = await insights.log_of(db, job, after=self._log, limit=200)
+            if not lines:
+                self._client.log_end = self._log
+                return
+            blocks = []
+            for line in lines:
+                self._log = line.sequence
+                blocks.append(self._written([Event("log", to_json(line))]))
+            yield b"".join(blocks)
+
+    def _written(self, events: list[Event]) -> bytes:
+        """Each event with the mark up to which all was told; without events the mark alone."""
+        mark = str(Mark(self._client.at, self._log)).encode()
+        if not events:
+            return b"id: %s\n\n" % mark
+        return b"".join(
+            b"event: %s\nid: %s\ndata: %s\n\n" % (event.name.encode(), mark, event.data) for event in events
+        )
+
+
+class EventStream(Response):
+    """Sends blocks until there are no more, or the client has gone, or reads too slowly."""
+
+    media_type = "text/event-stream"
+
+    def __init__(self, first: bytes, blocks: AsyncGenerator[bytes, None], on_end: Callable[[], None]) -> None:
+        super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
+        del self.headers["content-length"]
+        self._first = first
+        self._blocks = blocks
+        self._on_end = on_end
+
+    async def __call__(self, _: Scope, receive: Receive, send: Send) -> None:
+        sending = asyncio.ensure_future(self._send_all(send))
+        leaving = asyncio.ensure_future(_until_gone(receive))
+        try:
+            await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (sending, leaving):
+                task.cancel()
+            await asyncio.gather(sending, leaving, return_exceptions=True)
+            await self._blocks.aclose()
+            self._on_end()
+
+    async def _send_all(self, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        with suppress(TimeoutError, OSError):
+            await _send(send, self._first)
+            async for block in self._blocks:
+                await _send(send, block)
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _send(send: Send, block: bytes) -> None:
+    async with asyncio.timeout(SLOW_SECONDS):
+        await send({"type": "http.response.body", "body": block, "more_body": True})
+
+
+async def _until_gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

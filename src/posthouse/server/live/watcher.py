@@ -1,0 +1,286 @@
+"""Looks for changes, several times a second, for as long as anybody wants to know.
+
+What it finds out, and how:
+
+- what ended: by LISTEN, as those hear it who wait for results; without (behind a pooler) at the end of
+  history.
+- what runs, starts, goes back and gets on: by comparing all that runs with what ran at the last look.
+- what was queued: by ids, which carry the time when they were made.
+- attempts that came and went between two looks: at the end of past_attempts.
+
+All that changed is read once, masked as in every list, and handed to the clients. One look costs them
+together what it would cost one; what a look costs decides how soon the next one follows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, TypeVar
+from uuid import UUID
+
+import psycopg
+from pydantic_core import to_json
+
+from posthouse.insights import live
+from posthouse.insights.census import census
+from posthouse.insights.jobs import JobSummary
+from posthouse.server.live.ears import Ears, Heard, hear_nothing
+from posthouse.server.live.subscription import Event
+from posthouse.storage.connect import RETRY_PAUSES, behind_pooler, connect_async
+from posthouse.storage.reading import Db
+
+if TYPE_CHECKING:
+    from posthouse.server.live.streams import Streams
+
+_log = logging.getLogger("posthouse.server")
+_T = TypeVar("_T")
+
+LOOK_SECONDS = 0.15
+SHARE = 5
+"""A look may take up a fifth of the time: the next one follows after four times as long."""
+SLOW_LOOK_SECONDS = 1.0
+SLOW_SHARE = 20
+"""Likewise for counters and workers, which may have to read through a large backlog."""
+MOST_JOBS = 500
+"""Of each tenant, told in one look."""
+MOST_IDS = 5000
+"""Looked at in one look: 25,000 changes a second. What is above that is left out for everybody, as nobody
+knows whose it was."""
+CATCH_UP_SECONDS = 60.0
+ATTEMPT_PAGES = 16
+HISTORY_PAGES = 256
+REMEMBERED = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What clients want: these jobs only, or all; of these tenants only, or of all; and what else."""
+
+    jobs: frozenset[UUID] | None
+    tenants: frozenset[str] | None
+    logs: frozenset[UUID]
+    counters: bool
+    workers: bool
+
+
+class Watcher:
+    def __init__(self, url: str, offline_after: float, streams: Streams) -> None:
+        self._url = url
+        self._offline_after = offline_after
+        self._streams = streams
+        self._looked = asyncio.Condition()
+        self._begun = self._looks = 0
+        self._forget()
+
+    def _forget(self) -> None:
+        self._at: live.Clock | None = None
+        self._scope: Scope | None = None
+        self._running: dict[bytes, live.Seen] = {}
+        self._known: dict[object, None] = {}
+        self._told: dict[UUID, JobSummary] = {}
+        self._workers: dict[UUID, tuple[object, ...]] | None = None
+        self._slow_at = self._logs_at = 0.0
+        self._pause = 0.0
+
+    async def looked(self) -> int:
+        """Returns when a look that begins after this call is over: the time of it, in microseconds."""
+        wanted = self._begun + 1
+        async with self._looked:
+            await self._looked.wait_for(lambda: self._looks >= wanted)
+        return self.micros
+
+    @property
+    def micros(self) -> int:
+        return 0 if self._at is None else round(self._at.now.timestamp() * 1_000_000)
+
+    async def run(self) -> None:
+        failures = 0
+        while len(self._streams):
+            try:
+                await self._watch()
+                failures = 0
+            except psycopg.OperationalError as error:
+                _log.debug("live streams: %s", error)
+                await asyncio.sleep(RETRY_PAUSES[min(failures, len(RETRY_PAUSES) - 1)])
+                failures += 1
+            except Exception:  # noqa: BLE001 - whatever it was, nobody would look any more
+                _log.exception("live streams: a look failed; it goes on")
+                await asyncio.sleep(1)
+        self._forget()
+
+    async def _watch(self) -> None:
+        async with await connect_async(self._url, "stream") as db:
+            ears = None if await behind_pooler(db) else Ears(db)
+            if ears is not None:
+                await ears.open()
+            await self._catch_up(db)
+            while len(self._streams):
+                heard = await ears.hear(self._pause) if ears else await hear_nothing(self._pause)
+                if heard.keys:
+                    self._streams.keys_changed()
+                began = time.monotonic()
+                self._begun = self._looks + 1
+                await self._look(db, ears, heard)
+                self._pause = max(LOOK_SECONDS, (SHARE - 1) * (time.monotonic() - began))
+                async with self._looked:
+                    self._looks += 1
+                    self._looked.notify_all()
+
+    async def _catch_up(self, db: Db) -> None:
+        """After the connection was lost: what happened meanwhile is found as for clients that come back."""
+        if self._at is None:
+            return
+        at = await live.clock(db)
+        missed = None
+        if at.now - self._at.now < timedelta(seconds=CATCH_UP_SECONDS):
+            missed = await live.changed_since(db, self._at.now, at, MOST_IDS)
+        if missed is None:
+            for client in self._streams.subscriptions:
+                client.reset()
+            return
+        await self._tell(db, at, missed, {}, self._streams.scope)
+
+    async def _look(self, db: Db, ears: Ears | None, heard: Heard) -> None:
+        scope = self._streams.scope
+        if ears is not None:
+            await ears.follow(scope.logs)
+        at = await live.clock(db)
+        ids, earlier = await self._compare(db, scope)
+        ids |= heard.ended if scope.jobs is None else heard.ended & scope.jobs
+        if scope.jobs is None or ears is None:
+            ids |= await self._come_and_gone(db, at, listening=ears is not None)
+        await self._look_at_logs(db, scope, heard.logs | (ids & scope.logs), listening=ears is not None)
+        if ids:
+            await self._tell(db, at, ids, earlier, scope)
+        if (scope.counters or scope.workers) and time.monotonic() >= self._slow_at:
+            await self._look_slowly(db, scope)
+        self._at, self._scope = at, scope
+        for client in self._streams.subscriptions:
+            client.at = self.micros
+
+    async def _compare(self, db: Db, scope: Scope) -> tuple[set[UUID], dict[UUID, UUID]]:
+        """What runs against what ran at the last look: what changed, and who had it before."""
+        running, before = await live.running_now(db, scope.jobs), self._running
+        self._running = running
+        if self._scope is None:
+            return set(), {}
+        changed = {UUID(bytes=key) for key, seen in running.items() if before.get(key) != seen}
+        earlier = {
+            UUID(bytes=key): UUID(bytes=seen.worker)
+            for key, seen in before.items()
+            if running.get(key) != seen
+        }
+        changed |= earlier.keys()
+        for looked_at in (self._scope.jobs, scope.jobs):
+            if looked_at is not None:  # of the others it is not known what they were like before
+                changed &= looked_at
+        return changed, earlier
+
+    async def _come_and_gone(self, db: Db, at: live.Clock, *, listening: bool) -> set[UUID]:
+        since = self._at or at
+        queued = await live.queued_between(db, since.of_ids, at.of_ids, MOST_IDS)
+        ids = set(self._new(queued))
+        ended = await live.ended_lately(db, "past_attempts", since.now, ATTEMPT_PAGES)
+        if not listening:
+            ended += await live.ended_lately(db, "history", since.now, HISTORY_PAGES)
+        ids |= {job_id for job_id, _ in self._new(ended)}
+        if len(self._known) > REMEMBERED:
+            self._known = dict.fromkeys(list(self._known)[-REMEMBERED // 2 :])
+        return ids if self._at is not None else set()
+
+    def _new(self, found: Iterable[_T]) -> list[_T]:
+        """Those that no earlier look has found: each begins a little before the end of the last."""
+        fresh = [item for item in found if item not in self._known]
+        self._known.update(dict.fromkeys(fresh))
+        return fresh
+
+    async def _tell(
+        self, db: Db, at: live.Clock, ids: Iterable[UUID], earlier: dict[UUID, UUID], scope: Scope
+    ) -> None:
+        wanted = sorted(ids, reverse=True)
+        found = await live.changed_jobs(
+            db,
+            wanted[:MOST_IDS],
+            ended_since=at.now - live.ENDED_WITHIN,
+            tenants=scope.tenants,
+            most=MOST_JOBS,
+        )
+        clients = self._streams.subscriptions
+        for job in found.jobs:
+            if self._told.get(job.id) == job:
+                continue
+            self._remember(job)
+            event = Event("job", to_json(job))
+            for client in clients:
+                if client.wanted.takes(job, earlier.get(job.id)):
+                    client.offer(event, job.id)
+        for client in clients:
+            tenant = client.wanted.tenant
+            missed = sum(count for owner, count in found.left_out.items() if tenant in {None, owner})
+            missed += max(0, len(wanted) - MOST_IDS)
+            if missed and client.wanted.job is None:
+                client.leave_out(missed)
+
+    def _remember(self, job: JobSummary) -> None:
+        self._told.pop(job.id, None)
+        self._told[job.id] = job
+        if len(self._told) > REMEMBERED:
+            for old in list(self._told)[: REMEMBERED // 2]:
+                del self._told[old]
+
+    async def _look_at_logs(self, db: Db, scope: Scope, ids: set[UUID], *, listening: bool) -> None:
+        now = time.monotonic()
+        if not listening or now >= self._logs_at:  # in case that something was not heard
+            ids = set(scope.logs)
+            self._logs_at = now + SLOW_LOOK_SECONDS
+        ids &= scope.logs
+        if not ids:
+            return
+        for job, sequence in (await live.log_ends(db, ids)).items():
+            for client in self._streams.followers(job):
+                client.has_log_until(sequence)
+
+    async def _look_slowly(self, db: Db, scope: Scope) -> None:
+        began = time.monotonic()
+        if scope.counters:
+            await self._tell_counters(db)
+        if scope.workers:
+            await self._tell_workers(db)
+        took = time.monotonic() - began
+        self._slow_at = began + max(SLOW_LOOK_SECONDS, SLOW_SHARE * took)
+
+    async def _tell_counters(self, db: Db) -> None:
+        counters = await census(db)
+        made: dict[tuple[str | None, str | None], bytes] = {}
+        for client in self._streams.subscriptions:
+            wanted = client.wanted
+            if not wanted.counters:
+                continue
+            key = (wanted.tenant, wanted.queue)
+            if key not in made:
+                made[key] = to_json({"queues": wanted.counted(counters)})
+            if made[key] != client.counters:
+                client.counters = made[key]
+                client.offer(Event("counters", made[key]), None)
+
+    async def _tell_workers(self, db: Db) -> None:
+        found = await live.worker_states(db, offline_after=self._offline_after)
+        before, self._workers = self._workers, {item.id: _what_counts(item) for item in found}
+        if before is None:
+            return
+        for item in found:
+            if before.get(item.id) == self._workers[item.id]:
+                continue
+            event = Event("worker", to_json(item))
+            for client in self._streams.subscriptions:
+                if client.wanted.workers and client.wanted.worker in {None, item.id}:
+                    client.offer(event, item.id)
+
+
+def _what_counts(worker: live.WorkerState) -> tuple[object, ...]:
+    return worker.status, worker.disabled_at, worker.drain_asked_at, tuple(worker.queues)

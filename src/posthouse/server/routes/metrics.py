@@ -1,0 +1,82 @@
+"""Metrics for Prometheus."""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import PlainTextResponse
+
+from posthouse.errors import NotAuthenticated
+from posthouse.identity import Permission
+from posthouse.metrics.database import Whole, look
+from posthouse.metrics.server import ServerMetrics
+from posthouse.server.access import Gate, principal_of
+from posthouse.server.remembered import Remembered
+from posthouse.settings import Settings
+
+router = APIRouter(tags=["metrics"])
+
+REMEMBERED_SECONDS = 5.0
+_FORWARDED = ("forwarded", "x-forwarded-for", "x-real-ip", "via")
+
+
+class Scrapes:
+    """Answers those who collect metrics; the database is looked at every few seconds at most."""
+
+    def __init__(self, gate: Gate, settings: Settings, own: ServerMetrics) -> None:
+        self._gate = gate
+        self._settings = settings
+        self.own = own
+        self.whole = Remembered(self._look, REMEMBERED_SECONDS)
+
+    async def _look(self) -> Whole:
+        async with self._gate.pool.connection() as connection:
+            return await look(connection, self._settings)
+
+
+@router.get("/metrics", response_class=PlainTextResponse)
+async def metrics(request: Request) -> Response:
+    """Metrics in Prometheus' text format: with metrics_token, with a key that may read metrics, or (if there
+    is no metrics_token) from this machine to a server that listens on it alone.
+    """
+    await _admit(request)
+    scrapes: Scrapes = request.app.state.scrapes
+    gate: Gate = request.app.state.gate
+    scrapes.own.note(await scrapes.whole.get(), gate.pool, len(request.app.state.streams))
+    text, content_type = scrapes.own.text(request.headers.get("accept", ""))
+    return Response(text, headers={"Content-Type": content_type})
+
+
+async def _admit(request: Request) -> None:
+    settings: Settings = request.app.state.settings
+    authorization = request.headers.get("authorization")
+    if authorization is None and not settings.metrics_token and _is_local(request):
+        return
+    given = (authorization or "").partition(" ")[2].strip()
+    if settings.metrics_token and hmac.compare_digest(given.encode(), settings.metrics_token.encode()):
+        return
+    try:
+        principal = await principal_of(request)
+    except NotAuthenticated:
+        raise NotAuthenticated("metrics need metrics_token, or a key of a super-admin, as Bearer") from None
+    principal.demand(Permission.METRICS_READ)
+
+
+def _is_local(request: Request) -> bool:
+    """From this machine to an address that only this machine reaches, and not by way of a proxy."""
+    server = (request.scope.get("server") or ("", 0))[0]
+    client = request.client.host if request.client else ""
+    return (
+        _is_loopback(server)
+        and _is_loopback(client)
+        and not any(name in request.headers for name in _FORWARDED)
+    )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,125 @@
+"""Lets others look on while a worker works: metrics and traces. Who does not ask for it runs none of this: a
+worker without observers is made of the plain parts.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import Any, Protocol
+
+from posthouse.storage.leases import Claim, Settlement, Success
+from posthouse.worker.completer import Completer
+from posthouse.worker.definition import Definition
+from posthouse.worker.executor import Executor
+from posthouse.worker.fetcher import Fetcher
+from posthouse.worker.job import Job
+
+
+class Running(Protocol):
+    """One call of a handler, with one job or a batch of them."""
+
+    def ended(self, job: Job, outcome: str) -> None: ...
+
+
+class Observer(Protocol):
+    def running(self, jobs: Sequence[Job]) -> AbstractContextManager[Running]:
+        """For as long as a handler runs. In there the handler's own context is made."""
+        ...
+
+    def claimed(self, jobs: int, seconds: float) -> None: ...
+    def serves(self, executor: Executor) -> None:
+        """An executor of the worker, before it starts."""
+        ...
+
+
+_observers: list[Observer] = []
+
+
+def observe_with(observer: Observer) -> None:
+    """Every worker that this process makes from now on is observed."""
+    _observers.append(observer)
+
+
+def observers() -> Sequence[Observer]:
+    return tuple(_observers)
+
+
+def observed() -> Observers | None:
+    return Observers(tuple(_observers)) if _observers else None
+
+
+class Observers:
+    """Several as one; and how each job ended, which is known before its handler's context is left."""
+
+    def __init__(self, observers: Sequence[Observer]) -> None:
+        self._observers = observers
+        self._running: dict[str, str | None] = {}
+
+    @contextmanager
+    def running(self, jobs: Sequence[Job]) -> Iterator[None]:
+        self._running.update(dict.fromkeys(job.hex_id for job in jobs))
+        with ExitStack() as stack:
+            seen = [stack.enter_context(observer.running(jobs)) for observer in self._observers]
+            try:
+                yield
+            finally:
+                for job in jobs:
+                    # Nothing was reported of what a handler has committed itself, or lost.
+                    outcome = self._running.pop(job.hex_id, None) or ("lost" if job.lost else "succeeded")
+                    for each in seen:
+                        each.ended(job, outcome)
+
+    def reported(self, hex_id: str, outcome: str) -> None:
+        if hex_id in self._running:
+            self._running[hex_id] = outcome
+
+    def claimed(self, jobs: int, seconds: float) -> None:
+        for observer in self._observers:
+            observer.claimed(jobs, seconds)
+
+    def serves(self, executor: Executor) -> None:
+        for observer in self._observers:
+            observer.serves(executor)
+
+
+class ObservedExecutor(Executor):
+    def __init__(self, *parts: Any, observers: Observers, **options: Any) -> None:
+        super().__init__(*parts, **options)
+        self._observers = observers
+        observers.serves(self)
+
+    async def _run_one(self, definition: Definition, job: Job) -> None:
+        with self._observers.running((job,)):
+            await super()._run_one(definition, job)
+
+    async def _run_batch(self, definition: Definition, jobs: list[Job]) -> None:
+        with self._observers.running(jobs):
+            await super()._run_batch(definition, jobs)
+
+
+class ObservedCompleter(Completer):
+    def __init__(self, *parts: Any, observers: Observers) -> None:
+        super().__init__(*parts)
+        self._observers = observers
+
+    def succeed(self, report: Success) -> None:
+        self._observers.reported(report.id, "succeeded")
+        super().succeed(report)
+
+    def settle(self, report: Settlement) -> None:
+        self._observers.reported(report.id, report.outcome)
+        super().settle(report)
+
+
+class ObservedFetcher(Fetcher):
+    def __init__(self, *parts: Any, observers: Observers, **options: Any) -> None:
+        super().__init__(*parts, **options)
+        self._observers = observers
+
+    async def _claim(self, want: int, marks: dict[int, int]) -> Claim:
+        began = time.perf_counter()
+        claim = await super()._claim(want, marks)
+        self._observers.claimed(len(claim.rows), time.perf_counter() - began)
+        return claim

@@ -1,0 +1,65 @@
+"""Whether all is well, asked over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+from streaming import another
+from wire import Proxy
+
+
+async def test_strangers_hear_names_and_operators_everything(api, app, db):
+    db.execute("select posthouse.enqueue('nobody-knows-this')")
+    stranger, boss = api.client(), await api.as_("super-admin")
+    short = await stranger.get("/api/health")
+    full = (await boss.get("/api/health")).json()
+    assert set(short.json()) == {"status", "causes"}
+    assert {"check": "keeper", "severity": "warning"} in short.json()["causes"]
+    assert "nobody" not in short.text
+    assert full["queued"] == full["ready"] == 1
+    assert full["oldest_ready_seconds"] >= 0
+    assert full["database_milliseconds"] > 0
+    assert full["storage_free_bytes"] > 0
+    assert full["workers"] == {"active": 0, "busy": 0, "disabled": 0, "idle": 0, "offline": 0}
+    assert (await (await api.as_("tenant-admin", "acme")).get("/api/health")).json() == short.json()
+    assert (await api.client("nonsense").get("/api/health")).json() == short.json()
+
+
+async def test_jobs_that_nobody_serves_make_it_fail(api, settings, db):
+    db.execute("select posthouse.enqueue('nobody-knows-this')")
+    db.execute("update posthouse.ready set queued_at = queued_at - interval '1 hour',"
+               " scheduled_for = scheduled_for - interval '1 hour'")  # fmt: skip
+    answer = await api.client().get("/api/health")
+    assert answer.status_code == 503
+    assert {"check": "unserved", "severity": "error"} in answer.json()["causes"]
+    assert (await api.client().get("/ready")).status_code == 200
+
+
+async def test_a_server_without_its_database_is_alive_and_not_ready(api, settings):
+
+    with Proxy.before(settings.database_url) as proxy:
+        cut_off = replace(settings, database_url=proxy.url_for(settings.database_url))
+        async with another(api, cut_off) as server:
+            client = server.client()
+            assert (await client.get("/ready")).json() == {"status": "ready"}
+            proxy.refuse()
+            proxy.cut()
+            async with asyncio.timeout(30):
+                while (answer := await client.get("/ready")).status_code == 200:
+                    await asyncio.sleep(0.05)
+            assert answer.json() == {"status": "unready", "cause": "the database cannot be reached"}
+            assert (await client.get("/health")).json() == {"status": "ok"}
+            whole = await client.get("/api/health")
+            assert (whole.status_code, whole.json()["causes"][0]["check"]) == (503, "database")
+            proxy.allow()
+            async with asyncio.timeout(30):
+                while (await client.get("/ready")).status_code != 200:
+                    await asyncio.sleep(0.05)
+
+
+async def test_a_schema_that_does_not_fit_is_not_ready(api, db):
+    db.execute("insert into posthouse.migrations (number, name) values (9999, 'later')")
+    answer = await api.client().get("/ready")
+    assert answer.status_code == 503
+    assert "9999" in answer.json()["cause"]

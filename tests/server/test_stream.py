@@ -1,0 +1,242 @@
+"""Changes as they happen, over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from uuid import uuid4
+
+import posthouse
+from streaming import another, streaming
+from workshop import cancel, give_away, take, working
+
+
+async def test_a_job_is_told_from_its_start_to_its_end(api, settings):
+    client = await api.as_("tenant-viewer", "acme")
+    admin = await api.as_("tenant-admin", "acme")
+    app = posthouse.App(settings=settings)
+    go_on = asyncio.Event()
+
+    @app.job()
+    async def climb(job: posthouse.Job) -> None:
+        await job.progress(40, step="half way")
+        await go_on.wait()
+
+    async with app, streaming(client) as stream:
+        job = (await admin.post("/api/v1/jobs", json={"definition_key": "climb"})).json()["id"]
+        await stream.until(lambda s: s.statuses(job) == ["queued"])
+        async with working(app):
+            await stream.until(lambda s: any(j["current_step"] == "half way" for j in s.of("job")))
+            go_on.set()
+            await stream.until(lambda s: s.statuses(job)[-1] == "succeeded")
+    assert set(stream.statuses(job)) == {"queued", "running", "succeeded"}
+    assert all("payload" not in told for told in stream.of("job"))
+    assert stream.of("counters")
+
+
+async def test_lines_of_a_jobs_log_come_before_its_end_and_none_twice(api, settings):
+    client = await api.as_("tenant-viewer", "acme")
+    app = posthouse.App(settings=settings)
+    go_on = asyncio.Event()
+
+    @app.job()
+    async def talk(job: posthouse.Job) -> None:
+        job.log.info("first, with password=hunter2")
+        await go_on.wait()
+        job.log.warning("last")
+
+    async with app, working(app):
+        handle = await talk.using(tenant="acme").enqueue()
+        async with streaming(client, job=handle.id) as stream:
+            await stream.until(lambda s: s.of("log"))
+            mark = stream.last_id
+        async with streaming(client, job=handle.id, last_id=mark) as again:
+            await again.until(lambda s: s.of("job"))
+            go_on.set()
+            await again.until(lambda s: "succeeded" in s.statuses(handle.id))
+        assert [line["text"] for line in stream.of("log")] == ["first, with password=[redacted]"]
+        assert [line["text"] for line in again.of("log")] == ["last"]
+        names = [name for name, _ in again.events]
+        assert names.index("log") < len(names) - 1
+        assert again.events[-1][1]["status"] == "succeeded"
+
+
+async def test_no_filter_shows_what_belongs_to_another_tenant(api, db):
+    """Whatever `other` asks for, it sees its own job and nothing of acme's."""
+    spy = await api.as_("tenant-admin", "other")
+    theirs = enqueued(db, tenant_id="acme", correlation_id="trip", queue="mail")
+    ways = [
+        {},
+        {"queue": "mail"},
+        {"kind": "sync"},
+        {"correlation_id": "trip"},
+        {"tenant": "other"},
+        {"event": ["job", "counters", "worker", "log"]},
+    ]
+    async with AsyncExitStack() as stack:
+        streams = [await stack.enter_async_context(streaming(spy, **way)) for way in ways]
+        boss = await stack.enter_async_context(streaming(await api.as_("super-admin"), tenant="acme"))
+        changed = enqueued(db, tenant_id="acme", correlation_id="trip", queue="mail")
+        claimed = {take(db, "mail", ["sync"])[0] for _ in range(2)}
+        own = enqueued(db, tenant_id="other", correlation_id="trip", queue="mail")
+        await boss.until(lambda s: "running" in s.statuses(changed) and "running" in s.statuses(theirs))
+        for stream in streams:
+            await stream.until(lambda s: s.statuses(own) and (s.of("counters") or s is None))
+    assert claimed == {theirs, changed}
+    for stream in streams:
+        assert {job["tenant_id"] for job in stream.of("job")} == {"other"}
+        assert not stream.of("worker")
+        assert all(queue == {"queue": "mail", "ready": 1, "waiting": 0, "running": 0}
+                   for counters in stream.of("counters") for queue in counters["queues"])  # fmt: skip
+    for refused in ({"job": str(theirs)}, {"job": str(changed)}):
+        answer = await spy.get("/api/v1/stream", params=refused)
+        assert (answer.status_code, answer.json()["code"]) == (404, "job_not_found")
+    answer = await spy.get("/api/v1/stream", params={"tenant": "acme"})
+    assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
+    emitter = await api.as_("event-emitter", "acme")
+    assert (await emitter.get("/api/v1/stream")).status_code == 403
+    assert (await api.client().get("/api/v1/stream")).status_code == 401
+
+
+async def test_who_looks_at_a_worker_sees_jobs_come_and_leave(api, db):
+    acme = await api.as_("tenant-viewer", "acme")
+    job = enqueued(db, tenant_id="acme")
+    worker = uuid4()
+    async with streaming(acme, worker=worker) as stream, streaming(acme, worker=uuid4()) as other:
+        db.execute(
+            "select posthouse.claim(%s, gen_random_uuid(), '{default}', '{sync}', 1, interval '1 hour')",
+            (worker,),
+        )
+        await stream.until(lambda s: s.statuses(job) == ["running"])
+        give_away(db, job)
+        await stream.until(lambda s: s.statuses(job) == ["running", "queued"])
+    assert not other.of("job")
+
+
+async def test_a_retry_of_an_ended_job_and_a_quick_failure_are_told(api, db):
+    acme = await api.as_("tenant-viewer", "acme")
+    job = enqueued(db, tenant_id="acme")
+    async with streaming(acme) as stream:
+        cancel(db, job)
+        await stream.until(lambda s: s.statuses(job) == ["canceled"])
+        db.execute("select posthouse.reopen(%s)", (job,))
+        await stream.until(lambda s: s.statuses(job) == ["canceled", "queued"])
+        with db.transaction():  # comes and goes between two looks
+            _, token = take(db, kinds=["sync"])
+            db.execute(
+                "select posthouse.settle(array[%s], array[%s], '{retry}', '{failed}', '{3600}', %s)",
+                (job, token, ['{"type": "E", "message": "boom"}']),
+            )
+        await stream.until(lambda s: s.of("job")[-1]["attempt_count"] == 1)
+    assert stream.of("job")[-1]["status"] == "queued"
+
+
+async def test_a_stream_goes_on_where_it_stopped_at_another_server(api, db, settings):
+    acme = await api.as_("tenant-viewer", "acme")
+    first, second, third = (enqueued(db, tenant_id="acme") for _ in range(3))
+    enqueued(db, tenant_id="other")
+    async with streaming(acme) as stream:
+        cancel(db, first)
+        await stream.until(lambda s: s.statuses(first) == ["canceled"])
+        mark = stream.last_id
+    cancel(db, second)
+    async with another(api, settings) as elsewhere:
+        client = elsewhere.client(await api.key("tenant-viewer", "acme"))
+        async with streaming(client, last_id=mark) as again:
+            await again.until(lambda s: s.statuses(second) == ["canceled"])
+            cancel(db, third)
+            await again.until(lambda s: "canceled" in s.statuses(third))
+        for nonsense in ("1", "99999999999999999", "yesterday"):
+            async with streaming(client, last_id=nonsense) as lost:
+                await lost.until(lambda s: s.of("reset"))
+    assert {job["tenant_id"] for job in again.of("job")} == {"acme"}
+
+
+async def test_too_much_at_once_is_left_out_and_told_to_its_tenant_only(api, db):
+    acme, other = await api.as_("tenant-viewer", "acme"), await api.as_("tenant-viewer", "other")
+    async with streaming(acme) as stream, streaming(other) as calm:
+        db.execute(
+            "select posthouse.enqueue_many((select jsonb_agg(jsonb_build_object("
+            "'kind', 'sync', 'tenant_id', 'acme')) from generate_series(1, 1500)))"
+        )
+        own = enqueued(db, tenant_id="other")
+        told = (await stream.until(lambda s: s.of("overflow")))[0]
+        await calm.until(lambda s: s.statuses(own))
+    assert told["left_out"] == 1000
+    assert len({job["id"] for job in stream.of("job")}) == 500
+    assert not calm.of("overflow")
+
+
+async def test_streams_end_with_their_key_and_with_the_server(api, db, settings):
+    key, kept = await api.key("tenant-viewer", "acme"), await api.key("tenant-viewer", "acme")
+    async with (
+        another(api, settings) as there,
+        streaming(there.client(key)) as lost,
+        streaming(there.client(kept)) as stream,
+    ):
+        db.execute("select posthouse.revoke_key(%s)", (key.split("_")[1],))
+        await lost.until(lambda s: s.ended)
+        assert lost.of("closing") == [{"reason": "credential"}]
+        assert not stream.ended
+        async with asyncio.timeout(4):  # uvicorn would wait 5 s for it
+            await there.stop()
+        await stream.until(lambda s: s.ended)
+        assert stream.of("closing") == [{"reason": "shutdown"}]
+
+
+async def test_there_is_room_for_so_many_streams(api, settings):
+    settings = replace(settings, sse_clients=3, sse_clients_per_key=2)
+    one, two = await api.key("tenant-viewer", "acme"), await api.key("tenant-viewer", "acme")
+    async with another(api, settings) as server:
+        first, second = server.client(one), server.client(two)
+        async with streaming(first), streaming(first):
+            answer = await first.get("/api/v1/stream")
+            assert (answer.status_code, answer.json()["code"]) == (429, "too_many_streams")
+            async with streaming(second):
+                answer = await second.get("/api/v1/stream")
+                assert (answer.status_code, answer.json()["code"]) == (503, "server_full")
+                assert answer.headers["retry-after"]
+            await eventually_answers(second)
+
+
+async def eventually_answers(client):
+    """A stream that was closed makes room for another."""
+    async with asyncio.timeout(10):
+        while True:
+            async with client.stream("GET", "/api/v1/stream") as response:
+                if response.status_code == 200:
+                    return
+            await asyncio.sleep(0.02)
+
+
+async def test_operators_see_workers_change(api, app):
+    boss = await api.as_("super-admin")
+
+    @app.job()
+    async def sync() -> None: ...
+
+    async with streaming(boss, event="worker") as stream:
+        async with working(app) as worker:
+            told = (await stream.until(lambda s: s.of("worker")))[0]
+            assert (told["id"], told["status"]) == (str(worker.id), "idle")
+        await stream.until(lambda s: s.of("worker")[-1]["status"] == "offline")
+
+
+async def test_a_lost_connection_is_made_good(api, db):
+    acme = await api.as_("tenant-viewer", "acme")
+    async with streaming(acme) as stream:
+        with db.transaction():
+            db.execute(
+                "select pg_terminate_backend(pid) from pg_stat_activity "
+                "where application_name = 'posthouse stream' and datname = current_database()"
+            )
+            job = enqueued(db, tenant_id="acme")
+            cancel(db, job)
+        await stream.until(lambda s: s.statuses(job) == ["canceled"])
+
+
+def enqueued(db, **fields):
+    text = json.dumps([{"kind": "sync", **fields}])
+    return db.execute("select id from posthouse.enqueue_many(%s::jsonb)", (text,)).fetchone()[0]

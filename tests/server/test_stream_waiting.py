@@ -1,0 +1,66 @@
+"""What waits for a client that is slower than what happens."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from posthouse.server.live import Wanted
+from posthouse.server.live import stream as streams
+from posthouse.server.live.subscription import Event, Subscription
+
+
+def a_client(most=3):
+    return Subscription(Wanted(tenant="acme"), "key:test", most=most)
+
+
+async def test_a_newer_state_takes_the_place_of_an_older_one():
+    client = a_client()
+    for job, state in (("a", b"1"), ("b", b"1"), ("a", b"2")):
+        client.offer(Event("job", state), job)
+    assert await client.take(1) == [Event("job", b"2"), Event("job", b"1")]
+    assert await client.take(0.01) == []
+
+
+async def test_what_is_too_much_is_counted_and_states_of_known_jobs_still_fit():
+    client = a_client(most=2)
+    for job in "abcd":
+        client.offer(Event("job", b"1"), job)
+    client.offer(Event("job", b"2"), "a")
+    client.leave_out(10)
+    told = await client.take(1)
+    assert told == [Event("job", b"2"), Event("job", b"1"), Event("overflow", b'{"left_out":12}')]
+    assert await client.take(0.01) == []
+
+
+async def test_after_a_reset_nothing_older_is_told():
+    client = a_client()
+    client.offer(Event("job", b"1"), "a")
+    client.reset()
+    client.offer(Event("job", b"2"), "b")
+    assert await client.take(1) == [Event("reset", b"{}"), Event("job", b"2")]
+
+
+@pytest.mark.parametrize("way", ["reads nothing", "hangs up"])
+async def test_a_client_that_does_not_read_is_let_go_and_its_place_is_free(way, monkeypatch):
+    monkeypatch.setattr(streams, "SLOW_SECONDS", 0.05)
+    left = asyncio.Event()
+
+    async def blocks():
+        while True:
+            yield b": more\n\n"
+
+    async def send(message):
+        if message["type"] == "http.response.body":
+            await asyncio.Event().wait()
+
+    async def receive():
+        if way == "reads nothing":
+            await asyncio.Event().wait()
+        return {"type": "http.disconnect"}
+
+    answer = streams.EventStream(b": first\n\n", blocks(), left.set)
+    async with asyncio.timeout(10):
+        await answer({}, receive, send)
+    assert left.is_set()
