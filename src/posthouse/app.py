@@ -8,6 +8,7 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, Literal, ParamSpec, Self, TypeAlias, TypeVar, Unpack, cast
+from uuid import UUID
 
 from posthouse.client.client import Client
 from posthouse.client.handle import Handle, SyncHandle
@@ -21,12 +22,14 @@ from posthouse.core.priority import priority_number
 from posthouse.core.request import Request
 from posthouse.core.retry import DEFAULT_RETRY, Retry
 from posthouse.core.schedule import Fold, Gap
-from posthouse.errors import ConfigurationError, PosthouseError
+from posthouse.errors import ConfigurationError, NoDatabase, PosthouseError
 from posthouse.settings import Settings, load_settings
 from posthouse.storage.server import database_url, ready_database_url
 from posthouse.system.housekeeping import Housekeeping
 from posthouse.worker.arguments import Arguments
+from posthouse.worker.backend import Backend
 from posthouse.worker.definition import PROCESS, RUNNERS, Definition
+from posthouse.worker.direct import Direct
 from posthouse.worker.process import Stop, run_loop
 from posthouse.worker.spans import trace_workers
 from posthouse.worker.worker import Worker
@@ -59,13 +62,22 @@ class App:
     def client(self) -> Client:
         """The client of the running event loop: connections belong to the loop that opened them."""
         loop = asyncio.get_running_loop()
+        self._refuse_if_remote()
         if self._client is None or self._client_loop is not loop:
             self._client, self._client_loop = Client(settings=self.settings), loop
         return self._client
 
     @functools.cached_property
     def sync_client(self) -> SyncClient:
+        self._refuse_if_remote()
         return SyncClient(settings=self.settings)
+
+    def _refuse_if_remote(self) -> None:
+        if self.settings.remote_url:
+            raise NoDatabase(
+                "this process is a remote worker and has no database to enqueue into: "
+                "add follow-ups with job.enqueue(), or use the HTTP API"
+            )
 
     async def __aenter__(self) -> Self:
         return self
@@ -165,8 +177,12 @@ class App:
         chosen = dataclasses.replace(self.settings, **settings)
         if chosen.tracing:
             trace_workers()
+        if chosen.remote_url:
+            return Worker(self.definitions, _remote(chosen), chosen, queues=queues)
         url = await asyncio.to_thread(ready_database_url, chosen)
-        return Worker(self.definitions, url, chosen, queues=queues)
+        return Worker(
+            self.definitions, lambda worker_id: Direct(url, worker_id, chosen), chosen, queues=queues
+        )
 
     async def work(
         self,
@@ -180,8 +196,10 @@ class App:
         An operator may drain it too: `posthouse workers drain`.
         """
         worker = await self.worker(queues=queues)
-        url = await asyncio.to_thread(database_url, self.settings)
-        housekeeping = Housekeeping(url, self.settings) if keeper else None
+        housekeeping = None
+        if keeper and not self.settings.remote_url:
+            url = await asyncio.to_thread(database_url, self.settings)
+            housekeeping = Housekeeping(url, self.settings)
         stop = Stop(asyncio.get_running_loop())
         await worker.start()
         if housekeeping is not None:
@@ -307,6 +325,16 @@ class JobType(Generic[P, R]):
         """The same for code without an event loop."""
         client = self._app.sync_client
         return client.submit(self.request(arguments), connection=connection)
+
+
+def _remote(settings: Settings) -> Callable[[UUID], Backend]:
+    try:
+        from posthouse.worker.remote import Remote  # noqa: PLC0415 - an extra
+    except ImportError as error:
+        raise ConfigurationError(
+            f"a remote worker needs {error.name}: pip install 'posthouse[remote]'"
+        ) from None
+    return lambda worker_id: Remote(worker_id, settings)
 
 
 def _trigger(fields: dict[str, Any], payload: Mapping[str, Any] | None, label: str | None) -> dict[str, Any]:

@@ -5,6 +5,9 @@ PosthouseError
 │   ├── EmbeddedUnavailable     no Postgres given and none can be started here
 │   └── InvalidCommand          a command definition is wrong
 ├── DatabaseUnavailable     Postgres cannot be reached
+├── ServerUnavailable       a Posthouse server cannot be reached, or cannot reach its database
+├── Refused                 a Posthouse server does not take what a worker sent
+├── NoDatabase              this worker has no database
 ├── ClientClosed            the client was closed
 ├── SchemaError             the schema is missing, older or newer than this version
 ├── InvalidJob              the request to enqueue is wrong
@@ -44,6 +47,11 @@ PosthouseError
 ├── TooManyStreams          this credential has as many live streams as it may have
 ├── ServerFull              this server process has all the live streams that it takes
 ├── InvalidReport           what a job tells of itself cannot be stored
+├── ArtifactNotFound        no such artifact (for this tenant)
+├── InvalidArtifact         an artifact cannot be like this
+│   ├── ArtifactTooLarge        it is over the limit
+│   ├── WrongOffset             a piece of it does not begin where the last one ended
+│   └── UnsafeArchive           an archive that would write where it must not, or too much
 ├── LeaseLost               the lease is no longer ours: nothing was written
 ├── CommandError            a command did not do its work
 │   ├── CommandUnstartable      it cannot be started, and a retry would not help
@@ -89,6 +97,24 @@ class DatabaseUnavailable(PosthouseError):
     """Postgres cannot be reached."""
 
     code = "database_unavailable"
+
+
+class ServerUnavailable(PosthouseError):
+    """The Posthouse server cannot be reached, or cannot reach its database."""
+
+    code = "server_unavailable"
+
+
+class Refused(PosthouseError):
+    """The Posthouse server does not take what was sent."""
+
+    code = "refused"
+
+
+class NoDatabase(PosthouseError):
+    """A remote worker has no database."""
+
+    code = "no_database"
 
 
 class ClientClosed(PosthouseError):
@@ -327,6 +353,36 @@ class InvalidReport(PosthouseError):
     """What a job tells of itself cannot be stored."""
 
     code = "invalid_report"
+
+
+class ArtifactNotFound(PosthouseError):
+    """There is no such artifact."""
+
+    code = "artifact_not_found"
+
+
+class InvalidArtifact(PosthouseError):
+    """An artifact cannot be like this."""
+
+    code = "invalid_artifact"
+
+
+class ArtifactTooLarge(InvalidArtifact):
+    """The artifact is larger than the limit."""
+
+    code = "artifact_too_large"
+
+
+class WrongOffset(InvalidArtifact):
+    """The piece does not begin where the last one ended."""
+
+    code = "wrong_offset"
+
+
+class UnsafeArchive(InvalidArtifact):
+    """The archive would write where it must not, or too much."""
+
+    code = "unsafe_archive"
 
 
 class LeaseLost(PosthouseError):

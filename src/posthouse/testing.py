@@ -233,6 +233,14 @@ class _InlineDesk:
 
     def note_step(self, job: Job, name: str) -> None: ...
 
+    async def upload(self, job: Job, name: str, path: str) -> dict[str, Any]:
+        del name, path
+        raise self._no_database(job)
+
+    async def download(self, job: Job, name: str, path: str, of: str | None) -> dict[str, Any]:
+        del name, path, of
+        raise self._no_database(job)
+
     async def land(self, job: Job) -> None: ...
 
     def emit(self, job: Job, stream: str, level: str | None, text: str) -> None: ...
@@ -252,7 +260,8 @@ class _InlineDesk:
 
     def _no_database(self, job: Job) -> RuntimeError:
         return RuntimeError(
-            f"{job.kind} commits by itself: enqueue it and use testing.drain(), which has a database"
+            f"{job.kind} commits by itself, or keeps files: "
+            "enqueue it and use testing.drain(), which has a database"
         )
 
 

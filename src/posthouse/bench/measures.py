@@ -63,7 +63,7 @@ async def limit(url: str) -> dict[str, Any]:
 async def drain(url: str, workers: int) -> dict[str, Any]:
     last = await fill(url, DRAIN_JOBS)
     with fleet(url, workers) as processes:
-        await _until_ended(url, last)
+        await until_ended(url, last)
         rss = max((process.rss_mb() or 0.0 for process in processes), default=0.0)
     rate = await _rate(url)
     await reset(url)
@@ -167,7 +167,7 @@ async def _round(url: str, jobs: int) -> float:
     """Fills the queue for a worker that waits for it; returns its rate."""
     since = await _value(url, "bench_now")
     last = await fill(url, jobs)
-    await _until_ended(url, last)
+    await until_ended(url, last)
     return await _stretch_rate(url, jobs, since)
 
 
@@ -176,7 +176,7 @@ async def drain_rate(url: str, jobs: int) -> float:
     since = await _value(url, "bench_now")
     last = await _value(url, "bench_nth", (jobs,))
     with fleet(url, 1):
-        await _until_ended(url, last)
+        await until_ended(url, last)
     return await _stretch_rate(url, jobs, since)
 
 
@@ -235,7 +235,7 @@ async def _connect(url: str) -> AsyncConnection[tuple[Any, ...]]:
     return await AsyncConnection.connect(url, autocommit=True)
 
 
-async def _until_ended(url: str, job_id: UUID) -> None:
+async def until_ended(url: str, job_id: UUID) -> None:
     """Waits for one job, the last of its line: counting what has ended would cost what is being measured."""
     async with await _connect(url) as connection:
         await _until(connection, "bench_ended", job_id, lambda row: row is not None)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import uvicorn
+    from fastapi import FastAPI
 
     from posthouse.settings import Settings
 
@@ -65,7 +66,7 @@ class Serving:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._server = _uvicorn(settings)
+        self._server, self._app = _uvicorn(settings)
         self._task: asyncio.Task[None] | None = None
 
     async def start(self, listening: socket.socket) -> None:
@@ -84,11 +85,14 @@ class Serving:
 
     async def stop(self) -> None:
         self._server.should_exit = True
+        wakeups = getattr(self._app.state, "wakeups", None)
+        if wakeups is not None:  # whoever waits here for something need not be waited for
+            wakeups.release()
         if self._task is not None:
             await self._task
 
 
-def _uvicorn(settings: Settings) -> uvicorn.Server:
+def _uvicorn(settings: Settings) -> tuple[uvicorn.Server, FastAPI]:
     from posthouse.errors import ConfigurationError
 
     try:
@@ -111,7 +115,7 @@ def _uvicorn(settings: Settings) -> uvicorn.Server:
             await app.state.streams.close()
             await super().shutdown(sockets)
 
-    return Server(
+    server = Server(
         uvicorn.Config(
             app,
             log_config=None,
@@ -122,6 +126,7 @@ def _uvicorn(settings: Settings) -> uvicorn.Server:
             server_header=False,
         )
     )
+    return server, app
 
 
 async def first_key(url: str) -> str | None:

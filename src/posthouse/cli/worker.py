@@ -38,6 +38,14 @@ def worker(
     capability: list[str] = typer.Option(
         [], metavar="WORD", help="What it can do that others cannot, like gpu; may be given several times."
     ),
+    remote: str | None = typer.Option(
+        None, metavar="URL", help="Get jobs from this server over HTTP; needs no database."
+    ),
+    key: str | None = typer.Option(
+        None,
+        metavar="KEY",
+        help="The API key for --remote; rather set POSTHOUSE_REMOTE_KEY, which no one sees.",
+    ),
     no_keeper: bool = typer.Option(
         False, "--no-keeper", help="Only run jobs: leave due and lost jobs to a keeper elsewhere."
     ),
@@ -61,6 +69,8 @@ def worker(
     posthouse worker --app shop.jobs:app --name studio-gpu --capability gpu --capability codec:h264
 
     posthouse worker --app shop.jobs:app --metrics-port 9109 --metrics-host 0.0.0.0
+
+    posthouse worker --remote https://jobs.example.com --app shop.jobs:app
     """
     from posthouse.cli.apps import chosen_paths, combined, load_apps, shared_settings
     from posthouse.cli.logs import start_logging
@@ -68,6 +78,7 @@ def worker(
     from posthouse.settings import load_settings
     from posthouse.worker.process import run_loop
 
+    _go_remote(remote, key)
     paths = chosen_paths(app, load_settings())
     apps = load_apps(paths)
     settings = shared_settings(
@@ -76,14 +87,26 @@ def worker(
         concurrency=concurrency,
         worker_name=name,
         capabilities=",".join(capability) or None,
+        remote_url=remote,
+        remote_key=key,
     )
     if not paths and not settings.commands:
         raise WrongUsage("which app? say --app module:name, or set POSTHOUSE_APP; or run --commands")
     whole = combined(apps, settings)
     field = start_logging(as_json=log_json, level=log_level)
-    reachable(settings)
+    if not settings.remote_url:
+        reachable(settings)
     _serve_metrics(metrics_host, metrics_port, worker=True)
     run_loop(_work(whole, list(apps.values()), queue, field, with_keeper=not no_keeper))
+
+
+def _go_remote(url: str | None, key: str | None) -> None:
+    """In the environment, so that all apps know it, and those in processes of the worker too."""
+    import os
+
+    for name, value in (("POSTHOUSE_REMOTE_URL", url), ("POSTHOUSE_REMOTE_KEY", key)):
+        if value is not None:
+            os.environ[name] = value
 
 
 def _serve_metrics(host: str, port: int | None, *, worker: bool) -> None:

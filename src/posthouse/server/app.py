@@ -12,6 +12,7 @@ from fastapi import APIRouter, FastAPI
 from psycopg_pool import AsyncConnectionPool
 from starlette.middleware.gzip import GZipMiddleware
 
+from posthouse.blobs import store_for
 from posthouse.errors import ConfigurationError
 from posthouse.identity import Permission
 from posthouse.identity.memory import KeyMemory
@@ -24,6 +25,7 @@ from posthouse.server.express import Express
 from posthouse.server.live import Streams
 from posthouse.server.openapi import describe, operation_id
 from posthouse.server.routes import (
+    artifacts,
     bulk,
     definitions,
     events,
@@ -33,15 +35,22 @@ from posthouse.server.routes import (
     jobs,
     keys,
     metrics,
+    plain_worker,
     queues,
     session,
     stream,
     tenants,
     triggers,
     watching,
+    worker,
+    worker_jobs,
     workers,
 )
 from posthouse.server.spans import ServerSpans
+from posthouse.server.staff import Staff
+from posthouse.server.sweeper import Sweeper
+from posthouse.server.uploads import Uploads
+from posthouse.server.wakeups import Wakeups
 from posthouse.settings import Settings, load_settings
 from posthouse.storage.connect import pool_options
 from posthouse.storage.server import guarded_database_url
@@ -69,6 +78,9 @@ _ROUTERS: tuple[APIRouter, ...] = (
     tenants.router,
     session.router,
     stream.router,
+    worker.router,
+    worker_jobs.router,
+    artifacts.router,
 )
 _PUBLIC = {"/health", "/ready", "/api/health", "/metrics", f"{PREFIX}/session"}
 """Decide for themselves what they say to whom."""
@@ -91,6 +103,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.include_router(metrics.router)
     for router in _ROUTERS:
         app.include_router(router, prefix=PREFIX)
+    app.include_router(plain_worker.router, prefix="/api")
     problems.install(app)
     check_permissions(app)
     app.openapi = describe(app, _PUBLIC)  # type: ignore[method-assign]
@@ -112,16 +125,25 @@ def _lifespan(settings: Settings) -> Callable[[FastAPI], Any]:
         )
         await pool.open()
         memory = KeyMemory(settings.direct_url or url)
-        app.state.gate = Gate(pool, settings, memory)
-        app.state.enqueuer = Enqueuer(pool, settings.max_payload_bytes)
-        app.state.streams = Streams(url, settings)
-        app.state.scrapes = metrics.Scrapes(app.state.gate, settings, app.state.metrics)
-        app.state.examiner = health.Examiner(app.state.gate, settings)
-        listening = asyncio.create_task(memory.run())
+        state = app.state
+        state.gate = Gate(pool, settings, memory)
+        state.enqueuer = Enqueuer(pool, settings.max_payload_bytes)
+        state.streams = Streams(url, settings)
+        state.scrapes = metrics.Scrapes(state.gate, settings, state.metrics)
+        state.examiner = health.Examiner(state.gate, settings)
+        state.staff = Staff(pool)
+        state.store = store_for(settings)
+        state.uploads = Uploads(state.store, settings)
+        state.wakeups = Wakeups(settings.direct_url or url)
+        await state.wakeups.start()
+        sweeper = Sweeper(state.staff.line, state.store, state.uploads)
+        tasks = [asyncio.create_task(each.run()) for each in (memory, sweeper)]
         yield
-        await app.state.streams.close()
-        listening.cancel()
-        await asyncio.gather(listening, return_exceptions=True)
+        await state.streams.close()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await state.wakeups.stop()
         await pool.close()
 
     return lifespan

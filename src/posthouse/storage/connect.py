@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import psycopg
 from psycopg import AsyncConnection, Connection
@@ -87,6 +87,13 @@ async def behind_pooler(connection: AsyncConnection[Any]) -> bool:
     cursor = await connection.execute("select pg_backend_pid()")
     row = await cursor.fetchone()
     return row is None or row[0] != connection.info.backend_pid
+
+
+class Running(Protocol):
+    """Does work on a connection."""
+
+    async def run(self, work: Callable[[AsyncConnection[tuple[Any, ...]]], Awaitable[T]]) -> T: ...
+    async def close(self) -> None: ...
 
 
 class Line:

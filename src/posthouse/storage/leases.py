@@ -6,21 +6,22 @@ import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Self, TypeAlias
 from uuid import UUID, uuid4
 
 import psycopg
 from psycopg import AsyncConnection
 
 from posthouse.core.payload import encode_result
-from posthouse.storage.connect import Line
+from posthouse.errors import Forbidden
+from posthouse.storage.connect import Line, Running
 from posthouse.storage.errors import explain
 from posthouse.storage.queries import query
 
 ClaimedRow: TypeAlias = tuple[Any, ...]
 """The columns of sql/claim.sql, in order."""
 
-_ERROR_LIMIT = 64_000
+ERROR_LIMIT = 64_000
 
 
 class Success(NamedTuple):
@@ -57,11 +58,18 @@ class Leases:
     def __init__(self, url: str, worker_id: UUID, lease_seconds: float, direct_url: str = "") -> None:
         self.worker_id = worker_id
         self.lease_seconds = lease_seconds
-        self._claims = Line(url, "claims")
-        self._reports = Line(url, "reports")
-        self._hunger = Line(direct_url, "hunger") if direct_url not in {"", url} else self._claims
+        self._claims: Running = Line(url, "claims")
+        self._reports: Running = Line(url, "reports")
+        self._hunger: Running = Line(direct_url, "hunger") if direct_url not in {"", url} else self._claims
         self._hungry_on: AsyncConnection[tuple[Any, ...]] | None = None
         self._asked: tuple[UUID, float] | None = None
+
+    @classmethod
+    def over(cls, line: Running, worker_id: UUID, lease_seconds: float) -> Self:
+        """For a server that asks for a worker, on connections that it shares."""
+        leases = cls("", worker_id, lease_seconds)
+        leases._claims = leases._reports = leases._hunger = line
+        return leases
 
     async def close(self) -> None:
         await self._claims.close()
@@ -70,7 +78,8 @@ class Leases:
 
     async def backend_pids(self) -> list[int]:
         """The processes that serve the two connections."""
-        return [(await line.connection()).info.backend_pid for line in (self._claims, self._reports)]
+        lines = [line for line in (self._claims, self._reports) if isinstance(line, Line)]
+        return [(await line.connection()).info.backend_pid for line in lines]
 
     async def claim(
         self,
@@ -83,14 +92,15 @@ class Leases:
         offers: Sequence[str] = (),
         served: Mapping[str, float] | None = None,
         patience: float = 20.0,
+        token: UUID | None = None,
     ) -> Claim:
         """Up to ``limit`` jobs. After a lost connection the next call asks what the lost one took."""
         asked, self._asked = self._asked, None
         if asked is not None:
-            taken = await self._fetch(query("claimed"), {"token": asked[0]}, *asked)
+            taken = await self._fetch(query("claimed"), {"token": asked[0], "worker": self.worker_id}, *asked)
             if taken.rows:
                 return taken
-        token = uuid4()
+        token = token or uuid4()
         parameters = {
             "worker": self.worker_id,
             "token": token,
@@ -107,6 +117,12 @@ class Leases:
             "patience": patience,
         }
         return await self._fetch(query("claim"), parameters, token, time.monotonic())
+
+    async def claimed(self, token: UUID) -> Claim:
+        """What a claim took whose answer was not heard."""
+        return await self._fetch(
+            query("claimed"), {"token": token, "worker": self.worker_id}, token, time.monotonic()
+        )
 
     async def _fetch(
         self, statement: Any, parameters: Mapping[str, Any], token: UUID, asked_at: float
@@ -178,7 +194,7 @@ class Leases:
             [report.outcome for report in reports],
             [report.delay for report in reports],
             [
-                None if report.error is None else encode_result(report.error, _ERROR_LIMIT)
+                None if report.error is None else encode_result(report.error, ERROR_LIMIT)
                 for report in reports
             ],
             _unless_empty([report.output for report in reports]),
@@ -193,20 +209,22 @@ class Leases:
         triggers: Sequence[Mapping[str, Any]] = (),
     ) -> None:
         """Make the worker known, the kinds that it knows, their limits and their triggers."""
-        row = {**worker, "id": self.worker_id}
+        row = {"key": None, "only_tenant": None, "only_queues": None, **worker, "id": self.worker_id}
         for name in ("capabilities", "metadata"):
             row[name] = json.dumps(row[name])
 
-        async def work(connection: AsyncConnection[tuple[Any, ...]]) -> None:
+        async def work(connection: AsyncConnection[tuple[Any, ...]]) -> bool:
             await connection.execute(query("define"), (json.dumps(list(definitions)),))
             if limits:
                 await connection.execute(query("announce_limits"), (json.dumps(list(limits)),))
             kinds = [definition["key"] for definition in definitions]
             await connection.execute(query("announce_triggers"), (kinds, json.dumps(list(triggers))))
-            await connection.execute(query("register"), row)
+            known = await (await connection.execute(query("register"), row)).fetchone()
+            return known is not None and known[0] is not None
 
         try:
-            await self._reports.run(work)
+            if not await self._reports.run(work):
+                raise Forbidden(f"{self.worker_id} is the worker of another key")
         except psycopg.Error as error:
             ours = explain(error)
             if ours is None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 from uuid import UUID
 
 from psycopg import AsyncConnection
 from psycopg.rows import dict_row
 
-from posthouse.storage.connect import Line
+from posthouse.storage.connect import Line, Running
 from posthouse.storage.queries import query
 
 
@@ -26,7 +26,14 @@ class LogLine(NamedTuple):
 class Notebook:
     def __init__(self, url: str, lease_seconds: float) -> None:
         self.lease_seconds = lease_seconds
-        self._line = Line(url, "notes")
+        self._line: Running = Line(url, "notes")
+
+    @classmethod
+    def over(cls, line: Running, lease_seconds: float) -> Self:
+        """For a server that asks for a worker, on connections that it shares."""
+        notebook = cls("", lease_seconds)
+        notebook._line = line
+        return notebook
 
     async def close(self) -> None:
         await self._line.close()
@@ -35,7 +42,7 @@ class Notebook:
         """Progress and parts of many jobs; returns those that did not land: lost, or busy."""
         return dict(await self._rows("report", json.dumps(list(reports)), self.lease_seconds))
 
-    async def parts(self, job_id: UUID) -> list[dict[str, Any]]:
+    async def parts(self, job_id: UUID, _token: UUID) -> list[dict[str, Any]]:
         async def work(connection: AsyncConnection[Any]) -> list[dict[str, Any]]:
             async with connection.cursor(row_factory=dict_row) as cursor:
                 await cursor.execute(query("job_parts"), {"id": job_id, "tenant": None})
@@ -43,10 +50,10 @@ class Notebook:
 
         return await self._line.run(work)
 
-    async def steps_done(self, job_id: UUID) -> list[str]:
+    async def steps_done(self, job_id: UUID, _token: UUID) -> list[str]:
         return [row[0] for row in await self._rows("steps_done", job_id)]
 
-    async def step_result(self, job_id: UUID, name: str) -> str | None:
+    async def step_result(self, job_id: UUID, _token: UUID, name: str) -> str | None:
         rows = await self._rows("step_result", job_id, name)
         return rows[0][0] if rows else None
 

@@ -16,6 +16,7 @@ from posthouse.storage.connect import Line
 from posthouse.system.webhook import webhook_definition
 from posthouse.webhooks.sender import Sender
 from posthouse.worker.definition import Definition
+from posthouse.worker.direct import Direct
 from posthouse.worker.worker import Worker
 
 QUEUE = "posthouse.system"
@@ -74,7 +75,12 @@ class Courier:
         return bool(self._offers) and await self._line.run(lambda c: has_system_work(c, QUEUE, self._offers))
 
     async def _start_worker(self) -> None:
-        worker = Worker(self._definitions(), self._url, self._settings, queues=[QUEUE])
+        worker = Worker(
+            self._definitions(),
+            lambda worker_id: Direct(self._url, worker_id, self._settings),
+            self._settings,
+            queues=[QUEUE],
+        )
         try:
             await worker.start()
         except BaseException:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol, TypeVar
+from typing import TypeVar
 from uuid import UUID
-
-import psycopg
 
 from posthouse.core.states import Event
 from posthouse.storage.connect import RETRY_PAUSES
 from posthouse.storage.leases import Settlement, Success
+from posthouse.worker.backend import AWAY, REFUSED, Leases
 
 _log = logging.getLogger("posthouse.worker")
 
@@ -20,13 +19,8 @@ MAX_BATCH = 1000
 Report = TypeVar("Report", Success, Settlement)
 
 
-class Reports(Protocol):
-    async def succeed(self, reports: Sequence[Success]) -> list[UUID]: ...
-    async def settle(self, reports: Sequence[Settlement]) -> list[UUID]: ...
-
-
 class Completer:
-    def __init__(self, leases: Reports, on_lost: Callable[[UUID], None]) -> None:
+    def __init__(self, leases: Leases, on_lost: Callable[[UUID], None]) -> None:
         self._leases = leases
         self._on_lost = on_lost
         self._successes: list[Success] = []
@@ -80,10 +74,10 @@ class Completer:
             try:
                 for job_id in await write(reports):
                     self._on_lost(job_id)
-            except psycopg.OperationalError:
+            except AWAY:
                 await asyncio.sleep(RETRY_PAUSES[min(tries, len(RETRY_PAUSES) - 1)])
                 tries += 1
-            except psycopg.Error as error:
+            except REFUSED as error:
                 await self._isolate(write, reports, error)
                 return
             else:
@@ -93,7 +87,7 @@ class Completer:
         self,
         write: Callable[[Sequence[Report]], Awaitable[list[UUID]]],
         reports: list[Report],
-        error: psycopg.Error,
+        error: Exception,
     ) -> None:
         """One report that Postgres refuses must not keep the others: halve until it stands alone."""
         if len(reports) > 1:

@@ -5,17 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
-
-import psycopg
+from uuid import UUID
 
 from posthouse.core.outcome import Cancel
 from posthouse.core.progress import decode_kept
 from posthouse.core.request import Request
+from posthouse.errors import LeaseLost
 from posthouse.settings import Settings
 from posthouse.storage.connect import RETRY_PAUSES
-from posthouse.storage.notebook import Notebook
-from posthouse.storage.pools import Pools
+from posthouse.worker.backend import AWAY, Backend
 from posthouse.worker.commit import Commit, StepCommit
 from posthouse.worker.job import Job
 from posthouse.worker.reporter import Reporter
@@ -26,14 +26,15 @@ T = TypeVar("T")
 
 
 class WorkerDesk:
-    def __init__(self, url: str, settings: Settings, rulebook: Rulebook) -> None:
+    def __init__(self, backend: Backend, settings: Settings, rulebook: Rulebook) -> None:
         self.loop = asyncio.get_running_loop()
         self.payload_limit = settings.max_payload_bytes
         self.result_limit = settings.max_result_bytes
         self.log_level = log_threshold(settings.job_log_level)
         self._rulebook = rulebook
-        self._notebook = Notebook(url, settings.lease_seconds)
-        self._pools = Pools(url)
+        self._notebook = backend.notebook()
+        self._pools = backend.pools()
+        self._shelf = backend.shelf()
         self._reporter = Reporter(self._notebook)
         self._tail = Tail(self._notebook, settings.job_log_bytes, rulebook.masked)
         self.parts: list[Callable[[], Awaitable[None]]] = [self._reporter.run, self._tail.run]
@@ -42,6 +43,7 @@ class WorkerDesk:
     async def close(self) -> None:
         await self._notebook.close()
         await self._pools.close()
+        await self._shelf.close()
 
     async def report_progress(
         self, job: Job, percent: float | None, step: str | None, message: str | None
@@ -64,11 +66,11 @@ class WorkerDesk:
             job.noted().add({}, declaration)
         if declarations:
             await self._reporter.report(job, {}, declarations[-1], at_once=True)
-        rows = await self._patiently(job, lambda: self._notebook.parts(job.id))
+        rows = await self._patiently(job, lambda: self._notebook.parts(job.id, job.token))
         return [{name: row[name] for name in PART_FIELDS} for row in rows]
 
     async def steps_done(self, job: Job) -> list[str]:
-        return await self._patiently(job, lambda: self._notebook.steps_done(job.id))
+        return await self._patiently(job, lambda: self._notebook.steps_done(job.id, job.token))
 
     async def find_step(self, job: Job, name: str) -> tuple[bool, Any]:
         """Whether the step is done, and what it gave back."""
@@ -78,7 +80,7 @@ class WorkerDesk:
             notes.steps = set() if job.is_first_attempt else set(await self.steps_done(job))
         if name not in notes.steps:
             return False, None
-        text = await self._patiently(job, lambda: self._notebook.step_result(job.id, name))
+        text = await self._patiently(job, lambda: self._notebook.step_result(job.id, job.token, name))
         return True, decode_kept(text)
 
     async def keep_step(self, job: Job, name: str, result: str, seconds: float) -> None:
@@ -89,6 +91,23 @@ class WorkerDesk:
             raise job.lost_error()
         self.note_step(job, name)
 
+    async def upload(self, job: Job, name: str, path: str) -> dict[str, Any]:
+        try:
+            return await self._patiently(job, lambda: self._shelf.put(job.id, job.token, name, Path(path)))
+        except LeaseLost:
+            job.note_lost()
+            raise
+
+    async def download(self, job: Job, name: str, path: str, of: str | None) -> dict[str, Any]:
+        other = None if of is None else UUID(of)
+        try:
+            return await self._patiently(
+                job, lambda: self._shelf.get(job.id, job.token, name, Path(path), other)
+            )
+        except LeaseLost:
+            job.note_lost()
+            raise
+
     def note_step(self, job: Job, name: str) -> None:
         notes = job.noted()
         notes.steps = (notes.steps or set()) | {name}
@@ -98,10 +117,10 @@ class WorkerDesk:
         while True:
             job.refuse_if_lost()
             if job.reason is not None:  # a thread that waits here cannot be interrupted
-                raise Cancel("ended while it waited for Postgres")
+                raise Cancel("ended while it waited for an answer")
             try:
                 return await ask()
-            except psycopg.OperationalError:
+            except AWAY:
                 await asyncio.sleep(RETRY_PAUSES[min(tries, len(RETRY_PAUSES) - 1)])
                 tries += 1
 

@@ -9,10 +9,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from operator import itemgetter
 
-import psycopg
-
 from posthouse.storage.connect import RETRY_PAUSES
-from posthouse.storage.leases import Claim, Leases
+from posthouse.storage.leases import Claim
+from posthouse.worker.backend import AWAY, REFUSED, Leases
 from posthouse.worker.executor import Executor
 from posthouse.worker.job import Desk, Job
 from posthouse.worker.shares import Shares
@@ -81,7 +80,7 @@ class Fetcher:
 
     async def _turn_to(self, queues: Sequence[str], kinds: Sequence[str]) -> None:
         if self._hungry and list(queues) != list(self._queues):
-            with suppress(psycopg.OperationalError):
+            with suppress(*AWAY):
                 await self._leases.be_fed(self._queues)
             self._hungry = False
         self._queues, self._kinds, self._next = queues, kinds, None
@@ -108,8 +107,8 @@ class Fetcher:
             try:
                 found, more = await self._fetch(want)
                 failures = 0
-            except psycopg.Error as error:
-                if not isinstance(error, psycopg.OperationalError):
+            except (*AWAY, *REFUSED) as error:
+                if not isinstance(error, AWAY):
                     _log.exception("claiming failed; it goes on")
                 self._hungry = False
                 pause = RETRY_PAUSES[min(failures, len(RETRY_PAUSES) - 1)]
@@ -194,7 +193,7 @@ class Fetcher:
         """The queue is deep: until it is not, nobody need wake us. Not at once, or it would go to and fro."""
         self._full += 1
         if self._full >= FULL_CLAIMS:
-            with suppress(psycopg.OperationalError):
+            with suppress(*AWAY):
                 await self._leases.be_fed(self._queues)
             self._hungry = False
 
@@ -202,7 +201,7 @@ class Fetcher:
         """Nothing more to claim for now."""
         self._full = 0
         if self.can_be_woken and not self._hungry:
-            with suppress(psycopg.OperationalError):
+            with suppress(*AWAY):
                 await self._leases.be_hungry(self._queues)
                 self._hungry = True
             return  # look once more: a job may have come before the lock was held

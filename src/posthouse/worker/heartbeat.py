@@ -1,32 +1,28 @@
 """Renews leases from a thread with a connection of its own, so that neither a handler that blocks the loop
-nor an exhausted pool can silence it. The connection holds the worker's liveness lock.
+nor an exhausted pool can silence it. Where it can, the connection holds the worker's liveness lock.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import select
 import signal
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
-from typing import Any
-from uuid import UUID
-
-import psycopg
-from psycopg import Connection
+from contextlib import AbstractContextManager, suppress
 
 from posthouse.core.outcome import TimedOut
-from posthouse.storage.connect import RETRY_PAUSES, connect_sync
-from posthouse.storage.queries import query
+from posthouse.errors import PosthouseError
+from posthouse.storage.connect import RETRY_PAUSES
+from posthouse.worker.backend import REFUSED, Pulse
 from posthouse.worker.job import Job
 
 _log = logging.getLogger("posthouse.worker")
 
 INTERRUPT = signal.SIGUSR2
 TICK_SECONDS = 0.1
+BROKEN: tuple[type[Exception], ...] = (*REFUSED, PosthouseError)
 SHUTDOWN = {"57P01", "57P02", "57P03"}
 """What Postgres says when it goes away: admin_shutdown, crash_shutdown, cannot_connect_now."""
 
@@ -34,8 +30,7 @@ SHUTDOWN = {"57P01", "57P02", "57P03"}
 class Heartbeat(threading.Thread):
     def __init__(
         self,
-        url: str,
-        worker_id: UUID,
+        connect: Callable[[], AbstractContextManager[Pulse]],
         held: Mapping[str, Job],
         loop: asyncio.AbstractEventLoop,
         *,
@@ -45,8 +40,7 @@ class Heartbeat(threading.Thread):
         lease_seconds: float,
     ) -> None:
         super().__init__(name="posthouse-heartbeat", daemon=True)
-        self._url = url
-        self._worker_id = worker_id
+        self._connect = connect
         self._held = held
         self._loop = loop
         self._on_verdict = on_verdict
@@ -74,12 +68,15 @@ class Heartbeat(threading.Thread):
         failures = 0
         while not self._stopping.is_set():
             try:
-                with connect_sync(self._url, "heartbeat") as connection:
-                    self._watch(connection)
+                with self._connect() as pulse:
+                    if pulse.watched:
+                        self._seen = True
+                        self.alone_since = None
+                    self._beat(pulse)
                     failures = 0
-                    self._beat_until_stopped(connection)
-            except psycopg.Error as error:
-                if self._seen and error.sqlstate not in SHUTDOWN:
+                    self._beat_until_stopped(pulse)
+            except BROKEN as error:
+                if self._seen and getattr(error, "sqlstate", None) not in SHUTDOWN:
                     self.alone_since = time.monotonic()
                 self._seen = False
                 if failures == 0:
@@ -87,26 +84,16 @@ class Heartbeat(threading.Thread):
                 self._stopping.wait(RETRY_PAUSES[min(failures, len(RETRY_PAUSES) - 1)])
                 failures += 1
 
-    def _watch(self, connection: Connection[Any]) -> None:
-        """Holds the liveness lock, unless a pooler would give the session to others."""
-        backend = connection.execute("select pg_backend_pid()").fetchone()
-        if backend and backend[0] == connection.info.backend_pid:
-            connection.execute(query("watch"), (self._worker_id,))
-            self._seen = True
-            self.alone_since = None
-
-    def _beat_until_stopped(self, connection: Connection[Any]) -> None:
-        self._beat(connection)
+    def _beat_until_stopped(self, pulse: Pulse) -> None:
         while not self._stopping.is_set():
             asked = self._now.wait(TICK_SECONDS)
             self._now.clear()
             self._interrupt_blocked_loop()
-            if select.select([connection.fileno()], [], [], 0)[0]:
-                connection.execute("select")  # something came unasked: the end of the session, most likely
+            pulse.look()
             if (asked or time.monotonic() >= self._next) and not self._stopping.is_set():
-                self._beat(connection, everything=asked)
+                self._beat(pulse, everything=asked)
 
-    def _beat(self, connection: Connection[Any], *, everything: bool = False) -> None:
+    def _beat(self, pulse: Pulse, *, everything: bool = False) -> None:
         """Renews what was not renewed lately: jobs shorter than a beat never cost one."""
         started = time.monotonic()
         self._next = started + self._interval
@@ -116,12 +103,8 @@ class Heartbeat(threading.Thread):
             for job in list(self._held.values())
             if not job.finished and (everything or job.expires < fresh)
         ]
-        ids = "{" + ",".join(job.hex_id for job in jobs) + "}"
-        tokens = "{" + ",".join(job.hex_token for job in jobs) + "}"
-        rows = connection.execute(
-            query("heartbeat"), (self._worker_id, ids, tokens, self._lease_seconds), binary=True
-        ).fetchall()
-        not_renewed = {row[0].hex() for row in rows if row[1] in {"lost", "busy"}}
+        verdicts = pulse.beat([job.hex_id for job in jobs], [job.hex_token for job in jobs])
+        not_renewed = {hex_id for hex_id, verdict in verdicts if verdict in {"lost", "busy"}}
         expires = started + self._lease_seconds * 0.9
         for job in jobs:
             if job.hex_id not in not_renewed:
@@ -129,11 +112,11 @@ class Heartbeat(threading.Thread):
         self.beats += 1
         by_id = {job.hex_id: job for job in jobs}
         with suppress(RuntimeError):  # the loop is closing
-            for raw_id, verdict in rows:
+            for hex_id, verdict in verdicts:
                 if verdict == "drain":
                     self._loop.call_soon_threadsafe(self._on_drain)
                 elif verdict != "busy":
-                    self._loop.call_soon_threadsafe(self._on_verdict, by_id[raw_id.hex()], verdict)
+                    self._loop.call_soon_threadsafe(self._on_verdict, by_id[hex_id], verdict)
 
     def _interrupt_blocked_loop(self) -> None:
         """Ends a handler that blocks the loop past its timeout: the loop itself cannot."""

@@ -9,7 +9,8 @@ import struct
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, overload
 from uuid import UUID
 
@@ -18,8 +19,10 @@ from posthouse.core.ids import new_id
 from posthouse.core.progress import checked_name, checked_percent, clipped
 from posthouse.core.request import Request
 from posthouse.errors import InvalidJob, InvalidReport, LeaseLost
+from posthouse.storage.claimed import moment
 from posthouse.storage.leases import ClaimedRow
 from posthouse.tracing import traced
+from posthouse.worker.files import download, upload
 from posthouse.worker.job_log import JobLog
 from posthouse.worker.notes import Notes
 from posthouse.worker.parts import Part
@@ -28,7 +31,6 @@ from posthouse.worker.steps import Steps
 if TYPE_CHECKING:
     from posthouse.worker.commit import Commit, StepCommit
 
-_EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 HEARING_SECONDS = 0.5
 """How long a handler that lost its lease has to make a call, and hear of it, before it is ended."""
 STREAMS = ("stdout", "stderr", "log")
@@ -61,6 +63,8 @@ class Desk(Protocol):
     async def find_step(self, job: Job, name: str) -> tuple[bool, Any]: ...
     async def keep_step(self, job: Job, name: str, result: str, seconds: float) -> None: ...
     def note_step(self, job: Job, name: str) -> None: ...
+    async def upload(self, job: Job, name: str, path: str) -> dict[str, Any]: ...
+    async def download(self, job: Job, name: str, path: str, of: str | None) -> dict[str, Any]: ...
     async def land(self, job: Job) -> None: ...
     def emit(self, job: Job, stream: str, level: str | None, text: str) -> None: ...
     def admitted(self, request: Request) -> Request: ...
@@ -198,16 +202,16 @@ class Job:
 
     @property
     def queued_at(self) -> datetime:
-        return _moment(self._row[18])
+        return moment(self._row[18])
 
     @property
     def scheduled_for(self) -> datetime:
-        return _moment(self._row[19])
+        return moment(self._row[19])
 
     @property
     def started_at(self) -> datetime:
         """When its first attempt started."""
-        return _moment(self._row[20])
+        return moment(self._row[20])
 
     @property
     def last_error(self) -> str | None:
@@ -338,6 +342,22 @@ class Job:
         if self._in_loop():
             return self.steps.commit(step, call)
         return self.steps.commit_in_thread(step, call)
+
+    def upload(self, what: str | Path | bytes, name: str | None = None) -> Any:
+        """Keep a file with the job: a path, or bytes. Of a folder, a tar.gz. Await it; in a thread call it.
+
+        ``await job.upload("out/poster.jpg")``; its name is that of the file unless another is given. One of
+        the same name gives way. Returns name, size and sha256. Raises LeaseLost if another has the job.
+        """
+        return self.ask(upload(self, self._desk, what, name))
+
+    def download(self, name: str, path: str | Path, *, of: UUID | None = None, extract: bool = False) -> Any:
+        """Fetch a file that this job keeps, or another job of its tenant. Await it; in a thread call it.
+
+        ``await job.download("poster.jpg", "in/poster.jpg", of=parent_id)``. With ``extract`` it is a tar.gz
+        and ``path`` a new or empty folder to put its content in.
+        """
+        return self.ask(download(self, self._desk, name, path, of, extract=extract))
 
     def steps_done(self) -> Any:
         """The names of its finished steps, first to last. Await it; in a thread it is a plain call."""
@@ -472,7 +492,3 @@ def _with_connection(
 class _done:  # noqa: N801 - an awaitable that has nothing left to do
     def __await__(self) -> Any:
         return iter(())
-
-
-def _moment(raw: bytes) -> datetime:
-    return _EPOCH + timedelta(microseconds=struct.unpack("!q", raw)[0])

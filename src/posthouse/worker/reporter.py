@@ -9,11 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-import psycopg
-
 from posthouse.errors import PosthouseError
 from posthouse.storage.connect import RETRY_PAUSES
-from posthouse.storage.notebook import Notebook
+from posthouse.worker.backend import AWAY, REFUSED, Notebook
 from posthouse.worker.job import Job
 from posthouse.worker.notes import Notes
 
@@ -111,10 +109,10 @@ class Reporter:
             reports = [{"id": job.hex_id, "token": job.hex_token, **report} for job, _, report, _ in batch]
             missed = await self._notebook.report(reports)
             self._failures = 0
-        except psycopg.OperationalError:
+        except AWAY:
             self._try_later(batch)
             return
-        except psycopg.Error as error:
+        except REFUSED as error:
             await self._isolate(batch, error)
             return
         for job, notes, report, waiters in batch:
@@ -147,7 +145,7 @@ class Reporter:
         self._dirty[job] = notes
 
     async def _isolate(
-        self, batch: Sequence[tuple[Job, Notes, dict[str, Any], Any]], error: psycopg.Error
+        self, batch: Sequence[tuple[Job, Notes, dict[str, Any], Any]], error: Exception
     ) -> None:
         """A report that Postgres refuses must not keep the others."""
         if len(batch) > 1:

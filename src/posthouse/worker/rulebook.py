@@ -12,8 +12,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Protocol, TypeAlias
 
-import psycopg
-
 from posthouse.commands.payloads import problems_with
 from posthouse.core.kind import KindRules
 from posthouse.core.payload import encode_payload
@@ -22,6 +20,7 @@ from posthouse.core.request import Request
 from posthouse.core.retry import Retry
 from posthouse.errors import ConfigurationError, InactiveDefinition
 from posthouse.waiting import until_set
+from posthouse.worker.backend import AWAY
 from posthouse.worker.definition import Definition
 from posthouse.worker.job import Job
 
@@ -61,7 +60,7 @@ class Rulebook:
         while True:
             await until_set(self._changed, REREAD_SECONDS)
             self._changed.clear()
-            with suppress(psycopg.OperationalError):
+            with suppress(*AWAY):
                 await self.reread()
                 await self.on_read()
 

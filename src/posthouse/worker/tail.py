@@ -14,11 +14,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
-import psycopg
-
 from posthouse.core.payload import escape
 from posthouse.storage.connect import RETRY_PAUSES
-from posthouse.storage.notebook import LogLine, Notebook
+from posthouse.storage.notebook import LogLine
+from posthouse.worker.backend import AWAY, REFUSED, Notebook
 from posthouse.worker.job import Job
 
 _log = logging.getLogger("posthouse.worker")
@@ -147,7 +146,7 @@ class Tail:
             try:
                 await self._flush()
                 failures = 0
-            except psycopg.OperationalError:
+            except AWAY:
                 self._landings = landings + self._landings
                 self._something.set()
                 await asyncio.sleep(RETRY_PAUSES[min(failures, len(RETRY_PAUSES) - 1)])
@@ -177,9 +176,9 @@ class Tail:
         ]
         try:
             await self._notebook.write_log(lines)
-        except psycopg.OperationalError:
+        except AWAY:
             raise
-        except psycopg.Error as error:
+        except REFUSED as error:
             _log.error("%d log lines of jobs cannot be stored: %s", len(lines), error)
         self._unsent = []
         with self._lock:

@@ -16,7 +16,7 @@ from posthouse.core.capabilities import capability_words, checked_facts, checked
 from posthouse.core.outcome import Cancel
 from posthouse.errors import ConfigurationError, LeaseLost
 from posthouse.settings import Settings
-from posthouse.storage.leases import Leases
+from posthouse.worker.backend import Backend, Leases
 from posthouse.worker.commands import Commands
 from posthouse.worker.completer import Completer
 from posthouse.worker.definition import PROCESS, Definition
@@ -25,7 +25,6 @@ from posthouse.worker.executor import WATCH_SECONDS, CutOff, Executor, Released
 from posthouse.worker.fetcher import Fetcher
 from posthouse.worker.heartbeat import Heartbeat, install_interrupt
 from posthouse.worker.job import Job
-from posthouse.worker.listener import Listener
 from posthouse.worker.observing import ObservedCompleter, ObservedExecutor, ObservedFetcher, observed
 from posthouse.worker.processes.pool import Pool
 from posthouse.worker.rulebook import Rulebook
@@ -51,12 +50,13 @@ class Worker:
     def __init__(
         self,
         definitions: Mapping[str, Definition],
-        url: str,
+        connect: Callable[[UUID], Backend],
         settings: Settings,
         *,
         queues: Sequence[str] = (),
     ) -> None:
         self.id: UUID = uuid4()
+        self.backend = connect(self.id)
         self.name = checked_worker_name(settings.worker_name) or f"{socket.gethostname()}:{os.getpid()}"
         self.metadata = checked_facts(settings.worker_metadata)
         self.settings = settings
@@ -66,10 +66,10 @@ class Worker:
         self.queues = self._chosen or sorted({item.queue for item in definitions.values()})
         self.offers = capability_words(settings.capabilities)
         self.loop = asyncio.get_running_loop()
-        self.leases = self._make_leases(url)
+        self.leases = self.backend.leases()
         self.rulebook = Rulebook(self.definitions, self.leases)
         self.rulebook.on_read = self._serve_commands
-        self.desk = WorkerDesk(url, settings, self.rulebook)
+        self.desk = WorkerDesk(self.backend, settings, self.rulebook)
         self._observers = observed()
         self.completer = self._make_completer()
         self.failed: asyncio.Event = asyncio.Event()
@@ -81,12 +81,10 @@ class Worker:
         self._heard = set(self.queues)
         self._serving = (self.queues, sorted(definitions))
         self.commands = Commands(self.rulebook, self.definitions, settings) if settings.commands else None
-        self._crews = self._make_crews(url)
+        self._crews = self._make_crews()
         self.executor, self.fetcher = self._crews[0].executor, self._crews[0].fetcher
-        direct = settings.direct_url or url
         self.heartbeat = Heartbeat(
-            direct,
-            self.id,
+            self.backend.pulse,
             self._held,
             self.loop,
             on_verdict=self._on_verdict,
@@ -94,9 +92,7 @@ class Worker:
             heartbeat_seconds=settings.heartbeat_seconds,
             lease_seconds=settings.lease_seconds,
         )
-        self.listener = Listener(
-            direct,
-            self.id,
+        self.listener = self.backend.listener(
             self._heard,
             on_work=self._wake,
             on_cancel=self.heartbeat.beat_now,
@@ -111,13 +107,15 @@ class Worker:
                 "this worker knows no jobs: register some with @app.job, or let it run commands"
             )
 
-    def _make_crews(self, url: str) -> list[Crew]:
+    def _make_crews(self) -> list[Crew]:
         """Handlers in processes, and commands, have slots, claims and a line of their own: none waits for the
         others, and of each no more is claimed than can start soon.
         """
         apart = {kind: item for kind, item in self._handlers.items() if item.runner == PROCESS}
         here = sorted(self._handlers.keys() - apart.keys())
-        self.processes = Pool(apart.values(), url, self.settings, self.desk) if apart else None
+        self.processes = (
+            Pool(apart.values(), self.backend.process_url, self.settings, self.desk) if apart else None
+        )
         crews = []
         if here or not (apart or self.commands):
             executor = self._make_executor(self.settings.concurrency, None)
@@ -126,16 +124,13 @@ class Worker:
             executor = self._make_executor(0, self.processes)
             self.processes.on_size = executor.resize
             self.processes.on_broken = self.failed.set
-            leases = self._make_leases(url) if crews else self.leases
+            leases = self.backend.leases() if crews else self.leases
             crews.append(Crew(executor, self._make_fetcher(leases, executor, sorted(apart)), leases))
         if self.commands is not None:
             executor = self._make_executor(self.commands.slots, self.commands)
-            leases = self._make_leases(url) if crews else self.leases
+            leases = self.backend.leases() if crews else self.leases
             crews.append(Crew(executor, self._make_fetcher(leases, executor, []), leases))
         return crews
-
-    def _make_leases(self, url: str) -> Leases:
-        return Leases(url, self.id, self.settings.lease_seconds, self.settings.direct_url)
 
     def _make_executor(self, concurrency: int, processes: Pool | Commands | None) -> Executor:
         made, more = self._observable(Executor, ObservedExecutor)
@@ -320,6 +315,7 @@ class Worker:
             await crew.leases.close()
             crew.executor.close()
         await self.desk.close()
+        await self.backend.close()
         if self.processes is not None:
             await self.processes.stop()
         if self.commands is not None:

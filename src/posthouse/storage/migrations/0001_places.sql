@@ -242,6 +242,9 @@ create table posthouse.workers (
   capabilities jsonb not null default '{}',
   offers text[] not null default '{}',     -- the same as the words that jobs require or prefer
   metadata jsonb not null default '{}',
+  key text,                                -- of the API, which it came with; null: it has the database itself
+  only_tenant text,                        -- what that key is good for; null: for all of them
+  only_queues text[],
   watched boolean not null default false,  -- holds a liveness lock
   started_at timestamptz not null,
   heartbeat_at timestamptz,

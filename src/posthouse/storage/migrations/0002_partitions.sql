@@ -355,7 +355,7 @@ begin
   into v_jobs
   using format('(%s,0)', p_page)::tid, format('(%s,0)', p_page + p_pages)::tid, v_detached.tenants,
         exists (select from posthouse.blocks) or exists (select from posthouse.parts)
-        or exists (select from posthouse.steps);
+        or exists (select from posthouse.steps) or exists (select from posthouse.artifacts);
   if v_jobs.ids is not null then
     perform posthouse.forget_jobs(v_jobs.ids, v_jobs.tenants, v_jobs.dedupes, v_jobs.orders, v_jobs.aside);
   end if;
@@ -373,7 +373,8 @@ language plpgsql stable as $$
 begin
   return exists (select from posthouse.payloads) or exists (select from posthouse.dedupes)
     or exists (select from posthouse.order_tails) or exists (select from posthouse.blocks)
-    or exists (select from posthouse.parts) or exists (select from posthouse.steps);
+    or exists (select from posthouse.parts) or exists (select from posthouse.steps)
+    or exists (select from posthouse.artifacts);
 end $$;
 
 -- What hangs on jobs that are no longer kept goes with them. Whoever waits for one of them to succeed after all waits
@@ -407,6 +408,9 @@ begin
   end if;
   if exists (select from posthouse.steps) then
     delete from posthouse.steps where job_id = any (p_ids);
+  end if;
+  if exists (select from posthouse.artifacts) then
+    delete from posthouse.artifacts where job_id = any (p_ids);
   end if;
 end $$;
 

@@ -55,10 +55,14 @@ declare
   v_busy posthouse.busy_lanes;
   v_chosen bigint[];  -- lanes in the order of the rows to take, one entry a row
   v_started bigint;
+  v_worker record;
 begin
-  if exists (select from posthouse.workers as w where w.id = p_worker
-             and (w.disabled_at is not null or w.drain_asked_at is not null)) then
+  select w.disabled_at is not null or w.drain_asked_at is not null as is_off, w.only_tenant, w.only_queues
+  into v_worker from posthouse.workers as w where w.id = p_worker;
+  if v_worker.is_off then
     return;
+  elsif v_worker.only_queues is not null then  -- of the key that it came with: whatever it asks for
+    p_queues := array(select q.name from unnest(p_queues) as q (name) where q.name = any (v_worker.only_queues));
   end if;
   perform pg_advisory_xact_lock_shared(7707, 0);  -- whoever makes a limit counts who runs: not while we claim
   if exists (select from posthouse.limits) then
@@ -71,6 +75,7 @@ begin
     from posthouse.lanes as d
     left join unnest(p_lanes, p_marks) as m (lane, mark) on m.lane = d.lane
     where d.queue = any (p_queues) and d.kind = any (p_kinds)
+      and (v_worker.only_tenant is null or d.tenant_id = v_worker.only_tenant)
       and d.queue <> all (array(select q.name from posthouse.queues as q where q.paused_at is not null))
       and (d.requires is null or d.requires <@ p_offers)
       and (d.prefers is null or d.prefers <@ p_offers

@@ -1,23 +1,26 @@
 -- Workers and their leases: register, renew, and take back what was lost.
 
 -- Who disabled a worker that was given a name meant whoever bears it: it stays disabled when it is started again.
--- Names that we make up from a process are not kept in mind, since numbers of processes come back.
+-- Names that we make up from a process are not kept in mind, since numbers of processes come back. One that comes over
+-- the API is bound to its key, and claims no more than that is good for; null: this id is another's.
 create function posthouse.register(
   p_id uuid, p_name text, p_hostname text, p_pid integer, p_version text, p_queues text[],
   p_kinds text[], p_concurrency integer, p_capabilities jsonb, p_metadata jsonb,
-  p_offers text[] default '{}'
+  p_offers text[] default '{}', p_key text default null, p_only_tenant text default null,
+  p_only_queues text[] default null
 ) returns integer
 language sql as $$
   with known as (
     insert into posthouse.workers (
-      id, name, hostname, pid, version, queues, kinds, concurrency, capabilities, metadata, offers, started_at,
-      heartbeat_at, disabled_at)
+      id, name, hostname, pid, version, queues, kinds, concurrency, capabilities, metadata, offers, key,
+      only_tenant, only_queues, started_at, heartbeat_at, disabled_at)
     values (
       p_id, p_name, p_hostname, p_pid, p_version, p_queues, p_kinds, p_concurrency, p_capabilities,
-      p_metadata, p_offers, posthouse.now(), posthouse.now(),
+      p_metadata, p_offers, p_key, p_only_tenant, p_only_queues, posthouse.now(), posthouse.now(),
       (select w.disabled_at from posthouse.workers as w
        where w.name = p_name and p_name <> concat(p_hostname, ':', p_pid) order by w.started_at desc limit 1))
     on conflict (id) do update set stopped_at = null, missing_since = null, heartbeat_at = posthouse.now()
+      where workers.key is not distinct from p_key
     returning number, started_at, xmax = 0 as new
   ), noted as (
     insert into posthouse.worker_changes (at, worker_id, name, change)

@@ -6,6 +6,8 @@
 --   parts      named pieces of a job, each with a status and a percentage. Without a percentage of its own a
 --              job's is that of its parts.
 --   steps      finished steps with their results: a later attempt does not run them again.
+--   artifacts  files that the job keeps. Their bytes are elsewhere, see posthouse.blobs; here is where, and what they
+--              must add up to.
 --   log_lines  what the job logs and puts out while it runs; partitioned by day, dropped like history.
 --
 -- Parts and steps belong to the job, not to an attempt, so that the next one goes on where the last one stopped.
@@ -52,6 +54,61 @@ create table posthouse.steps (
   result jsonb,
   primary key (job_id, name)
 );
+
+create table posthouse.artifacts (
+  job_id uuid not null,
+  created_at timestamptz not null,
+  size bigint not null check (size >= 0),
+  generation integer not null,
+  attempt integer not null,
+  tenant_id text not null,
+  name text not null,
+  content_type text not null,
+  sha256 bytea not null check (length(sha256) = 32),
+  place text not null,
+  primary key (job_id, name)
+);
+
+-- Bytes that belong to no artifact any more, until whoever has the store deletes them.
+create table posthouse.discarded_blobs (
+  place text primary key,
+  at timestamptz not null default posthouse.now()
+);
+
+create function posthouse.discard_blob() returns trigger
+language plpgsql as $$
+begin
+  if tg_op = 'DELETE' or old.place <> new.place then
+    insert into posthouse.discarded_blobs (place) values (old.place) on conflict do nothing;
+  end if;
+  return null;
+end $$;
+create trigger artifacts_leave_bytes after update or delete on posthouse.artifacts
+  for each row execute function posthouse.discard_blob();
+
+-- Keeps a file of a running job whose bytes are in their place; one of the same name gives way. False: the lease is
+-- lost, and the bytes are nobody's.
+create function posthouse.keep_artifact(
+  p_id uuid, p_token uuid, p_name text, p_place text, p_size bigint, p_sha256 bytea, p_type text
+) returns boolean
+language plpgsql as $$
+declare
+  v_job posthouse.running;
+begin
+  select * into v_job from posthouse.running as r where r.id = p_id and r.token = p_token for update;
+  if not found then
+    return false;
+  end if;
+  insert into posthouse.artifacts as a (
+    job_id, created_at, size, generation, attempt, tenant_id, name, content_type, sha256, place)
+  values (p_id, posthouse.now(), p_size, v_job.generation, v_job.attempt_count, v_job.tenant_id, p_name, p_type,
+          p_sha256, p_place)
+  on conflict (job_id, name) do update set
+    created_at = excluded.created_at, size = excluded.size, generation = excluded.generation,
+    attempt = excluded.attempt, content_type = excluded.content_type, sha256 = excluded.sha256,
+    place = excluded.place;
+  return true;
+end $$;
 
 -- Numbers the lines of all jobs: those of one job rise in the order in which they were written.
 create sequence posthouse.log_sequence;
@@ -242,6 +299,7 @@ declare
   v_steps integer;
   v_parts integer;
 begin
+  delete from posthouse.artifacts where created_at < p_before and posthouse.status_of(job_id) is null;
   delete from posthouse.steps where finished_at < p_before and posthouse.status_of(job_id) is null;
   get diagnostics v_steps = row_count;
   delete from posthouse.parts where updated_at < p_before and posthouse.status_of(job_id) is null;

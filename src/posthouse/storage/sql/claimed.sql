@@ -6,4 +6,4 @@ select
   c.timeout_seconds, c.retry, c.correlation_id, c.subject, c.parent_id,
   timestamptz_send(c.queued_at), timestamptz_send(c.scheduled_for), timestamptz_send(c.started_at),
   timestamptz_send(c.attempt_started_at), c.last_error, c.trace
-from posthouse.claimed(%(token)s) as c
+from posthouse.claimed(%(token)s) as c where c.worker_id = %(worker)s

@@ -25,6 +25,8 @@ ASKED = frozenset({
     "steps_done",
     "find_step",
     "keep_step",
+    "upload",
+    "download",
     "land",
 })  # fmt: skip
 """Async methods of the worker's desk. They are called there with the same arguments (JSON), and what they

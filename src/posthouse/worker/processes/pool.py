@@ -41,7 +41,9 @@ def process_count(settings: Settings) -> int:
 class Pool:
     """Hands calls to processes. ``on_size`` hears how many it takes, ``on_broken`` that none comes up."""
 
-    def __init__(self, definitions: Iterable[Definition], url: str, settings: Settings, desk: Desk) -> None:
+    def __init__(
+        self, definitions: Iterable[Definition], url: str | None, settings: Settings, desk: Desk
+    ) -> None:
         self._definitions = list(definitions)
         self._desk = desk
         self._size = process_count(settings)

@@ -1,0 +1,16 @@
+"""Files of jobs: where their bytes are kept, and archives of folders."""
+
+from posthouse.blobs.archive import ArchiveLimits, extract, pack
+from posthouse.blobs.names import checked_artifact_name
+from posthouse.blobs.store import FileStore, Store, digest_of, store_for
+
+__all__ = [
+    "ArchiveLimits",
+    "FileStore",
+    "Store",
+    "checked_artifact_name",
+    "digest_of",
+    "extract",
+    "pack",
+    "store_for",
+]

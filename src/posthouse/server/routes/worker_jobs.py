@@ -1,0 +1,223 @@
+"""Jobs of remote workers: claim, report, end. In batches, or one at a time for those who like it simple."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+from uuid import UUID
+
+from fastapi import APIRouter, Header, Query, Request, Response
+from pydantic_core import to_json
+
+from posthouse.core.payload import escape
+from posthouse.core.progress import encode_kept
+from posthouse.errors import InvalidJob, LeaseLost
+from posthouse.server import claiming
+from posthouse.server.access import Access
+from posthouse.server.endings import Desk, Written
+from posthouse.server.routes.worker import TheStaff, TheWakeups, Worker, as_json
+from posthouse.server.shapes import (
+    Claiming,
+    Completions,
+    Endings,
+    Failures,
+    LogLines,
+    OneCompletion,
+    OneFailure,
+    OneLog,
+    OneReport,
+    Reports,
+    Step,
+    Token,
+    Wanted,
+)
+from posthouse.server.staff import Staff
+from posthouse.storage.notebook import LogLine
+from posthouse.worker.desk import PART_FIELDS
+
+router = APIRouter(prefix="/worker/jobs", tags=["worker"])
+LeaseToken = Annotated[UUID, Header(alias="X-Lease-Token", description="That the claim gave out.")]
+
+
+@router.post("/claim")
+async def claim(
+    asked: Claiming, request: Request, access: Worker, staff: TheStaff, wakeups: TheWakeups
+) -> Response:
+    """Jobs to run, each with a lease: of the key's tenant and queues, whatever is asked for.
+
+    With `wait_seconds` the answer comes when there are some.
+    """
+    answer = await claiming.claim(staff, wakeups, access, asked, request)
+    return Response(answer, media_type="application/json")
+
+
+@router.post("/next_token")
+async def next_token(asked: Wanted, access: Worker, staff: TheStaff) -> Response:
+    """Seconds until a limit of rate lets another job start; null if none holds any up."""
+    del access
+    return as_json(seconds=await staff.library.next_token(asked.queues, asked.kinds))
+
+
+@router.post("/complete")
+async def complete_many(asked: Completions, request: Request, access: Worker, staff: TheStaff) -> Response:
+    """Jobs that succeeded, with results and follow-ups. `lost` and `refused` ones were not written."""
+    await staff.demand(access, asked.worker_id)
+    return _written(await desk_of(request, access, staff, asked.worker_id).complete(asked.jobs))
+
+
+@router.post("/settle")
+async def settle_many(asked: Endings, request: Request, access: Worker, staff: TheStaff) -> Response:
+    """Attempts that ended otherwise, with what the worker decided: retry, fail, snooze, cancel, release …"""
+    await staff.demand(access, asked.worker_id)
+    return _written(await desk_of(request, access, staff, asked.worker_id).settle(asked.jobs))
+
+
+@router.post("/fail")
+async def fail_many(asked: Failures, request: Request, access: Worker, staff: TheStaff) -> Response:
+    """Attempts that failed. What follows is decided here, by the retry policy of each job."""
+    await staff.demand(access, asked.worker_id)
+    return _written(await desk_of(request, access, staff, asked.worker_id).fail(asked.jobs))
+
+
+@router.post("/progress")
+async def report_many(asked: Reports, access: Worker, staff: TheStaff) -> Response:
+    """Progress and parts. Each report extends the lease of its job; `busy` ones are to be sent again."""
+    await staff.demand(access, asked.worker_id)
+    missed = await staff.notebook(asked.lease_seconds).report([_report(job) for job in asked.jobs])
+    return as_json(
+        lost=[str(job_id) for job_id, verdict in missed.items() if verdict == "lost"],
+        busy=[str(job_id) for job_id, verdict in missed.items() if verdict == "busy"],
+    )
+
+
+@router.post("/log", status_code=204)
+async def log_many(asked: LogLines, access: Worker, staff: TheStaff) -> None:
+    """Lines that jobs put out; those of lost leases are dropped."""
+    await staff.demand(access, asked.worker_id)
+    if asked.lines:
+        await staff.notebook(asked.lease_seconds).write_log([
+            LogLine(
+                line["id"].hex, line["token"].hex, line.get("age", 0.0), line.get("stream", "log"),
+                line.get("level"), escape(line["text"]),
+            )
+            for line in asked.lines
+        ])  # fmt: skip
+
+
+@router.get("/{job_id}/parts")
+async def parts(job_id: UUID, token: LeaseToken, access: Worker, staff: TheStaff) -> Response:
+    """Its parts, with what earlier attempts left of them."""
+    await staff.held(access, job_id, token)
+    rows = await staff.notebook(30.0).parts(job_id, token)
+    return _list([{name: row[name] for name in PART_FIELDS} for row in rows])
+
+
+@router.get("/{job_id}/steps")
+async def steps(
+    job_id: UUID,
+    token: LeaseToken,
+    access: Worker,
+    staff: TheStaff,
+    name: Annotated[str | None, Query(max_length=200, pattern=r"^[^\x00]*$")] = None,
+) -> Response:
+    """Its finished steps, first to last; with a name only that one, and what it gave back."""
+    await staff.held(access, job_id, token)
+    notebook = staff.notebook(30.0)
+    if name is None:
+        return _list([{"name": done} for done in await notebook.steps_done(job_id, token)])
+    text = await notebook.step_result(job_id, token, name)
+    if text is None:
+        return _list([])
+    return Response(
+        b'[{"name":%b,"result":%b}]' % (to_json(name), text.encode()), media_type="application/json"
+    )
+
+
+@router.post("/{job_id}/steps")
+async def keep_step(job_id: UUID, step: Step, request: Request, access: Worker, staff: TheStaff) -> Response:
+    """Keep a finished step. `again`: it was kept before."""
+    await staff.held(access, job_id, step.token)
+    limit = request.app.state.settings.max_result_bytes
+    text = encode_kept(f"step {step.name!r}", step.result, limit)
+    values = (job_id, step.token, step.lease_seconds, escape(step.name), text, step.seconds, False)
+    outcome = await staff.notebook(step.lease_seconds).keep_step(values)
+    if outcome == "lost":
+        raise _lost(job_id)
+    return as_json(outcome=outcome)
+
+
+@router.post("/{job_id}/heartbeat")
+async def beat_one(job_id: UUID, asked: Token, access: Worker, staff: TheStaff) -> Response:
+    """Renew one lease. `canceled`: drop it."""
+    held = await staff.held(access, job_id, asked.token)
+    verdicts = await staff.beat(held["worker_id"], [job_id], [asked.token], asked.lease_seconds)
+    if verdicts.get(job_id) == "lost":
+        raise _lost(job_id)
+    return as_json(canceled=verdicts.get(job_id) == "cancel", drain=held["worker_id"] in verdicts)
+
+
+@router.post("/{job_id}/progress")
+async def report_one(job_id: UUID, asked: OneReport, access: Worker, staff: TheStaff) -> Response:
+    """How far it is; extends its lease."""
+    await staff.held(access, job_id, asked.token)
+    report = asked.model_dump(exclude={"lease_seconds"}, exclude_none=True)
+    if asked.parts:
+        report["derive"] = asked.percent is None
+    missed = await staff.notebook(asked.lease_seconds).report([_report({**report, "id": job_id})])
+    if missed.get(job_id) == "lost":
+        raise _lost(job_id)
+    return as_json(busy=job_id in missed)
+
+
+@router.post("/{job_id}/log", status_code=204)
+async def log_one(job_id: UUID, asked: OneLog, access: Worker, staff: TheStaff) -> None:
+    """Lines that it put out."""
+    await staff.held(access, job_id, asked.token)
+    if asked.lines:
+        said = [(job_id.hex, asked.token.hex, 0.0, asked.stream, asked.level, escape(t)) for t in asked.lines]
+        await staff.notebook(asked.lease_seconds).write_log([LogLine(*values) for values in said])
+
+
+@router.post("/{job_id}/complete")
+async def complete_one(
+    job_id: UUID, asked: OneCompletion, request: Request, access: Worker, staff: TheStaff
+) -> Response:
+    """It succeeded."""
+    item = {"id": job_id, "token": asked.token, "result": asked.result, "followups": asked.followups}
+    return alone(job_id, await desk_of(request, access, staff, job_id).complete([item]))
+
+
+@router.post("/{job_id}/fail")
+async def fail_one(
+    job_id: UUID, asked: OneFailure, request: Request, access: Worker, staff: TheStaff
+) -> Response:
+    """It failed: it is tried again if its retry policy says so."""
+    item = {"id": job_id, "token": asked.token, "error": asked.error, "retry": asked.retry}
+    return alone(job_id, await desk_of(request, access, staff, job_id).fail([item]))
+
+
+def desk_of(request: Request, access: Access, staff: Staff, worker_id: UUID) -> Desk:
+    return Desk(access, staff, request.app.state.settings, worker_id)
+
+
+def _report(job: Any) -> dict[str, Any]:
+    return {**job, "id": job["id"].hex, "token": job["token"].hex}
+
+
+def _written(written: Written) -> Response:
+    return as_json(lost=[str(job_id) for job_id in written.lost], refused=written.refused)
+
+
+def alone(job_id: UUID, written: Written) -> Response:
+    if written.lost:
+        raise _lost(job_id)
+    if written.refused:
+        raise InvalidJob(written.refused[0]["detail"])
+    return as_json(id=str(job_id))
+
+
+def _lost(job_id: UUID) -> LeaseLost:
+    return LeaseLost(f"job {job_id} was given to another worker")
+
+
+def _list(items: list[Any]) -> Response:
+    return Response(to_json(items), media_type="application/json")

@@ -1,0 +1,90 @@
+"""What a server hears from the database, for all who wait there: one connection, however many they are."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import psycopg
+from psycopg import AsyncConnection, sql
+
+from posthouse.storage.connect import RETRY_PAUSES, Line, behind_pooler, connect_async
+from posthouse.storage.queries import query
+
+
+class Hearing:
+    """Listens on channels until canceled. ``on_gap``: something may have been missed."""
+
+    def __init__(
+        self,
+        url: str,
+        channels: Sequence[str],
+        *,
+        on_notice: Callable[[str, str], None],
+        on_gap: Callable[[], None],
+    ) -> None:
+        self._url = url
+        self._channels = channels
+        self._on_notice = on_notice
+        self._on_gap = on_gap
+        self.listening = False
+        self.possible = True
+        """Not behind a pooler, which keeps no session."""
+
+    async def run(self) -> None:
+        failures = 0
+        while self.possible:
+            try:
+                await self._listen()
+            except psycopg.Error:
+                await asyncio.sleep(RETRY_PAUSES[min(failures, len(RETRY_PAUSES) - 1)])
+                failures += 1
+            finally:
+                self.listening = False
+
+    async def _listen(self) -> None:
+        async with await connect_async(self._url, "server listener") as connection:
+            if await behind_pooler(connection):
+                self.possible = False
+                return
+            for channel in self._channels:
+                await connection.execute(sql.SQL("listen {}").format(sql.Identifier(channel)))
+            self.listening = True
+            self._on_gap()
+            async for notification in connection.notifies():
+                self._on_notice(notification.channel, notification.payload)
+
+
+class Hunger:
+    """The wish to be woken: enqueue notifies only queues that somebody is hungry for. It passes by itself."""
+
+    def __init__(self, url: str, *, seconds: float) -> None:
+        self._line = Line(url, "server hunger")
+        self._seconds = seconds
+        self._until: dict[str, float] = {}
+        self._held: set[str] = set()
+        self._held_on: AsyncConnection[Any] | None = None
+
+    async def feel(self, queues: Iterable[str]) -> None:
+        """Returns when the database knows."""
+        queues = list(queues)
+        self._until.update(dict.fromkeys(queues, time.monotonic() + self._seconds))
+        lost = self._held_on is None or self._held_on.closed
+        if lost or not self._held.issuperset(queues):
+            await self._line.run(self._hold)
+
+    async def _hold(self, connection: AsyncConnection[tuple[Any, ...]]) -> None:
+        """Takes the locks that are missing and gives back those that nobody wants any more."""
+        if connection is not self._held_on:
+            self._held, self._held_on = set(), connection
+        now = time.monotonic()
+        self._until = {queue: until for queue, until in self._until.items() if until >= now}
+        new, old = self._until.keys() - self._held, self._held - self._until.keys()
+        await connection.execute(query("be_hungry"), (list(new),))
+        await connection.execute(query("be_fed"), (list(old),))
+        self._held = set(self._until)
+
+    async def close(self) -> None:
+        await self._line.close()

@@ -1,0 +1,68 @@
+"""Hears from the server that there is work, what is to be canceled, and that definitions changed.
+
+One request waits at the server at any time. Its answer brings a cursor, so that what happens between two of
+them is not missed; a server that does not know the cursor, as one that was restarted, says that all may have
+changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from uuid import UUID
+
+from pydantic_core import to_json
+
+from posthouse.worker.backend import AWAY
+from posthouse.worker.remote.line import HttpLine
+
+WAIT_SECONDS = 25.0
+"""Less than proxies let a request wait."""
+MARGIN_SECONDS = 10.0
+
+
+class RemoteListener:
+    def __init__(
+        self,
+        line: HttpLine,
+        worker_id: UUID,
+        queues: set[str],
+        *,
+        on_work: Callable[[], None],
+        on_cancel: Callable[[], None],
+        on_listening: Callable[[], None],
+        on_definitions: Callable[[], None],
+    ) -> None:
+        self._line = line
+        self._worker = str(worker_id)
+        self._queues = queues
+        self._on_work = on_work
+        self._on_cancel = on_cancel
+        self._on_listening = on_listening
+        self._on_definitions = on_definitions
+        self._cursor = ""
+        self.works = True
+
+    async def run(self) -> None:
+        while self.works:
+            try:
+                await self._listen()
+            except AWAY:
+                self._cursor = ""
+
+    async def _listen(self) -> None:
+        body = {
+            "worker_id": self._worker,
+            "queues": sorted(self._queues),
+            "cursor": self._cursor,
+            "wait_seconds": WAIT_SECONDS,
+        }
+        answer = await self._line.post("notices", to_json(body), seconds=WAIT_SECONDS + MARGIN_SECONDS)
+        self._cursor, self.works = answer["cursor"], answer["listening"]
+        if answer["missed"]:
+            self._on_listening()
+        if answer["missed"] or answer["cancel"]:
+            self._on_cancel()
+        if answer["missed"] or answer["definitions"]:
+            self._on_definitions()
+        if answer["work"]:
+            self._on_work()

@@ -1,0 +1,69 @@
+"""A worker without a database: the connections that it has instead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from uuid import UUID
+
+import httpx
+
+from posthouse.settings import Settings
+from posthouse.storage.pools import Pools
+from posthouse.worker.remote.leases import RemoteLeases
+from posthouse.worker.remote.line import HttpLine, options, warn_of_plain_http
+from posthouse.worker.remote.listener import RemoteListener
+from posthouse.worker.remote.notebook import RemoteNotebook
+from posthouse.worker.remote.pulse import HttpPulse
+from posthouse.worker.remote.shelf import RemoteShelf
+
+
+class Remote:
+    process_url: str | None = None
+
+    def __init__(self, worker_id: UUID, settings: Settings) -> None:
+        warn_of_plain_http(settings)
+        self._worker_id = worker_id
+        self._settings = settings
+        self._line = HttpLine(settings)
+
+    def leases(self) -> RemoteLeases:
+        return RemoteLeases(self._line, self._worker_id, self._settings.lease_seconds)
+
+    def notebook(self) -> RemoteNotebook:
+        return RemoteNotebook(self._line, self._worker_id, self._settings.lease_seconds)
+
+    def pools(self) -> Pools:
+        return Pools(None)
+
+    def shelf(self) -> RemoteShelf:
+        return RemoteShelf(self._line, self._settings.max_artifact_bytes)
+
+    @contextmanager
+    def pulse(self) -> Iterator[HttpPulse]:
+        """A beat that is not answered soon is made again while there is still time."""
+        seconds = max(1.0, self._settings.lease_seconds / 4)
+        with httpx.Client(**{**options(self._settings), "timeout": seconds}) as client:
+            yield HttpPulse(client, self._worker_id, self._settings.lease_seconds)
+
+    def listener(
+        self,
+        queues: set[str],
+        *,
+        on_work: Callable[[], None],
+        on_cancel: Callable[[], None],
+        on_listening: Callable[[], None],
+        on_definitions: Callable[[], None],
+    ) -> RemoteListener:
+        return RemoteListener(
+            self._line,
+            self._worker_id,
+            queues,
+            on_work=on_work,
+            on_cancel=on_cancel,
+            on_listening=on_listening,
+            on_definitions=on_definitions,
+        )
+
+    async def close(self) -> None:
+        await self._line.close()
