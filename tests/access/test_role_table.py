@@ -24,9 +24,11 @@ MAY = {
     Role.SUPER_ADMIN: set(Permission) - {Permission.WORK},
     Role.TENANT_ADMIN: {
         "self:read", "jobs:read", "jobs:write", "triggers:read", "triggers:write", "events:read",
-        "events:emit", "definitions:read", "keys:read", "keys:write", "audit:read",
+        "events:emit", "definitions:read", "workers:read", "keys:read", "keys:write", "audit:read",
     },
-    Role.TENANT_VIEWER: {"self:read", "jobs:read", "triggers:read", "events:read", "definitions:read"},
+    Role.TENANT_VIEWER: {
+        "self:read", "jobs:read", "triggers:read", "events:read", "definitions:read", "workers:read",
+    },
     Role.EVENT_EMITTER: {"self:read", "events:emit"},
     Role.WORKER: {"self:read", "worker:work"},
 }  # fmt: skip

@@ -62,11 +62,10 @@ class WorkerInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeenWorker:
-    """What a tenant may know of a worker: what it could do for them, and how many of their jobs it runs."""
+    """What a tenant may know of a worker: which queues it serves, and how many of their jobs it runs."""
 
     id: UUID
     queues: list[str]
-    kinds: list[str]
     offers: list[str]
     concurrency: int
     running: int

@@ -23,7 +23,7 @@ from posthouse.server.enqueueing import Enqueuer
 from posthouse.server.envelope import BODY_ROOM, Envelope
 from posthouse.server.express import Express
 from posthouse.server.live import Streams
-from posthouse.server.openapi import describe, operation_id
+from posthouse.server.openapi import PREFIX, describe, operation_id
 from posthouse.server.routes import (
     artifacts,
     bulk,
@@ -56,7 +56,6 @@ from posthouse.storage.connect import pool_options
 from posthouse.storage.server import guarded_database_url
 from posthouse.tracing import start_tracing
 
-PREFIX = "/api/v1"
 POOL_SIZE = 20
 GZIP_FROM = 1000
 _ROUTERS: tuple[APIRouter, ...] = (
@@ -106,7 +105,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.include_router(plain_worker.router, prefix="/api")
     problems.install(app)
     check_permissions(app)
-    app.openapi = describe(app, _PUBLIC)  # type: ignore[method-assign]
+    app.openapi = describe(app, open_to_all(app))  # type: ignore[method-assign]
     app.add_middleware(GZipMiddleware, minimum_size=GZIP_FROM)
     app.add_middleware(Express, api=app, path=f"{PREFIX}/jobs")
     own = app.state.metrics = ServerMetrics()
@@ -159,6 +158,16 @@ def check_permissions(app: FastAPI) -> None:
 def routes_of(app: FastAPI) -> list[Any]:
     """Every route there is. Newer versions of FastAPI keep an included router as one item of their list."""
     return list(getattr(fastapi.routing, "iter_route_contexts", iter)(app.routes))
+
+
+def open_to_all(app: FastAPI) -> set[tuple[str, str]]:
+    """Methods and paths that ask for no permission."""
+    return {
+        (method, route.path)
+        for route in routes_of(app)
+        if permission_of(route) is None
+        for method in getattr(route, "methods", None) or ()
+    }
 
 
 def permission_of(route: Any) -> Permission | None:

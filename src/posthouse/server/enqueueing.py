@@ -75,19 +75,25 @@ class Enqueuer:
 
     async def enqueue_in(self, db: Db, requests: Sequence[Request]) -> list[Enqueued]:
         """In the caller's transaction and for its tenant, all or none."""
-        admitted = await self._admitted(requests)
+        admitted = await self._admitted(requests, db)
         sending = Batch(admitted, self._limit).for_engine()
         cursor = await db.execute(query("tenant_enqueue"), (sending.parameter() or "[]",))
         return _in_order(await cursor.fetchall())
 
-    async def _admitted(self, requests: Sequence[Request]) -> Sequence[Request]:
+    async def _admitted(self, requests: Sequence[Request], db: Db | None = None) -> Sequence[Request]:
+        """After a look at their definitions; on ``db``, if given: who holds a connection takes no second."""
         unknown = self._kinds.unknown(requests)
-        if unknown:
+        if unknown and db is not None:
+            await self._learn(db, unknown)
+        elif unknown:
             async with self._pool.connection() as connection:
                 with translated():
-                    cursor = await connection.execute(query("definition_rules"), (json.dumps(unknown),))
-                    self._kinds.learn(unknown, [row[0] for row in await cursor.fetchall()])
+                    await self._learn(connection, unknown)
         return [traced(request) for request in self._kinds.admitted(requests, self._limit)]
+
+    async def _learn(self, db: Db, kinds: list[str]) -> None:
+        cursor = await db.execute(query("definition_rules"), (json.dumps(kinds),))
+        self._kinds.learn(kinds, [row[0] for row in await cursor.fetchall()])
 
     async def _fly(self, tenant: str, line: _Line) -> None:
         """Takes what waits, again and again, until nothing does."""

@@ -11,6 +11,7 @@ from fastapi.routing import APIRoute
 
 from posthouse.server.problems import MEDIA_TYPE
 
+PREFIX = "/api/v1"
 _ABOUT = """Jobs, triggers, events and what belongs to them.
 
 Credentials go into `Authorization: Bearer <key>`. Every error is a problem (`application/problem+json`) with
@@ -63,8 +64,8 @@ def operation_id(route: APIRoute) -> str:
     return route.name if "_" in route.name or not route.tags else f"{route.name}_{route.tags[0]}"
 
 
-def describe(app: FastAPI, public: set[str]) -> Callable[[], dict[str, Any]]:
-    """What app.openapi is to be; ``public`` are paths that ask for no credential."""
+def describe(app: FastAPI, public: set[tuple[str, str]]) -> Callable[[], dict[str, Any]]:
+    """What app.openapi is to be; ``public``: methods and paths that ask for no credential."""
 
     def document() -> dict[str, Any]:
         if app.openapi_schema is None:
@@ -75,7 +76,7 @@ def describe(app: FastAPI, public: set[str]) -> Callable[[], dict[str, Any]]:
     return document
 
 
-def _completed(document: dict[str, Any], public: set[str]) -> dict[str, Any]:
+def _completed(document: dict[str, Any], public: set[tuple[str, str]]) -> dict[str, Any]:
     components = document.setdefault("components", {})
     components["securitySchemes"] = {
         "key": {"type": "http", "scheme": "bearer", "description": "An API key, or a JSON Web Token."}
@@ -86,8 +87,9 @@ def _completed(document: dict[str, Any], public: set[str]) -> dict[str, Any]:
         schemas.pop(unused, None)
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
-            if path not in public:
+            if (method.upper(), path) not in public:
                 operation["security"] = [{"key": []}]
+            if path.startswith(PREFIX):
                 _add_errors(path, method, operation)
     return document
 

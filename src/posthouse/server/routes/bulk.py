@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import Response
+from fastapi import Request, Response
 
 from posthouse import insights
 from posthouse.errors import IllegalTransition, InvalidRequest, JobNotFound
@@ -13,8 +13,10 @@ from posthouse.insights import JobFilter
 from posthouse.server.access import Access, allow
 from posthouse.server.answers import answer
 from posthouse.server.bodies import api_router
+from posthouse.server.repeats import IdempotencyKey, once
 from posthouse.server.schemas import Bulk, BulkAnswer, JobChoice
 from posthouse.storage.control import cancel_job, retry_many
+from posthouse.storage.reading import Db
 
 router = api_router("/jobs", "jobs")
 Writer = Annotated[Access, allow(Permission.JOBS_WRITE, of_tenants=True)]
@@ -27,7 +29,9 @@ _ACTIVE = {"queued", "running"}
 
 
 @router.post("/bulk", response_model=BulkAnswer)
-async def change_many(bulk: Bulk, access: Writer) -> Response:
+async def change_many(
+    request: Request, bulk: Bulk, access: Writer, idempotency_key: IdempotencyKey = None
+) -> Response:
     """Retry or cancel all jobs that a filter finds; with `dry_run` only count them.
 
     A retry takes failed and dead-letter jobs. The keeper does it, at a rate, and stops if too many fail
@@ -35,22 +39,21 @@ async def change_many(bulk: Bulk, access: Writer) -> Response:
     """
     if not bulk.filter.given():
         raise InvalidRequest("say which jobs: a filter with at least one field")
-    if bulk.action == "retry":
-        return answer(await _retry(bulk, access))
-    return answer(await _cancel(bulk, access))
-
-
-async def _retry(bulk: Bulk, access: Access) -> BulkAnswer:
+    if bulk.action == "cancel":
+        return answer(await _cancel(bulk, access))
     chosen = _chosen(bulk, access)
-    async with access.session() as db:
-        matched = await insights.count_retriable(db, chosen, most=COUNTED)
-        if bulk.dry_run:
-            return _answer(bulk, matched)
-        bulk_id = await retry_many(
-            db, chosen, rate=bulk.rate, stop_share=bulk.stop_share, stop_after=bulk.stop_after,
-            actor=access.actor,
-        )  # fmt: skip
-    return _answer(bulk, matched, bulk_retry_id=bulk_id)
+    return await once(request, access, idempotency_key, lambda db: _retry(db, bulk, access, chosen))
+
+
+async def _retry(db: Db, bulk: Bulk, access: Access, chosen: dict[str, Any]) -> Response:
+    matched = await insights.count_retriable(db, chosen, most=COUNTED)
+    if bulk.dry_run:
+        return answer(_answer(bulk, matched))
+    bulk_id = await retry_many(
+        db, chosen, rate=bulk.rate, stop_share=bulk.stop_share, stop_after=bulk.stop_after,
+        actor=access.actor,
+    )  # fmt: skip
+    return answer(_answer(bulk, matched, bulk_retry_id=bulk_id))
 
 
 def _chosen(bulk: Bulk, access: Access) -> dict[str, Any]:

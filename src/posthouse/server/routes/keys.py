@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated
 
-from fastapi import APIRouter
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from posthouse import insights
@@ -13,9 +12,10 @@ from posthouse.errors import Forbidden
 from posthouse.identity import Permission, Role, issue_key, may_grant, prefix_of
 from posthouse.insights import KeyInfo
 from posthouse.server.access import Access, allow
+from posthouse.server.bodies import api_router
 from posthouse.storage.keys import revoke_key
 
-router = APIRouter(prefix="/admin/keys", tags=["keys"])
+router = api_router("/admin/keys", "keys")
 Reader = Annotated[Access, allow(Permission.KEYS_READ)]
 Writer = Annotated[Access, allow(Permission.KEYS_WRITE)]
 

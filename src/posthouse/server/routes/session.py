@@ -5,15 +5,16 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Annotated
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from posthouse.errors import NotAuthenticated
 from posthouse.identity import Permission, Principal, permissions_of
 from posthouse.identity.logins import csrf_token, log_in, log_out
 from posthouse.server.access import COOKIE, Access, Gate, address_of, allow, bearer_of
+from posthouse.server.bodies import api_router
 
-router = APIRouter(prefix="/session", tags=["session"])
+router = api_router("/session", "session")
 Known = Annotated[Access, allow(Permission.SELF)]
 
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 
 from posthouse import insights
 from posthouse.identity import Permission
 from posthouse.insights import TenantInfo
 from posthouse.server.access import Access, allow
+from posthouse.server.bodies import api_router
 from posthouse.storage.tenants import change_tenant, create_tenant, delete_tenant
 
-router = APIRouter(prefix="/admin/tenants", tags=["tenants"])
+router = api_router("/admin/tenants", "tenants")
 Reader = Annotated[Access, allow(Permission.TENANTS_READ)]
 Writer = Annotated[Access, allow(Permission.TENANTS_WRITE)]
 Weight = Annotated[float, Field(gt=0, le=1_000_000, description="Its share of the workers; 1 is ordinary.")]

@@ -26,7 +26,7 @@ Writer = Annotated[Access, allow(Permission.WORKERS_WRITE)]
 
 @router.get("", response_model=list[SeenWorker])
 async def see_workers(access: Viewer) -> Response:
-    """Workers that are there: what they could run, and how many of your jobs they do."""
+    """Workers that are there: the queues that they serve, and how many of your jobs they run."""
     async with access.session() as db:
         return answer(await insights.seen_workers(db))
 
