@@ -315,3 +315,28 @@ async def test_awkward_texts_and_results_are_stored_escaped(site, hands, queue):
     nested = json.loads("[" * 300 + "]" * 300)
     await hand.post(f"jobs/{job_id}/complete", token=token, result={"a\0b": "c\0d", "deep": nested})
     assert "a\\u0000b" in site.row(job_id)["result"]
+
+
+async def test_a_report_of_an_earlier_attempt_does_not_come_in_with_one_of_the_next(site, hands, queue):
+    hand = await hands()
+    job_id = await site.enqueue("chop", queue=queue)
+    stale = {"id": str(job_id), "token": (await hand.claim(queue))["token"]}
+    give_away(site.db, job_id)
+    live = {"id": str(job_id), "token": (await hand.claim(queue))["token"]}
+    part = {"name": "a", "status": "completed"}
+    answer = await hand.batch(
+        "jobs/progress", {**stale, "percent": 90, "parts": [part]}, {**live, "percent": 10}
+    )
+    assert answer == {"lost": [str(job_id)], "busy": []}
+    assert site.row(job_id)["progress_percent"] == 10
+    parts = site.db.execute("select count(*) from posthouse.parts where job_id = %s", (job_id,))
+    assert parts.fetchone() == (0,)
+
+
+async def test_what_the_database_does_not_take_is_refused_for_good(site, hands, queue):
+    hand = await hands()
+    job_id = await site.enqueue("chop", queue=queue)
+    token = (await hand.claim(queue))["token"]
+    twice = [{"name": "a", "status": "completed"}, {"name": "a", "status": "failed"}]
+    answer = await hand.post(f"jobs/{job_id}/progress", 422, token=token, parts=twice)
+    assert answer["code"] == "refused"

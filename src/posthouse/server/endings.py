@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from uuid import UUID
 
-import psycopg
-
 from posthouse.client.kinds import Kinds
 from posthouse.core.fingerprint import fingerprint
 from posthouse.core.outcome import Fail, Policy, Reported, decide
@@ -21,7 +19,6 @@ from posthouse.errors import InvalidJob, LeaseLost, PosthouseError
 from posthouse.server.access import Access
 from posthouse.server.staff import Staff
 from posthouse.settings import Settings
-from posthouse.storage.errors import explain
 from posthouse.storage.leases import Settlement, Success
 from posthouse.storage.queries import query
 
@@ -84,11 +81,9 @@ class Desk:
             return
         try:
             into.lost += await write(reports)
-        except psycopg.OperationalError:
-            raise
-        except psycopg.Error as error:
+        except PosthouseError as error:
             if len(reports) == 1:
-                into.refuse(reports[0].id, explain(error) or error)
+                into.refuse(reports[0].id, error)
                 return
             middle = len(reports) // 2
             await self._write(write, reports[:middle], into)

@@ -7,15 +7,18 @@ and what the key is good for stands in the worker's row, where the claim itself 
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 from uuid import UUID
 
+import psycopg
 from psycopg import AsyncConnection
 
-from posthouse.errors import Forbidden, LeaseLost, WorkerNotFound
+from posthouse.errors import Forbidden, LeaseLost, Refused, WorkerNotFound
 from posthouse.identity import Principal
 from posthouse.server.access import Access, Pool
+from posthouse.storage.errors import explain
 from posthouse.storage.leases import Claim, Leases
 from posthouse.storage.notebook import Notebook
 from posthouse.storage.queries import query
@@ -23,6 +26,7 @@ from posthouse.storage.reading import fetch_rows
 
 T = TypeVar("T")
 KNOWN_SECONDS = 10.0
+UNSTORABLE = (psycopg.DataError, psycopg.IntegrityError, psycopg.errors.CardinalityViolation)
 MOST_KNOWN = 10_000
 
 
@@ -33,11 +37,26 @@ class Borrowed:
         self._pool = pool
 
     async def run(self, work: Callable[[AsyncConnection[tuple[Any, ...]]], Awaitable[T]]) -> T:
-        async with self._pool.connection() as connection, connection.transaction():
-            return await work(connection)
+        with refused_if_unstorable():
+            async with self._pool.connection() as connection, connection.transaction():
+                return await work(connection)
 
     async def close(self) -> None:
         """They are the pool's."""
+
+
+@contextmanager
+def refused_if_unstorable() -> Iterator[None]:
+    """What the database will never take is the caller's to drop, not to send again."""
+    try:
+        yield
+    except psycopg.OperationalError:
+        raise
+    except psycopg.Error as error:
+        ours = explain(error)
+        if ours is None and not isinstance(error, UNSTORABLE):
+            raise
+        raise ours or Refused(str(error).partition("\n")[0]) from error
 
 
 class Staff:

@@ -12,7 +12,7 @@ from uuid import UUID
 from posthouse.core.outcome import Cancel
 from posthouse.core.progress import decode_kept
 from posthouse.core.request import Request
-from posthouse.errors import LeaseLost
+from posthouse.errors import LeaseLost, ServerUnavailable
 from posthouse.settings import Settings
 from posthouse.storage.connect import RETRY_PAUSES
 from posthouse.worker.backend import AWAY, Backend
@@ -66,7 +66,15 @@ class WorkerDesk:
             job.noted().add({}, declaration)
         if declarations:
             await self._reporter.report(job, {}, declarations[-1], at_once=True)
-        rows = await self._patiently(job, lambda: self._notebook.parts(job.id, job.token))
+        names = {declaration["name"] for declaration in declarations}
+
+        async def declared() -> list[dict[str, Any]]:
+            rows = await self._notebook.parts(job.id, job.token)
+            if not names <= {row["name"] for row in rows}:  # they are written when that can be done
+                raise ServerUnavailable("the parts are not there yet")
+            return rows
+
+        rows = await self._patiently(job, declared)
         return [{name: row[name] for name in PART_FIELDS} for row in rows]
 
     async def steps_done(self, job: Job) -> list[str]:

@@ -70,10 +70,10 @@ class Reporter:
                 await self._pause(wait)
                 continue
             now = time.monotonic()
-            due = [job for job, notes in self._dirty.items() if notes.due <= now]
+            due = {job.hex_id: job for job, notes in self._dirty.items() if notes.due <= now}
             self._idle.clear()
-            try:
-                await self._write(due[:MAX_BATCH])
+            try:  # of two attempts at one job, of which one has lost its lease, each comes in its turn
+                await self._write(list(due.values())[:MAX_BATCH])
             finally:
                 self._idle.set()
 

@@ -154,7 +154,15 @@ declare
     select r.id from posthouse.running as r
     join jsonb_to_recordset(p_reports) as n (id uuid, token uuid) on r.id = n.id and r.token = n.token
     order by r.id for update of r skip locked);
+  v_all jsonb := p_reports;
 begin
+  if cardinality(v_held) < jsonb_array_length(p_reports) then
+    -- Beside a report of the attempt that runs there may be one of an earlier attempt at the same job.
+    p_reports := coalesce((
+      select jsonb_agg(n.report order by n.nth) from jsonb_array_elements(p_reports) with ordinality as n (report, nth)
+      join posthouse.running as r on r.id = (n.report ->> 'id')::uuid and r.token = (n.report ->> 'token')::uuid
+      where r.id = any (v_held)), '[]');
+  end if;
   if jsonb_path_exists(p_reports, '$[*].parts') then
     perform posthouse.change_parts(p_reports, v_held, v_now);
   end if;
@@ -168,9 +176,9 @@ begin
   where r.id = n.id and n.id = any (v_held);
   return query
     select n.id, case when r.id is null then 'lost' else 'busy' end
-    from jsonb_to_recordset(p_reports) as n (id uuid, token uuid)
+    from jsonb_to_recordset(v_all) as n (id uuid, token uuid)
     left join posthouse.running as r on r.id = n.id and r.token = n.token
-    where n.id <> all (v_held);
+    where r.id is null or n.id <> all (v_held);
 end $$;
 
 -- The parts of those reports, for the jobs whose rows are p_held.

@@ -16,6 +16,7 @@ import httpx
 
 from posthouse.errors import ConfigurationError, ServerUnavailable
 from posthouse.settings import Settings
+from posthouse.waiting import until_set
 from posthouse.worker.remote.answers import content_of
 
 _log = logging.getLogger("posthouse.worker")
@@ -51,6 +52,9 @@ class HttpLine:
     def __init__(self, settings: Settings) -> None:
         self._client = httpx.AsyncClient(**options(settings))
         self._failures = 0
+        self._answered = asyncio.Event()
+        # Whoever waits here may have outcomes to tell, and leases that run out meanwhile.
+        self._longest = min(LONGEST_PAUSE, settings.lease_seconds / 6)
 
     async def get(self, path: str, **arguments: Any) -> Any:
         return await self.ask("GET", path, **arguments)
@@ -69,6 +73,7 @@ class HttpLine:
             await self.pause()
             raise ServerUnavailable(f"{type(error).__name__}: {error}") from error
         self._failures = 0
+        self._answered.set()
         return answer
 
     @property
@@ -76,13 +81,15 @@ class HttpLine:
         return self._client
 
     async def pause(self) -> None:
+        """Ends early if somebody else gets an answer: the server is back."""
         self._failures += 1
-        await asyncio.sleep(pause_after(self._failures))
+        self._answered.clear()
+        await until_set(self._answered, pause_after(self._failures, self._longest))
 
     async def close(self) -> None:
         await self._client.aclose()
 
 
-def pause_after(failures: int) -> float:
-    longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(failures, 16))
+def pause_after(failures: int, most: float) -> float:
+    longest = min(most, FIRST_PAUSE * 2 ** min(failures, 16))
     return random.uniform(longest / 4, longest)  # noqa: S311 - jitter
