@@ -40,7 +40,7 @@ def served_api(server):
 
 @schema.parametrize()
 @settings(
-    max_examples=12,
+    max_examples=5,
     deadline=None,
     derandomize=True,
     database=None,
