@@ -333,7 +333,7 @@ def test_events_triggers_and_bulk_retries_are_the_tenants_own(town):
         ).fetchone()
         event = town.db.execute("select posthouse.emit('x', '{}', 'victim')").fetchone()[0]
         bulk = town.db.execute(
-            'select posthouse.start_bulk_retry(%s, \'{"tenant": "victim", "kind": "canary"}\', 1, 1, 1)',
+            'select posthouse.start_bulk_retry(%s, \'{"tenant": "victim", "kind": "task"}\', 1, 1, 1)',
             (uuid4(),),
         ).fetchone()[0]
     assert made[0] != town.trigger
