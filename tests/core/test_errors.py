@@ -46,6 +46,8 @@ CODES = {
     "InvalidTenant": "invalid_tenant",
     "TooManyRequests": "too_many_requests",
     "InvalidRequest": "invalid_request",
+    "IdempotencyKeyReused": "idempotency_key_reused",
+    "ChangedMeanwhile": "changed_meanwhile",
     "InvalidReport": "invalid_report",
     "TooManyStreams": "too_many_streams",
     "ServerFull": "server_full",
