@@ -11,33 +11,30 @@ with few as materialized (
 )
 select h.id
 from (
-  (select id from posthouse.jobs
-    where place = 'ready' and not (select all_of_them from few) and tenant_id = %(tenant)s::text
-      and status = any (%(statuses)s::text[])
-      and id >= %(lowest)s::uuid and id < %(below)s::uuid
+  (select id from posthouse.ready
+    where 'queued' = any (%(statuses)s::text[]) and not (select all_of_them from few)
+      and tenant_id = %(tenant)s::text and id >= %(lowest)s::uuid and id < %(below)s::uuid
     order by id desc
     offset %(most)s::bigint - 1
     limit 1)
   union all
-  (select id from posthouse.jobs
-    where place = 'waiting' and tenant_id = %(tenant)s::text
-      and status = any (%(statuses)s::text[])
-      and id >= %(lowest)s::uuid and id < %(below)s::uuid
+  (select id from posthouse.waiting
+    where 'queued' = any (%(statuses)s::text[])
+      and tenant_id = %(tenant)s::text and id >= %(lowest)s::uuid and id < %(below)s::uuid
     order by id desc
     offset %(most)s::bigint - 1
     limit 1)
   union all
-  (select id from posthouse.jobs
-    where place = 'running' and tenant_id = %(tenant)s::text
-      and status = any (%(statuses)s::text[])
-      and id >= %(lowest)s::uuid and id < %(below)s::uuid
+  (select id from posthouse.running
+    where 'running' = any (%(statuses)s::text[])
+      and tenant_id = %(tenant)s::text and id >= %(lowest)s::uuid and id < %(below)s::uuid
     order by id desc
     offset %(most)s::bigint - 1
     limit 1)
   union all
   select h.* from unnest(%(statuses)s::text[]) as s (wanted)
-  cross join lateral (select id from posthouse.jobs
-    where place = 'history' and tenant_id = %(tenant)s::text
+  cross join lateral (select id from posthouse.history
+    where tenant_id = %(tenant)s::text
       and (status, id) < (s.wanted, %(below)s::uuid) and (status, id) >= (s.wanted, %(lowest)s::uuid)
     order by status desc, id desc
     offset %(most)s::bigint - 1
