@@ -96,8 +96,8 @@ create table posthouse.ready (
 create unique index ready_line on posthouse.ready (lane, position);
 create unique index ready_id on posthouse.ready (id);
 -- Only jobs that have one pay for these.
-create index ready_correlation on posthouse.ready (correlation_id) where correlation_id is not null;
-create index ready_subject on posthouse.ready (subject) where subject is not null;
+create index ready_correlation on posthouse.ready (correlation_id, id) where correlation_id is not null;
+create index ready_subject on posthouse.ready (subject, id) where subject is not null;
 
 create table posthouse.waiting (
   like posthouse.job including defaults including constraints,
@@ -109,8 +109,8 @@ create table posthouse.waiting (
 );
 create unique index waiting_id on posthouse.waiting (id);
 create index waiting_listed on posthouse.waiting (tenant_id, id);
-create index waiting_correlation on posthouse.waiting (correlation_id) where correlation_id is not null;
-create index waiting_subject on posthouse.waiting (subject) where subject is not null;
+create index waiting_correlation on posthouse.waiting (correlation_id, id) where correlation_id is not null;
+create index waiting_subject on posthouse.waiting (subject, id) where subject is not null;
 create index waiting_due on posthouse.waiting (due_at) where blockers = 0;
 
 -- Its first columns are those of ready, in order: a claim copies the row as it is.
@@ -147,8 +147,8 @@ create index history_id on posthouse.history (id);
 create index history_listed on posthouse.history (tenant_id, status, id);
 create index history_unsuccessful on posthouse.history (tenant_id, status, finished_at)
   where status <> 'succeeded';
-create index history_correlation on posthouse.history (correlation_id) where correlation_id is not null;
-create index history_subject on posthouse.history (subject) where subject is not null;
+create index history_correlation on posthouse.history (correlation_id, id) where correlation_id is not null;
+create index history_subject on posthouse.history (subject, id) where subject is not null;
 create table posthouse.history_default partition of posthouse.history default;
 
 -- Attempts that did not end their job. The last attempt of an ended job is its history row, and the
