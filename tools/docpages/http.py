@@ -78,7 +78,7 @@ def _kind(schema: dict[str, Any]) -> str:
     if "const" in schema:
         return str(schema["const"])
     if schema.get("type") == "array":
-        return f"list of {_kind(schema['items'])}"
+        return f"list of {_kind(schema.get('items', {}))}".strip()
     return str(schema.get("format") or schema.get("type") or "")
 
 

@@ -24,7 +24,7 @@ LastEventId = Annotated[
 ]
 
 
-@router.get("", response_class=EventStream)
+@router.get("", response_class=EventStream, status_code=200)
 async def stream(
     request: Request,
     access: Annotated[Access, allow(Permission.JOBS_READ, of_tenants=True)],
