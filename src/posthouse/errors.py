@@ -6,6 +6,7 @@ PosthouseError
 │   └── InvalidCommand          a command definition is wrong
 ├── DatabaseUnavailable     Postgres cannot be reached
 ├── ServerUnavailable       a Posthouse server cannot be reached, or cannot reach its database
+├── StorageUnavailable      what keeps the files of jobs does not answer, or refuses
 ├── Refused                 a Posthouse server does not take what a worker sent
 ├── NoDatabase              this worker has no database
 ├── ClientClosed            the client was closed
@@ -103,6 +104,12 @@ class ServerUnavailable(PosthouseError):
     """The Posthouse server cannot be reached, or cannot reach its database."""
 
     code = "server_unavailable"
+
+
+class StorageUnavailable(PosthouseError):
+    """What keeps the files of jobs does not answer, or refuses."""
+
+    code = "storage_unavailable"
 
 
 class Refused(PosthouseError):

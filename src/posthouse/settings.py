@@ -57,7 +57,9 @@ class Settings:
         "", "A Posthouse server that a worker gets its jobs from over HTTP, instead of from the database."
     )
     remote_key: str = _setting("", "The API key of a remote worker.", secret=True)
-    storage_url: str = _setting("", "Where artifacts of jobs are kept: file:///folder. Empty: in data_dir.")
+    storage_url: str = _setting(
+        "", "Where artifacts of jobs are kept: file:///folder or s3://bucket/prefix. Empty: in data_dir."
+    )
     max_artifact_bytes: int = _setting(10_737_418_240, "Largest artifact that a job may keep.", minimum=1)
     app: str = _setting(
         "", "Apps that `worker` and `up` load if none is given: module:name, several with commas."

@@ -10,6 +10,7 @@ CODES = {
     "InvalidCommand": "invalid_command",
     "DatabaseUnavailable": "database_unavailable",
     "ServerUnavailable": "server_unavailable",
+    "StorageUnavailable": "storage_unavailable",
     "Refused": "refused",
     "NoDatabase": "no_database",
     "ClientClosed": "client_closed",

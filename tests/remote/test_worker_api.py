@@ -15,7 +15,7 @@ from posthouse import testing
 from workshop import eventually, give_away
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-SECRET = "the-admin-secret"
+SECRET = "the-admin-secret-of-thirty-two-and-more"
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

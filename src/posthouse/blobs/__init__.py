@@ -1,8 +1,9 @@
 """Files of jobs: where their bytes are kept, and archives of folders."""
 
 from posthouse.blobs.archive import ArchiveLimits, extract, pack
+from posthouse.blobs.files import FileStore
 from posthouse.blobs.names import checked_artifact_name
-from posthouse.blobs.store import FileStore, Store, digest_of, store_for
+from posthouse.blobs.store import Store, digest_of, store_for
 
 __all__ = [
     "ArchiveLimits",

@@ -194,5 +194,5 @@ def allow(permission: Permission, *, of_tenants: bool = False) -> Any:
         return await admitted(request)
 
     chosen: Any = admitted if of_tenants else admitted_to_all
-    chosen.permission = permission
+    chosen.permissions = frozenset({permission})
     return Depends(chosen)

@@ -151,7 +151,7 @@ def _lifespan(settings: Settings) -> Callable[[FastAPI], Any]:
 def check_permissions(app: FastAPI) -> None:
     """Deny by default: a route that names no permission is a mistake, found before anybody else finds it."""
     for route in routes_of(app):
-        if route.path not in {*_PUBLIC, app.openapi_url} and permission_of(route) is None:
+        if route.path not in {*_PUBLIC, app.openapi_url} and not permissions_for(route):
             raise ConfigurationError(f"the route {route.path} names no permission")
 
 
@@ -165,14 +165,15 @@ def open_to_all(app: FastAPI) -> set[tuple[str, str]]:
     return {
         (method, route.path)
         for route in routes_of(app)
-        if permission_of(route) is None
+        if not permissions_for(route)
         for method in getattr(route, "methods", None) or ()
     }
 
 
-def permission_of(route: Any) -> Permission | None:
+def permissions_for(route: Any) -> frozenset[Permission]:
+    """Any one of them opens it."""
     for dependency in route.dependant.dependencies if hasattr(route, "dependant") else ():
-        permission = getattr(dependency.call, "permission", None)
-        if permission is not None:
-            return Permission(permission)
-    return None
+        found: frozenset[Permission] | None = getattr(dependency.call, "permissions", None)
+        if found is not None:
+            return found
+    return frozenset()

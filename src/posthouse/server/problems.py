@@ -43,6 +43,7 @@ _STATUS: dict[type[errors.PosthouseError], int] = {
     errors.WrongOffset: 409,
     errors.ArtifactNotFound: 404,
     errors.ServerUnavailable: 503,
+    errors.StorageUnavailable: 503,
     errors.Refused: 422,
     errors.NoDatabase: 500,
     errors.NotAuthenticated: 401,

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import BinaryIO
 from uuid import UUID
 
-from posthouse.blobs.store import PIECE, Digest, Store, digest_of, new_place
+from posthouse.blobs.files import PIECE
+from posthouse.blobs.store import Digest, Store, digest_of, new_place
 from posthouse.errors import ArtifactTooLarge, InvalidArtifact, WrongOffset
 from posthouse.settings import Settings
 

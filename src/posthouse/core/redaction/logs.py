@@ -13,7 +13,7 @@ from posthouse.core.redaction.patterns import mask_text
 Mask: TypeAlias = Callable[[str], str]
 
 LOGGERS = (
-    "posthouse.client", "posthouse.commands", "posthouse.job", "posthouse.keeper",
+    "posthouse.client", "posthouse.commands", "posthouse.identity", "posthouse.job", "posthouse.keeper",
     "posthouse.server", "posthouse.up", "posthouse.worker",
 )  # fmt: skip
 

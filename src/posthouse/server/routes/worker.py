@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hmac
 import json
 from dataclasses import asdict
 from typing import Annotated, Any
@@ -10,9 +9,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic_core import to_json
 
-from posthouse.errors import NotAuthenticated
-from posthouse.identity import Permission, Principal, Role
-from posthouse.server.access import Access, allow, principal_of
+from posthouse.identity import Permission, Role
+from posthouse.server.access import Access, Gate, address_of, allow, principal_of
 from posthouse.server.registering import hire
 from posthouse.server.registering import register as register_worker
 from posthouse.server.shapes import Beat, OfWorker, Registration, Serving, Waiting
@@ -40,20 +38,14 @@ TheWakeups = Annotated[Wakeups, Depends(wakeups_of)]
 async def registrar(request: Request) -> Access:
     """A worker's key, an admin's, or the admin secret."""
     secret = request.headers.get("x-admin-secret")
-    if secret is not None:
-        known = request.app.state.settings.admin_secret
-        if not known or not hmac.compare_digest(secret.encode(), known.encode()):
-            raise NotAuthenticated("this is not the admin secret")
-        return Access(
-            Principal(name="admin secret", role=Role.SUPER_ADMIN, tenant=None), request.app.state.gate
-        )
-    principal = await principal_of(request)
+    gate: Gate = request.app.state.gate
+    known = principal_of(request) if secret is None else gate.identify(secret, address_of(request))
+    principal = await known
     principal.demand(Permission.WORK if principal.role is Role.WORKER else Permission.TENANTS_WRITE)
-    return Access(principal, request.app.state.gate)
+    return Access(principal, gate)
 
 
-registrar.permission = Permission.WORK  # type: ignore[attr-defined]
-registrar.also = Permission.TENANTS_WRITE  # type: ignore[attr-defined]
+registrar.permissions = frozenset({Permission.WORK, Permission.TENANTS_WRITE})  # type: ignore[attr-defined]
 
 
 @router.post("/register", status_code=201)

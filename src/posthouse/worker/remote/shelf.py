@@ -12,7 +12,7 @@ from uuid import UUID
 import httpx
 
 from posthouse.blobs import checked_artifact_name, digest_of
-from posthouse.blobs.store import PIECE
+from posthouse.blobs.files import PIECE
 from posthouse.errors import InvalidArtifact, ServerUnavailable
 from posthouse.worker.remote.answers import content_of, error_of
 from posthouse.worker.remote.line import HttpLine
