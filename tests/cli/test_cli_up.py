@@ -9,15 +9,15 @@ import urllib.request
 
 import psutil
 import psycopg
-import pytest
 from cli_waiting import eventually
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 
-def get(url):
+def get(url, key=None):
+    asked = urllib.request.Request(url, headers={"Authorization": f"Bearer {key}"} if key else {})
     try:
-        with urllib.request.urlopen(url, timeout=10) as response:
+        with urllib.request.urlopen(asked, timeout=10) as response:
             return response.status, response.headers.get_content_type(), response.read().decode()
     except urllib.error.HTTPError as error:
         with error:
@@ -40,13 +40,15 @@ def test_from_nothing_to_done_jobs_and_back(no_database):
     address = re.fullmatch(r"Posthouse is ready: (http://127\.0\.0\.1:\d+)", line)[1]
     assert postgres_of(data)
 
+    key = re.fullmatch(r"Your admin key, shown this once: (ph_\S+)", up.line())[1]
+
     def health():
-        status, kind, body = get(address + "/health")
+        status, kind, body = get(address + "/api/health", key)
         assert (status, kind) == (200, "application/json")
         return json.loads(body)
 
-    assert health()["database"] == "ok"
-    assert health()["workers"] == 1
+    assert get(address + "/ready")[0] == 200
+    assert eventually(lambda: sum(health()["workers"].values()) == 1)
 
     def jobs():
         return no_database("jobs", "list", "--json").json
@@ -58,9 +60,8 @@ def test_from_nothing_to_done_jobs_and_back(no_database):
     doctor = no_database("doctor", "--json")
     assert (doctor.code, doctor.json["counts"]["error"]) == (0, 0), doctor.out
 
-    status, _, text = get(address + "/console")
-    assert status == 404
-    assert "posthouse jobs list" in text
+    status, kind, _ = get(address + "/nowhere")
+    assert (status, kind) == (404, "application/problem+json")
 
     assert up.stop() == 0
     assert postgres_of(data) == []
@@ -110,28 +111,29 @@ def test_an_app_with_a_database_of_its_own_is_refused(posthouse):
     assert "database of its own" in answer.err
 
 
-def test_health_says_when_the_database_is_away(posthouse, database):
+def test_it_says_when_the_database_is_away_and_is_ready_again_by_itself(posthouse, database):
     up = posthouse.start("up", "--port", "0", "--no-demo")
     address = up.line().removeprefix("Posthouse is ready: ")
-    assert get(address + "/health")[0] == 200
+    assert get(address + "/ready")[0] == 200
     name = conninfo_to_dict(database)["dbname"]
     with _closed(database, name):
-        assert eventually(lambda: get(address + "/health")[0] == 503)
-    assert eventually(lambda: get(address + "/health")[0] == 200)
+        assert eventually(lambda: get(address + "/ready")[0] == 503)
+        assert get(address + "/health")[0] == 200
+    assert eventually(lambda: get(address + "/ready")[0] == 200)
 
 
-@pytest.mark.parametrize("request_line", ["POST /health HTTP/1.1", "nonsense", "GET /health/../x HTTP/1.0"])
-def test_other_requests_are_not_found(health_address, request_line):
-    host, port = health_address.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=10) as client:
-        client.sendall(f"{request_line}\r\nHost: x\r\n\r\n".encode())
-        assert client.recv(100).startswith(b"HTTP/1.1 404 ")
-
-
-@pytest.fixture
-def health_address(posthouse):
+def test_what_is_no_request_of_its_own_is_refused(posthouse):
     up = posthouse.start("up", "--port", "0", "--no-demo")
-    return up.line().removeprefix("Posthouse is ready: ")
+    host, port = up.line().removeprefix("Posthouse is ready: http://").split(":")
+    expected = {
+        "POST /health HTTP/1.1": b"HTTP/1.1 405 ",
+        "nonsense": b"HTTP/1.1 400 ",
+        "GET /health/../x HTTP/1.0": b"HTTP/1.1 404 ",
+    }
+    for line, status in expected.items():
+        with socket.create_connection((host, int(port)), timeout=10) as client:
+            client.sendall(f"{line}\r\nHost: x\r\n\r\n".encode())
+            assert client.recv(100).startswith(status), line
 
 
 @contextlib.contextmanager

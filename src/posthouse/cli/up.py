@@ -151,10 +151,11 @@ async def _serve(
     if worker is not None:
         await worker.start()
         announce(worker, field)
+    key = await first_key(settings.database_url)
     serving = Serving(settings)
     await serving.start(listening)
     say(f"Posthouse is ready: {address_of(listening)}")
-    if key := await first_key(settings.database_url):
+    if key is not None:
         say(f"Your admin key, shown this once: {key}")
     say(f"Look around: {hint}posthouse jobs list, or {hint}posthouse doctor", err=True, style="dim")
     await stop.asked_or(*((worker.failed, worker.dismissed) if worker is not None else ()))

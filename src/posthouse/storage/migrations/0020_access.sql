@@ -257,7 +257,7 @@ $$;
 create function posthouse.tenant_policies() returns table (relation text, condition text, columns text)
 language sql immutable as $$
   select t, 'tenant_id = posthouse.tenant()', null from unnest(
-    '{ready,waiting,running,history,past_attempts,parts,steps,log_lines,lanes,triggers,events,matches,schedule_runs,'
+    '{ready,waiting,running,history,past_attempts,parts,steps,artifacts,log_lines,lanes,triggers,events,matches,schedule_runs,'
     'alerts,samples,failure_deltas,failure_groups,failure_counts,audit}'::text[]) as t
   union all values
     ('keys', 'tenant_id = posthouse.tenant()',
