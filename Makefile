@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help setup up test lint format bench chaos docs clean
+.PHONY: help setup up test lint format bench chaos fuzz docs clean
 
 help: ## list the commands
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -42,6 +42,10 @@ bench: setup ## measure against the bare loop and the installed peers
 SECONDS ?= 300
 chaos: setup ## kill, stop and cut off workers for SECONDS, then check the recorded history
 	$(BIN)/python tests/faults/chaos.py --seconds $(SECONDS)
+
+EXAMPLES ?= 50
+fuzz: setup ## try every route of the API with EXAMPLES requests and the edges of its schema
+	SCHEMA_PHASES=examples,coverage,fuzzing SCHEMA_EXAMPLES=$(EXAMPLES) $(BIN)/pytest tests/server/test_server_schema.py
 
 docs: setup ## write the generated pages again
 	$(BIN)/python tools/reference.py

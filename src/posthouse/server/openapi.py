@@ -89,15 +89,16 @@ def _completed(document: dict[str, Any], public: set[tuple[str, str]]) -> dict[s
         for method, operation in methods.items():
             if (method.upper(), path) not in public:
                 operation["security"] = [{"key": []}]
-            if path.startswith(PREFIX):
+            if path.startswith("/api/") and path != "/api/health":  # which says for itself what it answers
                 _add_errors(path, method, operation)
     return document
 
 
 def _add_errors(path: str, method: str, operation: dict[str, Any]) -> None:
     responses = operation["responses"]
-    told = {**_ALWAYS, **(_WRITING if method != "get" else {})}
-    if "{" in path:
+    of_workers = "/worker/" in path  # which show the token of a lease, and the worker's id
+    told = {**_ALWAYS, **(_WRITING if method != "get" or of_workers else {})}
+    if "{" in path or of_workers:
         told["404"] = "There is none, or it belongs to another tenant"
     if method == "patch":
         told["412"] = "It has changed since it was looked at (If-Match)"

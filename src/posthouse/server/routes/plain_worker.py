@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import Depends, Request, Response
 from pydantic import ConfigDict, Field
 from pydantic_core import from_json
 
@@ -17,6 +17,7 @@ from posthouse.errors import WorkerNotFound
 from posthouse.identity import Role
 from posthouse.server import claiming
 from posthouse.server.access import Access
+from posthouse.server.bodies import worker_router
 from posthouse.server.registering import hire
 from posthouse.server.registering import register as register_worker
 from posthouse.server.routes.worker import TheStaff, TheWakeups, Worker, as_json, registrar
@@ -35,7 +36,7 @@ from posthouse.server.shapes import (
 )
 from posthouse.server.staff import Staff
 
-router = APIRouter(prefix="/worker", tags=["worker (simple)"])
+router = worker_router("/worker", "worker (simple)")
 LEASE_SECONDS = 1800.0
 """A claim holds for half an hour, and each report of progress extends it."""
 

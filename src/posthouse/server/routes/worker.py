@@ -6,18 +6,19 @@ import json
 from dataclasses import asdict
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import Depends, Query, Request, Response
 from pydantic_core import to_json
 
 from posthouse.identity import Permission, Role
 from posthouse.server.access import Access, Gate, address_of, allow, principal_of
+from posthouse.server.bodies import worker_router
 from posthouse.server.registering import hire
 from posthouse.server.registering import register as register_worker
 from posthouse.server.shapes import Beat, OfWorker, Registration, Serving, Waiting
 from posthouse.server.staff import Staff
 from posthouse.server.wakeups import CANCEL, DEFINITIONS, READY, Wakeups
 
-router = APIRouter(prefix="/worker", tags=["worker"])
+router = worker_router("/worker", "worker")
 Worker = Annotated[Access, allow(Permission.WORK)]
 
 

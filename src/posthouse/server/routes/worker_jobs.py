@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import APIRouter, Header, Query, Request, Response
+from fastapi import Header, Query, Request, Response
 from pydantic_core import to_json
 
 from posthouse.core.payload import escape
@@ -13,6 +13,7 @@ from posthouse.core.progress import encode_kept
 from posthouse.errors import InvalidJob, LeaseLost
 from posthouse.server import claiming
 from posthouse.server.access import Access
+from posthouse.server.bodies import worker_router
 from posthouse.server.endings import Desk, Written
 from posthouse.server.routes.worker import TheStaff, TheWakeups, Worker, as_json
 from posthouse.server.shapes import (
@@ -34,7 +35,7 @@ from posthouse.server.staff import Staff
 from posthouse.storage.notebook import LogLine
 from posthouse.worker.desk import PART_FIELDS
 
-router = APIRouter(prefix="/worker/jobs", tags=["worker"])
+router = worker_router("/worker/jobs", "worker")
 LeaseToken = Annotated[UUID, Header(alias="X-Lease-Token", description="That the claim gave out.")]
 
 
