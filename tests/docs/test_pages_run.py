@@ -11,7 +11,7 @@ from loose import agrees
 
 RUNNER = Path(__file__).parent / "page_run.py"
 RUN = {"python", "console", "sql", "toml"}
-MOST_NOT_RUN = 8
+MOST_NOT_RUN = 11
 
 
 def runnable(page):
@@ -52,7 +52,7 @@ def test_few_blocks_are_not_run_and_each_says_why():
 
 @pytest.mark.parametrize("page", pages(), ids=name_of)
 def test_every_block_says_what_it_is(page):
-    known = RUN | {"text", "mermaid"}
+    known = RUN | {"text", "mermaid", "ini"}
     strange = [block.line for block in blocks(page) if block.language not in known and not block.not_run]
     assert not strange
 
