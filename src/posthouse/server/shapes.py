@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal, NotRequired
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import Field, StringConstraints
 from typing_extensions import TypedDict
+
+from posthouse.server.schemas import Strict
 
 MOST_JOBS = 1000
 MOST_LINES = 5000
@@ -26,17 +28,11 @@ PartStatus = Literal["pending", "in_progress", "completed", "failed", "skipped"]
 Event = Literal["fail", "exhaust", "cancel", "retry", "snooze", "release", "rescue"]
 
 
-class Shape(BaseModel):
-    """Nothing is taken for granted: a field that nobody knows is a mistake."""
-
-    model_config = ConfigDict(extra="forbid")
-
-
-class OfWorker(Shape):
+class OfWorker(Strict):
     worker_id: UUID = Field(description="As it was registered.")
 
 
-class Registration(Shape):
+class Registration(Strict):
     """A worker that starts. With the admin secret, or the key of an admin, it is given a key of its own."""
 
     worker_id: UUID | None = Field(
@@ -73,7 +69,7 @@ class Serving(OfWorker):
     kinds: list[Word] = Field(max_length=10_000)
 
 
-class Wanted(Shape):
+class Wanted(Strict):
     queues: list[Word] = Field(max_length=1000)
     kinds: list[Word] = Field(max_length=10_000)
 
@@ -190,7 +186,7 @@ class LogLines(OfWorker):
     lease_seconds: LeaseSeconds = 30.0
 
 
-class Step(Shape):
+class Step(Strict):
     """A finished step of a job."""
 
     token: UUID
@@ -201,7 +197,7 @@ class Step(Shape):
     lease_seconds: LeaseSeconds = 30.0
 
 
-class Token(Shape):
+class Token(Strict):
     token: UUID
     lease_seconds: LeaseSeconds = 30.0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from posthouse import insights
 from posthouse.errors import Forbidden
@@ -13,6 +13,8 @@ from posthouse.identity import Permission, Role, issue_key, may_grant, prefix_of
 from posthouse.insights import KeyInfo
 from posthouse.server.access import Access, allow
 from posthouse.server.bodies import api_router
+from posthouse.server.moments import Moment
+from posthouse.server.schemas import Strict
 from posthouse.storage.keys import revoke_key
 
 router = api_router("/admin/keys", "keys")
@@ -20,16 +22,14 @@ Reader = Annotated[Access, allow(Permission.KEYS_READ)]
 Writer = Annotated[Access, allow(Permission.KEYS_WRITE)]
 
 
-class NewKey(BaseModel):
+class NewKey(Strict):
     """A key to make. ``tenant_id``: for super-admins to say; that of others is their own."""
-
-    model_config = ConfigDict(extra="forbid")
 
     name: str = Field(min_length=1, max_length=200)
     role: Role
     tenant_id: str | None = Field(None, min_length=1, max_length=100)
     queues: list[str] | None = Field(None, max_length=100)
-    expires_at: AwareDatetime | None = None
+    expires_at: Moment | None = None
 
 
 class MadeKey(BaseModel):

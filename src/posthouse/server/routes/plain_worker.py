@@ -22,6 +22,7 @@ from posthouse.server.registering import hire
 from posthouse.server.registering import register as register_worker
 from posthouse.server.routes.worker import TheStaff, TheWakeups, Worker, as_json, registrar
 from posthouse.server.routes.worker_jobs import alone, desk_of, report_one
+from posthouse.server.schemas import Strict
 from posthouse.server.shapes import (
     Claiming,
     Object,
@@ -30,7 +31,6 @@ from posthouse.server.shapes import (
     PartStatus,
     Percent,
     Registration,
-    Shape,
     Text,
     Word,
 )
@@ -41,7 +41,7 @@ LEASE_SECONDS = 1800.0
 """A claim holds for half an hour, and each report of progress extends it."""
 
 
-class Newcomer(Shape):
+class Newcomer(Strict):
     worker_name: Text = ""
     worker_type: Text = "remote"
     capabilities: Object = Field(default_factory=dict)
@@ -51,24 +51,24 @@ class Newcomer(Shape):
     tenant: Text | None = None
 
 
-class Alive(Shape):
+class Alive(Strict):
     model_config = ConfigDict(extra="ignore")
 
     status: Text = "idle"
 
 
-class Asking(Shape):
+class Asking(Strict):
     queues: list[Word] | None = Field(default=None, max_length=1000)
     kinds: list[Word] | None = Field(default=None, max_length=10_000)
     wait_seconds: Annotated[float, Field(ge=0, le=60)] = 0.0
 
 
-class OfJob(Shape):
+class OfJob(Strict):
     job_id: UUID
     claim_token: UUID | None = None
 
 
-class Quality(Shape):
+class Quality(Strict):
     name: Word
     status: PartStatus = "in_progress"
     progress_percent: Percent | None = None

@@ -6,22 +6,21 @@ from datetime import UTC, datetime
 from typing import Annotated
 
 from fastapi import Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from posthouse.errors import NotAuthenticated
 from posthouse.identity import Permission, Principal, permissions_of
 from posthouse.identity.logins import csrf_token, log_in, log_out
 from posthouse.server.access import COOKIE, Access, Gate, address_of, allow, bearer_of
 from posthouse.server.bodies import api_router
+from posthouse.server.schemas import Strict
 
 router = api_router("/session", "session")
 Known = Annotated[Access, allow(Permission.SELF)]
 
 
-class NewSession(BaseModel):
+class NewSession(Strict):
     """What one logs in with: a key, a token of one's own login, or the admin secret."""
-
-    model_config = ConfigDict(extra="forbid")
 
     credential: str = Field(min_length=1, max_length=16_384)
 

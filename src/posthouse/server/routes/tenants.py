@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from posthouse import insights
 from posthouse.identity import Permission
 from posthouse.insights import TenantInfo
 from posthouse.server.access import Access, allow
 from posthouse.server.bodies import api_router
+from posthouse.server.schemas import Strict
 from posthouse.storage.tenants import change_tenant, create_tenant, delete_tenant
 
 router = api_router("/admin/tenants", "tenants")
@@ -23,10 +24,8 @@ Days = Annotated[
 Label = Annotated[str, Field(max_length=200)]
 
 
-class TenantChanges(BaseModel):
+class TenantChanges(Strict):
     """What is left out stays as it is."""
-
-    model_config = ConfigDict(extra="forbid")
 
     label: Label = ""
     weight: Weight = 1
