@@ -7,6 +7,7 @@ import dataclasses
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Generic, Literal, ParamSpec, Self, TypeAlias, TypeVar, Unpack, cast
 from uuid import UUID
 
@@ -24,6 +25,9 @@ from posthouse.core.retry import DEFAULT_RETRY, Retry
 from posthouse.core.schedule import Fold, Gap
 from posthouse.errors import ConfigurationError, NoDatabase, PosthouseError
 from posthouse.settings import Settings, load_settings
+from posthouse.storage.connect import connect_sync
+from posthouse.storage.errors import translated
+from posthouse.storage.migrate import apply_schema, migrate
 from posthouse.storage.server import database_url, ready_database_url
 from posthouse.system.housekeeping import Housekeeping
 from posthouse.worker.arguments import Arguments
@@ -45,11 +49,25 @@ OWN_KINDS = "posthouse."
 
 
 class App:
-    """Holds job definitions. Without a URL it uses the settings, and without those an embedded Postgres."""
+    """Holds job definitions. Without a URL it uses the settings, and without those an embedded Postgres.
 
-    def __init__(self, database_url: str | None = None, *, settings: Settings | None = None) -> None:
+    ``schema`` is a file of SQL that makes the tables the jobs work on: `posthouse up` and `posthouse migrate`
+    run it with ``--app`` whenever it has changed, so it must bear being run again. ``routes`` says where a
+    FastAPI router is, as ``module:name``; `posthouse up` and `posthouse server` serve it beside the API.
+    """
+
+    def __init__(
+        self,
+        database_url: str | None = None,
+        *,
+        settings: Settings | None = None,
+        schema: str | Path | None = None,
+        routes: str | None = None,
+    ) -> None:
         self._given_settings = settings
         self._given_url = database_url
+        self.schema = None if schema is None else Path(schema)
+        self.routes = routes
         self.definitions: dict[str, Definition] = {}
         self._client: Client | None = None
         self._client_loop: asyncio.AbstractEventLoop | None = None
@@ -92,6 +110,15 @@ class App:
             await client.close()
         if "sync_client" in self.__dict__:
             await asyncio.to_thread(self.__dict__.pop("sync_client").close)
+
+    def migrate(self) -> None:
+        """Bring the database up to date: Posthouse's own schema, and the app's if it has one."""
+        url = database_url(self.settings)
+        with translated(), connect_sync(url, "migrate") as connection:
+            migrate(connection)
+            if self.schema is not None:
+                name = f"{self.schema.parent.name}/{self.schema.name}"
+                apply_schema(connection, name, self.schema.read_text())
 
     def job(
         self,

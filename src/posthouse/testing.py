@@ -27,7 +27,7 @@ from posthouse.core.progress import decode_kept
 from posthouse.core.request import Request
 from posthouse.errors import WaitTimeout
 from posthouse.keeper.keeper import Keeper
-from posthouse.settings import load_settings
+from posthouse.settings import Settings, load_settings
 from posthouse.storage.migrate import migrate, migrations
 from posthouse.storage.queries import query
 from posthouse.storage.server import database_url
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from posthouse.worker.commit import Commit, StepCommit
     from posthouse.worker.worker import Worker
 
-__all__ = ["Clock", "assert_enqueued", "clock", "database", "drain", "enqueued", "run"]
+__all__ = ["Clock", "assert_enqueued", "clock", "database", "drain", "enqueued", "run", "using"]
 
 _texts = "".join(migration.text for migration in migrations())
 TEMPLATE = f"posthouse_template_{hashlib.sha256(_texts.encode()).hexdigest()[:8]}"
@@ -63,6 +63,20 @@ def database(server: str | None = None) -> Iterator[str]:
             connection.execute(
                 sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(name))
             )
+
+
+@asynccontextmanager
+async def using(app: App, settings: Settings | str) -> AsyncIterator[App]:
+    """The app with other settings for the length of the block, or just on another database."""
+    before = app.__dict__.pop("settings", None)
+    app.__dict__["settings"] = load_settings(database_url=settings) if isinstance(settings, str) else settings
+    try:
+        yield app
+    finally:
+        await app.close()
+        del app.__dict__["settings"]
+        if before is not None:
+            app.__dict__["settings"] = before
 
 
 def _other_database(server: str, name: str) -> str:

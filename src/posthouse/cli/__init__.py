@@ -16,6 +16,7 @@ from posthouse.cli.audit import audit
 from posthouse.cli.bench import bench
 from posthouse.cli.config import config
 from posthouse.cli.definitions import definitions
+from posthouse.cli.demos import demo
 from posthouse.cli.doctor import doctor
 from posthouse.cli.enqueue import enqueue
 from posthouse.cli.events import events
@@ -47,7 +48,7 @@ cli = typer.Typer(
 )
 
 _PANELS: dict[str, tuple[Any, ...]] = {
-    "Run": (up, server, worker, keeper),
+    "Run": (up, server, worker, keeper, demo),
     "Jobs": (enqueue,),
     "Fleet": (doctor, stats, retention),
     "Set up": (migrate, config, bench, version),

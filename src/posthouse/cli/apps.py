@@ -7,7 +7,8 @@ import importlib
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from importlib.metadata import entry_points
 from typing import Any
 
 from posthouse.app import App
@@ -59,6 +60,24 @@ def _where(error: Exception) -> str:
 def chosen_paths(given: Sequence[str], settings: Settings) -> list[str]:
     """What the command line names, else the setting ``app``."""
     return list(given) or [path.strip() for path in settings.app.split(",") if path.strip()]
+
+
+def installed_apps() -> dict[str, str]:
+    """Where the apps of installed packages are, by name: their entry points in ``posthouse.apps``."""
+    return {point.name: point.value for point in entry_points(group="posthouse.apps")}
+
+
+def routers_of(apps: Iterable[App]) -> list[Any]:
+    """The routes that apps want served beside the API."""
+    found = []
+    for app in apps:
+        if app.routes is not None:
+            module_name, _, name = app.routes.partition(":")
+            router = getattr(_import(module_name, app.routes), name or "router", None)
+            if not hasattr(router, "routes"):
+                raise ConfigurationError(f"routes={app.routes!r}: there is no FastAPI router")
+            found.append(router)
+    return found
 
 
 def combined(apps: dict[str, App], settings: Settings) -> App:

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from posthouse.cli.options import json_option
+from posthouse.cli.options import app_option, json_option
 from posthouse.cli.output import say, show_json
 from posthouse.errors import ConfigurationError
 
 
-def migrate(as_json: bool = json_option()) -> None:
+def migrate(app: list[str] = app_option(), as_json: bool = json_option()) -> None:
     """Bring the database schema up to date. Safe to run at any time and by several at once.
 
-    [b]Example:[/b]  POSTHOUSE_DATABASE_URL=postgresql://app@db/app posthouse migrate
+    With apps, the tables of their own too.
+
+    [b]Examples:[/b]
+
+    POSTHOUSE_DATABASE_URL=postgresql://app@db/app posthouse migrate
+
+    posthouse migrate --app shop.jobs:app
     """
+    from posthouse.cli.apps import chosen_paths, load_apps
     from posthouse.cli.session import reachable
     from posthouse.settings import load_settings
     from posthouse.storage.connect import connect_sync
@@ -19,13 +26,16 @@ def migrate(as_json: bool = json_option()) -> None:
     from posthouse.storage.migrate import check_guarded, migrations
     from posthouse.storage.migrate import migrate as apply
 
-    url = reachable(load_settings(), check_schema=False)
+    settings = load_settings()
+    url = reachable(settings, check_schema=False)
     with translated(), connect_sync(url, "migrate") as connection:
         applied = apply(connection)
         try:
             check_guarded(connection)
         except ConfigurationError as error:  # the queue works all the same
             say(f"warning: {error}", err=True, style="yellow")
+    for loaded in load_apps(chosen_paths(app, settings)).values():
+        loaded.migrate()
     version = migrations()[-1].number
     if as_json:
         done = [{"number": item.number, "name": item.name} for item in applied]

@@ -7,17 +7,18 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from posthouse.cli.options import log_json_option, log_level_option
+from posthouse.cli.options import app_option, log_json_option, log_level_option
 from posthouse.cli.output import say
 
 if TYPE_CHECKING:
     import asyncio
     import socket
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     import uvicorn
     from fastapi import FastAPI
 
+    from posthouse.app import App
     from posthouse.settings import Settings
 
 
@@ -25,15 +26,21 @@ def server(
     *,
     host: str = typer.Option("127.0.0.1", help="Where to listen.", show_default=True),
     port: int = typer.Option(8765, min=0, max=65535, help="0 takes a free one.", show_default=True),
+    app: list[str] = app_option(),
     log_json: bool | None = log_json_option(),
     log_level: str = log_level_option(),
 ) -> None:
-    """Serve the HTTP API until told to stop.
+    """Serve the HTTP API until told to stop, and beside it the routes of apps that have some.
 
-    [b]Example:[/b]  posthouse server --host 0.0.0.0 --port 8765
+    [b]Examples:[/b]
+
+    posthouse server --host 0.0.0.0 --port 8765
+
+    posthouse server --app shop.jobs:app
     """
     import sys
 
+    from posthouse.cli.apps import chosen_paths, load_apps
     from posthouse.cli.listening import listen
     from posthouse.cli.logs import start_logging
     from posthouse.cli.session import reachable
@@ -43,30 +50,33 @@ def server(
     with listen(host, port) as listening:
         settings = load_settings()
         reachable(settings)
+        apps = load_apps(chosen_paths(app, settings))
         start_logging(as_json=log_json, level=log_level, stream=sys.stderr)
-        run_loop(_serve(settings, listening))
+        run_loop(_serve(settings, listening, list(apps.values())))
 
 
-async def _serve(settings: Settings, listening: socket.socket) -> None:
+async def _serve(settings: Settings, listening: socket.socket, apps: Sequence[App]) -> None:
     import asyncio
 
     from posthouse.cli.listening import address_of
     from posthouse.worker.process import Stop
 
     stop = Stop(asyncio.get_running_loop())
-    serving = Serving(settings)
+    serving = Serving(settings, apps)
     await serving.start(listening)
     say(f"Posthouse is ready: {address_of(listening)}")
     await stop.asked_or()
     await serving.stop()
+    for app in apps:
+        await app.close()
 
 
 class Serving:
     """The API on a socket, started and stopped by whoever owns the process."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, apps: Iterable[App] = ()) -> None:
         self._settings = settings
-        self._server, self._app = _uvicorn(settings)
+        self._server, self._app = _uvicorn(settings, apps)
         self._task: asyncio.Task[None] | None = None
 
     async def start(self, listening: socket.socket) -> None:
@@ -92,7 +102,8 @@ class Serving:
             await self._task
 
 
-def _uvicorn(settings: Settings) -> tuple[uvicorn.Server, FastAPI]:
+def _uvicorn(settings: Settings, apps: Iterable[App]) -> tuple[uvicorn.Server, FastAPI]:
+    from posthouse.cli.apps import routers_of
     from posthouse.errors import ConfigurationError
 
     try:
@@ -102,7 +113,7 @@ def _uvicorn(settings: Settings) -> tuple[uvicorn.Server, FastAPI]:
     except ImportError as error:
         raise ConfigurationError(f"the API needs {error.name}: pip install 'posthouse[server]'") from None
 
-    app = create_app(settings)
+    app = create_app(settings, routers_of(apps))
 
     class Server(uvicorn.Server):
         @contextmanager
@@ -137,6 +148,6 @@ async def first_key(url: str) -> str | None:
     from posthouse.storage.connect import connect_async
 
     async with await connect_async(url, "cli") as connection:
-        if await keys(connection):
+        if any(key.role == Role.SUPER_ADMIN and key.revoked_at is None for key in await keys(connection)):
             return None
         return await issue_key(connection, "first admin", Role.SUPER_ADMIN, actor=caller())

@@ -29,7 +29,9 @@ def up(
     data_dir: Path | None = typer.Option(None, help="Where the embedded Postgres keeps its data."),
     app: list[str] = app_option(),
     demo: bool = typer.Option(
-        True, "--demo/--no-demo", help="Without an app, load a small one that shows what jobs can do."
+        True,
+        "--demo/--no-demo",
+        help="Without an app, load what is installed, and a small one.",
     ),
     commands: bool | None = commands_option(),
     log_json: bool | None = log_json_option(),
@@ -50,7 +52,7 @@ def up(
     import os
     import sys
 
-    from posthouse.cli.apps import chosen_paths
+    from posthouse.cli.apps import chosen_paths, installed_apps
     from posthouse.cli.listening import listen
     from posthouse.cli.logs import start_logging
     from posthouse.settings import ENV_PREFIX, load_settings
@@ -63,8 +65,10 @@ def up(
         # For the apps, which read the settings themselves, and for the processes that they start.
         os.environ[f"{ENV_PREFIX}DATABASE_URL"] = url
         settings = load_settings(data_dir=data_dir, commands=commands)
-        paths = chosen_paths(app, settings) or ([DEMO] if demo else [])
+        paths = chosen_paths(app, settings) or ([DEMO, *installed_apps().values()] if demo else [])
         apps = _load(paths, settings)
+        for loaded in apps.values():
+            loaded.migrate()
         field = start_logging(as_json=log_json, level=log_level, stream=sys.stderr)
         hint = _hint(settings, data_dir) if embedded else ""
         run_loop(_serve(apps, settings, listening, field, hint))
@@ -152,7 +156,7 @@ async def _serve(
         await worker.start()
         announce(worker, field)
     key = await first_key(settings.database_url)
-    serving = Serving(settings)
+    serving = Serving(settings, apps.values())
     await serving.start(listening)
     say(f"Posthouse is ready: {address_of(listening)}")
     if key is not None:

@@ -57,6 +57,7 @@ from posthouse.insights.keys import KeyInfo, keys
 from posthouse.insights.limits import LimitInfo, SlotInfo, limit_slots, limits
 from posthouse.insights.logs import LogLine, WhichAttempt, follow_log, log_of
 from posthouse.insights.overview import Overview, database_now, overview
+from posthouse.insights.pipelines import StageInfo, stages_of
 from posthouse.insights.progress import PartInfo, StepInfo, parts_of, steps_of
 from posthouse.insights.reasons import Blocker, Hindrance, Holder, Server, Why
 from posthouse.insights.retention import KeptThing, RetentionReport, TenantKept, retention
@@ -110,6 +111,7 @@ __all__ = [
     "Series",
     "Server",
     "SlotInfo",
+    "StageInfo",
     "StatPoint",
     "StepInfo",
     "TenantInfo",
@@ -157,6 +159,7 @@ __all__ = [
     "retention",
     "seen_workers",
     "series",
+    "stages_of",
     "step_for",
     "steps_of",
     "tenants",

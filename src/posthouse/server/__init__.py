@@ -1,8 +1,12 @@
 """The control plane: an HTTP API over the one read side and the one set of controls.
 
-``create_app`` gives an ASGI application: run it with ``posthouse server``, or mount it into yours.
+``create_app`` gives an ASGI application: run it with ``posthouse server``, or mount it into yours. Routes of
+applications say with ``allow`` who may use them, and get an ``Access``: who asks, and transactions that see
+what they may see.
 """
 
+from posthouse.identity import Permission
+from posthouse.server.access import Access, allow
 from posthouse.server.app import create_app
 
-__all__ = ["create_app"]
+__all__ = ["Access", "Permission", "allow", "create_app"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -85,8 +85,11 @@ _PUBLIC = {"/health", "/ready", "/api/health", "/metrics", f"{PREFIX}/session"}
 """Decide for themselves what they say to whom."""
 
 
-def create_app(settings: Settings | None = None) -> FastAPI:
-    """The API as an ASGI application; its connections open with its lifespan."""
+def create_app(settings: Settings | None = None, routers: Sequence[APIRouter] = ()) -> FastAPI:
+    """The API as an ASGI application; its connections open with its lifespan.
+
+    ``routers`` are those of applications, served beside it; each of their routes names its permission too.
+    """
     settings = settings or load_settings()
     app = FastAPI(
         title="Posthouse",
@@ -103,6 +106,8 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     for router in _ROUTERS:
         app.include_router(router, prefix=PREFIX)
     app.include_router(plain_worker.router, prefix="/api")
+    for router in routers:
+        app.include_router(router)
     problems.install(app)
     check_permissions(app)
     app.openapi = describe(app, open_to_all(app))  # type: ignore[method-assign]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from dataclasses import dataclass
 from functools import cache
@@ -74,6 +75,19 @@ def migrate(connection: Connection[Any]) -> list[Migration]:
         if missing:
             connection.execute(query("keep_apart"))
     return missing
+
+
+def apply_schema(connection: Connection[Any], name: str, text: str) -> bool:
+    """Runs an application's own SQL if it has changed since it was run; whether it has."""
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    with connection.transaction():
+        connection.execute("select pg_advisory_xact_lock(%s, %s)", _LOCK)
+        known = connection.execute(query("app_schema_digest"), (name,)).fetchone()
+        if known is not None and known[0] == digest:
+            return False
+        connection.execute(text)
+        connection.execute(query("app_schema_record"), (name, digest))
+    return True
 
 
 def check_guarded(connection: Connection[Any]) -> None:

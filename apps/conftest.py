@@ -1,0 +1,135 @@
+"""What the tests of all applications share: the product, running, with one application on it.
+
+An application's own conftest says which: a fixture ``app_path`` that returns ``module:name``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections import Counter
+
+import httpx
+import psycopg
+import pytest
+from psycopg.rows import dict_row
+
+from posthouse import testing
+from posthouse.cli.apps import load_app
+from posthouse.cli.server import Serving
+from posthouse.identity import Role, issue_key
+from posthouse.keeper.keeper import Keeper
+
+SECONDS = 60
+
+
+class Product:
+    """An application on a database of its own, its API, and workers that can be killed."""
+
+    def __init__(self, app, path, settings, url, folder):
+        self.app = app
+        self.path = path
+        self.settings = settings
+        self.url = url
+        self.folder = folder
+        self._clients = []
+        self._workers = []
+
+    async def key(self, role, tenant=None):
+        async with await psycopg.AsyncConnection.connect(self.settings.database_url, autocommit=True) as db:
+            return await issue_key(db, f"a {role}", Role(role), tenant=tenant, actor="test")
+
+    async def as_(self, role, tenant=None):
+        """An HTTP client with a key of this role."""
+        headers = {"Authorization": f"Bearer {await self.key(role, tenant)}"}
+        client = httpx.AsyncClient(base_url=self.url, headers=headers, timeout=30)
+        self._clients.append(client)
+        return client
+
+    async def worker(self, *options, remote=False, **env):
+        """A worker in a process of its own; ``remote``: over HTTP, without a database."""
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("POSTHOUSE_")}
+        if remote:
+            named = {"POSTHOUSE_REMOTE_URL": self.url, "POSTHOUSE_REMOTE_KEY": await self.key("worker")}
+        else:
+            named = {"POSTHOUSE_DATABASE_URL": self.settings.database_url}
+        beats = {"POSTHOUSE_HEARTBEAT_SECONDS": "0.2", "POSTHOUSE_LEASE_SECONDS": "2"}
+        log = self.folder / f"worker-{len(self._workers) + 1}.log"
+        with log.open("wb") as out:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "posthouse", "worker", "--app", self.path, *options],
+                env={**kept, **named, **beats, **env},
+                stdout=out,
+                stderr=out,
+                start_new_session=True,  # so that all of it can be killed
+            )
+        self._workers.append(process)
+        return process
+
+    def kill(self, process):
+        """SIGKILL for a worker and whatever it started."""
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+    def rows(self, statement, *parameters):
+        with psycopg.connect(self.settings.database_url, autocommit=True, row_factory=dict_row) as db:
+            return db.execute(statement, parameters).fetchall()
+
+    def statuses(self):
+        """(kind, status) of all jobs, counted."""
+        rows = self.rows("select kind, status from posthouse.jobs")
+        return Counter((row["kind"], row["status"]) for row in rows)
+
+    async def until(self, condition, what="the condition", seconds=SECONDS):
+        """The first true value of the condition."""
+        deadline = time.monotonic() + seconds
+        while not (value := condition()):
+            assert time.monotonic() < deadline, f"{what} did not come true; {self.statuses()}; {self.logs()}"
+            await asyncio.sleep(0.05)
+        return value
+
+    async def until_running(self, kind):
+        await self.until(lambda: self.statuses()[kind, "running"], f"{kind} running")
+
+    async def until_ended(self, seconds=SECONDS):
+        """Returns when no job is queued or running."""
+        active = ("queued", "running")
+        await self.until(
+            lambda: not any(status in active for _, status in self.statuses()), "the end", seconds
+        )
+
+    def logs(self):
+        logs = sorted(self.folder.glob("worker-*.log"))
+        return "\n".join(f"{log.name}:\n{log.read_text(errors='replace')[-3000:]}" for log in logs)
+
+    async def close(self):
+        await asyncio.gather(*(client.aclose() for client in self._clients))
+        for process in self._workers:
+            if process.poll() is None:
+                self.kill(process)
+
+
+@pytest.fixture
+async def product(app_path, settings, tmp_path):
+    """The application's tables, its routes and a keeper; a test starts workers, or runs jobs inline."""
+    app = load_app(app_path)
+    async with testing.using(app, settings):
+        app.migrate()
+        keeper = Keeper(settings.database_url, settings)
+        await keeper.start()
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            server = Serving(settings, [app])
+            await server.start(listening)
+            port = listening.getsockname()[1]
+            product = Product(app, app_path, settings, f"http://127.0.0.1:{port}", tmp_path)
+            try:
+                yield product
+            finally:
+                await product.close()
+                await server.stop()
+                await keeper.stop()

@@ -1,0 +1,151 @@
+"""Applications with tables, routes and a demo of their own, as an installed package offers them."""
+
+import json
+import urllib.error
+import urllib.request
+
+import psycopg
+import pytest
+
+APP = """
+from pathlib import Path
+
+import posthouse
+
+app = posthouse.App(schema=Path(__file__).with_name("schema.sql"), routes="shop_routes")
+
+
+@app.job("shop.bake")
+async def bake(job: posthouse.Job, loaves: int) -> int:
+    job.enqueue(sell)
+    async with job.commit() as connection:
+        await connection.execute("insert into shop.loaves select generate_series(1, %s)", (loaves,))
+
+
+@app.job("shop.sell")
+async def sell(job: posthouse.Job) -> str:
+    if job.payload.get("stale"):
+        raise posthouse.Fail("nobody wants it")
+    return "sold"
+
+
+async def demo(stage):
+    stage.say("opening the shop")
+    await bake.using(correlation_id="day").enqueue(loaves=stage.size or 3)
+    stages = await stage.follow("day", kinds=["shop.bake", "shop.sell"], timeout=60)
+    return {"sold": sum(found.succeeded for found in stages), "worker": bool(stage.worker_key)}
+
+
+async def closed(stage):
+    await sell.using(correlation_id="night").enqueue(stale=True)
+    return {"stages": await stage.follow("night", timeout=60)}
+"""
+ROUTES = """
+from typing import Annotated
+
+from fastapi import APIRouter
+
+from posthouse.server import Access, Permission, allow
+
+router = APIRouter()
+
+
+@router.get("/shop/loaves")
+async def loaves(access: Annotated[Access, allow(Permission.JOBS_READ, of_tenants=True)]) -> int:
+    async with access.session() as db:
+        return (await (await db.execute("select count(*) from shop.loaves")).fetchone())[0]
+"""
+SCHEMA = """
+create schema if not exists shop;
+create table if not exists shop.loaves (number integer not null);
+grant usage on schema shop to posthouse_tenant;
+grant select on shop.loaves to posthouse_tenant;
+"""
+POINTS = """
+[posthouse.apps]
+shop = shop:app
+closed = shop:app
+[posthouse.demos]
+shop = shop:demo
+closed = shop:closed
+"""
+
+
+@pytest.fixture
+def shop(tmp_path, posthouse):
+    """A package as pip leaves it: modules, and a list of entry points."""
+    folder = tmp_path / "site"
+    (folder / "shop-1.dist-info").mkdir(parents=True)
+    (folder / "shop-1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: shop\nVersion: 1\n")
+    (folder / "shop-1.dist-info" / "entry_points.txt").write_text(POINTS)
+    (folder / "shop.py").write_text(APP)
+    (folder / "shop_routes.py").write_text(ROUTES)
+    (folder / "schema.sql").write_text(SCHEMA)
+    posthouse.env["PYTHONPATH"] = f"{folder}:{posthouse.env.get('PYTHONPATH', '')}"
+    return folder
+
+
+def test_a_demo_runs_its_application_and_prints_what_it_found(shop, posthouse, db):
+    done = posthouse("demo", "shop", "--size", "5", "--json")
+    assert done.code == 0, done.err
+    assert done.json == {"sold": 2, "worker": True}
+    assert "opening the shop" in done.err
+    assert "shop.bake: 1 of 1" in done.err
+    assert db.execute("select count(*) from shop.loaves").fetchone() == (5,)
+    assert db.execute("select count(*) from posthouse.keys where revoked_at is null").fetchone() == (0,)
+
+
+def test_a_demo_whose_jobs_fail_says_so(shop, posthouse):
+    done = posthouse("demo", "closed")
+    assert done.code == 1
+    assert "some jobs did not succeed: 1 of shop.sell" in done.err
+
+
+def test_demos_are_listed_and_a_wrong_name_is_answered_with_them(shop, posthouse):
+    assert {"shop", "closed"} <= set(posthouse("demo", "--json").json)
+    wrong = posthouse("demo", "bakery")
+    assert wrong.code == 2
+    assert "no demo called 'bakery'" in wrong.err
+    assert "shop" in wrong.err
+
+
+def test_up_serves_the_routes_of_an_app_beside_the_api_to_those_who_may_use_them(shop, posthouse, db):
+    up = posthouse.start("up", "--port", "0", "--app", "shop:app")
+    url = up.line().partition("ready: ")[2]
+    key = up.line().partition(": ")[2]
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(f"{url}/shop/loaves", timeout=10)
+    assert refused.value.code == 401
+    refused.value.close()
+    asked = urllib.request.Request(f"{url}/shop/loaves", headers={"Authorization": f"Bearer {key}"})
+    with urllib.request.urlopen(asked, timeout=10) as answer:
+        assert json.loads(answer.read()) == 0
+
+
+def test_a_schema_is_run_again_only_when_it_has_changed(shop, posthouse, db):
+    posthouse("migrate", "--app", "shop:app")
+    before = db.execute("select digest, applied_at from posthouse.app_schemas").fetchall()
+    posthouse("migrate", "--app", "shop:app")
+    assert db.execute("select digest, applied_at from posthouse.app_schemas").fetchall() == before
+    (shop / "schema.sql").write_text(SCHEMA + "create table if not exists shop.cakes (number integer);")
+    assert posthouse("migrate", "--app", "shop:app").code == 0
+    assert db.execute("select count(*) from shop.cakes").fetchone() == (0,)
+
+
+def test_an_app_whose_routes_name_no_permission_is_not_served(shop, posthouse):
+    (shop / "shop_routes.py").write_text(
+        "from fastapi import APIRouter\nrouter = APIRouter()\n"
+        "@router.get('/shop/open')\nasync def everybody() -> int:\n    return 1\n"
+    )
+    refused = posthouse("server", "--port", "0", "--app", "shop:app")
+    assert refused.code == 1
+    assert "/shop/open names no permission" in refused.err
+
+
+def test_a_schema_that_fails_leaves_nothing_behind_and_says_why(shop, posthouse, db):
+    (shop / "schema.sql").write_text("create schema shop; create table shop.loaves (number nonsense);")
+    failed = posthouse("migrate", "--app", "shop:app")
+    assert failed.code == 1
+    assert "nonsense" in failed.err
+    with pytest.raises(psycopg.errors.UndefinedTable):
+        db.execute("select from shop.loaves")
