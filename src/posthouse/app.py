@@ -141,6 +141,7 @@ class App:
         prefers: Sequence[str] = (),
         redact: Sequence[str] = (),
         active: bool = True,
+        remote: bool = True,
     ) -> Callable[[Callable[P, R]], JobType[P, R]]:
         """Make a function a job. Its name is the kind unless another is given.
 
@@ -155,7 +156,8 @@ class App:
 
         It runs only on workers with all the capabilities that it ``requires``, and rather on those that it
         ``prefers``. ``redact`` names places in the payload that nobody is to see, like ``user.iban``. With
-        ``active=False`` it takes no jobs until an operator activates it.
+        ``active=False`` it takes no jobs until an operator activates it. With ``remote=False`` it runs on
+        workers with the database only, as handlers that commit must.
         """
 
         def register(handler: Callable[P, R]) -> JobType[P, R]:
@@ -194,6 +196,7 @@ class App:
                 prefers=_texts(name, "prefers", prefers),
                 redact=_texts(name, "redact", redact),
                 active=active,
+                remote=remote,
             )
             return JobType(self, self.definitions[name], handler, {})
 
@@ -205,7 +208,8 @@ class App:
         if chosen.tracing:
             trace_workers()
         if chosen.remote_url:
-            return Worker(self.definitions, _remote(chosen), chosen, queues=queues)
+            anywhere = {kind: item for kind, item in self.definitions.items() if item.remote}
+            return Worker(anywhere, _remote(chosen), chosen, queues=queues)
         url = await asyncio.to_thread(ready_database_url, chosen)
         return Worker(
             self.definitions, lambda worker_id: Direct(url, worker_id, chosen), chosen, queues=queues

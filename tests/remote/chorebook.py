@@ -205,6 +205,18 @@ def fetching(job: posthouse.Job, of: str, into: str) -> None:
     job.download("hls.tar.gz", f"{into}/hls", of=UUID(of), extract=True)
 
 
+@app.job(max_attempts=1)
+def reading(job: posthouse.Job, into: str) -> int:
+    job.download("source.bin", into)
+    return Path(into).stat().st_size
+
+
+@app.job(remote=False)
+async def beside_the_database(job: posthouse.Job) -> None:
+    async with job.commit() as connection:
+        await connection.execute("select 1")
+
+
 @app.job(max_attempts=1, runner="process")
 def keeping_in_process(job: posthouse.Job) -> object:
     return job.upload(b"abc", "abc")

@@ -7,15 +7,20 @@ import os
 from uuid import uuid4
 
 import httpx
+import psycopg
 import pytest
 import pytest_asyncio
+from psycopg.types.json import Jsonb
 from remotekit import Site
 
 from posthouse import testing
 from posthouse.blobs import store_for
+from posthouse.client.handle import Handle
+from posthouse.errors import JobNotFound
 from posthouse.server.sweeper import Sweeper
 from posthouse.server.uploads import Uploads
 from posthouse.storage.connect import Line
+from posthouse.storage.tenancy import seen_by
 from workshop import give_away
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -74,6 +79,49 @@ async def test_a_handler_keeps_files_bytes_and_folders_and_another_fetches_them(
     assert (tmp_path / "got" / "note.txt").read_text() == "from bytes"
     for name in ("master.m3u8", "720p/0.ts"):
         assert (tmp_path / "got" / "hls" / name).read_bytes() == (folder / name).read_bytes()
+
+
+async def test_files_may_be_larger_than_what_other_requests_bring(place, tmp_path):
+    (tmp_path / "hls").mkdir()
+    data = os.urandom(place.settings.max_payload_bytes * 3)
+    (tmp_path / "hls" / "0.ts").write_bytes(data)
+    kept = await place.run("keeping", {"folder": str(tmp_path / "hls")}, queue=place.way)
+    assert kept["status"] == "succeeded", place.attempts(kept["id"])
+    got = await place.run("fetching", {"of": str(kept["id"]), "into": str(tmp_path / "got")}, queue=place.way)
+    assert got["status"] == "succeeded", place.attempts(got["id"])
+    assert (tmp_path / "got" / "hls" / "0.ts").read_bytes() == data
+
+
+async def test_a_job_is_given_a_file_in_the_transaction_that_enqueues_it(place, tmp_path):
+    source = tmp_path / "source.bin"
+    source.write_bytes(os.urandom(2_000_000))
+    payload = {"into": str(tmp_path / "got.bin")}
+    async with await psycopg.AsyncConnection.connect(place.database) as connection:
+        handle = await place.client.enqueue("reading", payload, connection=connection, queue=place.way)
+        await handle.attach(source, connection=connection)
+    row = await place.ended(handle.id)
+    assert (row["status"], row["result"]) == ("succeeded", 2_000_000), place.attempts(row["id"])
+    assert (tmp_path / "got.bin").read_bytes() == source.read_bytes()
+
+
+async def test_a_file_is_given_to_queued_jobs_of_ones_own_only(site, tmp_path):
+    (tmp_path / "source.bin").write_bytes(b"abc")
+    ended = Handle(site.client, (await Holder.of(site)).id, "created")
+    foreign = await site.client.enqueue("reading", {"into": ""}, tenant="globex", queue="nobody")
+    own = await site.client.enqueue("reading", {"into": ""}, tenant="acme", queue="nobody")
+    async with await psycopg.AsyncConnection.connect(site.database) as connection:
+        async with seen_by(connection, "acme", seconds=10):
+            await own.attach(tmp_path / "source.bin", "a.bin", connection=connection)
+            for handle in (ended, foreign):
+                with pytest.raises(JobNotFound):
+                    await handle.attach(tmp_path / "source.bin", connection=connection)
+            stolen = {"job_id": str(own.id), "place": f"{foreign.id}/x", "name": "a"}
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                await connection.execute("select posthouse.attach(%s)", (Jsonb(stolen),))
+        await connection.rollback()
+    kept = site.db.execute("select count(*) from posthouse.artifacts where job_id = %s", (own.id,))
+    assert kept.fetchone() == (0,)
+    assert not (site.settings.data_dir / "artifacts" / str(foreign.id)).exists()
 
 
 async def test_files_of_another_tenant_are_not_there(place, tmp_path):

@@ -32,6 +32,16 @@ async def test_a_result_is_stored_from_every_runner(place):
         assert (row["status"], row["result"], row["attempt_count"]) == ("succeeded", 5, 1), kind
 
 
+async def test_what_needs_the_database_waits_for_a_worker_that_has_it(place):
+    if place.way == "direct":
+        assert (await place.run("beside_the_database"))["status"] == "succeeded"
+        return
+    waiting = await place.enqueue("beside_the_database")
+    await place.run("add", {"a": 1, "b": 2})
+    assert place.row(waiting)["status"] == "queued"
+    cancel(place.db, waiting)
+
+
 async def test_a_handler_knows_its_job(place):
     payload = {"big": 12345678901234567890123, "deep": {"a": [1.5, None, "ü"]}}
     row = await place.run(

@@ -3,7 +3,14 @@
 from posthouse.blobs.archive import ArchiveLimits, extract, pack
 from posthouse.blobs.files import FileStore
 from posthouse.blobs.names import checked_artifact_name
-from posthouse.blobs.store import Store, digest_of, store_for
+from posthouse.blobs.store import (
+    Store,
+    digest_of,
+    new_place,
+    refuse_too_large,
+    store_copy,
+    store_for,
+)
 
 __all__ = [
     "ArchiveLimits",
@@ -12,6 +19,9 @@ __all__ = [
     "checked_artifact_name",
     "digest_of",
     "extract",
+    "new_place",
     "pack",
+    "refuse_too_large",
+    "store_copy",
     "store_for",
 ]

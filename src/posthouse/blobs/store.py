@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
+import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -11,7 +13,7 @@ from uuid import UUID, uuid4
 
 from posthouse.blobs.bucket import BucketStore
 from posthouse.blobs.files import PIECE, FileStore
-from posthouse.errors import ConfigurationError
+from posthouse.errors import ArtifactTooLarge, ConfigurationError
 from posthouse.settings import Settings
 
 
@@ -48,6 +50,32 @@ def store_for(settings: Settings) -> Store:
 
 def new_place(job_id: UUID) -> str:
     return f"{job_id}/{uuid4().hex}"
+
+
+async def store_copy(settings: Settings, store: Store, place: str, path: Path) -> Digest:
+    """Keeps the bytes of a file, which stays as it is. Raises ArtifactTooLarge."""
+    copy = await asyncio.to_thread(_copied, path, settings.data_dir / "uploads")
+    try:
+        digest = await asyncio.to_thread(digest_of, copy)
+        refuse_too_large(digest.size, settings.max_artifact_bytes)
+        await store.put(place, copy)
+    finally:
+        await asyncio.to_thread(copy.unlink, missing_ok=True)
+    return digest
+
+
+def _copied(path: Path, scratch: Path) -> Path:
+    scratch.mkdir(parents=True, exist_ok=True)
+    copy = scratch / uuid4().hex
+    shutil.copyfile(path, copy)
+    return copy
+
+
+def refuse_too_large(size: int, limit: int) -> None:
+    if size > limit:
+        raise ArtifactTooLarge(
+            f"it has {size:,} bytes, an artifact at most {limit:,}: see max_artifact_bytes"
+        )
 
 
 def digest_of(file: Path) -> Digest:

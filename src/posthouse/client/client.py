@@ -6,6 +6,7 @@ import asyncio
 import json
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Self, TypeVar, Unpack
 from uuid import UUID
 
@@ -13,6 +14,7 @@ import psycopg
 from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
+from posthouse.client.attaching import attach
 from posthouse.client.batch import Batch, Receipt, Sending, only
 from posthouse.client.bulk import Copier, ways_to_copy
 from posthouse.client.callers import ask_on
@@ -127,6 +129,10 @@ class Client:
                     raise WaitTimeout(f"job {job_id} was still {row[0]} after {limit:g} s")
                 await ended.pause(left)
 
+    async def attach(self, job_id: UUID, path: Path, name: str | None = None, *, connection: Any) -> None:
+        """Give a file to a job that was enqueued on this connection: see ``Handle.attach``."""
+        await attach(self.settings, job_id, path, name, connection)
+
     async def _send(self, requests: list[Request], connection: Any) -> list[Receipt]:
         if not requests:
             return []
@@ -140,7 +146,7 @@ class Client:
             return await self._run(lambda c, again: _send(c, batch.for_bulk(again=again)))
         sending = batch.for_engine()
         with translated():
-            return sending.receipts(await ask_on(connection, "enqueue_many", sending.parameter() or "[]"))
+            return sending.receipts(await ask_on(connection, "enqueue_here", sending.parameter() or "[]"))
 
     async def _admitted(self, requests: Sequence[Request], connection: Any) -> Sequence[Request]:
         """The requests after a look at the definitions of their kinds, which is taken every few seconds."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -30,6 +31,15 @@ class Handle:
     async def wait(self, timeout: Duration | None = None) -> Any:
         """The job's result, once it has succeeded. Raises JobFailed or WaitTimeout."""
         return await self._client.wait(self.id, timeout)
+
+    async def attach(self, path: str | Path, name: str | None = None, *, connection: Any) -> None:
+        """Give the job a file, which its handler gets with ``job.download(name, …)`` wherever it runs.
+
+        On the connection, and so in the transaction, that enqueued the job: it cannot start without the file.
+        The name is that of the file unless another is given. Raises JobNotFound if the job is no longer
+        queued.
+        """
+        await self._client.attach(self.id, Path(path), name, connection=connection)
 
 
 class SyncHandle:

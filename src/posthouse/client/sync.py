@@ -125,7 +125,7 @@ class SyncClient:
             return self._run(lambda c, again: _send(c, batch.for_bulk(again=again)))
         sending = batch.for_engine()
         with translated():
-            return sending.receipts(ask_on_sync(connection, "enqueue_many", sending.parameter() or "[]"))
+            return sending.receipts(ask_on_sync(connection, "enqueue_here", sending.parameter() or "[]"))
 
     def _admitted(self, requests: Sequence[Request], connection: Any) -> Sequence[Request]:
         """The requests after a look at the definitions of their kinds, which is taken every few seconds."""

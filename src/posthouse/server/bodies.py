@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
@@ -13,32 +13,29 @@ from starlette.exceptions import HTTPException
 
 from posthouse.core.payload import contains_nul
 
+LIFT = "posthouse.lift"
+"""In the scope of a request: what lifts the limit of its body (envelope.py)."""
+WORKER_BYTES = 64 * 2**20
+"""Of a body that a worker sends: results, follow-ups and log lines of many jobs at once."""
 
-class _Reading(Request):
-    """Reads its JSON by a reader of ours."""
 
-    read: Callable[[bytes], Any]
-
+class _Strict(Request):
     async def json(self) -> Any:
         if not hasattr(self, "_json"):
-            self._json = type(self).read(await self.body())
+            self._json = read_json(await self.body())
         return self._json
 
 
-class _Strict(_Reading):
-    @staticmethod
-    def read(data: bytes) -> Any:
-        return read_json(data)
-
-
-class _Lenient(_Reading):
-    @staticmethod
-    def read(data: bytes) -> Any:
-        return read_any_json(data)
+class _OfWorkers(Request):
+    async def json(self) -> Any:
+        if not hasattr(self, "_json"):
+            self.scope[LIFT](WORKER_BYTES)
+            self._json = read_any_json(await self.body())
+        return self._json
 
 
 class _Route(APIRoute):
-    reading: type[_Reading] = _Strict
+    reading: type[Request] = _Strict
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
@@ -50,7 +47,7 @@ class _Route(APIRoute):
 
 
 class _RouteOfWorkers(_Route):
-    reading = _Lenient
+    reading = _OfWorkers
 
 
 def api_router(prefix: str, tag: str) -> APIRouter:
@@ -67,6 +64,15 @@ def read_any_json(data: bytes) -> Any:
         return json.loads(data)
     except (ValueError, RecursionError) as error:
         raise HTTPException(422, f"the body is not JSON: {error}") from None
+
+
+async def file_body(request: Request, most_bytes: int) -> AsyncIterator[bytes]:
+    """The body of a request that brings a file, piece by piece: of up to so many bytes, and for as long as
+    pieces keep coming. Other bodies are small.
+    """
+    request.scope[LIFT](most_bytes)
+    async for piece in request.stream():
+        yield piece
 
 
 def read_json(data: bytes) -> Any:

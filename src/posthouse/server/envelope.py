@@ -16,10 +16,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from posthouse.core.surroundings import tell
 from posthouse.server.access import PRINCIPAL, ROUTE
+from posthouse.server.bodies import LIFT
 from posthouse.server.problems import problem
 
 REQUEST_SECONDS = 30.0
-"""Until an answer has begun: streams may go on. Above what a statement may take (access.py)."""
+"""Until an answer has begun: streams may go on. Above what a statement may take (access.py). A route that
+takes files has them from each piece of the body to the next.
+"""
 BODY_ROOM = 65_536
 """Bytes of a body beside the payload in it."""
 
@@ -70,7 +73,7 @@ class Envelope:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        exchange = _Exchange(scope, receive, send, self._most)
+        exchange = _Exchange(scope, receive, send, self._most, self._seconds)
         token = _id.set(exchange.id)
         try:
             await self._serve(exchange)
@@ -97,12 +100,15 @@ class Envelope:
 class _Exchange:
     """One request and its answer."""
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, most_bytes: int) -> None:
+    def __init__(self, scope: Scope, receive: Receive, send: Send, most_bytes: int, seconds: float) -> None:
+        scope[LIFT] = self.lift
         self.scope = scope
         self._headers = dict(scope["headers"])
         self._receive = receive
         self._send = send
         self._left = self._most = most_bytes
+        self._seconds = seconds
+        self._takes_files = False
         given = self._headers.get(b"x-request-id", b"")
         self.id = given.decode() if _SANE.fullmatch(given) else f"{_PROCESS}-{next(_numbers):x}"
         self.status: int | None = None
@@ -124,9 +130,6 @@ class _Exchange:
         return (self._answered or time.perf_counter()) - self._started
 
     def refusal(self) -> tuple[int, str, str] | None:
-        length = self._headers.get(b"content-length", b"0")
-        if length.isdigit() and int(length) > self._most:
-            return 413, "body_too_large", self._too_large
         if b"%00" in self.scope["query_string"] or "\x00" in self.scope["path"]:
             return 422, "invalid_request", "the address contains a NUL character"
         return None
@@ -135,13 +138,28 @@ class _Exchange:
     def _too_large(self) -> str:
         return f"the body has more than {self._most:,} bytes"
 
+    def lift(self, most_bytes: int) -> None:
+        """The route takes files: of this size at most, and for as long as pieces keep coming."""
+        self._left += most_bytes - self._most
+        self._most = most_bytes
+        self._takes_files = True
+
     async def receive(self) -> Message:
+        if self._announced > self._most:  # not before a route asks: it may take more than others
+            raise HTTPException(413, self._too_large)
         message = await self._receive()
         if message["type"] == "http.request":
             self._left -= len(message.get("body", b""))
             if self._left < 0:
                 raise HTTPException(413, self._too_large)
+        if self._takes_files and self.limit is not None and self.status is None:
+            self.limit.reschedule(asyncio.get_running_loop().time() + self._seconds)
         return message
+
+    @property
+    def _announced(self) -> int:
+        length = self._headers.get(b"content-length", b"0")
+        return int(length) if length.isdigit() else 0
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":

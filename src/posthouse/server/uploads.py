@@ -49,7 +49,7 @@ class Uploads:
     def __init__(self, store: Store, settings: Settings) -> None:
         self._store = store
         self._folder = settings.data_dir / "uploads"
-        self._limit = settings.max_artifact_bytes
+        self.limit = settings.max_artifact_bytes
         self._locks: defaultdict[Path, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     def _file(self, job_id: UUID, name: str, sha256: str) -> Path:
@@ -64,8 +64,8 @@ class Uploads:
     ) -> tuple[int, tuple[str, Digest] | None]:
         """Takes a piece. Returns how much has arrived; when that is all, also its place and its digest."""
         known = checked_sha256(sha256)
-        if (piece.total or 0) > self._limit:
-            raise ArtifactTooLarge(f"an artifact has at most {self._limit:,} bytes")
+        if (piece.total or 0) > self.limit:
+            raise ArtifactTooLarge(f"an artifact has at most {self.limit:,} bytes")
         file = self._file(job_id, name, known)
         lock = self._locks[file]
         try:
@@ -85,7 +85,7 @@ class Uploads:
         arrived = await asyncio.to_thread(_size, file)
         if piece.start != arrived:
             raise WrongOffset(f"{arrived} bytes have arrived: go on from there")
-        end = self._limit if piece.end is None else piece.end
+        end = self.limit if piece.end is None else piece.end
         opened = await asyncio.to_thread(file.open, "ab")
         with opened as sink:
             return await self._pour(stream, sink, arrived, end)

@@ -40,6 +40,8 @@ class Definition:
     prefers: tuple[str, ...] = ()
     redact: tuple[str, ...] = ()
     active: bool = True
+    remote: bool = True
+    """Whether it may run on workers without the database."""
     triggers: list[dict[str, Any]] = field(default_factory=list)
 
     def add_trigger(self, type_: str, tenant: str, fields: Mapping[str, Any]) -> None:

@@ -12,6 +12,7 @@ from posthouse.errors import WrongOffset
 from posthouse.identity import Permission
 from posthouse.insights.artifacts import ArtifactInfo, artifact_place, artifacts_of
 from posthouse.server.access import Access, allow
+from posthouse.server.bodies import file_body
 from posthouse.server.downloads import download
 from posthouse.server.routes.worker import TheStaff, Worker, as_json
 from posthouse.server.routes.worker_jobs import LeaseToken
@@ -68,7 +69,8 @@ async def keep(
     piece = Piece.of(request.headers.get("content-range"))
     uploads = _uploads(request)
     try:
-        arrived, done = await uploads.take(job_id, name, sha256, piece, request.stream())
+        content = file_body(request, uploads.limit)
+        arrived, done = await uploads.take(job_id, name, sha256, piece, content)
     except WrongOffset as error:
         offset = await uploads.offset(job_id, name, sha256)
         answer = as_json(code=error.code, detail=str(error), status=409, title="Conflict", type="about:blank")

@@ -86,6 +86,20 @@ end $$;
 create trigger artifacts_leave_bytes after update or delete on posthouse.artifacts
   for each row execute function posthouse.discard_blob();
 
+create function posthouse.put_artifact(
+  p_id uuid, p_tenant text, p_generation integer, p_attempt integer, p_file jsonb
+) returns void
+language sql as $$
+  insert into posthouse.artifacts as a (
+    job_id, created_at, size, generation, attempt, tenant_id, name, content_type, sha256, place)
+  values (p_id, posthouse.now(), (p_file ->> 'size')::bigint, p_generation, p_attempt, p_tenant, p_file ->> 'name',
+          p_file ->> 'content_type', decode(p_file ->> 'sha256', 'hex'), p_file ->> 'place')
+  on conflict (job_id, name) do update set
+    created_at = excluded.created_at, size = excluded.size, generation = excluded.generation,
+    attempt = excluded.attempt, content_type = excluded.content_type, sha256 = excluded.sha256,
+    place = excluded.place
+$$;
+
 -- Keeps a file of a running job whose bytes are in their place; one of the same name gives way. False: the lease is
 -- lost, and the bytes are nobody's.
 create function posthouse.keep_artifact(
@@ -99,14 +113,8 @@ begin
   if not found then
     return false;
   end if;
-  insert into posthouse.artifacts as a (
-    job_id, created_at, size, generation, attempt, tenant_id, name, content_type, sha256, place)
-  values (p_id, posthouse.now(), p_size, v_job.generation, v_job.attempt_count, v_job.tenant_id, p_name, p_type,
-          p_sha256, p_place)
-  on conflict (job_id, name) do update set
-    created_at = excluded.created_at, size = excluded.size, generation = excluded.generation,
-    attempt = excluded.attempt, content_type = excluded.content_type, sha256 = excluded.sha256,
-    place = excluded.place;
+  perform posthouse.put_artifact(p_id, v_job.tenant_id, v_job.generation, v_job.attempt_count, jsonb_build_object(
+    'name', p_name, 'place', p_place, 'size', p_size, 'sha256', encode(p_sha256, 'hex'), 'content_type', p_type));
   return true;
 end $$;
 

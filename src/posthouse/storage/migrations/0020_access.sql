@@ -257,8 +257,8 @@ $$;
 create function posthouse.tenant_policies() returns table (relation text, condition text, columns text)
 language sql immutable as $$
   select t, 'tenant_id = posthouse.tenant()', null from unnest(
-    '{ready,waiting,running,history,past_attempts,parts,steps,artifacts,log_lines,lanes,triggers,events,matches,schedule_runs,'
-    'alerts,samples,failure_deltas,failure_groups,failure_counts,audit}'::text[]) as t
+    '{ready,waiting,running,history,past_attempts,parts,steps,artifacts,log_lines,lanes,triggers,events,matches,'
+    'schedule_runs,alerts,samples,failure_deltas,failure_groups,failure_counts,audit}'::text[]) as t
   union all values
     ('keys', 'tenant_id = posthouse.tenant()',
      'prefix, name, role, tenant_id, queues, created_by, created_at, expires_at, revoked_at, last_used_at'),
@@ -281,7 +281,8 @@ $$;
 create function posthouse.tenant_functions() returns setof regproc
 language sql stable as $$
   select format('posthouse.%I', f)::regproc from unnest(
-    '{tenant,now,tenant_enqueue,take_request_key,keep_answer,cancel,reopen,emit,replay_event,create_trigger,change_trigger,remove_trigger,'
+    '{tenant,now,tenant_enqueue,enqueue_here,attach,take_request_key,keep_answer,cancel,reopen,emit,replay_event,'
+    'create_trigger,change_trigger,remove_trigger,'
     'start_bulk_retry,stop_bulk_retry,create_key,revoke_key,'
     'chosen_jobs,event_fits,failure_step,seen_workers,is_there,is_at_work,slot_of,cost_of,refilled,recent_pace,'
     'partition_name}'::text[]) as f

@@ -11,12 +11,12 @@ from uuid import UUID
 
 import httpx
 
-from posthouse.blobs import checked_artifact_name, digest_of
+from posthouse.blobs import checked_artifact_name, digest_of, refuse_too_large
 from posthouse.blobs.files import PIECE
 from posthouse.errors import InvalidArtifact, ServerUnavailable
 from posthouse.worker.remote.answers import content_of, error_of
 from posthouse.worker.remote.line import HttpLine
-from posthouse.worker.shelf import refuse_too_large, settle_download
+from posthouse.worker.shelf import settle_download
 
 PIECE_OF_UPLOAD = 32 * 2**20
 """Of a size that gets through proxies, in their time."""
