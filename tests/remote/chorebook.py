@@ -39,6 +39,14 @@ def add_in_thread(a: int, b: int) -> int:
     return a + b
 
 
+@app.job()
+async def pile(job: posthouse.Job, size: int) -> str:
+    """As large a result as there may be, and follow-ups as large."""
+    for _ in range(2):
+        job.enqueue("nobody.runs", {"heap": "h" * size}, options={"queue": "nobody"})
+    return "r" * size
+
+
 @app.job(runner="process")
 def add_in_process(job: posthouse.Job, a: int, b: int) -> int:
     job.progress(50, message="adding")

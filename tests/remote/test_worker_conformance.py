@@ -139,6 +139,16 @@ async def test_follow_ups_come_with_the_completion_and_not_without(place):
     assert found.fetchone() == (0,)
 
 
+async def test_large_results_and_follow_ups_come_through_together(place):
+    ids = [await place.enqueue("pile", {"size": 1_000_000}) for _ in range(3)]
+    for job_id in ids:
+        assert len((await place.ended(job_id))["result"]) == 1_000_000
+    heaps = place.db.execute(
+        "select length(payload ->> 'heap') from posthouse.jobs where parent_id = any (%s)", (ids,)
+    ).fetchall()
+    assert heaps == [(1_000_000,)] * 6
+
+
 async def test_a_running_job_is_canceled(place, tmp_path):
     started = tmp_path / "started"
     job_id = await place.enqueue("wait", {"started": str(started), "until": str(tmp_path / "never")})

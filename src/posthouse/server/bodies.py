@@ -27,9 +27,13 @@ class _Strict(Request):
 
 
 class _OfWorkers(Request):
+    async def body(self) -> bytes:
+        if not hasattr(self, "_body"):
+            self.scope[LIFT](WORKER_BYTES)
+        return await super().body()
+
     async def json(self) -> Any:
         if not hasattr(self, "_json"):
-            self.scope[LIFT](WORKER_BYTES)
             self._json = read_any_json(await self.body())
         return self._json
 
