@@ -11,6 +11,8 @@ from uuid import uuid4
 import psycopg
 import pytest
 
+import stable
+
 APP = """
 import posthouse
 
@@ -50,16 +52,7 @@ class Commands:
         self.started = []
 
     def __call__(self, *arguments, stdin="", **env):
-        done = subprocess.run(
-            self._command(arguments),
-            cwd=self.folder,
-            env={**self.env, **env},
-            input=stdin,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        done = stable.posthouse(arguments, folder=self.folder, env={**self.env, **env}, stdin=stdin)
         return Answer(done.returncode, done.stdout, done.stderr)
 
     def start(self, *arguments, **env):

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from psycopg.rows import dict_row
 
+import stable
+
 # A child in a session of its own, deaf to SIGTERM.
 ESCAPE = """
 import os, signal, sys, time
@@ -73,10 +75,7 @@ class Program:
         self._started = []
 
     def __call__(self, *arguments, stdin="", **env):
-        return subprocess.run(
-            [sys.executable, "-m", "posthouse", *map(str, arguments)], cwd=self.folder,
-            env={**self._env, **env}, input=stdin, capture_output=True, text=True, timeout=60, check=False,
-        )  # fmt: skip
+        return stable.posthouse(arguments, folder=self.folder, env={**self._env, **env}, stdin=stdin)
 
     def start(self, *arguments, **env):
         with (self.folder / f"err{len(self._started)}").open("w") as errors:

@@ -2,11 +2,10 @@
 
 import json
 import os
-import subprocess
-import sys
 
 import pytest
 
+import stable
 from posthouse.client.client import Client
 from posthouse.client.sync import SyncClient
 
@@ -54,10 +53,7 @@ def posthouse_command(tmp_path, database):
 
     def run(*arguments, stdin=""):
         kept = {name: value for name, value in os.environ.items() if not name.startswith("POSTHOUSE_")}
-        return subprocess.run(
-            [sys.executable, "-m", "posthouse", *map(str, arguments)],
-            cwd=tmp_path, env={**kept, "POSTHOUSE_DATABASE_URL": database}, input=stdin,
-            capture_output=True, text=True, timeout=60, check=False,
-        )  # fmt: skip
+        env = {**kept, "POSTHOUSE_DATABASE_URL": database}
+        return stable.posthouse(arguments, folder=tmp_path, env=env, stdin=stdin)
 
     return run

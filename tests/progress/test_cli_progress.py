@@ -3,12 +3,12 @@
 import asyncio
 import json
 import os
-import subprocess
 import sys
 
 import pytest
 
 import posthouse
+import stable
 from posthouse import testing
 from workshop import eventually, status, working
 
@@ -16,10 +16,7 @@ from workshop import eventually, status, working
 @pytest.fixture
 def command(database, tmp_path):
     def run(*arguments, check=True):
-        done = subprocess.run(
-            [sys.executable, "-m", "posthouse", *arguments], env=environment(database), cwd=tmp_path,
-            capture_output=True, text=True, timeout=60, check=False,
-        )  # fmt: skip
+        done = stable.posthouse(arguments, folder=tmp_path, env=environment(database))
         assert not check or done.returncode == 0, done.stderr
         return done
 

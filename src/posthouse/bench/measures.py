@@ -6,6 +6,7 @@ import asyncio
 import statistics
 import time
 from collections.abc import Awaitable, Callable
+from operator import truediv
 from typing import Any
 from uuid import UUID
 
@@ -28,7 +29,7 @@ PICKUP_PER_SECOND = 40
 PINNED_ROUNDS = 6
 PINNED_JOBS = 20_000
 BACKLOG_JOBS = 1_000_000
-BACKLOG_ROUNDS = 3
+BACKLOG_ROUNDS = 4
 SMALL_JOBS = 10_000
 RESCUES = 5
 
@@ -137,7 +138,9 @@ async def pinned(url: str) -> dict[str, Any]:
 
 
 async def backlog(url: str) -> dict[str, Any]:
-    """The first part of a deep queue beside a small one, in two databases, taking turns."""
+    """The first part of a deep queue beside a small one, in two databases, taking turns: each round is
+    compared with the one right before it.
+    """
     deep, small = [], []
     with testing.database(url) as control:
         await fill(url, BACKLOG_JOBS)
@@ -148,8 +151,8 @@ async def backlog(url: str) -> dict[str, Any]:
             deep.append(await drain_rate(url, SMALL_JOBS))
     await reset(url)
     return {
-        "backlog_ratio": round(statistics.median(deep) / statistics.median(small), 3),
-        "backlog_rates": {"small": round(statistics.median(small)), "deep": round(statistics.median(deep))},
+        "backlog_ratio": round(statistics.median(map(truediv, deep, small)), 3),
+        "backlog_rounds": [[round(rate) for rate in pair] for pair in zip(small, deep, strict=True)],
     }
 
 
