@@ -119,6 +119,7 @@ async def test_a_command_that_kills_those_who_look_after_it_is_a_crash(app, clie
                 what="the command",
             )
             guardian = psutil.Process(worker.commands.guardian_pid)
+            guardian.suspend()  # else it may tell of the others before it is gone
             for process in guardian.children():
                 process.kill()
             guardian.kill()
