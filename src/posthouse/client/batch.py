@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 from uuid import UUID
 
-from posthouse.client.bulk import ASIDE_BYTES, CHUNK, Copier
+from posthouse.client.bulk import AFTER_ROWS, ASIDE_BYTES, BEFORE_ROWS, CHUNK, Copier
 from posthouse.core.ids import new_ids
-from posthouse.core.payload import encode_payload
+from posthouse.core.payload import payload_bytes
 from posthouse.core.request import Request
 from posthouse.errors import DuplicateJob
 
@@ -61,26 +61,27 @@ class Sending:
     def kinds(self) -> list[str]:
         return sorted({request.kind for request in self._batch.requests})
 
-    def blocks(self, copier: Copier) -> Iterator[str]:
-        """The text for COPY, block by block: the database stores one while the next is written. Payloads
+    def blocks(self, copier: Copier) -> Iterator[bytes]:
+        """The rows for COPY, block by block: the database stores one while the next is written. Payloads
         that turn out too large to move from place to place are left to the engine.
         """
         batch = self._batch
         limit = batch.payload_limit
         skip = set(self._places)
-        lines: list[str] = []
+        rows = [BEFORE_ROWS]
         for place, request in enumerate(batch.requests):
             if place in skip:
                 continue
-            payload = encode_payload(request.payload, limit)
+            payload = payload_bytes(request.payload, limit)
             if len(payload) > ASIDE_BYTES or not copier.takes(request):
                 self._places.append(place)
                 continue
-            lines.append(copier.line(request, batch.ids[place], payload))
-            if len(lines) == CHUNK:
-                yield "".join(lines)
-                lines.clear()
-        yield "".join(lines)
+            rows.append(copier.row(request, batch.ids[place], payload))
+            if len(rows) >= CHUNK:
+                yield b"".join(rows)
+                rows.clear()
+        rows.append(AFTER_ROWS)
+        yield b"".join(rows)
 
     def parameter(self) -> str | None:
         """The JSON array for posthouse.enqueue_many; None if nothing is left for it."""

@@ -1,11 +1,12 @@
 """Bulk enqueue by COPY, straight into the line. For plain jobs: no keys, no dependencies, due now.
 
-The rows are written as text by hand: psycopg's row writer costs about twice as much for each. What many
-rows share (time, queue, lane, limits) is put together once.
+The rows are written by hand in COPY's binary format: as text they cost 3.4 us each here and 10.3 in Postgres,
+in binary 1.9 and 7.4. What many rows share (time, queue, lane, limits) is put together once.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping
 from operator import attrgetter
 from typing import Any, TypeAlias
@@ -18,11 +19,16 @@ from posthouse.core.lanes import NORMAL_TURN, lane_number
 from posthouse.core.priority import priority_number
 from posthouse.core.request import Request
 from posthouse.core.retry import DEFAULT_MAX_ATTEMPTS
+from posthouse.errors import InvalidJob
 
 CHUNK = 500
 ASIDE_BYTES = 2000
-_NULL = r"\N"
-_ESCAPES = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})
+BEFORE_ROWS = b"PGCOPY\n\xff\r\n\0" + bytes(8)
+AFTER_ROWS = b"\xff\xff"
+_NULL = b"\xff\xff\xff\xff"
+_JSONB = b"\1"
+_TEXT_TYPE = 25
+_length = struct.Struct("!i").pack
 
 Lane: TypeAlias = tuple[str, str, str, int, tuple[str, ...], tuple[str, ...]]
 """Queue, kind, tenant, priority, what it requires and prefers."""
@@ -38,14 +44,14 @@ def ways_to_copy(*, direct: bool) -> tuple[tuple[str, ...], str, tuple[str, ...]
 
 
 class Copier:
-    """Turns requests into the text that COPY takes, and remembers which lanes and queues they need."""
+    """Turns requests into the rows that COPY takes, and remembers which lanes and queues they need."""
 
-    def __init__(self, now: str, definitions: Mapping[str, Mapping[str, Any]] | None) -> None:
-        self._now = now
+    def __init__(self, now: int, definitions: Mapping[str, Mapping[str, Any]] | None) -> None:
+        self._now = _field(struct.pack("!q", now))
         self._definitions = definitions or {}
         self._for_engine = {kind for kind, known in self._definitions.items() if known.get("by")}
         self._lanes: set[Lane] = set()
-        self._shared: dict[tuple[Any, ...], tuple[str, str]] = {}
+        self._shared: dict[tuple[Any, ...], tuple[bytes, bytes]] = {}
 
     @property
     def queues(self) -> list[str]:
@@ -62,19 +68,19 @@ class Copier:
         """Not jobs whose limit key stands in their payload: the engine looks there."""
         return request.kind not in self._for_engine
 
-    def line(self, request: Request, job_id: UUID, payload: str) -> str:
-        """One row. JSON text holds no raw control characters, so only its backslashes need care."""
+    def row(self, request: Request, job_id: UUID, payload: bytes) -> bytes:
         key = _SHARED(request)
         shared = self._shared.get(key)
         if shared is None:
             shared = self._shared[key] = self._share(request)
-        if "\\" in payload:
-            payload = payload.replace("\\", "\\\\")
-        tail = _NULLS if _OWN(request) == _BARE else _tail(request)
-        return f"{job_id.int:032x}{shared[0]}{payload}{tail}{shared[1]}"
+        own = _NULLS if _OWN(request) == _BARE else _own(request)
+        return b"%b%b%b%b%b%b%b%b" % (
+            _BEGINNING, job_id.int.to_bytes(16, "big"), shared[0], _length(len(payload) + 1), _JSONB, payload,
+            own, shared[1],
+        )  # fmt: skip
 
-    def _share(self, request: Request) -> tuple[str, str]:
-        """What stands before the payload, and the lane at the end."""
+    def _share(self, request: Request) -> tuple[bytes, bytes]:
+        """What stands between the id and the payload, and what stands at the end."""
         known = self._definitions.get(request.kind, {})
         queue = request.queue or known.get("queue", "default")
         priority = (
@@ -85,40 +91,55 @@ class Copier:
         requires, prefers = tuple(known.get("requires") or ()), tuple(known.get("prefers") or ())
         lane = (queue, request.kind, request.tenant, priority)
         self._lanes.add((*lane, requires, prefers))
-        columns = (
-            "",
+        before = (
             self._now,
             self._now,
-            str(priority),
-            str(attempts),
-            _NULL if timeout is None else str(timeout),
+            _number("priority", "!i", priority),
+            _number("max_attempts", "!i", attempts),
+            _NULL if timeout is None else _number("timeout", "!f", timeout),
             _text(request.tenant),
             _text(request.kind),
             _text(queue),
-            request.source,
-            "",
+            _text(request.source),
         )
         number = lane_number(*lane, requires=requires, prefers=prefers)
-        return "\t".join(columns), f"\t{_array(requires)}\t{_array(prefers)}\t{number}\n"
+        after = (_array(requires), _array(prefers), _field(struct.pack("!q", number)))
+        return b"".join(before), b"".join(after)
 
 
-_NULLS = "\t" + "\t".join([_NULL] * 6)
-# One call in C for all of them: with the line, a third of the time went into reading attributes one by one.
+_COLUMNS = 20  # as in sql/copy_ready.sql
+_BEGINNING = struct.pack("!hi", _COLUMNS, 16)
+_NULLS = _NULL * 6
+# One call in C for all of them: with the row, a third of the time went into reading attributes one by one.
 _SHARED = attrgetter("kind", "tenant", "queue", "priority", "max_attempts", "retry", "timeout", "source")
 _OWN = attrgetter("correlation_id", "subject", "source_ref", "created_by", "retry", "parent_id")
 _BARE = (None,) * 6
 
 
-def _tail(request: Request) -> str:
-    retry = None if request.retry is None else to_json(request.retry.to_json()).decode()
-    parent = None if request.parent_id is None else str(request.parent_id)
-    values = (request.correlation_id, request.subject, request.source_ref, request.created_by, retry, parent)
-    return "".join(f"\t{_NULL if value is None else _text(value)}" for value in values)
+def _own(request: Request) -> bytes:
+    names = (request.correlation_id, request.subject, request.source_ref, request.created_by)
+    retry = None if request.retry is None else _JSONB + to_json(request.retry.to_json())
+    parent = None if request.parent_id is None else request.parent_id.bytes
+    return b"".join((*map(_text, names), _field(retry), _field(parent)))
 
 
-def _text(value: str) -> str:
-    return value.translate(_ESCAPES)
+def _number(name: str, form: str, value: float) -> bytes:
+    try:
+        return _field(struct.pack(form, value))
+    except (struct.error, OverflowError):
+        raise InvalidJob(f"{name} {value} is out of range") from None
 
 
-def _array(values: tuple[str, ...]) -> str:
-    return "{" + ",".join(map(_text, values)) + "}" if values else _NULL  # capabilities are plain words
+def _field(value: bytes | None) -> bytes:
+    return _NULL if value is None else _length(len(value)) + value
+
+
+def _text(value: str | None) -> bytes:
+    return _field(None if value is None else value.encode())
+
+
+def _array(values: tuple[str, ...]) -> bytes:
+    """One dimension, no nulls, counted from 1."""
+    if not values:
+        return _NULL
+    return _field(struct.pack("!iiiii", 1, 0, _TEXT_TYPE, len(values), 1) + b"".join(map(_text, values)))

@@ -30,6 +30,10 @@ class Encoded(str):
 
 def encode_payload(value: Any, limit: int) -> str:
     """JSON text of a payload, at most ``limit`` bytes of it."""
+    return payload_bytes(value, limit).decode()
+
+
+def payload_bytes(value: Any, limit: int) -> bytes:
     if not isinstance(value, dict):
         if not isinstance(value, Mapping):
             raise InvalidPayload(f"a payload is a JSON object, not {type(value).__name__}")
@@ -42,7 +46,7 @@ def encode_payload(value: Any, limit: int) -> str:
         )
     if _NUL in data and contains_nul(data):
         raise InvalidPayload("the payload contains a NUL character, which Postgres cannot store")
-    return data.decode()
+    return data
 
 
 def encode_result(value: Any, limit: int) -> str:

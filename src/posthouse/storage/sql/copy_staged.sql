@@ -1,2 +1,2 @@
 -- Stores plain jobs in bulk, beside the line.
-copy pg_temp.posthouse_staged from stdin
+copy pg_temp.posthouse_staged from stdin (format binary)
