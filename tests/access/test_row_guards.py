@@ -32,11 +32,12 @@ SHARED = {"definitions", "queues", "alert_types", "sampled_minutes"}
 WRITES = {
     "tenant_enqueue", "cancel", "reopen", "emit", "replay_event", "create_trigger", "change_trigger",
     "remove_trigger", "start_bulk_retry", "stop_bulk_retry", "create_key", "revoke_key",
-    "take_request_key", "keep_answer",
+    "take_request_key", "keep_answer", "attach",
 }  # fmt: skip
 READS = {
     "tenant", "now", "chosen_jobs", "event_fits", "failure_step", "seen_workers", "is_there", "is_at_work",
     "slot_of", "cost_of", "refilled", "recent_pace", "partition_name",
+    "enqueue_here",  # hands on to tenant_enqueue
 }  # fmt: skip
 
 
