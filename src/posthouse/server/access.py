@@ -151,6 +151,10 @@ class Access:
         """The same for what is new, which always belongs to a tenant."""
         return self if self.whose else replace(self, whose=DEFAULT_TENANT)
 
+    def of(self, tenant: str) -> Access:
+        """The same for the things of one tenant, say those that a super-admin has found among all."""
+        return replace(self, whose=self.tenant(tenant))
+
     @asynccontextmanager
     async def session(self) -> AsyncIterator[Db]:
         """A transaction that sees what they may see, or of that what they asked for."""
