@@ -1,0 +1,32 @@
+"""The demo, as users run it."""
+
+import json
+import os
+import subprocess
+import sys
+
+
+def test_the_demo_reads_what_was_written(database, tmp_path):
+    kept = {
+        name: value for name, value in os.environ.items() if not name.startswith(("POSTHOUSE_", "VISION_"))
+    }
+    env = {
+        "POSTHOUSE_DATABASE_URL": database,
+        "POSTHOUSE_PROCESSES": "1",
+        "VISION_STORAGE_URL": (tmp_path / "storage").as_uri(),
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "posthouse", "demo", "vision", "--size", "2", "--json"],
+        env=kept | env,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["recall"] >= 0.9
+    assert found["precision"] >= 0.9
+    assert found["searches"][:2] == ["welcome at 0.0-2.0 s", "@mail_rider at 0.0-2.0 s"]
+    assert (tmp_path / "storage" / found["clip"]).stat().st_size > 1000
+    assert "vision.ocr: 1 of 1" in done.stderr

@@ -1,0 +1,193 @@
+"""A film goes through all stages, is searched and cut; its team alone sees it."""
+
+import random
+import time
+from collections import Counter
+
+import pytest
+from PIL import Image
+
+from vision import paths
+from vision.media import probe
+from vision.storage import storage
+from vision.texts import normalize
+
+STAGES = ["vision.transcode", "vision.sample", "vision.ocr", "vision.segment_index"]
+WORKER = {"POSTHOUSE_PROCESSES": "1", "VISION_OCR_BATCH": "2"}
+
+
+def written(told):
+    return {normalize(text) for texts in told for text in texts}
+
+
+def read(product, video_id):
+    rows = product.rows("select normalized_text from vision.segments where video_id = %s", video_id)
+    return Counter(row["normalized_text"] for row in rows)
+
+
+def check_stages(product):
+    """Each has one job. The scanner has as many as minutes have begun."""
+    ended = {job: count for job, count in product.statuses().items() if job[0] != "vision.scan"}
+    assert ended == {(kind, "succeeded"): 1 for kind in STAGES}
+
+
+def check_reading(product, video_id, told):
+    """Recall and precision of the distinct texts, each of them once."""
+    texts = read(product, video_id)
+    right = written(told) & texts.keys()
+    assert len(right) / len(written(told)) >= 0.9
+    assert len(right) / len(texts) >= 0.9
+    assert set(texts.values()) == {1}, "a text that was seen once is there twice"
+
+
+async def hits(client, query, **more):
+    answer = await client.get("/vision/search", params={"q": query, **more})
+    assert answer.status_code == 200, answer.text
+    return [(hit["text"], hit["t_start"], hit["t_end"]) for hit in answer.json()]
+
+
+async def test_from_upload_to_search_to_clip(product, folder, send, film, told):
+    admin, viewer = await product.as_("tenant-admin", "acme"), await product.as_("tenant-viewer", "acme")
+    video_id = await send(admin)
+    await product.worker(**WORKER)
+    await product.until_ended()
+    check_stages(product)
+
+    video = (await viewer.get(f"/vision/videos/{video_id}")).json()
+    assert (video["status"], video["team_id"], video["title"]) == ("ready", "acme", "A film")
+    assert video["owner_id"].startswith("key:")
+    assert (video["width"], video["height"], video["duration_ms"]) == (480, 270, 3000)
+    assert video["s3_proxy_path"] == f"videos/proxy/{video_id}/index.m3u8"
+    assert video["s3_thumb_path"] == f"thumbs/{video_id}/poster.jpg"
+    check_reading(product, video_id, told)
+    await _check_search(viewer, video_id)
+    await _check_files(viewer, video_id)
+    await _check_clip(product, admin, viewer, video_id)
+    await _check_strangers(product, video_id)
+    await _check_again(product, video_id, told)
+
+
+async def _check_search(viewer, video_id):
+    ((text, start, end),) = await hits(viewer, "relay stat")
+    assert text == "Welcome to the relay station"
+    assert (start, end) == (0, pytest.approx(750, abs=100))
+    for query in (
+        "@mail_rider",
+        "@MAIL_RIDER",
+        "#summer_sale",
+        "https://example.com/post",
+        "19.99",
+        "only 19.99",
+    ):
+        assert len(await hits(viewer, query)) == 1, query
+    assert await hits(viewer, "mail", video_id=video_id) == [
+        ("@mail_rider", 0, end),
+        *await hits(viewer, "must mail through"),
+    ]
+    assert await hits(viewer, "relay", video_id="00000000-0000-0000-0000-000000000000") == []
+    assert await hits(viewer, "@relay") == []
+    assert await hits(viewer, "it's \\ & | ! ( ' :*") == []
+    (segment,) = (await viewer.get("/vision/search", params={"q": "#summer_sale"})).json()
+    assert segment["bounding_box"].keys() == {"x", "y", "width", "height"}
+    assert segment["language"] == "eng"
+
+
+async def _check_files(viewer, video_id):
+    playlist = await viewer.get(f"/vision/videos/{video_id}/hls/index.m3u8")
+    assert "segment_00000.ts" in playlist.text
+    assert (await viewer.get(f"/vision/videos/{video_id}/hls/segment_00000.ts")).content[:1] == b"G"
+    assert (await viewer.get(f"/vision/videos/{video_id}/hls/segment_99.ts")).status_code == 404
+    assert (await viewer.get(f"/vision/videos/{video_id}/hls/..%2Fx")).status_code in {404, 422}
+    poster = await viewer.get(f"/vision/videos/{video_id}/poster.jpg")
+    assert poster.headers["content-type"] == "image/jpeg"
+    with Image.open(storage().folder / paths.poster(video_id)) as picture:
+        assert picture.size == (480, 270)
+
+
+async def _check_clip(product, admin, viewer, video_id):
+    asked = {
+        "video_id": video_id,
+        "t_start": 1000,
+        "t_end": 1500,
+        "padding_ms": 250,
+        "clip_id": "clip-xyz-123",
+    }
+    assert (await viewer.post("/vision/clips", json=asked)).status_code == 403
+    answer = await admin.post("/vision/clips", json=asked)
+    assert (answer.status_code, answer.json()) == (202, {"clip_id": "clip-xyz-123", "status": "queued"})
+    await product.until_ended()
+    clip = (await viewer.get(f"/vision/clips/{video_id}/clip-xyz-123")).json()
+    assert (clip["status"], clip["s3_path"]) == ("done", f"videos/clips/{video_id}/clip-xyz-123.mp4")
+    file = storage().folder / clip["s3_path"]
+    assert probe(file).duration_ms == pytest.approx(1000, abs=100)
+    assert (await viewer.get(f"/vision/clips/{video_id}/clip-xyz-123/file")).content == file.read_bytes()
+
+    made = file.stat().st_mtime_ns
+    assert (await admin.post("/vision/clips", json=asked)).status_code == 202
+    await product.until_ended()
+    assert product.statuses()["vision.clip_generate", "succeeded"] == 2
+    assert file.stat().st_mtime_ns == made, "a clip that is there is not made again"
+    default = await admin.post("/vision/clips", json={"video_id": video_id, "t_start": 0, "t_end": 1})
+    (job,) = product.rows(
+        "select payload from posthouse.jobs where payload ->> 'clip_id' = %s", default.json()["clip_id"]
+    )
+    assert job["payload"]["padding_ms"] == 2000
+
+
+async def _check_strangers(product, video_id):
+    """Another team sees nothing, and a super-admin all."""
+    stranger, chief = await product.as_("tenant-admin", "globex"), await product.as_("super-admin")
+    assert await hits(stranger, "relay") == []
+    assert (await stranger.get("/vision/videos")).json() == []
+    for path in ("", "/segments", "/poster.jpg", "/hls/index.m3u8"):
+        assert (await stranger.get(f"/vision/videos/{video_id}{path}")).status_code == 404
+    assert (await stranger.get(f"/vision/clips/{video_id}/clip-xyz-123/file")).status_code == 404
+    clip = {"video_id": video_id, "t_start": 0, "t_end": 1}
+    assert (await stranger.post("/vision/clips", json=clip)).status_code == 404
+    assert (await stranger.post(f"/vision/videos/{video_id}/sample", json={})).status_code == 404
+    assert len(await hits(chief, "relay")) == 1
+    assert await hits(chief, "relay", tenant="globex") == []
+
+
+async def _check_again(product, video_id, told):
+    """To read a video again, as a super-admin of all teams, replaces what was read; nothing is doubled."""
+    chief = await product.as_("super-admin")
+    entities = product.rows("select count(*) from vision.entities")
+    body = {"target_fps": 5, "min_confidence": 0.5}
+    answers = [await chief.post(f"/vision/videos/{video_id}/sample", json=body) for _ in range(2)]
+    assert [answer.status_code for answer in answers] == [202, 202]
+    assert answers[0].json()["outcome"] == "created"
+    await product.until_ended()
+    check_reading(product, video_id, told)
+    assert product.rows("select count(*) from vision.entities") == entities
+    (ocr,) = product.rows(
+        "select payload from posthouse.jobs where kind = 'vision.ocr' order by queued_at desc limit 1"
+    )
+    assert ocr["payload"]["min_confidence"] == 0.5
+    assert ocr["payload"]["languages"] == ["eng"]
+    assert len(list(storage().found(paths.frames(video_id)))) == len(ocr["payload"]["frame_paths"])
+
+
+async def test_a_worker_killed_in_any_stage_on_s3_leaves_nothing_undone_or_doubled(
+    product, bucket, send, told
+):
+    seed = time.time_ns()
+    stage = random.Random(seed).choice(STAGES)
+    print(f"kills in {stage} (seed {seed})")  # noqa: T201 - for whoever looks into a failure
+    video_id = await send(await product.as_("tenant-admin", "acme"))
+    doomed = await product.worker(**WORKER)
+    await product.until(
+        lambda: any(kind == stage and status != "queued" for kind, status in product.statuses()), stage
+    )
+    product.kill(doomed)
+    await product.worker(**WORKER)
+    await product.until_ended()
+    check_stages(product)
+    check_reading(product, video_id, told)
+    frames = {item.path for item in bucket.found(paths.frames(video_id))}
+    (ocr,) = product.rows("select payload from posthouse.jobs where kind = 'vision.ocr'")
+    assert set(ocr["payload"]["frame_paths"]) == frames
+    assert bucket.exists(paths.playlist(video_id))
+    assert bucket.exists(paths.poster(video_id))
+    (video,) = product.rows("select status from vision.videos")
+    assert video["status"] == "ready"

@@ -1,0 +1,78 @@
+"""posthouse demo vision: a video with known texts goes through all stages; then it is searched."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import httpx
+
+from posthouse.demo import Stage
+from vision.film import scenes, shoot
+from vision.handlers import clip_generate, ocr, sample, scan, segment_index, transcode
+from vision.storage import storage
+from vision.texts import normalize
+
+SCENES = 8
+STAGES = [scan.kind, transcode.kind, sample.kind, ocr.kind, segment_index.kind, clip_generate.kind]
+
+
+async def demo(stage: Stage) -> dict[str, Any]:
+    told = scenes(stage.size or SCENES)
+    stage.say(f"filming {len(told)} scenes, each with two texts")
+    film = stage.folder / "film.mp4"
+    await asyncio.to_thread(shoot, film, told)
+    headers = {"Authorization": f"Bearer {stage.api_key}"}
+    async with httpx.AsyncClient(base_url=stage.api_url, headers=headers, timeout=60) as api:
+        video_id = await _upload(api, film)
+        await scan.using(correlation_id=video_id).enqueue(settled=0)
+        await stage.follow(video_id, kinds=STAGES)
+        found = await _compare(api, video_id, told)
+        found["searches"] = [await _search(api, video_id, query) for query in _queries(told)]
+        found["clip"] = await _cut(stage, api, video_id, told[-1][0])
+    return {"video": video_id, **found}
+
+
+async def _upload(api: httpx.AsyncClient, film: Path) -> str:
+    new = (await api.post("/vision/videos", json={"title": "The relay station"})).raise_for_status().json()
+    await asyncio.to_thread(storage().put, new["s3_original_path"], film)
+    return str(UUID(new["video_id"]))
+
+
+async def _compare(api: httpx.AsyncClient, video_id: str, told: list[list[str]]) -> dict[str, Any]:
+    """What was read against what was written."""
+    segments = await _get(api, f"/vision/videos/{video_id}/segments", limit=500)
+    read = {normalize(segment["text"]) for segment in segments}
+    written = {normalize(text) for texts in told for text in texts}
+    return {
+        "texts": len(read),
+        "recall": round(len(read & written) / len(written), 3),
+        "precision": round(len(read & written) / max(len(read), 1), 3),
+    }
+
+
+def _queries(told: list[list[str]]) -> list[str]:
+    first, *others = told
+    return [first[0].split()[0].lower(), first[1], *(texts[1] for texts in others[:3])]
+
+
+async def _search(api: httpx.AsyncClient, video_id: str, query: str) -> str:
+    hits = await _get(api, "/vision/search", q=query, video_id=video_id)
+    places = ", ".join(f"{hit['t_start'] / 1000:.1f}-{hit['t_end'] / 1000:.1f} s" for hit in hits)
+    return f"{query} at {places or 'no place'}"
+
+
+async def _cut(stage: Stage, api: httpx.AsyncClient, video_id: str, text: str) -> str:
+    """The moment at which a text is seen, as a file."""
+    (hit, *_) = await _get(api, "/vision/search", q=text, video_id=video_id)
+    asked = {"video_id": video_id, "t_start": hit["t_start"], "t_end": hit["t_end"], "padding_ms": 500}
+    made = (await api.post("/vision/clips", json=asked)).raise_for_status().json()
+    await stage.follow(video_id, kinds=STAGES)
+    clip = await _get(api, f"/vision/clips/{video_id}/{made['clip_id']}")
+    return str(clip["s3_path"])
+
+
+async def _get(api: httpx.AsyncClient, path: str, **query: Any) -> Any:
+    return (await api.get(path, params=query)).raise_for_status().json()

@@ -1,0 +1,2 @@
+-- Before a video is read, again.
+delete from vision.segments where video_id = %(video)s

@@ -1,0 +1,7 @@
+-- Originals that lie in the storage: those nobody knew, or waited for, are to be processed now.
+insert into vision.videos as v (id, team_id, owner_id, s3_original_path, status)
+select f.id, %(team)s, 'storage', f.path, 'processing'
+from unnest(%(ids)s::uuid[], %(paths)s::text[]) as f (id, path)
+on conflict (id) do update set status = 'processing'
+  where v.status = 'uploading'
+returning v.id, v.team_id
