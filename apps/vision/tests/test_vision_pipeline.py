@@ -60,6 +60,8 @@ async def test_from_upload_to_search_to_clip(product, folder, send, film, told):
     assert video["s3_proxy_path"] == f"videos/proxy/{video_id}/index.m3u8"
     assert video["s3_thumb_path"] == f"thumbs/{video_id}/poster.jpg"
     check_reading(product, video_id, told)
+    late = await admin.put(f"/vision/videos/{video_id}/original", content=b"another")
+    assert (late.status_code, late.json()["detail"]) == (409, "its original is there already")
     await _check_search(viewer, video_id)
     await _check_files(viewer, video_id)
     await _check_clip(product, admin, viewer, video_id)

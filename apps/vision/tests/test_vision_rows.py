@@ -1,5 +1,6 @@
 """What the statements do to rows, and who sees them."""
 
+import json
 import threading
 from uuid import uuid4
 
@@ -10,6 +11,12 @@ from vision.statements import statement
 from vision.texts import mentioned, normalize, text_hash
 
 
+def region(text, t_start, t_end, confidence=0.9):
+    known = {"normalized_text": normalize(text), "text_hash": text_hash(normalize(text))}
+    fixed = {"bounding_box": {}, "language": "eng"}
+    return {"text": text, "t_start": t_start, "t_end": t_end, "confidence": confidence, **known, **fixed}
+
+
 @pytest.fixture
 def add(product):
     """Adds a video with these (text, t_start, t_end, confidence)."""
@@ -17,26 +24,14 @@ def add(product):
     def added(*segments, team="acme", status="processing"):
         video_id = uuid4()
         with psycopg.connect(product.settings.database_url) as db:
+            ready = "now()" if status == "ready" else "null"
             db.execute(
                 "insert into vision.videos (id, team_id, owner_id, s3_original_path, status, ready_at) "
-                "values (%s, %s, 'me', 'x', %s, case when %s = 'ready' then now() end)",
-                (video_id, team, status, status),
+                f"values (%s, %s, 'me', 'x', %s, {ready})",
+                (video_id, team, status),
             )
-            for text, t_start, t_end, *confidence in segments:
-                db.execute(
-                    "insert into vision.segments (video_id, team_id, owner_id, t_start, t_end, text, normalized_text, "
-                    "text_hash, confidence, bounding_box, language) values (%s, %s, 'me', %s, %s, %s, %s, %s, %s, '{}', 'eng')",
-                    (
-                        video_id,
-                        team,
-                        t_start,
-                        t_end,
-                        text,
-                        normalize(text),
-                        text_hash(normalize(text)),
-                        *(confidence or [0.9]),
-                    ),
-                )
+            regions = [region(*segment) for segment in segments]
+            db.execute(statement("segments_add"), {"video": video_id, "regions": json.dumps(regions)})
         return video_id
 
     return added

@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 from typing import Any
-from uuid import UUID
 
 import httpx
 
 from posthouse.demo import Stage
 from vision.film import scenes, shoot
 from vision.handlers import clip_generate, ocr, sample, scan, segment_index, transcode
-from vision.storage import storage
 from vision.texts import normalize
 
 SCENES = 8
@@ -37,8 +35,9 @@ async def demo(stage: Stage) -> dict[str, Any]:
 
 async def _upload(api: httpx.AsyncClient, film: Path) -> str:
     new = (await api.post("/vision/videos", json={"title": "The relay station"})).raise_for_status().json()
-    await asyncio.to_thread(storage().put, new["s3_original_path"], film)
-    return str(UUID(new["video_id"]))
+    upload = f"/vision/videos/{new['video_id']}/original"
+    (await api.put(upload, content=await asyncio.to_thread(film.read_bytes))).raise_for_status()
+    return str(new["video_id"])
 
 
 async def _compare(api: httpx.AsyncClient, video_id: str, told: list[list[str]]) -> dict[str, Any]:

@@ -7,17 +7,18 @@ from collections.abc import Iterator
 from typing import Annotated, Any
 from uuid import UUID, uuid4
 
-from fastapi import APIRouter, HTTPException, Path, Query
+from fastapi import APIRouter, HTTPException, Path, Query, Request
 from fastapi.responses import StreamingResponse
 from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 from pydantic import BaseModel, Field
 
-from posthouse.server import Access, Permission, allow
+from posthouse.server import Access, Permission, allow, file_body
 from vision import paths
 from vision.handlers import about, clip_generate, sample
 from vision.options import PADDING_MS, ClipId, Milliseconds, ReadingOptions
 from vision.reading import UnknownLanguage, refuse_unknown
+from vision.settings import most_upload_bytes
 from vision.statements import statement
 from vision.storage import S3ObjectNotFound, storage
 from vision.texts import parse_query
@@ -57,6 +58,15 @@ async def register_video(new: NewVideo, access: Writer) -> dict[str, Any]:
         await db.execute(statement("video_register"), {**about_it, "options": options})
     url = await asyncio.to_thread(storage().upload_url, path, UPLOAD_SECONDS)
     return {"video_id": video_id, "s3_original_path": path, "upload_url": url}
+
+
+@router.put("/videos/{video_id}/original", status_code=204)
+async def upload_original(video_id: UUID, request: Request, access: Writer) -> None:
+    """Takes the original itself, where there is no upload_url."""
+    video = await show_video(video_id, access)
+    if video["status"] != "uploading":
+        raise HTTPException(409, "its original is there already")
+    await storage().receive(video["s3_original_path"], file_body(request, most_upload_bytes()))
 
 
 @router.get("/videos")

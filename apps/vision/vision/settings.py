@@ -38,6 +38,11 @@ def settle_seconds() -> float:
     return float(setting("SETTLE_SECONDS", "5"))
 
 
+def most_upload_bytes() -> int:
+    """How large an original may be that comes over HTTP."""
+    return int(setting("MOST_UPLOAD_BYTES", str(20 * 1024**3)))
+
+
 def ocr_batch() -> int:
     """Frames that are read in one durable step: a killed worker leaves fewer than that to be read again."""
     return max(1, int(setting("OCR_BATCH", "50")))

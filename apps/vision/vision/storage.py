@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from functools import cache
@@ -83,6 +83,10 @@ class Storage:
     def put(self, path: str, content: bytes | Path) -> None:
         """Whole or not at all: nobody sees half a file."""
         obstore.put(self._store, path, content)
+
+    async def receive(self, path: str, pieces: AsyncIterator[bytes]) -> None:
+        """The same with pieces as they come; if they break off, nothing is there."""
+        await obstore.put_async(self._store, path, pieces)
 
     def put_folder(self, prefix: str, folder: Path, last: str) -> None:
         """The files of a folder in place of what was there. One comes last: when it is there, all are."""
