@@ -1,13 +1,16 @@
 """A film goes through all stages, is searched and cut; its team alone sees it."""
 
+import os
 import random
 import time
 from collections import Counter
+from datetime import timedelta
 
 import pytest
 from PIL import Image
 
 from vision import paths
+from vision.handlers import clip_expire
 from vision.media import probe
 from vision.storage import storage
 from vision.texts import normalize
@@ -66,6 +69,7 @@ async def test_from_upload_to_search_to_clip(product, folder, send, film, told):
     await _check_files(viewer, video_id)
     await _check_clip(product, admin, viewer, video_id)
     await _check_strangers(product, video_id)
+    await _check_expiry(product, viewer, video_id)
     await _check_again(product, video_id, told)
 
 
@@ -149,6 +153,23 @@ async def _check_strangers(product, video_id):
     assert (await stranger.post(f"/vision/videos/{video_id}/sample", json={})).status_code == 404
     assert len(await hits(chief, "relay")) == 1
     assert await hits(chief, "relay", tenant="globex") == []
+
+
+async def _check_expiry(product, viewer, video_id):
+    """Clips end after thirty days, by a schedule; another looks for new videos."""
+    triggers = product.rows("select definition_key, cron_expr from posthouse.triggers order by 1")
+    assert [tuple(row.values()) for row in triggers] == [
+        ("vision.clip_expire", "30 3 * * *"),
+        ("vision.scan", "* * * * *"),
+    ]
+    file = storage().folder / paths.clip(video_id, "clip-xyz-123")
+    long_ago = time.time() - timedelta(days=31).total_seconds()
+    os.utime(file, (long_ago, long_ago))
+    await clip_expire.enqueue()
+    await product.until_ended()
+    assert not file.exists()
+    assert (await viewer.get(f"/vision/clips/{video_id}/clip-xyz-123")).status_code == 404
+    assert len(list(storage().found(paths.CLIPS))) == 1
 
 
 async def _check_again(product, video_id, told):

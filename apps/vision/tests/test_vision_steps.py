@@ -1,12 +1,13 @@
-"""ocr goes on behind what was read; more frames than a payload holds are found in the storage."""
+"""What ocr reads, and that it goes on behind what was read."""
 
 from io import BytesIO
+from uuid import uuid4
 
 from PIL import Image, ImageDraw, ImageFont
 
-from posthouse.testing import drain
 from vision import paths
-from vision.handlers import app, ocr
+from vision.handlers import ocr
+from vision.regions import spans_of
 
 
 def picture(text):
@@ -17,16 +18,25 @@ def picture(text):
     return buffer.getvalue()
 
 
-async def test_frames_that_were_read_are_not_read_again(product, folder, monkeypatch):
+def test_frames_that_no_payload_names_are_found_in_the_storage(folder):
+    video_id = uuid4()
+    for at in (900, 0, 1000):
+        folder.put(paths.frame(video_id, at), b"")
+    expected = [(paths.frame(video_id, at), at, end) for at, end in ((0, 900), (900, 1000), (1000, 1400))]
+    assert spans_of(video_id, None, 1400) == expected
+    assert spans_of(uuid4(), None, 1400) == []
+
+
+async def test_frames_that_were_read_are_not_read_again(product, folder):
     """The last frame is missing; when it is there, the job is retried and reads this one alone."""
-    monkeypatch.setenv("VISION_OCR_BATCH", "1")
+    await product.worker(VISION_OCR_BATCH="1", POSTHOUSE_PROCESSES="1")
     client = await product.as_("tenant-admin", "acme")
     video_id = (await client.post("/vision/videos", json={})).json()["video_id"]
     frames = [paths.frame(video_id, at) for at in (0, 500, 1000)]
     for frame, text in zip(frames[:2], ("Number one", "Number two"), strict=True):
         folder.put(frame, picture(text))
     handle = await ocr.using(tenant="acme").enqueue(video_id=video_id, frame_paths=frames)
-    await drain(app)
+    await product.until_ended()
     assert texts(product) == [("Number one", 0, 500), ("Number two", 500, 1000)]
     (failed,) = product.rows("select status, error from posthouse.jobs where kind = 'vision.ocr'")
     assert (failed["status"], failed["error"]["message"]) == ("failed", f"Frame not found at {frames[2]}")
@@ -34,7 +44,7 @@ async def test_frames_that_were_read_are_not_read_again(product, folder, monkeyp
     folder.remove(frames[:2])
     folder.put(frames[2], picture("Number three"))
     assert (await client.post(f"/api/v1/jobs/{handle.id}/retry")).status_code == 200
-    await drain(app)
+    await product.until_ended()
     assert texts(product) == [("Number one", 0, 500), ("Number two", 500, 1000), ("Number three", 1000, 1000)]
     assert (await client.get(f"/vision/videos/{video_id}")).json()["status"] == "ready"
 
