@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -55,3 +56,7 @@ def _pictures(told: Sequence[Sequence[str]], frames: int, size: tuple[int, int])
             for line, text in enumerate(texts):
                 draw.text((width / 16, height * (0.2 + 0.3 * line)), text, font=font, fill="white")
             yield picture
+
+
+if __name__ == "__main__":
+    shoot(Path(sys.argv[1]), scenes(4))
