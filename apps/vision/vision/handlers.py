@@ -143,7 +143,8 @@ def ocr(
     video = _begin(job, video_id)
     spans = spans_of(video_id, frame_paths, video["duration_ms"] or 0)
     job.step_commit("clear", _run, "segments_clear", {"video": video_id})
-    done, size = set(job.steps_done()), ocr_batch()
+    size = job.step("batch", ocr_batch)  # for all attempts: it is what the steps are called after
+    done = set(job.steps_done())
     for first in range(0, len(spans), size):
         batch = spans[first : first + size]
         name = f"frames {first} to {first + len(batch) - 1}"

@@ -90,9 +90,13 @@ async def list_segments(video_id: UUID, access: Reader, limit: Limit = 100, offs
 
 @router.post("/videos/{video_id}/sample", status_code=202)
 async def sample_again(video_id: UUID, wanted: ReadingOptions, access: Writer) -> dict[str, Any]:
-    """Reads a video again, in another way. While that is under way already, nothing is added."""
+    """Reads a video again, in another way. Not while it is being read: the frames are replaced."""
     _check_languages(wanted)
     video = await show_video(video_id, access)
+    if video["status"] == "uploading" or video["stage_status"] in {"queued", "running"}:
+        raise HTTPException(
+            409, f"the video is at {video['stage'] or 'its upload'}: wait until that has ended"
+        )
     access = access.of(video["team_id"])
     payload = {"video_id": video_id, "s3_original_path": video["s3_original_path"]}
     chosen = {"target_fps": wanted.target_fps, "dedupe_threshold": wanted.dedupe_threshold}
@@ -190,7 +194,8 @@ async def _file(path: str, kind: str) -> StreamingResponse:
         yield first
         yield from chunks
 
-    return StreamingResponse(whole(), media_type=kind)
+    as_it_is = {"Content-Encoding": "identity"}  # else the server would try to compress what is
+    return StreamingResponse(whole(), media_type=kind, headers=as_it_is)
 
 
 def _signed(access: Access, kind: Any, video_id: UUID) -> Any:
