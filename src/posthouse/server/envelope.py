@@ -21,7 +21,7 @@ from posthouse.server.problems import problem
 
 REQUEST_SECONDS = 30.0
 """Until an answer has begun: streams may go on. Above what a statement may take (access.py). A route that
-takes files has them from each piece of the body to the next.
+takes files has them from each piece of the body to the next, and then what it needs.
 """
 BODY_ROOM = 65_536
 """Bytes of a body beside the payload in it."""
@@ -153,7 +153,8 @@ class _Exchange:
             if self._left < 0:
                 raise HTTPException(413, self._too_large)
         if self._takes_files and self.limit is not None and self.status is None:
-            self.limit.reschedule(asyncio.get_running_loop().time() + self._seconds)
+            more = message.get("more_body", False)  # a whole file may take its time to be dealt with
+            self.limit.reschedule(asyncio.get_running_loop().time() + self._seconds if more else None)
         return message
 
     @property

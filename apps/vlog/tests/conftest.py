@@ -1,0 +1,83 @@
+"""What the tests of vlog share: small videos, and a library in a folder of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+
+import pytest
+
+
+@pytest.fixture
+def app_path():
+    return "vlog:app"
+
+
+@pytest.fixture(scope="session")
+def clip(tmp_path_factory):
+    """Seven seconds of moving picture and sound, in 360 lines: two segments in each quality."""
+    target = tmp_path_factory.mktemp("clips") / "clip.mp4"
+    picture = "testsrc2=size=640x360:rate=12:duration=7"
+    subprocess.run(
+        [
+            "ffmpeg", "-v", "error", "-y", "-f", "lavfi", "-i", picture,
+            "-f", "lavfi", "-i", "sine=frequency=440:duration=7",
+            "-c:v", "libx264", "-preset", "ultrafast", "-c:a", "aac", "-shortest", target,
+        ],
+        check=True,
+    )  # fmt: skip
+    return target
+
+
+@pytest.fixture(autouse=True)
+def library(tmp_path, monkeypatch):
+    """Folders and settings for server and workers alike."""
+    monkeypatch.setenv("VLOG_UPLOADS_DIR", str(tmp_path / "uploads"))
+    monkeypatch.setenv("VLOG_VIDEOS_DIR", str(tmp_path / "videos"))
+    monkeypatch.setenv("VLOG_QUALITIES", "480p,360p,240p,144p")
+    monkeypatch.setenv("VLOG_PRESET", "ultrafast")
+    monkeypatch.setenv("VLOG_KEEP_REPLACED_SECONDS", "0")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    return tmp_path / "videos"
+
+
+class Studio:
+    """The product, as somebody with videos uses it."""
+
+    def __init__(self, product, client):
+        self.product = product
+        self.client = client
+
+    async def upload(self, clip, title="A day out", **query):
+        named = {"title": title, "filename": clip.name, **query}
+        answer = await self.client.post("/api/videos", params=named, content=clip.read_bytes())
+        assert answer.status_code == 201, answer.text
+        return answer.json()
+
+    async def video(self, video):
+        answer = await self.client.get(f"/api/videos/{video['id']}")
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    async def progress(self, video):
+        return (await self.client.get(f"/api/videos/{video['id']}/progress")).json()
+
+    async def until(self, video, *statuses, seconds=60):
+        deadline = asyncio.get_running_loop().time() + seconds
+        while (found := await self.video(video))["status"] not in statuses:
+            assert asyncio.get_running_loop().time() < deadline, (found, self.product.logs())
+            await asyncio.sleep(0.05)
+        return found
+
+    def parts(self, video):
+        """(quality, status, attempt that wrote it) of its newest job."""
+        rows = self.product.rows(
+            "select quality, status, attempt from vlog.quality_progress where video_id = %s order by ordinal",
+            video["id"],
+        )
+        return [(row["quality"], row["status"], row["attempt"]) for row in rows]
+
+
+@pytest.fixture
+async def studio(product):
+    return Studio(product, await product.as_("tenant-admin", "acme"))

@@ -1,0 +1,167 @@
+"""The jobs. ``vlog.transcode`` runs anywhere, mostly on remote workers; the two others where database and
+library are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import posthouse
+from vlog import media, package, settings
+from vlog.ladder import RUNGS, fitting, size_at
+from vlog.library import Library, workspace
+from vlog.queries import query
+
+app = posthouse.App(schema=Path(__file__).with_name("schema.sql"), routes="vlog.routes")
+
+
+def library() -> Library:
+    return Library(app.settings.data_dir)
+
+
+@app.job(
+    "vlog.transcode",
+    queue="vlog",
+    runner="process",
+    prefers=["gpu"],
+    timeout=settings.stale_timeout(),
+    retry=posthouse.Retry(0, 0),
+    max_attempts=settings.max_attempts(),
+    fail_on=[media.NotAVideo],
+    keep_progress=settings.keep_completed_qualities(),
+)
+async def transcode(job: posthouse.Job, video_id: int, source: str, qualities: list[str]) -> dict[str, Any]:
+    """Make the qualities of a video that are no larger than it is. The source came with the job."""
+    job.log.info("transcoding video %s", video_id)
+    with workspace() as folder:
+        video = folder / Path(source).name
+        await job.download(source, video)
+        await job.progress(step="probe")
+        facts = await asyncio.to_thread(media.probe, video)
+        await job.progress(step="thumbnail")
+        await media.thumbnail(video, folder / package.THUMBNAIL, facts)
+        await job.upload(folder / package.THUMBNAIL)
+        await job.progress(step="transcode")
+        made = await _climb(job, video, facts, qualities)
+        await job.progress(step="master_playlist")
+        manifest = package.Manifest(
+            duration=facts.duration, width=facts.width, height=facts.height, qualities=made
+        )
+        await job.upload(manifest.model_dump_json().encode(), package.MANIFEST)
+        await job.progress(step="finalize")
+        return {"qualities": manifest.names, **dataclasses.asdict(facts)}
+
+
+async def _climb(
+    job: posthouse.Job, video: Path, facts: media.Facts, qualities: Sequence[str]
+) -> list[package.Quality]:
+    """All rungs, some at a time. If one fails the others are finished all the same, and kept."""
+    wanted = fitting(qualities, facts.height)
+    pixels = {name: float(RUNGS[name].height ** 2) for name in qualities}
+    parts = await job.parts(qualities, totals=dict.fromkeys(wanted, facts.segments), weights=pixels)
+    at_once = asyncio.Semaphore(settings.parallel_qualities())
+
+    async def make(part: Any) -> None:
+        if part.ended:  # in an earlier attempt
+            job.log.info("%s was made before", part.name)
+        elif part.name not in wanted:
+            await part.skip("larger than the source")
+        else:
+            async with at_once:
+                await _encode(job, part, video, facts)
+
+    ended = await asyncio.gather(*map(make, reversed(parts)), return_exceptions=True)
+    for error in ended:
+        if error is not None:
+            raise error
+    return [package.Quality.model_validate(part.result) for part in parts if part.name in wanted]
+
+
+async def _encode(job: posthouse.Job, part: Any, video: Path, facts: media.Facts) -> None:
+    rung = RUNGS[part.name]
+    folder = video.parent / part.name
+    async with part:
+        async for reached in media.encode(video, folder, rung, facts):
+            await part.progress(reached.percent, done=reached.segments)
+        await job.upload(folder, f"{part.name}.tar.gz")
+        width, height = size_at(rung, facts.width, facts.height)
+        made = package.Quality(
+            quality=part.name,
+            width=width,
+            height=height,
+            bitrate=rung.video_bits + rung.audio_bits,
+            segments=len(list(folder.glob("*.ts"))),
+        )
+        await part.complete(made.model_dump())
+        job.log.info("%s is made", part.name)
+
+
+@app.job(
+    "vlog.publish",
+    queue="vlog-library",
+    remote=False,
+    retry=posthouse.Retry("5s", "30s"),
+    fail_on=[package.InvalidPackage],
+)
+async def publish(
+    job: posthouse.Job,
+    *,
+    video_id: int,
+    slug: str,
+    transcode_id: UUID,
+    replaces: str | None = None,
+    keep: list[str] | None = None,
+) -> None:
+    """Take over what was transcoded: fetch it, look at it, put it in its place, and show it."""
+    shelf, version = library(), str(transcode_id)
+    with shelf.building(slug, version) as folder:
+        manifest = await _fetch(job, transcode_id, folder)
+        if replaces is not None:
+            before = shelf.output(slug, replaces)
+            manifest = await asyncio.to_thread(package.carry_over, before, keep or [], folder, manifest)
+        package.finish(folder, manifest)
+    if replaces is not None:  # viewers who are in the middle of it go on
+        delay = settings.keep_replaced_seconds()
+        job.enqueue(discard, slug=slug, version=replaces, options={"delay": delay})
+    job.result = {"qualities": manifest.names}
+    async with job.commit() as connection:
+        await _show(connection, video_id, version, manifest)
+
+
+async def _fetch(job: posthouse.Job, transcode_id: UUID, folder: Path) -> package.Manifest:
+    """What the worker has left with its job. Archives are unpacked by a reader that trusts nobody."""
+    await job.download(package.MANIFEST, folder / package.MANIFEST, of=transcode_id)
+    await job.download(package.THUMBNAIL, folder / package.THUMBNAIL, of=transcode_id)
+    manifest = package.read_manifest(folder / package.MANIFEST)
+    for quality in manifest.qualities:
+        place, archive = folder / quality.quality, f"{quality.quality}.tar.gz"
+        await job.download(archive, place, of=transcode_id, extract=True)
+        await asyncio.to_thread(package.check_quality, place, quality)
+    return manifest
+
+
+async def _show(connection: Any, video_id: int, version: str, manifest: package.Manifest) -> None:
+    """From now on this output is the video's, and what the video had of others is forgotten."""
+    told = {"id": video_id, "version": version, **manifest.model_dump(mode="json")}
+    told["qualities"] = json.dumps(told["qualities"])
+    await connection.execute(query("transcription_forget"), told)
+    shown = await connection.execute(query("video_show"), told)
+    if await shown.fetchone() is None:
+        raise posthouse.Cancel("the video was deleted, or another job has taken over")
+    await connection.execute(query("qualities_forget"), told)
+    await connection.execute(query("qualities_keep"), told)
+
+
+@app.job("vlog.discard", queue="vlog-library", remote=False)
+def discard(slug: str, version: str | None = None, source: str | None = None) -> None:
+    """Remove an output that was replaced; without a version all of a video that was deleted."""
+    if version is not None:
+        library().discard(slug, version)
+    else:
+        library().discard_all(slug, source)

@@ -1,0 +1,93 @@
+"""Takes videos in: the file, a name, and the jobs that make something of it."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import unicodedata
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from fastapi import HTTPException, Request
+
+from posthouse.server import file_body
+from vlog import ladder, settings
+from vlog.handlers import library, publish, transcode
+from vlog.queries import query
+from vlog.rows import Db, one
+
+
+async def receive(request: Request) -> Path:
+    """The file, under a name of its own until it has one."""
+    folder = library().uploads
+    await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
+    target = folder / f".{uuid4().hex}.part"
+    try:
+        with await asyncio.to_thread(target.open, "wb") as file:
+            async for piece in file_body(request, settings.max_upload_bytes()):
+                await asyncio.to_thread(file.write, piece)
+            _refuse_empty(file.tell())
+    except BaseException:
+        await asyncio.to_thread(target.unlink, missing_ok=True)
+        raise
+    return target
+
+
+def _refuse_empty(size: int) -> None:
+    if not size:
+        raise HTTPException(422, "the body is empty: it is the file")
+
+
+async def add(db: Db, title: str) -> tuple[int, str]:
+    """The id of a new video, and its name in addresses: the title, or something like it if that is taken."""
+    slug = _slug(title)
+    for name in (slug, f"{slug}-{uuid4().hex[:8]}"):
+        made = await one(db, "video_add", slug=name, title=title)
+        if made is not None:
+            return made["id"], name
+    raise HTTPException(409, f"there is no free name for {title!r}")
+
+
+def _slug(title: str) -> str:
+    plain = unicodedata.normalize("NFKD", title).encode("ascii", "ignore").decode().lower()
+    return re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:80] or "video"
+
+
+async def start(
+    db: Db,
+    video: dict[str, Any],
+    qualities: list[str],
+    *,
+    keep: list[str] | None = None,
+    retranscode_metadata: str | None = None,
+) -> None:
+    """The two jobs of a video, in the transaction that changes it: one makes it, the other waits for that, on
+    a worker beside the database, and shows it.
+    """
+    named, source = f"vlog/{video['id']}", video["source"]
+    run = f"{named}/{uuid4()}"
+    making = transcode.using(subject=named, correlation_id=run, max_attempts=settings.max_attempts())
+    if settings.requires():
+        making = making.using(requires=settings.requires())
+    made = await making.enqueue(
+        connection=db, video_id=video["id"], source=source, qualities=checked(qualities)
+    )
+    await made.attach(library().source(source), source, connection=db)
+    # Whoever retries a failed transcoding gets its output shown, too.
+    showing = publish.using(
+        subject=named, correlation_id=run, depends_on=[made.id], on_dependency_failure="wait"
+    )
+    shown = await showing.enqueue(
+        connection=db, video_id=video["id"], slug=video["slug"], transcode_id=str(made.id),
+        replaces=video.get("version"), keep=keep,
+    )  # fmt: skip
+    told = {"id": video["id"], "source": source, "job_id": made.id, "publish_id": shown.id}
+    await db.execute(query("video_start"), {**told, "retranscode_metadata": retranscode_metadata})
+
+
+def checked(qualities: list[str]) -> list[str]:
+    try:
+        return ladder.checked(qualities)
+    except ValueError as error:
+        raise HTTPException(422, str(error)) from None

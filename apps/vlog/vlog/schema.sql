@@ -1,0 +1,109 @@
+-- Videos, and what is known of them through their jobs.
+--
+-- What a video is at (pending, processing, ready, failed) is nowhere written down: it is read off its jobs, in the one
+-- snapshot in which they are read. So it cannot disagree with them, whoever claims, loses or ends them. Written down is
+-- only what outlives the jobs: which output is shown. That is set in the transaction that completes vlog.publish.
+
+create schema if not exists vlog;
+
+create table if not exists vlog.uploads (
+  id bigint generated always as identity primary key,
+  tenant_id text not null default coalesce(posthouse.tenant(), 'default'),
+  slug text not null unique,
+  title text not null,
+  source text,                           -- the file in the folder of uploads
+  job_id uuid,                           -- the newest vlog.transcode, and the vlog.publish that waits for it
+  publish_id uuid,
+  retranscode_metadata jsonb,            -- what goes when the newest job's output is shown
+  version uuid,                          -- the output that is shown: the vlog.transcode that made it
+  duration double precision,
+  width integer,
+  height integer,
+  created_at timestamptz not null default posthouse.now(),
+  published_at timestamptz,
+  deleted_at timestamptz
+);
+create index if not exists uploads_tenant on vlog.uploads (tenant_id, id);
+
+create table if not exists vlog.video_qualities (
+  video_id bigint not null references vlog.uploads on delete cascade,
+  tenant_id text not null,
+  quality text not null,
+  width integer not null,
+  height integer not null,
+  bitrate integer not null,
+  segments integer not null,
+  primary key (video_id, quality)
+);
+
+create table if not exists vlog.transcriptions (
+  video_id bigint primary key references vlog.uploads on delete cascade,
+  tenant_id text not null default coalesce(posthouse.tenant(), 'default'),
+  content text not null
+);
+
+drop view if exists vlog.transcoding_jobs;
+create view vlog.transcoding_jobs with (security_invoker = true) as
+select
+  j.id as job_id, u.id as video_id, u.tenant_id, j.status,
+  case when j.status = 'running' then j.attempt_started_at end as claimed_at,
+  j.lease_expires_at as claim_expires_at,
+  case when j.status = 'running' then j.worker_id end as worker_id,
+  case when j.status = 'succeeded' then j.finished_at end as completed_at,
+  j.attempt_count as attempt_number, j.max_attempts, j.last_error, j.current_step, j.progress_percent, j.started_at,
+  j.worker_id as processed_by_worker_id, w.name as processed_by_worker_name, u.retranscode_metadata
+from vlog.uploads as u
+join posthouse.jobs as j on j.id = u.job_id
+left join posthouse.seen_workers() as w on w.id = j.worker_id;
+
+drop view if exists vlog.quality_progress;
+create view vlog.quality_progress with (security_invoker = true) as
+select
+  p.job_id, u.id as video_id, u.tenant_id, p.ordinal, p.name as quality, p.status, p.total as segments_total,
+  p.done as segments_completed, p.percent as progress_percent, p.started_at, p.finished_at as completed_at,
+  p.error as error_message, p.attempt
+from vlog.uploads as u join posthouse.parts as p on p.job_id = u.job_id;
+
+drop view if exists vlog.videos;
+create view vlog.videos with (security_invoker = true) as
+select
+  u.id, u.tenant_id, u.slug, u.title,
+  case
+    when u.version = u.job_id then 'ready'
+    when t.status is null or 'failed' in (t.ended, p.ended) then 'failed'
+    when t.status = 'queued' and t.started_at is null and u.version is not null then 'ready'  -- to be made again
+    when t.status = 'queued' then 'pending'
+    else 'processing'
+  end as status,
+  case when u.version is distinct from u.job_id then
+    case when t.status is null then 'its job is no longer kept' else coalesce(p.last_error, t.last_error) end
+  end as error_message,
+  u.version, u.duration, u.width, u.height, u.created_at, u.published_at, u.deleted_at, u.job_id, u.publish_id,
+  u.retranscode_metadata, t.progress_percent, t.current_step
+from vlog.uploads as u
+left join lateral (
+  select j.*, case when j.status in ('failed', 'dead_letter', 'canceled') then 'failed' end as ended
+  from posthouse.jobs as j where j.id = u.job_id) as t on true
+left join lateral (
+  select j.*, case when j.status in ('failed', 'dead_letter', 'canceled') then 'failed' end as ended
+  from posthouse.jobs as j where j.id = u.publish_id) as p on true
+where u.deleted_at is null;
+
+-- Tenants see and write their own, the engine's workers all of it.
+do $$
+declare
+  v_table text;
+begin
+  foreach v_table in array '{uploads,video_qualities,transcriptions}'::text[] loop
+    execute format('alter table vlog.%I enable row level security', v_table);
+    execute format('drop policy if exists tenant on vlog.%I', v_table);
+    execute format('create policy tenant on vlog.%I to posthouse_tenant '
+      'using (tenant_id = posthouse.tenant()) with check (tenant_id = posthouse.tenant())', v_table);
+    execute format('drop policy if exists engine on vlog.%I', v_table);
+    execute format('create policy engine on vlog.%I to posthouse_engine using (true)', v_table);
+  end loop;
+end $$;
+grant usage on schema vlog to posthouse_tenant, posthouse_engine;
+grant select, insert, update, delete on all tables in schema vlog to posthouse_engine;
+grant select on all tables in schema vlog to posthouse_tenant;
+grant insert, update on vlog.uploads, vlog.transcriptions to posthouse_tenant;

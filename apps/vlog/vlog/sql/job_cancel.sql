@@ -1,0 +1,2 @@
+-- Ends a job that has become pointless.
+select posthouse.cancel(%(id)s, p_actor => %(actor)s)

@@ -1,0 +1,9 @@
+-- Notes the qualities that are shown.
+insert into vlog.video_qualities (video_id, tenant_id, quality, width, height, bitrate, segments)
+select u.id, u.tenant_id, q.quality, q.width, q.height, q.bitrate, q.segments
+from vlog.uploads as u
+cross join jsonb_to_recordset(%(qualities)s::jsonb)
+  as q (quality text, width integer, height integer, bitrate integer, segments integer)
+where u.id = %(id)s
+on conflict (video_id, quality) do update set
+  width = excluded.width, height = excluded.height, bitrate = excluded.bitrate, segments = excluded.segments

@@ -1,0 +1,6 @@
+-- From now on a video is what this job has made of it, if it is still the newest.
+update vlog.uploads
+set version = %(version)s, duration = %(duration)s, width = %(width)s, height = %(height)s,
+  published_at = posthouse.now(), retranscode_metadata = null
+where id = %(id)s and job_id = %(version)s and deleted_at is null
+returning id
