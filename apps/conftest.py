@@ -31,14 +31,39 @@ SECONDS = 60
 class Product:
     """An application on a database of its own, its API, and workers that can be killed."""
 
-    def __init__(self, app, path, settings, url, folder):
+    def __init__(self, app, path, settings, folder):
         self.app = app
         self.path = path
         self.settings = settings
-        self.url = url
+        self.url = ""
         self.folder = folder
+        self.keeper = Keeper(settings.database_url, settings)
+        self._serving = None
+        self._port = 0
         self._clients = []
         self._workers = []
+
+    async def start(self):
+        await self.keeper.start()
+        await self._serve()
+
+    async def _serve(self):
+        listening = socket.create_server(("127.0.0.1", self._port))
+        self._port = listening.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self._port}"
+        self._serving = Serving(self.settings, [self.app])
+        await self._serving.start(listening)
+
+    async def restart_server(self):
+        """The API goes away and comes back at the same address."""
+        await self._serving.stop()
+        await self._serve()
+
+    async def keep(self):
+        """A round of the keeper, now: the lost are found, what they had is given back, and what is due too."""
+        await self.keeper.watch.run_once()
+        await self.keeper.rescuer.run_once()
+        await self.keeper.promoter.run_once()
 
     async def key(self, role, tenant=None):
         async with await psycopg.AsyncConnection.connect(self.settings.database_url, autocommit=True) as db:
@@ -112,6 +137,8 @@ class Product:
         for process in self._workers:
             if process.poll() is None:
                 self.kill(process)
+        await self._serving.stop()
+        await self.keeper.stop()
 
 
 @pytest.fixture
@@ -120,16 +147,9 @@ async def product(app_path, settings, tmp_path):
     app = load_app(app_path)
     async with testing.using(app, settings):
         app.migrate()
-        keeper = Keeper(settings.database_url, settings)
-        await keeper.start()
-        with socket.create_server(("127.0.0.1", 0)) as listening:
-            server = Serving(settings, [app])
-            await server.start(listening)
-            port = listening.getsockname()[1]
-            product = Product(app, app_path, settings, f"http://127.0.0.1:{port}", tmp_path)
-            try:
-                yield product
-            finally:
-                await product.close()
-                await server.stop()
-                await keeper.stop()
+        product = Product(app, app_path, settings, tmp_path)
+        await product.start()
+        try:
+            yield product
+        finally:
+            await product.close()

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import subprocess
 
 import pytest
+from vlog_kit import SECRET
 
 
 @pytest.fixture
 def app_path():
     return "vlog:app"
+
+
+@pytest.fixture
+def settings(settings, tmp_path):
+    return dataclasses.replace(
+        settings, processes=1, admin_secret=SECRET, data_dir=tmp_path / "data", poll_seconds=0.1
+    )
 
 
 @pytest.fixture(scope="session")

@@ -1,9 +1,11 @@
-"""Looks at media, independently of the application."""
+"""What tests of vlog share that is no fixture."""
 
 from __future__ import annotations
 
 import json
 import subprocess
+
+SECRET = "the secret of whoever hires workers"
 
 
 def ffprobe(path):

@@ -39,6 +39,8 @@ from posthouse.server.staff import Staff
 router = worker_router("/worker", "worker (simple)")
 LEASE_SECONDS = 1800.0
 """A claim holds for half an hour, and each report of progress extends it."""
+PATIENCE_SECONDS = 60.0
+"""So long jobs are left to an idle worker that they prefer: twice the time between two of its beats."""
 
 
 class Newcomer(Strict):
@@ -131,6 +133,7 @@ async def claim(
         lease_seconds=LEASE_SECONDS,
         wait_seconds=asking.wait_seconds,
         offers=worker["offers"],
+        patience_seconds=PATIENCE_SECONDS,
     )
     answer = from_json(await claiming.claim(staff, wakeups, access, asked, request))
     if not answer["jobs"]:
