@@ -60,7 +60,7 @@ class Product:
         await self._serve()
 
     async def keep(self):
-        """A round of the keeper, now: the lost are found, what they had is given back, and what is due too."""
+        """A round of the keeper, now: the lost are found, what they had is given back, what is due starts."""
         await self.keeper.watch.run_once()
         await self.keeper.rescuer.run_once()
         await self.keeper.promoter.run_once()

@@ -112,8 +112,8 @@ async def test_the_next_attempt_sees_what_is_left_to_do_unless_told_to_start_ane
         assert seen == [nothing, [("1080p", "completed", {"by": 1}), ("720p", "in_progress", None)]]
     else:
         assert seen == [nothing, nothing]
-    by = {name: part["result"]["by"] for name, part in parts(handle.id).items()}
-    assert by == {"1080p": 1 if keep else 2, "720p": 2}
+    by = {name: (part["result"]["by"], part["attempt"]) for name, part in parts(handle.id).items()}
+    assert by == {"1080p": (1, 1) if keep else (2, 2), "720p": (2, 2)}
     assert row(db, handle.id)["progress_percent"] == 100
 
 

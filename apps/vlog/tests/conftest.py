@@ -18,7 +18,7 @@ def app_path():
 @pytest.fixture
 def settings(settings, tmp_path):
     return dataclasses.replace(
-        settings, processes=1, admin_secret=SECRET, data_dir=tmp_path / "data", poll_seconds=0.1
+        settings, processes=1, admin_secret=SECRET, data_dir=tmp_path / "data" / "posthouse", poll_seconds=0.1
     )
 
 
@@ -85,6 +85,15 @@ class Studio:
             video["id"],
         )
         return [(row["quality"], row["status"], row["attempt"]) for row in rows]
+
+
+@pytest.fixture
+async def crew(product):
+    """A worker in here that does everything; gives what waits until all is done."""
+    worker = await product.app.worker()
+    await worker.start()
+    yield product.until_ended
+    await worker.stop(0)
 
 
 @pytest.fixture

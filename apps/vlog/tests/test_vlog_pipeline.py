@@ -1,27 +1,161 @@
-"""From upload to a ladder that plays, by a worker over HTTP that has neither database nor disk in common."""
+"""From upload to a ladder that plays, by workers over HTTP that have neither database nor disk in common."""
 
 from __future__ import annotations
 
+import json
+import os
+import random
+import shutil
+import stat
+import subprocess
+import sys
+
+import pytest
 from vlog_kit import ffprobe
 
+QUICK = {"POSTHOUSE_PROCESSES": "1", "VLOG_PARALLEL_QUALITIES": "1"}
+REMOTE = ("--queue", "vlog")
+BESIDE = ("--queue", "vlog-library", "--no-keeper")
+STAGES = ("when it was claimed", "in the first quality", "in the second quality", "when it is published")
 
-async def test_an_upload_becomes_a_ladder(studio, clip, library):
+
+async def test_a_worker_is_killed_in_any_stage_and_nothing_is_lost_or_doubled(studio, clip, library):
+    stage = random.choice(STAGES)
+    print(f"killed {stage}")  # noqa: T201 - shown if it fails
     product = studio.product
     video = await studio.upload(clip)
     assert (video["status"], video["playable"], video["slug"]) == ("pending", False, "a-day-out")
-    await product.worker("--queue", "vlog", remote=True)
-    await product.worker("--queue", "vlog-library", "--no-keeper")
+    remote = await product.worker(*REMOTE, remote=True, **QUICK)
+    beside = await product.worker(*BESIDE, **QUICK)
+    await product.until(lambda: reached(studio, video, stage), stage)
+    done = [part for part in studio.parts(video) if part[1] == "completed"]
+    if stage == STAGES[-1]:
+        product.kill(beside)
+        await product.worker(*BESIDE, **QUICK)
+    else:
+        product.kill(remote)
+        await product.worker(*REMOTE, remote=True, **QUICK)
     ready = await studio.until(video, "ready", "failed")
-    assert ready["error_message"] is None
+    assert (ready["status"], ready["error_message"]) == ("ready", None)
+    assert set(done) <= set(studio.parts(video)), "what was done is not done again"
+    assert product.statuses() == {("vlog.transcode", "succeeded"): 1, ("vlog.publish", "succeeded"): 1}
     assert [item["quality"] for item in ready["qualities"]] == ["360p", "240p", "144p"]
-    folder = library / "a-day-out" / ready["version"]
+    assert [file.name for file in (library / "a-day-out").iterdir()] == [ready["version"]]
     for quality in ready["qualities"]:
-        found = ffprobe(folder / quality["quality"] / "index.m3u8")
-        assert (found["streams"][0]["width"], found["streams"][0]["height"]) == (
-            quality["width"],
-            quality["height"],
-        )
+        found = ffprobe(library / "a-day-out" / ready["version"] / quality["quality"] / "index.m3u8")
+        assert found["streams"][0]["height"] == quality["height"]
         assert abs(float(found["format"]["duration"]) - 7) < 0.3
-    assert studio.parts(video)[0] == ("480p", "skipped", 1)
+    assert (studio.parts(video)[0][:2], len(studio.parts(video))) == (("480p", "skipped"), 4)
     master = await studio.client.get(ready["playlist"])
     assert master.text.count("#EXT-X-STREAM-INF") == 3
+    picture = await studio.client.get(ready["playlist"].replace("master.m3u8", "thumbnail.jpg"))
+    assert picture.content.startswith(b"\xff\xd8")
+
+
+def reached(studio, video, stage):
+    if stage == STAGES[-1]:
+        return (
+            studio.product.statuses()["vlog.publish", "succeeded"]
+            or (studio.product.statuses()["vlog.publish", "running"])
+        )
+    parts = {name: status for name, status, _ in studio.parts(video)}
+    if stage == STAGES[0]:
+        return studio.product.statuses()["vlog.transcode", "running"]
+    first, second = parts.get("144p"), parts.get("240p")
+    return first == "completed" and second != "pending" if stage == STAGES[2] else first in {
+        "in_progress", "completed",
+    }  # fmt: skip
+
+
+@pytest.fixture
+def broken_at(tmp_path, monkeypatch):
+    """An ffmpeg that cannot make some qualities while a file says so."""
+    folder, says = tmp_path / "bin", tmp_path / "broken"
+    folder.mkdir()
+    real = shutil.which("ffmpeg")
+    script = folder / "ffmpeg"
+    script.write_text(
+        f'#!/bin/sh\ncase "$*" in *"/$(cat {says} 2>/dev/null || echo none)/"*) '
+        f'echo "no space left" >&2; exit 1;; esac\nexec {real} "$@"\n'
+    )
+    script.chmod(script.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    return says
+
+
+@pytest.mark.usefixtures("crew")
+async def test_10_a_failed_quality_leaves_the_others_alone_and_only_it_is_made_again(studio, clip, broken_at):
+    broken_at.write_text("240p")
+    video = await studio.upload(clip)
+    failed = await studio.until(video, "ready", "failed")
+    assert (failed["status"], failed["playable"]) == ("failed", False)
+    assert failed["error_message"].endswith("MediaError: no space left")
+    made = [("360p", "completed", 1), ("240p", "failed", 3), ("144p", "completed", 1)]
+    assert studio.parts(video)[1:] == made
+    broken_at.unlink()
+    again = await studio.client.post(f"/api/v1/jobs/{video['job_id']}/retry")
+    assert again.status_code == 200, again.text
+    ready = await studio.until(video, "ready", "failed")
+    assert ready["status"] == "ready"
+    (redone,) = studio.product.rows(
+        "select array_agg(name) as names from posthouse.parts where generation = 2"
+    )
+    assert redone["names"] == ["240p"]
+
+
+async def test_a_video_stays_as_it_is_until_it_was_made_again(studio, clip, library, monkeypatch, crew):
+    client, admin = studio.client, await studio.product.as_("super-admin")
+    video = await studio.upload(clip)
+    where, queue = f"/api/videos/{video['id']}", "/api/v1/admin/queues/vlog"
+    await crew()
+    await client.put(f"{where}/transcription", json={"content": "hello"})
+    first = await studio.video(video)
+    assert (first["status"], first["transcription"]) == ("ready", "hello")
+
+    await admin.post(f"{queue}/pause", json={})
+    asked = {"qualities": ["240p"], "delete_transcription": True}
+    waiting = (await client.post(f"{where}/retranscode", json=asked)).json()
+    assert (waiting["status"], waiting["version"]) == ("ready", first["version"])
+    assert waiting["retranscode_metadata"] == {
+        "retranscode_all": False, "qualities_to_delete": ["240p"], "delete_transcription": True,
+        "video_dir": str(library / "a-day-out"),
+    }  # fmt: skip
+    assert (await client.get(first["playlist"])).status_code == 200
+    assert (await client.post(f"{where}/retranscode", json={})).status_code == 409
+    await admin.post(f"{queue}/resume", json={})
+    await crew()
+    second = await studio.video(video)
+    assert (second["status"], second["transcription"]) == ("ready", None)
+    assert second["retranscode_metadata"] is None
+    assert [item["quality"] for item in second["qualities"]] == ["360p", "240p", "144p"]
+    assert studio.parts(video) == [("240p", "completed", 1)]
+    assert [file.name for file in (library / "a-day-out").iterdir()] == [second["version"]]
+    assert ffprobe(library / "a-day-out" / second["version"] / "360p" / "index.m3u8")
+
+    monkeypatch.setenv("VLOG_QUALITIES", "144p")
+    await client.post(f"{where}/retranscode", json={})
+    await crew()
+    third = await studio.video(video)
+    assert [item["quality"] for item in third["qualities"]] == ["144p"]
+    assert (await client.get(second["playlist"])).status_code == 404
+
+    assert (await client.delete(where)).status_code == 204
+    await crew()
+    assert (await client.get(where)).status_code == 404
+    assert not (library / "a-day-out").exists()
+    assert not list((library.parent / "uploads").iterdir())
+
+
+def test_the_demo_kills_a_worker_and_ends_ready(database, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "posthouse", "demo", "vlog", "--size", "4", "--json"],
+        env={**os.environ, "POSTHOUSE_DATABASE_URL": database, "POSTHOUSE_PROCESSES": "1"},
+        capture_output=True,
+        check=False,
+        timeout=100,
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    found = json.loads(done.stdout)
+    assert (found["status"], found["attempts"]) == ("ready", 2)
+    assert found["ffprobe"] == ["1280x720", "640x360", "854x480", "4.0 s"]
+    assert found["made in attempt"] == {"360p": 1, "480p": 2, "720p": 2}

@@ -141,7 +141,12 @@ async def _fetch(job: posthouse.Job, transcode_id: UUID, folder: Path) -> packag
     manifest = package.read_manifest(folder / package.MANIFEST)
     for quality in manifest.qualities:
         place, archive = folder / quality.quality, f"{quality.quality}.tar.gz"
-        await job.download(archive, place, of=transcode_id, extract=True)
+        try:
+            await job.download(archive, place, of=transcode_id, extract=True)
+        except posthouse.PosthouseError as error:
+            if error.code != "unsafe_archive":
+                raise
+            raise package.InvalidPackage(f"{archive}: {error}") from error
         await asyncio.to_thread(package.check_quality, place, quality)
     return manifest
 

@@ -24,7 +24,7 @@ create table posthouse.parts (
   updated_at timestamptz not null,
   done bigint,
   total bigint,
-  generation integer not null,  -- of the attempt that wrote it last
+  generation integer not null,  -- of the attempt that worked on it last
   attempt integer not null,
   percent real not null,
   weight real not null,
@@ -196,7 +196,9 @@ language sql as $$
     job_id, tenant_id, name, generation, attempt, status, percent, done, total, weight, message, error, result,
     started_at, finished_at, updated_at)
   select
-    r.id, r.tenant_id, c.name, r.generation, r.attempt_count, s.status,
+    r.id, r.tenant_id, c.name,
+    case when c.status is null then coalesce(o.generation, r.generation) else r.generation end,
+    case when c.status is null then coalesce(o.attempt, r.attempt_count) else r.attempt_count end, s.status,
     case s.status when 'completed' then 100 else coalesce(c.percent, o.percent, 0) end,
     coalesce(c.done, o.done), coalesce(c.total, o.total), coalesce(c.weight, o.weight, 1),
     coalesce(c.message, o.message), case s.status when 'failed' then coalesce(c.error, o.error) end,

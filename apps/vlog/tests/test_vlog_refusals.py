@@ -1,0 +1,138 @@
+"""What does not fit is refused, and says why; what belongs to others is not there."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import tarfile
+
+from posthouse import testing
+from vlog import package
+from vlog.ladder import RUNGS, fitting, size_at
+from vlog.media import Facts
+
+REFUSED = [
+    ({"title": "x", "filename": "notes.txt"}, b"abc", 415),
+    ({"title": "x", "filename": "empty.mp4"}, b"", 422),
+    ({"title": "", "filename": "a.mp4"}, b"abc", 422),
+    ({"title": "x", "filename": "large.mp4"}, b"x" * 101, 413),
+]
+
+
+async def test_uploads_that_are_no_videos_are_refused(studio, library, monkeypatch):
+    monkeypatch.setenv("VLOG_MAX_UPLOAD_BYTES", "100")
+    for query, content, status in REFUSED:
+        answer = await studio.client.post("/api/videos", params=query, content=content)
+        assert answer.status_code == status
+        assert answer.headers["content-type"] == "application/problem+json"
+    assert not list((library.parent / "uploads").iterdir())
+    assert (await studio.client.get("/api/videos")).json() == []
+
+
+async def test_what_only_looks_like_a_video_fails_at_once_and_says_so(studio, tmp_path):
+    fake = tmp_path / "fake.mp4"
+    fake.write_bytes(b"this is a text")
+    video = await studio.upload(fake)
+    await testing.drain(studio.product.app)
+    failed = await studio.video(video)
+    assert failed["status"] == "failed"
+    assert "is not a video" in failed["error_message"]
+    assert (await studio.progress(video))["job"]["attempt_number"] == 1
+
+
+async def test_tenants_see_their_own_videos_only(studio, tmp_path):
+    note = tmp_path / "note.mp4"
+    note.write_bytes(b"x")
+    video = await studio.upload(note)
+    other = await studio.product.as_("tenant-admin", "globex")
+    admin = await studio.product.as_("super-admin")
+    assert (await other.get("/api/videos")).json() == []
+    assert len((await admin.get("/api/videos")).json()) == 1
+    for method, path in (
+        ("GET", ""), ("GET", "/progress"), ("POST", "/retranscode"), ("DELETE", ""),
+        ("GET", f"/hls/{video['job_id']}/master.m3u8"),
+    ):  # fmt: skip
+        answer = await other.request(method, f"/api/videos/{video['id']}{path}", json={})
+        assert answer.status_code == 404, (method, path)
+    viewer = await studio.product.as_("tenant-viewer", "acme")
+    assert (await viewer.delete(f"/api/videos/{video['id']}")).status_code == 403
+    wrong = await studio.client.post(f"/api/videos/{video['id']}/retranscode", json={"qualities": ["9p"]})
+    assert (wrong.status_code, "9p" in wrong.json()["detail"]) == (422, True)
+    same = await (type(studio)(studio.product, other)).upload(note)
+    assert same["slug"].startswith(f"{video['slug']}-")
+
+
+QUALITY = {"quality": "144p", "width": 256, "height": 144, "bitrate": 264_000, "segments": 1}
+MANIFEST = {"duration": 7.0, "width": 640, "height": 360, "qualities": [QUALITY]}
+PLAYLIST = b"#EXTM3U\n#EXTINF:6,\nsegment_00000.ts\n#EXT-X-ENDLIST\n"
+
+
+def archive(**files):
+    """A tar.gz as a worker could make it, of names and contents."""
+    raw = io.BytesIO()
+    with tarfile.open(fileobj=raw, mode="w:gz") as tar:
+        for name, content in files.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            tar.addfile(info, io.BytesIO(content))
+    return raw.getvalue()
+
+
+GOOD = {"index.m3u8": PLAYLIST, "segment_00000.ts": b"x"}
+PACKAGES = [
+    (MANIFEST, GOOD, None),
+    (MANIFEST, {"../../evil.ts": b"x", **GOOD}, "would not be inside the folder"),
+    (MANIFEST, {"segment_00000.ts": b"x"}, "has no index.m3u8"),
+    (MANIFEST, {"index.m3u8": PLAYLIST}, "segments of 144p are missing"),
+    (MANIFEST, {**GOOD, "segment_00001.ts": b"x"}, "segments of 144p are missing"),
+    (MANIFEST, {**GOOD, "index.m3u8": b"#EXTM3U\n/etc/passwd\n#EXT-X-ENDLIST"}, "what is no segment"),
+    (MANIFEST, {**GOOD, "index.m3u8": PLAYLIST[:-18]}, "is not whole"),
+    ({**MANIFEST, "qualities": []}, GOOD, "the manifest cannot be read"),
+    ({**MANIFEST, "qualities": [{**QUALITY, "quality": "../up"}]}, GOOD, "the manifest cannot be read"),
+]
+
+
+async def test_what_a_worker_made_up_is_never_shown(studio, library, tmp_path):
+    (tmp_path / "note.mp4").write_bytes(b"x")
+    videos = [await hand_in(studio, tmp_path / "note.mp4", *given[:2]) for given in PACKAGES]
+    await testing.drain(studio.product.app)
+    for video, (_, _, why) in zip(videos, PACKAGES, strict=True):
+        found = await studio.video(video)
+        if why is None:
+            assert (found["status"], found["playable"]) == ("ready", True)
+        else:
+            assert (found["status"], found["playable"]) == ("failed", False), why
+            assert why in found["error_message"]
+            assert not list((library / found["slug"]).iterdir())
+    assert not list(library.parent.rglob("evil.ts"))
+
+
+async def hand_in(studio, note, manifest, files):
+    """Plays a remote worker that hands in these files."""
+    video = await studio.upload(note)
+    http = await studio.product.as_("worker")
+    worker = {"worker_id": video["publish_id"], "queues": ["vlog"], "kinds": ["vlog.transcode"]}
+    await http.post("/api/v1/worker/register", json=worker)
+    token = (await http.post("/api/v1/worker/jobs/claim", json=worker)).json()["token"]
+    where = f"/api/v1/worker/jobs/{video['job_id']}"
+    for name, content in (
+        (package.MANIFEST, json.dumps(manifest).encode()),
+        (package.THUMBNAIL, b"picture"),
+        ("144p.tar.gz", archive(**files)),
+    ):
+        headers = {"X-Lease-Token": token, "X-Content-SHA256": hashlib.sha256(content).hexdigest()}
+        kept = await http.put(f"{where}/artifacts/{name}", content=content, headers=headers)
+        assert kept.status_code == 201, kept.text
+    done = await http.post(f"{where}/complete", json={"token": token})
+    assert done.status_code == 200, done.text
+    return video
+
+
+def test_a_ladder_never_makes_a_picture_larger():
+    assert fitting(["480p", "1080p", "720p"], 720) == ["720p", "480p"]
+    assert fitting(["1080p", "720p"], 240) == ["720p"]
+    assert size_at(RUNGS["720p"], 320, 240) == (320, 240)
+    assert size_at(RUNGS["480p"], 1920, 1080) == (854, 480)
+    assert size_at(RUNGS["360p"], 1080, 1920) == (202, 360)
+    assert Facts(1, 1, 12.1, has_audio=False).segments == 3

@@ -1,0 +1,138 @@
+"""A video, two remote workers, and one of them is killed half-way."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from posthouse.demo import Stage
+from vlog.media import ffmpeg_path
+
+SECONDS = 20
+QUALITIES = "720p,480p,360p"
+ONLY = "demo-remote"
+"""What the two can do and the worker beside the database cannot, so that they get the video."""
+QUICK = {
+    "POSTHOUSE_LEASE_SECONDS": "3",  # so long a silent worker keeps its job
+    "POSTHOUSE_HEARTBEAT_SECONDS": "0.5",
+    "POSTHOUSE_PROCESSES": "1",
+    "VLOG_PARALLEL_QUALITIES": "1",
+}
+
+
+async def demo(stage: Stage) -> dict[str, Any]:
+    os.environ.update(VLOG_QUALITIES=QUALITIES, VLOG_REQUIRES=ONLY)  # of the server, which runs in here
+    clip = await asyncio.to_thread(_generate, stage.folder / "clip.mp4", stage.size or SECONDS)
+    headers = {"Authorization": f"Bearer {stage.api_key}"}
+    async with httpx.AsyncClient(base_url=stage.api_url, headers=headers, timeout=60) as http:
+        query = {"title": "Posthouse demo", "filename": clip.name}
+        answer = await http.post("/api/videos", params=query, content=clip.read_bytes())
+        answer.raise_for_status()
+        watched = Watched(stage, http, answer.json()["id"])
+        stage.say(f"uploaded {clip.stat().st_size / 1e6:.1f} MB as video {watched.id}")
+        workers = {name: _worker(stage, name) for name in ("remote-1", "remote-2")}
+        await stage.until(watched.half_way, "a quality being done and another begun", 120)
+        victim = watched.worker
+        workers[victim].kill()
+        killed_at = time.monotonic()
+        done = sorted(watched.completed())
+        stage.say(f"killed {victim}, which had made {', '.join(done)}")
+        await stage.until(watched.over, "the end of the video", 300)
+        return {**await _report(watched, stage), "killed": victim, "made before": done,
+                "seconds after that": round(time.monotonic() - killed_at, 1)}  # fmt: skip
+
+
+class Watched:
+    """A video that is looked at again and again."""
+
+    def __init__(self, stage: Stage, http: httpx.AsyncClient, video_id: int) -> None:
+        self._stage = stage
+        self._http = http
+        self.id = video_id
+        self.told: dict[str, Any] = {}
+
+    async def get(self, path: str = "") -> dict[str, Any]:
+        answer = await self._http.get(f"/api/videos/{self.id}{path}")
+        answer.raise_for_status()
+        found: dict[str, Any] = answer.json()
+        return found
+
+    async def look(self) -> None:
+        self.told = await self.get("/progress")
+        for item in self.told["qualities"]:
+            percent = item["progress_percent"]
+            self._stage.show(item["quality"], percent, 100, f"{item['status']} {percent:.0f} %")
+
+    @property
+    def worker(self) -> str:
+        return str(self.told["job"]["processed_by_worker_name"])
+
+    def completed(self) -> dict[str, int]:
+        """Qualities that are done, and in which attempt that was."""
+        return {
+            item["quality"]: item["attempt"]
+            for item in self.told["qualities"]
+            if item["status"] == "completed"
+        }
+
+    async def half_way(self) -> bool:
+        await self.look()
+        begun = [item for item in self.told["qualities"] if item["status"] == "in_progress"]
+        return bool(self.completed()) and bool(begun)
+
+    async def over(self) -> bool:
+        await self.look()
+        if self.told["status"] == "failed":
+            raise RuntimeError(f"the video failed: {self.told['job']['last_error']}")
+        return bool(self.told["status"] == "ready")
+
+
+async def _report(watched: Watched, stage: Stage) -> dict[str, Any]:
+    video = await watched.get()
+    url = f"{stage.api_url}{video['playlist']}"
+    streams = await asyncio.to_thread(_probe, url, stage.api_key)
+    return {
+        "video": video["slug"],
+        "status": video["status"],
+        "playlist": url,
+        "ffprobe": streams,
+        "attempts": watched.told["job"]["attempt_number"],
+        "made in attempt": watched.completed(),
+    }
+
+
+def _worker(stage: Stage, name: str) -> subprocess.Popen[bytes]:
+    options = ("--queue", "vlog", "--name", name, "--capability", ONLY)
+    return stage.worker(*options, remote=True, **QUICK)
+
+
+def _generate(target: Path, seconds: int) -> Path:
+    """A test picture with a clock, and a tone."""
+    command = [
+        ffmpeg_path(), "-v", "error", "-y",
+        "-f", "lavfi", "-i", f"testsrc2=size=1280x720:rate=25:duration={seconds}",
+        "-f", "lavfi", "-i", f"sine=frequency=440:duration={seconds}",
+        "-c:v", "libx264", "-preset", "ultrafast", "-c:a", "aac", str(target),
+    ]  # fmt: skip
+    subprocess.run(command, check=True)  # noqa: S603 - our own command
+    return target
+
+
+def _probe(url: str, key: str) -> list[str]:
+    """What a player finds, over HTTP: the sizes of the picture, and how long it is."""
+    command = [
+        "ffprobe", "-v", "error", "-headers", f"Authorization: Bearer {key}\r\n",
+        "-show_streams", "-show_format", "-of", "json", url,
+    ]  # fmt: skip
+    found = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)  # noqa: S603 - likewise
+    sizes = {
+        f"{item['width']}x{item['height']}" for item in found["streams"] if item["codec_type"] == "video"
+    }
+    return [*sorted(sizes), f"{float(found['format']['duration']):.1f} s"]
