@@ -83,8 +83,9 @@ def broken_at(tmp_path, monkeypatch):
     return says
 
 
-@pytest.mark.usefixtures("crew")
-async def test_10_a_failed_quality_leaves_the_others_alone_and_only_it_is_made_again(studio, clip, broken_at):
+async def test_10_a_failed_quality_leaves_the_others_alone_and_only_it_is_made_again(
+    studio, clip, broken_at, crew
+):
     broken_at.write_text("240p")
     video = await studio.upload(clip)
     failed = await studio.until(video, "ready", "failed")
