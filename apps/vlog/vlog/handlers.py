@@ -122,16 +122,20 @@ async def publish(
     shelf, version = library(), str(transcode_id)
     with shelf.building(slug, version) as folder:
         manifest = await _fetch(job, transcode_id, folder)
-        if replaces is not None:
+        if replaces is not None and keep:
             before = shelf.output(slug, replaces)
-            manifest = await asyncio.to_thread(package.carry_over, before, keep or [], folder, manifest)
+            manifest = await asyncio.to_thread(package.carry_over, before, keep, folder, manifest)
         package.finish(folder, manifest)
     if replaces is not None:  # viewers who are in the middle of it go on
         delay = settings.keep_replaced_seconds()
         job.enqueue(discard, slug=slug, version=replaces, options={"delay": delay})
     job.result = {"qualities": manifest.names}
-    async with job.commit() as connection:
-        await _show(connection, video_id, version, manifest)
+    try:
+        async with job.commit() as connection:
+            await _show(connection, video_id, version, manifest)
+    except posthouse.Cancel:  # nobody will ever ask for it
+        shelf.discard(slug, version)
+        raise
 
 
 async def _fetch(job: posthouse.Job, transcode_id: UUID, folder: Path) -> package.Manifest:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from vlog import settings
@@ -35,18 +35,29 @@ class Library:
         try:
             yield folder
             folder.chmod(0o755)
-            shutil.rmtree(place, ignore_errors=True)  # of an attempt that ended before it was shown
-            folder.rename(place)
+            _settle(folder, place)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
     def discard(self, slug: str, version: str) -> None:
-        shutil.rmtree(self.output(slug, version), ignore_errors=True)
+        place = self.output(slug, version)
+        shutil.rmtree(place, ignore_errors=True)
+        with suppress(OSError):  # others are there
+            place.parent.rmdir()
 
     def discard_all(self, slug: str, source: str | None) -> None:
         shutil.rmtree(self.videos / slug, ignore_errors=True)
         if source is not None:
             (self.uploads / source).unlink(missing_ok=True)
+
+
+def _settle(folder: Path, place: Path) -> None:
+    """In one step. What an earlier attempt has put there is whole and the same, and may be shown already."""
+    try:
+        folder.rename(place)
+    except OSError:
+        if not place.is_dir():
+            raise
 
 
 @contextmanager
