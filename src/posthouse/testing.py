@@ -35,7 +35,7 @@ from posthouse.worker.job import Job
 
 if TYPE_CHECKING:
     from posthouse.app import App, JobType
-    from posthouse.worker.commit import Commit, StepCommit
+    from posthouse.worker.commit import Commit, Plain, StepCommit
     from posthouse.worker.worker import Worker
 
 __all__ = ["Clock", "assert_enqueued", "clock", "database", "drain", "enqueued", "run", "using"]
@@ -265,6 +265,9 @@ class _InlineDesk:
     def operators_marks(self, kind: str) -> None:
         del kind
 
+    def begin(self, job: Job) -> Plain:
+        raise self._no_database(job)
+
     def begin_commit(self, job: Job) -> Commit:
         raise self._no_database(job)
 
@@ -274,7 +277,7 @@ class _InlineDesk:
 
     def _no_database(self, job: Job) -> RuntimeError:
         return RuntimeError(
-            f"{job.kind} commits by itself, or keeps files: "
+            f"{job.kind} uses the database, or keeps files: "
             "enqueue it and use testing.drain(), which has a database"
         )
 

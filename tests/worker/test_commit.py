@@ -482,3 +482,35 @@ async def test_a_broken_connection_in_a_commit_is_a_retry(app, db, ledger):
     assert await testing.drain(app) == {"succeeded": 1}
     assert ledger() == ["attempt 2"]
     assert cancel(db, handle.id) == "succeeded"
+
+
+async def test_a_transaction_of_its_own_is_there_for_each_runner(app, ledger):
+    @app.job()
+    async def note(job: posthouse.Job):
+        async with job.transaction() as connection:
+            await _write(connection, "async")
+        return "noted"
+
+    @app.job()
+    def note_in_thread(job: posthouse.Job):
+        with job.transaction() as connection:
+            connection.execute("insert into ledger values ('thread')")
+        with job.transaction() as connection:
+            return connection.execute("select count(*) from ledger where entry = 'thread'").fetchone()[0]
+
+    handles = [await note.enqueue(), await note_in_thread.enqueue()]
+    assert await testing.drain(app) == {"succeeded": 2}
+    assert [await handle.wait("5s") for handle in handles] == ["noted", 1]
+    assert ledger() == ["async", "thread"]
+
+
+async def test_a_transaction_that_fails_is_rolled_back_and_the_attempt_with_it(app, ledger):
+    @app.job(max_attempts=1)
+    async def note(job: posthouse.Job):
+        async with job.transaction() as connection:
+            await _write(connection, "never")
+            raise ValueError("no")
+
+    await note.enqueue()
+    assert await testing.drain(app) == {"dead_letter": 1}
+    assert ledger() == []

@@ -46,9 +46,9 @@ class Pools:
     def _reachable(self) -> str:
         if self._url is None:
             raise NoDatabase(
-                "job.commit() and job.step_commit() write to the database together with the job, and this "
-                "worker is remote: it has none. Return a result, use job.step(), or run this kind of job on "
-                "a worker that has the database"
+                "job.commit(), job.step_commit() and job.transaction() need the database, and this worker is "
+                "remote: it has none. Return a result, use job.step(), or run this kind of job on a worker "
+                "that has the database"
             )
         return self._url
 

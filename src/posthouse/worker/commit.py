@@ -1,4 +1,4 @@
-"""A handler's own transaction: its writes together with a step of its job, or with the job's completion."""
+"""A handler's own transaction: its writes alone, with a step of its job, or with the job's completion."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 class Transaction(ABC):
     """``async with`` in an async handler, ``with`` in a thread: gives a connection in a transaction.
 
-    When the block ends well, one statement is run with the job's token, and the answer decides whether all
-    of it is committed.
+    When the block ends well, one statement may be run with the job's token, and the answer decides whether
+    all of it is committed.
     """
 
-    _statement: str
+    _statement: str | None = None
     _ends_job = False
 
     def __init__(self, job: Job, pools: Pools) -> None:
@@ -66,8 +66,9 @@ class Transaction(ABC):
             if kind is None:
                 if self._ends_job and self._job.told:
                     await self._job.land()
-                cursor = await self._connection.execute(query(self._statement), self._parameters())
-                self._check(await cursor.fetchone())
+                if self._statement is not None:
+                    cursor = await self._connection.execute(query(self._statement), self._parameters())
+                    self._check(await cursor.fetchone())
         except BaseException as late:
             await self._async_stack.__aexit__(type(late), late, late.__traceback__)
             raise
@@ -102,8 +103,9 @@ class Transaction(ABC):
             if kind is None:
                 if self._ends_job and self._job.told:
                     self._job.land()
-                row = self._connection.execute(query(self._statement), self._parameters()).fetchone()
-                self._check(row)
+                if self._statement is not None:
+                    row = self._connection.execute(query(self._statement), self._parameters()).fetchone()
+                    self._check(row)
         except BaseException as late:
             self._stack.__exit__(type(late), late, late.__traceback__)
             raise
@@ -134,6 +136,22 @@ class Transaction(ABC):
                 raise LeaseLost(f"this step of job {self._job.id} is done already: nothing was written")
             case _:
                 raise LeaseLost(f"job {self._job.id} was given to another worker: nothing was written")
+
+
+class Plain(Transaction):
+    """Leaves the job as it is."""
+
+    async def __aenter__(self) -> AsyncConnection[tuple[Any, ...]]:
+        return await self._begin()
+
+    def __enter__(self) -> Connection[tuple[Any, ...]]:
+        return self._begin_in_thread()
+
+    def _parameters(self) -> tuple[Any, ...]:
+        return ()
+
+    def _landed(self) -> None:
+        pass
 
 
 class Commit(Transaction):

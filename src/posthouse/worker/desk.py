@@ -16,7 +16,7 @@ from posthouse.errors import LeaseLost, ServerUnavailable
 from posthouse.settings import Settings
 from posthouse.storage.connect import RETRY_PAUSES
 from posthouse.worker.backend import AWAY, Backend
-from posthouse.worker.commit import Commit, StepCommit
+from posthouse.worker.commit import Commit, Plain, StepCommit
 from posthouse.worker.job import Job
 from posthouse.worker.reporter import Reporter
 from posthouse.worker.rulebook import Marks, Rulebook
@@ -137,6 +137,9 @@ class WorkerDesk:
 
     def admitted(self, request: Request) -> Request:
         return self._rulebook.admitted(request, self.payload_limit)
+
+    def begin(self, job: Job) -> Plain:
+        return Plain(job, self._pools)
 
     def begin_commit(self, job: Job) -> Commit:
         return Commit(job, self._pools, self.result_limit)

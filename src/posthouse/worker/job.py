@@ -29,7 +29,7 @@ from posthouse.worker.parts import Part
 from posthouse.worker.steps import Steps
 
 if TYPE_CHECKING:
-    from posthouse.worker.commit import Commit, StepCommit
+    from posthouse.worker.commit import Commit, Plain, StepCommit
 
 HEARING_SECONDS = 0.5
 """How long a handler that lost its lease has to make a call, and hear of it, before it is ended."""
@@ -69,6 +69,7 @@ class Desk(Protocol):
     def emit(self, job: Job, stream: str, level: str | None, text: str) -> None: ...
     def admitted(self, request: Request) -> Request: ...
     def operators_marks(self, kind: str) -> tuple[str, tuple[str, ...]] | None: ...
+    def begin(self, job: Job) -> Plain: ...
     def begin_commit(self, job: Job) -> Commit: ...
     def begin_step(self, job: Job, name: str) -> StepCommit: ...
 
@@ -439,6 +440,15 @@ class Job:
         else:
             request = what.request({**(payload or {}), **arguments}, merged)
         return traced(request.changed(parent_id=self.id))
+
+    def transaction(self) -> Plain:
+        """A transaction on the database, which says nothing of the job: to read, and for writes that bear
+        being made again.
+
+        ``async with job.transaction() as connection:`` gives a psycopg connection; in a thread handler use
+        ``with``. Writes that must be made once belong into commit() or step_commit().
+        """
+        return self._desk.begin(self)
 
     def commit(self) -> Commit:
         """The handler's writes and the completion of the job in one transaction.

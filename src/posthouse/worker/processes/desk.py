@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from posthouse.core.request import Request
 from posthouse.storage.pools import Pools
-from posthouse.worker.commit import Commit, StepCommit
+from posthouse.worker.commit import Commit, Plain, StepCommit
 from posthouse.worker.job import Desk, Job
 from posthouse.worker.processes.wire import Message, unpack_refusal
 
@@ -81,6 +81,9 @@ class RemoteDesk:
     def admitted(self, request: Request) -> Request:
         """As it is: the rules are the worker's, and whoever runs the follow-up checks it."""
         return request
+
+    def begin(self, job: Job) -> Plain:
+        return Plain(job, self._pools)
 
     def begin_commit(self, job: Job) -> Commit:
         return _AnnouncedCommit(job, self._pools, self.result_limit, self._announce)

@@ -1,0 +1,56 @@
+"""Asks a provider for vectors, and finds out which texts it does not take."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+
+from embeddings.providers import Provider, Rejected, RejectedTexts
+from embeddings.providers.provider import Vector
+from embeddings.settings import DIMENSIONS
+from embeddings.store import Text
+
+
+class Computing:
+    """The vectors of some texts. One that the provider refuses, or a provider that is away, spoils no more
+    than it must: the errors are there by text.
+    """
+
+    def __init__(self, provider: Provider) -> None:
+        self._provider = provider
+        self.errors: dict[Text, Exception] = {}
+        self.milliseconds_each = 0.0
+
+    async def vectors(self, missing: Mapping[Text, str]) -> dict[Text, Vector]:
+        if not missing:
+            return {}
+        started = time.perf_counter()
+        found: dict[Text, Vector] = {}
+        for model in dict.fromkeys(text.model for text in missing):
+            found |= await self._of_model(model, {t: s for t, s in missing.items() if t.model == model})
+        self.milliseconds_each = round((time.perf_counter() - started) * 1000 / len(missing), 3)
+        return found
+
+    async def _of_model(self, model: str, texts: Mapping[Text, str]) -> dict[Text, Vector]:
+        try:
+            vectors = await self._provider.embed(model, list(texts.values()))
+            return dict(zip(texts, _fitting(model, vectors), strict=True))
+        except RejectedTexts as error:
+            if len(texts) > 1:
+                return await self._halved(model, list(texts.items()))
+            self.errors |= dict.fromkeys(texts, error)
+        except Exception as error:  # noqa: BLE001 - it is the answer to these jobs, and to no others
+            self.errors |= dict.fromkeys(texts, error)
+        return {}
+
+    async def _halved(self, model: str, texts: Sequence[tuple[Text, str]]) -> dict[Text, Vector]:
+        """One of them is refused, and the provider does not say which."""
+        middle = len(texts) // 2
+        first = await self._of_model(model, dict(texts[:middle]))
+        return first | await self._of_model(model, dict(texts[middle:]))
+
+
+def _fitting(model: str, vectors: list[Vector]) -> list[Vector]:
+    if len(vectors[0]) > DIMENSIONS:
+        raise Rejected(f"{model} gives {len(vectors[0])} dimensions, and there is room for {DIMENSIONS}")
+    return vectors

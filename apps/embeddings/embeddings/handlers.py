@@ -1,0 +1,120 @@
+"""The jobs: each gives one rule the vector of its text. They are done fifty at a time, in one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import posthouse
+from embeddings import store
+from embeddings.computing import Computing
+from embeddings.providers import Rejected, provider
+from embeddings.store import Db, Found, Text, Wish
+
+app = posthouse.App(schema=Path(__file__).with_name("schema.sql"), routes="embeddings.routes")
+
+BATCH = 50
+RETRY = posthouse.Retry.exponential("60s", cap="5m", jitter=0)
+"""A minute after the first attempt, two after the second, and never more than five."""
+TIMEOUT = "5m"
+MOMENT = "200ms"
+"""Until the vector of a text is there that another batch has in hand."""
+
+
+@app.job(
+    "embeddings.embed",
+    queue="embeddings",
+    batch=BATCH,
+    retry=RETRY,
+    max_attempts=3,
+    timeout=TIMEOUT,
+    fail_on=[Rejected],
+    limits=[posthouse.Limit(running=2 * BATCH)],  # while one batch computes, the other reads and writes
+)
+async def embed(jobs: list[posthouse.Job]) -> list[Any]:
+    """A vector for each rule; an answer for each job."""
+    return await _embedded(jobs)
+
+
+@app.job(
+    "embeddings.embed_one",
+    queue="embeddings",
+    retry=RETRY,
+    max_attempts=3,
+    timeout=TIMEOUT,
+    fail_on=[Rejected],
+    limits=[posthouse.Limit(running=1)],
+)
+async def embed_one(job: posthouse.Job) -> Any:
+    """The same, one rule after the other: what batches are compared with."""
+    (answer,) = await _embedded([job])
+    if isinstance(answer, Exception):
+        raise answer
+    return answer
+
+
+async def _embedded(jobs: Sequence[posthouse.Job]) -> list[Any]:
+    """All in one transaction, which stays open while the provider computes: it holds the locks that keep
+    others from computing the same, and they end with it, whatever happens.
+    """
+    wishes = [_wish(job) for job in jobs]
+    async with jobs[0].transaction() as db:
+        taken = await store.take(db, list({wish.text for wish in wishes}))
+        found = await store.find(db, wishes)
+        computing = Computing(provider())
+        vectors = await computing.vectors(_missing(wishes, found, taken))
+        await store.keep(db, vectors)
+        attached = await store.attach(db, wishes)
+    answers = Answers(computing, taken, attached)
+    return [answers.to(wish, known) for wish, known in zip(wishes, found, strict=True)]
+
+
+def _wish(job: posthouse.Job) -> Wish:
+    payload = job.payload
+    model = payload.get("embedding_model") or provider().model
+    return Wish(
+        Text(job.tenant, model, payload["text_hash"]), payload["input_text"], UUID(payload["rule_id"])
+    )
+
+
+def _missing(wishes: Sequence[Wish], found: Sequence[Found], taken: set[Text]) -> dict[Text, str]:
+    """The texts to compute, each once."""
+    return {
+        wish.text: wish.input_text
+        for wish, known in zip(wishes, found, strict=True)
+        if known.is_current and not known.has_vector and wish.text in taken
+    }
+
+
+class Answers:
+    """What became of each job."""
+
+    def __init__(self, computing: Computing, taken: set[Text], attached: dict[Text, int]) -> None:
+        self._computing = computing
+        self._taken = taken
+        self._attached = attached
+        self._told: set[Text] = set()
+
+    def to(self, wish: Wish, known: Found) -> Any:
+        if not known.rule_exists:
+            return posthouse.Cancel("the rule was deleted")
+        if not known.is_current:
+            return posthouse.Cancel("the rule has another text by now, which has a job of its own")
+        if wish.text in self._computing.errors:
+            return self._computing.errors[wish.text]
+        if not known.has_vector and wish.text not in self._taken:
+            return posthouse.Snooze(MOMENT)
+        if wish.text not in self._attached:
+            return posthouse.Cancel("the rule was changed or deleted meanwhile")
+        return self._success(wish.text, reused=known.has_vector or wish.text in self._told)
+
+    def _success(self, text: Text, *, reused: bool) -> dict[str, Any]:
+        self._told.add(text)
+        return {
+            "embedding_model": text.model,
+            "embedding_dimensions": self._attached[text],
+            "reused": reused,
+            "processing_time_ms": 0.0 if reused else self._computing.milliseconds_each,
+        }

@@ -1,0 +1,72 @@
+"""The model in eight bits, converted from the weights once and kept in a cache folder."""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from embeddings.minilm.weights import SHA256, WEIGHTS, verified, weights_folder
+
+VERSION = 1
+"""Of the conversion: a new one makes a new file."""
+WORKSHOP = "converting-"
+
+
+def converted(cache: Path) -> Path:
+    """The converted model. Whoever comes first makes it, in some seconds; others wait for that.
+
+    It appears under its name only when it is whole, whatever dies meanwhile.
+    """
+    path = cache / f"minilm-int8-{SHA256[WEIGHTS][:12]}-{VERSION}.onnx"
+    if not path.exists():
+        cache.mkdir(parents=True, exist_ok=True)
+        with _alone(path.with_suffix(".lock")):
+            if not path.exists():
+                _sweep(cache)
+                _convert(verified(weights_folder() / WEIGHTS), path)
+    return path
+
+
+@contextmanager
+def _alone(lock: Path) -> Iterator[None]:
+    """The lock ends with the process, even if that is killed."""
+    with lock.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _sweep(cache: Path) -> None:
+    """What a conversion that was killed has left behind."""
+    for folder in cache.glob(f"{WORKSHOP}*"):
+        shutil.rmtree(folder)
+
+
+def _convert(weights: Path, path: Path) -> None:
+    import onnx  # noqa: PLC0415 - slow to load, and needed once in the life of a machine
+    from onnxruntime.quantization import QuantType, quantize_dynamic  # noqa: PLC0415 - likewise
+    from safetensors.numpy import load_file  # noqa: PLC0415 - likewise
+
+    from embeddings.minilm.graph import build  # noqa: PLC0415 - likewise
+
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=WORKSHOP) as folder, _hushed():
+        whole, small = Path(folder) / "whole.onnx", Path(folder) / "small.onnx"
+        onnx.save(build(load_file(weights)), whole)
+        quantize_dynamic(whole, small, weight_type=QuantType.QInt8, per_channel=True)
+        os.replace(small, path)
+
+
+@contextmanager
+def _hushed() -> Iterator[None]:
+    """The quantiser gives advice on the root logger that is not meant for whoever runs a worker."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        yield
+    finally:
+        logging.disable(before)

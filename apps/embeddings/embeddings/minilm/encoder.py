@@ -1,0 +1,54 @@
+"""Texts in, vectors out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import onnxruntime
+from tokenizers import Tokenizer
+
+from embeddings.minilm.converted import converted
+from embeddings.minilm.weights import TOKENIZER, verified, weights_folder
+
+LONGEST = 256
+"""Tokens of a text that count; the model was trained on no more."""
+TOGETHER = 10
+"""Texts in one run. More are no faster, as their numbers no longer fit into the processor's cache: with two
+threads 295 texts a second by 10, and 276 by 50."""
+
+
+class Encoder:
+    def __init__(self, session: onnxruntime.InferenceSession, tokenizer: Tokenizer) -> None:
+        self._session = session
+        self._tokenizer = tokenizer
+
+    @classmethod
+    def load(cls, cache: Path, *, threads: int) -> Self:
+        """Reads the model; the first time on this machine it is converted before."""
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        session = onnxruntime.InferenceSession(str(converted(cache)), options)
+        tokenizer = Tokenizer.from_file(str(verified(weights_folder() / TOKENIZER)))
+        tokenizer.enable_truncation(LONGEST)
+        tokenizer.no_padding()
+        return cls(session, tokenizer)
+
+    def encode(self, texts: Sequence[str]) -> list[list[float]]:
+        """A vector of length 1 for each text."""
+        tokens = [encoding.ids for encoding in self._tokenizer.encode_batch(list(texts))]
+        by_length = sorted(range(len(tokens)), key=lambda nth: len(tokens[nth]))
+        found: dict[int, list[float]] = {}
+        for start in range(0, len(by_length), TOGETHER):
+            chosen = by_length[start : start + TOGETHER]  # of like lengths: little padding
+            found.update(zip(chosen, self._run([tokens[nth] for nth in chosen]), strict=True))
+        return [found[nth] for nth in range(len(tokens))]
+
+    def _run(self, tokens: Sequence[Sequence[int]]) -> list[list[float]]:
+        longest = max(map(len, tokens))
+        ids = np.array([[*each, *[0] * (longest - len(each))] for each in tokens], dtype=np.int64)
+        mask = np.array([[1] * len(each) + [0] * (longest - len(each)) for each in tokens], dtype=np.int64)
+        outputs: Any = self._session.run(None, {"input_ids": ids, "attention_mask": mask})
+        return outputs[0].tolist()  # type: ignore[no-any-return]

@@ -1,0 +1,34 @@
+"""all-MiniLM-L6-v2 in this process: onnxruntime on eight-bit weights, no torch and no network."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+from embeddings.minilm import MODEL, Encoder
+from embeddings.providers.provider import Rejected, Vector
+from embeddings.settings import Settings
+
+
+class Local:
+    model = MODEL
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._turn = threading.Lock()  # one batch at a time: it takes all the threads that there are
+
+    @cached_property
+    def _encoder(self) -> Encoder:
+        return Encoder.load(self._settings.cache, threads=self._settings.threads)
+
+    async def embed(self, model: str, texts: Sequence[str]) -> list[Vector]:
+        if model != MODEL:
+            raise Rejected(f"the local provider has the model {MODEL}, not {model}")
+        return await asyncio.to_thread(self._embed, texts)
+
+    def _embed(self, texts: Sequence[str]) -> Any:
+        with self._turn:
+            return self._encoder.encode(texts)

@@ -1,0 +1,19 @@
+"""Ollama: POST /api/embed takes many texts at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from embeddings.providers.http import ask, checked
+from embeddings.providers.provider import Vector
+from embeddings.settings import Settings
+
+
+class Ollama:
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self.model = settings.model
+
+    async def embed(self, model: str, texts: Sequence[str]) -> list[Vector]:
+        found = await ask(self._settings, "/api/embed", {"model": model, "input": list(texts)})
+        return checked(found.get("embeddings"), len(texts))

@@ -1,0 +1,17 @@
+-- Gives each rule the vector of its text; a rule whose text has changed meanwhile keeps what it has, its own job is
+-- under way. All of them are locked first, in one order: so no two batches wait for each other, and whoever changes a
+-- text back to what a job has in hand waits until that job has ended.
+with wanted as (
+  select * from unnest(%(tenants)s::text[], %(models)s::text[], %(hashes)s::text[], %(rules)s::uuid[])
+    as t (tenant_id, model, text_hash, rule_id)
+), locked as (
+  select r.id, r.tenant_id, r.text_hash from embeddings.rules as r
+  where r.id in (select rule_id from wanted) order by r.id for update
+)
+update embeddings.rules as r
+set embedding = v.embedding, embedded_hash = v.text_hash, embedding_model = v.model
+from locked as l
+join wanted as w on w.rule_id = l.id and w.tenant_id = l.tenant_id and w.text_hash = l.text_hash
+join embeddings.vectors as v on v.tenant_id = w.tenant_id and v.model = w.model and v.text_hash = w.text_hash
+where r.id = l.id
+returning v.tenant_id, v.model, v.text_hash, v.dimensions
