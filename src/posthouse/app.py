@@ -131,6 +131,7 @@ class App:
         max_attempts: int | None = None,
         fail_on: Sequence[type[BaseException]] = (),
         batch: int | None = None,
+        takes: type[Any] | None = None,
         runner: Runner = "auto",
         memory_mb: int | None = None,
         keep_steps: bool = True,
@@ -148,8 +149,9 @@ class App:
         ``async def`` runs in the worker's event loop, ``def`` in a thread; with ``runner="process"`` either
         runs in a process of its own, where it may take up to ``memory_mb``. ``fail_on`` names exceptions
         that must not be retried. With ``batch=N`` the function takes a list of up to N jobs and returns a
-        list with an answer for each. A retry goes on behind finished steps and keeps progress and parts,
-        unless ``keep_steps`` or ``keep_progress`` say otherwise.
+        list with an answer for each; ``takes`` is then the type that their payloads have. A retry goes on
+        behind finished steps and keeps progress and parts, unless ``keep_steps`` or ``keep_progress`` say
+        otherwise.
 
         ``limits`` bound how many run at a time or start in a time; those ``per="key"`` count by the place in
         the payload that ``limit_by`` names, like ``user.id``, or by the option ``limit_key``.
@@ -184,7 +186,7 @@ class App:
                 timeout=None if timeout is None else seconds(timeout),
                 policy=Policy(retry, tuple(fail_on)),
                 batch=batch,
-                arguments=Arguments(name, handler, batch=batch is not None),
+                arguments=Arguments(name, handler, batch=batch is not None, takes=takes),
                 is_async=inspect.iscoroutinefunction(handler),
                 runner=runner,
                 memory_mb=memory_mb,

@@ -1,12 +1,13 @@
 """Handlers that take many jobs at once and answer for each."""
 
 import asyncio
+from dataclasses import dataclass
 
 import pytest
 
 import posthouse
 from posthouse import testing
-from posthouse.errors import ConfigurationError
+from posthouse.errors import ConfigurationError, InvalidPayload
 from workshop import attempts, cancel, eventually, row, status, working
 
 
@@ -151,3 +152,28 @@ def test_a_batch_handler_takes_the_list_of_jobs_only(settings):
         @app.job(batch=5)
         async def wrong(jobs: list[posthouse.Job], other: int):
             pass
+
+
+@dataclass
+class Letter:
+    address: str
+    pages: int = 1
+
+
+async def test_payloads_of_a_batch_are_checked_and_one_that_does_not_fit_ends_alone(app, db):
+    @app.job(batch=10, takes=Letter)
+    async def send(jobs: list[posthouse.Job]):
+        return [job.payload["address"] for job in jobs]
+
+    with pytest.raises(InvalidPayload, match="address: Field required"):
+        await send.enqueue(pages=2)
+    good = await send.enqueue(address="Ada", pages=2)
+    db.execute("select posthouse.enqueue('send', '{\"pages\": \"many\"}')")
+    assert await testing.drain(app) == {"succeeded": 1, "dead_letter": 1}
+    assert await good.wait("5s") == "Ada"
+    assert "address" in send.definition.arguments.schema()["properties"]
+
+
+def test_only_batches_say_what_they_take(app):
+    with pytest.raises(ConfigurationError, match="takes is for batch handlers"):
+        app.job(takes=Letter)(lambda job: None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -11,7 +12,7 @@ import posthouse
 from embeddings import store
 from embeddings.computing import Computing
 from embeddings.providers import Rejected, provider
-from embeddings.store import Db, Found, Text, Wish
+from embeddings.store import Found, Text, Wish
 
 app = posthouse.App(schema=Path(__file__).with_name("schema.sql"), routes="embeddings.routes")
 
@@ -23,10 +24,21 @@ MOMENT = "200ms"
 """Until the vector of a text is there that another batch has in hand."""
 
 
+@dataclass
+class Asked:
+    """The payload, as embeddings.request makes it in the database."""
+
+    rule_id: UUID
+    input_text: str
+    text_hash: str
+    embedding_model: str | None = None
+
+
 @app.job(
     "embeddings.embed",
     queue="embeddings",
     batch=BATCH,
+    takes=Asked,
     retry=RETRY,
     max_attempts=3,
     timeout=TIMEOUT,
@@ -47,8 +59,11 @@ async def embed(jobs: list[posthouse.Job]) -> list[Any]:
     fail_on=[Rejected],
     limits=[posthouse.Limit(running=1)],
 )
-async def embed_one(job: posthouse.Job) -> Any:
+async def embed_one(
+    job: posthouse.Job, rule_id: UUID, input_text: str, text_hash: str, embedding_model: str | None = None
+) -> Any:
     """The same, one rule after the other: what batches are compared with."""
+    del rule_id, input_text, text_hash, embedding_model  # they stand here to be checked
     (answer,) = await _embedded([job])
     if isinstance(answer, Exception):
         raise answer

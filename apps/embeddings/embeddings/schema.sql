@@ -16,7 +16,7 @@ begin
       hint = 'Install the extension on the server, or let Posthouse start its embedded Postgres, which has it.';
   end if;
 end $$;
-create extension if not exists vector;
+create extension if not exists vector with schema public;  -- where every role finds it, whatever its search path
 create schema if not exists embeddings;
 
 -- What of a rule is embedded.
@@ -112,7 +112,9 @@ $$;
 -- Jobs as the embedding queue knows them.
 create or replace view embeddings.embedding_jobs with (security_invoker = true) as
 select
-  j.id, j.tenant_id as project_id, (j.payload ->> 'rule_id')::uuid as rule_id,
+  j.id, j.tenant_id as project_id,
+  case when j.payload ->> 'rule_id' ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'  -- a wrong one spoils no others
+    then (j.payload ->> 'rule_id')::uuid end as rule_id,
   case j.status
     when 'queued' then case when j.attempt_count > 0 then 'retrying' else 'pending' end
     when 'running' then 'processing'

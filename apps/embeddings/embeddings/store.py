@@ -60,7 +60,7 @@ async def find(db: Db, wishes: Sequence[Wish]) -> list[Found]:
 async def keep(db: Db, vectors: Mapping[Text, Sequence[float]]) -> None:
     if vectors:
         more = {
-            "vectors": [_written(vector) for vector in vectors.values()],
+            "vectors": [written(vector) for vector in vectors.values()],
             "dimensions": [len(vector) for vector in vectors.values()],
         }
         await db.execute(statement("keep_vectors"), _columns(list(vectors)) | more)
@@ -85,6 +85,7 @@ def _columns(texts: Sequence[Text]) -> dict[str, Any]:
     }
 
 
-def _written(vector: Sequence[float]) -> str:
+def written(vector: Sequence[float]) -> str:
     """As pgvector reads it, filled up to the length of the column."""
-    return str([*map(float, vector), *[0.0] * (DIMENSIONS - len(vector))])
+    numbers = [format(number, ".8g") for number in vector]
+    return f"[{','.join([*numbers, *['0'] * (DIMENSIONS - len(numbers))])}]"

@@ -53,9 +53,11 @@ def explain(error: Exception) -> PosthouseError | None:
     kind = _BY_SQLSTATE.get(state or "")
     if kind is None:
         return None
-    if kind is SchemaError:
-        return SchemaError("the Posthouse schema is missing or too old: run `posthouse migrate`")
-    return kind(str(error).partition("\nCONTEXT:")[0])
+    told = str(error).partition("\nCONTEXT:")[0]
+    if kind is SchemaError:  # ours, or that of an application
+        told = told.partition("\n")[0]
+        return SchemaError(f"the schema is missing or too old ({told}): run `posthouse migrate`")
+    return kind(told)
 
 
 @contextmanager

@@ -17,9 +17,13 @@ RESERVED = frozenset({"connection"})
 
 
 class Arguments:
-    """Reads a payload into keyword arguments. A handler that takes only the job takes any payload."""
+    """Reads a payload into keyword arguments. A handler that takes only the job takes any payload; one that
+    takes a list of jobs has them checked against the type ``takes``, if there is one.
+    """
 
-    def __init__(self, kind: str, handler: Callable[..., Any], *, batch: bool) -> None:
+    def __init__(
+        self, kind: str, handler: Callable[..., Any], *, batch: bool, takes: type[Any] | None = None
+    ) -> None:
         self._kind = kind
         hints = _type_hints(handler)
         parameters = list(inspect.signature(handler).parameters.values())
@@ -27,14 +31,19 @@ class Arguments:
         own = parameters[1:] if self.takes_job else parameters
         if batch and (own or not self.takes_job):
             raise ConfigurationError(f"{kind}: a batch handler takes one argument, the list of jobs")
-        self._adapter = None if not own and self.takes_job else _adapter(kind, own, hints)
+        if takes is not None and not batch:
+            raise ConfigurationError(f"{kind}: takes is for batch handlers; the parameters of others say it")
+        if takes is not None:
+            self._adapter: TypeAdapter[Any] | None = _readable(kind, takes)
+        else:
+            self._adapter = None if not own and self.takes_job else _adapter(kind, own, hints)
 
     def read(self, payload: str) -> dict[str, Any]:
         """The arguments for a stored payload."""
         if self._adapter is None:
             return {}
         try:
-            return self._adapter.validate_json(payload)
+            return self._adapter.validate_json(payload)  # type: ignore[no-any-return]
         except ValidationError as error:
             raise InvalidPayload(_explain(self._kind, error)) from None
 
@@ -86,6 +95,10 @@ def _adapter(
     make: Any = TypedDict  # the fields are only known at run time
     shape = make(f"{kind} arguments", fields)
     shape.__pydantic_config__ = ConfigDict(extra=extra)
+    return _readable(kind, shape)
+
+
+def _readable(kind: str, shape: Any) -> TypeAdapter[Any]:
     try:
         return TypeAdapter(shape)
     except PydanticSchemaGenerationError as error:

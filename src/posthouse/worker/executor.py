@@ -224,6 +224,7 @@ class Executor:
         """Ends a job of a batch whose payload does not fit: the others go on without it."""
         try:
             self._rulebook.check(job)
+            definition.arguments.read(job.payload_text)
         except Exception as error:  # noqa: BLE001 - every way to end is an outcome
             self._end_with(job, definition, error)
             return False

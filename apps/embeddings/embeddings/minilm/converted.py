@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import logging
-import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -58,7 +57,7 @@ def _convert(weights: Path, path: Path) -> None:
         whole, small = Path(folder) / "whole.onnx", Path(folder) / "small.onnx"
         onnx.save(build(load_file(weights)), whole)
         quantize_dynamic(whole, small, weight_type=QuantType.QInt8, per_channel=True)
-        os.replace(small, path)
+        small.replace(path)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""MiniLM's computation as an ONNX graph around its weights: from token ids to one vector of length 1 a text."""
+"""MiniLM's computation as an ONNX graph around its weights: from token ids to a vector for each text."""
 
 from __future__ import annotations
 
@@ -64,9 +64,7 @@ class _Graph:
         zero = self.constant([0])
         places = self.add("Slice", self.weight("embeddings.position_embeddings.weight"), zero, length, zero)
         kinds = self._keep("first_type", self._weights["embeddings.token_type_embeddings.weight"][0])
-        return self._normed(
-            self.add("Add", self.add("Add", words, places), kinds), "embeddings.LayerNorm"
-        )
+        return self._normed(self.add("Add", self.add("Add", words, places), kinds), "embeddings.LayerNorm")
 
     def padding_bias(self, present: str) -> str:
         """Zero for tokens and far below it for padding, in a shape that spreads over heads and rows."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any
 
 from embeddings.minilm import MODEL, Encoder
@@ -18,11 +17,8 @@ class Local:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._turn = threading.Lock()  # one batch at a time: it takes all the threads that there are
-
-    @cached_property
-    def _encoder(self) -> Encoder:
-        return Encoder.load(self._settings.cache, threads=self._settings.threads)
+        self._loading = threading.Lock()
+        self._encoder: Encoder | None = None
 
     async def embed(self, model: str, texts: Sequence[str]) -> list[Vector]:
         if model != MODEL:
@@ -30,5 +26,7 @@ class Local:
         return await asyncio.to_thread(self._embed, texts)
 
     def _embed(self, texts: Sequence[str]) -> Any:
-        with self._turn:
-            return self._encoder.encode(texts)
+        with self._loading:
+            if self._encoder is None:
+                self._encoder = Encoder.load(self._settings.cache, threads=self._settings.threads)
+        return self._encoder.encode(texts)

@@ -1,0 +1,8 @@
+-- Changes what is given.
+update embeddings.rules
+set title = coalesce(%(title)s, title), guidance = coalesce(%(guidance)s, guidance),
+  rationale = coalesce(%(rationale)s, rationale), priority = coalesce(%(priority)s, priority),
+  updated_at = posthouse.now()
+where id = %(id)s
+returning id, rule_id, title, guidance, rationale, priority, text_hash,
+  embedded_hash is not distinct from text_hash as embedded

@@ -1,0 +1,2 @@
+-- How the queue is.
+select * from embeddings.queue_health

@@ -1,0 +1,2 @@
+-- What each worker did.
+select * from embeddings.worker_performance

@@ -1,0 +1,39 @@
+import os
+
+import psycopg
+import pytest
+
+from embeddings.providers import provider
+
+
+@pytest.fixture
+def app_path():
+    return "embeddings:app"
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _converted_once(tmp_path_factory):
+    """One conversion of the weights for the whole run: whoever is first makes it, others wait."""
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("EMBEDDINGS_CACHE", str(shared / "embeddings-cache"))
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _needs_pgvector(server):
+    with psycopg.connect(server) as connection:
+        found = connection.execute("select from pg_available_extensions where name = 'vector'").fetchone()
+    if found is None:
+        pytest.skip(
+            "the Postgres that POSTHOUSE_TEST_DATABASE_URL names has no pgvector; the embedded one has"
+        )
+
+
+@pytest.fixture(autouse=True)
+def _fresh_provider():
+    """Each test with the provider that its settings name; the local one is kept, it takes time to load."""
+    yield
+    if type(provider()).__name__ != "Local":
+        provider.cache_clear()

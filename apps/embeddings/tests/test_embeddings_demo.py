@@ -1,0 +1,21 @@
+"""`posthouse demo embeddings`, small."""
+
+import json
+import os
+import subprocess
+import sys
+
+
+def test_the_demo_computes_seven_in_ten_and_finds_what_is_near(database, tmp_path):
+    env = {**os.environ, "POSTHOUSE_DATABASE_URL": database, "XDG_DATA_HOME": str(tmp_path)}
+    command = [sys.executable, "-m", "posthouse", "demo", "embeddings", "--size", "60", "--json"]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert (found["rules"], found["computed"], found["reused"]) == (60, 42, 18)
+    assert found["one_by_one_per_second"] > 0
+    assert found["in_batches_per_second"] > 0
+    chosen, *near = found["nearest"]
+    assert len(near) == 3
+    assert chosen.partition(":")[0] in near[0]
+    assert "embeddings.embed_one: 6 of 6" in done.stderr

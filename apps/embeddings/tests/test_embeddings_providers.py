@@ -1,0 +1,193 @@
+"""Providers over HTTP, and what their answers do to jobs."""
+
+import psycopg
+import pytest
+from providerkit import LONGEST, serving, vector_of
+
+from embeddings.providers import Rejected, provider
+from embeddings.rulebook import Rulebook
+from embeddings.store import statement
+from posthouse import testing
+
+
+@pytest.fixture
+def fake():
+    with serving() as fake:
+        yield fake
+
+
+@pytest.fixture
+def use(fake, monkeypatch):
+    """Another provider for this test."""
+
+    def use(name, **settings):
+        path = "/v1" if name == "openai" else ""
+        named = {"provider": name, "url": f"{fake.url}{path}/", **settings}
+        for key, value in named.items():
+            monkeypatch.setenv(f"EMBEDDINGS_{key.upper()}", value)
+        provider.cache_clear()
+        return provider()
+
+    return use
+
+
+@pytest.fixture
+def write(product):
+    def write(size, copies=0.0, **changed):
+        rules = Rulebook().rules(size, copies) | {"tenant": "a"}
+        for column, value in changed.items():
+            rules[column][0] = value
+        with psycopg.connect(product.settings.database_url) as db:
+            db.execute(statement("demo_rules"), rules)
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("name", "model"), [("ollama", "nomic-embed-text"), ("openai", "text-embedding-3-small")]
+)
+async def test_a_provider_takes_fifty_texts_at_once(product, fake, use, write, *, name, model):
+    use(name)
+    write(120, copies=0.3)
+    while await testing.enqueued(product.app):  # a copy waits a moment for a text that another batch has
+        await testing.drain(product.app)
+    assert product.statuses() == {("embeddings.embed", "succeeded"): 120}
+    sizes = [len(request["input"]) for request in fake.requests]
+    assert (sum(sizes), len(set().union(*(request["input"] for request in fake.requests)))) == (84, 84)
+    assert max(sizes) <= 50
+    assert {request["model"] for request in fake.requests} == {model}
+    (job,) = product.rows("select * from embeddings.embedding_jobs where not reused limit 1")
+    assert (job["embedding_model"], job["embedding_dimensions"]) == (model, 768)
+    (near,) = product.rows(
+        "select embedding <=> %s::vector as distance from embeddings.rules where id = %s",
+        str(vector_of(job["input_text"], 768)),
+        job["rule_id"],
+    )
+    assert near["distance"] == pytest.approx(0, abs=1e-6)
+
+
+async def test_short_vectors_are_filled_up_and_long_ones_refused(product, use, write):
+    use("ollama", model="ada")
+    write(1)
+    assert await testing.drain(product.app) == {"succeeded": 1}
+    (row,) = product.rows("select vector_dims(embedding) as room, dimensions from embeddings.vectors")
+    assert row == {"room": 768, "dimensions": 512}
+    use("ollama", model="wide")
+    product.rows("update embeddings.rules set title = 'Other' returning id")
+    assert await testing.drain(product.app) == {"failed": 1}
+    (job,) = product.rows("select * from embeddings.embedding_job_failures")
+    assert "wide gives 4096 dimensions, and there is room for 768" in job["error_message"]
+
+
+async def test_one_text_that_is_refused_does_not_spoil_the_others(product, fake, use, write):
+    use("ollama")
+    write(20, guidances="x" * (LONGEST + 1))
+    assert await testing.drain(product.app) == {"succeeded": 19, "failed": 1}
+    (job,) = product.rows("select * from embeddings.embedding_job_failures")
+    assert "ollama answered 400: the input length exceeds the context length" in job["error_message"]
+    assert (len(job["input_text"]) > LONGEST, job["attempts"]) == (True, 1)
+
+
+@pytest.mark.parametrize("fault", [429, 500, 503])
+async def test_a_provider_that_is_busy_is_asked_again_after_one_minute_and_then_two(
+    product, fake, use, write, fault
+):
+    use("openai")
+    write(3)
+    fake.faults = [fault, fault]
+    async with testing.clock(product.app) as clock:
+        for wait in (59, 1, 119):
+            assert await testing.drain(product.app) == {}
+            (job,) = product.rows("select distinct status, attempts from embeddings.embedding_jobs")
+            assert job["status"] == "retrying"
+            await clock.advance(wait)
+        assert len(fake.requests) == 2
+        await clock.advance(1)
+        assert await testing.drain(product.app) == {"succeeded": 3}
+    attempts = product.rows("select distinct outcome, error_message from posthouse.attempts order by 1")
+    told = f"openai answered {fault}: fault {fault}"
+    assert [(each["outcome"], each["error_message"]) for each in attempts] == [
+        ("failed", told), ("succeeded", None)
+    ]  # fmt: skip
+
+
+async def test_a_provider_that_stays_away_is_given_up_after_three_attempts(product, fake, use, write):
+    use("ollama")
+    write(2)
+    fake.faults = [500] * 3
+    async with testing.clock(product.app) as clock:
+        for _ in range(2):
+            await testing.drain(product.app)
+            await clock.advance("5m")
+        assert await testing.drain(product.app) == {"dead_letter": 2}
+    (health,) = product.rows("select status, count from embeddings.queue_health")
+    assert health == {"status": "failed", "count": 2}
+
+
+async def test_texts_with_a_vector_need_no_provider(product, fake, use, write):
+    use("ollama")
+    write(5)
+    await testing.drain(product.app)
+    fake.faults = [500] * 3
+    product.rows("update embeddings.rules set title = 'Other' where rule_id = 'R-1' returning id")
+    again = "select embeddings.request_by_id(id, 'low', null, 'ada') from embeddings.rules"
+    product.rows(again)
+    assert await testing.drain(product.app) == {"succeeded": 4}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"model": "unheard-of"}, "answered 404: model 'unheard-of' not found"),
+        ({"key": "wrong"}, "answered 401: wrong key"),
+    ],
+)
+async def test_what_a_retry_would_not_mend_fails_at_once(product, fake, use, write, *, wrong, message):
+    fake.key = "right"
+    use("openai", **{"key": "right", **wrong})
+    write(3)
+    assert await testing.drain(product.app) == {"failed": 3}
+    assert len(fake.requests) == 1
+    (job, *_) = product.rows("select * from embeddings.embedding_job_failures")
+    assert message in job["error_message"]
+
+
+@pytest.mark.parametrize(
+    "garbled",
+    [
+        {"embeddings": [[1.0]]},
+        {"embeddings": "none"},
+        {},
+        [],
+        {"embeddings": [[1.0], [1.0, 2.0]]},
+        {"embeddings": [[1.0], ["x"]]},
+    ],
+)
+async def test_answers_that_are_no_vectors_are_refused(fake, use, garbled):
+    found = use("ollama")
+    fake.garbled = garbled
+    with pytest.raises((ValueError, TypeError), match=r"the provider|ollama answered"):
+        await found.embed("nomic-embed-text", ["one", "two"])
+
+
+async def test_a_model_that_a_job_names_is_asked_for(product, fake, use, write):
+    use("ollama")
+    write(1)
+    await testing.drain(product.app)
+    product.rows("select embeddings.request_by_id(id, 'urgent', 'ada', 'ada') from embeddings.rules")
+    assert await testing.drain(product.app) == {"succeeded": 1}
+    assert [request["model"] for request in fake.requests] == ["nomic-embed-text", "ada"]
+    (rule,) = product.rows("select embedding_model from embeddings.rules")
+    assert rule["embedding_model"] == "ada"
+
+
+async def test_the_local_provider_has_one_model():
+    with pytest.raises(Rejected, match="has the model all-MiniLM-L6-v2, not nomic"):
+        await provider().embed("nomic", ["text"])
+
+
+def test_a_provider_that_nobody_knows_is_refused(use):
+    with pytest.raises(
+        ValueError, match="EMBEDDINGS_PROVIDER is one of local, ollama, openai, not 'crystal'"
+    ):
+        use("crystal")

@@ -1,0 +1,160 @@
+"""The routes: rules, jobs and search, each tenant by itself."""
+
+from uuid import uuid4
+
+import psycopg
+import pytest
+
+from embeddings.store import statement
+from posthouse import testing
+
+RULES = [
+    ("R-1", "Log no secrets", "Passwords and tokens never appear in log files."),
+    ("R-2", "Hide credentials", "Do not write secret keys to the logs."),
+    ("R-3", "Page by cursor", "Lists are paged by cursor and not by offset."),
+    ("R-4", "Feed the cat", "The office cat is fed twice a day."),
+]
+
+
+@pytest.fixture
+async def ada(product):
+    return await product.as_("tenant-admin", "acme")
+
+
+@pytest.fixture
+async def eve(product):
+    return await product.as_("tenant-admin", "other")
+
+
+async def add(client, rule_id, title, guidance, **more):
+    body = {"rule_id": rule_id, "title": title, "guidance": guidance, **more}
+    answer = await client.post("/embeddings/rules", json=body)
+    assert answer.status_code == 201, answer.text
+    return answer.json()
+
+
+async def test_rules_are_found_by_what_they_mean(product, ada, eve):
+    rules = [await add(ada, *rule) for rule in RULES]
+    await add(eve, "R-1", "Log no secrets", "Passwords and tokens never appear in log files.")
+    assert await testing.drain(product.app) == {"succeeded": 5}
+    near = (await ada.get(f"/embeddings/rules/{rules[0]['id']}/near", params={"limit": 2})).json()
+    assert isinstance(near, list), near
+    assert near[0]["rule_id"] == "R-2"
+    assert near[0]["similarity"] > near[1]["similarity"]
+    found = (await ada.get("/embeddings/search", params={"q": "a kitten needs food", "limit": 3})).json()
+    assert len(found) == 3
+    assert found[0]["rule_id"] == "R-4"
+    assert len((await eve.get("/embeddings/search", params={"q": "anything"})).json()) == 1, "only its own"
+
+
+async def test_search_uses_the_index(product, ada):
+    rule = await add(ada, *RULES[0])
+    await testing.drain(product.app)
+    with psycopg.connect(product.settings.database_url) as db:
+        db.execute("set enable_seqscan = off; set enable_sort = off")  # as if there were many
+        plan = db.execute(f"explain {statement('near_rule')}", {"rule": rule["id"], "limit": 3}).fetchall()
+    assert "rules_near" in str(plan)
+
+
+async def test_a_job_is_asked_for_looked_at_and_listed(product, ada):
+    rule = await add(ada, *RULES[0], priority="critical")
+    (listed,) = (await ada.get("/jobs/embedding", params={"status": "pending"})).json()
+    assert (listed["rule_id"], listed["priority"]) == (rule["id"], "urgent")
+    again = await ada.post("/jobs/embedding", json={"rule_id": rule["id"], "priority": "low"})
+    assert (again.status_code, again.json()["id"]) == (201, listed["id"]), "it is under way already"
+    await testing.drain(product.app)
+    job = (await ada.get(f"/jobs/embedding/{listed['id']}")).json()
+    assert (job["status"], job["embedding_model"], job["embedding_dimensions"]) == (
+        "completed", "all-MiniLM-L6-v2", 384
+    )  # fmt: skip
+    assert (job["attempts"], job["max_attempts"], job["reused"]) == (1, 3, False)
+    assert job["processing_time_ms"] > 0
+    new = (await ada.post("/jobs/embedding", json={"rule_id": rule["id"], "priority": "low"})).json()
+    assert (new["status"], new["priority"], new["created_by"][:4]) == ("pending", "low", "key:")
+    await testing.drain(product.app)
+    assert [one["reused"] for one in (await ada.get("/jobs/embedding?status=completed")).json()] == [
+        True,
+        False,
+    ]
+    assert (await ada.get("/jobs/embedding", params={"status": "failed"})).json() == []
+
+
+async def test_a_job_is_canceled_unless_it_has_ended(product, ada):
+    await add(ada, *RULES[0])
+    (job,) = (await ada.get("/jobs/embedding")).json()
+    canceled = await ada.delete(f"/jobs/embedding/{job['id']}")
+    assert (canceled.status_code, canceled.json()["status"]) == (200, "canceled")
+    (listed,) = (await ada.get("/jobs/embedding", params={"status": "canceled"})).json()
+    assert listed["id"] == job["id"]
+    await add(ada, *RULES[1])
+    assert await testing.drain(product.app) == {"succeeded": 1}
+    (job,) = (await ada.get("/jobs/embedding", params={"status": "completed"})).json()
+    late = await ada.delete(f"/jobs/embedding/{job['id']}")
+    assert (late.status_code, late.json()["detail"]) == (409, "the job has ended: it is succeeded")
+
+
+async def test_tenants_know_nothing_of_each_other(product, ada, eve):
+    rule = await add(ada, *RULES[0])
+    await testing.drain(product.app)
+    (job,) = (await ada.get("/jobs/embedding")).json()
+    assert (await eve.get("/jobs/embedding")).json() == []
+    for method, path, body in [
+        ("get", f"/jobs/embedding/{job['id']}", None),
+        ("delete", f"/jobs/embedding/{job['id']}", None),
+        ("post", "/jobs/embedding", {"rule_id": rule["id"]}),
+        ("get", f"/embeddings/rules/{rule['id']}", None),
+        ("get", f"/embeddings/rules/{rule['id']}/near", None),
+        ("patch", f"/embeddings/rules/{rule['id']}", {"title": "Mine"}),
+        ("delete", f"/embeddings/rules/{rule['id']}", None),
+    ]:
+        answer = await eve.request(method, path, json=body)
+        assert answer.status_code == 404, (method, path, answer.text)
+    await add(eve, *RULES[0])
+    await testing.drain(product.app)
+    (own,) = (await eve.get("/jobs/embedding")).json()
+    assert own["reused"] is False, "not even that somebody else had this text"
+    assert (await eve.get("/embeddings/queue")).json()[0]["count"] == 1
+
+
+async def test_changes_are_embedded_and_deleted_rules_are_not(product, ada):
+    rule = await add(ada, *RULES[0])
+    await testing.drain(product.app)
+    path = f"/embeddings/rules/{rule['id']}"
+    assert (await ada.get(path)).json()["embedded"] is True
+    same = (await ada.patch(path, json={"priority": "high"})).json()
+    assert same["embedded"] is True
+    other = (await ada.patch(path, json={"guidance": "Passwords never appear in logs."})).json()
+    assert other["embedded"] is False
+    assert (await ada.delete(path)).json()["rule_id"] == "R-1"
+    assert await testing.drain(product.app) == {"canceled": 1}
+
+
+async def test_the_queue_and_the_workers_are_seen(product, ada):
+    for rule in RULES:
+        await add(ada, *rule)
+    (row,) = (await ada.get("/embeddings/queue")).json()
+    assert (row["status"], row["priority"], row["count"]) == ("pending", "normal", 4)
+    await testing.drain(product.app)
+    (worker,) = (await ada.get("/embeddings/workers")).json()
+    assert (worker["jobs_completed"], worker["failures"]) == (4, 0)
+    assert worker["avg_time"] > 0
+
+
+async def test_wrong_requests_are_told_so(product, ada):
+    viewer = await product.as_("tenant-viewer", "acme")
+    rule = await add(ada, *RULES[0])
+    twice = await ada.post("/embeddings/rules", json={"rule_id": "R-1", "title": "t", "guidance": "g"})
+    assert (twice.status_code, twice.json()["detail"]) == (409, "there is a rule 'R-1' already")
+    for method, path, body, status in [
+        ("post", "/embeddings/rules", {"rule_id": "R-9", "title": " ", "guidance": "g"}, 422),
+        ("post", "/embeddings/rules", {"rule_id": "R-9", "title": "t"}, 422),
+        ("post", "/jobs/embedding", {"rule_id": str(uuid4())}, 404),
+        ("post", "/jobs/embedding", {"rule_id": rule["id"], "priority": "now"}, 422),
+        ("get", "/jobs/embedding?status=lost", None, 422),
+        ("get", f"/jobs/embedding/{uuid4()}", None, 404),
+        ("get", "/embeddings/search", None, 422),
+    ]:
+        answer = await ada.request(method, path, json=body)
+        assert answer.status_code == status, (method, path, answer.text)
+    assert (await viewer.post("/jobs/embedding", json={"rule_id": rule["id"]})).status_code == 403
+    assert (await viewer.get("/jobs/embedding")).status_code == 200
