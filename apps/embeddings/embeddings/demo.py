@@ -35,7 +35,7 @@ async def demo(stage: Stage) -> dict[str, Any]:
         written = await _embed(stage, db, book.rules(size, COPIES), run, "batches")
         singly = await _found(db, "demo_pace", f"{run} singly")
         batches = await _found(db, "demo_pace", f"{run} batches")
-        near = await _nearest(db, f"{run} batches")
+        near = await _nearest(stage, db, f"{run} batches")
     return {
         "rules": size,
         "computed": batches["computed"],
@@ -61,14 +61,14 @@ async def _embed(stage: Stage, db: Db, rules: dict[str, list[str]], run: str, ho
     return took
 
 
-async def _nearest(db: Db, name: str) -> list[str]:
+async def _nearest(stage: Stage, db: Db, name: str) -> list[str]:
     chosen = await _found(db, "demo_chosen", name)
     async with db.transaction():
         near = await near_rule(db, chosen["id"], NEAREST)
-    return [
-        chosen["title"],
-        *(f"{one['similarity']:.3f} {one['title']}: {one['guidance']}" for one in near),
-    ]
+    stage.say(f"nearest to {chosen['guidance']!r}:")
+    for one in near:
+        stage.say(f"  {one['similarity']:.3f} {one['guidance']}")
+    return [f"{one['rule_id']} {one['similarity']:.3f} {one['guidance']}" for one in near]
 
 
 async def _found(db: Db, name: str, run: str) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+import psycopg
 from psycopg import Connection
 
 from posthouse.errors import ConfigurationError, SchemaError
@@ -85,9 +86,19 @@ def apply_schema(connection: Connection[Any], name: str, text: str) -> bool:
         known = connection.execute(query("app_schema_digest"), (name,)).fetchone()
         if known is not None and known[0] == digest:
             return False
-        connection.execute(text)
+        _run(connection, name, text)
         connection.execute(query("app_schema_record"), (name, digest))
     return True
+
+
+def _run(connection: Connection[Any], name: str, text: str) -> None:
+    try:
+        connection.execute(text)
+    except psycopg.OperationalError:
+        raise
+    except psycopg.Error as error:
+        told = str(error).partition("\nCONTEXT:")[0]
+        raise SchemaError(f"{name} cannot be run: {told}") from error
 
 
 def check_guarded(connection: Connection[Any]) -> None:
