@@ -65,10 +65,11 @@ async def _nearest(stage: Stage, db: Db, name: str) -> list[str]:
     chosen = await _found(db, "demo_chosen", name)
     async with db.transaction():
         near = await near_rule(db, chosen["id"], NEAREST)
-    stage.say(f"nearest to {chosen['guidance']!r}:")
-    for one in near:
-        stage.say(f"  {one['similarity']:.3f} {one['guidance']}")
-    return [f"{one['rule_id']} {one['similarity']:.3f} {one['guidance']}" for one in near]
+    stage.say(f"nearest to: {chosen['guidance']} {chosen['rationale']}")
+    found = [f"{one['similarity']:.3f} {one['guidance']} {one['rationale']}" for one in near]
+    for line in found:
+        stage.say(f"  {line}")
+    return found
 
 
 async def _found(db: Db, name: str, run: str) -> dict[str, Any]:

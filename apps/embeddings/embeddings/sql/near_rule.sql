@@ -1,12 +1,13 @@
--- The rules nearest to a rule, without itself. Its vector is read first: the index is used for a value that is known.
+-- The rules of its tenant that are nearest to a rule, without itself. Its vector is read first: the index is used for
+-- a value that is known.
 with self as materialized (
-  select id, embedding, embedding_model from embeddings.rules where id = %(rule)s
+  select id, tenant_id, embedding, embedding_model from embeddings.rules where id = %(rule)s
 )
 select n.* from self as s
 cross join lateral (
-  select r.id, r.rule_id, r.title, r.guidance, r.priority, 1 - (r.embedding <=> s.embedding) as similarity
+  select r.id, r.rule_id, r.title, r.guidance, r.rationale, r.priority, 1 - (r.embedding <=> s.embedding) as similarity
   from embeddings.rules as r
-  where r.embedding_model = s.embedding_model and r.id <> s.id
+  where r.tenant_id = s.tenant_id and r.embedding_model = s.embedding_model and r.id <> s.id
   order by r.embedding <=> s.embedding
   limit %(limit)s
 ) as n
