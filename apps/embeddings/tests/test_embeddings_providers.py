@@ -88,7 +88,7 @@ async def test_one_text_that_is_refused_does_not_spoil_the_others(product, fake,
     assert (len(job["input_text"]) > LONGEST, job["attempts"]) == (True, 1)
 
 
-@pytest.mark.parametrize("fault", [429, 500, 503])
+@pytest.mark.parametrize("fault", [429, 503])
 async def test_a_provider_that_is_busy_is_asked_again_after_one_minute_and_then_two(
     product, fake, use, write, fault
 ):
