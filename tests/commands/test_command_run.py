@@ -3,6 +3,8 @@
 import asyncio
 import os
 import signal
+import sys
+from pathlib import Path
 
 import pytest
 from commandkit import NOTHING, PRINT_ARGV, PRINT_ENV, python, shell, values
@@ -80,7 +82,7 @@ async def test_the_environment_is_clean(runner, monkeypatch):
 
 async def test_the_path_is_passed_on_unless_told_otherwise(runner):
     result = (await runner.run(python(PRINT_ENV, result="json"), NOTHING)).result
-    assert result["PATH"] == os.environ["PATH"]
+    assert result["PATH"] == f"{os.environ['PATH']}{os.pathsep}{Path(sys.executable).parent}"
     assert "VIRTUAL_ENV" not in result
 
 

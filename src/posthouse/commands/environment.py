@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Mapping
+from pathlib import Path
 
 from posthouse.commands.spec import CommandSpec
 from posthouse.errors import CommandUnstartable
+
+BESIDE = Path(sys.executable).parent
+"""Programs of packages that are installed beside ours: found, last, also if no environment is active."""
 
 
 def environment(spec: CommandSpec, secrets: Mapping[str, str], outside: Mapping[str, str]) -> dict[str, str]:
     """``secrets`` are values by the names the definition uses, ``outside`` is the worker's environment."""
     inherited = {name: outside[name] for name in spec.inherit_env if name in outside}
+    if "PATH" in inherited:
+        inherited["PATH"] = f"{inherited['PATH']}{os.pathsep}{BESIDE}"
     return {**inherited, **spec.env, **_resolved(spec, secrets)}
 
 

@@ -1,0 +1,74 @@
+"""Two tenants in two time zones: photos are synced at night, on request, and when a picture comes."""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+from typing import Any
+
+from photos.library import Library
+from photos.pictures import SCENES, paint
+from photos.provider import add_provider
+from photos.tenancy import Tenant
+from posthouse.demo import Stage
+
+EXAMPLES = 6
+ZONES = {"harbour": "America/New_York", "sakura": "Asia/Tokyo"}
+
+
+async def demo(stage: Stage) -> dict[str, Any]:
+    token = secrets.token_urlsafe(24)
+    root = stage.folder / "library"
+    stage.worker("--no-keeper", "--commands", PHOTOS_LIBRARY=str(root), POSTHOUSE_SECRET_PHOTOS_TOKEN=token)
+    async with Tenant.all(stage.api_url, stage.api_key, ZONES) as tenants:
+        for tenant in tenants:
+            folder = _pictures(stage.folder / tenant.name, stage.size or EXAMPLES)
+            with Library(root / tenant.name) as library:
+                tenant.provider_id = add_provider(library, folder, "Camera uploads", token)
+            await tenant.watch_folder()
+            await tenant.sync_at_night()
+            for command in ("sync", "train"):
+                await _run(stage, tenant, command)
+        first, other = tenants
+        stage.say(f"a picture is dropped into the folder of {first.name}")
+        paint("beach", stage.folder / first.name / "inbox" / "IMG_0001.jpg", 999)
+        event = await first.folder_updated("/inbox")
+        await stage.follow(event, kinds=["photos.sync"])
+        await _run(stage, first, "retag")
+        tails = await first.output_tails()
+        return {
+            "tenants": ZONES,
+            "next_night": {tenant.name: await tenant.next_night() for tenant in tenants},
+            "pictures": {tenant.name: len(_listed(root, tenant.name)) for tenant in tenants},
+            "dropped": "/inbox/IMG_0001.jpg",
+            "tags": _tags(root, first.name, "/inbox/IMG_0001.jpg"),
+            "seen_by_the_other_tenant": len(_tags(root, other.name, "/inbox/IMG_0001.jpg")),
+            "token_in_log_tails": token in tails,
+            "log_tail": next(line for line in tails.splitlines() if "token" in line),
+        }
+
+
+def _pictures(folder: Path, count: int) -> Path:
+    for scene in SCENES:
+        for number in range(count):
+            paint(scene, folder / scene / f"{number}.jpg", number)
+    return folder
+
+
+async def _run(stage: Stage, tenant: Tenant, command: str) -> None:
+    """By hand, as a person does in the console."""
+    await stage.follow(await tenant.run(f"photos.{command}"), kinds=["photos.sync", "photos.train"])
+
+
+def _listed(root: Path, tenant: str) -> list[dict[str, Any]]:
+    with Library(root / tenant) as library:
+        return library.pictures()
+
+
+def _tags(root: Path, tenant: str, path: str) -> list[str]:
+    return [
+        f"{tag['keyword']} ({tag['source']}, {tag['confidence']:.2f})"
+        for picture in _listed(root, tenant)
+        if picture["path"] == path
+        for tag in picture["tags"]
+    ]

@@ -1,0 +1,80 @@
+"""What can be measured in a picture: some thirty numbers between 0 and 1."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+SIDE = 64
+HUES = ("red", "orange", "yellow", "green", "cyan", "blue", "purple", "pink")
+HUE_ENDS = (11, 30, 48, 115, 140, 185, 215, 240)
+"""Of Pillow's hue, which goes round from 0 to 255; what is left is red again."""
+COLOURED, LIT = 0.2, 0.15
+"""Below these a point has no colour that anybody would name."""
+MOST_POINTS = 80_000_000
+"""Larger ones are not opened: a small file can unfold to gigabytes."""
+
+
+@dataclass(frozen=True)
+class Picture:
+    width: int | None = None
+    height: int | None = None
+    features: dict[str, float] | None = None
+    fault: str | None = None
+
+    def row(self) -> dict[str, Any]:
+        features = None if self.features is None else json.dumps(self.features)
+        return {"width": self.width, "height": self.height, "features": features, "fault": self.fault}
+
+
+def look(content: bytes) -> Picture:
+    """The picture in a file, or why there is none."""
+    try:
+        with Image.open(io.BytesIO(content)) as image:
+            if image.width * image.height > MOST_POINTS:
+                return Picture(fault=f"{image.width} x {image.height} points are too many")
+            upright = ImageOps.exif_transpose(image).convert("RGB")
+    except UnidentifiedImageError:
+        return Picture(fault="it is no picture")
+    except (OSError, ValueError, SyntaxError) as error:
+        return Picture(fault=f"{type(error).__name__}: {error}"[:200])
+    return Picture(upright.width, upright.height, measure(upright))
+
+
+def measure(image: Image.Image) -> dict[str, float]:
+    small = image.resize((SIDE, SIDE), Image.Resampling.BOX)
+    hue, saturation, value = np.moveaxis(np.asarray(small.convert("HSV"), dtype=np.float32), 2, 0)
+    light = value / 255
+    edges = np.abs(np.diff(light, axis=0)).mean() + np.abs(np.diff(light, axis=1)).mean()
+    found = {
+        "light": light.mean(),
+        "contrast": light.std(),
+        "saturation": (saturation / 255).mean(),
+        "detail": edges,
+        **_hues(hue, saturation / 255, light),
+        **_bands(np.asarray(small, dtype=np.float32) / 255),
+    }
+    return {name: round(float(number), 5) for name, number in found.items()}
+
+
+def _hues(hue: NDArray[Any], saturation: NDArray[Any], light: NDArray[Any]) -> dict[str, Any]:
+    """For each colour the share of the points that have it."""
+    nearest = np.searchsorted(np.array(HUE_ENDS), hue) % len(HUES)
+    counts = np.bincount(nearest[(saturation > COLOURED) & (light > LIT)], minlength=len(HUES))
+    return {f"hue {name}": count / hue.size for name, count in zip(HUES, counts, strict=True)}
+
+
+def _bands(points: NDArray[Any]) -> dict[str, Any]:
+    """The mean colour of the upper, the middle and the lower third."""
+    thirds = zip(("top", "middle", "bottom"), np.array_split(points, 3), strict=True)
+    return {
+        f"{place} {channel}": band[:, :, number].mean()
+        for place, band in thirds
+        for number, channel in enumerate(("red", "green", "blue"))
+    }

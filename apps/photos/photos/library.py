@@ -1,0 +1,56 @@
+"""A tenant's library: a SQLite database in a folder of its own. Each change is one transaction."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Self
+
+WAIT_SECONDS = 30.0
+"""For another command that writes."""
+
+
+@cache
+def statement(name: str) -> str:
+    return (files("photos") / "sql" / f"{name}.sql").read_text()
+
+
+class Library:
+    """``with Library(folder) as library:``; the folder is made if it is not there."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._db = sqlite3.connect(folder / "library.sqlite", timeout=WAIT_SECONDS, isolation_level=None)
+        self._db.row_factory = sqlite3.Row
+        self._db.executescript(statement("tables"))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._db.close()
+
+    def rows(self, name: str, /, **parameters: Any) -> list[dict[str, Any]]:
+        with closing(self._db.execute(statement(name), parameters)) as cursor:
+            return [dict(row) for row in cursor.fetchall()]
+
+    def change(self, *changes: tuple[str, Sequence[Mapping[str, Any]]]) -> None:
+        """Statements, each for all of its parameters; all or none of it."""
+        self._db.execute("begin immediate")
+        try:
+            for name, parameters in changes:
+                self._db.executemany(statement(name), parameters)
+        except BaseException:
+            self._db.execute("rollback")
+            raise
+        self._db.execute("commit")
+
+    def pictures(self) -> list[dict[str, Any]]:
+        """All of them, each with its tags."""
+        found = self.rows("list_pictures")
+        return [{**picture, "tags": json.loads(picture["tags"])} for picture in found]

@@ -1,0 +1,18 @@
+"""How far a command is, in the lines that Posthouse reads."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+
+class Progress:
+    def __init__(self, *, on: bool) -> None:
+        self._on = on
+
+    def tell(self, step: str, done: int, total: int) -> None:
+        if self._on:
+            percent = round(100 * done / total, 1) if total else 100
+            told = {"percent": percent, "step": step, "message": f"{done} of {total}"}
+            sys.stdout.write(f"posthouse: {json.dumps(told)}\n")
+            sys.stdout.flush()

@@ -1,0 +1,2 @@
+-- A provider.
+insert into providers (id, label, folder) values (:id, :label, :folder)

@@ -1,0 +1,2 @@
+-- What a model has learned so far.
+delete from models where name = :name

@@ -1,0 +1,2 @@
+-- A provider.
+select id, label, folder from providers where id = :id

@@ -1,0 +1,2 @@
+-- A picture that is gone.
+delete from pictures where id = :id

@@ -1,0 +1,95 @@
+"""What a tenant asks of the control plane: triggers, manual runs, events, and what came of them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+from uuid import uuid4
+
+import httpx
+
+SECONDS = 30.0
+
+
+class Tenant:
+    def __init__(self, client: httpx.AsyncClient, name: str, zone: str) -> None:
+        self._client = client
+        self.name = name
+        self.zone = zone
+        self.provider_id = ""
+
+    @classmethod
+    @asynccontextmanager
+    async def all(cls, url: str, key: str, zones: Mapping[str, str]) -> AsyncIterator[list[Tenant]]:
+        """These tenants, with the key of a super-admin who acts for each."""
+        headers = {"Authorization": f"Bearer {key}"}
+        async with httpx.AsyncClient(base_url=f"{url}/api/v1", headers=headers, timeout=SECONDS) as client:
+            yield [cls(client, name, zone) for name, zone in zones.items()]
+
+    async def watch_folder(self) -> None:
+        await self._ask(
+            "POST",
+            "/jobs/triggers",
+            label="Resync on folder change",
+            trigger_type="event",
+            event_name="provider.folder.updated",
+            definition_key="photos.sync",
+            payload_template={
+                "provider_id": "{{event.provider_id}}",
+                "path_prefix": "{{event.folder_path}}",
+            },
+            dedupe_window_seconds=120,
+        )
+
+    async def sync_at_night(self) -> None:
+        await self._ask(
+            "POST",
+            "/jobs/triggers",
+            label="Nightly provider sync",
+            trigger_type="schedule",
+            cron_expr="0 2 * * *",
+            timezone=self.zone,
+            definition_key="photos.sync",
+            payload_template={"provider_id": self.provider_id, "path_prefix": "/"},
+        )
+
+    async def next_night(self) -> str:
+        """When the nightly sync is next, by the database's clock."""
+        found = await self._ask("GET", "/jobs/triggers")
+        return next(str(one["next_at"]) for one in found["items"] if one["cron_expr"])
+
+    async def run(self, command: str, **payload: Any) -> str:
+        """Enqueues a command by hand; returns its correlation."""
+        if command == "photos.sync":
+            payload = {"provider_id": self.provider_id, **payload}
+        correlation = f"{self.name} {uuid4().hex[:8]}"
+        await self._ask("POST", "/jobs", definition_key=command, payload=payload, correlation_id=correlation)
+        return correlation
+
+    async def folder_updated(self, path: str) -> str:
+        """Says that a folder has changed; returns the correlation of what follows."""
+        correlation = f"{self.name} {uuid4().hex[:8]}"
+        context = {"provider_id": self.provider_id, "folder_path": path}
+        await self._ask(
+            "POST",
+            "/events",
+            event_name="provider.folder.updated",
+            context=context,
+            correlation_id=correlation,
+        )
+        return correlation
+
+    async def output_tails(self) -> str:
+        """The ends of what its sync commands wrote to stderr."""
+        jobs = await self._ask("GET", "/jobs", kind="photos.sync")
+        attempts = [await self._ask("GET", f"/jobs/{job['id']}/attempts") for job in jobs["items"]]
+        return "".join(str(one["stderr_tail"]) for found in attempts for one in found)
+
+    async def _ask(self, method: str, path: str, **fields: Any) -> Any:
+        body = {"json": fields} if method == "POST" else {}
+        named = {"tenant": self.name, **({} if method == "POST" else fields)}
+        answer = await self._client.request(method, path, params=named, **body)  # type: ignore[arg-type]
+        if not answer.is_success:
+            raise RuntimeError(f"{method} {path} was answered with {answer.status_code}: {answer.text}")
+        return answer.json()

@@ -1,0 +1,100 @@
+"""Keywords that are learned: pictures in a folder called beach are examples of beach, all others are none."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from photos.errors import Hopeless
+from photos.library import Library
+from photos.progress import Progress
+
+ROUNDS, RATE, RESTRAINT = 400, 0.5, 0.01
+SURE = 0.5
+Array = NDArray[Any]
+
+
+def train(library: Library, name: str, min_photos: int, progress: Progress) -> dict[str, Any]:
+    """Learns each keyword that has examples enough; replaces what the model knew."""
+    pictures = library.rows("readable_pictures", prefix="/")
+    counts = Counter(word for row in pictures for word in _filed_under(row["path"]))
+    keywords = {word for word, count in counts.items() if count >= min_photos}
+    # Of the others nobody has said what they show.
+    pictures = [row for row in pictures if _filed_under(row["path"]) & keywords]
+    numbers = _numbers(pictures)
+    learned = []
+    for number, word in enumerate(sorted(keywords), 1):
+        is_one = np.array([word in _filed_under(row["path"]) for row in pictures], dtype=float)
+        if not is_one.all():
+            learned.append({"name": name, "keyword": word, **_learned(numbers, is_one)})
+        progress.tell("train", number, len(keywords))
+    if not learned:
+        raise Hopeless(f"no keyword has {min_photos} pictures, and others to tell them from")
+    library.change(("drop_models", [{"name": name}]), ("keep_model", learned))
+    return {"model": name, "keywords": {each["keyword"]: round(each["accuracy"], 3) for each in learned}}
+
+
+def retag(library: Library, name: str, progress: Progress) -> dict[str, int]:
+    """Every picture with the keywords that the model is sure of."""
+    models = library.rows("find_models", name=name)
+    if not models:
+        raise Hopeless(f"there is no model {name!r}: train one")
+    pictures = library.rows("readable_pictures", prefix="/")
+    numbers = _numbers(pictures)
+    sure = {model["keyword"]: _sure(numbers, json.loads(model["weights"])) for model in models}
+    given = 0
+    for number, row in enumerate(pictures):
+        tags = [
+            {"picture_id": row["id"], "keyword": word, "confidence": float(sure[word][number])}
+            for word in sure
+            if sure[word][number] > SURE
+        ]
+        library.change(("drop_trained_tags", [{"picture_id": row["id"]}]), ("keep_trained_tag", tags))
+        given += len(tags)
+        progress.tell("retag", number + 1, len(pictures))
+    return {"pictures": len(pictures), "tags": given}
+
+
+def _filed_under(path: str) -> set[str]:
+    return {part.lower() for part in PurePosixPath(path).parts[1:-1]}
+
+
+def _numbers(pictures: Sequence[Mapping[str, Any]]) -> Array:
+    return np.array([list(json.loads(row["features"]).values()) for row in pictures])
+
+
+def _learned(numbers: Array, is_one: Array) -> dict[str, Any]:
+    weights = _fit(numbers, is_one)
+    accuracy = float(((_sure(numbers, weights) > SURE) == is_one).mean())
+    return {"weights": json.dumps(weights), "pictures": int(is_one.sum()), "accuracy": accuracy}
+
+
+def _fit(numbers: Array, is_one: Array) -> dict[str, Any]:
+    """A logistic regression, with examples and others weighing the same."""
+    mean, spread = numbers.mean(axis=0), numbers.std(axis=0) + 1e-6
+    known = (numbers - mean) / spread
+    weigh = np.where(is_one > 0, 0.5 / is_one.sum(), 0.5 / (1 - is_one).sum())
+    slope, base = np.zeros(known.shape[1]), 0.0
+    for _ in range(ROUNDS):
+        wrong = (_squashed(known @ slope + base) - is_one) * weigh
+        slope -= RATE * (known.T @ wrong + RESTRAINT * slope)
+        base -= RATE * wrong.sum()
+    return {"mean": mean.tolist(), "spread": spread.tolist(), "slope": slope.tolist(), "base": float(base)}
+
+
+def _sure(numbers: Array, weights: dict[str, Any]) -> Array:
+    if not numbers.size:
+        return np.zeros(0)
+    known = (numbers - np.array(weights["mean"])) / np.array(weights["spread"])
+    return _squashed(known @ np.array(weights["slope"]) + weights["base"])
+
+
+def _squashed(value: Array) -> Array:
+    squashed: Array = 1 / (1 + np.exp(-np.clip(value, -30, 30)))
+    return squashed

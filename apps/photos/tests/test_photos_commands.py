@@ -1,0 +1,133 @@
+"""The command line by itself: no jobs, no database server."""
+
+import os
+
+import pytest
+
+from photos.library import Library
+from photos.pictures import paint
+
+
+@pytest.fixture
+def provider(photos, camera):
+    folder = camera()
+    _, done, _ = photos("add-provider", "--folder", str(folder))
+    return folder, done["provider_id"]
+
+
+def tags(photos, path, source, tenant="harbour"):
+    _, pictures, _ = photos("list", tenant=tenant)
+    (found,) = (picture for picture in pictures if picture["path"] == path)
+    return {tag["keyword"] for tag in found["tags"] if tag["source"] == source}
+
+
+def test_a_sync_takes_over_what_is_new_changed_and_gone(photos, provider):
+    folder, provider_id = provider
+    sync = ("sync", "--provider-id", provider_id)
+    assert photos(*sync)[1] == {"added": 12, "changed": 0, "removed": 0, "unreadable": 0, "pictures": 12}
+    assert photos(*sync)[1] == {"added": 0, "changed": 0, "removed": 0, "unreadable": 0, "pictures": 12}
+    paint("forest", folder / "beach/0.jpg", 50)
+    os.utime(folder / "beach/1.jpg", (1, 1))  # touched, but the same
+    (folder / "beach/2.jpg").unlink()
+    paint("sunset", folder / "new.png", 51)
+    assert photos(*sync)[1] == {"added": 1, "changed": 1, "removed": 1, "unreadable": 0, "pictures": 12}
+    assert "green" in tags(photos, "/beach/0.jpg", "seen")
+
+
+def test_what_is_seen_at_a_glance_is_tagged(photos, provider):
+    _, provider_id = provider
+    photos("sync", "--provider-id", provider_id)
+    assert {"blue", "landscape"} <= tags(photos, "/beach/0.jpg", "seen")
+    assert {"green", "landscape"} <= tags(photos, "/forest/0.jpg", "seen")
+    code, done, _ = photos("tag", "--path-prefix", "/forest")
+    assert (code, done["pictures"]) == (0, 4)
+
+
+def test_keywords_are_learned_from_folders_and_given_to_all(photos, provider):
+    folder, provider_id = provider
+    paint("beach", folder / "inbox" / "IMG_1.jpg", 99)
+    photos("sync", "--provider-id", provider_id)
+    _, done, _ = photos("train", "--model", "second")
+    assert done["keywords"].keys() == {"beach", "forest", "sunset"}
+    assert min(done["keywords"].values()) > 0.9
+    _, done, _ = photos("retag", "--model", "second")
+    assert done["pictures"] == 13
+    assert tags(photos, "/inbox/IMG_1.jpg", "trained") == {"beach"}
+    photos("retag", "--model", "second")
+    assert tags(photos, "/inbox/IMG_1.jpg", "trained") == {"beach"}, "again, it is the same"
+
+
+def test_only_a_part_of_the_folder_is_synced(photos, provider):
+    _, provider_id = provider
+    sync = ("sync", "--provider-id", provider_id, "--path-prefix")
+    assert photos(*sync, "/beach")[1]["added"] == 4
+    assert photos(*sync, "/")[1] == {"added": 8, "changed": 0, "removed": 0, "unreadable": 0, "pictures": 12}
+
+
+def test_files_that_are_no_pictures_are_named_and_do_no_harm(photos, provider):
+    folder, provider_id = provider
+    (folder / "broken.jpg").write_bytes(b"no picture")
+    whole = (folder / "beach/0.jpg").read_bytes()
+    (folder / "half.jpg").write_bytes(whole[: len(whole) // 2])
+    (folder / "notes.txt").write_text("no picture, and does not say so")
+    (folder / "link.jpg").symlink_to("/etc/hostname")
+    code, done, err = photos("sync", "--provider-id", provider_id)
+    assert (code, done["added"], done["unreadable"]) == (0, 14, 2)
+    assert "/broken.jpg cannot be read: it is no picture" in err
+    assert "/half.jpg cannot be read: OSError: image file is truncated" in err
+    assert photos("sync", "--provider-id", provider_id)[1]["unreadable"] == 0, "told once"
+
+
+def test_tenants_have_libraries_of_their_own(photos, provider, photos_root):
+    _, provider_id = provider
+    photos("sync", "--provider-id", provider_id)
+    code, _, err = photos("sync", "--provider-id", provider_id, tenant="sakura")
+    assert (code, f"there is no provider {provider_id}" in err) == (65, True)
+    assert photos("list", tenant="sakura")[1] == []
+    assert sorted(path.name for path in photos_root.iterdir()) == ["harbour", "sakura"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["sync", "--provider-id", "x"], "there is no provider x"),
+        (["train"], "no keyword has 3 pictures, and others to tell them from"),
+        (["retag", "--model", "none"], "there is no model 'none': train one"),
+        (["add-provider", "--folder", "no/where"], "is no folder"),
+    ],
+)
+def test_what_is_hopeless_ends_with_65(photos, arguments, told):
+    code, done, err = photos(*arguments)
+    assert (code, done) == (65, None)
+    assert told in err
+
+
+def test_a_path_that_leads_out_of_the_folder_is_refused(photos, provider):
+    _, provider_id = provider
+    for prefix in ("/../x", "x"):
+        code, _, err = photos("sync", "--provider-id", provider_id, "--path-prefix", prefix)
+        assert (code, "stays in the folder" in err) == (65, True)
+    code, _, err = photos("list", tenant="../other")
+    assert (code, "a tenant is named by letters" in err) == (65, True)
+
+
+def test_a_wrong_token_opens_nothing(photos, provider, monkeypatch):
+    _, provider_id = provider
+    monkeypatch.setenv("PHOTOS_TOKEN", "wrong")
+    code, _, err = photos("sync", "--provider-id", provider_id)
+    assert (code, "the token does not open camera" in err) == (65, True)
+
+
+def test_a_folder_that_is_away_may_come_back(photos, provider):
+    folder, provider_id = provider
+    folder.rename(folder.with_name("elsewhere"))
+    code, _, err = photos("sync", "--provider-id", provider_id)
+    assert (code, "cannot be reached" in err) == (75, True)
+
+
+def test_a_change_is_made_whole_or_not_at_all(photos_root):
+    with Library(photos_root / "a") as library:
+        one = {"id": "p", "label": "l", "folder": "f"}
+        with pytest.raises(Exception, match="UNIQUE"):
+            library.change(("add_provider", [one, one]))
+        assert library.rows("find_provider", id="p") == []

@@ -1,0 +1,210 @@
+"""The commands as jobs: definitions, triggers of two tenants, limits, logs, and a worker that is killed."""
+
+import random
+from datetime import UTC, datetime
+
+import pytest
+
+from photos.library import Library
+from photos.pictures import paint
+from posthouse import testing
+
+FOLDER_TRIGGER = {
+    "label": "Resync on folder change",
+    "trigger_type": "event",
+    "event_name": "provider.folder.updated",
+    "definition_key": "photos.sync",
+    "payload_template": {"provider_id": "{{event.provider_id}}", "path_prefix": "{{event.folder_path}}"},
+    "dedupe_window_seconds": 120,
+}
+
+
+@pytest.fixture
+async def tenants(product, photos, camera):
+    """Two of them: client, folder and provider of each."""
+    found = {}
+    for name in ("harbour", "sakura"):
+        folder = camera(f"camera of {name}", 3)
+        _, done, _ = photos("add-provider", "--folder", str(folder), tenant=name)
+        found[name] = (await product.as_("tenant-admin", name), folder, done["provider_id"])
+    return found
+
+
+@pytest.fixture
+def start(product, worker_env):
+    async def start(**env):
+        return await product.worker("--commands", "--no-keeper", **worker_env, **env)
+
+    return start
+
+
+async def ask(client, method, path, status=None, **body):
+    answer = await client.request(method, f"/api/v1{path}", json=body or None)
+    assert answer.status_code == status if status else answer.is_success, answer.text
+    return answer.json()
+
+
+async def run(client, key, **payload):
+    return (await ask(client, "POST", "/jobs", definition_key=key, payload=payload))["id"]
+
+
+async def test_the_definitions_say_what_may_be_run(product):
+    admin = await product.as_("super-admin")
+    found = await ask(admin, "GET", "/admin/jobs/definitions")
+    commands = {one["key"]: one for one in found["items"] if one["key"].startswith("photos.")}
+    assert sorted(commands) == ["photos.retag", "photos.sync", "photos.tag", "photos.train"]
+    sync = commands["photos.sync"]
+    assert sync["command"]["argv"][:4] == ["photos", "sync", "--tenant-id", "{tenant_id}"]
+    assert (sync["timeout_seconds"], sync["max_attempts"], sync["queue"]) == (3600, 3, "photos")
+    product.app.migrate()  # again: nothing is doubled
+
+
+@pytest.mark.parametrize(
+    ("key", "payload", "told"),
+    [
+        ("photos.sync", {}, "provider_id"),
+        ("photos.sync", {"provider_id": "x", "path_prefix": "here"}, "path_prefix"),
+        ("photos.sync", {"provider_id": "--delete"}, "starts with '-'"),
+        ("photos.sync", {"provider_id": "x", "shell": "rm -rf /"}, "shell"),
+        ("photos.retag", {"model": "a; reboot"}, "model"),
+        ("photos.train", {"min_photos": 0}, "min_photos"),
+    ],
+)
+async def test_a_payload_that_does_not_fit_is_refused(product, key, payload, told):
+    client = await product.as_("tenant-admin", "harbour")
+    answer = await client.post("/api/v1/jobs", json={"definition_key": key, "payload": payload})
+    assert answer.status_code == 422
+    assert told in answer.json()["detail"]
+
+
+async def test_a_picture_is_dropped_and_tagged_and_its_keyword_found(product, tenants, start, photos):
+    client, folder, provider_id = tenants["harbour"]
+    await ask(client, "POST", "/jobs/triggers", **FOLDER_TRIGGER)
+    await start()
+    first = await run(client, "photos.sync", provider_id=provider_id)
+    await product.until_ended()
+    await run(client, "photos.train")
+    await product.until_ended()
+    paint("beach", folder / "inbox" / "IMG_1.jpg", 99)
+    context = {"provider_id": provider_id, "folder_path": "/inbox"}
+    for _ in range(3):  # a folder that changes three times is synced once
+        await ask(client, "POST", "/events", event_name="provider.folder.updated", context=context)
+    await product.until(
+        lambda: product.rows("select from posthouse.jobs where source = 'event'"), "an event's job"
+    )
+    await product.until_ended()
+    await run(client, "photos.retag")
+    await product.until_ended()
+    assert product.statuses() == {
+        ("photos.sync", "succeeded"): 2, ("photos.train", "succeeded"): 1, ("photos.retag", "succeeded"): 1
+    }  # fmt: skip
+    (picture,) = (one for one in photos("list")[1] if one["path"] == "/inbox/IMG_1.jpg")
+    known = {(tag["keyword"], tag["source"]) for tag in picture["tags"]}
+    assert {("blue", "seen"), ("beach", "trained")} <= known
+    job = await ask(client, "GET", f"/jobs/{first}")
+    assert job["result"] == {"added": 9, "changed": 0, "removed": 0, "unreadable": 0, "pictures": 9}
+    assert job["progress_percent"] == 100
+    stranger = tenants["sakura"][0]
+    assert (await ask(stranger, "GET", "/jobs"))["items"] == []
+    assert photos("list", tenant="sakura")[1] == []
+
+
+async def test_the_token_is_in_no_log_and_no_table(product, tenants, start, token):
+    client, _, provider_id = tenants["harbour"]
+    await start()
+    job_id = await run(client, "photos.sync", provider_id=provider_id)
+    await product.until_ended()
+    (attempt,) = await ask(client, "GET", f"/jobs/{job_id}/attempts")
+    assert "opening camera of harbour with the token [secret]" in attempt["stderr_tail"]
+    assert '"pictures": 9' in attempt["stdout_tail"]
+    assert token not in str(await ask(client, "GET", f"/jobs/{job_id}/log"))
+    assert token not in str(product.rows("select * from posthouse.attempts"))
+    assert token not in product.logs()
+
+
+async def test_without_the_token_a_sync_fails_and_says_which_secret_is_missing(product, tenants, worker_env):
+    client, _, provider_id = tenants["harbour"]
+    env = {name: value for name, value in worker_env.items() if "SECRET" not in name}
+    await product.worker("--commands", "--no-keeper", **env)
+    await run(client, "photos.sync", provider_id=provider_id)
+    await product.until_ended()
+    (job,) = product.rows("select status, last_error from posthouse.jobs")
+    assert job["status"] == "failed"
+    assert "photos-token" in job["last_error"]
+
+
+async def test_hopeless_commands_are_not_tried_again_and_others_are(product, tenants, start):
+    client, folder, provider_id = tenants["harbour"]
+    other, _, _ = tenants["sakura"]
+    folder.rename(folder.with_name("away"))
+    await start()
+    later = await run(client, "photos.sync", provider_id=provider_id)
+    never = await run(other, "photos.retag", model="none")
+    await product.until(
+        lambda: product.rows("select from posthouse.jobs where status = 'failed'"), "a failure"
+    )
+    await product.until(
+        lambda: product.rows("select from posthouse.attempts where outcome = 'failed' and exit_code = 75")
+    )
+    assert (await ask(other, "GET", f"/jobs/{never}"))["status"] == "failed"
+    job = await ask(client, "GET", f"/jobs/{later}")
+    assert (job["status"], job["attempt_count"]) == ("queued", 1)
+    assert "cannot be reached" in job["last_error"]
+
+
+async def test_each_tenant_runs_one_command_at_a_time(product, tenants, start):
+    for client, _, provider_id in tenants.values():
+        for _ in range(3):
+            await run(client, "photos.sync", provider_id=provider_id)
+    await start()
+    await product.until_ended()
+    overlaps = product.rows("""select from posthouse.attempts a join posthouse.attempts b
+        on a.tenant_id = b.tenant_id and a.job_id < b.job_id
+        and a.started_at < b.finished_at and b.started_at < a.finished_at""")
+    assert overlaps == []
+    assert product.statuses() == {("photos.sync", "succeeded"): 6}
+
+
+async def test_nightly_syncs_come_at_two_in_the_morning_of_each_tenant(product, tenants):
+    zones = {"harbour": "America/New_York", "sakura": "Asia/Tokyo"}
+    async with testing.clock(product.app) as clock:
+        await clock.move_to(datetime(2030, 7, 1, 12, tzinfo=UTC))
+        for name, (client, _, provider_id) in tenants.items():
+            night = await ask(
+                client,
+                "POST",
+                "/jobs/triggers",
+                label="Nightly provider sync",
+                trigger_type="schedule",
+                cron_expr="0 2 * * *",
+                timezone=zones[name],
+                definition_key="photos.sync",
+                payload_template={"provider_id": provider_id, "path_prefix": "/"},
+            )
+            hour = {"harbour": "2030-07-02T06:00", "sakura": "2030-07-01T17:00"}[name]
+            assert night["next_at"].startswith(hour)
+        await clock.move_to(datetime(2030, 7, 1, 17, 0, 1, tzinfo=UTC))
+        await product.until(lambda: product.rows("select from posthouse.jobs"), "the night of Tokyo")
+        (job,) = product.rows("select tenant_id, kind, source from posthouse.jobs")
+    assert job == {"tenant_id": "sakura", "kind": "photos.sync", "source": "schedule"}
+
+
+async def test_a_worker_killed_in_the_middle_of_a_sync_leaves_a_library_that_the_next_completes(
+    product, tenants, start, photos
+):
+    client, folder, provider_id = tenants["harbour"]
+    for number in range(120):
+        paint("forest", folder / "more" / f"{number}.jpg", 100 + number)
+    after = random.SystemRandom().randrange(1, 100)
+    print(f"killed after {after} pictures")  # noqa: T201 - pytest shows it if it fails
+    worker = await start()
+    await run(client, "photos.sync", provider_id=provider_id)
+    await product.until(lambda: len(photos("list")[1]) >= after, "some pictures")
+    product.kill(worker)
+    await start()
+    await product.until_ended()
+    assert product.statuses() == {("photos.sync", "succeeded"): 1}
+    with Library(folder.parent / "library" / "harbour") as library:
+        pictures = library.pictures()
+    assert len(pictures) == len({picture["path"] for picture in pictures}) == 129
+    assert all(picture["tags"] for picture in pictures)
