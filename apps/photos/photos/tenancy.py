@@ -54,10 +54,11 @@ class Tenant:
             payload_template={"provider_id": self.provider_id, "path_prefix": "/"},
         )
 
-    async def next_night(self) -> str:
-        """When the nightly sync is next, by the database's clock."""
+    async def next_night(self) -> str | None:
+        """When the nightly sync is next, once the keeper has looked."""
         found = await self._ask("GET", "/jobs/triggers")
-        return next(str(one["next_at"]) for one in found["items"] if one["cron_expr"])
+        times: list[str | None] = [one["next_at"] for one in found["items"] if one["cron_expr"]]
+        return times[0]
 
     async def run(self, command: str, **payload: Any) -> str:
         """Enqueues a command by hand; returns its correlation."""
