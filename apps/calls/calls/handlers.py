@@ -1,0 +1,186 @@
+"""The jobs. Each stage adds the next one in the transaction that completes it.
+
+extract_audio -> transcribe_start -> transcribe_poll -> analyze. A stage that finds its file in the storage
+makes it no second time: it removes what the file was made from and goes on. ``recognise`` is the local
+recogniser, which the stages know as an operation that is started and asked for, like one of the cloud.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import psycopg
+from psycopg.types.json import Jsonb
+
+import posthouse
+from calls import paths, providers, whisper
+from calls.analysis import analyse
+from calls.media import NoSound, as_flac, as_opus, probe
+from calls.operation import OperationFailed
+from calls.speechkit import Busy, Refused
+from calls.statements import statement
+from calls.storage import NoLinks, NotStored, storage
+from calls.transcript import Transcript
+from posthouse import Job, Retry
+
+POLL_ATTEMPTS = 20
+"""More than other stages have: an operation that was paid for is worth asking for again."""
+
+
+class CallNotFound(Exception):
+    """There is no such call of this organisation."""
+
+
+class ForeignFile(Exception):
+    """The payload names a file that is not of its call."""
+
+
+FINAL = (CallNotFound, ForeignFile, NoLinks, NoSound, NotStored, OperationFailed, Refused)
+"""A second attempt would end like the first."""
+STAGE: dict[str, Any] = {
+    "retry": Retry.exponential("30s", factor=2, cap="10m", jitter=0),
+    "fail_on": FINAL,
+    "timeout": "1h",
+    "remote": False,
+}
+
+app = posthouse.App(schema=Path(__file__).with_name("schema.sql"), routes="calls.routes")
+
+
+@app.job("calls.extract_audio", queue="calls.media", runner="process", max_attempts=5, **STAGE)
+def extract_audio(job: Job, call_id: UUID, raw_path: str) -> None:
+    """Takes the sound out of whatever was recorded."""
+    _call(job, call_id, {raw_path: paths.raw(call_id)})
+    audio = paths.audio(call_id)
+    if not storage().exists(audio):
+        with storage().opened(raw_path) as recording, as_flac(recording) as made:
+            storage().put(audio, made)
+    with storage().opened(audio) as made:
+        sound = probe(made)
+    storage().remove([raw_path])
+    job.enqueue(transcribe_start, call_id=call_id, audio_path=audio, options=about(transcribe_start, call_id))
+    with job.commit() as db:
+        _keep(db, job, call_id, "audio", audio)
+        _run(db, "call_heard", {"call": call_id, **sound._asdict()})
+        job.result = sound._asdict()
+
+
+@app.job("calls.transcribe_start", queue="calls.media", runner="process", max_attempts=5, **STAGE)
+def transcribe_start(job: Job, call_id: UUID, audio_path: str) -> None:
+    """Makes OGG Opus of the sound and gives it to a recogniser."""
+    _call(job, call_id, {audio_path: paths.audio(call_id)})
+    ogg = paths.ogg(call_id)
+    if storage().exists(paths.transcript(call_id)):
+        _transcribed(job, call_id, ogg)
+        return
+    if not storage().exists(ogg):
+        with storage().opened(audio_path) as sound, as_opus(sound) as made:
+            storage().put(ogg, made)
+    provider = providers.chosen(app)
+    with _patience(provider):
+        operation = provider.start(job, ogg)
+    files = {"audio_path": audio_path, "ogg_path": ogg, "transcript_path": paths.transcript(call_id)}
+    following = {"call_id": call_id, "operationId": operation, **files}
+    job.enqueue(transcribe_poll, following, options=about(transcribe_poll, call_id))
+    with job.commit():
+        job.result = {"operationId": operation}
+
+
+@app.job("calls.transcribe_poll", queue="calls.poll", max_attempts=POLL_ATTEMPTS, **STAGE)
+def transcribe_poll(
+    job: Job,
+    *,
+    call_id: UUID,
+    operationId: str,  # noqa: N803 - the payload's name for it
+    audio_path: str,
+    ogg_path: str,
+    transcript_path: str,
+) -> None:
+    """Looks whether the recogniser is done; comes back later if not."""
+    named = {audio_path: paths.audio, ogg_path: paths.ogg, transcript_path: paths.transcript}
+    _call(job, call_id, {path: own(call_id) for path, own in named.items()})
+    if not storage().exists(transcript_path):
+        provider = providers.chosen(app)
+        with _patience(provider):
+            operation = provider.look(operationId)
+        if not operation.done:
+            raise provider.pace.snooze()
+        storage().put(transcript_path, operation.transcript().model_dump_json().encode())
+    _transcribed(job, call_id, ogg_path, paths.operation(operationId))
+
+
+def _transcribed(job: Job, call_id: UUID, *obsolete: str) -> None:
+    """The transcript is there: what it was made from goes, and what follows from it comes."""
+    storage().remove(obsolete)
+    path = paths.transcript(call_id)
+    job.enqueue(analyze, call_id=call_id, transcript_path=path, options=about(analyze, call_id))
+    with job.commit() as db:
+        _keep(db, job, call_id, "transcript", path)
+        job.result = {"transcript": path}
+
+
+@app.job("calls.analyze", queue="calls.poll", max_attempts=5, **STAGE)
+def analyze(job: Job, call_id: UUID, transcript_path: str) -> None:
+    """Counts. There is one analysis of a call: that of its transcript, however often it is made."""
+    call = _call(job, call_id, {transcript_path: paths.transcript(call_id)})
+    transcript = Transcript.model_validate_json(storage().read(transcript_path))
+    found = analyse(transcript, call.duration or 0.0)
+    with job.commit() as db:
+        _run(db, "analysis_keep", {"call": call_id, "org": job.tenant, "figures": Jsonb(found)})
+        job.result = found
+
+
+@app.job(providers.RECOGNISE, queue="calls.recognise", runner="process", max_attempts=5, **STAGE)
+def recognise(job: Job, ogg_path: str) -> None:
+    """An operation of the local recogniser."""
+    answer = paths.operation(str(job.id))
+    if not storage().exists(answer):
+        with storage().opened(ogg_path) as speech:
+            done = whisper.recognise(speech, str(job.id), lambda share: job.progress(100 * share))
+        storage().put(answer, json.dumps(done).encode())
+
+
+def about(kind: Any, call_id: UUID) -> Any:
+    """Options of a stage: there is one of each for a call while it is active."""
+    return {"dedupe_key": f"{kind.kind}:{call_id}", "subject": str(call_id)}
+
+
+class _Call(NamedTuple):
+    duration: float | None
+
+
+def _call(job: Job, call_id: UUID, named: dict[str, str]) -> _Call:
+    """What is known of the call. Payloads may come from anybody: they reach their own call's files only."""
+    for path, own in named.items():
+        if path != own:
+            raise ForeignFile(f"{path} is not {own}")
+
+    def known(db: psycopg.Connection[Any]) -> Any:
+        row = db.execute(statement("call_of"), {"call": call_id, "org": job.tenant}).fetchone()
+        if row is None:
+            raise CallNotFound(f"there is no call {call_id}")
+        return row
+
+    return _Call(*job.step_commit("call", known))
+
+
+@contextmanager
+def _patience(provider: providers.Provider) -> Iterator[None]:
+    """To be asked to wait costs no attempt."""
+    try:
+        yield
+    except Busy as busy:
+        raise provider.pace.snooze(busy.seconds) from None
+
+
+def _keep(db: psycopg.Connection[Any], job: Job, call_id: UUID, kind: str, path: str) -> None:
+    _run(db, "artifact_keep", {"call": call_id, "org": job.tenant, "kind": kind, "path": path})
+
+
+def _run(db: psycopg.Connection[Any], name: str, parameters: dict[str, Any]) -> None:
+    db.execute(statement(name), parameters)

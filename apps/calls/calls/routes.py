@@ -1,0 +1,123 @@
+"""The application over HTTP, beside Posthouse's own API. Everybody sees their own organisation's calls."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any
+from uuid import UUID, uuid4
+
+from fastapi import APIRouter, HTTPException, Query, Request
+from fastapi.responses import StreamingResponse
+from psycopg.rows import dict_row
+
+from calls import paths
+from calls.handlers import about, extract_audio
+from calls.settings import most_upload_bytes
+from calls.statements import statement
+from calls.storage import NotStored, storage
+from posthouse.server import Access, Permission, allow, file_body
+
+router = APIRouter(prefix="/calls", tags=["calls"])
+Reader = Annotated[Access, allow(Permission.JOBS_READ, of_tenants=True)]
+Writer = Annotated[Access, allow(Permission.JOBS_WRITE, of_tenants=True)]
+Limit = Annotated[int, Query(ge=1, le=500)]
+Offset = Annotated[int, Query(ge=0, le=100_000)]
+Rows = list[dict[str, Any]]
+
+
+@router.post("", status_code=201)
+async def upload(
+    request: Request, access: Writer, title: Annotated[str, Query(max_length=500)] = ""
+) -> dict[str, Any]:
+    """Takes a recording, which is the body, and starts with it. It is there with its job or not at all."""
+    access, call_id = access.writer(), uuid4()
+    raw = paths.raw(call_id)
+    try:
+        if await storage().receive(raw, file_body(request, most_upload_bytes())) == 0:
+            raise HTTPException(422, "the recording is empty")  # noqa: TRY301 - removed like all that fail
+        async with access.session() as db:
+            row = {"call": call_id, "org": access.whose, "title": title, "actor": access.actor}
+            await db.execute(statement("call_add"), row)
+            await _start(access, db, call_id)
+    except BaseException:
+        await asyncio.to_thread(storage().remove, [raw])
+        raise
+    return await show(call_id, access)
+
+
+@router.get("")
+async def calls(access: Reader, limit: Limit = 50, offset: Offset = 0) -> Rows:
+    """Newest first."""
+    return await _rows(access, "calls_list", call=None, limit=limit, offset=offset)
+
+
+@router.get("/{call_id}")
+async def show(call_id: UUID, access: Reader) -> dict[str, Any]:
+    """A call, and the stage that it is at."""
+    rows = await _rows(access, "calls_list", call=call_id, limit=1, offset=0)
+    if not rows:
+        raise HTTPException(404, f"there is no call {call_id}")
+    return rows[0]
+
+
+@router.get("/{call_id}/jobs")
+async def jobs(call_id: UUID, access: Reader) -> Rows:
+    """Its stages."""
+    call = await show(call_id, access)
+    return await _rows(access.of(call["org_id"]), "jobs_list", call=call_id)
+
+
+@router.post("/{call_id}/process", status_code=202)
+async def process(call_id: UUID, access: Writer) -> dict[str, Any]:
+    """Goes through the stages again. What is there stays; what is missing is made."""
+    call = await show(call_id, access)
+    if call["status"] == "processing":
+        raise HTTPException(409, f"the call is at {call['stage']}: wait until that has ended")
+    access = access.of(call["org_id"])
+    async with access.session() as db:
+        await _start(access, db, call_id)
+    return await show(call_id, access)
+
+
+@router.get("/{call_id}/audio")
+async def audio(call_id: UUID, access: Reader) -> StreamingResponse:
+    """Its sound."""
+    return await _file(call_id, access, paths.audio(call_id), "audio/flac")
+
+
+@router.get("/{call_id}/transcript")
+async def transcript(call_id: UUID, access: Reader) -> StreamingResponse:
+    """What was said: phrases with their speaker, and when each word was said."""
+    return await _file(call_id, access, paths.transcript(call_id), "application/json")
+
+
+@router.get("/{call_id}/analysis")
+async def analysis(call_id: UUID, access: Reader) -> dict[str, Any]:
+    """Talk time, silence, speed and keywords."""
+    await show(call_id, access)
+    rows = await _rows(access, "analysis_show", call=call_id)
+    if not rows:
+        raise HTTPException(404, "it is not analysed yet")
+    figures: dict[str, Any] = rows[0]["figures"]
+    return figures
+
+
+async def _start(access: Access, db: Any, call_id: UUID) -> None:
+    signed: Any = {"correlation_id": str(call_id), "created_by": access.actor}
+    first = extract_audio.using(**about(extract_audio, call_id), **signed)
+    await first.enqueue(connection=db, call_id=call_id, raw_path=paths.raw(call_id))
+
+
+async def _rows(access: Access, name: str, **parameters: Any) -> Rows:
+    async with access.session() as db, db.cursor(row_factory=dict_row) as cursor:
+        await cursor.execute(statement(name), {"org": access.whose, **parameters})
+        return await cursor.fetchall()
+
+
+async def _file(call_id: UUID, access: Access, path: str, kind: str) -> StreamingResponse:
+    await show(call_id, access)
+    try:
+        pieces = await storage().stream(path)
+    except NotStored:
+        raise HTTPException(404, f"there is no file at {path} yet") from None
+    return StreamingResponse(pieces, media_type=kind)

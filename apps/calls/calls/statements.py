@@ -1,0 +1,11 @@
+"""The SQL of this application: one statement a file, in sql/."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+
+
+@cache
+def statement(name: str) -> str:
+    return files("calls").joinpath("sql", f"{name}.sql").read_text()

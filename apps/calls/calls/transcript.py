@@ -1,0 +1,30 @@
+"""What was said, by whom and when: the same whoever recognised it."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel
+
+
+class Word(BaseModel):
+    text: str
+    start: float
+    end: float
+
+
+class Phrase(BaseModel):
+    speaker: str
+    """The channel of the recording, from 1."""
+    text: str
+    words: list[Word]
+
+
+class Transcript(BaseModel):
+    phrases: list[Phrase]
+    """As they begin."""
+
+    @property
+    def speakers(self) -> list[str]:
+        return sorted({phrase.speaker for phrase in self.phrases})
+
+    def said_by(self, speaker: str) -> list[Word]:
+        return [word for phrase in self.phrases if phrase.speaker == speaker for word in phrase.words]
