@@ -76,7 +76,7 @@ def transcribe_start(job: Job, call_id: UUID, audio_path: str) -> None:
     _call(job, call_id, {audio_path: paths.audio(call_id)})
     ogg = paths.ogg(call_id)
     if storage().exists(paths.transcript(call_id)):
-        _transcribed(job, call_id, ogg)
+        _transcribed(job, call_id)
         return
     if not storage().exists(ogg):
         with storage().opened(audio_path) as sound, as_opus(sound) as made:
@@ -111,12 +111,12 @@ def transcribe_poll(
         if not operation.done:
             raise provider.pace.snooze()
         storage().put(transcript_path, operation.transcript().model_dump_json().encode())
-    _transcribed(job, call_id, ogg_path, paths.operation(operationId))
+    _transcribed(job, call_id)
 
 
-def _transcribed(job: Job, call_id: UUID, *obsolete: str) -> None:
+def _transcribed(job: Job, call_id: UUID) -> None:
     """The transcript is there: what it was made from goes, and what follows from it comes."""
-    storage().remove(obsolete)
+    storage().remove([paths.ogg(call_id), paths.recognised(call_id)])
     path = paths.transcript(call_id)
     job.enqueue(analyze, call_id=call_id, transcript_path=path, options=about(analyze, call_id))
     with job.commit() as db:
@@ -136,13 +136,15 @@ def analyze(job: Job, call_id: UUID, transcript_path: str) -> None:
 
 
 @app.job(providers.RECOGNISE, queue="calls.recognise", runner="process", max_attempts=5, **STAGE)
-def recognise(job: Job, ogg_path: str) -> None:
+def recognise(job: Job, call_id: UUID, ogg_path: str) -> dict[str, str]:
     """An operation of the local recogniser."""
-    answer = paths.operation(str(job.id))
+    _call(job, call_id, {ogg_path: paths.ogg(call_id)})
+    answer = paths.recognised(call_id)
     if not storage().exists(answer):
         with storage().opened(ogg_path) as speech:
             done = whisper.recognise(speech, str(job.id), lambda share: job.progress(100 * share))
         storage().put(answer, json.dumps(done).encode())
+    return {"recognised_path": answer}
 
 
 def about(kind: Any, call_id: UUID) -> Any:

@@ -23,6 +23,6 @@ def transcript(call_id: UUID) -> str:
     return f"calls/{call_id}/transcript.json"
 
 
-def operation(operation_id: str) -> str:
+def recognised(call_id: UUID) -> str:
     """What the local recogniser answers, until it was fetched."""
-    return f"operations/{operation_id}.json"
+    return f"calls/{call_id}/recognised.json"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 from uuid import UUID
 
-from calls import paths, settings, speechkit
+from calls import settings, speechkit
 from calls.operation import Operation, OperationFailed, read_operation
 from calls.storage import storage
 from posthouse import App, Fail, Job, JobFailed, PosthouseError, Snooze
@@ -69,12 +69,13 @@ class Local:
 
     def start(self, job: Job, path: str) -> str:
         """It begins when the job that asks for it is completed, and not otherwise."""
-        return str(job.enqueue(RECOGNISE, {"ogg_path": path}, options={"subject": job.subject}))
+        asked = {"call_id": job.payload["call_id"], "ogg_path": path}
+        return str(job.enqueue(RECOGNISE, asked, options={"subject": job.subject}))
 
     def look(self, operation_id: str) -> Operation:
         """Its answer; before there is one, whether there will be one."""
         try:
-            self._app.sync_client.wait(UUID(operation_id), timeout=0)
+            answer = self._app.sync_client.wait(UUID(operation_id), timeout=0)
         except JobFailed as error:
             raise OperationFailed(f"operation {operation_id} failed: {error}") from None
         except PosthouseError as error:
@@ -83,7 +84,7 @@ class Local:
             if error.code == "job_not_found":
                 raise OperationFailed(f"there is no operation {operation_id}") from None
             raise
-        return read_operation(storage().read(paths.operation(operation_id)))
+        return read_operation(storage().read(answer["recognised_path"]))
 
 
 def chosen(app: App) -> Provider:

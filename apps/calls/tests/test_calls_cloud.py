@@ -1,0 +1,243 @@
+"""The cloud's recogniser over HTTP: what it does when all is well, and all that can be wrong with it."""
+
+from uuid import uuid4
+
+import pytest
+
+from calls import paths
+from calls.handlers import app, transcribe_poll, transcribe_start
+from calls.storage import storage
+from posthouse.testing import clock, drain
+
+UNTIL_NOW = "select kind, subject, status, attempt_count, snoozes, last_error from posthouse.jobs"
+
+
+@pytest.fixture
+def call(product, sounds):
+    """A call whose speech is in the storage, as if its first stage had run."""
+
+    def add(org="acme"):
+        call_id = str(uuid4())
+        product.rows(
+            "insert into calls.calls (id, org_id, title, duration, channels)"
+            " values (%s, %s, '', 5, 2) returning id", call_id, org
+        )  # fmt: skip
+        for path, sound in zip((paths.audio(call_id), paths.ogg(call_id)), sounds, strict=True):
+            storage().put(path, sound)
+        return call_id
+
+    return add
+
+
+async def start(call_id, org="acme"):
+    await transcribe_start.using(tenant=org, subject=call_id).enqueue(
+        call_id=call_id, audio_path=paths.audio(call_id)
+    )
+
+
+async def poll(cloud, call_id, operation=None, org="acme"):
+    """The poll of an operation that was started before."""
+    operation = operation or uuid4().hex
+    cloud.operations[operation] = call_id
+    return await transcribe_poll.using(tenant=org, subject=call_id).enqueue(
+        call_id=call_id,
+        operationId=operation,
+        audio_path=paths.audio(call_id),
+        ogg_path=paths.ogg(call_id),
+        transcript_path=paths.transcript(call_id),
+    )
+
+
+def job_of(product, call_id, kind):
+    (row,) = product.rows(f"{UNTIL_NOW} where subject = %s and kind = %s", call_id, kind.kind)
+    return row
+
+
+def wait_of(product, call_id, kind):
+    """Seconds from the end of its last attempt to the next."""
+    (row,) = product.rows(
+        "select extract(epoch from j.scheduled_for - a.finished_at)::float as seconds"
+        " from posthouse.jobs as j join posthouse.attempts as a on a.job_id = j.id where j.subject = %s and j.kind = %s"
+        " order by a.finished_at desc limit 1", call_id, kind.kind
+    )  # fmt: skip
+    return row["seconds"]
+
+
+async def test_an_operation_is_started_once_asked_for_at_a_pace_and_its_answer_kept(product, cloud, call):
+    call_id = call()
+    storage().remove([paths.ogg(call_id)])
+    cloud.pending[call_id] = 2
+    await start(call_id)
+    async with clock(app) as time:
+        await drain(app)
+        assert wait_of(product, call_id, transcribe_poll) == pytest.approx(10, abs=0.5)
+        for _ in range(2):
+            await time.advance("10s")
+            await drain(app)
+    assert set(product.statuses()) == {
+        ("calls.transcribe_start", "succeeded"),
+        ("calls.transcribe_poll", "succeeded"),
+        ("calls.analyze", "succeeded"),
+    }
+    assert (cloud.starts[call_id], cloud.polls[call_id]) == (1, 3)
+    polled = job_of(product, call_id, transcribe_poll)
+    assert (polled["snoozes"], polled["attempt_count"]) == (2, 1)
+    (analysis,) = product.rows("select figures from calls.analyses")
+    assert analysis["figures"]["speakers"]["1"]["words"] == 4
+    assert analysis["figures"]["silence_seconds"] == 1.2
+    assert not storage().exists(paths.ogg(call_id))
+
+
+async def test_starts_that_go_wrong(product, cloud, call):
+    """Each call has a trouble of its own; all are started at once."""
+    waits = {"429": 10, "429 for 40 s": 40, "500": 30, "slow": 30, "no json": 30, "no id": 30}
+    calls = {trouble: call() for trouble in waits}
+    for trouble, call_id in calls.items():
+        cloud.start_troubles[call_id].append(trouble)
+        await start(call_id)
+    async with clock(app) as time:
+        await drain(app)
+        for trouble, call_id in calls.items():
+            assert wait_of(product, call_id, transcribe_start) == pytest.approx(waits[trouble], abs=0.5), (
+                trouble
+            )
+            spent = job_of(product, call_id, transcribe_start)
+            assert (spent["snoozes"] == 1) == trouble.startswith("429"), (
+                "to be asked to wait costs no attempt"
+            )
+        await time.advance("40s")
+        await drain(app)
+    for call_id in calls.values():
+        assert cloud.starts[call_id] == 2
+        assert job_of(product, call_id, transcribe_start)["status"] == "succeeded"
+    assert len(cloud.operations) == len(calls), "none was started twice"
+
+
+async def test_polls_that_go_wrong(product, cloud, call):
+    waits = {
+        "429": 10,
+        "429 for 40 s": 40,
+        "500": 30,
+        "slow": 30,
+        "no json": 30,
+        "no id": 30,
+        "done with nothing": 30,
+        "no times": 30,
+        "another": 30,
+    }
+    calls = {trouble: call() for trouble in waits}
+    for trouble, call_id in calls.items():
+        cloud.poll_troubles[call_id].append(trouble)
+        await poll(cloud, call_id)
+    async with clock(app) as time:
+        await drain(app)
+        found = {trouble: job_of(product, call_id, transcribe_poll) for trouble, call_id in calls.items()}
+        for trouble, call_id in calls.items():
+            assert wait_of(product, call_id, transcribe_poll) == pytest.approx(waits[trouble], abs=0.5), (
+                trouble
+            )
+        await time.advance("40s")
+        await drain(app)
+    told = {trouble: row["last_error"] for trouble, row in found.items()}
+    assert "500: " in told["500"]
+    assert "ReadTimeout" in told["slow"]
+    assert "Invalid JSON" in told["no json"]
+    assert "id: Field required" in told["no id"]
+    assert "neither a response nor an error" in told["done with nothing"]
+    assert "response.chunks.0.alternatives.0.words: Field required" in told["no times"]
+    assert "another was answered" in told["another"]
+    assert {job_of(product, call_id, transcribe_poll)["status"] for call_id in calls.values()} == {
+        "succeeded"
+    }
+
+
+async def test_what_would_not_get_better_fails_at_once(product, cloud, call, chosen):
+    failed, unknown, unpaid = call(), call(), call()
+    cloud.poll_troubles[failed].append("failed")
+    await poll(cloud, failed)
+    await poll(cloud, unknown, "gone")
+    del cloud.operations["gone"]
+    await drain(app)
+    chosen(SPEECHKIT_KEY="another key")
+    await poll(cloud, unpaid)
+    await drain(app)
+    jobs = [job_of(product, call_id, transcribe_poll) for call_id in (failed, unknown, unpaid)]
+    assert [(job["status"], job["attempt_count"]) for job in jobs] == [("failed", 1)] * 3
+    assert "failed with code 3: no speech" in jobs[0]["last_error"]
+    assert "404: " in jobs[1]["last_error"]
+    assert "401: " in jobs[2]["last_error"]
+    client = await product.as_("tenant-viewer", "acme")
+    shown = (await client.get(f"/calls/{failed}")).json()
+    assert (shown["status"], shown["stage"]) == ("failed", "transcribe_poll")
+    assert "no speech" in shown["error"]
+
+
+async def test_wrong_settings_are_named(product, cloud, call, chosen, tmp_path):
+    keyless, elsewhere = call(), call()
+    chosen(SPEECHKIT_KEY="")
+    await poll(cloud, keyless)
+    await drain(app)
+    assert "set CALLS_SPEECHKIT_KEY" in job_of(product, keyless, transcribe_poll)["last_error"]
+    chosen(PROVIDER="parrot")
+    await poll(cloud, elsewhere)
+    await drain(app)
+    assert "local or speechkit, not 'parrot'" in job_of(product, elsewhere, transcribe_poll)["last_error"]
+    folder = chosen(PROVIDER="speechkit", SPEECHKIT_KEY="a key", STORAGE_URL=tmp_path.as_uri())
+    with pytest.raises(Exception, match="fetches the speech from a bucket"):
+        folder.link("speech.ogg")
+
+
+async def test_an_operation_that_is_never_done_is_given_up_and_can_be_asked_for_again(
+    product, cloud, call, chosen
+):
+    chosen(POLL_LIMIT=2)
+    often, long = call(), call()
+    cloud.pending.update({often: 100, long: 100})
+    await poll(cloud, often)
+    async with clock(app) as time:
+        for _ in range(3):
+            await drain(app)
+            await time.advance("10s")
+        chosen(POLL_LIMIT=1000, POLL_DEADLINE="25s")
+        await poll(cloud, long)
+        for _ in range(3):
+            await drain(app)
+            await time.advance("10s")
+        jobs = [job_of(product, call_id, transcribe_poll) for call_id in (often, long)]
+        assert [job["status"] for job in jobs] == ["dead_letter", "dead_letter"]
+        assert "snoozed 2 times, the limit is 2" in jobs[0]["last_error"]
+        assert "the deadline is 25 s" in jobs[1]["last_error"]
+        await _check_again(product, cloud, often, long)
+
+
+async def _check_again(product, cloud, *calls):
+    """A person may have more patience: the job has all its time again."""
+    cloud.pending.clear()
+    admin = await product.as_("tenant-admin", "acme")
+    for call_id in calls:
+        job_id = (await admin.get(f"/calls/{call_id}")).json()["job_id"]
+        cloud.pending[call_id] = 1
+        answer = await admin.post(f"/api/v1/jobs/{job_id}/retry")
+        assert answer.status_code in (200, 202), answer.text
+    await drain(app)
+    assert {job_of(product, call_id, transcribe_poll)["status"] for call_id in calls} == {"queued"}
+    cloud.pending.clear()
+
+
+async def test_the_numbers_of_the_seed(product, cloud, call):
+    """30 s times 2 to the n, ten minutes at most; five attempts, and more for polling."""
+    call_id = call()
+    cloud.poll_troubles[call_id].append("always 500")
+    await poll(cloud, call_id)
+    waits = []
+    async with clock(app) as time:
+        for _ in range(7):
+            await drain(app)
+            waits.append(round(wait_of(product, call_id, transcribe_poll)))
+            await time.advance(waits[-1])
+    assert waits == [30, 60, 120, 240, 480, 600, 600]
+    retry = transcribe_start.definition.policy.retry
+    assert [retry.delay(attempt, None) for attempt in range(1, 5)] == [30, 60, 120, 240]
+    limits = {name: item.max_attempts for name, item in app.definitions.items()}
+    assert limits.pop(transcribe_poll.kind) == 20
+    assert set(limits.values()) == {5}

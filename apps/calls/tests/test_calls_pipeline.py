@@ -1,0 +1,118 @@
+"""A call goes through all stages with the local recogniser; its organisation alone sees it."""
+
+import random
+import time
+
+from calls import paths
+from calls.handlers import analyze, extract_audio, recognise, transcribe_poll, transcribe_start
+from calls.speech import word_error_rate
+from calls.storage import storage
+
+STAGES = [stage.kind for stage in (extract_audio, transcribe_start, recognise, transcribe_poll, analyze)]
+WORKER = {"POSTHOUSE_PROCESSES": "1"}
+
+
+async def get(client, path, status=200):
+    answer = await client.get(path)
+    assert answer.status_code == status, answer.text
+    return answer.json()
+
+
+async def check_call(product, client, call_id, script):
+    """All there is of a call that is done, and nothing else."""
+    assert product.statuses() == {(kind, "succeeded"): 1 for kind in STAGES}
+    call = await get(client, f"/calls/{call_id}")
+    assert (call["status"], call["stage"], call["error"], call["channels"]) == ("done", "analyze", None, 2)
+    transcript = await get(client, f"/calls/{call_id}/transcript")
+    heard = {}
+    for phrase in transcript["phrases"]:
+        heard[phrase["speaker"]] = f"{heard.get(phrase['speaker'], '')} {phrase['text']}"
+    assert word_error_rate(script, heard) <= 0.25
+    figures = await get(client, f"/calls/{call_id}/analysis")
+    check_figures(figures, call["duration"])
+    artifacts = product.rows("select kind, path, org_id from calls.artifacts order by kind")
+    kept = [paths.audio(call_id), paths.transcript(call_id)]
+    assert [(row["path"], row["org_id"]) for row in artifacts] == [(path, "acme") for path in kept]
+    made = [paths.raw, paths.audio, paths.ogg, paths.recognised, paths.transcript]
+    assert [storage().exists(path(call_id)) for path in made] == [False, True, False, False, True]
+
+
+def check_figures(figures, duration):
+    assert figures["duration_seconds"] == round(duration, 2)
+    talked, silent = figures["talk_seconds"], figures["silence_seconds"]
+    assert abs(talked + silent - duration) < 0.05
+    assert 0 < silent < talked
+    agent, customer = figures["speakers"]["1"], figures["speakers"]["2"]
+    assert abs(agent["talk_share"] + customer["talk_share"] - 1) < 0.01
+    assert all(100 < speaker["words_per_minute"] < 250 for speaker in (agent, customer))
+    assert {"delivery", "office"} <= {keyword["word"] for keyword in figures["keywords"]}
+
+
+async def test_from_upload_to_figures(product, folder, send, script):
+    admin, viewer = await product.as_("tenant-admin", "acme"), await product.as_("tenant-viewer", "acme")
+    call_id = await send(admin)
+    assert (await get(viewer, f"/calls/{call_id}"))["status"] == "processing"
+    assert (await admin.post(f"/calls/{call_id}/process")).status_code == 409
+    await get(viewer, f"/calls/{call_id}/analysis", 404)
+    await get(viewer, f"/calls/{call_id}/transcript", 404)
+    await product.worker(**WORKER)
+    await product.until_ended()
+    await check_call(product, viewer, call_id, script)
+    sound = await viewer.get(f"/calls/{call_id}/audio")
+    assert (sound.headers["content-type"], sound.content[:4]) == ("audio/flac", b"fLaC")
+    await _check_jobs(viewer, call_id)
+    await _check_strangers(product, call_id)
+    await _check_again(product, admin, call_id)
+
+
+async def _check_jobs(viewer, call_id):
+    """As the seed's table shows them."""
+    jobs = await get(viewer, f"/calls/{call_id}/jobs")
+    assert [(job["stage"], job["status"]) for job in jobs] == [
+        ("extract_audio", "done"),
+        ("transcribe_start", "done"),
+        ("transcribe_poll", "done"),
+        ("analyze", "done"),
+    ]
+    assert {(job["org_id"], job["call_id"]) for job in jobs} == {("acme", call_id)}
+    poll = jobs[2]
+    assert poll["max_attempts"] > jobs[0]["max_attempts"] == 5
+    assert poll["payload"].keys() == {
+        "call_id", "operationId", "audio_path", "ogg_path", "transcript_path",
+    }  # fmt: skip
+
+
+async def _check_strangers(product, call_id):
+    stranger = await product.as_("tenant-admin", "globex")
+    assert await get(stranger, "/calls") == []
+    for path in ("", "/jobs", "/audio", "/transcript", "/analysis"):
+        await get(stranger, f"/calls/{call_id}{path}", 404)
+    assert (await stranger.post(f"/calls/{call_id}/process")).status_code == 404
+    ours = await get(await product.as_("super-admin"), "/calls?tenant=acme")
+    assert [call["call_id"] for call in ours] == [call_id]
+
+
+async def _check_again(product, admin, call_id):
+    """Everything is there: each stage sees it, and nothing changes."""
+    before = product.rows("select * from calls.artifacts, calls.analyses")
+    assert (await admin.post(f"/calls/{call_id}/process")).status_code == 202
+    await product.until_ended()
+    assert product.rows("select * from calls.artifacts, calls.analyses") == before
+    twice = dict.fromkeys(STAGES, 2) | {recognise.kind: 1, transcribe_poll.kind: 1}
+    assert product.statuses() == {(kind, "succeeded"): count for kind, count in twice.items()}
+
+
+async def test_a_worker_killed_in_any_stage_leaves_nothing_undone_or_doubled(product, folder, send, script):
+    seed = time.time_ns()
+    stage = random.Random(seed).choice(STAGES)
+    print(f"kills in {stage} (seed {seed})")  # noqa: T201 - for whoever looks into a failure
+    admin = await product.as_("tenant-admin", "acme")
+    call_id = await send(admin)
+    doomed = await product.worker(**WORKER)
+    await product.until(
+        lambda: any(kind == stage and status != "queued" for kind, status in product.statuses()), stage
+    )
+    product.kill(doomed)
+    await product.worker(**WORKER)
+    await product.until_ended()
+    await check_call(product, admin, call_id, script)

@@ -1,0 +1,64 @@
+"""What cannot work fails at once and says why; what belongs to others is not touched."""
+
+from uuid import uuid4
+
+from calls import paths
+from calls.handlers import analyze, app, extract_audio, transcribe_start
+from calls.storage import storage
+from posthouse.testing import drain
+
+
+def added(product, org="acme"):
+    call_id = str(uuid4())
+    product.rows("insert into calls.calls (id, org_id, title) values (%s, %s, '') returning id", call_id, org)
+    return call_id
+
+
+async def test_jobs_that_cannot_succeed_fail_at_once_and_say_why(product, folder, send, sounds):
+    lost, foreign, empty, unheard = (added(product) for _ in range(4))
+    admin = await product.as_("tenant-admin", "acme")
+    garbage = await send(admin, b"this is no recording")
+    for call_id in (foreign, unheard):
+        folder.put(paths.audio(call_id), sounds[0])
+    await extract_audio.using(tenant="acme", subject=lost).enqueue(call_id=lost, raw_path=paths.raw(lost))
+    await transcribe_start.using(tenant="globex", subject=foreign).enqueue(
+        call_id=foreign, audio_path=paths.audio(foreign)
+    )
+    await transcribe_start.using(tenant="acme", subject=unheard).enqueue(
+        call_id=unheard, audio_path=paths.audio(foreign)
+    )
+    await analyze.using(tenant="acme", subject=empty).enqueue(
+        call_id=empty, transcript_path=paths.transcript(empty)
+    )
+    await drain(app)
+    rows = product.rows("select subject, status, attempt_count, error from posthouse.jobs")
+    assert {(row["status"], row["attempt_count"]) for row in rows} == {("failed", 1)}
+    told = {
+        row["subject"]: (row["error"]["type"].rpartition(".")[2], row["error"]["message"]) for row in rows
+    }
+    assert told == {
+        garbage: ("NoSound", "there is no sound in it, or it is no recording at all"),
+        lost: ("NotStored", f"there is nothing at {paths.raw(lost)}"),
+        foreign: ("CallNotFound", f"there is no call {foreign}"),
+        unheard: ("ForeignFile", f"{paths.audio(foreign)} is not {paths.audio(unheard)}"),
+        empty: ("NotStored", f"there is nothing at {paths.transcript(empty)}"),
+    }
+    assert (await admin.get(f"/calls/{garbage}")).json()["status"] == "failed"
+
+
+async def test_an_upload_of_nothing_is_refused_and_leaves_nothing(product, folder, tmp_path):
+    admin = await product.as_("tenant-admin", "acme")
+    answer = await admin.post("/calls", content=b"")
+    assert (answer.status_code, answer.json()["detail"]) == (422, "the recording is empty")
+    assert product.rows("select * from calls.calls") == []
+    assert not any(path.is_file() for path in (tmp_path / "a storage").rglob("*"))
+
+
+async def test_uploads_are_bounded_and_need_the_right_role(product, chosen, folder, recording):
+    chosen(MOST_UPLOAD_BYTES=1000)
+    admin, viewer = await product.as_("tenant-admin", "acme"), await product.as_("tenant-viewer", "acme")
+    assert (await admin.post("/calls", content=recording.read_bytes())).status_code == 413
+    assert (await viewer.post("/calls", content=b"sound")).status_code == 403
+    assert product.rows("select * from calls.calls") == []
+    assert not storage().exists("calls")
+    assert (await admin.get(f"/calls/{uuid4()}")).status_code == 404
