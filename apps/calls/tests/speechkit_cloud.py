@@ -31,8 +31,8 @@ CHUNK = {
 
 
 class SpeechKitCloud:
-    """``start_troubles`` and ``poll_troubles`` say, for each call, what happens instead of an answer, one after
-    the other; ``pending`` how often its operation is not done yet.
+    """``start_troubles`` and ``poll_troubles`` say, for each call, what happens instead of an answer, one
+    after the other; ``pending`` how often its operation is not done yet.
     """
 
     def __init__(self, key):
@@ -79,14 +79,14 @@ class SpeechKitCloud:
         if call is None:
             return 404, {"code": 5, "message": "operation not found"}
         self.polls[call] += 1
-        if trouble := self._trouble(self.poll_troubles[call]):
+        if trouble := self._trouble(self.poll_troubles[call], operation):
             return trouble
         if self.pending[call] > 0:
             self.pending[call] -= 1
             return 200, {"id": operation, "done": False}
         return 200, {"id": operation, "done": True, "response": {"chunks": [CHUNK]}}
 
-    def _trouble(self, troubles):
+    def _trouble(self, troubles, operation=None):
         if not troubles:
             return None
         trouble = troubles[0] if troubles[0] == "always 500" else troubles.popleft()
@@ -106,7 +106,7 @@ class SpeechKitCloud:
                 {"id": "x", "done": True, "response": {"chunks": [{"alternatives": [{"text": "a"}]}]}},
             ),
             "another": (200, {"id": "another", "done": False}),
-            "failed": (200, {"id": "x", "done": True, "error": {"code": 3, "message": "no speech"}}),
+            "failed": (200, {"id": operation, "done": True, "error": {"code": 3, "message": "no speech"}}),
         }[trouble]
 
     def _handler(cloud):  # noqa: N805 - in the handler, self is a request

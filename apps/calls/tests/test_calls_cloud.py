@@ -57,8 +57,8 @@ def wait_of(product, call_id, kind):
     """Seconds from the end of its last attempt to the next."""
     (row,) = product.rows(
         "select extract(epoch from j.scheduled_for - a.finished_at)::float as seconds"
-        " from posthouse.jobs as j join posthouse.attempts as a on a.job_id = j.id where j.subject = %s and j.kind = %s"
-        " order by a.finished_at desc limit 1", call_id, kind.kind
+        " from posthouse.jobs as j join posthouse.attempts as a on a.job_id = j.id"
+        " where j.subject = %s and j.kind = %s order by a.finished_at desc limit 1", call_id, kind.kind
     )  # fmt: skip
     return row["seconds"]
 

@@ -4,7 +4,6 @@ from uuid import uuid4
 
 from calls import paths
 from calls.handlers import analyze, app, extract_audio, transcribe_start
-from calls.storage import storage
 from posthouse.testing import drain
 
 
@@ -12,6 +11,10 @@ def added(product, org="acme"):
     call_id = str(uuid4())
     product.rows("insert into calls.calls (id, org_id, title) values (%s, %s, '') returning id", call_id, org)
     return call_id
+
+
+def left(tmp_path):
+    return [path for path in (tmp_path / "a storage").rglob("*") if path.is_file()]
 
 
 async def test_jobs_that_cannot_succeed_fail_at_once_and_say_why(product, folder, send, sounds):
@@ -51,14 +54,14 @@ async def test_an_upload_of_nothing_is_refused_and_leaves_nothing(product, folde
     answer = await admin.post("/calls", content=b"")
     assert (answer.status_code, answer.json()["detail"]) == (422, "the recording is empty")
     assert product.rows("select * from calls.calls") == []
-    assert not any(path.is_file() for path in (tmp_path / "a storage").rglob("*"))
+    assert left(tmp_path) == []
 
 
-async def test_uploads_are_bounded_and_need_the_right_role(product, chosen, folder, recording):
+async def test_uploads_are_bounded_and_need_the_right_role(product, chosen, folder, recording, tmp_path):
     chosen(MOST_UPLOAD_BYTES=1000)
     admin, viewer = await product.as_("tenant-admin", "acme"), await product.as_("tenant-viewer", "acme")
     assert (await admin.post("/calls", content=recording.read_bytes())).status_code == 413
     assert (await viewer.post("/calls", content=b"sound")).status_code == 403
     assert product.rows("select * from calls.calls") == []
-    assert not storage().exists("calls")
+    assert left(tmp_path) == []
     assert (await admin.get(f"/calls/{uuid4()}")).status_code == 404
