@@ -33,7 +33,7 @@ WRITES = {
     "tenant_enqueue", "attach", "cancel", "reopen", "emit", "replay_event", "create_trigger",
     "change_trigger",
     "remove_trigger", "start_bulk_retry", "stop_bulk_retry", "create_key", "revoke_key",
-    "take_request_key", "keep_answer", "attach",
+    "take_request_key", "keep_answer",
 }  # fmt: skip
 WAYS = {"enqueue_here"}
 """Lead to what whoever calls them may do."""
