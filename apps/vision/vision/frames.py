@@ -16,7 +16,7 @@ from vision.media import BadVideo
 Grey = npt.NDArray[np.int16]
 
 TILE = 3
-"""Pixels of a side of a tile. In 16 short films (720p and 270p, crf 20 and 28, with and without noise) whose
+"""Pixels of a side of a tile. In eight short films (720p and 270p, crf 20 and 28, noise or none) whose
 caption changes by one digit, 3 found every change and nothing else; 4 missed some of 270p, 8 nearly all."""
 PLACE = 8
 """Tiles of a side of a place, which is then about as large as a letter or two."""

@@ -95,7 +95,7 @@ def ffmpeg() -> str:
     """The system's, else the one from PyPI."""
     found = shutil.which("ffmpeg")
     if found is None:
-        from imageio_ffmpeg import get_ffmpeg_exe # noqa: PLC0415
+        from imageio_ffmpeg import get_ffmpeg_exe  # noqa: PLC0415
 
         found = str(get_ffmpeg_exe())
     return found
