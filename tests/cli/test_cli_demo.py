@@ -150,3 +150,12 @@ def test_a_schema_that_fails_leaves_nothing_behind_and_says_why(shop, posthouse,
     assert "Traceback" not in failed.err
     with pytest.raises(psycopg.errors.UndefinedTable):
         db.execute("select from shop.loaves")
+
+
+def test_up_leaves_out_an_installed_app_whose_tables_cannot_be_made_and_says_so(shop, posthouse, db):
+    (shop / "schema.sql").write_text("create schema shop; create table shop.loaves (number nonsense);")
+    up = posthouse.start("up", "--port", "0")
+    assert "Posthouse is ready" in up.line()
+    assert "shop:app is left out" in up.err
+    assert db.execute("select count(*) from posthouse.definitions where key like 'shop.%'").fetchone() == (0,)
+    assert up.stop() == 0

@@ -52,7 +52,7 @@ def up(
     import os
     import sys
 
-    from posthouse.cli.apps import chosen_paths, installed_apps
+    from posthouse.cli.apps import chosen_paths
     from posthouse.cli.listening import listen
     from posthouse.cli.logs import start_logging
     from posthouse.settings import ENV_PREFIX, load_settings
@@ -65,10 +65,12 @@ def up(
         # For the apps, which read the settings themselves, and for the processes that they start.
         os.environ[f"{ENV_PREFIX}DATABASE_URL"] = url
         settings = load_settings(data_dir=data_dir, commands=commands)
-        paths = chosen_paths(app, settings) or ([DEMO, *installed_apps().values()] if demo else [])
+        paths = chosen_paths(app, settings)
         apps = _load(paths, settings)
         for loaded in apps.values():
             loaded.migrate()
+        if demo and not paths:
+            apps = {**_load([DEMO], settings), **_load_installed(settings)}
         field = start_logging(as_json=log_json, level=log_level, stream=sys.stderr)
         hint = _hint(settings, data_dir) if embedded else ""
         run_loop(_serve(apps, settings, listening, field, hint))
@@ -122,6 +124,25 @@ def _load(paths: list[str], settings: Settings) -> dict[str, App]:
                 "or run it with `posthouse worker`"
             )
     return apps
+
+
+def _load_installed(settings: Settings) -> dict[str, App]:
+    """The apps of installed packages that can run here. Nobody asked for the others by name: they are left
+    out.
+    """
+    from posthouse.cli.apps import installed_apps
+    from posthouse.errors import ConfigurationError, SchemaError
+
+    able: dict[str, App] = {}
+    for path in installed_apps().values():
+        try:
+            found = _load([path], settings)
+            found[path].migrate()
+        except (ConfigurationError, SchemaError) as error:
+            say(f"{path} is left out: {error}", err=True, style="yellow")
+        else:
+            able |= found
+    return able
 
 
 def _hint(settings: Settings, data_dir: Path | None) -> str:
