@@ -99,7 +99,7 @@ def cloud(bucket, chosen):
             SPEECHKIT_URL=running.url,
             SPEECHKIT_OPERATIONS_URL=running.url,
             SPEECHKIT_KEY=KEY,
-            SPEECHKIT_TIMEOUT_SECONDS=0.5,
+            SPEECHKIT_TIMEOUT_SECONDS=2,
         )
         yield running
 
