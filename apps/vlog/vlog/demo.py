@@ -20,7 +20,7 @@ QUALITIES = "720p,480p,360p"
 ONLY = "demo-remote"
 """What the two can do and the worker beside the database cannot, so that they get the video."""
 QUICK = {
-    "POSTHOUSE_LEASE_SECONDS": "3",  # so long a silent worker keeps its job
+    "POSTHOUSE_LEASE_SECONDS": "6",  # so long a silent worker keeps its job
     "POSTHOUSE_HEARTBEAT_SECONDS": "0.5",
     "POSTHOUSE_PROCESSES": "1",
     "VLOG_PARALLEL_QUALITIES": "1",
