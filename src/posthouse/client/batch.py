@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
 from uuid import UUID
 
 from posthouse.client.bulk import AFTER_ROWS, ASIDE_BYTES, BEFORE_ROWS, CHUNK, Copier
@@ -15,11 +15,8 @@ from posthouse.errors import DuplicateJob
 Outcome: TypeAlias = Literal["created", "repeated", "existing", "rejected"]
 
 
-class Receipt(NamedTuple):
-    """What became of one request: the job that stands for it, and how it came to."""
-
-    id: UUID
-    outcome: Outcome
+Receipt: TypeAlias = tuple[UUID, Outcome]
+"""What became of one request: the job that stands for it, and how it came to."""
 
 
 class Batch:
@@ -38,9 +35,9 @@ class Batch:
 
     def for_bulk(self, *, again: bool = False) -> Sending:
         """By COPY what can go that way. A repeat goes through the engine, which knows what is there."""
-        if again or len(self.requests) == 1:
+        if again or len(self.requests) == 1 or not any(map(_is_bare, self.requests)):
             return self.for_engine(again=again)
-        return Sending(self, [place for place, request in enumerate(self.requests) if not _is_bare(request)])
+        return Sending(self, ())
 
 
 class Sending:
@@ -50,7 +47,7 @@ class Sending:
         self._batch = batch
         self._places = list(engine_places)
         self._again = again
-        self.copies = len(self._places) < len(batch.requests)
+        self.copies = not self._places
         self.plain_one = not again and len(batch.requests) == 1 and _is_bare(batch.requests[0])
 
     def fields(self) -> dict[str, Any]:
@@ -62,18 +59,15 @@ class Sending:
         return sorted({request.kind for request in self._batch.requests})
 
     def blocks(self, copier: Copier) -> Iterator[bytes]:
-        """The rows for COPY, block by block: the database stores one while the next is written. Payloads
-        that turn out too large to move from place to place are left to the engine.
+        """The rows for COPY, block by block: the database stores one while the next is written. What is not
+        plain is left to the engine, and so are payloads too large to move from place to place.
         """
         batch = self._batch
         limit = batch.payload_limit
-        skip = set(self._places)
         rows = [BEFORE_ROWS]
         for place, request in enumerate(batch.requests):
-            if place in skip:
-                continue
             payload = payload_bytes(request.payload, limit)
-            if len(payload) > ASIDE_BYTES or not copier.takes(request):
+            if len(payload) > ASIDE_BYTES or not (_is_bare(request) and copier.takes(request)):
                 self._places.append(place)
                 continue
             rows.append(copier.row(request, batch.ids[place], payload))
@@ -98,9 +92,9 @@ class Sending:
 
     def receipts(self, answers: Iterable[Sequence[Any]] = ()) -> list[Receipt]:
         """What the engine answered and what was copied, in the order of the requests."""
-        found = [Receipt(job_id, "created") for job_id in self._batch.ids]
+        found: list[Receipt] = [(job_id, "created") for job_id in self._batch.ids]
         for ordinal, job_id, outcome in answers:
-            found[self._places[ordinal - 1]] = Receipt(UUID(str(job_id)), outcome)
+            found[self._places[ordinal - 1]] = (UUID(str(job_id)), outcome)
         return found
 
 
@@ -111,8 +105,8 @@ def _is_bare(request: Request) -> bool:
 
 def only(receipts: list[Receipt], request: Request) -> Receipt:
     """The one receipt; a rejected one is an error."""
-    receipt = receipts[0]
-    if receipt.outcome == "rejected":
+    job_id, outcome = receipts[0]
+    if outcome == "rejected":
         key = repr(request.dedupe_key) if request.dedupe_key else "for this content"
-        raise DuplicateJob(f"dedupe key {key} is taken by job {receipt.id}")
-    return receipt
+        raise DuplicateJob(f"dedupe key {key} is taken by job {job_id}")
+    return job_id, outcome

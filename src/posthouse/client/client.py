@@ -83,13 +83,12 @@ class Client:
 
     async def submit(self, request: Request, *, connection: Any = None) -> Handle:
         """Enqueue one job from its request."""
-        receipt = only(await self._send([request], connection), request)
-        return Handle(self, receipt.id, receipt.outcome)
+        return Handle(self, *only(await self._send([request], connection), request))
 
     async def enqueue_many(self, requests: Iterable[Request], *, connection: Any = None) -> list[Handle]:
         """Enqueue many, all or none. Plain ones go by COPY. A rejected duplicate shows in its outcome."""
         receipts = await self._send(list(requests), connection)
-        return [Handle(self, receipt.id, receipt.outcome) for receipt in receipts]
+        return [Handle(self, job_id, outcome) for job_id, outcome in receipts]
 
     async def emit(
         self,

@@ -67,13 +67,12 @@ class SyncClient:
 
     def submit(self, request: Request, *, connection: Any = None) -> SyncHandle:
         """Enqueue one job from its request."""
-        receipt = only(self._send([request], connection), request)
-        return SyncHandle(self, receipt.id, receipt.outcome)
+        return SyncHandle(self, *only(self._send([request], connection), request))
 
     def enqueue_many(self, requests: Iterable[Request], *, connection: Any = None) -> list[SyncHandle]:
         """Enqueue many, all or none. Plain ones go by COPY. A rejected duplicate shows in its outcome."""
         receipts = self._send(list(requests), connection)
-        return [SyncHandle(self, receipt.id, receipt.outcome) for receipt in receipts]
+        return [SyncHandle(self, job_id, outcome) for job_id, outcome in receipts]
 
     def emit(
         self,
