@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 from uuid import UUID
 
 import psycopg
@@ -89,6 +89,17 @@ class Pulse(Protocol):
         ...
 
 
+class Hearing(NamedTuple):
+    """What is done when there may be work, when a job is to be canceled, when nothing is missed from now on,
+    and when definitions changed.
+    """
+
+    work: Callable[[], None]
+    cancel: Callable[[], None]
+    listening: Callable[[], None]
+    definitions: Callable[[], None]
+
+
 class Listener(Protocol):
     """Hears that there is work, what is to be canceled, and that definitions changed."""
 
@@ -118,13 +129,5 @@ class Backend(Protocol):
     def pools(self) -> Pools: ...
     def shelf(self) -> Shelf: ...
     def pulse(self) -> AbstractContextManager[Pulse]: ...
-    def listener(
-        self,
-        queues: set[str],
-        *,
-        on_work: Callable[[], None],
-        on_cancel: Callable[[], None],
-        on_listening: Callable[[], None],
-        on_definitions: Callable[[], None],
-    ) -> Listener: ...
+    def listener(self, queues: set[str], tell: Hearing) -> Listener: ...
     async def close(self) -> None: ...

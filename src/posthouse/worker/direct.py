@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import AbstractContextManager
 from uuid import UUID
 
@@ -11,6 +10,7 @@ from posthouse.storage.leases import Leases
 from posthouse.storage.notebook import Notebook
 from posthouse.storage.pools import Pools
 from posthouse.storage.pulse import DatabasePulse, database_pulse
+from posthouse.worker.backend import Hearing
 from posthouse.worker.listener import Listener
 from posthouse.worker.shelf import DirectShelf
 
@@ -39,24 +39,8 @@ class Direct:
     def pulse(self) -> AbstractContextManager[DatabasePulse]:
         return database_pulse(self._direct_url, self._worker_id, self._lease_seconds)
 
-    def listener(
-        self,
-        queues: set[str],
-        *,
-        on_work: Callable[[], None],
-        on_cancel: Callable[[], None],
-        on_listening: Callable[[], None],
-        on_definitions: Callable[[], None],
-    ) -> Listener:
-        return Listener(
-            self._direct_url,
-            self._worker_id,
-            queues,
-            on_work=on_work,
-            on_cancel=on_cancel,
-            on_listening=on_listening,
-            on_definitions=on_definitions,
-        )
+    def listener(self, queues: set[str], tell: Hearing) -> Listener:
+        return Listener(self._direct_url, self._worker_id, queues, tell)
 
     async def close(self) -> None:
         """Each connection is closed by whoever uses it."""

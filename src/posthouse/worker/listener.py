@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from uuid import UUID
 
 import psycopg
 
 from posthouse.storage.connect import RETRY_PAUSES, behind_pooler, connect_async
+from posthouse.worker.backend import Hearing
 
 
 class Listener:
@@ -17,19 +17,12 @@ class Listener:
         url: str,
         worker_id: UUID,
         queues: set[str],
-        *,
-        on_work: Callable[[], None],
-        on_cancel: Callable[[], None],
-        on_listening: Callable[[], None],
-        on_definitions: Callable[[], None],
+        tell: Hearing,
     ) -> None:
         self._url = url
         self._worker = str(worker_id)
         self._queues = queues
-        self._on_work = on_work
-        self._on_cancel = on_cancel
-        self._on_listening = on_listening
-        self._on_definitions = on_definitions
+        self._tell = tell
         self.works = True
 
     async def run(self) -> None:
@@ -50,14 +43,14 @@ class Listener:
             await connection.execute("listen posthouse_ready")
             await connection.execute("listen posthouse_cancel")
             await connection.execute("listen posthouse_definitions")
-            self._on_listening()
-            self._on_cancel()  # what came while nobody listened
-            self._on_definitions()
+            self._tell.listening()
+            self._tell.cancel()  # what came while nobody listened
+            self._tell.definitions()
             async for notification in connection.notifies():
                 if notification.channel == "posthouse_ready":
                     if notification.payload in self._queues:
-                        self._on_work()
+                        self._tell.work()
                 elif notification.channel == "posthouse_definitions":
-                    self._on_definitions()
+                    self._tell.definitions()
                 elif notification.payload == self._worker:
-                    self._on_cancel()
+                    self._tell.cancel()

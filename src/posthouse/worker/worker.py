@@ -16,7 +16,7 @@ from posthouse.core.capabilities import capability_words, checked_facts, checked
 from posthouse.core.outcome import Cancel
 from posthouse.errors import ConfigurationError, LeaseLost
 from posthouse.settings import Settings
-from posthouse.worker.backend import Backend, Leases
+from posthouse.worker.backend import Backend, Hearing, Leases
 from posthouse.worker.commands import Commands
 from posthouse.worker.completer import Completer
 from posthouse.worker.definition import PROCESS, Definition
@@ -94,10 +94,12 @@ class Worker:
         )
         self.listener = self.backend.listener(
             self._heard,
-            on_work=self._wake,
-            on_cancel=self.heartbeat.beat_now,
-            on_listening=self._can_hear,
-            on_definitions=self.rulebook.look_again,
+            Hearing(
+                work=self._wake,
+                cancel=self.heartbeat.beat_now,
+                listening=self._can_hear,
+                definitions=self.rulebook.look_again,
+            ),
         )
         self._tasks: list[asyncio.Task[None]] = []
         self._fetching: list[asyncio.Task[None]] = []

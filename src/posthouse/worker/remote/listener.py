@@ -7,12 +7,11 @@ changed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from uuid import UUID
 
 from pydantic_core import to_json
 
-from posthouse.worker.backend import AWAY
+from posthouse.worker.backend import AWAY, Hearing
 from posthouse.worker.remote.line import HttpLine
 
 WAIT_SECONDS = 25.0
@@ -26,19 +25,12 @@ class RemoteListener:
         line: HttpLine,
         worker_id: UUID,
         queues: set[str],
-        *,
-        on_work: Callable[[], None],
-        on_cancel: Callable[[], None],
-        on_listening: Callable[[], None],
-        on_definitions: Callable[[], None],
+        tell: Hearing,
     ) -> None:
         self._line = line
         self._worker = str(worker_id)
         self._queues = queues
-        self._on_work = on_work
-        self._on_cancel = on_cancel
-        self._on_listening = on_listening
-        self._on_definitions = on_definitions
+        self._tell = tell
         self._cursor = ""
         self.works = True
 
@@ -59,10 +51,10 @@ class RemoteListener:
         answer = await self._line.post("notices", to_json(body), seconds=WAIT_SECONDS + MARGIN_SECONDS)
         self._cursor, self.works = answer["cursor"], answer["listening"]
         if answer["missed"]:
-            self._on_listening()
+            self._tell.listening()
         if answer["missed"] or answer["cancel"]:
-            self._on_cancel()
+            self._tell.cancel()
         if answer["missed"] or answer["definitions"]:
-            self._on_definitions()
+            self._tell.definitions()
         if answer["work"]:
-            self._on_work()
+            self._tell.work()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from uuid import UUID
 
@@ -10,6 +10,7 @@ import httpx
 
 from posthouse.settings import Settings
 from posthouse.storage.pools import Pools
+from posthouse.worker.backend import Hearing
 from posthouse.worker.remote.leases import RemoteLeases
 from posthouse.worker.remote.line import HttpLine, options, warn_of_plain_http
 from posthouse.worker.remote.listener import RemoteListener
@@ -46,24 +47,8 @@ class Remote:
         with httpx.Client(**{**options(self._settings), "timeout": seconds}) as client:
             yield HttpPulse(client, self._worker_id, self._settings.lease_seconds)
 
-    def listener(
-        self,
-        queues: set[str],
-        *,
-        on_work: Callable[[], None],
-        on_cancel: Callable[[], None],
-        on_listening: Callable[[], None],
-        on_definitions: Callable[[], None],
-    ) -> RemoteListener:
-        return RemoteListener(
-            self._line,
-            self._worker_id,
-            queues,
-            on_work=on_work,
-            on_cancel=on_cancel,
-            on_listening=on_listening,
-            on_definitions=on_definitions,
-        )
+    def listener(self, queues: set[str], tell: Hearing) -> RemoteListener:
+        return RemoteListener(self._line, self._worker_id, queues, tell)
 
     async def close(self) -> None:
         await self._line.close()
