@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 import time
+from collections import Counter
 from contextlib import contextmanager
+from functools import partial
 from operator import attrgetter
 from threading import Thread
 from uuid import uuid4
@@ -283,6 +286,25 @@ def at_once(*works):
     if errors:
         raise errors[0]
     return answers
+
+
+def storm(engine, *parts, rounds=60):
+    """As many threads as parts, each doing one after the other as chance has it; what they count, summed up.
+
+    Rounds, not seconds: a slow machine does as much as a quick one.
+    """
+
+    def run(seed):
+        rng = random.Random(seed)
+        counts = Counter()
+        with engine.another() as own:
+            # Whoever waits this long is in a deadlock that Postgres does not see, or holds a lock too long.
+            own.connection.execute("set lock_timeout = '20s'")
+            for _ in range(rounds):
+                counts.update(rng.choice(parts)(own, rng))
+        return counts
+
+    return sum(at_once(*[partial(run, seed) for seed in range(len(parts))]), Counter())
 
 
 def eventually(condition, seconds=30):

@@ -1,13 +1,11 @@
 """Limits: never more than they say, and never a place lost."""
 
-import random
-import time
 from collections import Counter
 
 import psycopg
 import pytest
 
-from enginekit import HOUR, at_once
+from enginekit import HOUR, storm
 
 
 def fill(engine, jobs, kind="task", **fields):
@@ -278,7 +276,6 @@ LIMITS = {
     "tenant": {"max_running": 4, "per": "tenant"},
     "key": {"max_running": 1, "per": "key"},
 }
-SECONDS = 4
 
 
 def work(engine, rng):
@@ -320,17 +317,7 @@ def watch(engine, rng):
 def test_in_a_storm_no_limit_is_ever_passed_and_no_place_is_lost(engine):
     for name, fields in LIMITS.items():
         engine.limit(name, **fields)
-    until = time.monotonic() + SECONDS
-
-    def run(part, seed):
-        rng = random.Random(seed)
-        with engine.another() as own:
-            own.connection.execute("set lock_timeout = '20s'")
-            while time.monotonic() < until:
-                part(own, rng)
-
-    parts = [work, work, work, keep, meddle, watch]
-    at_once(*[lambda part=part, seed=seed: run(part, seed) for seed, part in enumerate(parts)])
+    storm(engine, work, work, work, keep, meddle, watch)
     assert engine.count("history") > 0
     engine.advance(HOUR)
     engine.rescue(crash_limit=100)

@@ -1,33 +1,12 @@
 """Everybody at once on the same rows: no deadlock, and every job ends exactly once."""
 
-import random
-import time
 from collections import Counter
 from uuid import uuid4
 
-from enginekit import at_once, eventually
+from enginekit import eventually, storm
 
-SECONDS = 4
 KEYS = 6
 CLAIMS = set()
-
-
-def storm(engine, *parts):
-    """Runs the parts in threads until the time is over; what they count is summed up."""
-    CLAIMS.clear()
-    until = time.monotonic() + SECONDS
-    total = Counter()
-
-    def run(part, seed):
-        rng = random.Random(seed)
-        with engine.another() as own:
-            # Whoever waits this long is in a deadlock that Postgres does not see, or holds a lock too long.
-            own.connection.execute("set lock_timeout = '20s'")
-            while time.monotonic() < until:
-                total.update(part(own, rng))
-
-    at_once(*[lambda part=part, seed=seed: run(part, seed) for seed, part in enumerate(parts)])
-    return total
 
 
 def any_job(engine, rng):
@@ -144,6 +123,7 @@ def test_a_storm_on_the_same_rows_has_no_deadlock_and_leaves_every_job_ended_onc
 
 def test_every_claim_of_a_storm_is_accounted_for(engine):
     """Each claim is the attempt of one record, and no job has more attempts than it may."""
+    CLAIMS.clear()
     storm(engine, enqueue, work, work, keep, meddle)
     drain(engine)
     recorded = engine.rows(
