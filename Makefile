@@ -28,7 +28,7 @@ up: setup ## run the product on its embedded Postgres, with all applications
 test: setup ## lint, types, layers and every test
 	@tools/system-packages
 	$(MAKE) --no-print-directory lint
-	$(BIN)/pytest -n 3 --dist worksteal
+	$(BIN)/pytest -n 2
 
 lint: setup ## ruff, mypy and import-linter
 	$(BIN)/ruff check
