@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from posthouse.app import App
     from posthouse.cli.logs import WorkerField
+    from posthouse.cli.server import Serving
     from posthouse.settings import Settings
 
 DEMO = "posthouse.cli.demo:app"
@@ -34,6 +35,9 @@ def up(
         help="Without an app, load what is installed, and a small one.",
     ),
     commands: bool | None = commands_option(),
+    open_: bool | None = typer.Option(
+        None, "--open/--no-open", help="Open the console in a browser. By default on a terminal, on loopback."
+    ),
     log_json: bool | None = log_json_option(),
     log_level: str = log_level_option(),
 ) -> None:
@@ -73,7 +77,8 @@ def up(
             apps = {**_load([DEMO], settings), **_load_installed(settings)}
         field = start_logging(as_json=log_json, level=log_level, stream=sys.stderr)
         hint = _hint(settings, data_dir) if embedded else ""
-        run_loop(_serve(apps, settings, listening, field, hint))
+        opens = _is_here(listening) and sys.stdout.isatty() if open_ is None else open_
+        run_loop(_serve(apps, settings, listening, field, hint, opens=opens))
 
 
 def _start_database(settings: Settings) -> str:
@@ -150,8 +155,36 @@ def _hint(settings: Settings, data_dir: Path | None) -> str:
     return f"POSTHOUSE_DATA_DIR={settings.data_dir.resolve()} " if data_dir is not None else ""
 
 
+def _is_here(listening: socket.socket) -> bool:
+    """Whether only this machine can reach it."""
+    from ipaddress import ip_address
+
+    return ip_address(listening.getsockname()[0]).is_loopback
+
+
+def _show_console(serving: Serving, listening: socket.socket, *, opens: bool) -> None:
+    """The way in for whoever started this; from another machine one needs a key."""
+    import webbrowser
+
+    from posthouse.cli.listening import address_of
+    from posthouse.cli.options import caller
+
+    if not _is_here(listening):
+        return
+    address = serving.console_for(caller(), address_of(listening))
+    say(f"Open the console, without a key this once: {address}")
+    if opens:
+        webbrowser.open(address)
+
+
 async def _serve(
-    apps: dict[str, App], settings: Settings, listening: socket.socket, field: WorkerField, hint: str
+    apps: dict[str, App],
+    settings: Settings,
+    listening: socket.socket,
+    field: WorkerField,
+    hint: str,
+    *,
+    opens: bool,
 ) -> None:
     import asyncio
     import logging
@@ -182,6 +215,7 @@ async def _serve(
     say(f"Posthouse is ready: {address_of(listening)}")
     if key is not None:
         say(f"Your admin key, shown this once: {key}")
+    _show_console(serving, listening, opens=opens)
     say(f"Look around: {hint}posthouse jobs list, or {hint}posthouse doctor", err=True, style="dim")
     await stop.asked_or(*((worker.failed, worker.dismissed) if worker is not None else ()))
     logging.getLogger("posthouse.up").info("stopping: running jobs are finished first")

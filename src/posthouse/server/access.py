@@ -19,6 +19,7 @@ from posthouse.identity.credentials import Credentials
 from posthouse.identity.keys import digest
 from posthouse.identity.logins import is_csrf_token, logged_in
 from posthouse.identity.memory import KeyMemory
+from posthouse.identity.tickets import Tickets
 from posthouse.settings import Settings
 from posthouse.storage.errors import translated
 from posthouse.storage.reading import Db
@@ -54,6 +55,7 @@ class Gate:
         self.settings = settings
         self.memory = memory
         self.credentials = Credentials(settings, pool.connection, memory)
+        self.tickets = Tickets()
         self._requests = Buckets(settings.api_rate, settings.api_burst)
         self._failures = Buckets(settings.auth_failures / 60, settings.auth_failures)
         self._good: dict[bytes, None] = {}

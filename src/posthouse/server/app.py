@@ -12,6 +12,7 @@ from fastapi import APIRouter, FastAPI
 from psycopg_pool import AsyncConnectionPool
 from starlette.middleware.gzip import GZipMiddleware
 
+from posthouse import console
 from posthouse.blobs import store_for
 from posthouse.errors import ConfigurationError
 from posthouse.identity import Permission
@@ -81,8 +82,8 @@ _ROUTERS: tuple[APIRouter, ...] = (
     worker_jobs.router,
     artifacts.router,
 )
-_PUBLIC = {"/health", "/ready", "/api/health", "/metrics", f"{PREFIX}/session"}
-"""Decide for themselves what they say to whom."""
+_PUBLIC = {"/health", "/ready", "/api/health", "/metrics", f"{PREFIX}/session", *console.PUBLIC}
+"""Decide for themselves what they say to whom, or say nothing of anybody."""
 
 
 def create_app(settings: Settings | None = None, routers: Sequence[APIRouter] = ()) -> FastAPI:
@@ -108,6 +109,7 @@ def create_app(settings: Settings | None = None, routers: Sequence[APIRouter] = 
     app.include_router(plain_worker.router, prefix="/api")
     for router in routers:
         app.include_router(router)
+    app.include_router(console.router)
     problems.install(app)
     check_permissions(app)
     app.openapi = describe(app, open_to_all(app))  # type: ignore[method-assign]

@@ -43,7 +43,7 @@ async def open_(request: Request, response: Response, new: NewSession | None = N
     text = new.credential if new else bearer_of(request)
     if text is None:
         raise NotAuthenticated("log in with a credential, in the body or in the header Authorization")
-    principal = await gate.identify(text, address_of(request))
+    principal = gate.tickets.redeem(text) or await gate.identify(text, address_of(request))
     async with gate.pool.connection() as connection:
         login = await log_in(connection, principal, seconds=gate.settings.session_seconds)
     response.set_cookie(

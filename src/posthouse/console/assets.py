@@ -1,0 +1,59 @@
+"""The files of the console, read once: each under an address that changes when any of them does."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+from functools import cache
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from typing import NamedTuple
+
+TYPES = {
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".html": "text/html; charset=utf-8",
+    ".txt": "text/plain; charset=utf-8",
+}
+
+
+class Asset(NamedTuple):
+    content: bytes
+    zipped: bytes
+    media_type: str
+
+
+class Assets:
+    def __init__(self, files_by_path: dict[str, bytes]) -> None:
+        self._files = {path: _asset(path, content) for path, content in files_by_path.items()}
+        digest = hashlib.sha256()
+        for path in sorted(files_by_path):
+            digest.update(path.encode() + b"\0" + files_by_path[path])
+        self.version = digest.hexdigest()[:12]
+
+    def find(self, path: str) -> Asset | None:
+        return self._files.get(path)
+
+    def paths(self, ending: str) -> list[str]:
+        return sorted(path for path in self._files if path.endswith(ending))
+
+
+@cache
+def assets() -> Assets:
+    return Assets(dict(_below(files("posthouse.console") / "static")))
+
+
+def _below(folder: Traversable, prefix: str = "") -> list[tuple[str, bytes]]:
+    found: list[tuple[str, bytes]] = []
+    for item in folder.iterdir():
+        if item.is_dir():
+            found += _below(item, f"{prefix}{item.name}/")
+        else:
+            found.append((f"{prefix}{item.name}", item.read_bytes()))
+    return found
+
+
+def _asset(path: str, content: bytes) -> Asset:
+    ending = path[path.rfind(".") :]
+    return Asset(content, gzip.compress(content, mtime=0), TYPES[ending])

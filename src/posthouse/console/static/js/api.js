@@ -1,0 +1,94 @@
+// The API, as the pages use it.
+import { useCallback, useEffect, useRef, useState } from "./lib.js"
+
+const ROOT = new URL("../api/v1/", document.baseURI)
+const DEFAULT_MESSAGE = "The server did not answer. It may be starting, or away."
+
+/** What the API refused, with its own words and the fields it found wrong. */
+export class Problem extends Error {
+  constructor(status, body) {
+    super(body?.detail || body?.title || DEFAULT_MESSAGE)
+    this.status = status
+    this.code = body?.code || "no_answer"
+    this.errors = body?.errors || []
+  }
+}
+
+const state = { csrf: null, tenant: null, onLogout: () => {} }
+
+export const configure = (changes) => Object.assign(state, changes)
+export const chosenTenant = () => state.tenant
+
+/** An address of the API, with the tenant that an operator looks at. */
+export function address(path, query = {}) {
+  const url = new URL(path.replace(/^\//, ""), ROOT)
+  if (state.tenant) url.searchParams.set("tenant", state.tenant)
+  for (const [name, value] of Object.entries(query)) {
+    if (value === undefined || value === null || value === "") continue
+    for (const item of Array.isArray(value) ? value : [value]) url.searchParams.append(name, item)
+  }
+  return url.href
+}
+
+async function ask(method, path, { query, body, headers, signal } = {}) {
+  const given = { Accept: "application/json", ...headers }
+  if (body !== undefined) given["Content-Type"] = "application/json"
+  if (method !== "GET" && state.csrf) given["X-CSRF-Token"] = state.csrf
+  let answer
+  try {
+    answer = await fetch(address(path, query), {
+      method, headers: given, signal, credentials: "same-origin",
+      body: body === undefined ? undefined : JSON.stringify(body),
+    })
+  } catch (error) {
+    if (error.name === "AbortError") throw error
+    throw new Problem(0, null)
+  }
+  const text = await answer.text()
+  const told = text && answer.headers.get("content-type")?.includes("json") ? JSON.parse(text) : null
+  if (answer.status === 401 && !path.startsWith("/session")) state.onLogout()
+  if (!answer.ok) throw new Problem(answer.status, told)
+  return told
+}
+
+export const api = {
+  get: (path, query, signal) => ask("GET", path, { query, signal }),
+  post: (path, body, options) => ask("POST", path, { body, ...options }),
+  put: (path, body, options) => ask("PUT", path, { body, ...options }),
+  patch: (path, body, options) => ask("PATCH", path, { body, ...options }),
+  delete: (path, query) => ask("DELETE", path, { query }),
+}
+
+/**
+ * What an address of the API says: {data, error, loading, reload, setData}. Earlier data stays while newer is on
+ * its way, so that nothing jumps; `every` asks again after so many milliseconds while the page is seen. A path of
+ * null asks nothing.
+ */
+export function useApi(path, query, { every = 0 } = {}) {
+  const [state, setState] = useState({ data: null, error: null, loading: path !== null })
+  const key = path === null ? null : address(path, query)
+  const round = useRef(null)
+  const load = useCallback(async () => {
+    if (key === null) return
+    round.current?.abort()
+    const mine = (round.current = new AbortController())
+    try {
+      const data = await api.get(path, query, mine.signal)
+      setState({ data, error: null, loading: false, key })
+    } catch (error) {
+      if (error.name !== "AbortError") setState((was) => ({ ...was, error, loading: false }))
+    }
+  }, [key])
+  useEffect(() => {
+    setState((was) => ({ ...was, loading: key !== null }))
+    load()
+    return () => round.current?.abort()
+  }, [load])
+  useEffect(() => {
+    if (!every) return undefined
+    const timer = setInterval(() => document.hidden || load(), every)
+    return () => clearInterval(timer)
+  }, [load, every])
+  const setData = useCallback((change) => setState((was) => ({ ...was, data: typeof change === "function" ? change(was.data) : change })), [])
+  return { ...state, stale: state.key !== key, reload: load, setData }
+}

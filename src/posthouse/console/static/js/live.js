@@ -1,0 +1,94 @@
+// Changes as they happen, gathered so that a page is drawn a few times a second at most.
+import { address } from "./api.js"
+import { useEffect, useRef, useState } from "./lib.js"
+
+const GATHERED_FOR = 250
+const NAMES = ["job", "log", "worker", "counters", "reset", "overflow"]
+
+let held = 0
+const waiting = new Set()
+
+/** While somebody selects, nothing moves under their hands. Returns how to go on. */
+export function hold() {
+  held += 1
+  let done = false
+  return () => {
+    if (done) return
+    done = true
+    held -= 1
+    if (!held) for (const flush of [...waiting]) flush()
+  }
+}
+
+const selecting = () => held > 0 || !(document.getSelection()?.isCollapsed ?? true)
+
+/**
+ * Follows a stream. `told` gets what was gathered: {job: [newest state of each], log: [all lines], worker, counters,
+ * missed}; `missed` says to load again. The value returned is "live", "paused" or "away".
+ */
+export function useLive(wanted, told, { on = true } = {}) {
+  const [state, setState] = useState("away")
+  const handler = useRef(told)
+  handler.current = told
+  const url = on ? address("/stream", wanted) : null
+  useEffect(() => {
+    if (!url) return undefined
+    const gathered = new Gathered()
+    const source = new EventSource(url)
+    let timer = 0
+    const flush = () => {
+      timer = 0
+      if (selecting()) {
+        setState("paused")
+        waiting.add(flush)
+        if (!held) timer = setTimeout(flush, GATHERED_FOR)
+        return
+      }
+      waiting.delete(flush)
+      setState("live")
+      if (!gathered.empty) handler.current(gathered.take())
+    }
+    source.onopen = () => setState("live")
+    source.onerror = () => setState("away")
+    for (const name of NAMES) {
+      source.addEventListener(name, (event) => {
+        gathered.add(name, JSON.parse(event.data))
+        timer ||= setTimeout(flush, GATHERED_FOR)
+      })
+    }
+    return () => {
+      clearTimeout(timer)
+      waiting.delete(flush)
+      source.close()
+    }
+  }, [url])
+  return state
+}
+
+class Gathered {
+  constructor() {
+    this.clear()
+  }
+
+  clear() {
+    this.newest = { job: new Map(), worker: new Map() }
+    this.log = []
+    this.counters = null
+    this.missed = false
+    this.empty = true
+  }
+
+  add(name, data) {
+    this.empty = false
+    if (name === "job" || name === "worker") this.newest[name].set(data.id, data)
+    else if (name === "log") this.log.push(data)
+    else if (name === "counters") this.counters = data
+    else this.missed = true
+  }
+
+  take() {
+    const { newest, log, counters, missed } = this
+    this.clear()
+    return { job: [...newest.job.values()], worker: [...newest.worker.values()], log, counters, missed }
+  }
+}

@@ -1,0 +1,57 @@
+// A new job, by a form that knows what its kind wants.
+import { api, useApi } from "../api.js"
+import { html, useState } from "../lib.js"
+import { go, link } from "../router.js"
+import { useSession } from "../session.js"
+import { Loaded, Empty } from "../ui/basics.js"
+import { Dialog } from "../ui/dialog.js"
+import { NumberField, SelectField, TextField } from "../ui/fields.js"
+import { initial, SchemaForm } from "../ui/schema-form.js"
+import { toast } from "../ui/toast.js"
+
+/** `kind` and `payload` fill it in, say to run a job again with another payload. */
+export function EnqueueDialog({ close, kind: givenKind = "", payload: givenPayload, extra = {} }) {
+  const session = useSession()
+  const kinds = useApi("/definitions", { limit: 200 })
+  const [kind, setKind] = useState(givenKind)
+  const [payload, setPayload] = useState(givenPayload)
+  const [more, setMore] = useState({ priority: "", delay_seconds: null, subject: extra.subject ?? "", dedupe_key: "" })
+  const [errors, setErrors] = useState({})
+  const chosen = kinds.data?.items.find(({ key }) => key === kind)
+  const choose = (key) => {
+    setKind(key)
+    setErrors({})
+    setPayload(initial(kinds.data.items.find((each) => each.key === key)?.arg_schema))
+  }
+  const send = async () => {
+    const options = Object.fromEntries(Object.entries(more).filter(([, value]) => value !== "" && value !== null))
+    const query = session.operator ? { tenant: session.tenant ?? extra.tenant } : {}
+    try {
+      const made = await api.post("/jobs", { definition_key: kind, payload: payload ?? {}, ...options }, { query })
+      toast(made.outcome === "created" ? "Enqueued" : "There was such a job already")
+      go(link(`jobs/${made.id}`))
+    } catch (error) {
+      setErrors(byPath(error.errors))
+      throw error
+    }
+  }
+  return html`
+    <${Dialog} title=${givenKind ? "Run again" : "Enqueue a job"} close=${close} act=${send} actText="Enqueue" disabled=${!kind || payload === null} wide>
+      <${Loaded} from=${kinds} lines=${4}>${({ items }) => items.length === 0
+        ? html`<${Empty} title="No kind of job is known yet" command="posthouse worker --app shop:app">Workers announce what they can run.<//>`
+        : html`
+          <${SelectField} label="Kind" value=${kind} change=${choose} options=${[["", "Choose a kind"], ...items.filter((each) => each.active).map(({ key }) => [key])]} hint=${chosen?.description} />
+          ${kind && html`<${SchemaForm} key=${kind} schema=${chosen?.arg_schema} value=${payload ?? {}} change=${(next, broken) => setPayload(broken ? null : next ?? {})} errors=${errors} />
+          <details class="more"><summary>When, and how urgent</summary><div class="columns">
+            <${SelectField} label="Priority" value=${more.priority} change=${(priority) => setMore({ ...more, priority })} options=${[["", "As the kind says"], ["urgent"], ["high"], ["normal"], ["low"]]} />
+            <${NumberField} label="Delay in seconds" min="0" value=${more.delay_seconds} change=${(delay_seconds) => setMore({ ...more, delay_seconds })} />
+            <${TextField} label="Subject" value=${more.subject} change=${(subject) => setMore({ ...more, subject })} hint="What it is about; jobs are found by it." />
+            <${TextField} label="Dedupe key" value=${more.dedupe_key} change=${(dedupe_key) => setMore({ ...more, dedupe_key })} hint="Only one job with it at a time." />
+          </div></details>`}`}<//>
+    <//>`
+}
+
+/** {field: message} of what the API found wrong in a payload. */
+export function byPath(errors = []) {
+  return Object.fromEntries(errors.map((each) => [String(each.path ?? each.field ?? each.loc ?? "").replace(/^(body|payload)[./]?/, "").split(/[./[]/)[0], each.message ?? each.msg]))
+}

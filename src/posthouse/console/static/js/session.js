@@ -1,0 +1,46 @@
+// Who looks at the console, and what they may do.
+import { api, configure } from "./api.js"
+import { createContext, useContext } from "./lib.js"
+
+export const SessionContext = createContext(null)
+
+/** {name, role, tenant_id, can(permission), tenant, chooseTenant, logOut}. */
+export const useSession = () => useContext(SessionContext)
+
+const TENANT = "posthouse.tenant"
+
+export function remembered() {
+  return sessionStorage.getItem(TENANT) || null
+}
+
+export function rememberTenant(tenant) {
+  if (tenant) sessionStorage.setItem(TENANT, tenant)
+  else sessionStorage.removeItem(TENANT)
+}
+
+/** The login that the browser has, a new one by the ticket in the address, or null. */
+export async function begin() {
+  const ticket = new URLSearchParams(location.hash.slice(1)).get("ticket")
+  if (ticket) {
+    history.replaceState(null, "", location.pathname + location.search)
+    try {
+      return known(await api.post("/session", { credential: ticket }))
+    } catch { /* used before: there may be a login by it */ }
+  }
+  try {
+    return known(await api.get("/session"))
+  } catch (error) {
+    if (error.status === 401) return null
+    throw error
+  }
+}
+
+export const logIn = async (credential) => known(await api.post("/session", { credential }))
+
+export const logOut = () => api.delete("/session")
+
+function known(session) {
+  configure({ csrf: session.csrf_token })
+  const permissions = new Set(session.permissions)
+  return { ...session, operator: session.tenant_id === null, can: (permission) => permissions.has(permission) }
+}

@@ -1,0 +1,121 @@
+// The frame around every page: where one is, who one is, and what can be done from anywhere.
+import { api } from "./api.js"
+import { html, cls, useEffect, useState } from "./lib.js"
+import { link, useLocation } from "./router.js"
+import { useSession } from "./session.js"
+import { EnqueueDialog } from "./pages/enqueue.js"
+import { Button } from "./ui/basics.js"
+import { Icon } from "./ui/icons.js"
+
+const SECTIONS = [
+  { name: "overview", path: "", text: "Overview", icon: "pulse", needs: "jobs:read" },
+  { name: "jobs", path: "jobs", text: "Jobs", icon: "list", needs: "jobs:read" },
+  { name: "failures", path: "failures", text: "Failures", icon: "alert", needs: "jobs:read" },
+  { name: "workers", path: "workers", text: "Workers", icon: "cpu", needs: "workers:read" },
+  { name: "queues", path: "queues", text: "Queues", icon: "layers", needs: "jobs:read" },
+  { name: "triggers", path: "triggers", text: "Triggers", icon: "clock", needs: "triggers:read" },
+  { name: "definitions", path: "definitions", text: "Definitions", icon: "braces", needs: "definitions:read" },
+  { name: "operator", path: "operator", text: "Operator", icon: "sliders", needs: "overview:read" },
+]
+
+export function Shell({ section, title, children }) {
+  const session = useSession()
+  const [open, setOpen] = useState(false)
+  const [enqueueing, setEnqueueing] = useState(false)
+  const { path } = useLocation()
+  useEffect(() => setOpen(false), [path])
+  useShortcuts({ n: () => session.can("jobs:write") && setEnqueueing(true) })
+  return html`
+    <a class="skip" href="#content" target="_self">Skip to the page</a>
+    <div class=${cls("shell", open && "shell-open")}>
+      <aside class="side" id="navigation">
+        <a class="brand" href=${link("")}><${Mark} /><span>Posthouse</span></a>
+        <nav aria-label="Pages">
+          ${SECTIONS.filter((each) => session.can(each.needs)).map((each) => html`
+            <a key=${each.name} href=${link(each.path)} aria-current=${each.name === section ? "page" : undefined}>
+              <${Icon} name=${each.icon} /><span>${each.text}</span>
+            </a>`)}
+        </nav>
+        <${Whoami} session=${session} />
+      </aside>
+      <div class="scrim" onClick=${() => setOpen(false)}></div>
+      <div class="column">
+        <header class="top">
+          <${Button} plain class="burger" label="Menu" icon="menu" onClick=${() => setOpen(!open)} aria-expanded=${open} aria-controls="navigation" />
+          <h1>${title}</h1>
+          <${TenantChoice} session=${session} />
+          ${session.can("jobs:write") && html`<${Button} strong icon="plus" title="Enqueue a job (n)" onClick=${() => setEnqueueing(true)}>Enqueue<//>`}
+        </header>
+        <main id="content" tabindex="-1">${children}</main>
+      </div>
+    </div>
+    ${enqueueing && html`<${EnqueueDialog} close=${() => setEnqueueing(false)} />`}
+  `
+}
+
+const Mark = () => html`
+  <svg class="mark" viewBox="0 0 32 32" aria-hidden="true">
+    <path d="M8 22V10.500A1.500 1.500 0 0 1 9.500 9H17a6 6 0 0 1 0 12h-4" /><circle cx="22.500" cy="23" r="2.200" />
+  </svg>`
+
+/** An operator sees all tenants, or chooses one. */
+function TenantChoice({ session }) {
+  const [tenants, setTenants] = useState([])
+  const chooses = session.operator && session.can("tenants:read")
+  useEffect(() => {
+    if (chooses) api.get("/admin/tenants").then(setTenants, () => {})
+  }, [chooses])
+  if (!chooses) return session.tenant_id && html`<span class="tag" title="Your tenant">${session.tenant_id}</span>`
+  if (tenants.length < 2 && !session.tenant) return null
+  return html`
+    <label class="tenant"><span class="hidden">Tenant</span>
+      <select value=${session.tenant ?? ""} onChange=${(event) => session.chooseTenant(event.target.value || null)}>
+        <option value="">All tenants</option>
+        ${tenants.map(({ id, label }) => html`<option key=${id} value=${id}>${label || id}</option>`)}
+      </select>
+    </label>`
+}
+
+function Whoami({ session }) {
+  return html`
+    <div class="whoami">
+      <${ThemeChoice} />
+      <div class="who"><b title=${session.name}>${session.name}</b><small>${session.role.replace("-", " ")}</small></div>
+      <${Button} plain label="Log out" icon="exit" onClick=${session.logOut} />
+    </div>`
+}
+
+const THEMES = { auto: ["contrast", "Theme of the system"], light: ["sun", "Light theme"], dark: ["moon", "Dark theme"] }
+
+function ThemeChoice() {
+  const [theme, setTheme] = useState(() => document.documentElement.dataset.theme || "auto")
+  const next = { auto: "light", light: "dark", dark: "auto" }[theme]
+  const change = () => {
+    document.documentElement.dataset.theme = next
+    try { localStorage.setItem("posthouse.theme", next) } catch { /* kept for this page only */ }
+    setTheme(next)
+  }
+  return html`<${Button} plain icon=${THEMES[theme][0]} label=${`${THEMES[theme][1]}. Change`} onClick=${change} />`
+}
+
+/** Single keys, when nobody is writing. "/" goes to the filter of a page by itself. */
+function useShortcuts(keys) {
+  useEffect(() => {
+    const pressed = (event) => {
+      const writing = event.target.closest("input, textarea, select, dialog, [contenteditable]")
+      if (writing || event.ctrlKey || event.metaKey || event.altKey) return
+      if (event.key === "/") {
+        const filter = document.querySelector("[data-filter]")
+        if (filter) {
+          event.preventDefault()
+          filter.focus()
+        }
+      } else if (keys[event.key]) {
+        event.preventDefault()
+        keys[event.key]()
+      }
+    }
+    addEventListener("keydown", pressed)
+    return () => removeEventListener("keydown", pressed)
+  })
+}

@@ -1,0 +1,122 @@
+// The small parts that every page is put together from.
+import { cls, html, useEffect, useRef, useState } from "../lib.js"
+import { duration, exactly, relative, shortId, words } from "../format.js"
+import { link } from "../router.js"
+import { Icon } from "./icons.js"
+
+/** `strong` for the one thing to do, `danger` for what destroys, `plain` without a frame. `label` for icons alone. */
+export function Button({ children, icon, label, strong, danger, plain, small, busy, class: more, ...rest }) {
+  const names = cls("button", strong && "strong", danger && "danger", plain && "plain", small && "small", !children && "only-icon", more)
+  return html`
+    <button type="button" class=${names} aria-label=${label} title=${label} aria-busy=${busy || undefined} ...${rest} disabled=${busy || rest.disabled}>
+      ${icon && html`<${Icon} name=${icon} />`}${children && html`<span>${children}</span>`}
+    </button>`
+}
+
+export const Status = ({ status }) => html`<span class="status" data-status=${status}>${words(status)}</span>`
+
+export const Tag = ({ children, tone, ...rest }) => html`<span class="tag" data-tone=${tone} ...${rest}>${children}</span>`
+
+/** How long ago; when exactly, if one points at it. */
+export function Time({ at, none = "–" }) {
+  const [, tick] = useState(0)
+  useEffect(() => {
+    const young = Math.abs(Date.now() - new Date(at)) < 90_000
+    const timer = setInterval(() => tick((n) => n + 1), young ? 1000 : 30_000)
+    return () => clearInterval(timer)
+  }, [at])
+  return at ? html`<time datetime=${at} title=${exactly(at)}>${relative(at)}</time>` : html`<span class="faint">${none}</span>`
+}
+
+/** Seconds since a moment, counting on until an end. */
+export function Since({ from, to }) {
+  const [, tick] = useState(0)
+  useEffect(() => {
+    if (!from || to) return undefined
+    const timer = setInterval(() => tick((n) => n + 1), 1000)
+    return () => clearInterval(timer)
+  }, [from, to])
+  return html`<span class="figure">${from ? duration((new Date(to ?? Date.now()) - new Date(from)) / 1000) : "–"}</span>`
+}
+
+export function Progress({ percent, label = "Progress", tone }) {
+  if (percent === null || percent === undefined) return html`<span class="faint">–</span>`
+  const shown = Math.max(0, Math.min(100, percent))
+  return html`
+    <span class="progress" data-tone=${tone} role="progressbar" aria-label=${label} aria-valuenow=${Math.round(shown)} aria-valuemin="0" aria-valuemax="100">
+      <span class="track"><span class="bar" style=${{ width: `${shown}%` }}></span></span><span class="figure">${Math.floor(shown)} %</span>
+    </span>`
+}
+
+export const JobLink = ({ id, children }) => html`<a class="id" href=${link(`jobs/${id}`)} title=${id}>${children ?? shortId(id)}</a>`
+
+/** Nothing to show: says why, and what to do next. `command` can be copied. */
+export function Empty({ title, icon = "info", command, action, children }) {
+  return html`
+    <div class="empty">
+      <${Icon} name=${icon} /><h2>${title}</h2>${children && html`<p>${children}</p>`}
+      ${command && html`<${Snippet} text=${command} />`}${action}
+    </div>`
+}
+
+export function Failure({ error, retry }) {
+  return html`
+    <div class="failure" role="alert"><${Icon} name="alert" />
+      <div><b>${error.message}</b>${error.errors?.map((each) => html`<p>${each.field ?? each.path ?? ""} ${each.message}</p>`)}</div>
+      ${retry && html`<${Button} small icon="retry" onClick=${retry}>Try again<//>`}
+    </div>`
+}
+
+/** Grey lines in the place of what is on its way, as high as it will be. */
+export const Skeleton = ({ lines = 6, height }) => html`
+  <div class="skeleton" aria-busy="true" aria-label="Loading" style=${height && { height: `${height}px` }}>
+    ${height ? html`<span></span>` : Array.from({ length: lines }, (_, place) => html`<span key=${place}></span>`)}
+  </div>`
+
+/** What a request became: its failure, its skeleton, or the children with the data. */
+export function Loaded({ from, lines, height, children }) {
+  if (from.error && !from.data) return html`<${Failure} error=${from.error} retry=${from.reload} />`
+  if (!from.data) return html`<${Skeleton} lines=${lines} height=${height} />`
+  return children(from.data)
+}
+
+export function Copy({ text, label = "Copy" }) {
+  const [done, setDone] = useState(false)
+  const timer = useRef(0)
+  useEffect(() => () => clearTimeout(timer.current), [])
+  const copy = async () => {
+    await navigator.clipboard.writeText(typeof text === "function" ? text() : text)
+    setDone(true)
+    timer.current = setTimeout(() => setDone(false), 1500)
+  }
+  return html`<${Button} plain small icon=${done ? "check" : "copy"} label=${done ? "Copied" : label} onClick=${copy} />`
+}
+
+export const Snippet = ({ text }) => html`<div class="snippet"><code>${text}</code><${Copy} text=${text} /></div>`
+
+export function Card({ title, aside, children, class: more, ...rest }) {
+  return html`
+    <section class=${cls("card", more)} ...${rest}>
+      ${(title || aside) && html`<header><h2>${title}</h2><div class="aside">${aside}</div></header>`}
+      ${children}
+    </section>`
+}
+
+/** A figure with its name. */
+export function Figure({ name, value, hint, tone, href }) {
+  const inside = html`<dt>${name}</dt><dd data-tone=${tone}>${value}</dd>${hint && html`<small>${hint}</small>`}`
+  return href ? html`<a class="tile" href=${href}><dl>${inside}</dl></a>` : html`<div class="tile"><dl>${inside}</dl></div>`
+}
+
+export function Tabs({ tabs, now, label }) {
+  return html`
+    <nav class="tabs" aria-label=${label} data-stay>
+      ${tabs.map(({ name, text, href, count }) => html`
+        <a key=${name} href=${href} aria-current=${name === now ? "page" : undefined}>${text}${count !== undefined && html` <span class="faint figure">${count}</span>`}</a>`)}
+    </nav>`
+}
+
+export const Facts = ({ facts }) => html`
+  <dl class="facts">${facts.filter(([, value]) => value !== null && value !== undefined && value !== "" && value !== false).map(([name, value]) => html`
+    <div key=${name}><dt>${name}</dt><dd>${value}</dd></div>`)}
+  </dl>`

@@ -1,0 +1,43 @@
+// A question in front of the page. The browser keeps the focus inside, and Escape closes it.
+import { html, useEffect, useId, useRef, useState } from "../lib.js"
+import { Button, Failure } from "./basics.js"
+
+/** `act` does it and may refuse by throwing, which is shown; then the dialog closes. Without it there is only "Close". */
+export function Dialog({ title, close, act, actText = "Save", danger, wide, disabled, children }) {
+  const box = useRef(null)
+  const name = useId()
+  const [busy, setBusy] = useState(false)
+  const [error, setError] = useState(null)
+  useEffect(() => {
+    const opener = document.activeElement
+    box.current.showModal()
+    return () => opener?.focus?.()
+  }, [])
+  const submit = async (event) => {
+    event.preventDefault()
+    setBusy(true)
+    setError(null)
+    try {
+      if ((await act()) !== false) close()
+    } catch (refused) {
+      setError(refused)
+    } finally {
+      setBusy(false)
+    }
+  }
+  return html`
+    <dialog ref=${box} class=${wide ? "wide" : ""} aria-labelledby=${name} onCancel=${(event) => { event.preventDefault(); close() }}
+      onMouseDown=${(event) => event.target === box.current && close()}>
+      <form onSubmit=${act ? submit : (event) => { event.preventDefault(); close() }} novalidate>
+        <header><h2 id=${name}>${title}</h2><${Button} plain icon="close" label="Close" onClick=${close} /></header>
+        <div class="body">${children}${error && html`<${Failure} error=${error} />`}</div>
+        <footer>
+          <${Button} onClick=${close}>${act ? "Cancel" : "Close"}<//>
+          ${act && html`<${Button} strong=${!danger} danger=${danger} type="submit" busy=${busy} disabled=${disabled}>${actText}<//>`}
+        </footer>
+      </form>
+    </dialog>`
+}
+
+/** A dialog that only asks whether. */
+export const Confirm = ({ children, ...rest }) => html`<${Dialog} ...${rest}><p>${children}</p><//>`

@@ -1,0 +1,34 @@
+// Fields of forms: each with its name, its hint and what is wrong with it.
+import { cls, html, useId } from "../lib.js"
+
+export function Field({ label, hint, error, children, class: more }) {
+  const id = useId()
+  const about = error || hint ? `${id}-about` : undefined
+  return html`
+    <div class=${cls("field", error && "wrong", more)}>
+      <label for=${id}>${label}</label>
+      ${children({ id, "aria-describedby": about, "aria-invalid": error ? "true" : undefined })}
+      ${(error || hint) && html`<small id=${about}>${error || hint}</small>`}
+    </div>`
+}
+
+export const TextField = ({ label, hint, error, value, change, ...rest }) => html`
+  <${Field} label=${label} hint=${hint} error=${error}>${(given) => html`<input type="text" autocomplete="off" spellcheck=${false} ...${given} ...${rest} value=${value ?? ""} onInput=${(event) => change(event.target.value)} />`}<//>`
+
+export const NumberField = ({ label, hint, error, value, change, ...rest }) => html`
+  <${Field} label=${label} hint=${hint} error=${error}>${(given) => html`<input type="number" step="any" ...${given} ...${rest} value=${value ?? ""} onInput=${(event) => change(event.target.value === "" ? null : Number(event.target.value))} />`}<//>`
+
+export const AreaField = ({ label, hint, error, value, change, rows = 6, ...rest }) => html`
+  <${Field} label=${label} hint=${hint} error=${error}>${(given) => html`<textarea rows=${rows} spellcheck=${false} class="code" ...${given} ...${rest} value=${value ?? ""} onInput=${(event) => change(event.target.value)}></textarea>`}<//>`
+
+/** `options`: [[value, text]]. */
+export const SelectField = ({ label, hint, error, value, change, options, ...rest }) => html`
+  <${Field} label=${label} hint=${hint} error=${error}>${(given) => html`
+    <select ...${given} ...${rest} value=${value ?? ""} onChange=${(event) => change(event.target.value)}>
+      ${options.map(([each, text]) => html`<option key=${each} value=${each}>${text ?? each}</option>`)}
+    </select>`}<//>`
+
+export const CheckField = ({ label, hint, value, change }) => {
+  const id = useId()
+  return html`<div class="field check"><input id=${id} type="checkbox" checked=${Boolean(value)} onChange=${(event) => change(event.target.checked)} /><label for=${id}>${label}</label>${hint && html`<small>${hint}</small>`}</div>`
+}

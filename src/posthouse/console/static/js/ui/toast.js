@@ -1,0 +1,65 @@
+// Short words about what was done, with a way back where there is one.
+import { html, useEffect, useState } from "../lib.js"
+import { Button } from "./basics.js"
+
+const shown = { list: [], changed: () => {} }
+let numbers = 0
+
+/** `undo` is called if somebody takes it back in time; `seconds` is how long it stays. */
+export function toast(text, { tone = "good", undo, undoText = "Undo", seconds = undo ? 10 : 5 } = {}) {
+  const entry = { number: ++numbers, text, tone, undo, undoText, seconds, until: Date.now() + seconds * 1000 }
+  shown.list = [...shown.list.slice(-3), entry]
+  shown.changed(shown.list)
+  return entry.number
+}
+
+/** Says what went wrong. */
+export const complain = (error) => toast(error.message, { tone: "bad", seconds: 10 })
+
+/** Does something, says that it was done, or why it was not. Returns whether it was. */
+export async function attempt(work, done) {
+  try {
+    const answer = await work()
+    if (done) toast(typeof done === "function" ? done(answer) : done)
+    return true
+  } catch (error) {
+    complain(error)
+    return false
+  }
+}
+
+const dismiss = (number) => {
+  shown.list = shown.list.filter((each) => each.number !== number)
+  shown.changed(shown.list)
+}
+
+export function Toasts() {
+  const [list, setList] = useState(shown.list)
+  useEffect(() => {
+    shown.changed = setList
+    return () => { shown.changed = () => {} }
+  }, [])
+  return html`<div class="toasts" role="status" aria-live="polite">${list.map((entry) => html`<${Toast} key=${entry.number} entry=${entry} />`)}</div>`
+}
+
+function Toast({ entry }) {
+  const [left, setLeft] = useState(entry.seconds)
+  useEffect(() => {
+    const timer = setInterval(() => {
+      const now = Math.ceil((entry.until - Date.now()) / 1000)
+      setLeft(now)
+      if (now <= 0) dismiss(entry.number)
+    }, 250)
+    return () => clearInterval(timer)
+  }, [])
+  const takeBack = () => {
+    dismiss(entry.number)
+    entry.undo()
+  }
+  return html`
+    <div class="toast" data-tone=${entry.tone}>
+      <span>${entry.text}</span>
+      ${entry.undo && html`<${Button} small onClick=${takeBack}>${entry.undoText} (${Math.max(0, left)})<//>`}
+      <${Button} plain small icon="close" label="Dismiss" onClick=${() => dismiss(entry.number)} />
+    </div>`
+}

@@ -1,0 +1,74 @@
+"""The console in a real browser, on a real server with a worker and a keeper.
+
+All of it runs in one loop for the whole run: a browser takes seconds to start. Tests keep apart by names of
+kinds, queues and tenants of their own.
+"""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import asynccontextmanager
+from inspect import iscoroutinefunction
+
+import pytest
+import pytest_asyncio
+from console_house import House
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.path.parent.name == "console" and iscoroutinefunction(item.function):
+            item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def house(databases):
+    with databases.one() as url:
+        async with House(url) as house:
+            yield house
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def browser():
+    if CHROMIUM is None:
+        pytest.skip("there is no Chromium: apt-get install chromium")
+    playwright = pytest.importorskip("playwright.async_api")
+    async with playwright.async_playwright() as driver:
+        browser = await driver.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+        )
+        yield browser
+        await browser.close()
+
+
+@pytest.fixture
+def look(house, browser):
+    """Opens a page of the console as somebody: ``async with look("jobs", role="tenant-viewer") as page``.
+
+    Whatever the browser complains of (scripts that fail, the policy that forbids) fails the test.
+    """
+
+    @asynccontextmanager
+    async def look(
+        path="", *, role="super-admin", tenant=None, width=1440, refused=(), **options
+    ):
+        context = await browser.new_context(
+            viewport={"width": width, "height": 900}, base_url=f"{house.url}/console/", **options
+        )
+        context.set_default_timeout(20_000)
+        await context.grant_permissions(["clipboard-read", "clipboard-write"])
+        if role is not None:
+            await context.add_cookies([await house.cookie(role, tenant)])
+        page = await context.new_page()
+        complaints = []
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("console", lambda line: complaints.append(line.text) if line.type == "error" else None)
+        await page.goto(f"{house.url}/console/{path}")
+        yield page
+        await context.close()
+        unexpected = [text for text in complaints if not any(str(code) in text for code in refused)]
+        assert unexpected == []
+
+    return look

@@ -1,0 +1,124 @@
+"""A running product for the browser to look at, and jobs that wait for a word of the test."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+import httpx
+import psycopg
+
+import posthouse
+from posthouse.cli.server import Serving
+from posthouse.identity import Role, issue_key
+from posthouse.settings import Settings
+from posthouse.system.housekeeping import Housekeeping
+
+
+class House:
+    def __init__(self, database):
+        self.settings = Settings(
+            database_url=database, heartbeat_seconds=0.5, lease_seconds=10.0, rescue_grace_seconds=0.0,
+            drain_seconds=1.0,
+        )  # fmt: skip
+        self.app = posthouse.App(settings=self.settings)
+        self.gates = {}
+        self.url = ""
+        self._keys = {}
+
+    async def __aenter__(self):
+        jobs(self)
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
+        await self.app.__aenter__()
+        self.keeper = Housekeeping(self.settings.database_url, self.settings)
+        await self.keeper.start()
+        self.worker = await self.app.worker()
+        await self.worker.start()
+        self._serving = Serving(self.settings, [self.app])
+        await self._serving.start(self._listening)
+        return self
+
+    async def __aexit__(self, *_):
+        for gate in self.gates.values():
+            gate.set()
+        await self._serving.stop()
+        await self.worker.stop()
+        await self.keeper.stop()
+        await self.app.close()
+        self._listening.close()
+
+    def console_address(self):
+        return self._serving.console_for("somebody", self.url)
+
+    async def key(self, role, tenant=None):
+        """The same for the same role and tenant, so that limits of logins are not met."""
+        if (role, tenant) not in self._keys:
+            address = self.settings.database_url
+            async with await psycopg.AsyncConnection.connect(address, autocommit=True) as connection:
+                key = await issue_key(connection, f"a {role}", Role(role), tenant=tenant, actor="test")
+            self._keys[role, tenant] = key
+        return self._keys[role, tenant]
+
+    async def cookie(self, role, tenant=None):
+        """A login, as a browser keeps it."""
+        async with httpx.AsyncClient(base_url=self.url) as client:
+            answer = await client.post("/api/v1/session", json={"credential": await self.key(role, tenant)})
+            answer.raise_for_status()
+            [(name, value)] = client.cookies.items()
+        return {"name": name, "value": value, "url": self.url, "httpOnly": True, "sameSite": "Lax"}
+
+    async def api(self, method, path, body=None, *, role="super-admin", tenant=None):
+        """A request beside the browser."""
+        headers = {"Authorization": f"Bearer {await self.key(role, tenant)}"}
+        async with httpx.AsyncClient(base_url=f"{self.url}/api/v1", headers=headers, timeout=30) as client:
+            answer = await client.request(method, path, json=body)
+            answer.raise_for_status()
+            return answer.json() if answer.content else None
+
+    async def enqueue(self, kind, payload=None, *, tenant="default", **options):
+        """The id of a new job, once it is there."""
+        body = {"definition_key": kind, "payload": payload or {}, **options}
+        return (await self.api("POST", f"/jobs?tenant={tenant}", body))["id"]
+
+    async def until(self, job_id, *statuses):
+        """The job, as soon as it is in one of these states."""
+        async with asyncio.timeout(20):
+            while (job := await self.api("GET", f"/jobs/{job_id}"))["status"] not in statuses:
+                await asyncio.sleep(0.05)
+        return job
+
+    def gate(self, name):
+        return self.gates.setdefault(name, asyncio.Event())
+
+
+def jobs(house):
+    app = house.app
+
+    @app.job("letters.greet")
+    async def greet(name: str = "traveller", times: int = 1) -> str:
+        """Says hello."""
+        return ", ".join([f"Hello {name}"] * times)
+
+    @app.job("letters.ride", timeout="2m")
+    async def ride(job: posthouse.Job, gate: str) -> dict:
+        """Rides half of the way, then waits for the test's word."""
+        job.log.info("left the station")
+        await job.progress(50, step="riding")
+        async with job.part("mail") as part:
+            await part.progress(40)
+            await house.gate(gate).wait()
+        job.log.info("arrived")
+        return {"arrived": True}
+
+    @app.job("letters.lose", max_attempts=1)
+    async def lose(letter: str, text: str = "the river is too high") -> None:
+        """Fails at once, for good."""
+        raise ConnectionError(text)
+
+    @app.job("letters.relay")
+    async def relay(job: posthouse.Job, station: int = 1) -> str:
+        """Goes on to the next of three stations."""
+        if station < 3:
+            job.enqueue(relay, station=station + 1)
+        return f"left station {station}"
