@@ -68,6 +68,7 @@ def up(
         url = _start_database(settings)
         # For the apps, which read the settings themselves, and for the processes that they start.
         os.environ[f"{ENV_PREFIX}DATABASE_URL"] = url
+        os.environ[f"{ENV_PREFIX}DATA_DIR"] = str(settings.data_dir.resolve())
         settings = load_settings(data_dir=data_dir, commands=commands)
         paths = chosen_paths(app, settings)
         apps = _load(paths, settings)
