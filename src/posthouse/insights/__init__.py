@@ -38,6 +38,7 @@ from posthouse.insights.fleet import (
     workers,
     workers_named,
 )
+from posthouse.insights.glance import Glance, glance
 from posthouse.insights.jobs import (
     AttemptInfo,
     JobCounts,
@@ -90,6 +91,7 @@ __all__ = [
     "FailureDetail",
     "FailureFilter",
     "FailureGroup",
+    "Glance",
     "Hindrance",
     "Holder",
     "JobCounts",
@@ -143,6 +145,7 @@ __all__ = [
     "get_job",
     "get_tenant",
     "get_trigger",
+    "glance",
     "ids_of_jobs",
     "jobs_in_short",
     "keys",
