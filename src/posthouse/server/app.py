@@ -29,6 +29,7 @@ from posthouse.server.openapi import PREFIX, describe, operation_id
 from posthouse.server.routes import (
     artifacts,
     bulk,
+    definition_checks,
     definitions,
     events,
     failures,
@@ -68,6 +69,7 @@ _ROUTERS: tuple[APIRouter, ...] = (
     job_details.router,
     events.router,
     definitions.router,
+    definition_checks.router,
     definitions.admin,
     workers.router,
     workers.admin,
