@@ -118,10 +118,13 @@ async def looks(db, town):
     yield "jobs of a tenant", insights.list_jobs(db, insights.JobFilter(tenant=VICTIM))
     for name, job_id in town.jobs.items():
         for look in (insights.get_job, insights.attempts_of, insights.log_of, insights.parts_of,
-                     insights.steps_of, insights.why):  # fmt: skip
+                     insights.steps_of, insights.why, insights.timeline_of,
+                     insights.pipeline_of):  # fmt: skip
             yield f"{look.__name__} {name}", look(db, job_id)
     for job_id in (town.mine, town.bound):
         yield "why of one's own", insights.why(db, job_id)
+        yield "timeline of one's own", insights.timeline_of(db, job_id)
+        yield "pipeline of one's own", insights.pipeline_of(db, job_id)
     yield "failures", insights.failure_groups(db)
     yield "a failure", insights.get_failure(db, "f00d")
     yield "bulk retries", insights.bulk_retries(db)
@@ -135,6 +138,7 @@ async def looks(db, town):
     yield "alerts", insights.list_alerts(db)
     yield "samples", insights.series(db, by=("tenant", "queue", "kind"))
     yield "audit", insights.list_audit(db)
+    yield "glance", insights.glance(db)
     yield "keys", insights.keys(db)
     yield "tenants", insights.tenants(db)
     yield "limits", insights.limits(db)
@@ -169,7 +173,8 @@ async def test_nothing_of_another_tenants_is_seen_by_any_look(town):
 async def test_the_owner_sees_what_the_other_did_not(town):
     """Or the test above would prove nothing."""
     found = await seen(town, VICTIM)
-    blind = {"why of one's own", "tenants", "limits", "slots", "samples", "how many to retry"}
+    blind = {"tenants", "limits", "slots", "samples", "how many to retry", "glance"}
+    blind |= {f"{look} of one's own" for look in ("why", "timeline", "pipeline")}
     dull = {f"{look} {name}" for look in ("attempts_of", "log_of", "parts_of", "steps_of", "why")
             for name in town.jobs}  # fmt: skip
     assert {name for name, text in found.items() if CANARY not in text} <= blind | dull
