@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import struct
 import time
-from datetime import datetime
+from datetime import UTC, datetime
 from uuid import UUID
 
 _UNITS = 4096  # in a millisecond
-_VERSION = 0x7 << 12
+_VERSION = 7
 _VARIANT = 0x2 << 62
 _RANDOM_MASK = (1 << 62) - 1
 _pack = struct.Struct("!QQ").pack
@@ -30,7 +30,7 @@ def new_ids(count: int) -> list[bytes]:
     _next = first + count
     randoms = struct.unpack(f"!{count}Q", os.urandom(8 * count))
     return [
-        _pack((units >> 12) << 16 | _VERSION | units & 0xFFF, _VARIANT | random & _RANDOM_MASK)
+        _pack((units >> 12) << 16 | _VERSION << 12 | units & 0xFFF, _VARIANT | random & _RANDOM_MASK)
         for units, random in zip(range(first, first + count), randoms, strict=True)
     ]
 
@@ -39,3 +39,10 @@ def first_id_at(moment: datetime) -> UUID:
     """No id that is made at this moment or later is lower."""
     milliseconds = int(moment.timestamp() * 1000)
     return UUID(int=min(max(milliseconds, 0), (1 << 48) - 1) << 80)
+
+
+def made_at(job_id: UUID) -> datetime | None:
+    """The time that an id holds; None for one that was made in another way."""
+    if job_id.version != _VERSION:
+        return None
+    return datetime.fromtimestamp((job_id.int >> 80) / 1000, UTC)

@@ -34,6 +34,7 @@ from posthouse.server.routes import (
     definitions,
     events,
     failures,
+    finding,
     health,
     job_details,
     jobs,
@@ -67,6 +68,7 @@ GZIP_FROM = 1000
 _ROUTERS: tuple[APIRouter, ...] = (
     bulk.router,
     trigger_trials.router,
+    finding.router,
     triggers.router,  # before jobs: /jobs/triggers is no job
     jobs.router,
     job_details.router,
