@@ -4,13 +4,12 @@ import { short } from "../format.js"
 import { Tag } from "./basics.js"
 
 const FULL = 0.999
-const NEARLY = 0.8
 
-/** `used` of `most`; `rising: false` for what is good when it is full, like tokens that are left. */
+/** `used` of `most`. What is full stands out; with `rising: false` what is empty, like starts that are left. */
 export function Meter({ used, most, label, rising = true, write = short }) {
   const share = most > 0 ? Math.min(1, used / most) : 1
   const tight = rising ? share : 1 - share
-  const tone = tight >= FULL ? "bad" : tight >= NEARLY ? "warn" : "accent"
+  const tone = tight >= FULL ? "warn" : "accent"
   return html`
     <span class="meter" data-tone=${tone} role="meter" aria-label=${label} aria-valuemin="0" aria-valuemax=${most} aria-valuenow=${Math.min(used, most)} aria-valuetext=${`${write(used)} of ${write(most)}`}>
       <span class="track"><span class="bar" style=${{ width: `${share * 100}%` }}></span></span><span class="figure">${write(used)} of ${write(most)}</span>
