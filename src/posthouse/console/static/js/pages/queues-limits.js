@@ -1,10 +1,10 @@
 // Limits: how full they are at this moment, changed where they stand.
 import { api, useApi } from "../api.js"
 import { html, useState } from "../lib.js"
-import { count, plural, short } from "../format.js"
+import { count, exactly, plural, short } from "../format.js"
 import { setQuery } from "../router.js"
 import { useSession } from "../session.js"
-import { Button, Card, Empty, Loaded, Tag, Time } from "../ui/basics.js"
+import { Button, Card, Empty, Loaded, Tag } from "../ui/basics.js"
 import { Confirm } from "../ui/dialog.js"
 import { Meter, Names } from "../ui/meter.js"
 import { Table } from "../ui/table.js"
@@ -33,10 +33,10 @@ function Limit({ limit, may, open, changed }) {
   const toggle = () => setQuery({ limit: open ? null : limit.name }, { replace: true })
   return html`
     <article class="limit" aria-label=${`Limit ${limit.name}`}>
-      <div class="head"><b>${limit.name}</b><small><${Applies} limit=${limit} /></small></div>
+      <div class="head"><b title=${`Changed ${exactly(limit.updated_at)}`}>${limit.name}</b><small><${Applies} limit=${limit} /></small></div>
       <div class="fill"><${Running} limit=${limit} /><${Pace} limit=${limit} /></div>
       <div class="steering">
-        ${limit.per !== "all" && html`<${Button} small icon=${open ? "down" : "right"} aria-expanded=${open} onClick=${toggle}>${plural(limit.slots, PER_ONE[limit.per], PER_MANY[limit.per])}<//>`}
+        ${limit.per !== "all" && (open || limit.slots > 0) && html`<${Button} small icon=${open ? "down" : "right"} aria-expanded=${open} onClick=${toggle}>${plural(limit.slots, PER_ONE[limit.per], PER_MANY[limit.per])}<//>`}
         ${may && html`<${Button} small icon="edit" label=${`Edit ${limit.name}`} onClick=${() => setEditing(!editing)} aria-expanded=${editing} />
         <${Button} small icon="trash" label=${`Delete ${limit.name}`} onClick=${() => setRemoving(true)} />`}
       </div>
@@ -52,7 +52,7 @@ const PER_MANY = { tenant: "tenants", key: "keys" }
 /** Whom it is about, and for whom it counts. */
 function Applies({ limit }) {
   const about = [...(limit.kinds ?? []), ...(limit.queues ?? []).map((name) => `queue ${name}`), ...(limit.tenants ?? []).map((name) => `tenant ${name}`)]
-  return html`<${Names} names=${about} none="all jobs" /> <span>${PER[limit.per]}</span> ${limit.origin === "code" && html`<${Tag} title="Defined by the code of an app">from code<//>`} <span>changed <${Time} at=${limit.updated_at} /></span>`
+  return html`<${Names} names=${about} none="all jobs" /> <span>${PER[limit.per]}</span> ${limit.origin === "code" && html`<${Tag} title="Defined by the code of an app">from code<//>`}`
 }
 
 function Running({ limit }) {

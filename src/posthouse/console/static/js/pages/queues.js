@@ -38,8 +38,8 @@ export function Queues({ query }) {
         <input type="search" data-filter placeholder="Find a queue" value=${query.q ?? ""} onInput=${(event) => setQuery({ q: event.target.value || null }, { replace: true })} /></label>
       <${LiveLight} state=${live} />
     </div>
-    <${Card} title="Queues" aside=${html`<span class="faint">rates of the last 30 minutes</span>`}>
-      <${Loaded} from=${queues} lines=${6}>${() => shown.length ? html`<${Table} label="Queues" columns=${columns} rows=${shown} rowKey=${({ name }) => name} rowClass=${(queue) => queue.paused_at && "paused"} />`
+    <${Card} title="Queues" aside=${html`<span class="faint">what came and what ended, of the last 30 minutes</span>`}>
+      <${Loaded} from=${queues} lines=${6}>${() => shown.length ? html`<div class="queues"><${Table} label="Queues" columns=${columns} rows=${shown} rowKey=${({ name }) => name} rowClass=${(queue) => queue.paused_at && "paused"} /></div>`
         : html`<${NoQueue} filtered=${query.q} />`}<//>
     <//>
     ${session.can("overview:read") && html`<${Limits} open=${query.limit} />`}`
@@ -79,7 +79,7 @@ function Tiles({ queues }) {
       <${Figure} name="Scheduled" value=${short(sum("scheduled"))} hint="due later" />
       <${Figure} name="Blocked" value=${short(sum("blocked"))} hint="by other jobs" />
       <${Figure} name="Running" value=${short(sum("running"))} hint=${`in ${plural(queues.length, "queue")}`} />
-      <${Figure} name="Paused" value=${count(paused)} hint=${plural(paused, "queue")} tone=${paused ? "warn" : undefined} />
+      <${Figure} name="Paused" value=${count(paused)} hint=${paused ? "nothing starts there" : "all of them go on"} tone=${paused ? "warn" : undefined} />
     </div>`
 }
 
@@ -94,8 +94,7 @@ function columnsFor(session, lines, changed) {
     figure("blocked", "Blocked", "queued"),
     figure("running", "Running", "running"),
     { name: "oldest", text: "Oldest", align: "right", cell: (queue) => html`<${Oldest} queue=${queue} />` },
-    { name: "in", text: "Arrivals", cell: (queue) => html`<${Rate} points=${lines.get(queue.name)} of=${(point) => point.arrivals} name=${`Arrivals in ${queue.name}`} tone="quiet" />` },
-    { name: "out", text: "Throughput", cell: (queue) => html`<${Rate} points=${lines.get(queue.name)} of=${(point) => point.ended} name=${`Jobs of ${queue.name} that ended`} tone="good" />` },
+    { name: "pace", text: "In and out", cell: (queue) => html`<${Pace} name=${queue.name} points=${lines.get(queue.name)} />` },
     { name: "workers", text: "Workers", align: "right", cell: (queue) => (queue.workers ? count(queue.workers) : html`<${Tag} tone=${queue.ready ? "bad" : undefined}>none<//>`) },
     ...(session.can("queues:write") ? [{ name: "act", text: "", align: "right", cell: (queue) => html`<${PauseButton} queue=${queue} changed=${changed} />` }] : []),
   ]
@@ -110,13 +109,17 @@ function Oldest({ queue }) {
   return html`<span class="figure aged" data-tone=${age > LONG_WAIT && !queue.paused_at ? "warn" : undefined} title="Since it could have started">${duration(age)}</span>`
 }
 
-/** Minutes as bars, and the rate of the last few. */
-function Rate({ points, of, name, tone }) {
-  const values = points ? points.map(of) : NOTHING
-  const recent = values.slice(-RECENT)
-  const rate = recent.length ? recent.reduce((sum, each) => sum + each, 0) / recent.length : 0
+/** Minutes as bars, and the rate of the last few: what came, and below it what ended. */
+function Pace({ name, points }) {
+  const arrived = points ? points.map((point) => point.arrivals) : NOTHING
+  const ended = points ? points.map((point) => point.ended) : NOTHING
+  return html`<span class=${cls("paces", ![...arrived, ...ended].some(Boolean) && "zero")}><${Rate} values=${arrived} label=${`Arrivals in ${name}`} tone="quiet" /><${Rate} values=${ended} label=${`Ended in ${name}`} tone="good" /></span>`
+}
+
+function Rate({ values, label, tone }) {
+  const rate = values.slice(-RECENT).reduce((sum, each) => sum + each, 0) / RECENT
   const written = rate && rate < 10 ? rate.toFixed(1) : short(rate)
-  return html`<span class=${cls("rate", !values.some(Boolean) && "zero")}><${Sparkline} values=${values} tone=${tone} width=${90} height=${20} label=${`${name}: ${written} a minute`} /><small class="figure">${written}/min</small></span>`
+  return html`<span class="rate"><${Sparkline} values=${values} tone=${tone} width=${90} height=${16} label=${`${label}: ${written} a minute`} /><small class="figure">${written}/min</small></span>`
 }
 
 function PauseButton({ queue, changed }) {
