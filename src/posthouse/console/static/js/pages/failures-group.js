@@ -48,7 +48,7 @@ export function FailurePage({ fingerprint, query, retries }) {
         <//>
         <${Card} title="Failed attempts of the last 24 hours"><${Day} group=${group} /><//>
       </div>
-      <${Card} title="Jobs that ended with it" aside=${html`<a href=${link("jobs", { q: `kind:${group.kind} status:dead_letter` })}>In the list of jobs</a>`}>
+      <${Card} title="Jobs that ended with it" aside=${html`<a href=${link("jobs", { q: `fingerprint:${group.fingerprint} kind:${group.kind}` })}>In the list of jobs</a>`}>
         ${jobs.length ? html`<${Table} label="Jobs that ended with this fault" columns=${JOBS} rows=${jobs} rowKey=${({ id }) => id} />
           ${few && jobs.length === FEW_JOBS && html`<${Button} plain icon="down" onClick=${() => setFew(false)}>Show more<//>`}
           ${jobs.length === MANY_JOBS && html`<p class="faint">The latest ${MANY_JOBS}.</p>`}`

@@ -57,7 +57,8 @@ export function Retries({ retries }) {
   const columns = [
     { name: "what", text: "What", wide: true, cell: (bulk) => html`<${Chosen} chosen=${bulk.chosen} />` },
     { name: "state", text: "State", cell: (bulk) => html`<${StateTag} bulk=${bulk} />` },
-    { name: "progress", text: "Retried", cell: (bulk) => html`<span class="bar"><${Progress} percent=${share(bulk)} label="Jobs retried" tone=${TONES[bulk.state]} /><span class="figure">${count(bulk.retried)} of ${count(bulk.total)}</span></span>` },
+    { name: "progress", text: "Progress", cell: (bulk) => html`<${Progress} percent=${share(bulk)} label="Jobs retried" tone=${TONES[bulk.state]} />` },
+    { name: "retried", text: "Retried", align: "right", cell: (bulk) => `${count(bulk.retried)} of ${count(bulk.total)}` },
     { name: "good", text: "Succeeded", align: "right", cell: (bulk) => count(bulk.succeeded) },
     { name: "bad", text: "Failed again", align: "right", cell: (bulk) => count(bulk.failed) },
     { name: "rate", text: "Rate", cell: rateText },

@@ -113,13 +113,13 @@ function Oldest({ queue }) {
 function Pace({ name, points }) {
   const arrived = points ? points.map((point) => point.arrivals) : NOTHING
   const ended = points ? points.map((point) => point.ended) : NOTHING
-  return html`<span class=${cls("paces", ![...arrived, ...ended].some(Boolean) && "zero")}><${Rate} values=${arrived} label=${`Arrivals in ${name}`} tone="quiet" /><${Rate} values=${ended} label=${`Ended in ${name}`} tone="good" /></span>`
+  return html`<span class=${cls("paces", ![...arrived, ...ended].some(Boolean) && "zero")}><${Rate} values=${arrived} label=${`Arrivals in ${name}`} way="in" tone="quiet" /><${Rate} values=${ended} label=${`Ended in ${name}`} way="out" tone="good" /></span>`
 }
 
-function Rate({ values, label, tone }) {
+function Rate({ values, label, way, tone }) {
   const rate = values.slice(-RECENT).reduce((sum, each) => sum + each, 0) / RECENT
   const written = rate && rate < 10 ? rate.toFixed(1) : short(rate)
-  return html`<span class="rate"><${Sparkline} values=${values} tone=${tone} width=${90} height=${16} label=${`${label}: ${written} a minute`} /><small class="figure">${written}/min</small></span>`
+  return html`<span class="rate"><${Sparkline} values=${values} tone=${tone} width=${90} height=${16} label=${`${label}: ${written} a minute`} /><small class="figure">${written}/min ${way}</small></span>`
 }
 
 function PauseButton({ queue, changed }) {
