@@ -78,6 +78,6 @@ const JOBS = [
   { name: "status", text: "Status", cell: (job) => html`<${Status} status=${job.status} />` },
   { name: "attempts", text: "Attempts", align: "right", cell: (job) => `${job.attempt_count} of ${job.max_attempts}` },
   { name: "queue", text: "Queue", cell: (job) => job.queue },
-  { name: "subject", text: "Subject", wide: true, cell: (job) => job.subject ?? html`<span class="faint">–</span>` },
+  { name: "subject", text: "Subject", wide: true, cell: (job) => job.subject ?? html`<span class="faint zero">–</span>` },
   { name: "ended", text: "Ended", cell: (job) => html`<${Time} at=${job.finished_at} />` },
 ]

@@ -14,6 +14,7 @@ export const isOpen = ({ state }) => state === "gathering" || state === "running
 
 const JUDGED_AFTER = 20
 const TONES = { gathering: "accent", running: "accent", done: "good", stopped: "warn", halted: "bad" }
+const toneOf = (bulk) => (bulk.state === "done" && bulk.failed > bulk.succeeded ? "warn" : TONES[bulk.state])
 
 /** Bulk retries, newest first; asked for often while one of them runs. */
 export function useRetries() {
@@ -40,7 +41,7 @@ export function RetryCard({ bulk, changed }) {
     <${Card} class="retry" aria-label="Bulk retry">
       <div class="bar"><h2>${headline(bulk)}</h2><${StateTag} bulk=${bulk} /><span class="grow"></span>
         ${isOpen(bulk) && session.can("jobs:write") && html`<${Button} small icon="stop" onClick=${() => stopRetry(bulk, changed)}>Stop<//>`}</div>
-      <${Progress} percent=${share(bulk)} label="Jobs retried" tone=${TONES[bulk.state]} />
+      <${Progress} percent=${share(bulk)} label="Jobs retried" tone=${toneOf(bulk)} />
       <p class="told"><b class="figure">${count(bulk.retried)}</b> retried · <span data-tone="good"><b class="figure">${count(bulk.succeeded)}</b> succeeded</span> · <span data-tone=${bulk.failed ? "bad" : undefined}><b class="figure">${count(bulk.failed)}</b> failed again</span>
         ${bulk.skipped > 0 && html` · <b class="figure">${count(bulk.skipped)}</b> skipped`} · ${rateText(bulk)} · <${Time} at=${bulk.created_at} /> by ${bulk.created_by}</p>
     <//>`
@@ -49,15 +50,15 @@ export function RetryCard({ bulk, changed }) {
 const headline = (bulk) => (isOpen(bulk) ? bulk.total === null ? "Gathering the jobs" : `Retrying ${plural(bulk.total, "job")}` : `Retried ${count(bulk.retried)} of ${plural(bulk.total ?? 0, "job")}`)
 const share = (bulk) => (bulk.total ? (tried(bulk) / bulk.total) * 100 : bulk.total === 0 ? 100 : 0)
 const rateText = (bulk) => `${bulk.rate >= 1 ? count(bulk.rate) : bulk.rate} a second`
-const StateTag = ({ bulk }) => html`<${Tag} tone=${TONES[bulk.state]} title=${bulk.reason}>${bulk.state === "halted" ? `stopped by itself: ${bulk.reason}` : words(bulk.state)}<//>`
+const StateTag = ({ bulk }) => html`<${Tag} tone=${toneOf(bulk)} title=${bulk.reason}>${bulk.state === "halted" ? `stopped by itself: ${bulk.reason}` : words(bulk.state)}<//>`
 
 export function Retries({ retries }) {
   const session = useSession()
   const [asked, setAsked] = useState(null)
   const columns = [
-    { name: "what", text: "What", wide: true, cell: (bulk) => html`<${Chosen} chosen=${bulk.chosen} />` },
+    { name: "what", text: "What", wide: true, cell: (bulk) => html`<span><${Chosen} chosen=${bulk.chosen} /></span>` },
     { name: "state", text: "State", cell: (bulk) => html`<${StateTag} bulk=${bulk} />` },
-    { name: "progress", text: "Progress", cell: (bulk) => html`<${Progress} percent=${share(bulk)} label="Jobs retried" tone=${TONES[bulk.state]} />` },
+    { name: "progress", text: "Progress", cell: (bulk) => html`<${Progress} percent=${share(bulk)} label="Jobs retried" tone=${toneOf(bulk)} />` },
     { name: "retried", text: "Retried", align: "right", cell: (bulk) => `${count(bulk.retried)} of ${count(bulk.total)}` },
     { name: "good", text: "Succeeded", align: "right", cell: (bulk) => count(bulk.succeeded) },
     { name: "bad", text: "Failed again", align: "right", cell: (bulk) => count(bulk.failed) },

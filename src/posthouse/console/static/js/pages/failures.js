@@ -58,15 +58,15 @@ const COLUMNS = [
   { name: "kind", text: "Kind", cell: (group) => html`<${Whose} group=${group} />` },
   { name: "day", text: "Last 24 h", cell: (group) => html`<${Sparkline} values=${group.last_day ?? group.last_hour} label=${`${short(sum(group.last_day ?? []))} failures in the last 24 hours`} />` },
   { name: "failures", text: "Attempts", align: "right", cell: (group) => short(group.failures) },
-  { name: "dead", text: "Dead letter", align: "right", cell: (group) => html`<${Figured} value=${group.dead_letter} />` },
-  { name: "failed", text: "Failed", align: "right", cell: (group) => html`<${Figured} value=${group.failed} />` },
+  { name: "dead", text: "Dead letter", align: "right", cell: (group) => figured(group.dead_letter) },
+  { name: "failed", text: "Failed", align: "right", cell: (group) => figured(group.failed) },
   { name: "first", text: "First seen", cell: (group) => html`<${Time} at=${group.first_seen} />` },
   { name: "last", text: "Last seen", cell: (group) => html`<${Time} at=${group.last_seen} />` },
 ]
 
 const sum = (values) => values.reduce((total, each) => total + each, 0)
 
-const Figured = ({ value }) => (value ? html`<b>${short(value)}</b>` : html`<span class="faint">0</span>`)
+const figured = (value) => (value ? html`<b>${short(value)}</b>` : html`<span class="faint zero">0</span>`)
 
 function Whose({ group }) {
   const session = useSession()

@@ -88,7 +88,7 @@ const jobsOf = (queue, status) => link("jobs", { q: `queue:${queue.name}${status
 function columnsFor(session, lines, changed) {
   const figure = (name, text, status) => ({ name, text, align: "right", cell: (queue) => (queue[name] ? html`<a class="figure" href=${jobsOf(queue, status)}>${short(queue[name])}</a>` : html`<span class="faint zero">0</span>`) })
   return [
-    { name: "name", text: "Queue", cell: (queue) => html`<${Named} queue=${queue} />` },
+    { name: "name", text: "Queue", cell: (queue) => html`<span><${Named} queue=${queue} /></span>` },
     figure("ready", "Ready", "queued"),
     figure("scheduled", "Scheduled", "queued"),
     figure("blocked", "Blocked", "queued"),

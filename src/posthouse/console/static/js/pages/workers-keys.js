@@ -30,12 +30,12 @@ export function WorkerKeys() {
     keys.reload()
   }
   const columns = [
-    { name: "name", text: "Key", cell: (key) => html`<b>${key.name}</b> <code class="faint">${key.prefix}…</code>` },
-    { name: "state", text: "State", cell: (key) => html`<${KeyState} of=${key} />` },
+    { name: "name", text: "Key", cell: (key) => html`<span><b>${key.name}</b> <code class="faint">${key.prefix}…</code></span>` },
+    { name: "state", text: "State", cell: (key) => html`<span><${KeyState} of=${key} /></span>` },
     { name: "queues", text: "Queues", cell: (key) => html`<${Names} names=${key.queues} none="all" />` },
     { name: "tenant", text: "Tenant", cell: (key) => key.tenant_id ?? html`<span class="faint">all</span>` },
     { name: "used", text: "Last used", cell: (key) => html`<${Time} at=${key.last_used_at} none="never" />` },
-    { name: "made", text: "Made", cell: (key) => html`<${Time} at=${key.created_at} /> <span class="faint">by ${key.created_by}</span>` },
+    { name: "made", text: "Made", cell: (key) => html`<span><${Time} at=${key.created_at} /> <span class="faint">by ${key.created_by}</span></span>` },
     ...(session.can("keys:write") ? [{ name: "end", text: "", align: "right", cell: (key) => isGood(key) && html`<${Button} small icon="trash" onClick=${() => setEnding(key)} aria-label=${`Revoke ${key.name}`}>Revoke<//>` }] : []),
   ]
   return html`

@@ -82,7 +82,7 @@ function Tiles({ workers, heard }) {
   const silent = there.filter(({ id }) => heard.get(id)?.stale).length
   return html`
     <div class="tiles">
-      <${Figure} name="Workers" value=${count(there.length)} hint=${idle ? `${idle} take no jobs` : "all may take jobs"} tone=${!there.length && "bad"} />
+      <${Figure} name="Workers" value=${count(there.length)} hint=${idle ? `${idle} not taking jobs` : "all may take jobs"} tone=${!there.length && "bad"} />
       <${Figure} name="Slots in use" value=${count(used)} hint=${`of ${count(slots)} · ${percent(slots ? used / slots : null)}`} tone=${slots > 0 && used >= slots ? "warn" : undefined} />
       <${Figure} name="Silent" value=${count(silent)} hint="no heartbeat lately" tone=${silent ? "warn" : undefined} />
       <${Figure} name="Lost" value=${count(lost)} hint="within the last day" tone=${lost ? "bad" : undefined} />
