@@ -122,3 +122,13 @@ def jobs(house):
         if station < 3:
             job.enqueue(relay, station=station + 1)
         return f"left station {station}"
+
+    @app.job("letters.wade", max_attempts=1)
+    async def wade(gate: str, text: str = "the ford is flooded") -> None:
+        """Fails until the test says that the way is free."""
+        if not house.gate(gate).is_set():
+            raise ConnectionError(text)
+
+    @app.job("letters.stamp", queue="stamps")
+    async def stamp() -> None:
+        """Has a queue of its own, which can be paused."""

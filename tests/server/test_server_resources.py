@@ -509,6 +509,8 @@ def test_operators_steer_workers_and_tenants_see_little_of_them(boss, acme, db):
     assert boss.get("/admin/workers/changes").status_code == 200
     assert code(boss.post(f"/admin/workers/{uuid4()}/drain")) == (404, "worker_not_found")
     assert code(acme.get("/admin/workers")) == (403, "forbidden")
+    assert boss.get("/admin/workers?jobs=200").status_code == 200
+    assert code(boss.get("/admin/workers?jobs=201")) == (422, "invalid_request")
 
 
 def test_queues_show_a_tenant_its_own_and_are_paused_by_operators(boss, acme, enter):
