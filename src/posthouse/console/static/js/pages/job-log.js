@@ -1,0 +1,126 @@
+// What a job says while it runs: its log and its output, line by line.
+import { api } from "../api.js"
+import { cls, html, useLayoutEffect, useMemo, useRef, useState } from "../lib.js"
+import { count, plural } from "../format.js"
+import { Button, Card, Empty, Failure, Snippet } from "../ui/basics.js"
+import { attempt as attemptTo } from "../ui/toast.js"
+import { isOver } from "./job-live.js"
+
+const MOST_SHOWN = 2000
+const AT_THE_END = 24
+const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3, hourCycle: "h23" })
+const ESCAPES = /\u001b\[[0-9;?]*[A-Za-z]/g
+const TONES = { error: "bad", critical: "bad", warning: "warn", stderr: "warn", debug: "quiet" }
+
+export function Log({ job, lines: log }) {
+  const [follow, setFollow] = useState(true)
+  const [search, setSearch] = useState("")
+  const [which, setWhich] = useState("")
+  const [tall] = useState(!isOver(job))
+  const wanted = search.trim().toLowerCase()
+  const chosen = useMemo(() => log.lines.filter((line) => (!which || attemptOf(line) === which) && (!wanted || line.text.toLowerCase().includes(wanted))), [log.lines, which, wanted])
+  const attempts = useMemo(() => [...new Set(log.lines.map(attemptOf))], [log.lines])
+  const several = attempts.length > 1
+  const shown = chosen.slice(-MOST_SHOWN)
+  if (isOver(job) && !tall && !log.lines.length && log.from !== null) return html`<${Silent} />`
+  return html`
+    <${Card} title="Log" class="job-log" aside=${html`<span class="faint figure">${wanted ? `${count(chosen.length)} of ${plural(log.lines.length, "line")}` : plural(chosen.length, "line")}</span>`}>
+      <div class="bar">
+        <input type="search" class="grow" data-filter placeholder="Search the log" aria-label="Search the log" value=${search} onInput=${(event) => setSearch(event.target.value)} />
+        ${several && html`<select aria-label="Attempt" value=${which} onChange=${(event) => setWhich(event.target.value)}><option value="">All attempts</option>${attempts.map((each) => html`<option key=${each} value=${each}>${titleOf(each)}</option>`)}</select>`}
+        <label class="job-follow"><input type="checkbox" checked=${follow} onChange=${(event) => setFollow(event.target.checked)} /> Follow</label>
+        <${Button} icon="download" label="Download the log" onClick=${() => attemptTo(() => download(job, which))} />
+      </div>
+      ${log.error && html`<${Failure} error=${log.error} retry=${log.load} />`}
+      <${Lines} lines=${shown} several=${several && !which} wanted=${wanted} follow=${follow} setFollow=${setFollow} tall=${tall}
+        earlier=${(log.earlier || chosen.length > shown.length) && html`<${Earlier} log=${log} full=${chosen.length > shown.length} />`}
+        none=${wanted ? "No line has that in it." : isOver(job) ? "It said nothing." : "Lines come here as the job writes them."} />
+    <//>`
+}
+
+const Silent = () => html`
+  <${Card} title="Log"><${Empty} title="It said nothing" icon="list">What a handler logs, and what a command prints, is kept here: <${Snippet} text=${'job.log.info("half of the way")'} /><//><//>`
+
+const attemptOf = (line) => `${line.generation}.${line.attempt}`
+const titleOf = (key) => {
+  const [generation, attempt] = key.split(".")
+  return `Attempt ${attempt}${generation === "1" ? "" : ` of run ${generation}`}`
+}
+
+/** Stays at the end while it is followed; who scrolls up stops that, and who comes back to the end goes on. */
+function Lines({ lines, several, wanted, follow, setFollow, tall, earlier, none }) {
+  const box = useRef(null)
+  const made = useRef(new WeakMap())
+  const top = useRef(0)
+  useLayoutEffect(() => {
+    if (follow) box.current.scrollTop = top.current = box.current.scrollHeight
+  }, [follow, lines.length, lines.at(-1)?.sequence])
+  const scrolled = () => {
+    const { scrollTop, scrollHeight, clientHeight } = box.current
+    const up = scrollTop < top.current
+    top.current = scrollTop
+    if (follow && up && scrollHeight - scrollTop - clientHeight > AT_THE_END) setFollow(false)
+    else if (!follow && !up && scrollHeight - scrollTop - clientHeight < AT_THE_END) setFollow(true)
+  }
+  return html`
+    <div class=${cls("job-lines", tall && "tall")} ref=${box} onScroll=${scrolled} tabindex="0" role="log" aria-live="off" aria-label="Log lines">
+      ${earlier}
+      ${lines.flatMap((line, place) => [
+        several && attemptOf(line) !== (place ? attemptOf(lines[place - 1]) : null) && html`<p key=${`of ${line.sequence}`} class="job-turn">${titleOf(attemptOf(line))}</p>`,
+        wanted ? html`<${Line} key=${line.sequence} line=${line} wanted=${wanted} />` : kept(made.current, line),
+      ])}
+      ${lines.length === 0 && html`<p class="faint">${none}</p>`}
+    </div>`
+}
+
+/** The same element for the same line, so that a long log costs nothing when a line is added. */
+function kept(made, line) {
+  if (!made.has(line)) made.set(line, html`<${Line} key=${line.sequence} line=${line} />`)
+  return made.get(line)
+}
+
+function Line({ line, wanted }) {
+  const sort = line.level ?? line.stream
+  return html`
+    <p class="job-line" data-tone=${TONES[sort.toLowerCase()]}>
+      <time datetime=${line.at} title=${line.at}>${clock.format(new Date(line.at))}</time><b>${sort.toLowerCase()}</b><span>${marked(line.text.replace(ESCAPES, ""), wanted)}</span>
+    </p>`
+}
+
+function marked(text, wanted) {
+  if (!wanted) return text
+  const low = text.toLowerCase()
+  const pieces = []
+  let done = 0
+  for (let at = low.indexOf(wanted); at >= 0 && pieces.length < 100; at = low.indexOf(wanted, done)) {
+    pieces.push(text.slice(done, at), html`<mark>${text.slice(at, at + wanted.length)}</mark>`)
+    done = at + wanted.length
+  }
+  return [...pieces, text.slice(done)]
+}
+
+function Earlier({ log, full }) {
+  const [busy, setBusy] = useState(false)
+  if (full) return html`<p class="faint">Only the last ${count(MOST_SHOWN)} lines are shown. Search, or download all of it.</p>`
+  const more = async () => {
+    setBusy(true)
+    await attemptTo(log.readEarlier)
+    setBusy(false)
+  }
+  return html`<p><${Button} small busy=${busy} onClick=${more}>Earlier lines<//></p>`
+}
+
+/** All of it, page by page, as a file. */
+async function download(job, which) {
+  const [generation, attempt] = which ? which.split(".") : []
+  const texts = []
+  let cursor
+  do {
+    const page = await api.get(`/jobs/${job.id}/logs`, { limit: 1000, cursor, generation, attempt })
+    for (const line of page.items) texts.push(`${line.at} ${line.generation}.${line.attempt} ${line.level ?? line.stream} ${line.text}\n`)
+    cursor = page.next_cursor
+  } while (cursor)
+  const anchor = Object.assign(document.createElement("a"), { href: URL.createObjectURL(new Blob(texts, { type: "text/plain" })), download: `${job.kind}-${job.id}.log` })
+  anchor.click()
+  URL.revokeObjectURL(anchor.href)
+}
