@@ -35,6 +35,7 @@ async def browser():
     if CHROMIUM is None:
         pytest.skip("there is no Chromium: apt-get install chromium")
     playwright = pytest.importorskip("playwright.async_api")
+    playwright.expect.set_options(timeout=20_000)
     async with playwright.async_playwright() as driver:
         browser = await driver.chromium.launch(
             executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
@@ -51,9 +52,7 @@ def look(house, browser):
     """
 
     @asynccontextmanager
-    async def look(
-        path="", *, role="super-admin", tenant=None, width=1440, refused=(), **options
-    ):
+    async def look(path="", *, role="super-admin", tenant=None, width=1440, refused=(), **options):
         context = await browser.new_context(
             viewport={"width": width, "height": 900}, base_url=f"{house.url}/console/", **options
         )

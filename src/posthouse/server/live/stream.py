@@ -54,9 +54,7 @@ class Mark:
 class Story:
     """What one client is told, from its first word to its last."""
 
-    def __init__(
-        self, client: Subscription, access: Access, resume: str | None, log_after: int = 0
-    ) -> None:
+    def __init__(self, client: Subscription, access: Access, resume: str | None, log_after: int = 0) -> None:
         self._client = client
         self._access = access
         self._resume = resume

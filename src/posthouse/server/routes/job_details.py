@@ -54,12 +54,16 @@ async def read_log(
     """What it logged and put out, first to last."""
     after = read_one(cursor, int)
     most = min(limit, MOST_LINES)
-    chosen = {"tenant": access.whose, "which": WhichAttempt(attempt, generation), "limit": most}
+    which = WhichAttempt(attempt, generation)
     async with access.session() as db:
         if last:
-            lines = await insights.end_of_log(db, job_id, before=before, **chosen)
+            lines = await insights.end_of_log(
+                db, job_id, tenant=access.whose, before=before, which=which, limit=most
+            )
         else:
-            lines = await insights.log_of(db, job_id, after=after or 0, **chosen)
+            lines = await insights.log_of(
+                db, job_id, tenant=access.whose, after=after or 0, which=which, limit=most
+            )
         if not lines:
             await insights.get_job(db, job_id, tenant=access.whose)
     return answer(Page(lines, cursor_of(lines[-1].sequence) if len(lines) == most and not last else None))

@@ -7,7 +7,8 @@ import { layout, NODE } from "./job-layout.js"
 
 export function Graph({ pipeline, self }) {
   const data = pipeline.data
-  const shape = data && data.nodes.map((node) => `${node.id}${node.status}`).join() + data.edges.length
+  const shape = data && data.nodes.map((node) => node.id).join() + data.edges.length
+  // Not when a job changes its state: boxes stay where they are.
   const drawn = useMemo(() => data && data.nodes.length > 1 && layout(data, self), [shape])
   const box = useRef(null)
   useEffect(() => {

@@ -27,7 +27,11 @@ export function useJob(id) {
   const log = useLog(id, Boolean(job.data))
   const all = [job, timeline, attempts, parts, artifacts, pipeline, ...(waiting ? [why] : [])]
   const reload = () => all.forEach((each) => each.reload())
-  const soon = useSoon(() => [parts, timeline].forEach((each) => each.reload()))
+  const soon = useSoon(() => [job, parts, timeline].forEach((each) => each.reload()))
+  useEffect(() => { // its lease, and what it says of its progress, come with no event
+    const timer = running && setInterval(() => document.hidden || job.reload(), 8000)
+    return () => clearInterval(timer)
+  }, [running])
   const live = useLive({ job: id, log_after: log.from }, ({ job: [changed], log: lines, missed }) => {
     log.add(lines)
     if (changed) job.setData((was) => was && { ...was, ...changed })

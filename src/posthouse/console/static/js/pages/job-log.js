@@ -2,7 +2,7 @@
 import { api } from "../api.js"
 import { cls, html, useLayoutEffect, useMemo, useRef, useState } from "../lib.js"
 import { count, plural } from "../format.js"
-import { Button, Card, Empty, Failure, Snippet } from "../ui/basics.js"
+import { Button, Card, Failure, Snippet } from "../ui/basics.js"
 import { attempt as attemptTo } from "../ui/toast.js"
 import { isOver } from "./job-live.js"
 
@@ -16,7 +16,7 @@ export function Log({ job, lines: log }) {
   const [follow, setFollow] = useState(true)
   const [search, setSearch] = useState("")
   const [which, setWhich] = useState("")
-  const [tall] = useState(!isOver(job))
+  const [tall] = useState(job.status === "running")
   const wanted = search.trim().toLowerCase()
   const chosen = useMemo(() => log.lines.filter((line) => (!which || attemptOf(line) === which) && (!wanted || line.text.toLowerCase().includes(wanted))), [log.lines, which, wanted])
   const attempts = useMemo(() => [...new Set(log.lines.map(attemptOf))], [log.lines])
@@ -39,7 +39,7 @@ export function Log({ job, lines: log }) {
 }
 
 const Silent = () => html`
-  <${Card} title="Log"><${Empty} title="It said nothing" icon="list">What a handler logs, and what a command prints, is kept here: <${Snippet} text=${'job.log.info("half of the way")'} /><//><//>`
+  <${Card} title="Log"><p class="job-advice">It said nothing. What a handler logs and what a command prints is kept here: <${Snippet} text=${'job.log.info("half of the way")'} /></p><//>`
 
 const attemptOf = (line) => `${line.generation}.${line.attempt}`
 const titleOf = (key) => {
@@ -52,9 +52,15 @@ function Lines({ lines, several, wanted, follow, setFollow, tall, earlier, none 
   const box = useRef(null)
   const made = useRef(new WeakMap())
   const top = useRef(0)
+  const before = useRef({ first: 0, height: 0 })
   useLayoutEffect(() => {
-    if (follow) box.current.scrollTop = top.current = box.current.scrollHeight
-  }, [follow, lines.length, lines.at(-1)?.sequence])
+    const { scrollTop, scrollHeight } = box.current
+    const first = lines[0]?.sequence ?? 0
+    if (follow) box.current.scrollTop = scrollHeight
+    else if (first < before.current.first && scrollTop === 0) box.current.scrollTop = scrollHeight - before.current.height // lines came above
+    top.current = box.current.scrollTop
+    before.current = { first, height: scrollHeight }
+  }, [follow, lines.length, lines[0]?.sequence, lines.at(-1)?.sequence])
   const scrolled = () => {
     const { scrollTop, scrollHeight, clientHeight } = box.current
     const up = scrollTop < top.current

@@ -17,9 +17,9 @@ export function Now({ known }) {
 
 function Running({ job, parts }) {
   return html`
-    <${Card} title="Running" aside=${html`<span class="faint">lease until <${Time} at=${job.lease_expires_at} /></span>`}>
+    <${Card} title="Running" aside=${html`<span class="faint">its lease ends <${Time} at=${job.lease_expires_at} /></span>`}>
       <div class="job-progress"><${Progress} percent=${job.progress_percent ?? 0} /></div>
-      <p class="job-step clip"><b>${job.current_step ?? "No step named"}</b> <span class="faint">${job.progress_message ?? (job.progress_percent === null ? "It has not said how far it is: await job.progress(50, step=\"…\")" : "")}</span></p>
+      <p class="job-step clip">${job.current_step ? html`<b>${job.current_step}</b> ` : ""}<span class="faint">${job.progress_message ?? (job.current_step ? "" : job.progress_percent === null ? "It has not said how far it is." : "It has not named the step it is at.")}</span></p>
       ${job.cancel_requested_at && html`<p class="job-note" data-tone="warn"><${Icon} name="stop" /> Somebody asked for it to be canceled, <${Time} at=${job.cancel_requested_at} />. Its worker stops it.</p>`}
       <${Parts} parts=${parts} />
     <//>`

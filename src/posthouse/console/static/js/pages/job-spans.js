@@ -28,8 +28,9 @@ export function rowsOf({ spans, follow_ups: made, job }) {
       ;(latest.get(attemptKey(span))?.inner ?? rows).push(inner)
     }
   }
-  if (waits.length) rows.push({ key: "waits", label: job.finished_at ? "Waited" : "Waits", level: 0, segments: waits })
-  return [...rows.flatMap((row) => [row, ...(row.inner ?? [])]), ...made.map(followUp)]
+  if (waits.length) rows.push({ key: "waits", label: job.finished_at ? "Waited" : "Waiting", level: 0, segments: waits })
+  const heading = made.length ? [{ key: "follow-ups", label: "Follow-ups", level: 0, heading: true, segments: [] }] : []
+  return [...rows.flatMap((row) => [row, ...(row.inner ?? [])]), ...heading, ...made.map(followUp)]
 }
 
 function followUp(job) {

@@ -69,11 +69,11 @@ function few(rows) {
 
 function Row({ row, place, now, on, zoom }) {
   return html`
-    <div class=${cls("wf-row", row.level && "inner")} role="group" aria-label=${row.label}>
+    <div class=${cls("wf-row", row.level && "inner", row.heading && "heading")} role="group" aria-label=${row.label}>
       ${row.href ? html`<a class="clip" href=${link(row.href)} title=${row.label}>${row.label}</a>`
-        : row.level ? html`<span class="clip" title=${row.label}>${row.label}</span>`
+        : row.level || row.heading ? html`<span class="clip" title=${row.label}>${row.label}</span>`
           : html`<button type="button" class="wf-name clip" aria-pressed=${on} title=${on ? "Show all of it" : "Look at this time only"} onClick=${zoom}>${row.label}</button>`}
-      <div class="wf-track">${row.segments.map((segment) => html`<${Bar} key=${segment.started_at + segment.name} segment=${segment} place=${place} now=${now} />`)}</div>
+      ${!row.heading && html`<div class="wf-track">${row.segments.map((segment) => html`<${Bar} key=${segment.started_at + segment.name} segment=${segment} place=${place} now=${now} />`)}</div>`}
     </div>`
 }
 
