@@ -87,7 +87,7 @@ function Buttons({ known, session }) {
         : html`<${Button} icon="stop" busy=${busy} onClick=${() => (isWaiting(job) ? cancel() : setAsking("cancel"))}>Cancel<//>`}
       <${Button} icon="edit" title="A new job of this kind, with a payload that you can change" onClick=${() => setAsking("again")}>Run again…<//>
       ${asking === "cancel" && html`<${Confirm} title="Cancel this job?" danger actText="Cancel the job" close=${() => setAsking(null)} act=${cancel}>It runs: its worker stops it, and what it has done so far is not undone.<//>`}
-      ${asking === "again" && html`<${EnqueueDialog} close=${() => setAsking(null)} kind=${job.kind} payload=${job.payload ?? {}} note=${hasSecrets(job.payload) && "Secrets are not shown, so they have to be filled in again: [redacted]."} extra=${{ subject: job.subject ?? "", tenant: session.tenant ?? job.tenant_id }} />`}
+      ${asking === "again" && html`<${EnqueueDialog} close=${() => setAsking(null)} kind=${job.kind} payload=${job.payload ?? {}} note=${hasSecrets(job.payload) && "Secrets are not shown: fill in again what says [redacted]."} extra=${{ subject: job.subject ?? "", tenant: session.tenant ?? job.tenant_id }} />`}
     </div>`
 }
 

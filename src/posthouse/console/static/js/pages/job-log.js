@@ -8,6 +8,7 @@ import { isOver } from "./job-live.js"
 
 const MOST_SHOWN = 2000
 const AT_THE_END = 24
+const BLOCK = 100
 const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3, hourCycle: "h23" })
 const ESCAPES = /\u001b\[[0-9;?]*[A-Za-z]/g
 const TONES = { error: "bad", critical: "bad", warning: "warn", stderr: "warn", debug: "quiet" }
@@ -50,7 +51,7 @@ const titleOf = (key) => {
 /** Stays at the end while it is followed; who scrolls up stops that, and who comes back to the end goes on. */
 function Lines({ lines, several, wanted, follow, setFollow, tall, earlier, none }) {
   const box = useRef(null)
-  const made = useRef(new WeakMap())
+  const made = useRef(new Map())
   const top = useRef(0)
   const before = useRef({ first: 0, height: 0 })
   useLayoutEffect(() => {
@@ -71,26 +72,34 @@ function Lines({ lines, several, wanted, follow, setFollow, tall, earlier, none 
   return html`
     <div class=${cls("job-lines", tall && "tall")} ref=${box} onScroll=${scrolled} tabindex="0" role="log" aria-live="off" aria-label="Log lines">
       ${earlier}
-      ${lines.flatMap((line, place) => [
-        several && attemptOf(line) !== (place ? attemptOf(lines[place - 1]) : null) && html`<p key=${`of ${line.sequence}`} class="job-turn">${titleOf(attemptOf(line))}</p>`,
-        wanted ? html`<${Line} key=${line.sequence} line=${line} wanted=${wanted} />` : kept(made.current, line),
-      ])}
+      ${blocksOf(lines, several, wanted).map((block) => kept(made.current, block))}
       ${lines.length === 0 && html`<p class="faint">${none}</p>`}
     </div>`
 }
 
-/** The same element for the same line, so that a long log costs nothing when a line is added. */
-function kept(made, line) {
-  if (!made.has(line)) made.set(line, html`<${Line} key=${line.sequence} line=${line} />`)
-  return made.get(line)
+/** Lines that are drawn together: where a long log goes on, only the first and the last block are drawn again. */
+function blocksOf(lines, several, wanted) {
+  const blocks = []
+  for (const [place, line] of lines.entries()) {
+    const key = Math.floor(line.sequence / BLOCK)
+    if (blocks.at(-1)?.key !== key) blocks.push({ key, lines: [], before: place ? attemptOf(lines[place - 1]) : null, several, wanted })
+    blocks.at(-1).lines.push(line)
+  }
+  return blocks
 }
 
-function Line({ line, wanted }) {
-  const sort = line.level ?? line.stream
-  return html`
-    <p class="job-line" data-tone=${TONES[sort.toLowerCase()]}>
-      <time datetime=${line.at} title=${line.at}>${clock.format(new Date(line.at))}</time><b>${sort.toLowerCase()}</b><span>${marked(line.text.replace(ESCAPES, ""), wanted)}</span>
-    </p>`
+/** The same element for the same block, which costs nothing to draw. */
+function kept(made, block) {
+  const { key, lines, before, several, wanted } = block
+  const state = [lines[0].sequence, lines.at(-1).sequence, lines.length, before, several, wanted].join()
+  if (made.get(key)?.state !== state) made.set(key, { state, element: html`<div key=${key} class="job-block-of-lines">${lines.map((line, place) => drawn(line, place ? attemptOf(lines[place - 1]) : before, several, wanted))}</div>` })
+  return made.get(key).element
+}
+
+function drawn(line, before, several, wanted) {
+  const sort = (line.level ?? line.stream).toLowerCase()
+  return html`${several && attemptOf(line) !== before && html`<p class="job-turn">${titleOf(attemptOf(line))}</p>`}
+    <p class="job-line" data-tone=${TONES[sort]}><time datetime=${line.at} title=${line.at}>${clock.format(new Date(line.at))}</time><b>${sort}</b><span>${marked(line.text.replace(ESCAPES, ""), wanted)}</span></p>`
 }
 
 function marked(text, wanted) {

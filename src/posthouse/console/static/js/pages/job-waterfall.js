@@ -89,7 +89,7 @@ function Bar({ segment, place, now }) {
     <span class="wf-bar" tabindex="0" role="img" aria-label=${[name, took, ...lines].join(", ")} data-tone=${tone} data-type=${segment.type} data-open=${isOpen(segment) || undefined}
       style=${{ left: `${left}%`, width: `${Math.max(0, right - left)}%` }}>
       ${right - left > 7 && html`<span class="wf-took" aria-hidden="true">${took}</span>`}
-      <span class=${cls("wf-tip", left > 50 && "from-right")} aria-hidden="true"><b>${name}</b> <span class="figure">${took}</span>${lines.map((line) => html`<br key=${line} /><span>${line}</span>`)}</span>
+      <span class="wf-tip" data-from=${left <= 38 ? "left" : right >= 62 ? "right" : "middle"} aria-hidden="true"><b>${name}</b> <span class="figure">${took}</span>${lines.map((line) => html`<br key=${line} /><span>${line}</span>`)}</span>
     </span>`
 }
 
