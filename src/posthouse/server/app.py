@@ -30,6 +30,7 @@ from posthouse.server.openapi import PREFIX, describe, operation_id
 from posthouse.server.routes import (
     artifacts,
     bulk,
+    definition_checks,
     definitions,
     events,
     failures,
@@ -44,6 +45,7 @@ from posthouse.server.routes import (
     session,
     stream,
     tenants,
+    trigger_trials,
     triggers,
     watching,
     worker,
@@ -64,11 +66,13 @@ POOL_SIZE = 20
 GZIP_FROM = 1000
 _ROUTERS: tuple[APIRouter, ...] = (
     bulk.router,
+    trigger_trials.router,
     triggers.router,  # before jobs: /jobs/triggers is no job
     jobs.router,
     job_details.router,
     events.router,
     definitions.router,
+    definition_checks.router,
     definitions.admin,
     workers.router,
     workers.admin,
