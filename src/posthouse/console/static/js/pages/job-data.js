@@ -2,7 +2,6 @@
 import { address } from "../api.js"
 import { html } from "../lib.js"
 import { bytes, duration, exactly } from "../format.js"
-import { link } from "../router.js"
 import { useSession } from "../session.js"
 import { Card, Copy, Facts, JobLink, Time } from "../ui/basics.js"
 import { Icon } from "../ui/icons.js"
@@ -79,7 +78,7 @@ export function Details({ job }) {
         ["Enqueued", moment(job.queued_at)], ["Scheduled for", moment(job.scheduled_for)], ["First start", moment(job.started_at)], ["Last start", moment(job.attempt_started_at)], ["Finished", moment(job.finished_at)],
         ["Cancel requested", moment(job.cancel_requested_at)], ["Lease until", moment(job.lease_expires_at)],
         ["Priority", job.priority], ["Time limit", job.timeout_seconds && duration(job.timeout_seconds)], ["Place", job.place], ["Source", [job.source, job.source_ref].filter(Boolean).join(" ")], ["Created by", job.created_by],
-        ["Crashes", job.crashes || null], ["Snoozes", job.snoozes || null], ["Dedupe key", job.dedupe_key], ["Order key", job.order_key && html`<a href=${link("jobs", { q: `order_key:${job.order_key}` })}>${job.order_key}</a>`],
+        ["Crashes", job.crashes || null], ["Snoozes", job.snoozes || null], ["Dedupe key", job.dedupe_key], ["Order key", job.order_key],
         ["Made by", job.parent_id && html`<${JobLink} id=${job.parent_id} />`],
         ["Depends on", job.depends_on?.length ? job.depends_on.slice(0, 20).map((id) => html`<div key=${id}><${JobLink} id=${id} /></div>`) : null],
         ["Worker id", job.worker_id && html`<${Id} id=${job.worker_id} label="Copy worker id" />`],

@@ -3,6 +3,7 @@ import { html, useEffect, useMemo, useRef } from "../lib.js"
 import { between, count, duration, plural, words } from "../format.js"
 import { link } from "../router.js"
 import { Card, Status } from "../ui/basics.js"
+import { jobsWith } from "./job-head.js"
 import { layout, NODE } from "./job-layout.js"
 
 export function Graph({ pipeline, self }) {
@@ -18,7 +19,7 @@ export function Graph({ pipeline, self }) {
   if (!drawn) return null
   const byId = new Map(data.nodes.map((node) => [node.id, node]))
   return html`
-    <${Card} title="Pipeline" aside=${html`<span class="faint">${plural(data.nodes.length, "job")}${data.truncated ? ", the first of them" : ""}</span>${data.correlation_id && html`<a href=${link("jobs", { q: `correlation:${data.correlation_id}` })}>As a list</a>`}`}>
+    <${Card} title="Pipeline" aside=${html`<span class="faint">${plural(data.nodes.length, "job")}${data.truncated ? ", the first of them" : ""}</span>${data.correlation_id && html`<a href=${jobsWith("correlation", data.correlation_id)}>As a list</a>`}`}>
       <${Stages} stages=${data.stages} />
       <div class="graph" ref=${box} tabindex="0" role="region" aria-label="Pipeline graph">
         <div class="graph-inner" style=${{ width: `${drawn.width}px`, height: `${drawn.height}px` }}>
@@ -41,7 +42,7 @@ function Node({ node, self }) {
 /** Many of a kind that stand for the same: one box with their numbers. */
 function Stack({ stack, data }) {
   const counts = Object.entries(grouped(stack))
-  const href = link("jobs", { q: `correlation:${data.correlation_id ?? data.job_id} kind:${stack[0].kind}` })
+  const href = `${jobsWith("correlation", data.correlation_id ?? data.job_id)}+kind:${encodeURIComponent(stack[0].kind)}`
   return html`
     <a class="node stacked" href=${href}><b class="clip">${count(stack.length)} more ${stack[0].kind}</b>
       <small class="clip">${counts.map(([status, list]) => `${list.length} ${words(status)}`).join(", ")}</small></a>`

@@ -21,12 +21,13 @@ export function Head({ known }) {
         <span class="grow"></span><${LiveLight} state=${known.live} />
         ${session.can("jobs:write") && html`<${Buttons} known=${known} session=${session} />`}
       </div>
-      <p class="job-subject clip">${job.subject ? html`<a href=${link("jobs", { q: `subject:${quoted(job.subject)}` })}>${job.subject}</a>` : html`<span class="faint">no subject</span>`}</p>
+      <p class="job-subject clip">${job.subject ? html`<a href=${jobsWith("subject", job.subject)}>${job.subject}</a>` : html`<span class="faint">no subject</span>`}</p>
       <${Facts} facts=${facts(job, known, session)} />
     </section>`
 }
 
-const quoted = (text) => (/[\s"]/.test(text) ? JSON.stringify(text) : text)
+/** The list of jobs of which this is so, in the words of the filter language. */
+export const jobsWith = (field, text) => link("jobs", { q: `${field}:${/[\s,"\\]|[*…]$/.test(text) ? `"${text.replace(/["\\]/g, "\\$&")}"` : text}` })
 
 function facts(job, known, session) {
   return [
@@ -35,11 +36,11 @@ function facts(job, known, session) {
     ["Waited", html`<${Since} from=${job.queued_at} to=${job.started_at ?? job.finished_at} />`],
     [job.status === "running" ? "Runs for" : "Ran for", html`<${Since} from=${job.started_at && (job.attempt_started_at ?? job.started_at)} to=${job.status === "running" ? undefined : job.finished_at ?? job.started_at} />`],
     ["Worker", html`<${WorkerName} id=${job.worker_id} spans=${known.timeline.data?.spans} />`],
-    ["Queue", html`<a href=${link("jobs", { q: `queue:${job.queue}` })}>${job.queue}</a>`],
+    ["Queue", html`<a href=${jobsWith("queue", job.queue)}>${job.queue}</a>`],
     ["Enqueued", html`<${Time} at=${job.queued_at} /> <span class="faint">${job.source}</span>`],
     ["Tenant", session.operator && html`<span class="id">${job.tenant_id}</span>`],
     ["Job", html`<${Id} id=${job.id} label="Copy job id" />`],
-    ["Correlation", job.correlation_id && html`<${Id} id=${job.correlation_id} label="Copy correlation id" href=${link("jobs", { q: `correlation:${quoted(job.correlation_id)}` })} />`],
+    ["Correlation", job.correlation_id && html`<${Id} id=${job.correlation_id} label="Copy correlation id" href=${jobsWith("correlation", job.correlation_id)} />`],
   ]
 }
 
