@@ -38,6 +38,7 @@ from posthouse.insights.fleet import (
     workers,
     workers_named,
 )
+from posthouse.insights.glance import Glance, glance
 from posthouse.insights.jobs import (
     AttemptInfo,
     JobCounts,
@@ -57,11 +58,12 @@ from posthouse.insights.keys import KeyInfo, keys
 from posthouse.insights.limits import LimitInfo, SlotInfo, limit_slots, limits
 from posthouse.insights.logs import LogLine, WhichAttempt, follow_log, log_of
 from posthouse.insights.overview import Overview, database_now, overview
-from posthouse.insights.pipelines import StageInfo, stages_of
+from posthouse.insights.pipelines import Pipeline, StageInfo, pipeline_of, stages_of
 from posthouse.insights.progress import PartInfo, StepInfo, parts_of, steps_of
 from posthouse.insights.reasons import Blocker, Hindrance, Holder, Server, Why
 from posthouse.insights.retention import KeptThing, RetentionReport, TenantKept, retention
 from posthouse.insights.stats import Series, StatPoint, check_series, series, step_for
+from posthouse.insights.timeline import Timeline, timeline_of
 from posthouse.insights.triggers import (
     EventInfo,
     MatchInfo,
@@ -89,6 +91,7 @@ __all__ = [
     "FailureDetail",
     "FailureFilter",
     "FailureGroup",
+    "Glance",
     "Hindrance",
     "Holder",
     "JobCounts",
@@ -104,6 +107,7 @@ __all__ = [
     "NamedWorker",
     "Overview",
     "PartInfo",
+    "Pipeline",
     "QueueCounts",
     "QueueInfo",
     "RetentionReport",
@@ -116,6 +120,7 @@ __all__ = [
     "StepInfo",
     "TenantInfo",
     "TenantKept",
+    "Timeline",
     "TriggerInfo",
     "WhichAttempt",
     "Why",
@@ -140,6 +145,7 @@ __all__ = [
     "get_job",
     "get_tenant",
     "get_trigger",
+    "glance",
     "ids_of_jobs",
     "jobs_in_short",
     "keys",
@@ -153,6 +159,7 @@ __all__ = [
     "overview",
     "page_of_jobs",
     "parts_of",
+    "pipeline_of",
     "queue_counts",
     "queue_is_known",
     "queue_overview",
@@ -163,6 +170,7 @@ __all__ = [
     "step_for",
     "steps_of",
     "tenants",
+    "timeline_of",
     "triggers",
     "why",
     "worker_changes",
