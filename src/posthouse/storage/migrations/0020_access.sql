@@ -285,7 +285,7 @@ language sql stable as $$
     'create_trigger,change_trigger,remove_trigger,'
     'start_bulk_retry,stop_bulk_retry,create_key,revoke_key,'
     'chosen_jobs,event_fits,failure_step,seen_workers,is_there,is_at_work,slot_of,cost_of,refilled,recent_pace,'
-    'partition_name}'::text[]) as f
+    'definition_defaults,partition_name}'::text[]) as f
 $$;
 
 -- Puts a table under row-level security: the engine sees all of it, a tenant what is listed above; a partition is only
