@@ -30,6 +30,7 @@ from posthouse.server.openapi import PREFIX, describe, operation_id
 from posthouse.server.routes import (
     artifacts,
     bulk,
+    definition_checks,
     definitions,
     events,
     failures,
@@ -69,6 +70,7 @@ _ROUTERS: tuple[APIRouter, ...] = (
     job_details.router,
     events.router,
     definitions.router,
+    definition_checks.router,
     definitions.admin,
     workers.router,
     workers.admin,
