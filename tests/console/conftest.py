@@ -51,9 +51,7 @@ def look(house, browser):
     """
 
     @asynccontextmanager
-    async def look(
-        path="", *, role="super-admin", tenant=None, width=1440, refused=(), **options
-    ):
+    async def look(path="", *, role="super-admin", tenant=None, width=1440, refused=(), **options):
         context = await browser.new_context(
             viewport={"width": width, "height": 900}, base_url=f"{house.url}/console/", **options
         )
