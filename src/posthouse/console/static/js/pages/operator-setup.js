@@ -42,7 +42,7 @@ export function Retention() {
       <${Table} label="What is kept" rows=${things} rowKey=${({ relation }) => relation} columns=${KEPT} />
       <div class="grid-2">
         <${Card} title="What the next round lets go">${due.length ? html`<ul class="lines">${due.map((each) => html`<li key=${each.name + each.action}><div><b>${each.action} ${each.name}</b><small>${[each.rows && plural(each.rows, "row"), each.bytes && bytes(each.bytes), each.ends_at && `up to ${exactly(each.ends_at)}`, each.tenants.length && each.tenants.join(", ")].filter(Boolean).join(" · ")}</small></div></li>`)}</ul>`
-          : html`<${Empty} icon="check" title="Nothing is due" command="posthouse retention --run">A keeper looks every hour; this lets go now what is due.<//>`}<//>
+          : html`<${Empty} icon="check" title="Nothing is due" command="posthouse retention --run">A keeper looks every ten minutes; this lets go at once what is due.<//>`}<//>
         <${Card} title="Tenants with days of their own" aside=${html`<a href=${link("operator/tenants")}>Tenants</a>`}>${tenants.length
           ? tenants.map((each) => html`<div key=${each.id} class="line"><b class="grow">${each.id}</b><span class="figure">${plural(each.retention_days, "day")}</span></div>`)
           : html`<p class="faint">All tenants' jobs are kept as the settings say.</p>`}<//>
