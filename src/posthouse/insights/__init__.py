@@ -64,6 +64,7 @@ from posthouse.insights.reasons import Blocker, Hindrance, Holder, Server, Why
 from posthouse.insights.retention import KeptThing, RetentionReport, TenantKept, retention
 from posthouse.insights.stats import Series, StatPoint, check_series, series, step_for
 from posthouse.insights.timeline import Timeline, timeline_of
+from posthouse.insights.trigger_outcomes import TriggerOutcome, outcomes_of
 from posthouse.insights.triggers import (
     EventInfo,
     MatchInfo,
@@ -122,6 +123,7 @@ __all__ = [
     "TenantKept",
     "Timeline",
     "TriggerInfo",
+    "TriggerOutcome",
     "WhichAttempt",
     "Why",
     "WorkerChange",
@@ -156,6 +158,7 @@ __all__ = [
     "list_jobs",
     "log_of",
     "matches_of",
+    "outcomes_of",
     "overview",
     "page_of_jobs",
     "parts_of",

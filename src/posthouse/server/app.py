@@ -45,6 +45,7 @@ from posthouse.server.routes import (
     session,
     stream,
     tenants,
+    trigger_trials,
     triggers,
     watching,
     worker,
@@ -65,6 +66,7 @@ POOL_SIZE = 20
 GZIP_FROM = 1000
 _ROUTERS: tuple[APIRouter, ...] = (
     bulk.router,
+    trigger_trials.router,
     triggers.router,  # before jobs: /jobs/triggers is no job
     jobs.router,
     job_details.router,
