@@ -88,6 +88,13 @@ class House:
                 await asyncio.sleep(0.05)
         return job
 
+    async def until_triggered(self):
+        """The trigger that stands in the code, as soon as the worker has announced it."""
+        async with asyncio.timeout(20):
+            while not (found := await self.api("GET", "/jobs/triggers?type=schedule&limit=200"))["items"]:
+                await asyncio.sleep(0.05)
+        return next(item for item in found["items"] if item["origin"] == "code")
+
     def gate(self, name):
         return self.gates.setdefault(name, asyncio.Event())
 
@@ -122,3 +129,5 @@ def jobs(house):
         if station < 3:
             job.enqueue(relay, station=station + 1)
         return f"left station {station}"
+
+    relay.on_schedule("0 3 * * *", {"station": 3}, zone="Europe/Paris", label="Stations at night")

@@ -6,6 +6,7 @@ import { useSession } from "../session.js"
 import { Button, Card, Failure, Loaded } from "../ui/basics.js"
 import { CheckField, Field, NumberField, SelectField, TextField } from "../ui/fields.js"
 import { Json } from "../ui/json.js"
+import { priorities } from "../ui/priority.js"
 import { initial } from "../ui/schema-form.js"
 import { pathsIn } from "../ui/template-field.js"
 import { attempt, toast } from "../ui/toast.js"
@@ -14,7 +15,7 @@ import { Faults, PayloadTemplate } from "./trigger-payload.js"
 import { Runs } from "./trigger-runs.js"
 import { LATEST, sampleBody, SampleChoice } from "./trigger-sample.js"
 import { nameOf } from "./trigger-parts.js"
-import { FOLD, GAP, MISSED, OF_EVENTS, OF_SCHEDULES, OVERLAP, PRESETS, PRIORITIES } from "./trigger-words.js"
+import { FOLD, GAP, MISSED, OF_EVENTS, OF_SCHEDULES, OVERLAP, PRESETS } from "./trigger-words.js"
 
 const BOTH = ["label", "enabled", "definition_key", "payload_template", "queue", "priority"]
 const FIELDS = { event: [...BOTH, "event_name", "dedupe_window_seconds"], schedule: [...BOTH, "cron_expr", "timezone", "missed", "catch_up_limit", "overlap", "gap", "fold", "jitter_seconds"] }
@@ -113,13 +114,12 @@ function TriggerForm({ type, start, tenant, id, save, actText, back, before }) {
 const toPath = ([path, about]) => ({ path, about })
 
 function ScheduleFields({ fields, set, said, words }) {
-  const zones = useMemo(() => Intl.supportedValuesOf?.("timeZone") ?? [], [])
+  const zones = useMemo(() => html`<datalist id="zones"><option value="UTC" />${(Intl.supportedValuesOf?.("timeZone") ?? []).map((zone) => html`<option key=${zone} value=${zone} />`)}</datalist>`, [])
   return html`
     <div><${TextField} label="When" value=${fields.cron_expr} change=${set("cron_expr")} error=${said("cron_expr")} placeholder="0 9 * * MON-FRI" class="code" hint=${words && !said("cron_expr") ? html`<b>${words}</b>` : "Five fields of cron (minute, hour, day, month, weekday), or “every 15m”."} />
       <div class="chips">${PRESETS.map(([cron, text]) => html`<button key=${cron} type="button" class="tag" onClick=${() => set("cron_expr")(cron)}>${text}</button>`)}</div></div>
     <${Field} label="Time zone" error=${said("timezone")} hint="The clocks that these times are on.">${(given) => html`
-      <input ...${given} list="zones" autocomplete="off" spellcheck=${false} value=${fields.timezone} onInput=${(event) => set("timezone")(event.target.value)} />
-      <datalist id="zones"><option value="UTC" />${zones.map((zone) => html`<option key=${zone} value=${zone} />`)}</datalist>`}<//>`
+      <input ...${given} list="zones" autocomplete="off" spellcheck=${false} value=${fields.timezone} onInput=${(event) => set("timezone")(event.target.value)} />${zones}`}<//>`
 }
 
 function EventFields({ fields, set, said, tenant }) {
@@ -153,12 +153,10 @@ function MoreFields({ type, fields, set, said }) {
         <${SelectField} label="A time that comes twice, as clocks are put back" value=${fields.fold} change=${set("fold")} options=${FOLD} />
         <${NumberField} label="Jitter in seconds" min="0" max="86400" value=${fields.jitter_seconds} change=${set("jitter_seconds")} error=${said("jitter_seconds")} hint="Each start is up to so much later, so that many schedules do not start at once." />`}
       <div class="columns"><${TextField} label="Queue" value=${fields.queue} change=${(text) => set("queue")(text || null)} error=${said("queue")} hint="Empty: the definition's." />
-        <${SelectField} label="Priority" value=${fields.priority ?? ""} change=${(text) => set("priority")(text === "" ? null : text)} options=${priorities(fields.priority)} /></div>
+        <${SelectField} label="Priority" value=${fields.priority ?? ""} change=${(text) => set("priority")(text === "" ? null : Number(text))} options=${[["", "As the definition says"], ...priorities(fields.priority)]} /></div>
       <${CheckField} label="Enabled" value=${fields.enabled} change=${set("enabled")} hint="Otherwise it waits until somebody resumes it." />
     </div></details>`
 }
-
-const priorities = (now) => (typeof now === "number" ? [...PRIORITIES, [now, `${now}`]] : PRIORITIES)
 
 function Preview({ type, trial, fields, children }) {
   const { data, error } = trial

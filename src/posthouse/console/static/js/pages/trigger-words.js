@@ -3,7 +3,6 @@ export const MISSED = [["once", "Make one job, for the latest of them"], ["skip"
 export const OVERLAP = [["allow", "Make the next one all the same"], ["skip", "Leave the next one out"], ["queue", "Make it, and run it after that one"]]
 export const GAP = [["next", "At the first minute that there is"], ["skip", "Not on that day"]]
 export const FOLD = [["once", "The first time only"], ["twice", "Both times"]]
-export const PRIORITIES = [["", "As the definition says"], ["urgent"], ["high"], ["normal"], ["low"]]
 export const PRESETS = [["0 9 * * MON-FRI", "Working days at 9"], ["0 3 * * *", "Every night at 3"], ["*/15 * * * *", "Every 15 minutes"], ["@hourly", "Every hour"], ["0 8 1 * *", "First of the month"], ["every 30s", "Every 30 seconds"]]
 
 export const inWords = (choices, value) => choices.find(([each]) => each === value)?.[1] ?? value

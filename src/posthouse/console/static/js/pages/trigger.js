@@ -10,6 +10,7 @@ import { Confirm } from "../ui/dialog.js"
 import { Icon } from "../ui/icons.js"
 import { Json } from "../ui/json.js"
 import { More, usePaged } from "../ui/paged.js"
+import { priorityName } from "../ui/priority.js"
 import { toast } from "../ui/toast.js"
 import { FireDialog } from "./trigger-fire.js"
 import { EditTrigger } from "./trigger-form.js"
@@ -101,7 +102,7 @@ function Rules({ trigger }) {
   return html`
     <${Facts} facts=${[
       ["Kind of job", html`<a href=${link(`definitions/${encodeURIComponent(trigger.definition_key)}`)}>${trigger.definition_key}</a>`],
-      ["Queue", trigger.queue], ["Priority", trigger.priority],
+      ["Queue", trigger.queue], ["Priority", trigger.priority !== null && priorityName(trigger.priority)],
       ["Tenant", session.operator && trigger.tenant_id],
       ["No second one within", !scheduled && (trigger.dedupe_window_seconds ? duration(trigger.dedupe_window_seconds) : "no window")],
       ["Missed runs", scheduled && inWords(MISSED, trigger.missed) + (trigger.missed === "catch_up" ? `, at most ${trigger.catch_up_limit}` : "")],
