@@ -90,6 +90,13 @@ class House:
                 await asyncio.sleep(0.05)
         return job
 
+    async def until_triggered(self):
+        """The trigger that stands in the code, as soon as the worker has announced it."""
+        async with asyncio.timeout(20):
+            while not (found := await self.api("GET", "/jobs/triggers?type=schedule&limit=200"))["items"]:
+                await asyncio.sleep(0.05)
+        return next(item for item in found["items"] if item["origin"] == "code")
+
     def gate(self, name):
         return self.gates.setdefault(name, asyncio.Event())
 
@@ -134,6 +141,9 @@ def jobs(house):
     @app.job("letters.stamp", queue="stamps")
     async def stamp() -> None:
         """Has a queue of its own, which can be paused."""
+
+    relay.on_schedule("0 3 * * *", {"station": 3}, zone="Europe/Paris", label="Stations at night")
+
 
 def jobs_of_the_road(house):
     """What the page of a job is looked at with."""

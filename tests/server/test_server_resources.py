@@ -473,10 +473,12 @@ def test_definitions_are_the_operators_and_tenants_see_how_to_enqueue(boss, acme
     tag = {"If-Match": shown.headers["etag"]}
     changed = boss.patch("/admin/jobs/definitions/sync-folder", json={"max_attempts": 5}, headers=tag)
     assert changed.json()["max_attempts"] == 5
+    assert changed.json()["beneath"]["max_attempts"] == 3
     again = boss.patch("/admin/jobs/definitions/sync-folder", json={"max_attempts": 6}, headers=tag)
     assert code(again) == (412, "changed_meanwhile")
     cleared = boss.patch("/admin/jobs/definitions/sync-folder", json={"clear": ["max_attempts"]})
     assert cleared.json()["max_attempts"] == 3
+    assert "max_attempts" not in cleared.json()["beneath"]
     keys = [item["key"] for item in boss.get("/admin/jobs/definitions").json()["items"]]
     assert "sync-folder" in keys
     assert boss.delete("/admin/jobs/definitions/sync-folder").status_code == 204

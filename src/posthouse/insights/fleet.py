@@ -119,7 +119,9 @@ class TenantInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DefinitionInfo:
-    """A kind of job, as it is in effect. ``overridden`` names the fields that an operator set."""
+    """A kind of job, as it is in effect. ``overridden`` names the fields that an operator set, ``beneath``
+    says what each of them would be without that: as the code has it, or what is ordinary.
+    """
 
     key: str
     description: str
@@ -134,10 +136,13 @@ class DefinitionInfo:
     prefers: list[str]
     active: bool
     redact: list[str]
+    keep_steps: bool
+    keep_progress: bool
     runner: str
     command: dict[str, Any] | None
     origin: str
     overridden: list[str]
+    beneath: dict[str, Any]
     version: int
     created_at: datetime
     updated_at: datetime

@@ -12,6 +12,14 @@ language sql immutable parallel safe as $$
          'redact,keep_steps,keep_progress,runner,command}'::text[]
 $$;
 
+-- What holds where neither the code nor an operator says anything.
+create function posthouse.definition_defaults() returns jsonb
+language sql immutable parallel safe as $$
+  select '{"description": "", "queue": "default", "priority": 100, "max_attempts": 3, "schema": {}, "requires": [],
+           "prefers": [], "active": true, "redact": [], "keep_steps": true, "keep_progress": true,
+           "runner": "handler"}'::jsonb
+$$;
+
 -- Refuses fields that there are not, and values that their columns could not take as they are meant.
 create function posthouse.check_definition(p_key text, p_fields jsonb) returns void
 language plpgsql as $$
@@ -54,11 +62,7 @@ declare
   v_row posthouse.definitions;
 begin
   v_row := jsonb_populate_record(
-    null::posthouse.definitions,
-    '{"description": "", "queue": "default", "priority": 100, "max_attempts": 3, "schema": {}, "requires": [],
-      "prefers": [], "active": true, "redact": [], "keep_steps": true, "keep_progress": true,
-      "runner": "handler"}'
-    || coalesce(p_announced, '{}') || p_overrides);
+    null::posthouse.definitions, posthouse.definition_defaults() || coalesce(p_announced, '{}') || p_overrides);
   insert into posthouse.definitions as d (
     key, description, queue, priority, max_attempts, timeout_seconds, retry, schema, limits, requires, prefers,
     active, redact, keep_steps, keep_progress, runner, command, origin, announced, overrides, created_at, updated_at)

@@ -15,7 +15,7 @@ const SECTIONS = [
   { name: "queues", path: "queues", text: "Queues", icon: "layers", needs: "jobs:read" },
   { name: "triggers", path: "triggers", text: "Triggers", icon: "clock", needs: "triggers:read" },
   { name: "definitions", path: "definitions", text: "Definitions", icon: "braces", needs: "definitions:read" },
-  { name: "operator", path: "operator", text: "Operator", icon: "sliders", needs: "overview:read" },
+  { name: "operator", path: "operator", text: "Operator", icon: "sliders", needs: "audit:read" },
 ]
 
 export function Shell({ section, title, children }) {

@@ -32,7 +32,7 @@ function withField(value, name, item) {
 }
 
 /** A schema that only points to another one of the same document. */
-function resolve(schema, root) {
+export function resolve(schema, root) {
   const name = schema.$ref?.match(/^#\/\$defs\/(.+)$/)?.[1]
   const found = name ? { ...root.$defs?.[name], ...schema } : schema
   const real = found.anyOf?.filter((each) => each.type !== "null")

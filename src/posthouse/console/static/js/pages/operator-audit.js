@@ -1,0 +1,50 @@
+// What people did: who, what, to what, and how it was before and after.
+import { html } from "../lib.js"
+import { plural, shortId } from "../format.js"
+import { setQuery } from "../router.js"
+import { useSession } from "../session.js"
+import { Button, Empty, Loaded, Tag, Time } from "../ui/basics.js"
+import { Diff, differences } from "../ui/diff.js"
+import { More, usePaged } from "../ui/paged.js"
+import { QueryField } from "../ui/words.js"
+
+const ACTIONS = ["definition", "job", "key", "limit", "queue", "retention", "tenant", "trigger", "event", "worker"]
+const NAMES = ["actor", "action", "target"]
+
+export function Audit({ query }) {
+  const session = useSession()
+  const chosen = Object.fromEntries(NAMES.map((name) => [name, query[name]]))
+  const filtered = NAMES.some((name) => query[name])
+  const entries = usePaged("/admin/audit", { ...chosen, limit: 50 }, { every: 15_000 })
+  return html`
+    <div class="bar" role="search">
+      <${QueryField} filter name="actor" label="Actor" value=${query.actor} />
+      <${QueryField} name="action" label="Action, like trigger" value=${query.action} options=${ACTIONS} />
+      <${QueryField} name="target" label="Target" value=${query.target} />
+      ${filtered && html`<${Button} plain small icon="close" onClick=${() => setQuery({ actor: null, action: null, target: null })}>All<//>`}
+    </div>
+    <${Loaded} from=${entries} lines=${10}>${(list) => list.length
+      ? html`<ul class="audit" aria-label="Audit log">${list.map((entry) => html`<${Entry} key=${entry.id} entry=${entry} session=${session} />`)}</ul><${More} from=${entries} />`
+      : html`<${Empty} title=${filtered ? "Nothing on record fits" : "Nothing on record yet"}>${filtered ? "Actors and targets must be named whole; of an action its first word is enough." : "Whatever people and programs change on purpose is written down here, for good."}<//>`}<//>`
+}
+
+function Entry({ entry, session }) {
+  const changed = differences(entry.before, entry.after)
+  const choose = (name) => (event) => {
+    event.preventDefault()
+    setQuery({ [name]: entry[name] })
+  }
+  const line = html`
+    <span class="when"><${Time} at=${entry.at} /></span>
+    <button type="button" class="name who" title="Only what they did" onClick=${choose("actor")}>${entry.actor}</button>
+    <button type="button" class="name" title="Only such deeds" onClick=${choose("action")}><${Tag} tone=${toneOf(entry.action)}>${entry.action}<//></button>
+    <button type="button" class="name what" title=${`Only ${entry.target}`} onClick=${choose("target")}><b>${labelOf(entry) ?? entry.target}</b>${labelOf(entry) && html` <small class="id">${shortId(entry.target)}</small>`}${session.operator && entry.tenant_id && html` <small>${entry.tenant_id}</small>`}</button>
+    <span class="faint">${changed.length ? plural(changed.length, "field") : ""}</span>`
+  if (!changed.length) return html`<li class="entry">${line}</li>`
+  return html`<li><details><summary class="entry">${line}</summary><${Diff} changed=${changed} /></details></li>`
+}
+
+/** What people call it, if its target is only an id. */
+const labelOf = ({ target, before, after }) => (/^[0-9a-f-]{36}$/.test(target) && (after?.label || before?.label)) || null
+
+const toneOf = (action) => (/delete|remove|revoke|cancel|deactivate/.test(action) ? "bad" : /create|activate|enable|resume/.test(action) ? "good" : undefined)

@@ -1,0 +1,104 @@
+// Tenants side by side: what they have, what came and failed of late, and their share.
+import { api, useApi } from "../api.js"
+import { html, useState } from "../lib.js"
+import { count, percent, plural, short } from "../format.js"
+import { go, link } from "../router.js"
+import { useSession } from "../session.js"
+import { Button, Empty, Figure, Loaded, Time } from "../ui/basics.js"
+import { Sparkline } from "../ui/chart.js"
+import { Confirm, Dialog } from "../ui/dialog.js"
+import { NumberField, TextField } from "../ui/fields.js"
+import { Table } from "../ui/table.js"
+import { attempt, toast } from "../ui/toast.js"
+
+export function Tenants() {
+  const session = useSession()
+  const [asked, setAsked] = useState(null)
+  const tenants = useApi("/admin/tenants", {}, { every: 10_000 })
+  const stats = useApi("/stats", { by: "tenant", span_seconds: 3600, step_seconds: 300 }, { every: 30_000 })
+  const hours = new Map((stats.data ?? []).map((series) => [series.tenant, series]))
+  const writes = session.can("tenants:write")
+  return html`
+    <${Totals} tenants=${tenants.data} series=${stats.data} />
+    <div class="bar"><span class="grow"></span>${writes && html`<${Button} icon="plus" onClick=${() => setAsked({ what: "create" })}>New tenant<//>`}</div>
+    <${Loaded} from=${tenants} lines=${6}>${(list) => list.length
+      ? html`<${Table} label="Tenants" rows=${list} rowKey=${({ id }) => id} columns=${columns(hours, session, writes && setAsked)} />`
+      : html`<${Empty} title="No tenant yet" command="posthouse tenants create acme">A tenant is there as soon as it is created or has a job. Without any, all is of the tenant “default”.<//>`}<//>
+    ${asked?.what === "create" && html`<${TenantDialog} close=${() => setAsked(null)} done=${tenants.reload} />`}
+    ${asked?.what === "edit" && html`<${TenantDialog} tenant=${asked.tenant} close=${() => setAsked(null)} done=${tenants.reload} />`}
+    ${asked?.what === "delete" && html`<${DeleteTenant} tenant=${asked.tenant} close=${() => setAsked(null)} done=${tenants.reload} />`}`
+}
+
+function Totals({ tenants, series }) {
+  const sum = (list, of) => list?.reduce((total, each) => total + (of(each) ?? 0), 0)
+  const failures = sum(series, ({ total }) => total.failures)
+  return html`
+    <div class="tiles">
+      <${Figure} name="Tenants" value=${tenants ? count(tenants.length) : "…"} />
+      <${Figure} name="Queued" value=${tenants ? short(sum(tenants, ({ queued }) => queued)) : "…"} />
+      <${Figure} name="Running" value=${tenants ? short(sum(tenants, ({ running }) => running)) : "…"} />
+      <${Figure} name="Arrived" value=${series ? short(sum(series, ({ total }) => total.arrivals)) : "…"} hint="in the last hour" />
+      <${Figure} name="Failed attempts" value=${series ? short(failures) : "…"} hint="in the last hour" tone=${failures > 0 ? "warn" : undefined} />
+    </div>`
+}
+
+function columns(hours, session, ask) {
+  const look = (tenant) => {
+    session.chooseTenant(tenant.id)
+    go(link(""))
+  }
+  const total = (tenant) => hours.get(tenant.id)?.total
+  return [
+    { name: "tenant", text: "Tenant", cell: (tenant) => html`<button type="button" class="name" title=${`Look at ${tenant.id} alone`} onClick=${() => look(tenant)}><b>${tenant.label || tenant.id}</b>${tenant.label && html` <small>${tenant.id}</small>`}</button>` },
+    { name: "queued", text: "Queued", align: "right", cell: ({ queued }) => short(queued) },
+    { name: "running", text: "Running", align: "right", cell: ({ running }) => short(running) },
+    { name: "arrived", text: "Arrived, last hour", align: "right", cell: (tenant) => html`<span class="spark"><${Sparkline} tone="accent" width=${72} height=${20} label="Arrivals of the last hour" values=${hours.get(tenant.id)?.points.map(({ arrivals }) => arrivals) ?? []} />${short(total(tenant)?.arrivals)}</span>` },
+    { name: "failed", text: "Failed attempts", align: "right", cell: (tenant) => html`<${Failed} total=${total(tenant)} />` },
+    { name: "weight", text: "Weight", align: "right", cell: ({ weight }) => String(weight) },
+    { name: "kept", text: "Jobs kept", align: "right", cell: ({ retention_days: days }) => (days ? plural(days, "day") : html`<span class="faint">as set</span>`) },
+    { name: "created", text: "Created", cell: ({ created_at: at }) => html`<${Time} at=${at} none="by its jobs" />` },
+    ask && { name: "do", text: "", align: "right", cell: (tenant) => html`<span>
+      <${Button} plain small icon="edit" label=${`Edit ${tenant.id}`} onClick=${() => ask({ what: "edit", tenant })} />
+      <${Button} plain small icon="trash" label=${`Delete ${tenant.id}`} onClick=${() => ask({ what: "delete", tenant })} /></span>` },
+  ].filter(Boolean)
+}
+
+function Failed({ total }) {
+  const tried = (total?.ended ?? 0) + (total?.failures ?? 0)
+  if (!tried) return html`<span class="faint">–</span>`
+  return html`<span><span class=${total.failures ? "bad" : undefined}>${short(total.failures)}</span> <small>${percent(total.failures / tried)}</small></span>`
+}
+
+const FIELDS = ["label", "weight", "retention_days"]
+
+function TenantDialog({ tenant, close, done }) {
+  const [id, setId] = useState(tenant?.id ?? "")
+  const [fields, setFields] = useState({ label: tenant?.label ?? "", weight: tenant?.weight ?? 1, retention_days: tenant?.retention_days ?? null })
+  const set = (name) => (value) => setFields({ ...fields, [name]: value })
+  const write = (values) => api.patch(`/admin/tenants/${encodeURIComponent(tenant.id)}`, values).then(done)
+  const save = async () => {
+    if (!tenant) {
+      await api.post("/admin/tenants", { id: id.trim(), ...fields, weight: fields.weight ?? 1 })
+      toast(`${id.trim()} is there`)
+      return done()
+    }
+    await write({ ...fields, weight: fields.weight ?? 1 })
+    const before = Object.fromEntries(FIELDS.map((name) => [name, tenant[name]]))
+    toast(`${tenant.id} changed`, { undo: () => attempt(() => write(before), "As it was before") })
+    return undefined
+  }
+  return html`
+    <${Dialog} title=${tenant ? `Edit ${tenant.id}` : "New tenant"} close=${close} act=${save} actText=${tenant ? "Save" : "Create"} disabled=${!id.trim()}>
+      ${!tenant && html`<${TextField} label="Id" value=${id} change=${setId} maxlength="100" autofocus hint="What programs call it: no spaces, and it stays." />`}
+      <${TextField} label="Label" value=${fields.label} change=${set("label")} maxlength="200" hint="What people call it." />
+      <${NumberField} label="Weight" value=${fields.weight} change=${set("weight")} min="0" hint="Its share of the workers while others wait too. 1 is ordinary; 2 gets twice as much." />
+      <${NumberField} label="Days that its jobs are kept" value=${fields.retention_days} change=${set("retention_days")} min="1" hint="Empty: as the setting retention_days says." />
+    <//>`
+}
+
+const DeleteTenant = ({ tenant, close, done }) => html`
+  <${Confirm} title=${`Delete ${tenant.id}?`} danger actText="Delete" close=${close}
+    act=${() => api.delete(`/admin/tenants/${encodeURIComponent(tenant.id)}`).then(done).then(() => toast(`${tenant.id} is deleted`))}>
+    Its keys end at once and its triggers go. Jobs that have ended stay for as long as they are kept. ${tenant.queued + tenant.running > 0
+      && `It has ${plural(tenant.queued + tenant.running, "job")} that have not ended, so it will be refused: wait for them, or cancel them.`}
+  <//>`

@@ -1,0 +1,76 @@
+// What happened lately, and what became of it at each trigger.
+import { api, useApi } from "../api.js"
+import { html, useState } from "../lib.js"
+import { plural } from "../format.js"
+import { link, setQuery } from "../router.js"
+import { useSession } from "../session.js"
+import { Button, Empty, Facts, JobLink, Loaded, Tag, Time } from "../ui/basics.js"
+import { Dialog } from "../ui/dialog.js"
+import { TextField } from "../ui/fields.js"
+import { Json } from "../ui/json.js"
+import { More, usePaged } from "../ui/paged.js"
+import { JsonField } from "../ui/schema-form.js"
+import { attempt, toast } from "../ui/toast.js"
+import { QueryField } from "../ui/words.js"
+
+const TONES = { fired: "good", error: "bad" }
+
+export function TriggerEvents({ query }) {
+  const session = useSession()
+  const [emitting, setEmitting] = useState(false)
+  const events = usePaged("/events", { name: query.name, limit: 50 }, { every: 5000 })
+  return html`
+    <div class="bar"><${QueryField} filter name="name" label="Name, like order.*" value=${query.name} /><span class="grow"></span>
+      ${session.can("events:emit") && html`<${Button} icon="bolt" onClick=${() => setEmitting(true)}>Emit an event<//>`}</div>
+    <${Loaded} from=${events} lines=${8}>${(list) => list.length
+      ? html`<ul class="audit" aria-label="Recent events">${list.map((event) => html`<${Event} key=${event.id} event=${event} open=${query.event === event.id} session=${session} reload=${events.reload} />`)}</ul><${More} from=${events} />`
+      : html`<${Empty} icon="bolt" title=${query.name ? "No such event" : "Nothing has happened yet"} command=${"posthouse events emit order.paid --context '{\"id\": 7}'"}>Your application says what happened with <code>emit</code>; triggers make jobs of it.<//>`}<//>
+    ${emitting && html`<${EmitDialog} session=${session} close=${() => setEmitting(false)} done=${events.reload} />`}`
+}
+
+function Event({ event, open, session, reload }) {
+  const toggle = (clicked) => {
+    clicked.preventDefault()
+    setQuery({ event: open ? null : event.id }, { replace: true })
+  }
+  return html`
+    <li><details open=${open}><summary class="entry event" onClick=${toggle}>
+      <span class="when"><${Time} at=${event.at} /></span><b class="who">${event.name}</b><span class="clip">${event.subject ?? html`<span class="faint">–</span>`}</span>
+      <span class="what">${session.operator && !session.tenant && html`<small>${event.tenant_id}</small> `}<${Counts} event=${event} /></span></summary>
+      ${open && html`<${Opened} event=${event} session=${session} reload=${reload} />`}</details></li>`
+}
+
+const Counts = ({ event }) => (event.pending ? html`<${Tag} tone="accent">waits for a keeper<//>` : html`
+  ${event.fired > 0 && html`<${Tag} tone="good">${plural(event.fired, "job")}<//> `}${event.deduped > 0 && html`<${Tag}>${event.deduped} deduped<//> `}${event.errors > 0 && html`<${Tag} tone="bad">${plural(event.errors, "error")}<//>`}
+  ${event.fired + event.deduped + event.errors === 0 && html`<span class="faint">nobody wanted it</span>`}`)
+
+function Opened({ event, session, reload }) {
+  const matches = useApi(`/events/${event.id}/matches`, { seen: event.fired + event.errors + event.deduped })
+  const replay = () => attempt(() => api.post(`/events/${event.id}/replay`).then(reload).then(matches.reload), "It is matched once more")
+  return html`
+    <div class="opened"><div class="grid-2">
+      <div class="stack"><h3>What became of it</h3><${Loaded} from=${matches} lines=${2}>${(list) => (list.length ? html`<ul class="outcomes">${list.map((match) => html`
+        <li key=${match.trigger_id + match.replay}><${Tag} tone=${TONES[match.outcome]}>${match.outcome}<//>
+          <span class="grow"><a href=${link(`triggers/${match.trigger_id}`)}>${match.label ?? "a trigger that is gone"}</a> ${match.job_id && html`<${JobLink} id=${match.job_id} />`}${match.error && html`<small class="from bad">${match.error}</small>`}</span>
+          <span class="faint">${match.replay > 0 && "replay, "}<${Time} at=${match.at} /></span></li>`)}</ul>` : html`<p class="faint">${event.pending ? "Nobody has looked at it yet." : "No trigger was for it."}</p>`)}<//>
+        <${Facts} facts=${[["Id", html`<span class="id">${event.id}</span>`], ["Correlation", event.correlation_id], ["By", event.created_by]]} />
+        ${session.can("triggers:write") && html`<div class="bar"><${Button} small icon="retry" onClick=${replay}>Replay<//><small>Once more, with the triggers as they are now. Windows do not count.</small></div>`}</div>
+      <div class="stack"><h3>Context</h3><${Json} value=${event.context} label="context" /></div>
+    </div></div>`
+}
+
+function EmitDialog({ session, close, done }) {
+  const [fields, setFields] = useState({ event_name: "", subject: "", context: {} })
+  const set = (name) => (value) => setFields({ ...fields, [name]: value })
+  const emit = async () => {
+    await api.post("/events", { event_name: fields.event_name.trim(), context: fields.context, subject: fields.subject || null }, { query: session.operator ? { tenant: session.tenant ?? "default" } : {} })
+    toast(`${fields.event_name.trim()} happened`)
+    done()
+  }
+  return html`
+    <${Dialog} title="Emit an event" close=${close} act=${emit} actText="Emit" disabled=${!fields.event_name.trim() || fields.context === null}>
+      <${TextField} label="Name" value=${fields.event_name} change=${set("event_name")} autofocus placeholder="order.paid" hint=${session.operator && !session.tenant ? "It happens to the tenant “default”; choose another at the top." : "A word without spaces."} />
+      <${JsonField} label="Context" value=${fields.context} rows=${5} change=${(context, broken) => set("context")(broken ? null : context ?? {})} hint="A JSON object; templates take values from it." />
+      <${TextField} label="Subject" value=${fields.subject} change=${set("subject")} hint="What it is about. Its jobs inherit it." />
+    <//>`
+}

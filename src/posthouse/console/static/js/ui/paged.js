@@ -1,0 +1,38 @@
+// Lists that come page by page: the first page can be kept fresh, further ones are asked for.
+import { address, api, useApi } from "../api.js"
+import { html, useState } from "../lib.js"
+import { Button } from "./basics.js"
+import { complain } from "./toast.js"
+
+/**
+ * Like useApi, but `data` is the list of all items so far and `more`, if there are more, loads the next page. Once
+ * somebody has asked for more nothing is loaded by itself: rows would be left out or come twice.
+ */
+export function usePaged(path, query, { every = 0 } = {}) {
+  const [later, setLater] = useState({ key: null, items: [], cursor: null })
+  const key = path && address(path, query)
+  const further = later.key === key ? later.items : []
+  const first = useApi(path, query, { every: further.length ? 0 : every })
+  const cursor = further.length ? later.cursor : first.data?.next_cursor
+  const more = async () => {
+    const page = await api.get(path, { ...query, cursor })
+    setLater({ key, items: [...further, ...page.items], cursor: page.next_cursor })
+  }
+  const reload = () => {
+    setLater({ key: null, items: [], cursor: null })
+    return first.reload()
+  }
+  return { ...first, reload, data: first.data && [...first.data.items, ...further], more: cursor ? more : null }
+}
+
+/** The button below such a list. */
+export function More({ from }) {
+  const [busy, setBusy] = useState(false)
+  if (!from.more) return null
+  const load = async () => {
+    setBusy(true)
+    await from.more().catch(complain)
+    setBusy(false)
+  }
+  return html`<div class="bar"><${Button} busy=${busy} icon="down" onClick=${load}>Show more<//></div>`
+}

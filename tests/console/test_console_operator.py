@@ -1,0 +1,129 @@
+"""The operator's page: tenants, keys that are shown once, what is on record, the doctor, settings."""
+
+import httpx
+import pytest
+from console_axe import hindrances
+from playwright.async_api import expect
+
+INERT = "<img src=x onerror=alert(1)>"
+
+
+async def test_a_tenant_is_created_changed_back_and_deleted(look):
+    async with look("operator/tenants") as page:
+        await page.get_by_role("button", name="New tenant").click()
+        await page.get_by_label("Id").fill("globex")
+        await page.get_by_label("Label").fill(INERT)
+        await page.get_by_role("button", name="Create").click()
+        row = page.get_by_role("row").filter(has_text="globex")
+        await expect(row).to_contain_text(INERT)
+        await page.get_by_role("button", name="Edit globex").click()
+        await page.get_by_label("Weight").fill("2.5")
+        await page.get_by_label("Days that its jobs are kept").fill("90")
+        await page.get_by_role("button", name="Save").click()
+        await expect(row).to_contain_text("90 days")
+        await page.get_by_role("button", name="Undo").click()
+        await expect(row).to_contain_text("as set")
+        await page.get_by_role("button", name="Delete globex").click()
+        await page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+        await expect(row).to_have_count(0)
+
+
+async def test_tenants_are_compared_by_what_came_and_failed(look, house):
+    job = await house.enqueue("letters.greet", tenant="busy")
+    await house.until(job, "succeeded")
+    async with look("operator/tenants") as page:
+        row = page.get_by_role("row").filter(has_text="busy")
+        await expect(row).to_be_visible()
+        await row.get_by_role("button", name="busy", exact=True).click()
+        await expect(page.get_by_role("heading", name="Overview")).to_be_visible()
+        await expect(page.get_by_label("Tenant")).to_have_value("busy")
+
+
+async def test_a_key_is_shown_once_works_and_is_revoked(look, house):
+    async with look("operator/keys") as page:
+        await page.get_by_role("button", name="New key").click()
+        dialog = page.get_by_role("dialog")
+        await dialog.get_by_label("Name").fill(f"shop {INERT}")
+        await dialog.get_by_label("Role").select_option("event-emitter")
+        await expect(dialog.get_by_role("button", name="Create")).to_be_disabled()
+        await dialog.get_by_label("Tenant").select_option(index=1)
+        await dialog.get_by_role("button", name="Create").click()
+        await expect(dialog.get_by_text("It is shown this once")).to_be_visible()
+        text = await dialog.locator("code").first.inner_text()
+        assert await works(house, text)
+        await dialog.get_by_role("button", name="Close").last.click()
+        await expect(page.get_by_text(text)).to_have_count(0)
+        await page.get_by_role("button", name=f"Revoke shop {INERT}").click()
+        await dialog.get_by_role("button", name="Revoke").click()
+        await expect(page.get_by_role("button", name=f"Revoke shop {INERT}")).to_have_count(0)
+        assert not await works(house, text)
+        await page.get_by_role("link", name="that ended").click()
+        await expect(page.get_by_role("row").filter(has_text="shop")).to_contain_text("revoked")
+        assert await page.locator("img").count() == 0
+
+
+async def works(house, key):
+    headers = {"Authorization": f"Bearer {key}"}
+    async with httpx.AsyncClient(base_url=house.url, headers=headers) as client:
+        answer = await client.post("/api/v1/events", json={"event_name": "tried"})
+    return answer.status_code == 202
+
+
+async def test_the_audit_is_filtered_and_shows_before_and_after(look, house):
+    await house.api("POST", "/admin/tenants", {"id": "noted", "label": "old name"})
+    await house.api("PATCH", "/admin/tenants/noted", {"label": INERT})
+    async with look("operator/audit") as page:
+        await page.get_by_placeholder("Action").fill("tenant.label")
+        await page.get_by_placeholder("Target").fill("noted")
+        entries = page.get_by_role("list", name="Audit log").get_by_role("listitem")
+        changed = entries.filter(has_text="1 field").first
+        await expect(changed).to_be_visible()
+        assert "action=tenant.label" in page.url
+        await changed.get_by_text("1 field").click()
+        await expect(changed.locator("ins")).to_have_text(INERT)
+        await expect(changed.locator("del")).to_have_text("old name")
+        assert await page.locator("img").count() == 0
+
+
+async def test_the_doctor_settings_retention_and_alerts(look, house):
+    job = await house.enqueue("letters.lose", {"letter": INERT}, tenant="unlucky")
+    await house.until(job, "dead_letter")
+    async with look("operator") as page:
+        await page.get_by_role("link", name="Doctor").click()
+        await expect(page.get_by_text("healthy check")).to_be_visible()
+        await page.get_by_role("link", name="Settings").click()
+        await page.get_by_placeholder("Find a setting").fill("heartbeat_seconds")
+        await expect(page.get_by_role("row").filter(has_text="heartbeat_seconds")).to_contain_text("0.5")
+        await page.get_by_role("link", name="Retention").click()
+        await expect(page.get_by_role("row").filter(has_text="history")).to_contain_text("30 d")
+        await page.get_by_role("link", name="Alerts").click()
+        await page.get_by_label("Type").select_option("job_max_retries_exceeded")
+        await expect(page.get_by_role("row").filter(has_text="unlucky").first).to_be_visible()
+
+
+async def test_a_tenants_admin_sees_keys_and_deeds_of_its_own_and_a_viewer_no_such_page(look, house):
+    async with look("operator", role="tenant-admin", tenant="owned") as page:
+        tabs = page.get_by_role("navigation", name="Parts of the operator's page")
+        await expect(tabs.get_by_role("link")).to_have_text(["Keys", "Audit log", "Alerts"])
+        await page.get_by_role("button", name="New key").click()
+        dialog = page.get_by_role("dialog")
+        await expect(dialog.get_by_label("Tenant")).to_have_count(0)
+        roles = await dialog.get_by_label("Role").locator("option").all_inner_texts()
+        assert "super admin" not in roles
+        await page.keyboard.press("Escape")
+        await expect(dialog).to_have_count(0)
+    async with look("", role="tenant-viewer", tenant="owned") as page:
+        await expect(page.get_by_role("link", name="Overview")).to_be_visible()
+        await expect(page.get_by_role("link", name="Operator")).to_have_count(0)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+async def test_the_operators_page_is_accessible_and_fits_a_phone(look, theme):
+    async with look("operator/audit", color_scheme=theme, width=390) as page:
+        await expect(page.get_by_role("list", name="Audit log")).to_be_visible()
+        assert await hindrances(page) == []
+        for tab in ("Tenants", "Keys", "Doctor", "Settings"):
+            await page.get_by_role("link", name=tab, exact=True).click()
+            await expect(page.locator(".skeleton")).to_have_count(0)
+            assert await hindrances(page) == []
+            assert await page.evaluate("document.documentElement.scrollWidth") <= 390
