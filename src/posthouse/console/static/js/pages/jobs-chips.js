@@ -5,7 +5,7 @@ import { valuesOf, without, withTerm } from "../filter.js"
 import { short, words } from "../format.js"
 import { link } from "../router.js"
 
-const STATUSES = ["queued", "running", "failed", "dead_letter", "canceled", "succeeded"]
+const STATUSES = ["queued", "running", "failed", "dead_letter", "succeeded", "canceled"]
 
 export function Chips({ q }) {
   const rest = without(q, "status")

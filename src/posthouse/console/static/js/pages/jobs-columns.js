@@ -6,12 +6,16 @@ import { link } from "../router.js"
 import { JobLink, Progress, Since, Status, Tag, Time } from "../ui/basics.js"
 import { Dropdown } from "../ui/dropdown.js"
 
-const WIDE = ["id", "kind", "status", "subject", "source", "attempts", "queued", "started", "finished", "worker", "progress"]
-const NARROW = ["id", "kind", "status", "subject", "attempts", "queued", "progress"]
+const USUAL = [
+  [1400, ["id", "kind", "status", "subject", "source", "attempts", "queued", "started", "finished", "worker", "progress"]],
+  [1150, ["id", "kind", "status", "subject", "attempts", "queued", "started", "finished", "progress"]],
+  [0, ["id", "kind", "status", "subject", "queued", "progress"]],
+]
 
-export const usualColumns = (session) => {
-  const usual = matchMedia("(max-width: 1250px)").matches ? NARROW : WIDE
-  return session.operator && !session.tenant ? [...usual.slice(0, 1), "tenant", ...usual.slice(1)] : usual
+/** As many as there is room for. Whose a job is matters where there are several on a page. */
+export const usualColumns = (severalTenants) => {
+  const [, usual] = USUAL.find(([width]) => innerWidth >= width)
+  return severalTenants ? ["id", "tenant", ...usual.slice(1)] : usual
 }
 
 /** `q` is what is asked for already; `workers`: names by id. */
@@ -27,7 +31,7 @@ export function columnsOf({ q, workers }) {
     { name: "subject", text: "Subject", wide: true, cell: (job) => html`<${Subject} job=${job} narrow=${narrow} />` },
     { name: "queue", text: "Queue", cell: (job) => narrow("queue", job.queue) },
     { name: "source", text: "Source", cell: (job) => narrow("source", job.source) },
-    { name: "attempts", text: "Attempts", align: "right", cell: (job) => html`<span class=${job.attempt_count > 1 ? "" : "faint"}>${job.attempt_count} of ${job.max_attempts}</span>` },
+    { name: "attempts", text: "Attempts", align: "right", cell: (job) => html`<span class=${job.attempt_count > 1 ? "" : "faint"}>${job.attempt_count} / ${job.max_attempts}</span>` },
     { name: "queued", text: "Queued", align: "right", cell: (job) => html`<${Time} at=${job.queued_at} />` },
     { name: "started", text: "Started", align: "right", cell: (job) => html`<${Time} at=${job.attempt_started_at ?? job.started_at} />` },
     { name: "finished", text: "Finished", align: "right", cell: (job) => html`<${Time} at=${job.finished_at} />` },

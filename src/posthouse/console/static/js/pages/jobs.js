@@ -25,8 +25,8 @@ export function Jobs({ query }) {
   const matching = useApi(q && !jobs.error ? "/jobs/count" : null, { q })
   const [action, setAction] = useState(null)
   const [begun, setBegun] = useState(0)
-  const columns = useColumns(session, q)
   const items = jobs.items ?? []
+  const columns = useColumns(session, q, items.some((job) => job.tenant_id !== items[0].tenant_id))
   const may = session.can("jobs:write")
   const box = useRef(null)
   useRowKeys(box, may ? selection.toggleId : () => {}, selection.clear)
@@ -67,11 +67,11 @@ function leftClass(q) {
   return ({ status }) => (wanted && !wanted.includes(status) ? "left" : undefined)
 }
 
-function useColumns(session, q) {
+function useColumns(session, q, severalTenants) {
   const [kept, choose] = useKept("posthouse.jobs.columns", null)
   const names = useApi(session.operator && session.can("workers:read") ? "/admin/workers" : null, {}, { every: 30_000 })
   const workers = useMemo(() => new Map((names.data ?? []).map(({ id, name }) => [id, name])), [names.data])
-  const usual = useMemo(() => usualColumns(session), [session])
+  const usual = useMemo(() => usualColumns(severalTenants), [severalTenants])
   const all = useMemo(() => columnsOf({ q, workers }).filter(({ name }) => name !== "tenant" || session.operator), [q, workers])
   const chosen = kept ?? usual
   return { all, chosen, usual, kept, choose, shown: all.filter(({ name }) => chosen.includes(name)) }
