@@ -7,9 +7,10 @@ import { link } from "../router.js"
 
 const STATUSES = ["queued", "running", "failed", "dead_letter", "succeeded", "canceled"]
 
-export function Chips({ q }) {
+/** `known`: the line is right, so that it can be counted. */
+export function Chips({ q, known }) {
   const rest = without(q, "status")
-  const counts = useCounts(rest)
+  const counts = useCounts(rest, known)
   const chosen = valuesOf(q, "status") ?? []
   const chip = (name, text, line) => {
     const on = name ? chosen.includes(name) : chosen.length === 0
@@ -26,11 +27,11 @@ export function Chips({ q }) {
 }
 
 /** {status: text}: of all jobs at once and kept up to date; of those that fit something else one after the other. */
-function useCounts(rest) {
+function useCounts(rest, known) {
   const summary = useApi(rest ? null : "/jobs/summary", {}, { every: 10_000 })
   const [found, setFound] = useState({ rest: "", counts: {} })
   useEffect(() => {
-    if (!rest) return undefined
+    if (!rest || !known) return undefined
     const control = new AbortController()
     setFound({ rest, counts: {} })
     const each = async () => {
@@ -39,9 +40,9 @@ function useCounts(rest) {
         setFound(({ counts }) => ({ rest, counts: { ...counts, [status]: short(count) + (exact ? "" : "+") } }))
       }
     }
-    each().catch(() => { /* the list says what is wrong with the line */ })
+    each().catch(() => { /* then they stay unknown */ })
     return () => control.abort()
-  }, [rest])
+  }, [rest, known])
   if (rest) return found.rest === rest ? found.counts : {}
   const { counts = {}, counted_up_to: most } = summary.data ?? {}
   return Object.fromEntries(Object.entries(counts).map(([name, number]) => [name, short(number) + (number >= most ? "+" : "")]))

@@ -68,7 +68,7 @@ const Done = ({ job }) => html`<${Progress} percent=${job.status === "queued" ? 
 export function ColumnChoice({ all, chosen, choose, usual }) {
   const toggle = (name) => choose(all.filter((each) => (each.name === name) !== chosen.includes(each.name)).map((each) => each.name))
   return html`
-    <${Dropdown} text="Columns" icon="sliders" label="Columns of the table">${(close) => html`
+    <${Dropdown} text="Columns" icon="sliders" label="Columns of the table" class="two">${(close) => html`
       ${all.map(({ name, text }) => html`
         <label key=${name} class="choice"><input type="checkbox" checked=${chosen.includes(name)} disabled=${name === "id"} onChange=${() => toggle(name)} />${text}</label>`)}
       <button type="button" class="choice foot" onClick=${() => { choose(null); close() }} disabled=${chosen.join() === usual.join()}>The usual ones</button>`}<//>`

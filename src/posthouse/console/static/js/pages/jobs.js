@@ -1,7 +1,7 @@
 // All jobs: found by one line, watched as they change, and changed many at once.
 import { useApi } from "../api.js"
 import { html, useEffect, useMemo, useRef, useState } from "../lib.js"
-import { count } from "../format.js"
+import { count, plural } from "../format.js"
 import { go, link, setQuery } from "../router.js"
 import { useSession } from "../session.js"
 import { Button, Empty, Failure, Skeleton, Time } from "../ui/basics.js"
@@ -22,7 +22,8 @@ export function Jobs({ query }) {
   const q = query.q ?? ""
   const selection = useSelection(`${q} ${query.after ?? ""}`)
   const jobs = useJobs(q, query.after, selection.size > 0)
-  const matching = useApi(q && !jobs.error ? "/jobs/count" : null, { q })
+  const known = !jobs.stale && !jobs.error
+  const matching = useApi(q && known ? "/jobs/count" : null, { q })
   const [action, setAction] = useState(null)
   const [begun, setBegun] = useState(0)
   const items = jobs.items ?? []
@@ -43,22 +44,23 @@ export function Jobs({ query }) {
       <${ColumnChoice} ...${columns} />
     </div>
     <div class="bar jobs-bar">
-      ${selection.size > 0 ? html`<${SelectionBar} selection=${selection} total=${total} act=${setAction} more=${Boolean(jobs.next || query.after)} />` : html`<${Chips} q=${q} />`}
+      ${selection.size > 0 ? html`<${SelectionBar} selection=${selection} total=${total} act=${setAction} more=${Boolean(jobs.next || query.after)} />` : html`<${Chips} q=${q} known=${known} />`}
       <span class="grow"></span>
       ${total && selection.size === 0 && html`<span class="faint figure">${total.exact ? "" : "at least "}${count(total.count)} ${total.count === 1 ? "fits" : "fit"}</span>`}
       <span class="new-jobs" role="status">${jobs.fresh && html`<${Button} small icon="retry" onClick=${seen}>${count(jobs.fresh.count)}${jobs.fresh.count >= 50 ? "+" : ""} new<//>`}</span>
-      <${LiveLight} state=${jobs.live} />
+      <${LiveLight} state=${selection.size > 0 ? "paused" : jobs.live} />
     </div>
     <${BulkChanges} begun=${begun} may=${may} />
     <div ref=${box} class="jobs-box" data-stay>
-      ${jobs.error ? jobs.error.code !== "invalid_filter" && html`<${Failure} error=${jobs.error} retry=${jobs.reload} />`
+      ${jobs.error && jobs.error.code !== "invalid_filter" ? html`<${Failure} error=${jobs.error} retry=${jobs.reload} />`
+        : jobs.error && !jobs.items ? html`<div class="card"><${Language} /></div>`
         : !jobs.items ? html`<div class="card"><${Skeleton} lines=${12} /></div>`
           : items.length === 0 ? html`<div class="card"><${None} q=${q} jobs=${jobs} after=${query.after} session=${session} /></div>`
             : html`<${Table} label="Jobs" columns=${columns.shown} rows=${items} rowKey=${({ id }) => id} faint=${jobs.stale}
                 selection=${may ? selection.of(items) : undefined} rowClass=${leftClass(q)} />`}
     </div>
     ${jobs.items && !jobs.error && html`<${Pages} jobs=${jobs} after=${query.after} />`}
-    ${action && html`<${BulkDialog} action=${action} q=${selection.line(q, action)} close=${() => setAction(null)} started=${() => { selection.clear(); setBegun((n) => n + 1) }} />`}`
+    ${action && html`<${BulkDialog} action=${action} q=${selection.line(q, action)} about=${selection.all ? null : plural(selection.size, "selected job")} close=${() => setAction(null)} started=${() => { selection.clear(); setBegun((n) => n + 1) }} />`}`
 }
 
 /** A job that is not what was asked for any more stays where it is, faintly: nothing jumps. */
@@ -74,7 +76,8 @@ function useColumns(session, q, severalTenants) {
   const usual = useMemo(() => usualColumns(severalTenants), [severalTenants])
   const all = useMemo(() => columnsOf({ q, workers }).filter(({ name }) => name !== "tenant" || session.operator), [q, workers])
   const chosen = kept ?? usual
-  return { all, chosen, usual, kept, choose, shown: all.filter(({ name }) => chosen.includes(name)) }
+  const shown = useMemo(() => all.filter(({ name }) => chosen.includes(name)), [all, chosen])
+  return { all, chosen, usual, kept, choose, shown }
 }
 
 /** Nothing there: says what to do next. */
@@ -91,6 +94,18 @@ function None({ q, jobs, after, session }) {
   return html`<${Empty} icon="list" title="No job yet" command="posthouse enqueue hello --payload '{}'">
     ${session.can("jobs:write") ? "Enqueue one from a shell, from your code, or with the button above." : "Jobs come here as soon as somebody enqueues them."}<//>`
 }
+
+const EXAMPLES = [
+  ["status:failed,dead_letter", "one of these"],
+  ["kind:vision.* -queue:slow", "the beginning of a name, and not in this queue"],
+  ["payload.video_id:42", "by a value in the payload"],
+  ["created:<2h attempts:>1", "younger than two hours, tried more than once"],
+  ['subject:"my video" error:timeout', "about this, with this word in the error"],
+]
+
+const Language = () => html`
+  <${Empty} icon="search" title="How jobs are found"><//>
+  <dl class="examples">${EXAMPLES.map(([line, meaning]) => html`<div key=${line}><dt><a href=${link("jobs", { q: line })}><code>${line}</code></a></dt><dd>${meaning}</dd></div>`)}</dl>`
 
 /** Where one came from, to go back: a page knows only what is behind it. */
 const trail = []

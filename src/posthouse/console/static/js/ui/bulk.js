@@ -15,8 +15,8 @@ const WORDS = {
 
 const some = ({ matched, exact }) => `${exact ? "" : "at least "}${plural(matched, "job")}`
 
-/** Asks whether to retry or cancel what a line finds. `started()` is called when it will be done. */
-export function BulkDialog({ action, q, close, started }) {
+/** Asks whether to retry or cancel what a line finds; `about` says it shorter. `started()` is called when it will be done. */
+export function BulkDialog({ action, q, about, close, started }) {
   const preview = usePreview(action, q)
   const [rate, setRate] = useState(action === "retry" ? 10 : 100)
   const [share, setShare] = useState(50)
@@ -31,7 +31,7 @@ export function BulkDialog({ action, q, close, started }) {
     <${Dialog} title=${WORDS[action].title} close=${close} act=${act} danger=${action === "cancel"} disabled=${!found?.matched || !(rate > 0)}
       actText=${found?.matched ? `${WORDS[action].act} (${found.exact ? count(found.matched) : `${count(found.matched)}+`})` : WORDS[action].act}>
       <${Loaded} from=${preview} lines=${5}>${() => found.matched ? html`
-        <p><b>${some(found)}</b> ${found.matched === 1 ? "fits" : "fit"} <code class="line-of">${q}</code></p>
+        <p><b>${some(found)}</b> ${about ? `of ${about} can be ${WORDS[action].done}` : html`found by <code class="line-of">${q}</code>`}</p>
         <ul class="sample" aria-label="The first of them">${found.sample.map((job) => html`
           <li key=${job.id}><${JobLink} id=${job.id} /><span class="grow clip">${job.kind} <span class="faint">${job.subject}</span></span><${Status} status=${job.status} /></li>`)}
           ${found.matched > found.sample.length && html`<li class="faint">and ${found.exact ? "" : "at least "}${count(found.matched - found.sample.length)} more</li>`}</ul>
@@ -81,6 +81,13 @@ export function BulkChanges({ begun, may }) {
   return items.map((each) => html`<${Change} key=${each.id} change=${each} may=${may} reload=${changes.reload} dismiss=${() => setGone(new Set([...gone, each.id]))} />`)
 }
 
+/** What was chosen, in short: some jobs by themselves, a line, or a kind. */
+function Which({ chosen }) {
+  const ids = chosen.q?.match(/^id:(\S+)$/)?.[1].split(",").length
+  if (ids) return plural(ids, "selected job")
+  return html`<code class="line-of">${chosen.q ?? [chosen.kind, chosen.fingerprint, chosen.queue].filter(Boolean).join(" ")}</code>`
+}
+
 const STATES = { done: ["good", "done"], stopped: ["warn", "stopped"], halted: ["bad", "halted"] }
 
 function Change({ change, may, reload, dismiss }) {
@@ -91,7 +98,7 @@ function Change({ change, may, reload, dismiss }) {
   const told = [`${count(retried + canceled)} of ${count(total ?? 0)} ${WORDS[action].done}`, succeeded && `${count(succeeded)} succeeded`, failed && `${count(failed)} failed again`, skipped && `${count(skipped)} passed over`]
   return html`
     <section class="card change" aria-label=${`${WORDS[action].of} many jobs`}>
-      <div class="grow"><b>${WORDS[action].of} <code class="line-of">${change.q ?? change.chosen?.q ?? change.chosen?.kind ?? "jobs"}</code></b>
+      <div class="grow"><b>${WORDS[action].of} <${Which} chosen=${change.chosen} /></b>
         <p class="faint">${state === "gathering" ? (begins > 0 ? `begins in ${Math.ceil(begins / 1000)} s` : `finding jobs: ${count(total ?? 0)} so far`) : told.filter(Boolean).join(", ")}${reason ? ` · ${reason}` : ""}</p></div>
       ${OPEN.has(state) ? html`<${Progress} label="Bulk change" percent=${total ? (100 * done) / total : 0} />${may && html`<${Button} small icon="stop" onClick=${stop}>${begins > 0 ? "Undo" : "Stop"}<//>`}`
         : html`<${Tag} tone=${STATES[state]?.[0]}>${STATES[state]?.[1] ?? state}<//><${Button} plain small icon="close" label="Dismiss" onClick=${dismiss} />`}
