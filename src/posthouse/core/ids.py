@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import struct
 import time
-from datetime import datetime
+from datetime import UTC, datetime
 from uuid import UUID, SafeUUID
 
 _VERSION_AND_VARIANT = (0x7 << 76) | (0x2 << 62)
+_VERSION = 7
 _RANDOM_MASK = (1 << 62) - 1
 _SAFETY = SafeUUID.unknown
 
@@ -37,3 +38,10 @@ def first_id_at(moment: datetime) -> UUID:
     """No id that is made at this moment or later is lower."""
     milliseconds = int(moment.timestamp() * 1000)
     return UUID(int=min(max(milliseconds, 0), (1 << 48) - 1) << 80)
+
+
+def made_at(job_id: UUID) -> datetime | None:
+    """The time that an id holds; None for one that was made in another way."""
+    if job_id.version != _VERSION:
+        return None
+    return datetime.fromtimestamp((job_id.int >> 80) / 1000, UTC)
