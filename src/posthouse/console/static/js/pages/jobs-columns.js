@@ -36,7 +36,7 @@ export function columnsOf({ q, workers }) {
     { name: "started", text: "Started", align: "right", cell: (job) => html`<${Time} at=${job.attempt_started_at ?? job.started_at} />` },
     { name: "finished", text: "Finished", align: "right", cell: (job) => html`<${Time} at=${job.finished_at} />` },
     { name: "took", text: "Took", align: "right", cell: (job) => html`<${Since} from=${job.attempt_started_at ?? job.started_at} to=${job.finished_at} />` },
-    { name: "worker", text: "Worker", cell: (job) => narrow("worker", job.worker_id, workers.get(job.worker_id) ?? shortId(job.worker_id)) },
+    { name: "worker", text: "Worker", cell: (job) => narrow("worker", workers.get(job.worker_id) ?? job.worker_id, workers.get(job.worker_id) ?? shortId(job.worker_id)) },
     { name: "progress", text: "Progress", cell: (job) => html`<${Done} job=${job} />` },
     { name: "step", text: "Step", cell: (job) => job.current_step ?? html`<span class="faint">–</span>` },
     { name: "priority", text: "Priority", align: "right", cell: (job) => job.priority },

@@ -41,6 +41,7 @@ export function FilterBox({ q, apply, error }) {
   const items = offer?.items ?? []
   const move = (by) => items.length ? setActive((active + by + items.length + (active < 0 && by < 0 ? 1 : 0)) % items.length) : ask(text, input.current.selectionStart)
   const keys = (event) => {
+    if (event.isComposing) return
     const chosen = items[active]
     if (event.key === "ArrowDown") move(1)
     else if (event.key === "ArrowUp" && items.length) move(-1)

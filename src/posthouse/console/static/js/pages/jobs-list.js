@@ -8,48 +8,49 @@ const SIZE = 50
 const LOOKS_SOON = 300
 const LOOKS_EVERY = 2500
 
-/** The page that was shown last: who comes back from a job finds it as it was. */
-let kept = null
+/** The page that was shown last, and to whom: who comes back from a job finds it as it was. */
+let kept = { session: null, state: null }
 
-const NOTHING = { key: null, items: null, next: null, partial: false, lookedBackTo: null, error: null, loading: true }
+const NOTHING = { key: null, items: null, next: null, partial: false, lookedBackTo: null, error: null }
 
 /** {items, next, partial, lookedBackTo, error, stale, fresh: {count} | null, show(), reload(), live} of a line and a cursor. */
-export function useJobs(q, after, paused) {
+export function useJobs(session, q, after, paused) {
   const key = address("/jobs", { q, cursor: after, limit: SIZE })
-  const [state, setState] = useState(() => (kept?.key === key ? kept : NOTHING))
+  const known = kept.session === session && kept.state.key === key
+  const [state, setState] = useState(() => (known ? kept.state : NOTHING))
   const [fresh, setFresh] = useState(null)
   const now = useRef(null)
   now.current = { state, key, paused }
-  useEffect(() => { if (state.items) kept = state }, [state])
+  useEffect(() => { if (state.items) kept = { session, state } }, [state])
 
   const round = useRef(null)
   const load = useCallback(async (only) => {
     round.current?.abort()
     const mine = (round.current = new AbortController())
-    setState((was) => ({ ...was, loading: true }))
     try {
       const page = await api.get("/jobs", { q, cursor: after, limit: SIZE }, mine.signal)
       if (only === "look" && now.current.state.key === key) look(page)
       else show(page)
     } catch (error) {
-      if (error.name !== "AbortError") setState((was) => ({ ...was, error, loading: false }))
+      // A look that came to nothing is no reason to show less: the light says that the server is away.
+      if (error.name !== "AbortError" && only !== "look") setState((was) => ({ ...was, error }))
     }
   }, [key])
   const show = (page) => {
     setFresh(null)
-    setState({ key, items: page.items, next: page.next_cursor, partial: page.partial, lookedBackTo: page.looked_back_to, error: null, loading: false })
+    setState({ key, items: page.items, next: page.next_cursor, partial: page.partial, lookedBackTo: page.looked_back_to, error: null })
   }
   /** Takes what it says of the jobs that are shown, and only counts the others. */
   const look = (page) => {
     const shown = now.current.state
     const count = after ? 0 : newcomers(shown, page.items).length
     if (count && !shown.items.length) return show(page)
-    setState((was) => ({ ...merged(was, page.items), error: null, loading: false }))
+    setState((was) => ({ ...merged(was, page.items), error: null }))
     return setFresh(count ? { count, page } : null)
   }
   useEffect(() => {
     setFresh(null)
-    load(kept?.key === key ? "look" : "show")
+    load(known ? "look" : "show")
     return () => round.current?.abort()
   }, [load])
 

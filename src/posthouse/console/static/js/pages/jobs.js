@@ -2,7 +2,7 @@
 import { useApi } from "../api.js"
 import { html, useEffect, useMemo, useRef, useState } from "../lib.js"
 import { count, plural } from "../format.js"
-import { go, link, setQuery } from "../router.js"
+import { link, setQuery } from "../router.js"
 import { useSession } from "../session.js"
 import { Button, Empty, Failure, Skeleton, Time } from "../ui/basics.js"
 import { BulkChanges, BulkDialog } from "../ui/bulk.js"
@@ -21,7 +21,7 @@ export function Jobs({ query }) {
   const session = useSession()
   const q = query.q ?? ""
   const selection = useSelection(`${q} ${query.after ?? ""}`)
-  const jobs = useJobs(q, query.after, selection.size > 0)
+  const jobs = useJobs(session, q, query.after, selection.size > 0)
   const known = !jobs.stale && !jobs.error
   const matching = useApi(q && known ? "/jobs/count" : null, { q })
   const [action, setAction] = useState(null)
@@ -51,7 +51,7 @@ export function Jobs({ query }) {
       <${LiveLight} state=${selection.size > 0 ? "paused" : jobs.live} />
     </div>
     <${BulkChanges} begun=${begun} may=${may} />
-    <div ref=${box} class="jobs-box" data-stay>
+    <div ref=${box} class="jobs-box">
       ${jobs.error && jobs.error.code !== "invalid_filter" ? html`<${Failure} error=${jobs.error} retry=${jobs.reload} />`
         : jobs.error && !jobs.items ? html`<div class="card"><${Language} /></div>`
         : !jobs.items ? html`<div class="card"><${Skeleton} lines=${12} /></div>`
@@ -107,19 +107,22 @@ const Language = () => html`
   <${Empty} icon="search" title="How jobs are found"><//>
   <dl class="examples">${EXAMPLES.map(([line, meaning]) => html`<div key=${line}><dt><a href=${link("jobs", { q: line })}><code>${line}</code></a></dt><dd>${meaning}</dd></div>`)}</dl>`
 
-/** Where one came from, to go back: a page knows only what is behind it. */
-const trail = []
+/** Where one came from to a page: it knows only what is behind it. */
+const before = new Map()
 
 function older(jobs, after) {
-  trail.push({ to: jobs.next, from: after ?? null })
+  before.set(jobs.next, after ?? null)
   setQuery({ after: jobs.next })
   scrollTo(0, 0)
 }
 
 function Pages({ jobs, after }) {
-  const back = trail.findLast(({ to }) => to === after)
+  const newest = () => {
+    setQuery({ after: null })
+    scrollTo(0, 0)
+  }
   const newer = () => {
-    setQuery({ after: back ? back.from : null })
+    setQuery({ after: before.get(after) })
     scrollTo(0, 0)
   }
   if (!after && !jobs.next) return null
@@ -127,8 +130,8 @@ function Pages({ jobs, after }) {
     <nav class="bar pages" aria-label="Pages of jobs">
       ${jobs.partial && jobs.items.length > 0 && html`<span class="faint">Looked at jobs back to <${Time} at=${jobs.lookedBackTo} />: few fit.</span>`}
       <span class="grow"></span>
-      ${after && back?.from && html`<${Button} onClick=${() => go(link("jobs", { q: new URLSearchParams(location.search).get("q") }))}>Newest<//>`}
-      <${Button} icon="left" disabled=${!after} onClick=${newer}>${back || !after ? "Newer" : "Newest"}<//>
+      <${Button} disabled=${!after} onClick=${newest}>Newest<//>
+      <${Button} icon="left" disabled=${!before.has(after)} onClick=${newer}>Newer<//>
       <${Button} icon="right" disabled=${!jobs.next} onClick=${() => older(jobs, after)}>${jobs.partial ? "Look further" : "Older"}<//>
     </nav>`
 }

@@ -28,7 +28,7 @@ export function BulkDialog({ action, q, about, close, started }) {
     started()
   }
   return html`
-    <${Dialog} title=${WORDS[action].title} close=${close} act=${act} danger=${action === "cancel"} disabled=${!found?.matched || !(rate > 0)}
+    <${Dialog} title=${WORDS[action].title} close=${close} act=${act} danger=${action === "cancel"} closeText="Leave them" disabled=${!found?.matched || !(rate > 0)}
       actText=${found?.matched ? `${WORDS[action].act} (${found.exact ? count(found.matched) : `${count(found.matched)}+`})` : WORDS[action].act}>
       <${Loaded} from=${preview} lines=${5}>${() => found.matched ? html`
         <p><b>${some(found)}</b> ${about ? `of ${about} can be ${WORDS[action].done}` : html`found by <code class="line-of">${q}</code>`}</p>

@@ -1,10 +1,9 @@
 // Tables that breathe; on a phone every row is a card.
-import { cls, html, useMemo, useRef } from "../lib.js"
+import { cls, html } from "../lib.js"
 
 /**
  * `columns`: [{name, text, cell(row), align, wide, hidden}], the first names the row. `selection`: {has(row), all, toggle(row), toggleAll()}.
- * `rowKey(row)` stays the same while the row changes, so that nothing jumps. Rows are drawn again when they are other
- * objects, or `columns` is.
+ * `rowKey(row)` stays the same while the row changes, so that nothing jumps.
  */
 export function Table({ columns, rows, rowKey, selection, label, rowClass, faint }) {
   return html`
@@ -15,19 +14,12 @@ export function Table({ columns, rows, rowKey, selection, label, rowClass, faint
           ${columns.map(({ name, text, align, wide }) => html`<th key=${name} scope="col" data-align=${align} class=${cls(wide && "wide")}>${text}</th>`)}
         </tr></thead>
         <tbody>
-          ${rows.map((row) => html`<${Row} key=${rowKey(row)} id=${rowKey(row)} row=${row} columns=${columns} class=${rowClass?.(row)} selected=${selection?.has(row)} toggle=${selection?.toggle} />`)}
+          ${rows.map((row) => html`
+            <tr key=${rowKey(row)} class=${rowClass?.(row)} data-key=${rowKey(row)}>
+              ${selection && html`<td class="pick"><input type="checkbox" aria-label=${`Select ${rowKey(row)}`} checked=${selection.has(row)} onChange=${() => selection.toggle(row)} /></td>`}
+              ${columns.map(({ name, text, cell, align, wide }) => html`<td key=${name} data-label=${text} data-align=${align} class=${cls(wide && "wide")}>${cell(row)}</td>`)}
+            </tr>`)}
         </tbody>
       </table>
     </div>`
-}
-
-/** A row that nothing happened to is not drawn again: in a busy list few of many change. */
-function Row({ id, row, columns, class: name, selected, toggle }) {
-  const act = useRef(toggle)
-  act.current = toggle
-  return useMemo(() => html`
-    <tr class=${name} data-key=${id}>
-      ${toggle && html`<td class="pick"><input type="checkbox" aria-label=${`Select ${id}`} checked=${selected} onChange=${() => act.current(row)} /></td>`}
-      ${columns.map(({ name: column, text, cell, align, wide }) => html`<td key=${column} data-label=${text} data-align=${align} class=${cls(wide && "wide")}>${cell(row)}</td>`)}
-    </tr>`, [id, row, columns, name, selected, Boolean(toggle)])
 }
