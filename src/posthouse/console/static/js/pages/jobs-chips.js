@@ -16,7 +16,7 @@ export function Chips({ q, known }) {
     const on = name ? chosen.includes(name) : chosen.length === 0
     return html`
       <a key=${name} class="chip" href=${link("jobs", { q: line })} aria-current=${on ? "true" : undefined}>
-        ${name ? html`<span class="status" data-status=${name}>${text}</span>` : text}${name && html` <span class="figure">${counts[name] ?? ""}</span>`}
+        ${name ? html`<span class="status" data-status=${name}>${text}</span>` : text}${counts[name] && html` <span class="figure">${counts[name]}</span>`}
       </a>`
   }
   return html`
@@ -26,7 +26,7 @@ export function Chips({ q, known }) {
     </nav>`
 }
 
-/** {status: text}: of all jobs at once and kept up to date; of those that fit something else one after the other. */
+/** {status: text}, "" for all: of all jobs at once and kept up to date; of those that fit something else one after the other. */
 function useCounts(rest, known) {
   const summary = useApi(rest ? null : "/jobs/summary", {}, { every: 10_000 })
   const [found, setFound] = useState({ rest: "", counts: {} })
@@ -35,8 +35,8 @@ function useCounts(rest, known) {
     const control = new AbortController()
     setFound({ rest, counts: {} })
     const each = async () => {
-      for (const status of STATUSES) {
-        const { count, exact } = await api.get("/jobs/count", { q: withTerm(rest, "status", status) }, control.signal)
+      for (const status of ["", ...STATUSES]) {
+        const { count, exact } = await api.get("/jobs/count", { q: status ? withTerm(rest, "status", status) : rest }, control.signal)
         setFound(({ counts }) => ({ rest, counts: { ...counts, [status]: short(count) + (exact ? "" : "+") } }))
       }
     }

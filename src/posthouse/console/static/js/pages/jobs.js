@@ -23,7 +23,7 @@ export function Jobs({ query }) {
   const selection = useSelection(`${q} ${query.after ?? ""}`)
   const jobs = useJobs(session, q, query.after, selection.size > 0)
   const known = !jobs.stale && !jobs.error
-  const matching = useApi(q && known ? "/jobs/count" : null, { q })
+  const total = useApi(q && known && selection.size > 0 ? "/jobs/count" : null, { q }).data
   const [action, setAction] = useState(null)
   const [begun, setBegun] = useState(0)
   const items = jobs.items ?? []
@@ -31,11 +31,9 @@ export function Jobs({ query }) {
   const may = session.can("jobs:write")
   const box = useRef(null)
   useRowKeys(box, may ? selection.toggleId : () => {}, selection.clear)
-  const total = q ? matching.data : null
   const seen = () => {
     scrollTo(0, 0)
     jobs.show()
-    matching.reload()
   }
   return html`
     <div class="bar jobs-top">
@@ -44,9 +42,8 @@ export function Jobs({ query }) {
       <${ColumnChoice} ...${columns} />
     </div>
     <div class="bar jobs-bar">
-      ${selection.size > 0 ? html`<${SelectionBar} selection=${selection} total=${total} act=${setAction} more=${Boolean(jobs.next || query.after)} />` : html`<${Chips} q=${q} known=${known} />`}
+      ${selection.size > 0 ? html`<${SelectionBar} selection=${selection} total=${q ? total : null} act=${setAction} more=${Boolean(jobs.next || query.after)} />` : html`<${Chips} q=${q} known=${known} />`}
       <span class="grow"></span>
-      ${total && selection.size === 0 && html`<span class="faint figure">${total.exact ? "" : "at least "}${count(total.count)} ${total.count === 1 ? "fits" : "fit"}</span>`}
       <span class="new-jobs" role="status">${jobs.fresh && html`<${Button} small icon="retry" onClick=${seen}>${count(jobs.fresh.count)}${jobs.fresh.count >= 50 ? "+" : ""} new<//>`}</span>
       <${LiveLight} state=${selection.size > 0 ? "paused" : jobs.live} />
     </div>

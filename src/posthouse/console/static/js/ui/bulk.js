@@ -88,7 +88,7 @@ function Which({ chosen }) {
   return html`<code class="line-of">${chosen.q ?? [chosen.kind, chosen.fingerprint, chosen.queue].filter(Boolean).join(" ")}</code>`
 }
 
-const STATES = { done: ["good", "done"], stopped: ["warn", "stopped"], halted: ["bad", "halted"] }
+const TONES = { done: "good", stopped: "warn", halted: "bad" }
 
 function Change({ change, may, reload, dismiss }) {
   const { action, state, total, retried, canceled, skipped, succeeded, failed, reason } = change
@@ -100,7 +100,7 @@ function Change({ change, may, reload, dismiss }) {
     <section class="card change" aria-label=${`${WORDS[action].of} many jobs`}>
       <div class="grow"><b>${WORDS[action].of} <${Which} chosen=${change.chosen} /></b>
         <p class="faint">${state === "gathering" ? (begins > 0 ? `begins in ${Math.ceil(begins / 1000)} s` : `finding jobs: ${count(total ?? 0)} so far`) : told.filter(Boolean).join(", ")}${reason ? ` · ${reason}` : ""}</p></div>
-      ${OPEN.has(state) ? html`<${Progress} label="Bulk change" percent=${total ? (100 * done) / total : 0} />${may && html`<${Button} small icon="stop" onClick=${stop}>${begins > 0 ? "Undo" : "Stop"}<//>`}`
-        : html`<${Tag} tone=${STATES[state]?.[0]}>${STATES[state]?.[1] ?? state}<//><${Button} plain small icon="close" label="Dismiss" onClick=${dismiss} />`}
+      ${OPEN.has(state) ? html`<${Progress} label="Bulk change" percent=${total ? (100 * done) / total : 0} />${may && html`<${Button} small icon=${begins > 0 ? undefined : "stop"} onClick=${stop}>${begins > 0 ? "Undo" : "Stop"}<//>`}`
+        : html`<${Tag} tone=${failed ? "warn" : TONES[state]}>${state}<//><${Button} plain small icon="close" label="Dismiss" onClick=${dismiss} />`}
     </section>`
 }
