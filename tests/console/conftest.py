@@ -35,6 +35,7 @@ async def browser():
     if CHROMIUM is None:
         pytest.skip("there is no Chromium: apt-get install chromium")
     playwright = pytest.importorskip("playwright.async_api")
+    playwright.expect.set_options(timeout=20_000)
     async with playwright.async_playwright() as driver:
         browser = await driver.chromium.launch(
             executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]

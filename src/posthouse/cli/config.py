@@ -5,7 +5,7 @@ from __future__ import annotations
 from posthouse.cli.options import json_option
 from posthouse.cli.output import Cell, dim, show_json, show_table
 
-_SOURCE_STYLES = {"environment": "green", "file": "cyan", "default": "dim"}
+_SOURCE_STYLES = {"flag": "green", "environment": "green", "file": "cyan", "default": "dim"}
 
 
 def config(as_json: bool = json_option()) -> None:
@@ -15,23 +15,21 @@ def config(as_json: bool = json_option()) -> None:
 
     [b]Example:[/b]  POSTHOUSE_CONCURRENCY=20 posthouse config
     """
-    from dataclasses import fields
+    from posthouse.insights.settings import settings_in_effect
+    from posthouse.settings import load_settings
 
-    from posthouse.settings import ENV_PREFIX, Settings, load_settings, setting_sources
-
-    values = load_settings().shown()
-    sources = setting_sources()
+    found = settings_in_effect(load_settings())
     if as_json:
-        show_json({name: {"value": values[name], "source": sources[name]} for name in values})
+        show_json({item.name: {"value": item.value, "source": item.source} for item in found})
         return
     rows = [
         (
-            Cell(ENV_PREFIX + item.name.upper(), "bold" if sources[item.name] != "default" else ""),
-            _shown(values[item.name]),
-            Cell(sources[item.name], _SOURCE_STYLES[sources[item.name]]),
-            dim(item.metadata["help"]),
+            Cell(item.variable, "bold" if item.source != "default" else ""),
+            _shown(item.value),
+            Cell(item.source, _SOURCE_STYLES[item.source]),
+            dim(item.help),
         )
-        for item in fields(Settings)
+        for item in found
     ]
     show_table(("setting", "value", "from", "what it is"), rows, empty="")
 

@@ -271,10 +271,10 @@ def check(
 ) -> None:
     """Say whether a payload fits, and what is wrong with it. Enqueues nothing."""
     from posthouse.cli.session import read
-    from posthouse.definitions import problems_with
+    from posthouse.definitions import payload_problems
 
     value = json_object(payload)
-    problems = read(lambda db, known: problems_with(db, key, value, payload_limit=known.max_payload_bytes))
+    problems = read(lambda db, known: payload_problems(db, key, value, payload_limit=known.max_payload_bytes))
     if as_json:
         show_json({"valid": not problems, "problems": problems})
     elif not problems:

@@ -10,7 +10,7 @@ from posthouse.cli.options import json_option
 from posthouse.cli.output import STATUS_STYLES, say, show_json
 
 if TYPE_CHECKING:
-    from posthouse.insights.doctor import Finding
+    from posthouse.insights.doctor import Finding, Severity
 
 _MARKS = {"ok": "✓", "warning": "!", "error": "✗"}
 
@@ -27,22 +27,21 @@ def doctor(
     """
     import asyncio
 
-    from posthouse.insights.doctor import examine
+    from posthouse.insights.doctor import examine, report
     from posthouse.settings import load_settings
     from posthouse.storage.server import database_url
 
     settings = load_settings()
-    findings = asyncio.run(examine(database_url(settings), settings))
-    counts = {name: sum(item.severity == name for item in findings) for name in _MARKS}
+    found = report(asyncio.run(examine(database_url(settings), settings)))
     if as_json:
-        show_json({"healthy": counts["error"] == 0, "counts": counts, "findings": findings})
+        show_json(found)
     else:
-        _show(findings, counts, quiet=quiet)
-    if counts["error"]:
+        _show(found.findings, found.counts, quiet=quiet)
+    if not found.healthy:
         raise typer.Exit(1)
 
 
-def _show(findings: list[Finding], counts: dict[str, int], *, quiet: bool) -> None:
+def _show(findings: list[Finding], counts: dict[Severity, int], *, quiet: bool) -> None:
     width = max(len(item.check) for item in findings)
     for item in findings:
         if item.severity == "ok" and quiet:

@@ -102,14 +102,5 @@ def _row(run: Occurrence, now: datetime, since: str | None) -> tuple[str | Cell,
         Cell(f"{run.local:%a %Y-%m-%d %H:%M:%S %z}", "bold"),
         f"{run.at:%Y-%m-%d %H:%M:%S}",
         dim(ago(run.at, now) if since is None else ""),
-        Cell(_effect(run), "yellow"),
+        Cell(run.note, "yellow"),
     )
-
-
-def _effect(run: Occurrence) -> str:
-    wall = f"{run.local:%H:%M}"
-    if run.effect == "moved":
-        times = [f"{time:%H:%M}" for time in run.instead_of]
-        shown = ", ".join(times) if len(times) <= 3 else f"{times[0]} … {times[-1]}"  # noqa: PLR2004 - fits
-        return f"for {shown}, which clocks skip"
-    return {"": "", "first": f"the first of two {wall}", "second": f"the second of two {wall}"}[run.effect]

@@ -10,20 +10,29 @@ from typing import Any
 from posthouse.commands.placeholder import Values
 from posthouse.commands.spec import CommandSpec
 from posthouse.core.kind import KindRules
+from posthouse.core.schema import Fault
 from posthouse.errors import InvalidCommand, InvalidDefinition, InvalidPayload
 
 _NOT_YET = {"job_id": "00000000-0000-0000-0000-000000000000", "attempt": 1}
 """What a job gets only when it is stored, or runs."""
 
 
-def problems_with(rules: KindRules, payload: str, about: Values) -> list[str]:
+def faults_with(rules: KindRules, payload: str, about: Values) -> list[Fault]:
     """What its schema says; and if that is nothing, whether its command's arguments can be made of it.
 
     ``about`` is the job's tenant_id, correlation_id and subject.
     """
-    found = rules.problems(payload)
-    if found or rules.command is None:
-        return found
+    return rules.faults(payload) or [Fault("", text) for text in _unusable(rules, payload, about)]
+
+
+def problems_with(rules: KindRules, payload: str, about: Values) -> list[str]:
+    """The same as texts."""
+    return rules.problems(payload) or _unusable(rules, payload, about)
+
+
+def _unusable(rules: KindRules, payload: str, about: Values) -> list[str]:
+    if rules.command is None:
+        return []
     value = json.loads(payload)
     try:
         arguments(rules, value, about)

@@ -9,10 +9,10 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from posthouse.core.redaction import Redactor, redactor_for
+from posthouse.core.redaction import Redactor, Secrets, redactor_for
 from posthouse.core.request import Request
 from posthouse.core.retry import Retry
-from posthouse.core.schema import compiled
+from posthouse.core.schema import Fault, compiled
 from posthouse.errors import InvalidDefinition, InvalidPayload
 
 
@@ -61,7 +61,7 @@ class KindRules:
         yielding = [name for name in request.implied or () if name in self.overrides]
         return request.changed(**dict.fromkeys(yielding)) if yielding else request
 
-    def problems(self, payload: str) -> list[str]:
+    def faults(self, payload: str) -> list[Fault]:
         """What is wrong with a payload, secrets masked."""
         schema = compiled_or_raise(self)
         if schema is None:
@@ -70,7 +70,17 @@ class KindRules:
         if schema.accepts(value):
             return []
         secrets = self.redactor.secrets(value)
-        return [self.redactor.text(problem, secrets) for problem in schema.problems(value)]
+        return [self._masked(fault, secrets) for fault in schema.faults(value)]
+
+    def _masked(self, fault: Fault, secrets: Secrets) -> Fault:
+        """By the whole text: the name of a field says whether what follows it is a secret."""
+        text = self.redactor.text(fault.within("payload"), secrets)
+        place = Fault(fault.path, "").within("payload")
+        return Fault(fault.path, text.removeprefix(place)) if text.startswith(place) else Fault("", text)
+
+    def problems(self, payload: str) -> list[str]:
+        """The same as texts."""
+        return [fault.within("payload") for fault in self.faults(payload)]
 
     def check(self, payload: str) -> None:
         found = self.problems(payload)

@@ -26,6 +26,7 @@ from typing import Literal, TypeAlias
 from zoneinfo import ZoneInfo
 
 from posthouse.core.cron import Cron
+from posthouse.core.cron_words import describe_cron, describe_interval
 from posthouse.core.duration import seconds
 from posthouse.core.zones import jumped_from, showing, steady_offset, zone_named
 from posthouse.errors import ConfigurationError, InvalidSchedule
@@ -41,6 +42,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 _DAY = timedelta(days=1)
 _NARROWEST = timedelta(minutes=1)
+_FEW = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,8 @@ class Occurrence:
     """``moved``: made up for times that do not exist. ``first`` or ``second`` of the two that clocks show."""
     instead_of: tuple[datetime, ...] = ()
     """The times on the wall that it makes up for."""
+    note: str = ""
+    """What is odd, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +112,18 @@ class Schedule:
             return Occurrence(at, local)
         swallowed = self._swallowed_before(at, self.rule)
         if swallowed:
-            return Occurrence(at, local, "moved", swallowed)
+            return Occurrence(at, local, "moved", swallowed, f"for {_told(swallowed)}, which clocks skip")
         if showing(local.replace(tzinfo=None), self.zone).times == 1:
             return Occurrence(at, local)
-        return Occurrence(at, local, "second" if local.fold else "first")
+        which: Literal["first", "second"] = "second" if local.fold else "first"
+        return Occurrence(at, local, which, (), f"the {which} of two {local:%H:%M}")
+
+    @property
+    def words(self) -> str:
+        """When it runs, as people say it. Intervals know no zone."""
+        if isinstance(self.rule, Cron):
+            return f"{describe_cron(self.expression)}, {self.zone.key}"
+        return describe_interval(self.rule)
 
     def _between(self, since: datetime, until: datetime) -> list[datetime]:
         found = []
@@ -157,6 +169,11 @@ class Schedule:
         days = [midnight + n * _DAY for n in range((end - midnight).days + 1)]
         walls = (day + timedelta(minutes=n) for day in days if rule.on(day.date()) for n in rule.minutes)
         return tuple(wall for wall in walls if start <= wall < end)
+
+
+def _told(walls: tuple[datetime, ...]) -> str:
+    times = [f"{wall:%H:%M}" for wall in walls]
+    return ", ".join(times) if len(times) <= _FEW else f"{times[0]} … {times[-1]}"
 
 
 def _plain_day(day: date, offset: timedelta, rule: Cron, moment: datetime) -> Iterator[datetime]:

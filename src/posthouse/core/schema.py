@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -19,6 +20,19 @@ _LONGEST_PROBLEM = 300
 _PLAIN_KEY = re.compile(r"[\w-]+\Z")
 _PATTERN_BYTES = 1_000_000
 _ANYTHING: tuple[dict[str, Any], ...] = ({}, {"type": "object"})
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What is wrong with a value, and where in it: ``items[0].name``; nowhere: it is about all of it."""
+
+    path: str
+    message: str
+
+    def within(self, name: str) -> str:
+        """The same about something with a name: ``payload.user_id: "x" is not of type "integer"``."""
+        dot = "." if self.path and not self.path.startswith("[") else ""
+        return f"{name}{dot}{self.path}: {self.message}"
 
 
 class PayloadSchema:
@@ -36,14 +50,17 @@ class PayloadSchema:
     def accepts(self, value: Any) -> bool:
         return self._validator.is_valid(value)
 
-    def problems(self, value: Any, name: str = "payload") -> list[str]:
-        """What is wrong with a value, and where: ``payload.user_id: "x" is not of type "integer"``."""
+    def faults(self, value: Any) -> list[Fault]:
         found = []
         for error in self._validator.iter_errors(value):
-            found.append(f"{_place(name, error.instance_path)}: {_shortened(error.message)}")
+            found.append(Fault(_place(error.instance_path), _shortened(error.message)))
             if len(found) == MOST_PROBLEMS:
                 break
         return found
+
+    def problems(self, value: Any, name: str = "payload") -> list[str]:
+        """The same as texts."""
+        return [fault.within(name) for fault in self.faults(value)]
 
 
 @lru_cache(maxsize=512)
@@ -57,13 +74,14 @@ def compiled(text: str) -> PayloadSchema | None:
     return PayloadSchema(schema)
 
 
-def _place(name: str, path: list[str | int]) -> str:
+def _place(path: list[str | int]) -> str:
+    name = ""
     for part in path:
         if isinstance(part, int):
             name += f"[{part}]"
         else:
             name += f".{part}" if _PLAIN_KEY.match(part) else f"[{json.dumps(part)}]"
-    return name
+    return name.removeprefix(".")
 
 
 def _shortened(text: str) -> str:

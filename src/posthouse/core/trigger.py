@@ -11,7 +11,7 @@ from posthouse.core.priority import priority_number
 from posthouse.core.schedule import Schedule
 from posthouse.core.schema import PayloadSchema
 from posthouse.core.template import check_template
-from posthouse.errors import ConfigurationError, InvalidTrigger
+from posthouse.errors import ConfigurationError, InvalidSchedule, InvalidTrigger
 
 EVENT_ROOTS = frozenset({"event", "event_id", "event_name", "event_at", "tenant_id", "trigger_id"})
 SCHEDULE_FIELDS = frozenset({"cron_expr", "timezone", "gap", "fold"})
@@ -78,6 +78,23 @@ def schedule_of(trigger: Mapping[str, Any]) -> Schedule:
         gap=trigger.get("gap", "next"),
         fold=trigger.get("fold", "once"),
     )
+
+
+def trigger_words(trigger: Mapping[str, Any]) -> str:
+    """When it makes a job, as people say it."""
+    if trigger.get("event_name"):
+        like = "events like " if "*" in trigger["event_name"] else "event "
+        return f"on {like}{trigger['event_name']}"
+    try:
+        return schedule_of(trigger).words
+    except InvalidSchedule:  # of a zone that this machine does not know
+        return f"{trigger['cron_expr']}, {trigger['timezone']}"
+
+
+def missing_fields(fields: Mapping[str, Any], type_: str) -> list[str]:
+    """What a trigger of this type cannot do without."""
+    needed = ("event_name" if type_ == "event" else "cron_expr", "definition_key")
+    return [name for name in needed if not fields.get(name)]
 
 
 def _refuse_others(fields: Mapping[str, Any], type_: str) -> None:

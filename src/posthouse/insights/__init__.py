@@ -47,6 +47,7 @@ from posthouse.insights.fleet import (
     workers,
     workers_named,
 )
+from posthouse.insights.glance import Glance, glance
 from posthouse.insights.jobs import (
     AttemptInfo,
     FoundJobs,
@@ -67,12 +68,14 @@ from posthouse.insights.keys import KeyInfo, keys
 from posthouse.insights.limits import LimitInfo, SlotInfo, limit_slots, limits
 from posthouse.insights.logs import LogLine, WhichAttempt, follow_log, log_of
 from posthouse.insights.overview import Overview, database_now, overview
-from posthouse.insights.pipelines import StageInfo, stages_of
+from posthouse.insights.pipelines import Pipeline, StageInfo, pipeline_of, stages_of
 from posthouse.insights.progress import PartInfo, StepInfo, parts_of, steps_of
 from posthouse.insights.reasons import Blocker, Hindrance, Holder, Server, Why
 from posthouse.insights.retention import KeptThing, RetentionReport, TenantKept, retention
 from posthouse.insights.stats import Series, StatPoint, check_series, series, step_for
 from posthouse.insights.suggesting import Suggestion, suggest
+from posthouse.insights.timeline import Timeline, timeline_of
+from posthouse.insights.trigger_outcomes import TriggerOutcome, outcomes_of
 from posthouse.insights.triggers import (
     EventInfo,
     MatchInfo,
@@ -102,6 +105,7 @@ __all__ = [
     "FailureFilter",
     "FailureGroup",
     "FoundJobs",
+    "Glance",
     "Hindrance",
     "Holder",
     "JobCount",
@@ -118,6 +122,7 @@ __all__ = [
     "NamedWorker",
     "Overview",
     "PartInfo",
+    "Pipeline",
     "QueueCounts",
     "QueueInfo",
     "RetentionReport",
@@ -131,7 +136,9 @@ __all__ = [
     "Suggestion",
     "TenantInfo",
     "TenantKept",
+    "Timeline",
     "TriggerInfo",
+    "TriggerOutcome",
     "WhichAttempt",
     "Why",
     "WorkerChange",
@@ -159,6 +166,7 @@ __all__ = [
     "get_job",
     "get_tenant",
     "get_trigger",
+    "glance",
     "ids_of_jobs",
     "jobs_in_short",
     "keys",
@@ -169,9 +177,11 @@ __all__ = [
     "list_jobs",
     "log_of",
     "matches_of",
+    "outcomes_of",
     "overview",
     "page_of_jobs",
     "parts_of",
+    "pipeline_of",
     "queue_counts",
     "queue_is_known",
     "queue_overview",
@@ -184,6 +194,7 @@ __all__ = [
     "steps_of",
     "suggest",
     "tenants",
+    "timeline_of",
     "triggers",
     "why",
     "worker_changes",

@@ -20,7 +20,7 @@ class FailureGroup:
 
     ``message`` and ``job_id`` are of the latest. ``failures`` counts attempts; ``dead_letter``, ``failed``
     and ``canceled`` count the jobs that ended with it (canceled: one that they depended on did not succeed).
-    ``last_hour``: failures in steps of five minutes, the present one last.
+    ``last_hour``: failures in steps of five minutes, the present one last; ``last_day``: in hours.
     """
 
     tenant_id: str
@@ -36,6 +36,7 @@ class FailureGroup:
     first_seen: datetime
     last_seen: datetime
     last_hour: list[int]
+    last_day: list[int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

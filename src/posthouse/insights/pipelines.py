@@ -1,10 +1,23 @@
-"""A pipeline seen as one thing: the jobs of a correlation."""
+"""A pipeline seen as one thing: the jobs of a correlation, and what leads from one to the next."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+from uuid import UUID
 
-from posthouse.storage.reading import Db, fetch
+from typing_extensions import TypedDict
+
+from posthouse.insights.jobs import JobDetail, get_job
+from posthouse.insights.masking import WITHOUT_JOB
+from posthouse.storage.reading import Db, fetch, fetch_rows
+
+MOST_NODES = 200
+MOST_RELATED = 50
+"""Jobs beyond these that are added because the one in question has to do with them."""
+MOST_COUNTED = 10_000
+GENERATIONS = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +46,108 @@ class StageInfo:
         return self.jobs - self.succeeded - self.unsuccessful
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineJob:
+    """A job of a pipeline. ``parent_id``: the job that made it."""
+
+    id: UUID
+    kind: str
+    queue: str
+    status: str
+    place: str
+    subject: str | None
+    progress_percent: float | None
+    current_step: str | None
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    attempt_count: int
+    max_attempts: int
+    last_error: str | None
+    parent_id: UUID | None
+    depends_on: list[UUID]
+
+
+Edge = TypedDict("Edge", {"from": UUID, "to": UUID, "type": Literal["depends_on", "follow_up"]})
+"""``depends_on``: the second waits for the first to end. ``follow_up``: the first made the second."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pipeline:
+    """``truncated``: the correlation has more jobs; ``stages`` count up to ``counted_up_to`` of them."""
+
+    job_id: UUID
+    correlation_id: str | None
+    nodes: list[PipelineJob]
+    edges: list[Edge]
+    stages: list[StageInfo]
+    counted_up_to: int
+    truncated: bool
+
+
 async def stages_of(connection: Db, correlation_id: str) -> list[StageInfo]:
     """In the order in which their first jobs were enqueued."""
     return await fetch(connection, "correlation_stages", StageInfo, correlation_id=correlation_id)
+
+
+async def pipeline_of(connection: Db, job_id: UUID, *, tenant: str | None = None) -> Pipeline:
+    """The graph that a job is part of: its correlation, what its jobs depend on, and what waits for it."""
+    job = await get_job(connection, job_id, tenant=tenant)
+    chosen = {"correlation": job.correlation_id or str(job.id), "tenant": job.tenant_id}
+    found = await fetch(connection, "pipeline_of_correlation", PipelineJob, **chosen, most=MOST_NODES + 1)
+    nodes = {node.id: node for node in found[:MOST_NODES]}
+    await _add_related(connection, job, nodes)
+    return Pipeline(
+        job_id=job.id,
+        correlation_id=job.correlation_id,
+        nodes=[WITHOUT_JOB.of(node) for node in sorted(nodes.values(), key=lambda node: node.id)],
+        edges=_edges(nodes),
+        stages=await fetch(connection, "pipeline_stages", StageInfo, **chosen, most=MOST_COUNTED),
+        counted_up_to=MOST_COUNTED,
+        truncated=len(found) > MOST_NODES,
+    )
+
+
+async def _add_related(connection: Db, job: JobDetail, nodes: dict[UUID, PipelineJob]) -> None:
+    """The job itself, what it made way for, and what the others come from, though they have no correlation
+    or another one.
+    """
+    waiting = await fetch_rows(connection, "pipeline_dependents", id=job.id, most=MOST_RELATED)
+    wanted = {job.id, *_origin(job.correlation_id), *(row["id"] for row in waiting)}
+    most = len(nodes) + MOST_RELATED
+    for _ in range(GENERATIONS):
+        linked = {
+            linked for node in nodes.values() for linked in (*node.depends_on, node.parent_id) if linked
+        }
+        missing = sorted((wanted | linked) - nodes.keys(), key=lambda id_: id_ != job.id)[: most - len(nodes)]
+        added = await _by_id(connection, missing, job.tenant_id)
+        nodes.update({node.id: node for node in added})
+        if not added:
+            return
+
+
+async def _by_id(connection: Db, ids: list[UUID], tenant: str) -> list[PipelineJob]:
+    return await fetch(connection, "pipeline_of_ids", PipelineJob, ids=ids, tenant=tenant) if ids else []
+
+
+def _origin(correlation: Any) -> list[UUID]:
+    """Follow-ups of a job without a correlation have its id as theirs."""
+    try:
+        return [UUID(correlation)]
+    except (TypeError, ValueError, AttributeError):
+        return []
+
+
+def _edges(nodes: dict[UUID, PipelineJob]) -> list[Edge]:
+    made: list[Edge] = [
+        {"from": node.parent_id, "to": node.id, "type": "follow_up"}
+        for node in nodes.values()
+        if node.parent_id is not None and node.parent_id in nodes
+    ]
+    waits: list[Edge] = [
+        {"from": before, "to": node.id, "type": "depends_on"}
+        for node in nodes.values()
+        for before in node.depends_on
+        if before in nodes
+    ]
+    return [*waits, *made]

@@ -11,12 +11,12 @@ from pydantic_core import from_json
 
 from posthouse.core.kind import KindRules
 from posthouse.errors import PosthouseError
-from posthouse.keeper.filling import filled
 from posthouse.settings import Settings
 from posthouse.storage.connect import Line
 from posthouse.storage.definitions import rules_of
 from posthouse.storage.events import Taken, match_events, take_events
 from posthouse.storage.reading import Db
+from posthouse.trigger_jobs import event_about, event_context, event_request, filled
 
 BATCH = 100
 """Few at a time: those that promote jobs and run schedules share the line."""
@@ -60,38 +60,14 @@ class Matcher:
             "tenant_id": event["tenant_id"],
             "dedupe_window": 0 if event["replay"] else trigger["dedupe_window_seconds"],
         }
-        about = {
-            "tenant_id": event["tenant_id"],
-            "correlation_id": event["correlation_id"] or event["id"],
-            "subject": event["subject"] or "",
-        }
         try:
             kind = rules.get(trigger["definition_key"])
-            payload = filled(trigger, _context(taken), kind, about, self._payload_limit)
+            context = event_context(event, from_json(taken.context or "{}"))
+            payload = filled(trigger, context, kind, event_about(event), self._payload_limit)
         except (PosthouseError, ValueError) as error:  # ValueError: the context is no JSON that we can read
             return {**result, "error": f"{error}"}
-        request = {
-            **about,
-            "kind": trigger["definition_key"],
-            "payload": json.loads(payload),
-            "subject": event["subject"],
-            "source": "event",
-            "source_ref": event["id"],
-            "queue": trigger["queue"],
-            "priority": trigger["priority"],
-            "created_by": f"trigger:{trigger['id']}",
-        }
+        request = event_request(trigger, event, payload)
         return {**result, "content": _digest(payload), "request": request}
-
-
-def _context(taken: Taken) -> dict[str, Any]:
-    event = taken.event
-    return {
-        "event": from_json(taken.context or "{}"),
-        "event_id": event["id"],
-        "event_name": event["name"],
-        "event_at": event["at"],
-    }
 
 
 def _digest(payload: str) -> str:

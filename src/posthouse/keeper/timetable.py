@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from posthouse.core.due import Standing, jitter, plan
@@ -12,7 +11,7 @@ from posthouse.core.kind import KindRules
 from posthouse.core.schedule import Schedule
 from posthouse.core.trigger import schedule_of
 from posthouse.errors import InvalidSchedule, PosthouseError
-from posthouse.keeper.filling import filled
+from posthouse.trigger_jobs import filled, schedule_about, schedule_context, schedule_request
 
 UNREADABLE = timedelta(hours=1)
 """A schedule that cannot be read is looked at again after this: perhaps by a keeper that knows its zone."""
@@ -50,52 +49,14 @@ class Timetable:
 
     def _made(self, schedule: Schedule, nominal: datetime, previous: datetime | None) -> dict[str, Any]:
         trigger = self._trigger
-        about = {
-            "tenant_id": trigger["tenant_id"],
-            "correlation_id": f"{trigger['id']}@{_text(nominal)}",
-            "subject": "",
-        }
-        context = {"schedule": _context(trigger, schedule, nominal, previous)}
+        context = schedule_context(trigger, schedule, nominal, previous)
+        about = schedule_about(trigger, nominal)
         try:
             payload = filled(trigger, context, self._rules, about, self._payload_limit)
         except PosthouseError as error:
             return _run(nominal, outcome="error", reason=str(error))
         start = nominal + jitter(trigger["id"], nominal, trigger["jitter_seconds"])
-        return _run(nominal, request=_request(trigger, about["correlation_id"], payload, start))
-
-
-def _context(
-    trigger: Mapping[str, Any], schedule: Schedule, nominal: datetime, previous: datetime | None
-) -> dict[str, Any]:
-    """What {{schedule.…}} in a payload template stands for."""
-    local = nominal.astimezone(schedule.zone)
-    return {
-        "nominal_at": _text(nominal),
-        "previous_at": None if previous is None else _text(previous),
-        "local": local.isoformat(),
-        "date": f"{local:%Y-%m-%d}",
-        "time": f"{local:%H:%M}",
-        "timezone": trigger["timezone"],
-        "cron_expr": trigger["cron_expr"],
-        "label": trigger["label"],
-    }
-
-
-def _request(trigger: Mapping[str, Any], correlation: str, payload: str, start: datetime) -> dict[str, Any]:
-    """The job, as posthouse.enqueue_many takes it."""
-    return {
-        "kind": trigger["definition_key"],
-        "tenant_id": trigger["tenant_id"],
-        "payload": json.loads(payload),
-        "scheduled_for": start.isoformat(),
-        "queue": trigger["queue"],
-        "priority": trigger["priority"],
-        "order_key": f"schedule:{trigger['id']}" if trigger["overlap"] == "queue" else None,
-        "correlation_id": correlation,
-        "source": "schedule",
-        "source_ref": trigger["id"],
-        "created_by": f"trigger:{trigger['id']}",
-    }
+        return _run(nominal, request=schedule_request(trigger, nominal, payload, start))
 
 
 def _run(nominal: datetime, **fields: Any) -> dict[str, Any]:
@@ -104,7 +65,3 @@ def _run(nominal: datetime, **fields: Any) -> dict[str, Any]:
 
 def _moment(text: str | None) -> datetime | None:
     return None if text is None else datetime.fromisoformat(text)
-
-
-def _text(moment: datetime) -> str:
-    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")

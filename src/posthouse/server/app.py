@@ -17,17 +17,20 @@ from posthouse.blobs import store_for
 from posthouse.errors import ConfigurationError
 from posthouse.identity import Permission
 from posthouse.identity.memory import KeyMemory
+from posthouse.insights.settings import settings_in_effect
 from posthouse.metrics.server import ServerMetrics
 from posthouse.server import problems
 from posthouse.server.access import Gate
 from posthouse.server.enqueueing import Enqueuer
 from posthouse.server.envelope import BODY_ROOM, Envelope
+from posthouse.server.examining import Examiner
 from posthouse.server.express import Express
 from posthouse.server.live import Streams
 from posthouse.server.openapi import PREFIX, describe, operation_id
 from posthouse.server.routes import (
     artifacts,
     bulk,
+    definition_checks,
     definitions,
     events,
     failures,
@@ -37,11 +40,13 @@ from posthouse.server.routes import (
     jobs,
     keys,
     metrics,
+    operating,
     plain_worker,
     queues,
     session,
     stream,
     tenants,
+    trigger_trials,
     triggers,
     watching,
     worker,
@@ -63,11 +68,13 @@ GZIP_FROM = 1000
 _ROUTERS: tuple[APIRouter, ...] = (
     bulk.router,
     finding.router,
+    trigger_trials.router,
     triggers.router,  # before jobs: /jobs/triggers is no job
     jobs.router,
     job_details.router,
     events.router,
     definitions.router,
+    definition_checks.router,
     definitions.admin,
     workers.router,
     workers.admin,
@@ -76,6 +83,7 @@ _ROUTERS: tuple[APIRouter, ...] = (
     queues.limits,
     failures.router,
     watching.router,
+    operating.router,
     keys.router,
     tenants.router,
     session.router,
@@ -104,6 +112,7 @@ def create_app(settings: Settings | None = None, routers: Sequence[APIRouter] = 
         generate_unique_id_function=operation_id,
     )
     app.state.settings = settings
+    app.state.settings_in_effect = settings_in_effect(settings)
     app.include_router(health.router)
     app.include_router(metrics.router)
     for router in _ROUTERS:
@@ -138,7 +147,7 @@ def _lifespan(settings: Settings) -> Callable[[FastAPI], Any]:
         state.enqueuer = Enqueuer(pool, settings.max_payload_bytes)
         state.streams = Streams(url, settings)
         state.scrapes = metrics.Scrapes(state.gate, settings, state.metrics)
-        state.examiner = health.Examiner(state.gate, settings)
+        state.examiner = Examiner(state.gate, settings, url)
         state.staff = Staff(pool)
         state.store = store_for(settings)
         state.uploads = Uploads(state.store, settings)

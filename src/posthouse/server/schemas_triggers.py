@@ -7,6 +7,7 @@ from uuid import UUID
 
 from pydantic import AfterValidator, ConfigDict, Field
 
+from posthouse.server.moments import Moment
 from posthouse.server.schemas import Name, Priority, Seconds, Strict
 
 Label = Annotated[str, Field(max_length=200)]
@@ -97,6 +98,49 @@ class NewEvent(Strict):
     context: dict[str, Any] = Field(default_factory=dict)
     subject: Name | None = None
     correlation_id: Name | None = None
+
+
+class TriggerDraft(TriggerChanges):
+    """A trigger, as far as it is written."""
+
+    trigger_type: Literal["event", "schedule"] | None = None
+
+
+class TriggerTrial(Strict):
+    """A trigger that is not stored, and what to try it with. With ``trigger_id``, fields that are left out
+    are those of that trigger. Without an event, the latest that it is for is taken.
+    """
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "examples": [
+                {"trigger": {"cron_expr": "0 9 * * MON-FRI", "timezone": "Europe/Paris"}, "runs": 5},
+                {
+                    "trigger": {
+                        "event_name": "folder.*",
+                        "definition_key": "sync",
+                        "payload_template": {"path": "{{event.path}}"},
+                    },
+                    "event": {"event_name": "folder.updated", "context": {"path": "/photos"}},
+                },
+            ]
+        },
+    )
+
+    trigger: TriggerDraft = Field(default_factory=TriggerDraft)
+    trigger_id: UUID | None = None
+    event: NewEvent | None = None
+    event_id: UUID | None = Field(None, description="Of a stored event, instead of one that is made up.")
+    runs: int = Field(5, ge=0, le=100, description="Of a schedule: so many of its next times.")
+    after: Moment | None = Field(None, description="From when on; by default from now.")
+
+
+class Firing(Strict):
+    """For one that events set off: the event that it answers to. A new one is seen by no other trigger."""
+
+    event: NewEvent | None = None
+    event_id: UUID | None = None
 
 
 class Replay(Strict):

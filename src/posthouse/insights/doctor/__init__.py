@@ -2,5 +2,16 @@
 
 from posthouse.insights.doctor.examination import CHECKS, examine, examine_one
 from posthouse.insights.doctor.finding import Finding, Severity, Thresholds
+from posthouse.insights.doctor.report import Light, Report, report
 
-__all__ = ["CHECKS", "Finding", "Severity", "Thresholds", "examine", "examine_one"]
+__all__ = [
+    "CHECKS",
+    "Finding",
+    "Light",
+    "Report",
+    "Severity",
+    "Thresholds",
+    "examine",
+    "examine_one",
+    "report",
+]

@@ -26,7 +26,7 @@ Reader = Annotated[Access, allow(Permission.DEFINITIONS_READ)]
 Writer = Annotated[Access, allow(Permission.DEFINITIONS_WRITE)]
 Key = Annotated[str, Path(min_length=1, max_length=512)]
 
-_OWN = "posthouse."
+OWN = "posthouse."
 """Kinds of the platform's own begin so."""
 
 
@@ -57,7 +57,7 @@ async def list_kinds(access: Reader, limit: Limit = 50, cursor: Cursor = None) -
     async with access.session() as db:
         found = await insights.definitions(db, after=after, limit=most)
     shown = page(found, most, "key")
-    items = [_kind(item) for item in found if not item.key.startswith(_OWN)]
+    items = [_kind(item) for item in found if not item.key.startswith(OWN)]
     return answer(Page(items, shown.next_cursor))
 
 
@@ -66,7 +66,7 @@ async def show_kind(request: Request, key: Key, access: Reader) -> Response:
     """One kind of job."""
     async with access.session() as db:
         found = await insights.get_definition(db, key)
-    if key.startswith(_OWN):
+    if key.startswith(OWN):
         raise DefinitionNotFound(f"there is no definition {key!r}")
     return tagged(request, _kind(found))
 
@@ -94,7 +94,9 @@ class DefinitionFields(Strict):
 
     def fields(self) -> dict[str, Any]:
         """Those that were given; null where it means something."""
-        given = self.model_dump(exclude_unset=True, by_alias=True, exclude={"key", "clear"})
+        given = self.model_dump(
+            exclude_unset=True, by_alias=True, exclude={"key", "clear", "payload", "tenant_id"}
+        )
         for name, other in (("arg_schema", "schema"), ("is_active", "active")):
             if name in given:
                 given.setdefault(other, given.pop(name))
@@ -116,7 +118,7 @@ class NewDefinition(DefinitionFields):
                     "arg_schema": {"type": "object", "properties": {"path": {"type": "string"}}},
                     "timeout_seconds": 3600,
                     "max_attempts": 3,
-                    "command": {"argv": ["sync-folder", "--path", "{{payload.path}}"]},
+                    "command": {"argv": ["sync-folder", "--path", "{payload.path}"]},
                 }
             ]
         },

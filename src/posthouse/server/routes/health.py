@@ -5,49 +5,16 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
-import psycopg
 from fastapi import APIRouter, Request, Response
-from psycopg_pool import PoolTimeout
 
 from posthouse.errors import NotAuthenticated
 from posthouse.identity import Permission
-from posthouse.insights.health import Health, health, schema_problem, unreachable
-from posthouse.server.access import Gate, principal_of
+from posthouse.insights.health import Health
+from posthouse.server.access import principal_of
 from posthouse.server.answers import answer
-from posthouse.server.remembered import Remembered
-from posthouse.settings import Settings
+from posthouse.server.examining import DOWN, Examiner
 
 router = APIRouter(tags=["health"])
-
-PATIENCE = 3.0
-REMEMBERED_SECONDS = 5.0
-READY_SECONDS = 1.0
-_DOWN = (psycopg.OperationalError, PoolTimeout)
-
-
-class Examiner:
-    """Looks after the health of the whole, for all who ask."""
-
-    def __init__(self, gate: Gate, settings: Settings) -> None:
-        self._gate = gate
-        self._settings = settings
-        self.health = Remembered(self._health, REMEMBERED_SECONDS)
-        self.unready = Remembered(self._unready, READY_SECONDS)
-
-    async def _health(self) -> Health:
-        try:
-            async with self._gate.pool.connection(timeout=PATIENCE) as connection:
-                return await health(connection, self._settings)
-        except _DOWN:
-            return unreachable("the database cannot be reached")
-
-    async def _unready(self) -> str:
-        """Why requests cannot be served; empty if they can."""
-        try:
-            async with self._gate.pool.connection(timeout=PATIENCE) as connection:
-                return await schema_problem(connection) or ""
-        except _DOWN:
-            return "the database cannot be reached"
 
 
 @router.get("/health", operation_id="process_health")
@@ -86,6 +53,6 @@ def _in_short(found: Health) -> dict[str, Any]:
 
 
 async def _sees_all(request: Request) -> bool:
-    with suppress(NotAuthenticated, *_DOWN):
+    with suppress(NotAuthenticated, *DOWN):
         return (await principal_of(request)).may(Permission.OVERVIEW_READ)
     return False

@@ -1,4 +1,4 @@
-"""What hangs on one job: attempts, log, parts, steps, and why it is where it is."""
+"""What hangs on one job: attempts, log, parts, steps, why it is where it is; as a chart and as a graph."""
 
 from __future__ import annotations
 
@@ -9,7 +9,16 @@ from fastapi import Query, Response
 
 from posthouse import insights
 from posthouse.identity import Permission
-from posthouse.insights import AttemptInfo, LogLine, PartInfo, StepInfo, WhichAttempt, Why
+from posthouse.insights import (
+    AttemptInfo,
+    LogLine,
+    PartInfo,
+    Pipeline,
+    StepInfo,
+    Timeline,
+    WhichAttempt,
+    Why,
+)
 from posthouse.server.access import Access, allow
 from posthouse.server.answers import answer
 from posthouse.server.bodies import api_router
@@ -80,3 +89,19 @@ async def list_steps(job_id: UUID, access: Reader) -> Response:
         if not found:
             await insights.get_job(db, job_id, tenant=access.whose)
     return answer(found)
+
+
+@router.get("/timeline", response_model=Timeline)
+async def draw_timeline(job_id: UUID, access: Reader) -> Response:
+    """What took time, from its enqueue to its end: waits with their reasons, attempts, steps and parts; and
+    the jobs that it made.
+    """
+    async with access.session() as db:
+        return answer(await insights.timeline_of(db, job_id, tenant=access.whose))
+
+
+@router.get("/pipeline", response_model=Pipeline)
+async def draw_pipeline(job_id: UUID, access: Reader) -> Response:
+    """The graph that it is part of: the jobs of its correlation, what they depend on and what they made."""
+    async with access.session() as db:
+        return answer(await insights.pipeline_of(db, job_id, tenant=access.whose))

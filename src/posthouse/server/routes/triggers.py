@@ -10,7 +10,7 @@ from fastapi import Query, Request, Response
 
 from posthouse import insights
 from posthouse.core.schedule import Occurrence
-from posthouse.core.trigger import schedule_of
+from posthouse.core.trigger import schedule_of, trigger_words
 from posthouse.errors import ChangedMeanwhile, InvalidTrigger
 from posthouse.identity import Permission
 from posthouse.insights import TriggerInfo
@@ -33,14 +33,17 @@ MOST_RUNS = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trigger(TriggerInfo):
-    """A trigger. ``trigger_type`` is the same as ``type``, by the name under which it is created."""
+    """A trigger. ``trigger_type`` is the same as ``type``, by the name under which it is created. ``words``:
+    when it makes a job, as people say it.
+    """
 
     trigger_type: Literal["event", "schedule"]
+    words: str
 
 
 def shown(trigger: TriggerInfo) -> Trigger:
     fields: dict[str, Any] = asdict(trigger)
-    return Trigger(**fields, trigger_type=fields["type"])
+    return Trigger(**fields, trigger_type=fields["type"], words=trigger_words(fields))
 
 
 @router.get("", response_model=Page[Trigger])

@@ -18,6 +18,7 @@ from posthouse.insights import (
     AlertInfo,
     AuditEntry,
     AuditFilter,
+    Glance,
     JobsInShort,
     QueueInfo,
     RetentionReport,
@@ -38,6 +39,13 @@ Operator = Annotated[Access, allow(Permission.OVERVIEW_READ)]
 Text = Annotated[str | None, Query(min_length=1, max_length=512)]
 
 MOST_POINTS = 2000
+
+
+@router.get("/overview", response_model=Glance)
+async def see_overview(access: Reader) -> Response:
+    """The backlog, who works on it and how it went of late, of all queues and of each."""
+    async with access.session() as db:
+        return answer(await insights.glance(db, tenant=access.whose))
 
 
 @router.get("/stats", response_model=list[Series])

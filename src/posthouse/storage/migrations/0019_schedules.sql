@@ -156,6 +156,62 @@ begin
   where id = t.id;
 end $$;
 
+-- Makes a job of a trigger now, because somebody wants it, though it may be disabled. p_request: the job as a keeper
+-- would ask for it, of which only counts what the trigger itself does not say. Of a schedule this is a run at p_nominal;
+-- of others the answer to p_event: the id of one that is stored, or all of a new one, which no other trigger gets to
+-- see. Its dedupe window does not count, whether runs may overlap does. Nothing comes back if there is no such trigger.
+create function posthouse.fire_trigger(
+  p_id uuid, p_request jsonb, p_nominal timestamptz default null, p_event jsonb default null,
+  p_tenant text default null, p_actor text default null, out outcome text, out reason text, out job_id uuid)
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  t posthouse.triggers;
+  v_event posthouse.events;
+  v_request jsonb;
+begin
+  p_tenant := posthouse.acting_tenant(p_tenant);
+  select * into t from posthouse.triggers as d
+  where d.id = p_id and (p_tenant is null or d.tenant_id = p_tenant) for update;
+  if not found then
+    return;
+  end if;
+  v_request := (select jsonb_object_agg(f.key, f.value) from jsonb_each(p_request) as f
+                where f.key in ('payload', 'correlation_id', 'subject', 'scheduled_for', 'order_key'))
+    || jsonb_build_object('kind', t.definition_key, 'tenant_id', t.tenant_id, 'queue', t.queue, 'priority', t.priority,
+                          'source', t.type, 'source_ref', coalesce(p_event ->> 'id', t.id::text),
+                          'created_by', posthouse.actor(p_actor));
+  if t.type = 'schedule' then
+    insert into posthouse.schedule_runs (trigger_id, nominal_at, at, tenant_id, outcome)
+    values (t.id, p_nominal, posthouse.now(), t.tenant_id, 'fired');
+    select m.outcome, m.reason into outcome, reason from posthouse.make_run(t, p_nominal, v_request) as m;
+    if outcome = 'error' then
+      raise exception '%', reason using errcode = 'PH014';
+    end if;
+    select r.job_id into job_id from posthouse.schedule_runs as r where r.trigger_id = t.id and r.nominal_at = p_nominal;
+  else
+    if p_event ? 'name' then
+      perform posthouse.emit(
+        p_event ->> 'name', p_event -> 'context', t.tenant_id, (p_event ->> 'id')::uuid, p_event ->> 'subject',
+        p_event ->> 'correlation_id', p_actor);
+      delete from posthouse.unmatched as u where u.event_id = (p_event ->> 'id')::uuid;
+    end if;
+    select * into v_event from posthouse.events as e
+    where e.id = (p_event ->> 'id')::uuid and e.tenant_id = t.tenant_id;
+    if not found or not posthouse.event_fits(t.event_name, v_event.name) then
+      raise exception 'trigger % is not for this event', t.id using errcode = 'PH014';
+    end if;
+    outcome := 'fired';
+    job_id := posthouse.new_id();
+    perform posthouse.enqueue_many(jsonb_build_array(v_request || jsonb_build_object('id', job_id)));
+    insert into posthouse.matches (event_id, trigger_id, replay, event_at, at, tenant_id, outcome, job_id)
+    select v_event.id, t.id, coalesce(max(m.replay) + 1, 0), v_event.at, posthouse.now(), t.tenant_id, 'fired',
+           fire_trigger.job_id
+    from posthouse.matches as m where m.event_id = v_event.id and m.event_at = v_event.at;
+  end if;
+  perform posthouse.note(p_actor, 'trigger.fire', t.tenant_id, t.id::text, null, jsonb_strip_nulls(jsonb_build_object(
+    'outcome', outcome, 'job_id', job_id, 'event_id', p_event ->> 'id')));
+end $$;
+
 -- Forgets runs that were recorded long ago; returns how many.
 create function posthouse.tidy_schedules(p_before timestamptz) returns integer
 language plpgsql as $$

@@ -10,11 +10,28 @@ from uuid import UUID
 from posthouse.commands.payloads import problems_with
 from posthouse.core.payload import encode_payload
 from posthouse.core.template import is_fixed
-from posthouse.core.trigger import SCHEDULE_FIELDS, checked_trigger, schedule_of
+from posthouse.core.trigger import SCHEDULE_FIELDS, checked_trigger, missing_fields, schedule_of
 from posthouse.errors import EventNotFound, InvalidTrigger, TriggerNotFound
 from posthouse.storage.definitions import rules_of
 from posthouse.storage.errors import translated
-from posthouse.storage.reading import Db, fetch_rows, fetch_value
+from posthouse.storage.reading import Db, fetch_value
+from posthouse.triggers.firing import Fired, fire_trigger
+from posthouse.triggers.occasions import EventSample
+from posthouse.triggers.preview import Shown, TriggerPreview, preview_trigger
+from posthouse.triggers.stored import trigger_row
+
+__all__ = [
+    "EventSample",
+    "Fired",
+    "Shown",
+    "TriggerPreview",
+    "change_trigger",
+    "create_trigger",
+    "fire_trigger",
+    "preview_trigger",
+    "remove_trigger",
+    "replay_event",
+]
 
 PAYLOAD_LIMIT = 1_000_000
 
@@ -25,10 +42,8 @@ async def create_trigger(
     """Create a trigger. Returns it as it is stored."""
     type_ = fields.get("trigger_type", "event" if "event_name" in fields else "schedule")
     known = checked_trigger(fields, type_)
-    missing = {"event": ("event_name",), "schedule": ("cron_expr",)}[type_] + ("definition_key",)
-    for name in missing:
-        if name not in known:
-            raise InvalidTrigger(f"trigger.{name}: a trigger of type {type_} needs it")
+    for name in missing_fields(known, type_):
+        raise InvalidTrigger(f"trigger.{name}: a trigger of type {type_} needs it")
     if type_ == "schedule":
         known.setdefault("timezone", "UTC")
         schedule_of(known)
@@ -48,7 +63,7 @@ async def change_trigger(
     connection: Db, trigger_id: UUID, changes: Mapping[str, Any], *, actor: str, tenant: str | None = None
 ) -> dict[str, Any]:
     """Change fields of a trigger; the others stay. Its type stays what it is."""
-    old = await _trigger(connection, trigger_id, tenant)
+    old = await trigger_row(connection, trigger_id, tenant)
     if changes.get("trigger_type", old["type"]) != old["type"]:
         raise InvalidTrigger(f"a trigger of type {old['type']} stays one: remove it and create another")
     known = checked_trigger(changes, old["type"])
@@ -90,15 +105,6 @@ async def replay_event(
     )
     if not done:
         raise EventNotFound(f"there is no event {event_id}")
-
-
-async def _trigger(connection: Db, trigger_id: UUID, tenant: str | None) -> dict[str, Any]:
-    found = await fetch_rows(
-        connection, "triggers_list", id=trigger_id, tenant=tenant, type=None, after=None, limit=1
-    )
-    if not found:
-        raise TriggerNotFound(f"there is no trigger {trigger_id}")
-    return found[0]
 
 
 async def _check_fixed_payload(connection: Db, trigger: Mapping[str, Any], tenant: str) -> None:

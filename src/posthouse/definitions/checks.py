@@ -1,0 +1,136 @@
+"""What would become of a payload: whether it is taken, and the command that it makes. Nothing is stored."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from posthouse.commands.payloads import arguments, faults_with, problems_with, spec_of
+from posthouse.core.kind import KindRules
+from posthouse.core.payload import encode_payload
+from posthouse.core.schema import Fault
+from posthouse.definitions.fields import read_fields
+from posthouse.errors import DefinitionNotFound, InvalidDefinition
+from posthouse.storage.definitions import rules_of
+from posthouse.storage.reading import Db
+
+ANYBODY = {"tenant_id": "default", "correlation_id": "", "subject": ""}
+"""Of a job of which only the payload is in question."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preview:
+    """What would run. ``variables`` may be set in its environment, ``secrets`` are needed for it."""
+
+    argv: list[str]
+    cwd: str
+    variables: list[str]
+    secrets: list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PayloadCheck:
+    """Whether a payload fits. ``active``: whether jobs of this kind are taken at all. ``command``: what would
+    run, if a command does. ``definition_errors``: why the definition itself cannot be so.
+    """
+
+    valid: bool
+    active: bool
+    errors: list[Fault]
+    command: Preview | None = None
+    definition_errors: list[Fault] = field(default_factory=list)
+
+
+async def payload_problems(
+    connection: Db, key: str, payload: Mapping[str, Any], *, payload_limit: int
+) -> list[str]:
+    """What an enqueue of this payload would be refused for."""
+    return problems_with(await _rules(connection, key), encode_payload(payload, payload_limit), ANYBODY)
+
+
+async def preview_command(
+    connection: Db, key: str, payload: Mapping[str, Any], about: Mapping[str, Any], *, payload_limit: int
+) -> Preview:
+    """The command that a job with this payload would run; raises InvalidPayload if there would be none."""
+    rules = await _rules(connection, key)
+    spec_of(rules)
+    text = encode_payload(payload, payload_limit)
+    problems = problems_with(rules, text, about)
+    if problems:
+        raise rules.refusal(problems)
+    return _preview(rules, text, about)
+
+
+async def check_payload(
+    connection: Db, key: str, payload: Mapping[str, Any], about: Mapping[str, Any], *, payload_limit: int
+) -> PayloadCheck:
+    """Whether jobs of this kind take a payload."""
+    return _checked(await _rules(connection, key), encode_payload(payload, payload_limit), about)
+
+
+async def check_draft(
+    connection: Db,
+    key: str | None,
+    fields: Mapping[str, Any],
+    payload: Mapping[str, Any],
+    about: Mapping[str, Any],
+    *,
+    payload_limit: int,
+) -> PayloadCheck:
+    """The same for a definition as it would be with these fields, be there one with this key or not."""
+    text = encode_payload(payload, payload_limit)
+    known, faults = read_fields(fields)
+    stored = await rules_of(connection, [key]) if key else []
+    if not stored and "command" not in known and not faults:
+        faults = [Fault("command", "a definition that an operator creates is a command: it needs one")]
+    if faults:
+        return PayloadCheck(valid=False, active=True, errors=[], definition_errors=faults)
+    try:
+        return _checked(_drafted(stored[0] if stored else None, key, known), text, about)
+    except InvalidDefinition as error:  # what is stored may be unusable
+        unusable = [Fault("", str(error))]
+        return PayloadCheck(valid=False, active=True, errors=[], definition_errors=unusable)
+
+
+def _drafted(stored: KindRules | None, key: str | None, known: Mapping[str, Any]) -> KindRules:
+    base = stored or KindRules(key=key or "draft", overrides={})
+    command = known.get("command", base.command)
+    return KindRules(
+        key=base.key,
+        active=known.get("active", base.active),
+        schema=json.dumps(known["schema"]) if "schema" in known else base.schema,
+        redact=tuple(known.get("redact", base.redact)),
+        overrides=base.overrides,
+        runner="command" if command else base.runner,
+        command=command,
+    )
+
+
+def _checked(rules: KindRules, text: str, about: Mapping[str, Any]) -> PayloadCheck:
+    faults = faults_with(rules, text, about)
+    runs = rules.command is not None and not faults
+    return PayloadCheck(
+        valid=not faults,
+        active=rules.active,
+        errors=faults,
+        command=_preview(rules, text, about) if runs else None,
+    )
+
+
+def _preview(rules: KindRules, text: str, about: Mapping[str, Any]) -> Preview:
+    spec = spec_of(rules)
+    return Preview(
+        argv=arguments(rules, json.loads(text), about),
+        cwd=spec.cwd,
+        variables=sorted({*spec.inherit_env, *spec.env, *spec.secrets}),
+        secrets=sorted(set(spec.secrets.values())),
+    )
+
+
+async def _rules(connection: Db, key: str) -> KindRules:
+    found = await rules_of(connection, [key])
+    if not found:
+        raise DefinitionNotFound(f"there is no definition {key!r}")
+    return found[0]

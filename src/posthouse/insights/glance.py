@@ -1,0 +1,148 @@
+"""What somebody wants to see first: the backlog, who works on it, how it went. History is not read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from posthouse.insights.fleet import seen_workers
+from posthouse.insights.jobs import MOST_COUNTED
+from posthouse.insights.overview import OFFLINE_AFTER, database_now
+from posthouse.insights.stats import StatPoint, series
+from posthouse.storage.reading import Db, fetch
+
+HOUR, DAY = 3600.0, 86400.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rates:
+    """How it went in a span of time, to the minute. ``failure_share``: of the attempts that succeeded or
+    failed; None without any. ``wait_p95`` and the like are in seconds.
+    """
+
+    arrivals: int = 0
+    ended: int = 0
+    succeeded: int = 0
+    dead: int = 0
+    failures: int = 0
+    failure_share: float | None = None
+    wait_p50: float | None = None
+    wait_p95: float | None = None
+    run_p50: float | None = None
+    run_p95: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueGlance:
+    name: str
+    ready: int
+    scheduled: int
+    blocked: int
+    running: int
+    workers: int
+    paused_at: datetime | None
+    oldest_ready_seconds: float | None
+    last_hour: Rates
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slots:
+    """``busy``: of ``slots``, those that run jobs that one may see."""
+
+    workers: int
+    slots: int
+    busy: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Glance:
+    """A line that has ``counted_up_to`` jobs may have more. ``oldest_ready_seconds``: since when the one that
+    has waited longest could have started.
+    """
+
+    at: datetime
+    ready: int
+    scheduled: int
+    blocked: int
+    running: int
+    oldest_ready_seconds: float | None
+    counted_up_to: int
+    workers: Slots
+    last_hour: Rates
+    last_day: Rates
+    queues: list[QueueGlance]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Queue:
+    """The columns of sql/glance_queues.sql."""
+
+    name: str
+    ready: int
+    scheduled: int
+    blocked: int
+    running: int
+    workers: int
+    paused_at: datetime | None
+    oldest_ready_seconds: float | None
+
+
+async def glance(
+    connection: Db, *, tenant: str | None = None, offline_after: float = OFFLINE_AFTER
+) -> Glance:
+    """Of one tenant, or of all."""
+    found = await fetch(
+        connection, "glance_queues", _Queue, tenant=tenant, most=MOST_COUNTED, offline_after=offline_after
+    )
+    ages = [queue.oldest_ready_seconds for queue in found if queue.oldest_ready_seconds is not None]
+    lately = await _rates_of_queues(connection, tenant)
+    return Glance(
+        at=await database_now(connection),
+        ready=sum(queue.ready for queue in found),
+        scheduled=sum(queue.scheduled for queue in found),
+        blocked=sum(queue.blocked for queue in found),
+        running=sum(queue.running for queue in found),
+        oldest_ready_seconds=max(ages, default=None),
+        counted_up_to=MOST_COUNTED,
+        workers=await _slots(connection, offline_after),
+        last_hour=await _rates(connection, tenant, HOUR),
+        last_day=await _rates(connection, tenant, DAY),
+        queues=[_with_rates(queue, lately.get(queue.name, Rates())) for queue in found],
+    )
+
+
+async def _slots(connection: Db, offline_after: float) -> Slots:
+    there = await seen_workers(connection, offline_after=offline_after)
+    free = [worker.concurrency for worker in there if worker.status == "online"]
+    return Slots(workers=len(there), slots=sum(free), busy=sum(worker.running for worker in there))
+
+
+async def _rates(connection: Db, tenant: str | None, span: float) -> Rates:
+    lines = await series(connection, span=span, by=(), tenant=tenant)
+    return _of(lines[0].total) if lines else Rates()
+
+
+async def _rates_of_queues(connection: Db, tenant: str | None) -> dict[str, Rates]:
+    lines = await series(connection, span=HOUR, by=("queue",), tenant=tenant)
+    return {line.queue or "": _of(line.total) for line in lines}
+
+
+def _of(total: StatPoint) -> Rates:
+    tried = total.succeeded + total.failures
+    return Rates(
+        arrivals=total.arrivals,
+        ended=total.ended,
+        succeeded=total.succeeded,
+        dead=total.dead,
+        failures=total.failures,
+        failure_share=round(total.failures / tried, 4) if tried else None,
+        wait_p50=total.wait_p50,
+        wait_p95=total.wait_p95,
+        run_p50=total.run_p50,
+        run_p95=total.run_p95,
+    )
+
+
+def _with_rates(queue: _Queue, rates: Rates) -> QueueGlance:
+    counts = {name: getattr(queue, name) for name in _Queue.__slots__}
+    return QueueGlance(**counts, last_hour=rates)

@@ -1,0 +1,188 @@
+"""A job from its enqueue to its end, as a chart shows it: what it waited for, attempts, steps, parts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, TypeAlias
+from uuid import UUID
+
+from posthouse.insights.jobs import JobDetail, get_job
+from posthouse.insights.masking import mask_for
+from posthouse.insights.overview import database_now
+from posthouse.insights.waits import AttemptSpan, Blank, blanks
+from posthouse.insights.why import why
+from posthouse.storage.reading import Db, fetch, fetch_value
+
+MOST_SPANS = 500
+MOST_FOLLOW_UPS = 200
+LOOKED_AT = 20_000
+"""Jobs of a correlation that are looked through for those that a job made: 30 ms at the most."""
+
+SpanType: TypeAlias = Literal["wait", "attempt", "step", "part"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """Something that took time; ``ended_at`` is None while it goes on.
+
+    ``reason``, of a wait: scheduled, blocked (by jobs it depends on), ordered (by those before it in its
+    line), retry, snoozed, queued (it could have started); and of the present one what ``why`` says: paused,
+    no_worker, limit, rate, preferred, due. ``detail`` says the present one in words.
+    """
+
+    type: SpanType
+    name: str
+    reason: str | None = None
+    detail: str | None = None
+    status: str
+    started_at: datetime
+    ended_at: datetime | None
+    generation: int | None = None
+    attempt: int | None = None
+    worker_id: UUID | None = None
+    worker: str | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FollowUp:
+    """A job that the job made."""
+
+    id: UUID
+    kind: str
+    status: str
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimelineJob:
+    id: UUID
+    tenant_id: str
+    kind: str
+    queue: str
+    status: str
+    subject: str | None
+    correlation_id: str | None
+    parent_id: UUID | None
+    created_at: datetime
+    scheduled_for: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    attempt_count: int
+    max_attempts: int
+    generation: int
+    progress_percent: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeline:
+    """``now`` is the database's time, up to which what goes on is drawn. ``truncated``: there is more."""
+
+    job: TimelineJob
+    now: datetime
+    spans: list[Span]
+    follow_ups: list[FollowUp]
+    truncated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """The columns of sql/job_part_spans.sql."""
+
+    type: SpanType
+    name: str
+    status: str
+    generation: int
+    attempt: int
+    started_at: datetime
+    finished_at: datetime | None
+    error: str | None
+
+
+async def timeline_of(connection: Db, job_id: UUID, *, tenant: str | None = None) -> Timeline:
+    """Spans in the order of their start; of a job with more than so many the latest."""
+    job = await get_job(connection, job_id, tenant=tenant)
+    attempts = await fetch(connection, "job_attempt_spans", AttemptSpan, id=job_id, most=MOST_SPANS + 1)
+    parts = await fetch(connection, "job_part_spans", _Part, id=job_id, most=MOST_SPANS + 1)
+    attempts.reverse()
+    waits = blanks(job, attempts, await _unblocked_at(connection, job))
+    ends = {(item.generation, item.attempt): item.finished_at for item in attempts}
+    spans = [_of_attempt(item) for item in attempts]
+    spans += [_of_part(item, ends.get((item.generation, item.attempt))) for item in parts]
+    spans += [await _of_wait(connection, job, item) for item in waits]
+    spans.sort(key=lambda span: (span.started_at, _RANK[span.type]))
+    mask = await mask_for(connection, job_id)
+    follow_ups = await fetch(
+        connection, "job_follow_ups", FollowUp, id=job_id, correlation=job.correlation_id or str(job_id),
+        tenant=job.tenant_id, looked_at=LOOKED_AT, most=MOST_FOLLOW_UPS,
+    )  # fmt: skip
+    return Timeline(
+        job=_in_short(job),
+        now=await database_now(connection),
+        spans=[mask.of(span) for span in spans[-MOST_SPANS:]],
+        follow_ups=follow_ups,
+        truncated=len(spans) > MOST_SPANS or len(follow_ups) == MOST_FOLLOW_UPS,
+    )
+
+
+_RANK: dict[SpanType, int] = {"wait": 0, "attempt": 1, "part": 2, "step": 3}
+"""Of those that start together, what holds the others comes first."""
+
+
+async def _unblocked_at(connection: Db, job: JobDetail) -> datetime | None:
+    if not job.depends_on:
+        return None
+    found: datetime | None = await fetch_value(connection, "job_dependencies_end", ids=job.depends_on)
+    return found
+
+
+async def _of_wait(connection: Db, job: JobDetail, wait: Blank) -> Span:
+    reason, detail = wait.reason, None
+    if wait.ended_at is None:
+        told = await why(connection, job.id)
+        reason, detail = "queued" if told.reason == "ready" else told.reason, told.summary
+        if reason == "scheduled" and wait.reason in {"retry", "snoozed"}:
+            reason = wait.reason  # which says more
+    status = "waiting" if wait.ended_at is None else "over"
+    return Span(
+        type="wait", name=reason, reason=reason, detail=detail, status=status, started_at=wait.started_at,
+        ended_at=wait.ended_at, generation=wait.generation,
+    )  # fmt: skip
+
+
+def _of_attempt(item: AttemptSpan) -> Span:
+    texts = [text for text in (item.error_type, item.error_message) if text]
+    return Span(
+        type="attempt",
+        name=f"attempt {item.attempt}",
+        status=item.outcome,
+        started_at=item.started_at,
+        ended_at=item.finished_at,
+        generation=item.generation,
+        attempt=item.attempt,
+        worker_id=item.worker_id,
+        worker=item.worker,
+        error=": ".join(texts) or None,
+    )
+
+
+def _of_part(item: _Part, attempt_ended_at: datetime | None) -> Span:
+    """One that was not finished went on for no longer than its attempt."""
+    return Span(
+        type=item.type,
+        name=item.name,
+        status=item.status,
+        started_at=item.started_at,
+        ended_at=item.finished_at or attempt_ended_at,
+        generation=item.generation,
+        attempt=item.attempt,
+        error=item.error,
+    )
+
+
+def _in_short(job: JobDetail) -> TimelineJob:
+    own = {name: getattr(job, name) for name in TimelineJob.__slots__ if name != "created_at"}
+    return TimelineJob(**own, created_at=job.queued_at)

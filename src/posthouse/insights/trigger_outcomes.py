@@ -1,0 +1,49 @@
+"""What came of a trigger lately."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+from uuid import UUID
+
+from posthouse.insights.masking import WITHOUT_JOB
+from posthouse.insights.triggers import TriggerInfo
+from posthouse.storage.reading import Db, fetch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TriggerOutcome:
+    """One time that it was set off, and the job that it made, as far as that is kept.
+
+    ``outcome``: fired; deduped (``job_id`` was made before with the same payload); overlap (the job before
+    was still active); missed (nobody made it in time, nor those up to ``through``); or error. ``reason`` says
+    why there is no job.
+    """
+
+    at: datetime
+    outcome: Literal["fired", "deduped", "overlap", "missed", "error"]
+    event_id: UUID | None
+    event_name: str | None
+    replay: int
+    nominal_at: datetime | None
+    through: datetime | None
+    reason: str | None
+    job_id: UUID | None
+    job_status: str | None
+    job_started_at: datetime | None
+    job_finished_at: datetime | None
+
+    @property
+    def position(self) -> datetime:
+        """Where the list goes on behind it."""
+        return self.nominal_at or self.at
+
+
+async def outcomes_of(
+    connection: Db, trigger: TriggerInfo, *, before: datetime | None = None, limit: int = 20
+) -> list[TriggerOutcome]:
+    """The latest first; ``before``: those behind this position."""
+    name = "trigger_matches" if trigger.type == "event" else "trigger_runs"
+    found = await fetch(connection, name, TriggerOutcome, id=trigger.id, before=before, limit=limit)
+    return [WITHOUT_JOB.of(item) for item in found]

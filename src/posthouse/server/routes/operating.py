@@ -1,0 +1,29 @@
+"""What operators look at when something is wrong: the doctor's findings, the settings in effect."""
+
+from __future__ import annotations
+
+from fastapi import Request, Response
+
+from posthouse.identity import Permission
+from posthouse.insights.doctor import Report
+from posthouse.insights.settings import SettingInfo
+from posthouse.server.access import allow
+from posthouse.server.answers import answer
+from posthouse.server.bodies import api_router
+from posthouse.server.examining import Examiner
+
+router = api_router("/admin", "operating")
+OPERATORS = [allow(Permission.OVERVIEW_READ)]
+
+
+@router.get("/doctor", response_model=Report, dependencies=OPERATORS)
+async def ask_doctor(request: Request) -> Response:
+    """What is wrong with the database and the queue, what it means and what to do. It may be seconds old."""
+    examiner: Examiner = request.app.state.examiner
+    return answer(await examiner.report.get())
+
+
+@router.get("/settings", response_model=list[SettingInfo], dependencies=OPERATORS)
+async def list_settings(request: Request) -> Response:
+    """The settings of this server, and where each came from. Secrets are masked."""
+    return answer(request.app.state.settings_in_effect)

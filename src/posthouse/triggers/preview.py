@@ -1,0 +1,143 @@
+"""What a trigger would make, before it is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from posthouse.commands.payloads import faults_with
+from posthouse.core.kind import KindRules
+from posthouse.core.payload import encode_payload
+from posthouse.core.redaction import PLAIN
+from posthouse.core.schedule import Occurrence
+from posthouse.core.schema import Fault
+from posthouse.core.trigger import schedule_of, trigger_words
+from posthouse.errors import InvalidDefinition, InvalidJob, TemplateError
+from posthouse.storage.reading import Db, fetch_value
+from posthouse.trigger_jobs import rendered
+from posthouse.triggers.drafts import Draft, read_draft
+from posthouse.triggers.occasions import (
+    EventSample,
+    Occasion,
+    by_event,
+    by_time,
+    event_fields,
+    latest_event,
+    misfit,
+    stored_event,
+)
+from posthouse.triggers.stored import trigger_row
+
+NO_EVENT = "no event that it is for has come lately: give a sample"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TriggerPreview:
+    """``valid``: it could be stored as it is, and would make a job of what it was shown.
+
+    ``errors`` are about its fields, ``payload_errors`` about the payload that its template makes.
+    ``matched``: whether it is for ``event``, which was given or is the latest; ``reason``: why not.
+    ``runs``: the next times of a schedule, in UTC (``at``) and on the clocks of its zone (``local``).
+    """
+
+    valid: bool
+    words: str | None = None
+    errors: list[Fault] = field(default_factory=list)
+    event: EventSample | None = None
+    matched: bool | None = None
+    reason: str | None = None
+    payload: dict[str, Any] | None = None
+    payload_errors: list[Fault] = field(default_factory=list)
+    timezone: str | None = None
+    runs: list[Occurrence] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """What a trigger is tried with: an event, the id of a stored one, or none; and how many runs to tell."""
+
+    event: EventSample | None = None
+    event_id: UUID | None = None
+    runs: int = 5
+    after: datetime | None = None
+
+
+async def preview_trigger(
+    connection: Db,
+    fields: Mapping[str, Any],
+    shown: Shown,
+    *,
+    tenant: str,
+    payload_limit: int,
+    trigger_id: UUID | None = None,
+) -> TriggerPreview:
+    """``fields`` may be incomplete. With the id of a trigger, those left out are its own."""
+    stored = await trigger_row(connection, trigger_id, tenant) if trigger_id else None
+    draft = await read_draft(connection, fields, stored, tenant)
+    now: datetime = await fetch_value(connection, "clock_now")
+    if draft.of_events:
+        found = await _of_event(connection, draft, shown, now, payload_limit)
+    else:
+        found = _of_schedule(draft, shown, now, payload_limit)
+    fine = not found.errors and not found.payload_errors and found.matched is not False
+    return replace(found, valid=fine)
+
+
+async def _of_event(connection: Db, draft: Draft, shown: Shown, now: datetime, limit: int) -> TriggerPreview:
+    pattern, tenant = draft.trigger.get("event_name"), draft.trigger["tenant_id"]
+    found = TriggerPreview(valid=False, errors=draft.errors)
+    if not draft.has("event_name"):
+        return found
+    found = replace(found, words=trigger_words(draft.trigger))
+    event = shown.event
+    if shown.event_id is not None:
+        event = _masked(await stored_event(connection, shown.event_id, tenant))
+    elif event is None and (latest := await latest_event(connection, str(pattern), tenant)):
+        event = _masked(latest)
+    if event is None:
+        return replace(found, reason=NO_EVENT)
+    reason = await misfit(connection, str(pattern), event.name)
+    found = replace(found, event=event, matched=reason is None, reason=reason)
+    if reason is not None:
+        return found
+    occasion = by_event(event_fields(event, now, tenant), event.context)
+    return _with_payload(draft, found, occasion, limit)
+
+
+def _of_schedule(draft: Draft, shown: Shown, now: datetime, limit: int) -> TriggerPreview:
+    found = TriggerPreview(valid=False, errors=draft.errors)
+    if not draft.has("cron_expr", "timezone", "gap", "fold"):
+        return found
+    schedule = schedule_of(draft.trigger)
+    runs = schedule.occurrences(shown.after or now, shown.runs)
+    found = replace(found, words=trigger_words(draft.trigger), timezone=draft.trigger["timezone"], runs=runs)
+    nominal = schedule.after(shown.after or now) or now
+    return _with_payload(draft, found, by_time(draft.trigger, nominal), limit)
+
+
+def _with_payload(draft: Draft, found: TriggerPreview, occasion: Occasion, limit: int) -> TriggerPreview:
+    if not draft.has("payload_template"):
+        return found
+    try:
+        payload = rendered(draft.trigger, occasion.context)
+    except TemplateError as error:
+        return replace(found, payload_errors=[Fault("", str(error))])
+    if draft.rules is None:
+        return replace(found, payload=PLAIN.value(payload))
+    faults = _faults(draft.rules, payload, occasion, limit)
+    return replace(found, payload=draft.rules.redactor.value(payload), payload_errors=faults)
+
+
+def _faults(rules: KindRules, payload: Any, occasion: Occasion, limit: int) -> list[Fault]:
+    try:
+        return faults_with(rules, encode_payload(payload, limit), occasion.about)
+    except (InvalidJob, InvalidDefinition) as error:
+        return [Fault("", str(error))]
+
+
+def _masked(event: EventSample) -> EventSample:
+    """What is stored is shown as lists of events show it."""
+    return replace(event, context=PLAIN.value(event.context))

@@ -1,0 +1,18 @@
+"""A trigger as it is stored."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from posthouse.errors import TriggerNotFound
+from posthouse.storage.reading import Db, fetch_rows
+
+
+async def trigger_row(connection: Db, trigger_id: UUID, tenant: str | None) -> dict[str, Any]:
+    found = await fetch_rows(
+        connection, "triggers_list", id=trigger_id, tenant=tenant, type=None, after=None, limit=1
+    )
+    if not found:
+        raise TriggerNotFound(f"there is no trigger {trigger_id}")
+    return found[0]

@@ -1,0 +1,110 @@
+"""Trying payloads over HTTP, on definitions that are stored and on those that are not."""
+
+from __future__ import annotations
+
+import json
+
+import psycopg
+import pytest
+
+SCHEMA = {
+    "type": "object",
+    "required": ["path"],
+    "properties": {
+        "path": {"type": "string"},
+        "sizes": {"type": "array", "items": {"type": "integer"}},
+        "password": {"type": "string", "minLength": 100},
+    },
+}
+COMMAND = {"argv": ["sync", "--path", "{payload.path}", "--for", "{tenant_id}"]}
+CHECK, PREVIEW = "/api/v1/definitions/sync/check", "/api/v1/admin/jobs/definitions/preview"
+
+
+@pytest.fixture
+async def boss(api):
+    boss = await api.as_("super-admin")
+    made = await boss.post(
+        "/api/v1/admin/jobs/definitions", json={"key": "sync", "arg_schema": SCHEMA, "command": COMMAND}
+    )
+    assert made.status_code == 201, made.text
+    return boss
+
+
+async def tried(client, path, **body):
+    answer = await client.post(path, json=body)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+async def test_a_payload_that_fits_and_the_command_that_would_run(boss):
+    found = await tried(boss, CHECK, payload={"path": "/a b"})
+    assert (found["valid"], found["active"], found["errors"]) == (True, True, [])
+    assert found["command"]["argv"] == ["sync", "--path", "/a b", "--for", "default"]
+
+
+async def test_what_is_wrong_with_a_payload_is_said_field_by_field(boss):
+    found = await tried(boss, CHECK, payload={"path": 7, "sizes": [1, "x"], "password": "hunter2-hunter2"})
+    assert not found["valid"]
+    assert found["command"] is None
+    errors = {error["path"]: error["message"] for error in found["errors"]}
+    assert set(errors) == {"path", "sizes[1]", "password"}
+    assert errors["path"] == '7 is not of type "string"'
+    assert "hunter2" not in json.dumps(found)
+    [missing] = (await tried(boss, CHECK))["errors"]
+    assert missing == {"path": "", "message": '"path" is a required property'}
+
+
+async def test_tenants_try_payloads_but_commands_are_the_operators(api, boss):
+    for role in ("tenant-viewer", "tenant-admin"):
+        client = await api.as_(role, "acme")
+        found = await tried(client, CHECK, payload={"path": "/"})
+        assert (found["valid"], found["command"]) == (True, None)
+        assert not (await tried(client, CHECK, payload={}))["valid"]
+        assert (await client.post(PREVIEW, json={})).status_code == 403
+    assert (await (await api.as_("event-emitter", "acme")).post(CHECK, json={})).status_code == 403
+
+
+async def test_there_must_be_such_a_kind_and_a_payload_is_an_object(boss):
+    for key in ("nothing", "posthouse.webhook"):
+        answer = await boss.post(f"/api/v1/definitions/{key}/check", json={"payload": {}})
+        assert (answer.status_code, answer.json()["code"]) == (404, "definition_not_found")
+    for body in ({"payload": [1]}, {"paylaod": {}}):
+        assert (await boss.post(CHECK, json=body)).status_code == 422
+
+
+async def test_a_definition_is_tried_before_it_is_stored(boss, database):
+    found = await tried(
+        boss, PREVIEW, command=COMMAND, arg_schema=SCHEMA, payload={"path": "/"}, tenant_id="acme"
+    )
+    assert (found["valid"], found["definition_errors"]) == (True, [])
+    assert found["command"]["argv"][-1] == "acme"
+    wrong = await tried(boss, PREVIEW, command=COMMAND, arg_schema=SCHEMA, payload={})
+    assert [error["message"] for error in wrong["errors"]] == ['"path" is a required property']
+    with psycopg.connect(database) as db:
+        assert db.execute("select key from posthouse.definitions where key like 's%'").fetchall() == [
+            ("sync",)
+        ]
+
+
+@pytest.mark.parametrize(
+    ("fields", "path"),
+    [
+        ({"command": {"argv": []}}, "command"),
+        ({"command": {"argv": ["sync", "{payload.path"]}}, "command"),
+        ({"command": COMMAND, "arg_schema": {"type": "nothing"}}, "schema"),
+        ({"command": COMMAND, "retry": {"ladder": ["x"]}}, "retry"),
+        ({"description": "of nothing"}, "command"),
+    ],
+)
+async def test_what_is_wrong_with_a_definition_is_said_field_by_field(boss, fields, path):
+    found = await tried(boss, PREVIEW, **fields, payload={})
+    assert not found["valid"]
+    assert [error["path"] for error in found["definition_errors"]] == [path]
+
+
+async def test_fields_that_are_left_out_are_those_of_the_stored_definition(boss):
+    found = await tried(boss, PREVIEW, key="sync", arg_schema={"type": "object"}, payload={"path": "/"})
+    assert found["command"]["argv"][:3] == ["sync", "--path", "/"]
+    inactive = await tried(boss, PREVIEW, key="sync", active=False, payload={"path": "/"})
+    assert not inactive["active"]
+    assert (await tried(boss, CHECK, payload={"path": "/"}))["active"]
