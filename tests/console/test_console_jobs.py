@@ -62,6 +62,19 @@ async def test_a_filter_completes_names_and_values_and_is_in_the_address(look, h
         await expect(row(page, other)).to_be_visible()
 
 
+async def test_a_suggestion_that_is_late_fits_what_was_typed_since(look, house):
+    [job_id] = await lost(house, "belated")
+    async with look("jobs", refused=["ERR_FAILED"]) as page:
+        await box(page).fill("subject:bel")
+        await expect(page.get_by_role("option", name="belated")).to_be_visible()
+        await page.route("**/jobs/suggest*", lambda route: route.abort())
+        await page.keyboard.type("at")
+        await page.keyboard.press("ArrowDown")
+        await page.keyboard.press("Enter")
+        await expect(box(page)).to_have_value("subject:belated")
+        await expect(row(page, job_id)).to_be_visible()
+
+
 async def test_what_is_wrong_in_a_filter_is_marked_and_can_be_mended(look, house):
     [wanted] = await lost(house, "mended")
     async with look("jobs?q=subject:mended", refused=[422]) as page:

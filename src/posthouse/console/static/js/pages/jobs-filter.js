@@ -1,6 +1,6 @@
 // The box of the filter language. It completes names and values as somebody types.
 import { api } from "../api.js"
-import { html, useEffect, useId, useLayoutEffect, useRef, useState } from "../lib.js"
+import { html, useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from "../lib.js"
 import { plural } from "../format.js"
 import { Button } from "../ui/basics.js"
 import { Icon } from "../ui/icons.js"
@@ -10,13 +10,12 @@ const TYPED_FOR = 80
 /** `q` is the line that is shown now; `apply(line)` asks for another one; `error` is what was wrong with `q`. */
 export function FilterBox({ q, apply, error }) {
   const [text, setText] = useState(q)
-  const [offer, ask, close] = useSuggestions()
-  const [active, setActive] = useState(-1)
+  const [offered, ask, close] = useSuggestions()
+  const [chosen, choose] = useState(null)
   const input = useRef(null)
   const caret = useRef(null)
   const id = useId()
   useEffect(() => setText(q), [q])
-  useEffect(() => setActive(-1), [offer])
   useLayoutEffect(() => {
     if (caret.current !== null) input.current.setSelectionRange(caret.current, caret.current)
     caret.current = null
@@ -27,26 +26,33 @@ export function FilterBox({ q, apply, error }) {
   }
   const write = (line, at) => {
     setText(line)
+    choose(null)
     ask(line, at)
   }
+  const offer = useMemo(() => nowOf(offered, text), [offered, text])
+  const items = offer?.items ?? []
+  const active = items.findIndex(({ insert }) => insert === chosen)
   const take = ({ insert }) => {
     const line = text.slice(0, offer.from) + insert + text.slice(offer.to)
     caret.current = offer.from + insert.length
     setText(line)
+    choose(null)
     input.current.focus()
     // A name wants a value next; a value makes a whole term, which can be looked for.
     if (/[:.]$/.test(insert)) ask(line, caret.current)
     else send(line)
   }
-  const items = offer?.items ?? []
-  const move = (by) => items.length ? setActive((active + by + items.length + (active < 0 && by < 0 ? 1 : 0)) % items.length) : ask(text, input.current.selectionStart)
+  const move = (by) => {
+    if (!items.length) ask(text, input.current.selectionStart)
+    else choose(items.at((by < 0 ? Math.max(active, 0) - 1 : active + 1) % items.length).insert)
+  }
   const keys = (event) => {
     if (event.isComposing) return
-    const chosen = items[active]
+    const pick = items[active]
     if (event.key === "ArrowDown") move(1)
     else if (event.key === "ArrowUp" && items.length) move(-1)
-    else if (event.key === "Enter") chosen ? take(chosen) : send(text)
-    else if (event.key === "Tab" && !event.shiftKey && (chosen ?? (text && items[0]))) take(chosen ?? items[0])
+    else if (event.key === "Enter") pick ? take(pick) : send(text)
+    else if (event.key === "Tab" && !event.shiftKey && (pick ?? (text && items[0]))) take(pick ?? items[0])
     else if (event.key === "Escape" && items.length) close()
     else if (event.key === "Escape") text === q ? input.current.blur() : setText(q)
     else return
@@ -90,7 +96,18 @@ function Wrong({ id, line, error, mend }) {
     </div>`
 }
 
-/** [offer, ask(line, at), close]: what may stand at a place, a moment after the last key. */
+/** What an answer means for the line as it is by now: somebody may have typed on. Null if it is about something else. */
+function nowOf(offered, text) {
+  if (!offered) return null
+  const { line, from, to, items } = offered
+  if (line === text) return offered
+  const end = to + text.length - line.length
+  if (end < from || text.slice(0, from) !== line.slice(0, from) || text.slice(end) !== line.slice(to)) return null
+  const typed = text.slice(from, end).toLowerCase()
+  return { from, to: end, items: items.filter(({ insert }) => insert.toLowerCase().startsWith(typed)) }
+}
+
+/** [offered, ask(line, at), close]: what may stand at a place of a line, a moment after the last key. */
 function useSuggestions() {
   const [offer, setOffer] = useState(null)
   const round = useRef({ timer: 0, control: null })
@@ -104,7 +121,7 @@ function useSuggestions() {
     round.current.timer = setTimeout(async () => {
       const control = (round.current.control = new AbortController())
       // Suggestions are a help: without them one can still write.
-      await api.get("/jobs/suggest", { q, at }, control.signal).then(setOffer, () => {})
+      await api.get("/jobs/suggest", { q, at }, control.signal).then((found) => setOffer({ ...found, line: q }), () => {})
     }, TYPED_FOR)
   }
   const close = () => {
