@@ -8,7 +8,7 @@ export function useRowKeys(box, toggle, clear) {
       if (writing || event.ctrlKey || event.metaKey || event.altKey) return
       if (event.key === "j") step(box.current, 1)
       else if (event.key === "k") step(box.current, -1)
-      else if (event.key === "x") here(box.current) && toggle(here(box.current).dataset.key)
+      else if (event.key === "x") focused() && toggle(focused().dataset.key)
       else if (event.key === "Escape") clear()
       else return
       event.preventDefault()
@@ -18,11 +18,17 @@ export function useRowKeys(box, toggle, clear) {
   })
 }
 
-const here = (box) => document.activeElement?.closest?.("tr[data-key]") ?? box.querySelector("tr.at")
+/** Where one was: who comes back from a job goes on from there. */
+let last = null
+
+const focused = () => document.activeElement?.closest?.("tr[data-key]")
 
 function step(box, by) {
   const rows = [...box.querySelectorAll("tr[data-key]")]
-  const next = rows[Math.max(0, Math.min(rows.length - 1, rows.indexOf(here(box)) + by))]
-  next?.querySelector("a.id")?.focus({ preventScroll: true })
-  next?.scrollIntoView({ block: "nearest" })
+  const place = rows.indexOf(focused() ?? rows.find((row) => row.dataset.key === last))
+  const next = rows[Math.max(0, Math.min(rows.length - 1, place + by))]
+  if (!next) return
+  last = next.dataset.key
+  next.querySelector("a.id").focus({ preventScroll: true })
+  next.scrollIntoView({ block: "nearest" })
 }
