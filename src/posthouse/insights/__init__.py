@@ -66,16 +66,16 @@ from posthouse.insights.jobs import (
 )
 from posthouse.insights.keys import KeyInfo, keys
 from posthouse.insights.limits import LimitInfo, SlotInfo, limit_slots, limits
-from posthouse.insights.logs import LogLine, WhichAttempt, end_of_log, follow_log, log_of
+from posthouse.insights.logs import LogLine, WhichAttempt, follow_log, log_of
 from posthouse.insights.overview import Overview, database_now, overview
 from posthouse.insights.pipelines import Pipeline, StageInfo, pipeline_of, stages_of
 from posthouse.insights.progress import PartInfo, StepInfo, parts_of, steps_of
 from posthouse.insights.reasons import Blocker, Hindrance, Holder, Server, Why
 from posthouse.insights.retention import KeptThing, RetentionReport, TenantKept, retention
 from posthouse.insights.stats import Series, StatPoint, check_series, series, step_for
+from posthouse.insights.suggesting import Suggestion, suggest
 from posthouse.insights.timeline import Timeline, timeline_of
 from posthouse.insights.trigger_outcomes import TriggerOutcome, outcomes_of
-from posthouse.insights.suggesting import Suggestion, suggest
 from posthouse.insights.triggers import (
     EventInfo,
     MatchInfo,
@@ -104,8 +104,8 @@ __all__ = [
     "FailureDetail",
     "FailureFilter",
     "FailureGroup",
-    "Glance",
     "FoundJobs",
+    "Glance",
     "Hindrance",
     "Holder",
     "JobCount",
@@ -153,7 +153,6 @@ __all__ = [
     "count_retriable",
     "database_now",
     "definitions",
-    "end_of_log",
     "events",
     "failure_groups",
     "find_jobs",

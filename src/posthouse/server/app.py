@@ -67,8 +67,8 @@ POOL_SIZE = 20
 GZIP_FROM = 1000
 _ROUTERS: tuple[APIRouter, ...] = (
     bulk.router,
-    trigger_trials.router,
     finding.router,
+    trigger_trials.router,
     triggers.router,  # before jobs: /jobs/triggers is no job
     jobs.router,
     job_details.router,
