@@ -66,7 +66,7 @@ from posthouse.insights.jobs import (
 )
 from posthouse.insights.keys import KeyInfo, keys
 from posthouse.insights.limits import LimitInfo, SlotInfo, limit_slots, limits
-from posthouse.insights.logs import LogLine, WhichAttempt, follow_log, log_of
+from posthouse.insights.logs import LogLine, WhichAttempt, end_of_log, follow_log, log_of
 from posthouse.insights.overview import Overview, database_now, overview
 from posthouse.insights.pipelines import Pipeline, StageInfo, pipeline_of, stages_of
 from posthouse.insights.progress import PartInfo, StepInfo, parts_of, steps_of
@@ -153,6 +153,7 @@ __all__ = [
     "count_retriable",
     "database_now",
     "definitions",
+    "end_of_log",
     "events",
     "failure_groups",
     "find_jobs",
