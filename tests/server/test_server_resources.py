@@ -579,11 +579,11 @@ def test_failures_are_grouped_and_their_jobs_run_again(place, acme, tenant, db):
     looked = acme.post(
         "/jobs/bulk", json={"action": "retry", "filter": {"kind": "sync"}, "dry_run": True}
     ).json()
-    assert (looked["matched"], looked["bulk_retry_id"]) == (1, None)
+    assert (looked["matched"], looked["bulk_id"]) == (1, None)
     started = acme.post(
         "/jobs/bulk", json={"action": "retry", "filter": {"kind": "sync"}, "rate": 100}
     ).json()
-    bulk = started["bulk_retry_id"]
+    bulk = started["bulk_id"]
     for _ in range(3):
         keep(place.url)
     assert acme.get(f"/failures/retries/{bulk}").json()["retried"] == 1

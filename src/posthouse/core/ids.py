@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import struct
 import time
-from datetime import datetime
+from datetime import UTC, datetime
 from uuid import UUID
 
 _UNITS = 4096  # in a millisecond
 _VERSION = 0x7 << 12
 _VARIANT = 0x2 << 62
+_TIMED = 7
 _RANDOM_MASK = (1 << 62) - 1
 _pack = struct.Struct("!QQ").pack
 _next = 0
@@ -39,3 +40,10 @@ def first_id_at(moment: datetime) -> UUID:
     """No id that is made at this moment or later is lower."""
     milliseconds = int(moment.timestamp() * 1000)
     return UUID(int=min(max(milliseconds, 0), (1 << 48) - 1) << 80)
+
+
+def made_at(job_id: UUID) -> datetime | None:
+    """The time that an id holds; None for one that was made in another way."""
+    if job_id.version != _TIMED:
+        return None
+    return datetime.fromtimestamp((job_id.int >> 80) / 1000, UTC)

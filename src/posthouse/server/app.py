@@ -30,6 +30,7 @@ from posthouse.server.routes import (
     definitions,
     events,
     failures,
+    finding,
     health,
     job_details,
     jobs,
@@ -60,6 +61,7 @@ POOL_SIZE = 20
 GZIP_FROM = 1000
 _ROUTERS: tuple[APIRouter, ...] = (
     bulk.router,
+    finding.router,
     triggers.router,  # before jobs: /jobs/triggers is no job
     jobs.router,
     job_details.router,
