@@ -466,13 +466,12 @@ begin
     v_take := canceled + skipped;
   else
     v_take := posthouse.reopen_together(v_bulk, v_take);
+    for v_position in v_bulk.next_position .. v_bulk.next_position + v_take - 1 loop
+      v_state := posthouse.retry_next(v_bulk, v_position);
+      retried := retried + (v_state = 'retried')::integer;
+      skipped := skipped + (v_state = 'skipped')::integer;
+    end loop;
   end if;
-  for v_position in v_bulk.next_position .. v_bulk.next_position + v_take - 1 loop
-    exit when v_bulk.action <> 'retry';
-    v_state := posthouse.retry_next(v_bulk, v_position);
-    retried := retried + (v_state = 'retried')::integer;
-    skipped := skipped + (v_state = 'skipped')::integer;
-  end loop;
   update posthouse.bulk_changes as b set
     retried = b.retried + advance_bulk_change.retried, canceled = b.canceled + advance_bulk_change.canceled,
     skipped = b.skipped + advance_bulk_change.skipped,
