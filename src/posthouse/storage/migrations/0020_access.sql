@@ -284,8 +284,8 @@ language sql stable as $$
     '{tenant,now,tenant_enqueue,enqueue_here,attach,take_request_key,keep_answer,cancel,reopen,emit,replay_event,'
     'create_trigger,change_trigger,remove_trigger,fire_trigger,'
     'start_bulk_change,stop_bulk_change,create_key,revoke_key,'
-    'chosen_jobs,sift_jobs,sift_places,sift_place,few_ready,fits,event_fits,definition_defaults,failure_step,seen_workers,'
-    'is_there,is_at_work,slot_of,cost_of,refilled,recent_pace,'
+    'chosen_jobs,sift_jobs,sift_places,sift_place,sift_queued,sift_ended,few_ready,fits,kept_aside,event_fits,'
+    'definition_defaults,failure_step,seen_workers,is_there,is_at_work,slot_of,cost_of,refilled,recent_pace,'
     'partition_name}'::text[]) as f
 $$;
 
