@@ -23,7 +23,7 @@ $(STAMP): pyproject.toml constraints.txt $(APPS:%=%/pyproject.toml)
 	@touch $(STAMP)
 
 up: setup ## run the product on its embedded Postgres, with all applications
-	PHOTOS_LIBRARY=$(CURDIR)/.posthouse/photos POSTHOUSE_SECRET_PHOTOS_TOKEN=only-for-the-demo $(BIN)/posthouse up --commands
+	$(BIN)/posthouse up --commands
 
 test: setup ## lint, types, layers and every test
 	@tools/system-packages

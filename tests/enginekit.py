@@ -326,7 +326,7 @@ def somebody_waits(engine):
 _TABLES = (
     "ready", "waiting", "running", "history", "past_attempts", "payloads", "lanes", "dedupes", "blocks",
     "order_tails", "workers", "definitions", "audit", "limits", "limit_slots", "queues", "tenants",
-    "samples", "sampled_minutes", "failure_deltas", "failure_groups", "failure_counts", "bulk_retries",
+    "samples", "sampled_minutes", "failure_deltas", "failure_groups", "failure_counts", "bulk_changes",
     "worker_changes", "purged", "detached",
 )  # fmt: skip
 

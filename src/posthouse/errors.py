@@ -30,8 +30,8 @@ PosthouseError
 ├── DuplicateJob            the dedupe key is taken, and the policy says reject
 ├── JobNotFound             no such job (for this tenant)
 ├── FailureNotFound         no such failure group
-├── BulkRetryNotFound       no such bulk retry
-├── InvalidBulkRetry        a bulk retry cannot be like this
+├── BulkChangeNotFound      no such bulk change
+├── InvalidBulkChange       a bulk change cannot be like this
 ├── IllegalTransition       the job's status does not allow this
 ├── NotAuthenticated        no credential, or none that is good
 ├── Forbidden               the credential does not allow this
@@ -43,6 +43,7 @@ PosthouseError
 ├── InvalidTenant           a tenant cannot be like this
 ├── TooManyRequests         slower, please
 ├── InvalidRequest          an HTTP request is wrong
+│   ├── InvalidFilter           a line of the filter language is wrong
 │   └── IdempotencyKeyReused    its Idempotency-Key came with another request before
 ├── ChangedMeanwhile        what was to be changed is not what was looked at
 ├── TooManyStreams          this credential has as many live streams as it may have
@@ -250,16 +251,16 @@ class FailureNotFound(PosthouseError):
     code = "failure_not_found"
 
 
-class BulkRetryNotFound(PosthouseError):
-    """There is no such bulk retry."""
+class BulkChangeNotFound(PosthouseError):
+    """There is no such bulk change."""
 
-    code = "bulk_retry_not_found"
+    code = "bulk_change_not_found"
 
 
-class InvalidBulkRetry(PosthouseError):
-    """The bulk retry is wrong."""
+class InvalidBulkChange(PosthouseError):
+    """The bulk change is wrong."""
 
-    code = "invalid_bulk_retry"
+    code = "invalid_bulk_change"
 
 
 class IllegalTransition(PosthouseError):
@@ -330,6 +331,21 @@ class InvalidRequest(PosthouseError):
     """The request is wrong."""
 
     code = "invalid_request"
+
+
+class InvalidFilter(InvalidRequest):
+    """The filter is wrong."""
+
+    code = "invalid_filter"
+
+    def __init__(
+        self, message: str | None = None, *, at: int = 0, to: int = 0, instead: str | None = None
+    ) -> None:
+        """What is wrong stands from ``at`` to ``to``; ``instead`` would be right there, if one thing is."""
+        super().__init__(message)
+        self.at = at
+        self.to = to
+        self.instead = instead
 
 
 class IdempotencyKeyReused(InvalidRequest):

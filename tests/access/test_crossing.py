@@ -31,7 +31,9 @@ def town(server):
         engine = Engine(db, url)
         town = SimpleNamespace(url=url, db=db, engine=engine, **_jobs(engine), **_triggers(engine))
         town.bulk = engine.value(
-            'select posthouse.start_bulk_retry(%s, \'{"tenant": "victim"}\', 1, 0.5, 20, %s)', uuid4(), CANARY
+            'select posthouse.start_bulk_change(%s, \'{"tenant": "victim"}\', 1, 0.5, 20, %s)',
+            uuid4(),
+            CANARY,
         )
         engine.value("select posthouse.group_failures()")
         engine.value(
@@ -118,14 +120,17 @@ async def looks(db, town):
     yield "jobs of a tenant", insights.list_jobs(db, insights.JobFilter(tenant=VICTIM))
     for name, job_id in town.jobs.items():
         for look in (insights.get_job, insights.attempts_of, insights.log_of, insights.parts_of,
-                     insights.steps_of, insights.why):  # fmt: skip
+                     insights.steps_of, insights.why, insights.timeline_of,
+                     insights.pipeline_of):  # fmt: skip
             yield f"{look.__name__} {name}", look(db, job_id)
     for job_id in (town.mine, town.bound):
         yield "why of one's own", insights.why(db, job_id)
+        yield "timeline of one's own", insights.timeline_of(db, job_id)
+        yield "pipeline of one's own", insights.pipeline_of(db, job_id)
     yield "failures", insights.failure_groups(db)
     yield "a failure", insights.get_failure(db, "f00d")
-    yield "bulk retries", insights.bulk_retries(db)
-    yield "a bulk retry", insights.get_bulk_retry(db, town.bulk)
+    yield "bulk retries", insights.bulk_changes(db)
+    yield "a bulk retry", insights.get_bulk_change(db, town.bulk)
     yield "how many to retry", insights.count_retriable(db, {"fingerprint": "f00d", "tenant": VICTIM})
     yield "triggers", insights.triggers(db)
     yield "a trigger", insights.get_trigger(db, town.trigger)
@@ -135,6 +140,7 @@ async def looks(db, town):
     yield "alerts", insights.list_alerts(db)
     yield "samples", insights.series(db, by=("tenant", "queue", "kind"))
     yield "audit", insights.list_audit(db)
+    yield "glance", insights.glance(db)
     yield "keys", insights.keys(db)
     yield "tenants", insights.tenants(db)
     yield "limits", insights.limits(db)
@@ -169,7 +175,8 @@ async def test_nothing_of_another_tenants_is_seen_by_any_look(town):
 async def test_the_owner_sees_what_the_other_did_not(town):
     """Or the test above would prove nothing."""
     found = await seen(town, VICTIM)
-    blind = {"why of one's own", "tenants", "limits", "slots", "samples", "how many to retry"}
+    blind = {"tenants", "limits", "slots", "samples", "how many to retry", "glance"}
+    blind |= {f"{look} of one's own" for look in ("why", "timeline", "pipeline")}
     dull = {f"{look} {name}" for look in ("attempts_of", "log_of", "parts_of", "steps_of", "why")
             for name in town.jobs}  # fmt: skip
     assert {name for name, text in found.items() if CANARY not in text} <= blind | dull
@@ -200,7 +207,7 @@ def attempts_to_write(town):
     yield "select posthouse.replay_event(%s, null, 'victim')", (town.event,), False
     yield "select (posthouse.change_trigger(%s, '{\"enabled\": false}', 'victim')).id", (town.trigger,), None
     yield "select posthouse.remove_trigger(%s, 'victim')", (town.trigger,), False
-    yield "select posthouse.stop_bulk_retry(%s)", (town.bulk,), None
+    yield "select posthouse.stop_bulk_change(%s)", (town.bulk,), None
     yield "select posthouse.revoke_key(%s, 'victim')", (town.key,), None
 
 
@@ -241,7 +248,7 @@ def test_a_tenant_may_not(town, statement):
     "select posthouse.emit('x')",
     "select posthouse.tenant_enqueue('[{\"kind\": \"x\"}]')",
     "select posthouse.create_trigger('victim', '{}')",
-    "select posthouse.start_bulk_retry(gen_random_uuid(), '{\"tenant\": \"victim\"}', 1, 1, 1)",
+    "select posthouse.start_bulk_change(gen_random_uuid(), '{\"tenant\": \"victim\"}', 1, 1, 1)",
     "select posthouse.create_key('{}', 'x')",
     "select posthouse.revoke_key('cccccccc', 'victim')",
 ])  # fmt: skip
@@ -271,7 +278,7 @@ def test_nothing_of_another_tenants_is_changed(town):
             assert town.db.execute(statement, values).fetchone() == (nothing,), statement
     assert of_the_victim(town) == before
     assert (
-        town.engine.value("select state from posthouse.bulk_retries where id = %s", town.bulk) == "gathering"
+        town.engine.value("select state from posthouse.bulk_changes where id = %s", town.bulk) == "gathering"
     )
 
 
@@ -323,7 +330,7 @@ def test_the_id_of_anothers_job_cannot_be_taken_over(town):
     assert of_the_victim(town) == before
 
 
-def test_events_triggers_and_bulk_retries_are_the_tenants_own(town):
+def test_events_triggers_and_bulk_changes_are_the_tenants_own(town):
     before = of_the_victim(town)
     fields = {"label": "x", "type": "event", "event_name": "x", "definition_key": "sync", "tenant_id": VICTIM,
               "origin": "code", "id": str(town.trigger)}  # fmt: skip
@@ -333,13 +340,13 @@ def test_events_triggers_and_bulk_retries_are_the_tenants_own(town):
         ).fetchone()
         event = town.db.execute("select posthouse.emit('x', '{}', 'victim')").fetchone()[0]
         bulk = town.db.execute(
-            'select posthouse.start_bulk_retry(%s, \'{"tenant": "victim", "kind": "task"}\', 1, 1, 1)',
+            'select posthouse.start_bulk_change(%s, \'{"tenant": "victim", "kind": "task"}\', 1, 1, 1)',
             (uuid4(),),
         ).fetchone()[0]
     assert made[0] != town.trigger
     assert made[1:] == (ATTACKER, "operator")
     assert town.engine.value("select tenant_id from posthouse.events where id = %s", event) == ATTACKER
-    chosen = town.engine.value("select chosen ->> 'tenant' from posthouse.bulk_retries where id = %s", bulk)
+    chosen = town.engine.value("select chosen ->> 'tenant' from posthouse.bulk_changes where id = %s", bulk)
     assert chosen == ATTACKER
     assert of_the_victim(town) == before
 

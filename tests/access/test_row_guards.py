@@ -32,7 +32,7 @@ SHARED = {"definitions", "queues", "alert_types", "sampled_minutes"}
 WRITES = {
     "tenant_enqueue", "attach", "cancel", "reopen", "emit", "replay_event", "create_trigger",
     "change_trigger",
-    "remove_trigger", "start_bulk_retry", "stop_bulk_retry", "create_key", "revoke_key",
+    "remove_trigger", "fire_trigger", "start_bulk_change", "stop_bulk_change", "create_key", "revoke_key",
     "take_request_key", "keep_answer",
 }  # fmt: skip
 WAYS = {"enqueue_here"}

@@ -52,6 +52,27 @@ def test_an_event_is_emitted_shown_and_replayed(posthouse, trigger):
     assert len(posthouse("jobs", "list", "--json").json) == 2
 
 
+def test_a_trigger_is_fired_by_hand_and_followed_to_its_job(posthouse, trigger):
+    job = posthouse(
+        "triggers", "fire", trigger, "--event", "folder.updated", "--context", '{"id": 7}'
+    ).out.strip()
+    assert posthouse("jobs", "show", job, "--json").json["payload"] == {"folder_id": 7}
+    event = posthouse("events", "list", "--json").json[0]["id"]
+    again = posthouse("triggers", "fire", trigger, "--event", event, "--json").json
+    assert (again["outcome"], again["event_id"]) == ("fired", event)
+    listed = posthouse("triggers", "outcomes", trigger, "--json").json
+    assert [item["job_id"] for item in listed] == [again["job_id"], job]
+    assert "queued" in posthouse("triggers", "outcomes", trigger).out
+    wrong = posthouse("triggers", "fire", trigger, "--event", "order.paid")
+    assert wrong.code != 0
+    assert "it is for folder.updated, and the event is order.paid" in wrong.err
+
+
+def test_a_schedule_is_shown_in_words(posthouse, kind):
+    made = posthouse("triggers", "create", "--cron", "30 2 * * MON-FRI", "--kind", kind).out.strip()
+    assert "at 02:30 on Monday to Friday, UTC" in posthouse("triggers", "show", made).out
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

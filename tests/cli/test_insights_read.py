@@ -174,6 +174,15 @@ async def test_a_worker_is_idle_active_busy_or_offline(app, connection, db, enqu
     assert not found[stopped].died
 
 
+async def test_as_many_jobs_of_a_worker_are_shown_as_one_asks_for(app, connection, enqueue, fleet):
+    worker = fleet.register(concurrency=3)
+    for _ in range(3):
+        enqueue("mail")
+        fleet.claim(worker)
+    (found,) = await insights.workers(connection, jobs=2)
+    assert (len(found.jobs), found.running) == (2, 3)
+
+
 async def test_a_worker_without_heartbeat_is_offline_and_died(app, connection, fleet):
     worker = fleet.register()
     async with testing.clock(app) as clock:

@@ -35,6 +35,7 @@ async def browser():
     if CHROMIUM is None:
         pytest.skip("there is no Chromium: apt-get install chromium")
     playwright = pytest.importorskip("playwright.async_api")
+    playwright.expect.set_options(timeout=20_000)
     async with playwright.async_playwright() as driver:
         browser = await driver.chromium.launch(
             executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
@@ -46,12 +47,15 @@ async def browser():
 @pytest.fixture
 def look(house, browser):
     """Opens a page of the console as somebody: ``async with look("jobs", role="tenant-viewer") as page``.
+    ``before``: what is done with requests to addresses, as Playwright's ``route`` takes it.
 
     Whatever the browser complains of (scripts that fail, the policy that forbids) fails the test.
     """
 
     @asynccontextmanager
-    async def look(path="", *, role="super-admin", tenant=None, width=1440, refused=(), **options):
+    async def look(
+        path="", *, role="super-admin", tenant=None, width=1440, refused=(), before=None, **options
+    ):
         context = await browser.new_context(
             viewport={"width": width, "height": 900}, base_url=f"{house.url}/console/", **options
         )
@@ -60,6 +64,8 @@ def look(house, browser):
         if role is not None:
             await context.add_cookies([await house.cookie(role, tenant)])
         page = await context.new_page()
+        for address, handler in (before or {}).items():
+            await page.route(address, handler)
         complaints = []
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("console", lambda line: complaints.append(line.text) if line.type == "error" else None)

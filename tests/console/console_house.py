@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 
 import httpx
@@ -28,6 +29,7 @@ class House:
 
     async def __aenter__(self):
         jobs(self)
+        jobs_of_the_road(self)
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
         await self.app.__aenter__()
@@ -130,4 +132,42 @@ def jobs(house):
             job.enqueue(relay, station=station + 1)
         return f"left station {station}"
 
+    @app.job("letters.wade", max_attempts=1)
+    async def wade(gate: str, text: str = "the ford is flooded") -> None:
+        """Fails until the test says that the way is free."""
+        if not house.gate(gate).is_set():
+            raise ConnectionError(text)
+
+    @app.job("letters.stamp", queue="stamps")
+    async def stamp() -> None:
+        """Has a queue of its own, which can be paused."""
+
     relay.on_schedule("0 3 * * *", {"station": 3}, zone="Europe/Paris", label="Stations at night")
+
+
+def jobs_of_the_road(house):
+    """What the page of a job is looked at with."""
+    app = house.app
+
+    @app.job("letters.ford", max_attempts=2, retry=posthouse.Retry("10ms"))
+    async def ford(job: posthouse.Job, river: str) -> None:
+        """Fails twice, for another reason each time."""
+        job.log.info("the ferry over %s, try %d", river, job.attempt)
+        if job.attempt == 1:
+            raise TimeoutError("no ferry")
+        raise ConnectionError(f"{river} is too high")
+
+    @app.job("letters.toll", limits=[posthouse.Limit(running=1, name="toll")])
+    async def toll(gate: str) -> str:
+        """Waits at a bar that lets one through at a time."""
+        await house.gate(gate).wait()
+        return "paid"
+
+    @app.job("letters.tell")
+    async def tell(job: posthouse.Job, lines: int, gate: str) -> None:
+        """Says a lot, keeps a letter, and waits for the test's word."""
+        for number in range(lines):
+            job.log.log(logging.ERROR if number % 10 == 7 else logging.INFO, "milestone %d", number)
+        await job.upload(b"Dear Ada", "letters/ada.txt")
+        await house.gate(gate).wait()
+        job.log.info("the last milestone")

@@ -6,9 +6,9 @@ import psycopg
 import pytest
 
 from posthouse import insights, testing
-from posthouse.errors import BulkRetryNotFound, InvalidBulkRetry
+from posthouse.errors import BulkChangeNotFound, InvalidBulkChange
 from posthouse.keeper.keeper import Keeper
-from posthouse.storage.control import retry_many, stop_bulk_retry
+from posthouse.storage.control import retry_many, stop_bulk_change
 from workshop import eventually, statuses, working
 
 
@@ -63,13 +63,13 @@ async def test_every_job_is_retried_once_and_heard_of(db, keeper, connection, de
     ids = dead(120)
     bulk_id = await start(connection)
     await keeper.retrier.run_once()
-    bulk = await insights.get_bulk_retry(connection, bulk_id)
+    bulk = await insights.get_bulk_change(connection, bulk_id)
     assert (bulk.state, bulk.total, bulk.retried) == ("done", 120, 120)
     assert db.execute("select count(*), min(generation) from posthouse.ready").fetchone() == (120, 2)
     _fail(db, "work", 20)
     _succeed(db, "work", 100)
     await keeper.retrier.run_once()
-    bulk = await insights.get_bulk_retry(connection, bulk_id)
+    bulk = await insights.get_bulk_change(connection, bulk_id)
     assert (bulk.succeeded, bulk.failed) == (100, 20)
     retries = db.execute(
         "select target, count(*) from posthouse.audit where action = 'job.retry' group by 1"
@@ -118,7 +118,7 @@ async def test_it_halts_when_too_many_fail_again(app, db, keeper, connection, de
             await keeper.retrier.run_once()
             _fail(db, "work", 100)
             await clock.advance("1s")
-    bulk = await insights.get_bulk_retry(connection, bulk_id)
+    bulk = await insights.get_bulk_change(connection, bulk_id)
     assert bulk.state == "halted"
     assert bulk.failed >= 10
     assert bulk.retried < 40  # as many as were on their way when it was known
@@ -137,11 +137,11 @@ async def test_one_attempt_that_fails_is_enough_to_count_and_a_success_takes_it_
     await keeper.retrier.run_once()
     _fail(db, "work", 2, event="retry")
     await keeper.retrier.run_once()
-    assert (await insights.get_bulk_retry(connection, bulk_id)).failed == 2
+    assert (await insights.get_bulk_change(connection, bulk_id)).failed == 2
     db.execute("select posthouse.promote()")
     _succeed(db, "work", 2)
     await keeper.retrier.run_once()
-    bulk = await insights.get_bulk_retry(connection, bulk_id)
+    bulk = await insights.get_bulk_change(connection, bulk_id)
     assert (bulk.succeeded, bulk.failed) == (2, 0)
 
 
@@ -154,7 +154,7 @@ async def test_it_goes_on_when_few_fail_again(app, db, keeper, connection, dead)
             _fail(db, "work", 1)
             _succeed(db, "work", 40)
             await clock.advance("1s")
-    bulk = await insights.get_bulk_retry(connection, bulk_id)
+    bulk = await insights.get_bulk_change(connection, bulk_id)
     assert (bulk.state, bulk.retried) == ("done", 40)
 
 
@@ -169,7 +169,7 @@ async def test_the_rate_is_kept_by_the_databases_clock(app, db, keeper, connecti
             await clock.advance(seconds)
             for each in (keeper, *others):
                 await each.retrier.run_once()
-            retried = (await insights.get_bulk_retry(connection, bulk_id)).retried
+            retried = (await insights.get_bulk_change(connection, bulk_id)).retried
             passed = (await clock.now() - began).total_seconds()
             assert retried <= 1 + 5 * passed
             assert retried - last <= 5 + 5  # a second's worth, and what a slow machine takes for a round
@@ -186,13 +186,13 @@ async def test_a_keeper_that_dies_in_the_middle_of_a_step_loses_and_doubles_noth
     bulk_id = await start(connection)
     for most in (7, 7, 7):  # it dies before its commit, each time
         with psycopg.connect(database) as dying:
-            dying.execute("select posthouse.advance_bulk_retry(%s)", (most,))
+            dying.execute("select posthouse.advance_bulk_change(%s)", (most,))
             dying.rollback()
-    assert (await insights.get_bulk_retry(connection, bulk_id)).retried == 0
+    assert (await insights.get_bulk_change(connection, bulk_id)).retried == 0
     with psycopg.connect(database) as busy:
-        busy.execute("select posthouse.advance_bulk_retry(7)")  # it gathers
+        busy.execute("select posthouse.advance_bulk_change(7)")  # it gathers
         busy.commit()
-        busy.execute("select posthouse.advance_bulk_retry(7)")  # and holds the next step
+        busy.execute("select posthouse.advance_bulk_change(7)")  # and holds the next step
         assert await keeper.retrier.run_once() == {"retried": 0, "skipped": 0}
     await keeper.retrier.run_once()
     assert {job_id for (job_id,) in db.execute("select id from posthouse.ready").fetchall()} == set(ids)
@@ -205,9 +205,9 @@ async def test_a_job_that_cannot_be_retried_is_skipped_with_the_reason(db, keepe
     dead(1)
     bulk_id = await start(connection)
     await keeper.retrier.run_once()
-    bulk = await insights.get_bulk_retry(connection, bulk_id)
+    bulk = await insights.get_bulk_change(connection, bulk_id)
     assert (bulk.state, bulk.retried, bulk.skipped) == ("done", 1, 1)
-    assert db.execute("select reason from posthouse.bulk_retry_jobs where state = 'skipped'").fetchall() == [
+    assert db.execute("select reason from posthouse.bulk_change_jobs where state = 'skipped'").fetchall() == [
         ("its dedupe key is taken",)
     ]
     assert statuses(db)["queued"] == 2
@@ -220,8 +220,8 @@ async def test_jobs_with_keys_are_retried_in_transactions_of_their_own(db, dead,
         dead(1, dedupe_key=f"key {number}")
     dead(2)
     await start(connection)
-    db.execute("select posthouse.advance_bulk_retry()")
-    taken = [db.execute("select retried from posthouse.advance_bulk_retry()").fetchone() for _ in range(5)]
+    db.execute("select posthouse.advance_bulk_change()")
+    taken = [db.execute("select retried from posthouse.advance_bulk_change()").fetchone() for _ in range(5)]
     assert taken == [(2,), (1,), (1,), (1,), (2,)]
 
 
@@ -229,12 +229,12 @@ async def test_one_that_is_stopped_retries_no_more(db, keeper, connection, dead)
     dead(20)
     bulk_id = await start(connection, rate=1)
     await keeper.retrier.run_once()
-    assert await stop_bulk_retry(connection, bulk_id, actor="tester")
-    assert not await stop_bulk_retry(connection, bulk_id, actor="tester")
-    retried = (await insights.get_bulk_retry(connection, bulk_id)).retried
-    db.execute("update posthouse.bulk_retries set credit = 100")
+    assert await stop_bulk_change(connection, bulk_id, actor="tester")
+    assert not await stop_bulk_change(connection, bulk_id, actor="tester")
+    retried = (await insights.get_bulk_change(connection, bulk_id)).retried
+    db.execute("update posthouse.bulk_changes set credit = 100")
     assert await keeper.retrier.run_once() == {"retried": 0, "skipped": 0}
-    bulk = await insights.get_bulk_retry(connection, bulk_id)
+    bulk = await insights.get_bulk_change(connection, bulk_id)
     assert (bulk.state, bulk.retried, bulk.reason) == ("stopped", retried, "stopped by tester")
     actions = db.execute(
         "select action from posthouse.audit where target = %s order by id", (str(bulk_id),)
@@ -247,10 +247,10 @@ async def test_what_cannot_be_meant_is_refused(connection):
         ({}, {}), ({"limit": 5}, {}), ({"kind": "k"}, {"rate": 0}), ({"kind": "k"}, {"stop_share": 2}),
         ({"kind": "k"}, {"stop_after": 0}),
     ):  # fmt: skip
-        with pytest.raises(InvalidBulkRetry):
+        with pytest.raises(InvalidBulkChange):
             await start(connection, chosen=chosen, **options)
-    with pytest.raises(BulkRetryNotFound):
-        await stop_bulk_retry(connection, uuid4(), actor="tester")
+    with pytest.raises(BulkChangeNotFound):
+        await stop_bulk_change(connection, uuid4(), actor="tester")
 
 
 async def test_with_a_keeper_and_a_worker_a_mended_handler_gets_all_jobs_done(app, db, connection):
@@ -272,7 +272,7 @@ async def test_with_a_keeper_and_a_worker_a_mended_handler_gets_all_jobs_done(ap
         await eventually(
             lambda: (
                 db.execute(
-                    "select succeeded from posthouse.bulk_retries where id = %s", (bulk_id,)
+                    "select succeeded from posthouse.bulk_changes where id = %s", (bulk_id,)
                 ).fetchone()
                 == (50,)
             ),

@@ -42,6 +42,7 @@ def test_runs_as_json(posthouse):
         "local": "2026-03-08T03:00:00-04:00",
         "effect": "moved",
         "instead_of": ["2026-03-08T02:30:00"],
+        "note": "for 02:30, which clocks skip",
     }
     assert runs[1]["effect"] == ""
 

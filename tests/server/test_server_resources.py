@@ -511,6 +511,8 @@ def test_operators_steer_workers_and_tenants_see_little_of_them(boss, acme, db):
     assert boss.get("/admin/workers/changes").status_code == 200
     assert code(boss.post(f"/admin/workers/{uuid4()}/drain")) == (404, "worker_not_found")
     assert code(acme.get("/admin/workers")) == (403, "forbidden")
+    assert boss.get("/admin/workers?jobs=200").status_code == 200
+    assert code(boss.get("/admin/workers?jobs=201")) == (422, "invalid_request")
 
 
 def test_queues_show_a_tenant_its_own_and_are_paused_by_operators(boss, acme, enter):
@@ -581,11 +583,11 @@ def test_failures_are_grouped_and_their_jobs_run_again(place, acme, tenant, db):
     looked = acme.post(
         "/jobs/bulk", json={"action": "retry", "filter": {"kind": "sync"}, "dry_run": True}
     ).json()
-    assert (looked["matched"], looked["bulk_retry_id"]) == (1, None)
+    assert (looked["matched"], looked["bulk_id"]) == (1, None)
     started = acme.post(
         "/jobs/bulk", json={"action": "retry", "filter": {"kind": "sync"}, "rate": 100}
     ).json()
-    bulk = started["bulk_retry_id"]
+    bulk = started["bulk_id"]
     for _ in range(3):
         keep(place.url)
     assert acme.get(f"/failures/retries/{bulk}").json()["retried"] == 1

@@ -63,6 +63,28 @@ async def test_lines_of_a_jobs_log_come_before_its_end_and_none_twice(api, setti
         assert again.events[-1][1]["status"] == "succeeded"
 
 
+async def test_a_log_is_followed_from_the_line_that_was_read_last(api, settings):
+    client = await api.as_("tenant-viewer", "acme")
+    app = posthouse.App(settings=settings)
+
+    @app.job()
+    async def count(job: posthouse.Job) -> None:
+        for number in range(5):
+            job.log.info("%d", number)
+
+    async with app, working(app):
+        handle = await count.using(tenant="acme").enqueue()
+        await handle.wait("20s")
+    read = f"/api/v1/jobs/{handle.id}/logs?last=true&limit=2"
+    last = (await client.get(read)).json()
+    assert ([line["text"] for line in last["items"]], last["next_cursor"]) == (["3", "4"], None)
+    earlier = (await client.get(f"{read}&before={last['items'][0]['sequence']}")).json()
+    assert [line["text"] for line in earlier["items"]] == ["1", "2"]
+    async with streaming(client, job=handle.id, log_after=earlier["items"][-1]["sequence"]) as stream:
+        await stream.until(lambda s: len(s.of("log")) == 2)
+    assert [line["text"] for line in stream.of("log")] == ["3", "4"]
+
+
 async def test_no_filter_shows_what_belongs_to_another_tenant(api, db):
     """Whatever `other` asks for, it sees its own job and nothing of acme's."""
     spy = await api.as_("tenant-admin", "other")

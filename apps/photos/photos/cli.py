@@ -18,6 +18,7 @@ from typing import Any
 
 from photos.errors import Hopeless, Later
 from photos.library import Library
+from photos.place import library_root
 from photos.progress import Progress
 
 HOPELESS, LATER = 65, 75
@@ -46,8 +47,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
 def _library(tenant: str) -> Library:
     if not TENANT.fullmatch(tenant):
         raise Hopeless(f"a tenant is named by letters, digits, dots and dashes, not {tenant!r}")
-    root = os.environ.get("PHOTOS_LIBRARY") or Path.home() / ".local/share/photos"
-    return Library(Path(root) / tenant)
+    return Library(library_root() / tenant)
 
 
 def _parser() -> argparse.ArgumentParser:

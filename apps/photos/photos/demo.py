@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-import secrets
+import os
+import shutil
 from pathlib import Path
 from typing import Any
 
 from photos.library import Library
 from photos.pictures import SCENES, paint
+from photos.place import SECRET, library_root
 from photos.provider import add_provider
 from photos.tenancy import Tenant
+from posthouse import PosthouseError
 from posthouse.demo import Stage
 
 EXAMPLES = 6
+OURS = ".made-by-the-demo"
 ZONES = {"harbour": "America/New_York", "sakura": "Asia/Tokyo"}
 
 
 async def demo(stage: Stage) -> dict[str, Any]:
-    token = secrets.token_urlsafe(24)
-    root = stage.folder / "library"
+    root, token = library_root(), os.environ[SECRET]
     stage.worker("--no-keeper", "--commands", PHOTOS_LIBRARY=str(root), POSTHOUSE_SECRET_PHOTOS_TOKEN=token)
     async with Tenant.all(stage.api_url, stage.api_key, ZONES) as tenants:
         for tenant in tenants:
-            folder = _pictures(stage.folder / tenant.name, stage.size or EXAMPLES)
+            await tenant.forget_triggers()
+            folder = _pictures(cleared(root / tenant.name) / "camera", stage.size or EXAMPLES)
             with Library(root / tenant.name) as library:
                 tenant.provider_id = add_provider(library, folder, "Camera uploads", token)
             await tenant.watch_folder()
@@ -31,7 +35,7 @@ async def demo(stage: Stage) -> dict[str, Any]:
                 await _run(stage, tenant, command)
         first, other = tenants
         stage.say(f"a picture is dropped into the folder of {first.name}")
-        paint("beach", stage.folder / first.name / "inbox" / "IMG_0001.jpg", 999)
+        paint("beach", root / first.name / "camera" / "inbox" / "IMG_0001.jpg", 999)
         event = await first.folder_updated("/inbox")
         await stage.follow(event, kinds=["photos.sync"])
         await _run(stage, first, "retag")
@@ -46,6 +50,16 @@ async def demo(stage: Stage) -> dict[str, Any]:
             "token_in_log_tails": token in tails,
             "log_tail": next(line for line in tails.splitlines() if "token" in line),
         }
+
+
+def cleared(folder: Path) -> Path:
+    """Without what an earlier demo left there; what is somebody's own is not touched."""
+    if folder.exists() and not (folder / OURS).exists():
+        raise PosthouseError(f"{folder} is not of this demo: set PHOTOS_LIBRARY to another folder")
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    (folder / OURS).touch()
+    return folder
 
 
 def _pictures(folder: Path, count: int) -> Path:

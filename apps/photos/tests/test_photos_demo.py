@@ -5,11 +5,19 @@ import os
 import subprocess
 import sys
 
+import pytest
 
-def test_the_demo_drops_a_picture_and_finds_its_tags(database, tmp_path):
+import posthouse
+from photos.demo import cleared
+
+
+def test_the_demo_drops_a_picture_and_finds_its_tags_also_beside_a_worker_of_the_product(database, tmp_path):
     env = {**os.environ, "POSTHOUSE_DATABASE_URL": database, "XDG_DATA_HOME": str(tmp_path)}
-    command = [sys.executable, "-m", "posthouse", "demo", "photos", "--size", "3", "--json"]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=100, check=False)
+    us = [sys.executable, "-m", "posthouse"]
+    with subprocess.Popen([*us, "worker", "--app", "photos.jobs:app", "--commands"], env=env) as worker:
+        command = [*us, "demo", "photos", "--size", "3", "--json"]
+        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=100, check=False)
+        worker.terminate()
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["pictures"] == {"harbour": 10, "sakura": 9}
@@ -18,3 +26,14 @@ def test_the_demo_drops_a_picture_and_finds_its_tags(database, tmp_path):
     assert found["token_in_log_tails"] is False
     assert "[secret]" in found["log_tail"]
     assert found["next_night"].keys() == {"harbour", "sakura"}
+
+
+def test_it_does_not_touch_a_library_that_is_somebodys_own(tmp_path):
+    own = tmp_path / "harbour"
+    own.mkdir()
+    (own / "library.sqlite").write_text("years of pictures")
+    with pytest.raises(posthouse.PosthouseError, match="PHOTOS_LIBRARY"):
+        cleared(own)
+    assert (own / "library.sqlite").read_text() == "years of pictures"
+    again = cleared(cleared(tmp_path / "sakura"))
+    assert [path.name for path in again.iterdir()] == [".made-by-the-demo"]

@@ -122,7 +122,9 @@ async def test_the_token_is_in_no_log_and_no_table(product, tenants, start, toke
     assert token not in product.logs()
 
 
-async def test_without_the_token_a_sync_fails_and_says_which_secret_is_missing(product, tenants, worker_env):
+async def test_a_worker_that_was_not_told_the_token_has_its_own_which_opens_nothing_here(
+    product, tenants, worker_env, photos_root
+):
     client, _, provider_id = tenants["harbour"]
     env = {name: value for name, value in worker_env.items() if "SECRET" not in name}
     await product.worker("--commands", "--no-keeper", **env)
@@ -130,7 +132,8 @@ async def test_without_the_token_a_sync_fails_and_says_which_secret_is_missing(p
     await product.until_ended()
     (job,) = product.rows("select status, last_error from posthouse.jobs")
     assert job["status"] == "failed"
-    assert "photos-token" in job["last_error"]
+    assert "the token does not open camera of harbour" in job["last_error"]
+    assert (photos_root / ".token").stat().st_mode & 0o077 == 0
 
 
 async def test_hopeless_commands_are_not_tried_again_and_others_are(product, tenants, start):

@@ -14,7 +14,7 @@ from posthouse.cli.output import Cell, ago, count, dim, say, show_json, show_tab
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from posthouse.insights import BulkRetry
+    from posthouse.insights import BulkChange
 
 LOOK_SECONDS = 0.3
 STATE_STYLES = {
@@ -67,7 +67,7 @@ def retry(
     """
     from posthouse.cli.session import read
     from posthouse.core.limit import rate_per_second
-    from posthouse.errors import InvalidBulkRetry
+    from posthouse.errors import InvalidBulkChange
     from posthouse.storage.control import retry_many
 
     with checked_usage():
@@ -87,7 +87,7 @@ def retry(
             return await retry_many(
                 db, chosen, rate=speed, stop_share=share, stop_after=stop_after, actor=caller()
             )
-        except InvalidBulkRetry as error:
+        except InvalidBulkChange as error:
             raise WrongUsage(str(error)) from None
 
     answer = read(work)
@@ -104,7 +104,7 @@ def _follow(bulk_id: UUID, *, detach: bool, as_json: bool) -> None:
     if not as_json:
         say(f"bulk retry {bulk_id}", style="dim", err=not detach)
     if detach:
-        done = read(lambda db, _: insights.get_bulk_retry(db, bulk_id))
+        done = read(lambda db, _: insights.get_bulk_change(db, bulk_id))
     else:
         try:
             done = read(lambda db, _: _until_ended(db, bulk_id))
@@ -138,14 +138,14 @@ async def _chosen(db: Any, *, fingerprint: str | None, **choice: Any) -> dict[st
     return {name: value for name, value in wanted.items() if value is not None}
 
 
-async def _until_ended(db: Any, bulk_id: UUID) -> BulkRetry:
+async def _until_ended(db: Any, bulk_id: UUID) -> BulkChange:
     import asyncio
 
     from posthouse import insights
 
     with shown_progress("retry") as bar:
         while True:
-            bulk = await insights.get_bulk_retry(db, bulk_id)
+            bulk = await insights.get_bulk_change(db, bulk_id)
             left = 0 if bulk.total is None else bulk.total - bulk.retried - bulk.skipped
             bar.show(left, _told(bulk))
             if not bulk.open:
@@ -153,7 +153,7 @@ async def _until_ended(db: Any, bulk_id: UUID) -> BulkRetry:
             await asyncio.sleep(LOOK_SECONDS)
 
 
-def _told(bulk: BulkRetry) -> str:
+def _told(bulk: BulkChange) -> str:
     if bulk.total is None:
         return "its jobs are being gathered"
     skipped = f", {bulk.skipped:,} skipped" if bulk.skipped else ""
@@ -171,8 +171,8 @@ def retries(
     from posthouse import insights
     from posthouse.cli.session import read
 
-    async def look(db: Any, _: Any) -> tuple[list[BulkRetry], datetime]:
-        return await insights.bulk_retries(db, limit=limit), await insights.database_now(db)
+    async def look(db: Any, _: Any) -> tuple[list[BulkChange], datetime]:
+        return await insights.bulk_changes(db, action="retry", limit=limit), await insights.database_now(db)
 
     found, now = read(look)
     if as_json:
@@ -201,10 +201,10 @@ def stop(
 ) -> None:
     """Stop a bulk retry. Jobs that were retried already go on. Audited."""
     from posthouse.cli.session import read
-    from posthouse.storage.control import stop_bulk_retry
+    from posthouse.storage.control import stop_bulk_change
 
     wanted = job_id(bulk_id)
-    stopped = read(lambda db, _: stop_bulk_retry(db, wanted, actor=caller()))
+    stopped = read(lambda db, _: stop_bulk_change(db, wanted, actor=caller()))
     if as_json:
         show_json({"id": bulk_id, "stopped": stopped})
     else:

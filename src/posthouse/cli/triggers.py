@@ -11,6 +11,7 @@ from posthouse.cli.options import WrongUsage, caller, id_of, json_option
 from posthouse.cli.output import Cell, ago, at, dim, first_line, show_fields, show_json, show_table, span
 from posthouse.cli.schedules import next_runs
 from posthouse.cli.session import act
+from posthouse.cli.trigger_runs import fire, outcomes
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -22,6 +23,8 @@ triggers = typer.Typer(
 )
 
 triggers.command("next")(next_runs)
+triggers.command("fire")(fire)
+triggers.command("outcomes")(outcomes)
 
 _ID = typer.Argument(..., metavar="TRIGGER", help="The trigger's id.")
 _TENANT = typer.Option(None, help="Only this tenant's.")
@@ -122,6 +125,9 @@ def show(trigger: str = _ID, as_json: bool = json_option()) -> None:
 
 def _fields(item: TriggerInfo, now: datetime) -> list[tuple[str, str | Cell]]:
     import json
+    from dataclasses import asdict
+
+    from posthouse.core.trigger import trigger_words
 
     timed: list[tuple[str, str | Cell]] = [
         (
@@ -140,6 +146,7 @@ def _fields(item: TriggerInfo, now: datetime) -> list[tuple[str, str | Cell]]:
         ("tenant", item.tenant_id),
         ("state", _state(item, now)),
         ("when", _when(item)),
+        *([("in words", trigger_words(asdict(item)))] if item.type == "schedule" else []),
         ("makes", item.definition_key),
         ("payload", json.dumps(item.payload_template, indent=2, ensure_ascii=False)),
         ("queue", item.queue or ""),

@@ -68,6 +68,7 @@ def up(
         url = _start_database(settings)
         # For the apps, which read the settings themselves, and for the processes that they start.
         os.environ[f"{ENV_PREFIX}DATABASE_URL"] = url
+        os.environ[f"{ENV_PREFIX}DATA_DIR"] = str(settings.data_dir.resolve())
         settings = load_settings(data_dir=data_dir, commands=commands)
         paths = chosen_paths(app, settings)
         apps = _load(paths, settings)
@@ -217,6 +218,8 @@ async def _serve(
         say(f"Your admin key, shown this once: {key}")
     _show_console(serving, listening, opens=opens)
     say(f"Look around: {hint}posthouse jobs list, or {hint}posthouse doctor", err=True, style="dim")
+    if DEMO in apps and len(apps) > 1:
+        say(f"Give it something to do: {hint}posthouse demo, in another terminal", err=True, style="dim")
     await stop.asked_or(*((worker.failed, worker.dismissed) if worker is not None else ()))
     logging.getLogger("posthouse.up").info("stopping: running jobs are finished first")
     await serving.stop()

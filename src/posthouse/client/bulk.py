@@ -10,7 +10,6 @@ import struct
 from collections.abc import Mapping
 from operator import attrgetter
 from typing import Any, TypeAlias
-from uuid import UUID
 
 from pydantic_core import to_json
 
@@ -68,14 +67,14 @@ class Copier:
         """Not jobs whose limit key stands in their payload: the engine looks there."""
         return request.kind not in self._for_engine
 
-    def row(self, request: Request, job_id: UUID, payload: bytes) -> bytes:
+    def row(self, request: Request, job_id: bytes, payload: bytes) -> bytes:
         key = _SHARED(request)
         shared = self._shared.get(key)
         if shared is None:
             shared = self._shared[key] = self._share(request)
         own = _NULLS if _OWN(request) == _BARE else _own(request)
         return b"%b%b%b%b%b%b%b%b" % (
-            _BEGINNING, job_id.int.to_bytes(16, "big"), shared[0], _length(len(payload) + 1), _JSONB, payload,
+            _BEGINNING, job_id, shared[0], _length(len(payload) + 1), _JSONB, payload,
             own, shared[1],
         )  # fmt: skip
 

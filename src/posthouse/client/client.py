@@ -6,6 +6,7 @@ import asyncio
 import json
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Self, TypeVar, Unpack
 from uuid import UUID
@@ -20,7 +21,7 @@ from posthouse.client.bulk import Copier, ways_to_copy
 from posthouse.client.callers import ask_on
 from posthouse.client.emitting import EventOptions, event_text
 from posthouse.client.endings import Endings
-from posthouse.client.handle import Handle, result_of
+from posthouse.client.handle import Handle, Handles, result_of
 from posthouse.client.kinds import Kinds, refuse_unstorable
 from posthouse.client.options import Options
 from posthouse.core.duration import Duration, seconds
@@ -85,10 +86,9 @@ class Client:
         """Enqueue one job from its request."""
         return Handle(self, *only(await self._send([request], connection), request))
 
-    async def enqueue_many(self, requests: Iterable[Request], *, connection: Any = None) -> list[Handle]:
+    async def enqueue_many(self, requests: Iterable[Request], *, connection: Any = None) -> Sequence[Handle]:
         """Enqueue many, all or none. Plain ones go by COPY. A rejected duplicate shows in its outcome."""
-        receipts = await self._send(list(requests), connection)
-        return [Handle(self, job_id, outcome) for job_id, outcome in receipts]
+        return Handles(partial(Handle, self), await self._send(list(requests), connection))
 
     async def emit(
         self,
@@ -132,13 +132,13 @@ class Client:
         """Give a file to a job that was enqueued on this connection: see ``Handle.attach``."""
         await attach(self.settings, job_id, path, name, connection)
 
-    async def _send(self, requests: list[Request], connection: Any) -> list[Receipt]:
+    async def _send(self, requests: list[Request], connection: Any) -> Sequence[Receipt]:
         if not requests:
             return []
         with producing(requests) as traced:
             return await self._send_traced(traced, connection)
 
-    async def _send_traced(self, requests: Sequence[Request], connection: Any) -> list[Receipt]:
+    async def _send_traced(self, requests: Sequence[Request], connection: Any) -> Sequence[Receipt]:
         admitted = await self._admitted(requests, connection)
         batch = Batch(admitted, self.settings.max_payload_bytes)
         if connection is None:
@@ -214,7 +214,7 @@ class Client:
         return self._endings
 
 
-async def _send(connection: AsyncConnection[tuple[Any, ...]], sending: Sending) -> list[Receipt]:
+async def _send(connection: AsyncConnection[tuple[Any, ...]], sending: Sending) -> Sequence[Receipt]:
     if sending.plain_one:
         await connection.execute(query("enqueue_one"), sending.fields())
         return sending.receipts()

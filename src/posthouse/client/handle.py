@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 from uuid import UUID
 
 from posthouse.core.duration import Duration
 from posthouse.errors import JobFailed
 
 if TYPE_CHECKING:
-    from posthouse.client.batch import Outcome
+    from posthouse.client.batch import Outcome, Receipt
     from posthouse.client.client import Client
     from posthouse.client.sync import SyncClient
+
+H = TypeVar("H")
 
 
 class Handle:
@@ -58,6 +61,29 @@ class SyncHandle:
     def wait(self, timeout: Duration | None = None) -> Any:
         """The job's result, once it has succeeded. Raises JobFailed or WaitTimeout."""
         return self._client.wait(self.id, timeout)
+
+
+class Handles(Sequence[H]):
+    """Those of many jobs, in the order of their requests; each is made when it is looked at."""
+
+    def __init__(self, make: Callable[[UUID, Outcome], H], receipts: Sequence[Receipt]) -> None:
+        self._make = make
+        self._receipts = receipts
+
+    def __len__(self) -> int:
+        return len(self._receipts)
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} handles>"
+
+    @overload
+    def __getitem__(self, place: int) -> H: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[H]: ...
+    def __getitem__(self, place: int | slice) -> H | list[H]:
+        if isinstance(place, slice):
+            return [self._make(*receipt) for receipt in self._receipts[place]]
+        return self._make(*self._receipts[place])
 
 
 def result_of(job_id: UUID, status: str, result: Any, error: dict[str, Any] | None) -> Any:

@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Self, TypeVar, Unpack
 from uuid import UUID
 
@@ -17,7 +18,7 @@ from posthouse.client.callers import ask_on_sync
 from posthouse.client.client import RETRY_FOR
 from posthouse.client.emitting import EventOptions, event_text
 from posthouse.client.endings import FIRST_PAUSE, LONGEST_PAUSE
-from posthouse.client.handle import SyncHandle, result_of
+from posthouse.client.handle import Handles, SyncHandle, result_of
 from posthouse.client.kinds import Kinds, refuse_unstorable
 from posthouse.client.options import Options
 from posthouse.core.duration import Duration, seconds
@@ -69,10 +70,9 @@ class SyncClient:
         """Enqueue one job from its request."""
         return SyncHandle(self, *only(self._send([request], connection), request))
 
-    def enqueue_many(self, requests: Iterable[Request], *, connection: Any = None) -> list[SyncHandle]:
+    def enqueue_many(self, requests: Iterable[Request], *, connection: Any = None) -> Sequence[SyncHandle]:
         """Enqueue many, all or none. Plain ones go by COPY. A rejected duplicate shows in its outcome."""
-        receipts = self._send(list(requests), connection)
-        return [SyncHandle(self, job_id, outcome) for job_id, outcome in receipts]
+        return Handles(partial(SyncHandle, self), self._send(list(requests), connection))
 
     def emit(
         self,
@@ -111,13 +111,13 @@ class SyncClient:
             time.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE)
 
-    def _send(self, requests: list[Request], connection: Any) -> list[Receipt]:
+    def _send(self, requests: list[Request], connection: Any) -> Sequence[Receipt]:
         if not requests:
             return []
         with producing(requests) as traced:
             return self._send_traced(traced, connection)
 
-    def _send_traced(self, requests: Sequence[Request], connection: Any) -> list[Receipt]:
+    def _send_traced(self, requests: Sequence[Request], connection: Any) -> Sequence[Receipt]:
         admitted = self._admitted(requests, connection)
         batch = Batch(admitted, self.settings.max_payload_bytes)
         if connection is None:
@@ -170,7 +170,7 @@ class SyncClient:
             connection.close()
 
 
-def _send(connection: Connection[tuple[Any, ...]], sending: Sending) -> list[Receipt]:
+def _send(connection: Connection[tuple[Any, ...]], sending: Sending) -> Sequence[Receipt]:
     if sending.plain_one:
         connection.execute(query("enqueue_one"), sending.fields())
         return sending.receipts()

@@ -6,16 +6,25 @@ Every function takes a psycopg AsyncConnection and returns plain data. Times are
 from posthouse.insights.alerts import AlertCount, AlertFilter, AlertInfo, alert_counts, list_alerts
 from posthouse.insights.audit import AuditEntry, AuditFilter, follow_audit, list_audit
 from posthouse.insights.failures import (
-    BulkRetry,
+    BulkChange,
     FailedJob,
     FailureDetail,
     FailureFilter,
     FailureGroup,
-    bulk_retries,
+    bulk_changes,
     count_retriable,
     failure_groups,
-    get_bulk_retry,
+    get_bulk_change,
     get_failure,
+)
+from posthouse.insights.finding import (
+    COUNTED,
+    JobCount,
+    count_found,
+    count_of,
+    find_jobs,
+    first_of,
+    search_for,
 )
 from posthouse.insights.fleet import (
     DefinitionInfo,
@@ -41,6 +50,7 @@ from posthouse.insights.fleet import (
 from posthouse.insights.glance import Glance, glance
 from posthouse.insights.jobs import (
     AttemptInfo,
+    FoundJobs,
     JobCounts,
     JobDetail,
     JobFilter,
@@ -56,13 +66,14 @@ from posthouse.insights.jobs import (
 )
 from posthouse.insights.keys import KeyInfo, keys
 from posthouse.insights.limits import LimitInfo, SlotInfo, limit_slots, limits
-from posthouse.insights.logs import LogLine, WhichAttempt, follow_log, log_of
+from posthouse.insights.logs import LogLine, WhichAttempt, end_of_log, follow_log, log_of
 from posthouse.insights.overview import Overview, database_now, overview
 from posthouse.insights.pipelines import Pipeline, StageInfo, pipeline_of, stages_of
 from posthouse.insights.progress import PartInfo, StepInfo, parts_of, steps_of
 from posthouse.insights.reasons import Blocker, Hindrance, Holder, Server, Why
 from posthouse.insights.retention import KeptThing, RetentionReport, TenantKept, retention
 from posthouse.insights.stats import Series, StatPoint, check_series, series, step_for
+from posthouse.insights.suggesting import Suggestion, suggest
 from posthouse.insights.timeline import Timeline, timeline_of
 from posthouse.insights.trigger_outcomes import TriggerOutcome, outcomes_of
 from posthouse.insights.triggers import (
@@ -78,6 +89,7 @@ from posthouse.insights.triggers import (
 from posthouse.insights.why import why
 
 __all__ = [
+    "COUNTED",
     "AlertCount",
     "AlertFilter",
     "AlertInfo",
@@ -85,16 +97,18 @@ __all__ = [
     "AuditEntry",
     "AuditFilter",
     "Blocker",
-    "BulkRetry",
+    "BulkChange",
     "DefinitionInfo",
     "EventInfo",
     "FailedJob",
     "FailureDetail",
     "FailureFilter",
     "FailureGroup",
+    "FoundJobs",
     "Glance",
     "Hindrance",
     "Holder",
+    "JobCount",
     "JobCounts",
     "JobDetail",
     "JobFilter",
@@ -119,6 +133,7 @@ __all__ = [
     "StageInfo",
     "StatPoint",
     "StepInfo",
+    "Suggestion",
     "TenantInfo",
     "TenantKept",
     "Timeline",
@@ -130,17 +145,22 @@ __all__ = [
     "WorkerInfo",
     "alert_counts",
     "attempts_of",
-    "bulk_retries",
+    "bulk_changes",
     "check_series",
+    "count_found",
     "count_jobs",
+    "count_of",
     "count_retriable",
     "database_now",
     "definitions",
+    "end_of_log",
     "events",
     "failure_groups",
+    "find_jobs",
+    "first_of",
     "follow_audit",
     "follow_log",
-    "get_bulk_retry",
+    "get_bulk_change",
     "get_definition",
     "get_event",
     "get_failure",
@@ -167,11 +187,13 @@ __all__ = [
     "queue_is_known",
     "queue_overview",
     "retention",
+    "search_for",
     "seen_workers",
     "series",
     "stages_of",
     "step_for",
     "steps_of",
+    "suggest",
     "tenants",
     "timeline_of",
     "triggers",

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID
 
-from posthouse.errors import BulkRetryNotFound, FailureNotFound, InvalidJob
+from posthouse.errors import BulkChangeNotFound, FailureNotFound, InvalidJob
 from posthouse.insights.jobs import MOST_JOBS
 from posthouse.insights.masking import WITHOUT_JOB, mask_for
 from posthouse.storage.reading import Db, fetch, fetch_value
@@ -79,14 +79,15 @@ class FailureFilter:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BulkRetry:
-    """Many jobs run again. ``failed``: of those ``retried``, the ones that failed again.
+class BulkChange:
+    """Many jobs run again, or canceled. ``failed``: of those ``retried``, the ones that failed again.
 
-    ``state``: gathering, running, done (all were retried), stopped (by a person) or halted (too many failed
-    again).
+    ``state``: gathering, running, done (all were changed), stopped (by a person) or halted (too many failed
+    again). Before ``starts_at`` nothing happens.
     """
 
     id: UUID
+    action: Literal["retry", "cancel"]
     state: str
     chosen: dict[str, Any]
     rate: float
@@ -94,11 +95,13 @@ class BulkRetry:
     stop_after: int
     total: int | None
     retried: int
+    canceled: int
     skipped: int
     succeeded: int
     failed: int
     created_at: datetime
     created_by: str
+    starts_at: datetime
     ended_at: datetime | None
     reason: str | None
 
@@ -148,33 +151,34 @@ async def get_failure(
     )
 
 
-async def bulk_retries(
+async def bulk_changes(
     connection: Db,
     *,
     tenant: str | None = None,
+    action: Literal["retry", "cancel"] | None = None,
     before: tuple[datetime, UUID] | None = None,
     limit: int = 20,
-) -> list[BulkRetry]:
+) -> list[BulkChange]:
     """Newest first; ``before``: those older than this time and id."""
     at, last = before or (None, None)
     return await fetch(
-        connection, "bulk_retries_list", BulkRetry, id=None, tenant=tenant, before_at=at, before_id=last,
-        limit=limit,
+        connection, "bulk_changes_list", BulkChange, id=None, action=action, tenant=tenant, before_at=at,
+        before_id=last, limit=limit,
     )  # fmt: skip
 
 
-async def get_bulk_retry(connection: Db, bulk_id: UUID, *, tenant: str | None = None) -> BulkRetry:
+async def get_bulk_change(connection: Db, bulk_id: UUID, *, tenant: str | None = None) -> BulkChange:
     found = await fetch(
-        connection, "bulk_retries_list", BulkRetry, id=bulk_id, tenant=tenant, before_at=None, before_id=None,
-        limit=1,
+        connection, "bulk_changes_list", BulkChange, id=bulk_id, action=None, tenant=tenant, before_at=None,
+        before_id=None, limit=1,
     )  # fmt: skip
     if not found:
-        raise BulkRetryNotFound(f"there is no bulk retry {bulk_id}")
+        raise BulkChangeNotFound(f"there is no bulk change {bulk_id}")
     return found[0]
 
 
 async def count_retriable(connection: Db, chosen: dict[str, Any], *, most: int = 1_000_000) -> int:
     """How many ended jobs a bulk retry with this choice would be about now."""
     return int(
-        await fetch_value(connection, "bulk_retry_count", chosen=json.dumps(chosen, default=str), most=most)
+        await fetch_value(connection, "bulk_change_count", chosen=json.dumps(chosen, default=str), most=most)
     )

@@ -154,16 +154,22 @@ async def queue_overview(connection: Db, *, offline_after: float = OFFLINE_AFTER
 
 
 async def workers(
-    connection: Db, *, offline_after: float = OFFLINE_AFTER, offline_within: float | None = 86400.0
+    connection: Db,
+    *,
+    offline_after: float = OFFLINE_AFTER,
+    offline_within: float | None = 86400.0,
+    jobs: int = MOST_JOBS_OF_A_WORKER,
 ) -> list[WorkerInfo]:
-    """Those that are there, then those that left within ``offline_within`` seconds (None: ever)."""
+    """Those that are there, then those that left within ``offline_within`` seconds (None: ever), each with
+    so many of the jobs that it runs.
+    """
     found = await fetch(
         connection,
         "workers_list",
         WorkerInfo,
         offline_after=offline_after,
         offline_within=offline_within,
-        jobs=MOST_JOBS_OF_A_WORKER,
+        jobs=jobs,
     )
     return [replace(worker, metadata=PLAIN.value(worker.metadata)) for worker in found]
 

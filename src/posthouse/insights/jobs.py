@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from posthouse.core.ids import first_id_at
+from posthouse.core.filters.wanted import CLOCKS_AGREE, FIRST_ID, LAST_ID, moved
+from posthouse.core.ids import first_id_at, made_at
 from posthouse.core.states import Status
 from posthouse.errors import InvalidJob, JobNotFound
 from posthouse.insights.masking import WITHOUT_JOB, mask_for
@@ -19,9 +20,6 @@ LOOKED_AT = 2500
 """Jobs of each status that a page of a list reads, at most: 20 ms when none of them is wanted."""
 FEW_READY = 200
 """Ready jobs of a tenant that are found by its lanes; of more than that, one in so many is soon met."""
-FIRST_ID, LAST_ID = UUID(int=0), UUID(int=(1 << 128) - 1)
-CLOCKS_AGREE = timedelta(hours=1)
-"""Ids carry the time of whoever made them, to which a list by time of creation keeps within this much."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,8 +57,8 @@ class JobFilter:
         """
         below = [self.after or LAST_ID]
         if self.created_before is not None:
-            below.append(first_id_at(_moved(self.created_before, CLOCKS_AGREE)))
-        lowest = self.created_after and first_id_at(_moved(self.created_after, -CLOCKS_AGREE))
+            below.append(first_id_at(moved(self.created_before, CLOCKS_AGREE)))
+        lowest = self.created_after and first_id_at(moved(self.created_after, -CLOCKS_AGREE))
         each = [status.value for status in Status] if self.tenant else None
         return {
             **asdict(self),
@@ -154,6 +152,24 @@ class AttemptInfo:
     stderr_tail: str | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundJobs:
+    """A page of jobs; the next one begins behind ``after``, None: there is none. ``partial``: it was given up
+    before it was full or all was seen; ``looked_back_to`` is when the last job was made that it saw.
+    """
+
+    jobs: list[JobSummary]
+    after: UUID | None
+    partial: bool
+    looked_back_to: datetime | None
+
+    @classmethod
+    def of(cls, jobs: list[JobSummary], after: UUID | None, *, full: bool) -> FoundJobs:
+        partial = after is not None and not full
+        seen = None if after is None else made_at(after)
+        return cls(jobs=jobs, after=after, partial=partial, looked_back_to=seen)
+
+
 async def list_jobs(connection: Db, chosen: JobFilter | None = None) -> list[JobSummary]:
     """Newest first. Secrets are masked, here as in everything below."""
     chosen = chosen or JobFilter()
@@ -161,9 +177,9 @@ async def list_jobs(connection: Db, chosen: JobFilter | None = None) -> list[Job
     return [WITHOUT_JOB.of(job) for job in found]
 
 
-async def page_of_jobs(connection: Db, chosen: JobFilter) -> tuple[list[JobSummary], UUID | None]:
-    """The same, and where the next page begins; None: there is none. It reads no more than so many jobs: a
-    page may hold fewer than asked for, even none, and others follow. In a transaction.
+async def page_of_jobs(connection: Db, chosen: JobFilter) -> FoundJobs:
+    """The same, page by page. It reads no more than so many jobs: a page may hold fewer than asked for, even
+    none, and others follow. In a transaction.
 
     Its plans are kept: to make one takes 8 ms, with a partition for each day of ten.
     """
@@ -172,24 +188,20 @@ async def page_of_jobs(connection: Db, chosen: JobFilter) -> tuple[list[JobSumma
     listed = await fetch_by_kept_plan(connection, chosen.statement, JobSummary, **parameters)
     found = [WITHOUT_JOB.of(job) for job in listed]
     if len(found) == chosen.limit:
-        return found, found[-1].id
+        return FoundJobs.of(found, found[-1].id, full=True)
     if not chosen.sifts:
-        return found, None
+        return FoundJobs.of(found, None, full=False)
     name = "jobs_horizon_of_tenant" if chosen.tenant else "jobs_horizon_of_all"
     horizon = await fetch_by_kept_plan(connection, name, _Horizon, **parameters)
-    return ([job for job in found if job.id >= horizon[0].id], horizon[0].id) if horizon else (found, None)
+    if not horizon:
+        return FoundJobs.of(found, None, full=False)
+    last = horizon[0].id
+    return FoundJobs.of([job for job in found if job.id >= last], last, full=False)
 
 
 @dataclass(frozen=True, slots=True)
 class _Horizon:
     id: UUID
-
-
-def _moved(moment: datetime, by: timedelta) -> datetime:
-    try:
-        return moment + by
-    except OverflowError:
-        return moment.replace(tzinfo=moment.tzinfo or UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

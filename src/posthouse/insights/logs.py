@@ -52,6 +52,22 @@ async def log_of(
     )
 
 
+async def end_of_log(
+    connection: Db,
+    job_id: UUID,
+    *,
+    tenant: str | None = None,
+    before: int | None = None,
+    which: WhichAttempt = WhichAttempt(),  # noqa: B008 - it cannot change
+    limit: int = PAGE,
+) -> list[LogLine]:
+    """The last lines, or the last before the one with the number ``before``; first to last too."""
+    return await fetch(
+        connection, "job_log_end", LogLine, id=job_id, tenant=tenant, before=before, limit=limit,
+        **which._asdict(),
+    )  # fmt: skip
+
+
 async def follow_log(
     connection: Db,
     job_id: UUID,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
@@ -100,7 +101,7 @@ async def pipeline_of(connection: Db, job_id: UUID, *, tenant: str | None = None
     return Pipeline(
         job_id=job.id,
         correlation_id=job.correlation_id,
-        nodes=[WITHOUT_JOB.of(node) for node in sorted(nodes.values(), key=lambda node: node.id)],
+        nodes=[_shown(node, nodes) for node in sorted(nodes.values(), key=lambda node: node.id)],
         edges=_edges(nodes),
         stages=await fetch(connection, "pipeline_stages", StageInfo, **chosen, most=MOST_COUNTED),
         counted_up_to=MOST_COUNTED,
@@ -136,6 +137,11 @@ def _origin(correlation: Any) -> list[UUID]:
         return [UUID(correlation)]
     except (TypeError, ValueError, AttributeError):
         return []
+
+
+def _shown(node: PipelineJob, nodes: Collection[UUID]) -> PipelineJob:
+    """What it depends on may be another tenant's: of that not even the id is told."""
+    return replace(WITHOUT_JOB.of(node), depends_on=[id_ for id_ in node.depends_on if id_ in nodes])
 
 
 def _edges(nodes: dict[UUID, PipelineJob]) -> list[Edge]:

@@ -46,6 +46,10 @@ async def _told(connection: Db, place: Place, offline_after: float, patience: fl
             return _ended(place)
 
 
+def _jobs(count: int) -> str:
+    return "another job" if count == 1 else f"{count} other jobs"
+
+
 async def _waiting(connection: Db, place: Place) -> Why:
     blockers = await fetch(connection, "job_blockers", Blocker, id=place.id)
     also = [paused_summary(place)] if place.paused_at else []
@@ -54,7 +58,7 @@ async def _waiting(connection: Db, place: Place) -> Why:
             job_id=place.id,
             status=place.status,
             reason="blocked",
-            summary=f"waits for {len(blockers)} other job(s) to end",
+            summary=f"waits for {_jobs(len(blockers))} to end",
             advice=_blocked_advice(blockers),
             until=place.due_at if place.due_at and place.due_at > place.now else None,
             blocked_by=blockers,

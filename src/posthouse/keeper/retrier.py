@@ -1,4 +1,4 @@
-"""Carries bulk retries on: each at its rate, until too many of its jobs fail again."""
+"""Carries bulk retries and cancels on: each at its rate, retries until too many of the jobs fail again."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 from uuid import UUID
 
 from posthouse.storage.connect import Line
-from posthouse.storage.keeping import advance_bulk_retry
+from posthouse.storage.keeping import advance_bulk_change
 
 _log = logging.getLogger("posthouse.keeper")
 
@@ -25,18 +25,19 @@ class Retrier:
 
     async def run_once(self) -> dict[str, int]:
         """Steps until nothing moves any more: the rates of all of them are used up, or there is none."""
-        counts = {"retried": 0, "skipped": 0}
+        counts = {"retried": 0, "canceled": 0, "skipped": 0}
         self._busy = False
         idle: set[UUID] = set()
         for _ in range(STEPS):
-            step = await self._line.run(lambda c: advance_bulk_retry(c, BATCH))
+            step = await self._line.run(lambda c: advance_bulk_change(c, BATCH))
             if step is None:
                 break
             self._busy = True
-            bulk_id, retried, skipped, heard = step
+            bulk_id, retried, canceled, skipped, heard = step
             counts["retried"] += retried
+            counts["canceled"] += canceled
             counts["skipped"] += skipped
-            if not retried + skipped + heard:
+            if not retried + canceled + skipped + heard:
                 if bulk_id in idle:
                     break
                 idle.add(bulk_id)

@@ -34,6 +34,7 @@ from posthouse.server.routes import (
     definitions,
     events,
     failures,
+    finding,
     health,
     job_details,
     jobs,
@@ -66,6 +67,7 @@ POOL_SIZE = 20
 GZIP_FROM = 1000
 _ROUTERS: tuple[APIRouter, ...] = (
     bulk.router,
+    finding.router,
     trigger_trials.router,
     triggers.router,  # before jobs: /jobs/triggers is no job
     jobs.router,

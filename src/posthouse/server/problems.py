@@ -31,7 +31,7 @@ _STATUS: dict[type[errors.PosthouseError], int] = {
     errors.InvalidTrigger: 422,
     errors.InvalidEvent: 422,
     errors.TemplateError: 422,
-    errors.InvalidBulkRetry: 422,
+    errors.InvalidBulkChange: 422,
     errors.InvalidKey: 422,
     errors.InvalidReport: 422,
     errors.InvalidRequest: 422,
@@ -55,7 +55,7 @@ _STATUS: dict[type[errors.PosthouseError], int] = {
     errors.TriggerNotFound: 404,
     errors.EventNotFound: 404,
     errors.FailureNotFound: 404,
-    errors.BulkRetryNotFound: 404,
+    errors.BulkChangeNotFound: 404,
     errors.KeyNotFound: 404,
     errors.TenantNotFound: 404,
     errors.TenantExists: 409,
@@ -110,7 +110,12 @@ async def _ours(_: Request | None, error: Exception) -> JSONResponse:
     assert isinstance(error, errors.PosthouseError)
     if isinstance(error, errors.DatabaseUnavailable):  # its text says where the database is
         return problem(503, error.code, "the database cannot be reached")
-    answer = problem(status_of(error), error.code, str(error))
+    more = (
+        {"at": error.at, "to": error.to, "instead": error.instead}
+        if isinstance(error, errors.InvalidFilter)
+        else {}
+    )
+    answer = problem(status_of(error), error.code, str(error), **more)
     if isinstance(error, errors.TooManyRequests):
         answer.headers["Retry-After"] = str(math.ceil(error.seconds))
     return answer

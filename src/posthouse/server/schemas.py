@@ -8,10 +8,12 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from posthouse.core.filters.reading import LONGEST
 from posthouse.core.request import OnDependencyFailure, OnDuplicate
 from posthouse.core.request import Request as JobRequest
 from posthouse.core.retry import Retry
 from posthouse.errors import ConfigurationError, InvalidJob
+from posthouse.insights import JobSummary
 from posthouse.server.access import Access
 from posthouse.server.moments import Moment
 
@@ -177,15 +179,26 @@ class Bulk(Strict):
     model_config = ConfigDict(
         extra="forbid",
         json_schema_extra={
-            "examples": [{"action": "retry", "filter": {"kind": "sync"}, "rate": 20, "dry_run": True}]
+            "examples": [{"action": "retry", "q": "kind:sync finished:<1d", "rate": 20, "dry_run": True}]
         },
     )
 
     action: Literal["retry", "cancel"]
-    filter: JobChoice
-    dry_run: bool = Field(default=False, description="Only count.")
+    filter: JobChoice | None = None
+    q: Annotated[str, Field(min_length=1, max_length=LONGEST)] | None = Field(
+        None, description="A line of the filter language, instead of filter."
+    )
+    dry_run: bool = Field(default=False, description="Only count, and show some.")
     limit: int | None = Field(None, ge=1, le=1_000_000, description="At most so many.")
-    rate: float = Field(10.0, gt=0, le=10_000, description="Of a retry: so many a second.")
+    rate: float = Field(
+        10.0, gt=0, le=10_000, description="So many a second; a cancel by filter is done at once."
+    )
+    start_in_seconds: float = Field(
+        0.0,
+        ge=0,
+        le=3600,
+        description="Nothing happens before; who stops it until then has undone it. With q, or a retry.",
+    )
     stop_share: float = Field(
         0.5, ge=0, le=1, description="A retry halts if more than this share fails again …"
     )
@@ -195,17 +208,21 @@ class Bulk(Strict):
 class BulkAnswer(BaseModel):
     """What was done, and what will be.
 
-    ``matched``: the jobs that the filter finds now, counted up to ``counted_up_to``. A retry is done by the
-    keeper: ``bulk_retry_id`` says where to look. A cancel is done now, up to a number of jobs: ``more`` says
-    that there are others, for the next request.
+    ``matched``: the jobs that the filter finds now, counted up to ``counted_up_to``; if it is not ``exact``
+    there are that many at least. The keeper does it: ``bulk_id`` says where to look and what to stop. Only a
+    cancel by `filter` is done now, up to a number of jobs: ``more`` says that there are others, for the
+    next request. ``sample``: with a dry run by `q`, the first of them.
     """
 
     action: Literal["retry", "cancel"]
     dry_run: bool
     matched: int
     counted_up_to: int
+    exact: bool = True
+    sample: list[JobSummary] = Field(default_factory=list)
     canceled: int = 0
     canceling: int = 0
     skipped: int = 0
     more: bool = False
-    bulk_retry_id: UUID | None = None
+    bulk_id: UUID | None = None
+    starts_at: datetime | None = None

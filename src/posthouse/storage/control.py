@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID
 
 from psycopg.errors import DeadlockDetected
 
 from posthouse.core.ids import new_id
 from posthouse.errors import (
-    BulkRetryNotFound,
+    BulkChangeNotFound,
     ConfigurationError,
     IllegalTransition,
-    InvalidBulkRetry,
+    InvalidBulkChange,
     JobNotFound,
     LimitNotFound,
     WorkerNotFound,
@@ -55,34 +55,75 @@ async def retry_many(
     rate: float,
     stop_share: float = 0.5,
     stop_after: int = 20,
+    in_seconds: float = 0.0,
     actor: str,
 ) -> UUID:
-    """Run many ended jobs again, ``rate`` a second; the keeper does it. Returns the id of the bulk retry.
+    """Run many ended jobs again, ``rate`` a second; the keeper does it. Returns the id of the bulk change.
 
     ``chosen``: fingerprint, kind, queue, tenant, since, until (of their end), limit; one of them at least. It
     halts once ``stop_after`` jobs were heard of and more than ``stop_share`` of them failed again.
     """
     wanted = {name: value for name, value in chosen.items() if value is not None}
     if not wanted.keys() & {"fingerprint", "kind", "queue", "tenant", "since"}:
-        raise InvalidBulkRetry("say which jobs: a failure, a kind, a queue, a tenant or a time")
+        raise InvalidBulkChange("say which jobs: a failure, a kind, a queue, a tenant or a time")
+    return await _start_bulk_change(
+        connection, "retry", wanted, rate=rate, stop_share=stop_share, stop_after=stop_after,
+        in_seconds=in_seconds, actor=actor,
+    )  # fmt: skip
+
+
+async def change_found(
+    connection: Db,
+    action: Literal["retry", "cancel"],
+    chosen: Mapping[str, Any],
+    wanted: Mapping[str, Any],
+    *,
+    rate: float,
+    stop_share: float = 0.5,
+    stop_after: int = 20,
+    in_seconds: float = 0.0,
+    actor: str,
+) -> UUID:
+    """Retry or cancel all jobs that a filter finds, in the way that ``wanted`` says. ``chosen``: its line as
+    ``q``, tenant and limit. For ``in_seconds`` nothing happens, and who stops it has undone it.
+    """
+    return await _start_bulk_change(
+        connection, action, chosen, wanted, rate=rate, stop_share=stop_share, stop_after=stop_after,
+        in_seconds=in_seconds, actor=actor,
+    )  # fmt: skip
+
+
+async def _start_bulk_change(
+    connection: Db,
+    action: str,
+    chosen: Mapping[str, Any],
+    wanted: Mapping[str, Any] | None = None,
+    *,
+    rate: float,
+    stop_share: float,
+    stop_after: int,
+    in_seconds: float,
+    actor: str,
+) -> UUID:
     if not 0 < rate < math.inf:
-        raise InvalidBulkRetry(f"a rate is a number of jobs a second above 0, not {rate:g}")
+        raise InvalidBulkChange(f"a rate is a number of jobs a second above 0, not {rate:g}")
     if not 0 <= stop_share <= 1:
-        raise InvalidBulkRetry(f"the share to stop at is from 0 to 1, not {stop_share:g}")
+        raise InvalidBulkChange(f"the share to stop at is from 0 to 1, not {stop_share:g}")
     if stop_after < 1:
-        raise InvalidBulkRetry(f"it can stop after 1 job or more, not {stop_after}")
+        raise InvalidBulkChange(f"it can stop after 1 job or more, not {stop_after}")
     bulk_id: UUID = await fetch_value(
-        connection, "bulk_retry_start", id=new_id(), chosen=json.dumps(wanted, default=str), rate=rate,
-        stop_share=stop_share, stop_after=stop_after, actor=actor,
+        connection, "bulk_change_start", id=new_id(), chosen=json.dumps(dict(chosen), default=str), rate=rate,
+        stop_share=stop_share, stop_after=stop_after, actor=actor, action=action,
+        wanted=None if wanted is None else json.dumps(dict(wanted)), in_seconds=in_seconds,
     )  # fmt: skip
     return bulk_id
 
 
-async def stop_bulk_retry(connection: Db, bulk_id: UUID, *, actor: str) -> bool:
-    """Retry no more of its jobs; those that were go on. False: it had ended already."""
-    state = await fetch_value(connection, "bulk_retry_stop", id=bulk_id, actor=actor)
+async def stop_bulk_change(connection: Db, bulk_id: UUID, *, actor: str) -> bool:
+    """Change no more of its jobs; those that were go on. False: it had ended already."""
+    state = await fetch_value(connection, "bulk_change_stop", id=bulk_id, actor=actor)
     if state is None:
-        raise BulkRetryNotFound(f"there is no bulk retry {bulk_id}")
+        raise BulkChangeNotFound(f"there is no bulk change {bulk_id}")
     return state in {"gathering", "running"}
 
 

@@ -97,7 +97,7 @@ async def forget_failures(connection: Db, keep_days: float) -> int:
     return int(await _value(connection, "forget_failures", keep_days))
 
 
-async def advance_bulk_retry(connection: Db, most: int) -> tuple[UUID, int, int, int] | None:
-    """A step of some bulk retry: which, jobs retried, skipped, and heard of; None if there is none."""
-    row = await (await connection.execute(query("bulk_retry_advance"), (most,))).fetchone()
-    return None if row is None else (row[0], row[1], row[2], row[3])
+async def advance_bulk_change(connection: Db, most: int) -> tuple[UUID, int, int, int, int] | None:
+    """A step of some bulk change: which, jobs retried, canceled, skipped and heard of; None: none is."""
+    row = await (await connection.execute(query("bulk_change_advance"), (most,))).fetchone()
+    return None if row is None else (row[0], row[1], row[2], row[3], row[4])

@@ -54,11 +54,11 @@ class Mark:
 class Story:
     """What one client is told, from its first word to its last."""
 
-    def __init__(self, client: Subscription, access: Access, resume: str | None) -> None:
+    def __init__(self, client: Subscription, access: Access, resume: str | None, log_after: int = 0) -> None:
         self._client = client
         self._access = access
         self._resume = resume
-        self._log = 0
+        self._log = log_after
 
     async def blocks(self) -> AsyncGenerator[bytes, None]:
         yield f"retry: {RETRY_MILLISECONDS}\n".encode() + self._written(await self._first())
@@ -78,7 +78,7 @@ class Story:
         """What a client that comes, or comes back, has to know."""
         mark = None if self._resume is None else Mark.read(self._resume)
         if mark is not None:
-            self._log = mark.log
+            self._log = max(self._log, mark.log)
         if self._client.wanted.job is not None:
             return await self._job_as_it_is()
         if self._resume is None:

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated, Any
+from uuid import UUID
 
 from fastapi import Request, Response
 
 from posthouse import insights
+from posthouse.core.filters import read_filter
 from posthouse.errors import IllegalTransition, InvalidRequest, JobNotFound
 from posthouse.identity import Permission
-from posthouse.insights import JobFilter
+from posthouse.insights import BulkChange, JobFilter
 from posthouse.server.access import Access, allow
 from posthouse.server.answers import answer
 from posthouse.server.bodies import api_router
+from posthouse.server.found_changes import FoundChange
+from posthouse.server.paging import Cursor, Limit, Page, clamped, page, read_cursor
 from posthouse.server.repeats import IdempotencyKey, once
-from posthouse.server.schemas import Bulk, BulkAnswer, JobChoice
-from posthouse.storage.control import cancel_job, retry_many
+from posthouse.server.schemas import Bulk, BulkAnswer, Done, JobChoice
+from posthouse.storage import control
 from posthouse.storage.reading import Db
 
 router = api_router("/jobs", "jobs")
+Reader = Annotated[Access, allow(Permission.JOBS_READ, of_tenants=True)]
 Writer = Annotated[Access, allow(Permission.JOBS_WRITE, of_tenants=True)]
 
 COUNTED = 100_000
@@ -32,32 +38,67 @@ _ACTIVE = {"queued", "running"}
 async def change_many(
     request: Request, bulk: Bulk, access: Writer, idempotency_key: IdempotencyKey = None
 ) -> Response:
-    """Retry or cancel all jobs that a filter finds; with `dry_run` only count them.
+    """Retry or cancel all jobs that `q` or `filter` finds; with `dry_run` only count them.
 
-    A retry takes failed and dead-letter jobs. The keeper does it, at a rate, and stops if too many fail
-    again: look at `/failures/retries/{id}`. A cancel is done at once, 1,000 jobs a request.
+    A retry takes failed and dead-letter jobs, and canceled ones if `q` says `status:canceled`; it stops if
+    too many fail again. The keeper does it, at a rate: look at `/jobs/bulk/{id}`, and stop it there. A cancel
+    by `filter` is done at once, 1,000 jobs a request.
     """
-    if not bulk.filter.given():
-        raise InvalidRequest("say which jobs: a filter with at least one field")
+    if bulk.q is not None:
+        if bulk.filter is not None:
+            raise InvalidRequest("q and filter are two ways to say which jobs: give one of them")
+        found = FoundChange(bulk, access, read_filter(bulk.q))
+        return await once(request, access, idempotency_key, found.start)
+    if bulk.filter is None or not bulk.filter.given():
+        raise InvalidRequest("say which jobs: q, or a filter with at least one field")
     if bulk.action == "cancel":
-        return answer(await _cancel(bulk, access))
-    chosen = _chosen(bulk, access)
+        if bulk.start_in_seconds:
+            raise InvalidRequest(
+                "a cancel by filter is done at once: say which jobs with q, to start it later"
+            )
+        return answer(await _cancel(bulk, bulk.filter, access))
+    chosen = _chosen(bulk, bulk.filter, access)
     return await once(request, access, idempotency_key, lambda db: _retry(db, bulk, access, chosen))
+
+
+@router.get("/bulk", response_model=Page[BulkChange])
+async def list_bulk_changes(access: Reader, limit: Limit = 50, cursor: Cursor = None) -> Response:
+    """Bulk retries and cancels, newest first."""
+    most = clamped(limit)
+    before: Any = read_cursor(cursor, datetime, UUID)
+    async with access.session() as db:
+        found = await insights.bulk_changes(db, tenant=access.whose, before=before, limit=most)
+    return answer(page(found, most, "created_at", "id"))
+
+
+@router.get("/bulk/{bulk_id}", response_model=BulkChange)
+async def show_bulk_change(bulk_id: UUID, access: Reader) -> Response:
+    """How far it is."""
+    async with access.session() as db:
+        return answer(await insights.get_bulk_change(db, bulk_id, tenant=access.whose))
+
+
+@router.post("/bulk/{bulk_id}/stop", response_model=Done)
+async def stop_bulk_change(bulk_id: UUID, access: Writer) -> Response:
+    """Change no more jobs. Before `starts_at` none was: it is undone."""
+    async with access.session() as db:
+        await insights.get_bulk_change(db, bulk_id, tenant=access.whose)
+        return answer(Done(changed=await control.stop_bulk_change(db, bulk_id, actor=access.actor)))
 
 
 async def _retry(db: Db, bulk: Bulk, access: Access, chosen: dict[str, Any]) -> Response:
     matched = await insights.count_retriable(db, chosen, most=COUNTED)
     if bulk.dry_run:
         return answer(_answer(bulk, matched))
-    bulk_id = await retry_many(
+    bulk_id = await control.retry_many(
         db, chosen, rate=bulk.rate, stop_share=bulk.stop_share, stop_after=bulk.stop_after,
-        actor=access.actor,
+        in_seconds=bulk.start_in_seconds, actor=access.actor,
     )  # fmt: skip
-    return answer(_answer(bulk, matched, bulk_retry_id=bulk_id))
+    started = await insights.get_bulk_change(db, bulk_id, tenant=access.whose)
+    return answer(_answer(bulk, matched, bulk_id=bulk_id, starts_at=started.starts_at))
 
 
-def _chosen(bulk: Bulk, access: Access) -> dict[str, Any]:
-    choice = bulk.filter
+def _chosen(bulk: Bulk, choice: JobChoice, access: Access) -> dict[str, Any]:
     if other := choice.given() - _OF_RETRY:
         raise InvalidRequest(f"a retry is not filtered by {', '.join(sorted(other))}")
     chosen = {
@@ -72,8 +113,8 @@ def _chosen(bulk: Bulk, access: Access) -> dict[str, Any]:
     return {name: value for name, value in chosen.items() if value is not None}
 
 
-async def _cancel(bulk: Bulk, access: Access) -> BulkAnswer:
-    chosen = _active(bulk.filter, access)
+async def _cancel(bulk: Bulk, choice: JobChoice, access: Access) -> BulkAnswer:
+    chosen = _active(choice, access)
     async with access.session() as db:
         matched = await insights.count_jobs(db, chosen, most=COUNTED)
         if bulk.dry_run:
@@ -85,7 +126,9 @@ async def _cancel(bulk: Bulk, access: Access) -> BulkAnswer:
         for job_id in wanted:
             # Each by itself: in one transaction, locks would be taken in an order that others do not keep.
             try:
-                told[await cancel_job(connection, job_id, actor=access.actor, tenant=access.whose)] += 1
+                told[
+                    await control.cancel_job(connection, job_id, actor=access.actor, tenant=access.whose)
+                ] += 1
             except (IllegalTransition, JobNotFound):  # it ended in the meantime
                 told["skipped"] += 1
     left = len(wanted) == CANCELED_AT_ONCE < (bulk.limit or matched)
@@ -115,5 +158,6 @@ def _active(choice: JobChoice, access: Access) -> JobFilter:
 
 def _answer(bulk: Bulk, matched: int, **done: Any) -> BulkAnswer:
     return BulkAnswer(
-        action=bulk.action, dry_run=bulk.dry_run, matched=matched, counted_up_to=COUNTED, **done
-    )
+        action=bulk.action, dry_run=bulk.dry_run, matched=matched, counted_up_to=COUNTED,
+        exact=matched < COUNTED, **done,
+    )  # fmt: skip

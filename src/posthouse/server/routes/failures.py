@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field
 
 from posthouse import insights
 from posthouse.identity import Permission
-from posthouse.insights import BulkRetry, FailureDetail, FailureFilter, FailureGroup
+from posthouse.insights import BulkChange, FailureDetail, FailureFilter, FailureGroup
 from posthouse.server.access import Access, allow
 from posthouse.server.answers import answer
 from posthouse.server.bodies import api_router
@@ -19,7 +19,7 @@ from posthouse.server.moments import Moment
 from posthouse.server.paging import Cursor, Limit, Page, clamped, page, read_cursor
 from posthouse.server.repeats import IdempotencyKey, once
 from posthouse.server.schemas import Done, Name, Strict
-from posthouse.storage.control import retry_many, stop_bulk_retry
+from posthouse.storage.control import retry_many, stop_bulk_change
 from posthouse.storage.reading import Db
 
 router = api_router("/failures", "failures")
@@ -47,7 +47,7 @@ async def list_failures(
     return answer(page(found, most, "last_seen", "tenant_id", "kind", "fingerprint"))
 
 
-class NewBulkRetry(Strict):
+class NewRetries(Strict):
     """Which ended jobs to run again, and how. At least one of fingerprint, kind, queue and ended_after."""
 
     model_config = ConfigDict(
@@ -76,9 +76,9 @@ class NewBulkRetry(Strict):
         }
 
 
-@router.post("/retries", status_code=202, response_model=BulkRetry)
+@router.post("/retries", status_code=202, response_model=BulkChange)
 async def start_retry(
-    request: Request, new: NewBulkRetry, access: Writer, idempotency_key: IdempotencyKey = None
+    request: Request, new: NewRetries, access: Writer, idempotency_key: IdempotencyKey = None
 ) -> Response:
     """Run failed jobs again, at a rate. The keeper does it, and stops if too many fail again."""
 
@@ -87,34 +87,36 @@ async def start_retry(
             db, new.chosen(access.whose), rate=new.rate, stop_share=new.stop_share,
             stop_after=new.stop_after, actor=access.actor,
         )  # fmt: skip
-        return answer(await insights.get_bulk_retry(db, bulk_id, tenant=access.whose), 202)
+        return answer(await insights.get_bulk_change(db, bulk_id, tenant=access.whose), 202)
 
     return await once(request, access, idempotency_key, work)
 
 
-@router.get("/retries", response_model=Page[BulkRetry])
+@router.get("/retries", response_model=Page[BulkChange])
 async def list_retries(access: Reader, limit: Limit = 50, cursor: Cursor = None) -> Response:
     """Bulk retries, newest first."""
     most = clamped(limit)
     before: Any = read_cursor(cursor, datetime, UUID)
     async with access.session() as db:
-        found = await insights.bulk_retries(db, tenant=access.whose, before=before, limit=most)
+        found = await insights.bulk_changes(
+            db, tenant=access.whose, action="retry", before=before, limit=most
+        )
     return answer(page(found, most, "created_at", "id"))
 
 
-@router.get("/retries/{bulk_id}", response_model=BulkRetry)
+@router.get("/retries/{bulk_id}", response_model=BulkChange)
 async def show_retry(bulk_id: UUID, access: Reader) -> Response:
     """How far a bulk retry is, and how its jobs do."""
     async with access.session() as db:
-        return answer(await insights.get_bulk_retry(db, bulk_id, tenant=access.whose))
+        return answer(await insights.get_bulk_change(db, bulk_id, tenant=access.whose))
 
 
 @router.post("/retries/{bulk_id}/stop", response_model=Done)
 async def stop_retry(bulk_id: UUID, access: Writer) -> Response:
     """Retry no more of its jobs; those that were go on."""
     async with access.session() as db:
-        await insights.get_bulk_retry(db, bulk_id, tenant=access.whose)
-        return answer(Done(changed=await stop_bulk_retry(db, bulk_id, actor=access.actor)))
+        await insights.get_bulk_change(db, bulk_id, tenant=access.whose)
+        return answer(Done(changed=await stop_bulk_change(db, bulk_id, actor=access.actor)))
 
 
 @router.get("/{fingerprint}", response_model=FailureDetail)

@@ -46,22 +46,27 @@ async def read_log(
     generation: Number = None,
     cursor: Cursor = None,
     limit: Annotated[int, Query(ge=1, description=f"More than {MOST_LINES} counts as that.")] = 200,
+    last: Annotated[bool, Query(description="The last lines instead of the first.")] = False,
+    before: Annotated[
+        int | None, Query(ge=1, lt=2**63, description="With last: those before the line of this sequence.")
+    ] = None,
 ) -> Response:
     """What it logged and put out, first to last."""
     after = read_one(cursor, int)
     most = min(limit, MOST_LINES)
+    which = WhichAttempt(attempt, generation)
     async with access.session() as db:
-        lines = await insights.log_of(
-            db,
-            job_id,
-            tenant=access.whose,
-            after=after or 0,
-            which=WhichAttempt(attempt, generation),
-            limit=most,
-        )
+        if last:
+            lines = await insights.end_of_log(
+                db, job_id, tenant=access.whose, before=before, which=which, limit=most
+            )
+        else:
+            lines = await insights.log_of(
+                db, job_id, tenant=access.whose, after=after or 0, which=which, limit=most
+            )
         if not lines:
             await insights.get_job(db, job_id, tenant=access.whose)
-    return answer(Page(lines, cursor_of(lines[-1].sequence) if len(lines) == most else None))
+    return answer(Page(lines, cursor_of(lines[-1].sequence) if len(lines) == most and not last else None))
 
 
 @router.get("/why", response_model=Why)

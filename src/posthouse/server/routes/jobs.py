@@ -8,10 +8,11 @@ from uuid import UUID
 from fastapi import Query, Request, Response
 
 from posthouse import insights
+from posthouse.core.filters import read_filter
 from posthouse.core.states import Status
 from posthouse.errors import InvalidRequest
 from posthouse.identity import Permission
-from posthouse.insights import JobDetail, JobFilter, JobsInShort, JobSummary
+from posthouse.insights import JobDetail, JobFilter, JobsInShort
 from posthouse.server.access import Access, allow
 from posthouse.server.answers import answer, tagged
 from posthouse.server.bodies import api_router
@@ -21,14 +22,13 @@ from posthouse.server.paging import (
     Cursor,
     Limit,
     Offset,
-    Page,
     clamped,
     clamped_offset,
-    cursor_of,
     read_one,
 )
 from posthouse.server.repeats import IdempotencyKey, once
 from posthouse.server.schemas import Answer, BatchReceipt, EnqueuedBatch, EnqueuedJob, NewBatch, NewJob
+from posthouse.server.schemas_filters import JobPage, Line, page_of
 from posthouse.storage.control import cancel_job, retry_job
 from posthouse.storage.reading import Db
 
@@ -106,9 +106,10 @@ async def enqueue_jobs(
     return await once(request, access, idempotency_key, work)
 
 
-@router.get("", response_model=Page[JobSummary])
+@router.get("", response_model=JobPage)
 async def list_jobs(
     access: Reader,
+    q: Line = None,
     status: Statuses = None,
     kind: Text = None,
     definition_key: Annotated[str | None, Query(max_length=512, description="Another name for kind.")] = None,
@@ -122,12 +123,13 @@ async def list_jobs(
     cursor: Cursor = None,
     offset: Offset = 0,
 ) -> Response:
-    """Jobs, newest first. A page reads no more than some thousand jobs: with a filter that few of them fit it
-    may hold fewer than asked for, even none. Go on for as long as there is a `next_cursor`.
+    """Jobs, newest first: those that fit `q`, a line of the filter language, and all else that is given. A
+    page looks at so many jobs and no more: if few of them fit it may be `partial` and hold fewer than asked
+    for, even none. Go on for as long as there is a `next_cursor`.
     """
     if kind and definition_key and kind != definition_key:
         raise InvalidRequest("kind and definition_key are two names for one thing: give one of them")
-    after = read_one(cursor, UUID)
+    wanted = None if q is None else read_filter(q)
     chosen = JobFilter(
         statuses=None if status is None else [one.value for one in status],
         kind=kind or definition_key,
@@ -138,13 +140,14 @@ async def list_jobs(
         created_before=created_before,
         correlation=correlation_id,
         subject=subject,
-        after=after,
+        after=read_one(cursor, UUID),
         limit=clamped(limit),
         offset=clamped_offset(offset),
     )
     async with access.session() as db:
-        found, following = await insights.page_of_jobs(db, chosen)
-    return answer(Page(found, None if following is None else cursor_of(following)))
+        if wanted is None:
+            return answer(page_of(await insights.page_of_jobs(db, chosen)))
+        return answer(page_of(await insights.find_jobs(db, wanted, chosen)))
 
 
 @router.get("/summary", response_model=JobsInShort)

@@ -34,6 +34,9 @@ async def stream(
     queue: Text = None,
     kind: Text = None,
     event: Kinds = None,
+    log_after: Annotated[
+        int, Query(ge=0, lt=2**63, description="With job: of its log only what comes after this sequence.")
+    ] = 0,
     last_event_id: LastEventId = None,
 ) -> EventStream:
     """Changes as they happen: `job` (its line as in a list), `log` (with job=…), `counters` of queues,
@@ -52,7 +55,7 @@ async def stream(
     streams: Streams = request.app.state.streams
     client = await streams.join(wanted, access.principal, lambda: principal_of(request))
     try:
-        blocks = Story(client, access, last_event_id).blocks()
+        blocks = Story(client, access, last_event_id, log_after).blocks()
         first = await anext(blocks)  # what is wrong is answered as a problem, before the stream begins
     except BaseException:
         streams.leave(client)

@@ -23,6 +23,9 @@ Viewer = Annotated[Access, allow(Permission.WORKERS_READ, of_tenants=True)]
 Reader = Annotated[Access, allow(Permission.OVERVIEW_READ)]
 Writer = Annotated[Access, allow(Permission.WORKERS_WRITE)]
 
+MOST_JOBS = 200
+"""As many as a page can draw."""
+
 
 @router.get("", response_model=list[SeenWorker])
 async def see_workers(access: Viewer) -> Response:
@@ -37,10 +40,11 @@ async def list_workers(
     offline_within: Annotated[
         float, Query(ge=0, le=366 * 86400, description="Also those that left within so many seconds.")
     ] = 86400.0,
+    jobs: Annotated[int, Query(ge=0, le=MOST_JOBS, description="So many of the jobs that each runs.")] = 10,
 ) -> Response:
     """Workers that are there, then those that left."""
     async with access.session() as db:
-        return answer(await insights.workers(db, offline_within=offline_within))
+        return answer(await insights.workers(db, offline_within=offline_within, jobs=jobs))
 
 
 @admin.get("/changes", response_model=Page[WorkerChange])

@@ -126,6 +126,50 @@ begin
   return v_status;
 end $$;
 
+-- The same for many, in batches whose locks are taken in order. Nothing comes of one that somebody ends just now: it
+-- is told by the status that it has.
+create function posthouse.cancel_many(p_ids uuid[], p_actor text) returns table (id uuid, answer text)
+language plpgsql as $$
+declare
+  v_since timestamptz := posthouse.now();
+  v_left uuid[] := p_ids;
+  v_error jsonb := jsonb_build_object('type', 'Canceled', 'message', format('canceled by %s', p_actor));
+begin
+  for v_try in 1 .. 3 loop  -- a job may be claimed between the two looks, or come back
+    exit when v_left = '{}';
+    for id in
+      with mine as (
+        select r.id from posthouse.running as r where r.id = any (v_left) order by r.id for update skip locked
+      ), told as (
+        update posthouse.running as r set cancel_requested_at = coalesce(r.cancel_requested_at, posthouse.now())
+        from mine where r.id = mine.id returning r.id, r.tenant_id, r.worker_id
+      ), rung as materialized (
+        select pg_notify('posthouse_cancel', w.worker_id::text) from (select distinct worker_id from told) as w
+      )
+      select t.id from told as t
+      cross join (select count(*) from rung) as r
+      cross join lateral posthouse.note(p_actor, 'job.cancel', t.tenant_id, t.id::text,
+        '{"status": "running"}', '{"status": "canceling"}') as noted
+    loop
+      answer := 'canceling';
+      v_left := array_remove(v_left, id);
+      return next;
+    end loop;
+    for id in
+      select e from posthouse.end_queued(v_left, 'canceled', v_error) as e
+    loop
+      answer := 'canceled';
+      v_left := array_remove(v_left, id);
+      perform posthouse.note(p_actor, 'job.cancel', h.tenant_id, h.id::text, '{"status": "queued"}', '{"status": "canceled"}')
+      from posthouse.history as h where h.id = cancel_many.id and h.finished_at >= v_since;
+      return next;
+    end loop;
+    exit when not exists (
+      select from posthouse.jobs as j where j.id = any (v_left) and j.status in ('queued', 'running'));
+  end loop;
+  return query select l, coalesce(posthouse.status_of(l), 'not kept any more') from unnest(v_left) as l;
+end $$;
+
 -- Runs an ended job again: a new generation with fresh attempts, under the same id. A succeeded job never
 -- changes. Steps, parts and progress are kept as its kind says; with p_fresh nothing is. Returns queued, or the
 -- status that does not allow it; null if there is no such job.

@@ -138,27 +138,34 @@ begin
   return v_gone;
 end $$;
 
--- Bulk retries: many ended jobs run again, at a rate, until too many of them fail again. First the keeper gathers the
--- jobs that were chosen, then it reopens them step by step; what is done stands in the same transaction as the
--- job's own move, so a keeper may die at any time and each job is retried once.
-create table posthouse.bulk_retries (
+-- Bulk changes: many ended jobs run again, at a rate, until too many of them fail again; or many jobs are canceled, at a
+-- rate. From starts_at on, until when it can be stopped as if it never was, the keeper gathers the jobs that were chosen,
+-- then it changes them step by step; what is done stands in the same transaction as the job's own move, so a keeper
+-- may die at any time and each job is changed once.
+create table posthouse.bulk_changes (
   id uuid primary key,
   state text not null default 'gathering'
     check (state in ('gathering', 'running', 'done', 'stopped', 'halted')),
-  chosen jsonb not null,                   -- fingerprint, kind, queue, tenant, since, until, limit: what is not null counts
+  action text not null default 'retry' check (action in ('retry', 'cancel')),
+  chosen jsonb not null,                   -- fingerprint, kind, queue, tenant, since, until, limit: what is not null counts;
+                                           -- or q, a line of the filter language, with tenant and limit
+  wanted jsonb,                            -- what q means: see 0024_filters.sql
+  gathered_to uuid,                        -- how far down the ids they are gathered by it
   rate double precision not null,          -- jobs a second
   stop_share double precision not null,    -- of those that were heard of: more that fail again halt it
   stop_after integer not null,             -- once so many were heard of
   total integer,
   next_position integer not null default 1,
   retried integer not null default 0,
-  skipped integer not null default 0,      -- could not be retried, or somebody else did
+  canceled integer not null default 0,
+  skipped integer not null default 0,      -- could not be changed, or somebody else did
   succeeded integer not null default 0,
   failed integer not null default 0,       -- failed again: an attempt did, and none has succeeded since
   judged_position integer not null default 0,
   credit double precision not null default 1,
   created_at timestamptz not null,
   created_by text not null,
+  starts_at timestamptz not null,
   looked_at timestamptz not null,
   ended_at timestamptz,
   reason text,
@@ -167,8 +174,8 @@ create table posthouse.bulk_retries (
   constraint stop_after_is_1_or_more check (stop_after >= 1)
 );
 
-create table posthouse.bulk_retry_jobs (
-  bulk_id uuid not null references posthouse.bulk_retries (id) on delete cascade,
+create table posthouse.bulk_change_jobs (
+  bulk_id uuid not null references posthouse.bulk_changes (id) on delete cascade,
   position integer not null,
   job_id uuid not null,
   generation integer,                      -- that the retry opened
@@ -177,25 +184,43 @@ create table posthouse.bulk_retry_jobs (
   reason text,
   primary key (bulk_id, position)
 );
-create index bulk_retry_jobs_open on posthouse.bulk_retry_jobs (bulk_id, position)
+create index bulk_change_jobs_open on posthouse.bulk_change_jobs (bulk_id, position)
   where state in ('retried', 'failing');
 
-create function posthouse.start_bulk_retry(
+create function posthouse.start_bulk_change(
   p_id uuid, p_chosen jsonb, p_rate double precision, p_stop_share double precision, p_stop_after integer,
-  p_actor text default 'system'
+  p_actor text default 'system', p_action text default 'retry', p_wanted jsonb default null,
+  p_in_seconds double precision default 0
 ) returns uuid
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  v_now timestamptz := posthouse.now();
+  v_chosen jsonb := jsonb_strip_nulls(
+    p_chosen || jsonb_build_object('tenant', posthouse.acting_tenant(p_chosen ->> 'tenant')));
 begin
-  p_chosen := p_chosen || jsonb_build_object('tenant', posthouse.acting_tenant(p_chosen ->> 'tenant'));
-  insert into posthouse.bulk_retries (
-    id, chosen, rate, stop_share, stop_after, created_at, created_by, looked_at)
-  values (p_id, jsonb_strip_nulls(p_chosen), p_rate, p_stop_share, p_stop_after, posthouse.now(), p_actor,
-          posthouse.now());
-  perform posthouse.note(p_actor, 'failures.retry', p_chosen ->> 'tenant', p_id::text, null,
-    jsonb_strip_nulls(p_chosen) || jsonb_build_object(
-      'rate', p_rate, 'stop_share', p_stop_share, 'stop_after', p_stop_after));
+  insert into posthouse.bulk_changes (
+    id, action, chosen, wanted, rate, stop_share, stop_after, created_at, created_by, starts_at, looked_at)
+  select p_id, p_action, v_chosen, posthouse.as_of(p_wanted, p_action, v_now, v_chosen ->> 'tenant'), p_rate, p_stop_share,
+         p_stop_after, v_now, p_actor, s.at, s.at
+  from (select v_now + make_interval(secs => p_in_seconds)) as s (at);
+  perform posthouse.note(p_actor, case p_action when 'retry' then 'failures.retry' else 'jobs.cancel' end,
+    v_chosen ->> 'tenant', p_id::text, null, v_chosen || case p_action
+      when 'retry' then jsonb_build_object('rate', p_rate, 'stop_share', p_stop_share, 'stop_after', p_stop_after)
+      else jsonb_build_object('rate', p_rate) end);
   return p_id;
 end $$;
+
+-- What is wanted, of the jobs that stand there when it is asked for and not of those that come before it starts. Of one
+-- tenant, if it is for one: what else was wanted of tenants does not count.
+create function posthouse.as_of(p_wanted jsonb, p_action text, p_at timestamptz, p_tenant text) returns jsonb
+language sql stable as $$
+  select p_wanted
+    || case when p_tenant is null then '{}' else jsonb_build_object('tenants', jsonb_build_array(p_tenant)) end
+    || jsonb_build_object('conditions', (p_wanted -> 'conditions') || (
+      select jsonb_agg(jsonb_build_object('field', f, 'negated', false, 'ranges', jsonb_build_array(
+        jsonb_build_object('below', p_at + interval '1 microsecond'))))
+      from unnest(case p_action when 'retry' then '{created,finished}'::text[] else '{created}' end) as f))
+$$;
 
 -- The ended jobs that a bulk retry is about, oldest first. Those that were canceled belong to it only as members of a
 -- group, which they are if they were canceled for want of others.
@@ -223,28 +248,51 @@ begin
     order by h.finished_at, h.id limit v_limit;
 end $$;
 
-create function posthouse.gather_bulk_retry(p_bulk posthouse.bulk_retries) returns integer
+create function posthouse.gather_bulk_change(p_bulk posthouse.bulk_changes) returns integer
 language plpgsql as $$
 declare
   v_total integer;
 begin
-  insert into posthouse.bulk_retry_jobs (bulk_id, position, job_id)
+  if p_bulk.wanted is not null then
+    return posthouse.gather_wanted(p_bulk);
+  end if;
+  insert into posthouse.bulk_change_jobs (bulk_id, position, job_id)
   select p_bulk.id, row_number() over (order by c.finished_at, c.id), c.id
   from posthouse.chosen_jobs(p_bulk.chosen, p_bulk.created_at) as c;
   get diagnostics v_total = row_count;
-  update posthouse.bulk_retries set state = 'running', total = v_total, looked_at = posthouse.now() where id = p_bulk.id;
+  update posthouse.bulk_changes set state = 'running', total = v_total, looked_at = posthouse.now() where id = p_bulk.id;
   return v_total;
+end $$;
+
+-- The next of the jobs that a filter finds, in the order of lists: it goes through the ids for a second at a time.
+create function posthouse.gather_wanted(p_bulk posthouse.bulk_changes) returns integer
+language plpgsql as $$
+declare
+  v_before integer := coalesce(p_bulk.total, 0);
+  v_left integer := least(5000, (p_bulk.chosen ->> 'limit')::integer - v_before);
+  v_found record;
+begin
+  select s.ids, s.looked_to into v_found
+  from posthouse.sift_jobs(p_bulk.wanted, p_bulk.gathered_to, v_left, 500000, 1) as s;
+  insert into posthouse.bulk_change_jobs (bulk_id, position, job_id)
+  select p_bulk.id, v_before + f.nth, f.id from unnest(v_found.ids) with ordinality as f (id, nth);
+  update posthouse.bulk_changes as b set
+    total = v_before + cardinality(v_found.ids), gathered_to = v_found.looked_to, looked_at = posthouse.now(),
+    state = case when v_found.looked_to is null or cardinality(v_found.ids) = (b.chosen ->> 'limit')::integer - v_before
+      then 'running' else 'gathering' end
+  where b.id = p_bulk.id;
+  return cardinality(v_found.ids);
 end $$;
 
 -- What became of jobs that were retried: a thousand of those that have not ended, then the next. Returns how many
 -- it heard of.
-create function posthouse.judge_bulk_retry(p_bulk posthouse.bulk_retries) returns integer
+create function posthouse.judge_bulk_change(p_bulk posthouse.bulk_changes) returns integer
 language plpgsql as $$
 declare
   v_heard integer;
 begin
   with open as (
-    select j.position, j.job_id, j.generation, j.state from posthouse.bulk_retry_jobs as j
+    select j.position, j.job_id, j.generation, j.state from posthouse.bulk_change_jobs as j
     where j.bulk_id = p_bulk.id and j.state in ('retried', 'failing') and j.position > p_bulk.judged_position
     order by j.position limit 1000
   ), verdict as (
@@ -261,11 +309,11 @@ begin
       select h.status from posthouse.history as h
       where h.id = o.job_id and h.finished_at >= p_bulk.created_at limit 1) as h on true
   ), changed as (
-    update posthouse.bulk_retry_jobs as j set state = v.now
+    update posthouse.bulk_change_jobs as j set state = v.now
     from verdict as v where j.bulk_id = p_bulk.id and j.position = v.position and v.now <> v.before
     returning v.before, v.now
   ), counted as (
-    update posthouse.bulk_retries as b set
+    update posthouse.bulk_changes as b set
       succeeded = b.succeeded + (select count(*) from changed where now = 'succeeded'),
       failed = b.failed + (select count(*) from changed where now in ('failing', 'failed') and before = 'retried')
         - (select count(*) from changed where now in ('succeeded', 'canceled') and before = 'failing'),
@@ -278,14 +326,14 @@ end $$;
 
 -- Reopens the job at the next position; returns what became of it. Somebody else may hold its dedupe key, or have it
 -- locked: it is passed over then.
-create function posthouse.retry_next(p_bulk posthouse.bulk_retries, p_position integer) returns text
+create function posthouse.retry_next(p_bulk posthouse.bulk_changes, p_position integer) returns text
 language plpgsql as $$
 declare
   v_job uuid;
   v_answer text;
   v_state text := 'skipped';
 begin
-  select j.job_id into v_job from posthouse.bulk_retry_jobs as j
+  select j.job_id into v_job from posthouse.bulk_change_jobs as j
   where j.bulk_id = p_bulk.id and j.position = p_position;
   begin
     v_answer := coalesce(
@@ -295,7 +343,7 @@ begin
     when sqlstate 'PH001' then v_answer := 'its dedupe key is taken';
     when lock_not_available or deadlock_detected then v_answer := 'somebody else was busy with it';
   end;
-  update posthouse.bulk_retry_jobs as j set
+  update posthouse.bulk_change_jobs as j set
     state = v_state, reason = case when v_state = 'skipped' then v_answer end,
     generation = case when v_state = 'retried' then (
       select g.generation from (select w.generation from posthouse.waiting as w where w.id = v_job
@@ -306,12 +354,12 @@ end $$;
 
 -- How many of the next jobs one transaction may reopen: one that holds a key is reopened alone, or two that enqueue
 -- with these keys could wait for us in turn.
-create function posthouse.reopen_together(p_bulk posthouse.bulk_retries, p_most integer) returns integer
+create function posthouse.reopen_together(p_bulk posthouse.bulk_changes, p_most integer) returns integer
 language sql stable as $$
   select greatest(least(p_most, 1), coalesce(min(n.place) - 1, p_most))::integer
   from (
     select row_number() over (order by j.position) as place, h.dedupe_key, h.order_key
-    from posthouse.bulk_retry_jobs as j
+    from posthouse.bulk_change_jobs as j
     left join lateral (
       select h.dedupe_key, h.order_key from posthouse.history as h where h.id = j.job_id limit 1) as h on true
     where j.bulk_id = p_bulk.id and j.position >= p_bulk.next_position
@@ -320,51 +368,87 @@ language sql stable as $$
   where n.dedupe_key is not null or n.order_key is not null
 $$;
 
-create function posthouse.end_bulk_retry(p_id uuid, p_state text, p_reason text, p_actor text) returns void
+create function posthouse.end_bulk_change(p_id uuid, p_state text, p_reason text, p_actor text) returns void
 language plpgsql as $$
 declare
-  v_bulk posthouse.bulk_retries;
+  v_bulk posthouse.bulk_changes;
 begin
-  update posthouse.bulk_retries set state = p_state, reason = p_reason, ended_at = posthouse.now()
+  update posthouse.bulk_changes set state = p_state, reason = p_reason, ended_at = posthouse.now()
   where id = p_id returning * into v_bulk;
-  perform posthouse.note(p_actor, 'failures.retry.' || p_state, v_bulk.chosen ->> 'tenant', p_id::text, null,
-    jsonb_build_object('reason', p_reason, 'total', v_bulk.total, 'retried', v_bulk.retried,
-      'skipped', v_bulk.skipped, 'succeeded', v_bulk.succeeded, 'failed', v_bulk.failed));
+  perform posthouse.note(p_actor, case v_bulk.action when 'retry' then 'failures.retry.' else 'jobs.cancel.' end || p_state,
+    v_bulk.chosen ->> 'tenant', p_id::text, null,
+    jsonb_build_object('reason', p_reason, 'total', v_bulk.total, 'skipped', v_bulk.skipped) || case v_bulk.action
+      when 'retry' then
+        jsonb_build_object('retried', v_bulk.retried, 'succeeded', v_bulk.succeeded, 'failed', v_bulk.failed)
+      else jsonb_build_object('canceled', v_bulk.canceled) end);
 end $$;
 
--- A step of the bulk retry that was looked at longest ago: gather, or hear what became of its jobs and reopen up to
+-- Cancels the jobs at the next positions, all together: their locks are taken in order. None if somebody else is busy with
+-- one of them; they are tried again then.
+create function posthouse.cancel_next(p_bulk posthouse.bulk_changes, p_take integer, out canceled integer, out skipped integer)
+language plpgsql as $$
+declare
+  v_ids uuid[] := array(
+    select j.job_id from posthouse.bulk_change_jobs as j
+    where j.bulk_id = p_bulk.id and j.position >= p_bulk.next_position and j.position < p_bulk.next_position + p_take);
+begin
+  with answers as (
+    select a.id, a.answer, a.answer in ('canceled', 'canceling') as done
+    from posthouse.cancel_many(v_ids, format('%s (bulk cancel %s)', p_bulk.created_by, p_bulk.id)) as a
+  ), told as (
+    update posthouse.bulk_change_jobs as j set
+      state = case when a.done then 'canceled' else 'skipped' end, reason = case when not a.done then a.answer end
+    from answers as a
+    where j.bulk_id = p_bulk.id and j.position >= p_bulk.next_position and j.position < p_bulk.next_position + p_take
+      and j.job_id = a.id
+  )
+  select count(*) filter (where a.done), count(*) filter (where not a.done) into canceled, skipped from answers as a;
+exception
+  when lock_not_available or deadlock_detected then
+    canceled := 0;
+    skipped := 0;
+end $$;
+
+-- A step of the bulk change that was looked at longest ago: gather, or hear what became of its jobs and change up to
 -- p_most of those that are next, as far as its rate allows now. Whoever pauses longer than a second gets no
 -- more than those of a second at once. Of one that has ended it is still heard for a day how its jobs did. Returns what
 -- was done; nothing if there is none, or another keeper is at it.
-create function posthouse.advance_bulk_retry(p_most integer default 50)
-returns table (id uuid, retried integer, skipped integer, heard integer)
+create function posthouse.advance_bulk_change(p_most integer default 50)
+returns table (id uuid, retried integer, canceled integer, skipped integer, heard integer)
 language plpgsql
 set lock_timeout = '2s'
 as $$
 declare
   v_now timestamptz := posthouse.now();
-  v_bulk posthouse.bulk_retries;
+  v_bulk posthouse.bulk_changes;
   v_credit double precision;
   v_take integer;
   v_state text;
 begin
-  select b.* into v_bulk from posthouse.bulk_retries as b
-  where b.state in ('gathering', 'running') or (b.ended_at > v_now - interval '1 day' and exists (
-    select from posthouse.bulk_retry_jobs as j where j.bulk_id = b.id and j.state in ('retried', 'failing')))
+  select b.* into v_bulk from posthouse.bulk_changes as b
+  where (b.state in ('gathering', 'running') and b.starts_at <= v_now)
+    or (b.ended_at > v_now - interval '1 day' and exists (
+      select from posthouse.bulk_change_jobs as j where j.bulk_id = b.id and j.state in ('retried', 'failing')))
   order by b.looked_at limit 1 for update skip locked;
   if not found then
     return;
   end if;
   id := v_bulk.id;
   retried := 0;
+  canceled := 0;
   skipped := 0;
   if v_bulk.state = 'gathering' then
-    heard := posthouse.gather_bulk_retry(v_bulk);
+    begin
+      heard := posthouse.gather_bulk_change(v_bulk);
+    exception when others then  -- or it would be in the way of all others, for ever
+      heard := 0;
+      perform posthouse.end_bulk_change(v_bulk.id, 'halted', format('its jobs cannot be found: %s', sqlerrm), 'keeper');
+    end;
     return next;
     return;
   end if;
-  heard := posthouse.judge_bulk_retry(v_bulk);
-  select b.* into v_bulk from posthouse.bulk_retries as b where b.id = v_bulk.id;
+  heard := posthouse.judge_bulk_change(v_bulk);
+  select b.* into v_bulk from posthouse.bulk_changes as b where b.id = v_bulk.id;
   v_credit := least(v_bulk.credit + v_bulk.rate * date_part('epoch', v_now - v_bulk.looked_at),
                     greatest(v_bulk.rate, 1));
   if v_bulk.state <> 'running' then
@@ -372,49 +456,56 @@ begin
   elsif v_bulk.succeeded + v_bulk.failed >= v_bulk.stop_after
       and v_bulk.failed > v_bulk.stop_share * (v_bulk.succeeded + v_bulk.failed) then
     v_take := 0;
-    perform posthouse.end_bulk_retry(v_bulk.id, 'halted',
+    perform posthouse.end_bulk_change(v_bulk.id, 'halted',
       format('%s of %s failed again', v_bulk.failed, v_bulk.succeeded + v_bulk.failed), 'keeper');
   else
-    v_take := posthouse.reopen_together(
-      v_bulk, least(floor(v_credit), p_most, v_bulk.total - v_bulk.next_position + 1)::integer);
+    v_take := least(floor(v_credit), p_most, v_bulk.total - v_bulk.next_position + 1);
+  end if;
+  if v_bulk.action = 'cancel' then
+    select c.canceled, c.skipped into canceled, skipped from posthouse.cancel_next(v_bulk, v_take) as c;
+    v_take := canceled + skipped;
+  else
+    v_take := posthouse.reopen_together(v_bulk, v_take);
   end if;
   for v_position in v_bulk.next_position .. v_bulk.next_position + v_take - 1 loop
+    exit when v_bulk.action <> 'retry';
     v_state := posthouse.retry_next(v_bulk, v_position);
     retried := retried + (v_state = 'retried')::integer;
     skipped := skipped + (v_state = 'skipped')::integer;
   end loop;
-  update posthouse.bulk_retries as b set
-    retried = b.retried + advance_bulk_retry.retried, skipped = b.skipped + advance_bulk_retry.skipped,
+  update posthouse.bulk_changes as b set
+    retried = b.retried + advance_bulk_change.retried, canceled = b.canceled + advance_bulk_change.canceled,
+    skipped = b.skipped + advance_bulk_change.skipped,
     next_position = b.next_position + v_take, credit = v_credit - v_take, looked_at = v_now
   where b.id = v_bulk.id;
   if v_bulk.state = 'running' and v_bulk.next_position + v_take > v_bulk.total then
-    perform posthouse.end_bulk_retry(v_bulk.id, 'done', null, 'keeper');
+    perform posthouse.end_bulk_change(v_bulk.id, 'done', null, 'keeper');
   end if;
   return next;
 end $$;
 
--- Stops a bulk retry; what was retried goes on. Returns the state it had, null if there is none.
-create function posthouse.stop_bulk_retry(p_id uuid, p_actor text default 'system') returns text
+-- Stops a bulk change; what was changed stays so. Returns the state it had, null if there is none.
+create function posthouse.stop_bulk_change(p_id uuid, p_actor text default 'system') returns text
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_state text;
   v_tenant text := posthouse.acting_tenant(null);
 begin
-  select b.state into v_state from posthouse.bulk_retries as b
+  select b.state into v_state from posthouse.bulk_changes as b
   where b.id = p_id and (v_tenant is null or b.chosen ->> 'tenant' = v_tenant) for update;
   if v_state in ('gathering', 'running') then
-    perform posthouse.end_bulk_retry(p_id, 'stopped', format('stopped by %s', p_actor), p_actor);
+    perform posthouse.end_bulk_change(p_id, 'stopped', format('stopped by %s', p_actor), p_actor);
   end if;
   return v_state;
 end $$;
 
 -- Forgets bulk retries that ended before p_before; returns how many.
-create function posthouse.forget_bulk_retries(p_before timestamptz) returns integer
+create function posthouse.forget_bulk_changes(p_before timestamptz) returns integer
 language plpgsql as $$
 declare
   v_gone integer;
 begin
-  delete from posthouse.bulk_retries where ended_at < p_before;
+  delete from posthouse.bulk_changes where ended_at < p_before;
   get diagnostics v_gone = row_count;
   return v_gone;
 end $$;

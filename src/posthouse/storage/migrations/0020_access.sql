@@ -267,8 +267,8 @@ language sql immutable as $$
     ('blocks', posthouse.of_a_job('job_id'), null),
     ('unmatched', 'exists (select from posthouse.events as e where e.id = event_id)', null),
     ('alert_deliveries', 'exists (select from posthouse.alerts as a where a.id = alert_id)', null),
-    ('bulk_retries', $c$chosen ->> 'tenant' = posthouse.tenant()$c$, null),
-    ('bulk_retry_jobs', 'exists (select from posthouse.bulk_retries as b where b.id = bulk_id)', null),
+    ('bulk_changes', $c$chosen ->> 'tenant' = posthouse.tenant()$c$, null),
+    ('bulk_change_jobs', 'exists (select from posthouse.bulk_changes as b where b.id = bulk_id)', null),
     ('limits', 'tenants is null or posthouse.tenant() = any (tenants)', null),
     ('limit_slots', $c$split_part(slot, E'\x1f', 2) in ('', posthouse.tenant())$c$, null),
     ('queues', 'true', null),
@@ -283,9 +283,10 @@ language sql stable as $$
   select format('posthouse.%I', f)::regproc from unnest(
     '{tenant,now,tenant_enqueue,enqueue_here,attach,take_request_key,keep_answer,cancel,reopen,emit,replay_event,'
     'create_trigger,change_trigger,remove_trigger,fire_trigger,'
-    'start_bulk_retry,stop_bulk_retry,create_key,revoke_key,'
-    'chosen_jobs,event_fits,failure_step,seen_workers,is_there,is_at_work,slot_of,cost_of,refilled,recent_pace,'
-    'definition_defaults,partition_name}'::text[]) as f
+    'start_bulk_change,stop_bulk_change,create_key,revoke_key,'
+    'chosen_jobs,sift_jobs,sift_places,sift_place,few_ready,fits,event_fits,failure_step,seen_workers,is_there,'
+    'is_at_work,slot_of,cost_of,refilled,recent_pace,'
+    'partition_name}'::text[]) as f
 $$;
 
 -- Puts a table under row-level security: the engine sees all of it, a tenant what is listed above; a partition is only

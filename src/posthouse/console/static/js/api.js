@@ -11,6 +11,7 @@ export class Problem extends Error {
     this.status = status
     this.code = body?.code || "no_answer"
     this.errors = body?.errors || []
+    this.body = body
   }
 }
 

@@ -30,7 +30,9 @@ export function useLive(wanted, told, { on = true } = {}) {
   const [state, setState] = useState("away")
   const handler = useRef(told)
   handler.current = told
-  const url = on ? address("/stream", wanted) : null
+  const seen = useSeen()
+  const away = useRef(false)
+  const url = on && seen ? address("/stream", wanted) : null
   useEffect(() => {
     if (!url) return undefined
     const gathered = new Gathered()
@@ -48,7 +50,13 @@ export function useLive(wanted, told, { on = true } = {}) {
       setState("live")
       if (!gathered.empty) handler.current(gathered.take())
     }
-    source.onopen = () => setState("live")
+    source.onopen = () => {
+      setState("live")
+      if (!away.current) return
+      away.current = false
+      gathered.add("reset", {})
+      timer ||= setTimeout(flush, GATHERED_FOR)
+    }
     source.onerror = () => setState("away")
     for (const name of NAMES) {
       source.addEventListener(name, (event) => {
@@ -60,9 +68,21 @@ export function useLive(wanted, told, { on = true } = {}) {
       clearTimeout(timer)
       waiting.delete(flush)
       source.close()
+      away.current ||= document.hidden
     }
   }, [url])
   return state
+}
+
+/** Whether anybody looks. A browser has six connections for all pages of a server: hidden ones keep none. */
+function useSeen() {
+  const [seen, setSeen] = useState(!document.hidden)
+  useEffect(() => {
+    const changed = () => setSeen(!document.hidden)
+    document.addEventListener("visibilitychange", changed)
+    return () => document.removeEventListener("visibilitychange", changed)
+  }, [])
+  return seen
 }
 
 class Gathered {

@@ -9,8 +9,8 @@ import { NumberField, SelectField, TextField } from "../ui/fields.js"
 import { initial, SchemaForm } from "../ui/schema-form.js"
 import { toast } from "../ui/toast.js"
 
-/** `kind` and `payload` fill it in, say to run a job again with another payload. */
-export function EnqueueDialog({ close, kind: givenKind = "", payload: givenPayload, extra = {} }) {
+/** `kind` and `payload` fill it in, say to run a job again with another payload; `note` says what to look at then. */
+export function EnqueueDialog({ close, kind: givenKind = "", payload: givenPayload, extra = {}, note }) {
   const session = useSession()
   const kinds = useApi("/definitions", { limit: 200 })
   const [kind, setKind] = useState(givenKind)
@@ -40,6 +40,7 @@ export function EnqueueDialog({ close, kind: givenKind = "", payload: givenPaylo
       <${Loaded} from=${kinds} lines=${4}>${({ items }) => items.length === 0
         ? html`<${Empty} title="No kind of job is known yet" command="posthouse worker --app shop:app">Workers announce what they can run.<//>`
         : html`
+          ${note && html`<p>${note}</p>`}
           <${SelectField} label="Kind" value=${kind} change=${choose} options=${[["", "Choose a kind"], ...items.filter((each) => each.active).map(({ key }) => [key])]} hint=${chosen?.description} />
           ${kind && html`<${SchemaForm} key=${kind} schema=${chosen?.arg_schema} value=${payload ?? {}} change=${(next, broken) => setPayload(broken ? null : next ?? {})} errors=${errors} />
           <details class="more"><summary>When, and how urgent</summary><div class="columns">

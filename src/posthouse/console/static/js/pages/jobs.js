@@ -1,4 +1,134 @@
-import { html } from "../lib.js"
-import { Empty } from "../ui/basics.js"
+// All jobs: found by one line, watched as they change, and changed many at once.
+import { useApi } from "../api.js"
+import { html, useEffect, useMemo, useRef, useState } from "../lib.js"
+import { count, plural } from "../format.js"
+import { link, setQuery } from "../router.js"
+import { useSession } from "../session.js"
+import { Button, Empty, Failure, Skeleton, Time } from "../ui/basics.js"
+import { BulkChanges, BulkDialog } from "../ui/bulk.js"
+import { Table } from "../ui/table.js"
+import { LiveLight } from "./overview.js"
+import { ColumnChoice, columnsOf, usualColumns } from "./jobs-columns.js"
+import { Chips } from "./jobs-chips.js"
+import { FilterBox } from "./jobs-filter.js"
+import { useJobs } from "./jobs-list.js"
+import { SelectionBar, useSelection } from "./jobs-selection.js"
+import { useKept, Views } from "./jobs-views.js"
+import { useRowKeys } from "./jobs-keys.js"
+import { valuesOf } from "../filter.js"
 
-export const Jobs = () => html`<${Empty} title="To come" />`
+export function Jobs({ query }) {
+  const session = useSession()
+  const q = query.q ?? ""
+  const selection = useSelection(`${q} ${query.after ?? ""}`)
+  const jobs = useJobs(session, q, query.after, selection.size > 0)
+  const known = !jobs.stale && !jobs.error
+  const total = useApi(q && known && selection.size > 0 ? "/jobs/count" : null, { q }).data
+  const [action, setAction] = useState(null)
+  const [begun, setBegun] = useState(0)
+  const items = jobs.items ?? []
+  const columns = useColumns(session, q, items.some((job) => job.tenant_id !== items[0].tenant_id))
+  const may = session.can("jobs:write")
+  const box = useRef(null)
+  useRowKeys(box, may ? selection.toggleId : () => {}, selection.clear)
+  const seen = () => {
+    scrollTo(0, 0)
+    jobs.show()
+  }
+  return html`
+    <div class="bar jobs-top">
+      <${FilterBox} q=${q} error=${jobs.error} apply=${(line) => setQuery({ q: line || null, after: null })} />
+      <${Views} q=${q} columns=${columns.kept} choose=${columns.choose} />
+      <${ColumnChoice} ...${columns} />
+    </div>
+    <div class="bar jobs-bar">
+      ${selection.size > 0 ? html`<${SelectionBar} selection=${selection} total=${q ? total : null} act=${setAction} more=${Boolean(jobs.next || query.after)} />` : html`<${Chips} q=${q} known=${known} />`}
+      <span class="grow"></span>
+      <span class="new-jobs" role="status">${jobs.fresh && html`<${Button} small icon="retry" onClick=${seen}>${count(jobs.fresh.count)}${jobs.fresh.count >= 50 ? "+" : ""} new<//>`}</span>
+      <${LiveLight} state=${selection.size > 0 ? "paused" : jobs.live} />
+    </div>
+    <${BulkChanges} begun=${begun} may=${may} />
+    <div ref=${box} class="jobs-box">
+      ${jobs.error && jobs.error.code !== "invalid_filter" ? html`<${Failure} error=${jobs.error} retry=${jobs.reload} />`
+        : jobs.error && !jobs.items ? html`<div class="card"><${Language} /></div>`
+        : !jobs.items ? html`<div class="card"><${Skeleton} lines=${12} /></div>`
+          : items.length === 0 ? html`<div class="card"><${None} q=${q} jobs=${jobs} after=${query.after} session=${session} /></div>`
+            : html`<${Table} label="Jobs" columns=${columns.shown} rows=${items} rowKey=${({ id }) => id} faint=${jobs.stale}
+                selection=${may ? selection.of(items) : undefined} rowClass=${leftClass(q)} />`}
+    </div>
+    ${jobs.items && !jobs.error && html`<${Pages} jobs=${jobs} after=${query.after} />`}
+    ${action && html`<${BulkDialog} action=${action} q=${selection.line(q, action)} about=${selection.all ? null : plural(selection.size, "selected job")} close=${() => setAction(null)} started=${() => { selection.clear(); setBegun((n) => n + 1) }} />`}`
+}
+
+/** A job that is not what was asked for any more stays where it is, faintly: nothing jumps. */
+function leftClass(q) {
+  const wanted = valuesOf(q, "status")
+  return ({ status }) => (wanted && !wanted.includes(status) ? "left" : undefined)
+}
+
+function useColumns(session, q, severalTenants) {
+  const [kept, choose] = useKept("posthouse.jobs.columns", null)
+  const names = useApi(session.operator && session.can("workers:read") ? "/admin/workers" : null, {}, { every: 30_000 })
+  const workers = useMemo(() => new Map((names.data ?? []).map(({ id, name }) => [id, name])), [names.data])
+  const usual = useMemo(() => usualColumns(severalTenants), [severalTenants])
+  const all = useMemo(() => columnsOf({ q, workers }).filter(({ name }) => name !== "tenant" || session.operator), [q, workers])
+  const chosen = kept ?? usual
+  const shown = useMemo(() => all.filter(({ name }) => chosen.includes(name)), [all, chosen])
+  return { all, chosen, usual, kept, choose, shown }
+}
+
+/** Nothing there: says what to do next. */
+function None({ q, jobs, after, session }) {
+  if (jobs.partial) {
+    return html`<${Empty} icon="search" title="None found so far" action=${html`<${Button} strong onClick=${() => older(jobs, after)}>Look further<//>`}>
+      Jobs back to <${Time} at=${jobs.lookedBackTo} /> were looked at, and none of them fits.<//>`
+  }
+  if (after) return html`<${Empty} icon="check" title="That was the last page" action=${html`<a class="button" href=${link("jobs", { q })}>To the newest</a>`} />`
+  if (q) {
+    return html`<${Empty} icon="search" title="No job fits this filter" action=${html`<a class="button" href=${link("jobs")}>Show all jobs</a>`}>
+      A comma means or, a minus means not: <code>status:queued,running -queue:slow</code>. What ended long ago is removed in time.<//>`
+  }
+  return html`<${Empty} icon="list" title="No job yet" command="posthouse enqueue hello --payload '{}'">
+    ${session.can("jobs:write") ? "Enqueue one from a shell, from your code, or with the button above." : "Jobs come here as soon as somebody enqueues them."}<//>`
+}
+
+const EXAMPLES = [
+  ["status:failed,dead_letter", "one of these"],
+  ["kind:vision.* -queue:slow", "the beginning of a name, and not in this queue"],
+  ["payload.video_id:42", "by a value in the payload"],
+  ["created:<2h attempts:>1", "younger than two hours, tried more than once"],
+  ['subject:"my video" error:timeout', "about this, with this word in the error"],
+]
+
+const Language = () => html`
+  <${Empty} icon="search" title="How jobs are found"><//>
+  <dl class="examples">${EXAMPLES.map(([line, meaning]) => html`<div key=${line}><dt><a href=${link("jobs", { q: line })}><code>${line}</code></a></dt><dd>${meaning}</dd></div>`)}</dl>`
+
+/** Where one came from to a page: it knows only what is behind it. */
+const before = new Map()
+
+function older(jobs, after) {
+  before.set(jobs.next, after ?? null)
+  setQuery({ after: jobs.next })
+  scrollTo(0, 0)
+}
+
+function Pages({ jobs, after }) {
+  const newest = () => {
+    setQuery({ after: null })
+    scrollTo(0, 0)
+  }
+  const newer = () => {
+    setQuery({ after: before.get(after) })
+    scrollTo(0, 0)
+  }
+  if (!after && !jobs.next) return null
+  return html`
+    <nav class="bar pages" aria-label="Pages of jobs">
+      ${jobs.partial && jobs.items.length > 0 && html`<span class="faint">Looked at jobs back to <${Time} at=${jobs.lookedBackTo} />: few fit.</span>`}
+      <span class="grow"></span>
+      <${Button} disabled=${!after} onClick=${newest}>Newest<//>
+      <${Button} icon="left" disabled=${!before.has(after)} onClick=${newer}>Newer<//>
+      <${Button} icon="right" disabled=${!jobs.next} onClick=${() => older(jobs, after)}>${jobs.partial ? "Look further" : "Older"}<//>
+    </nav>`
+}

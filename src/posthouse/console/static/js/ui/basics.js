@@ -104,8 +104,9 @@ export function Card({ title, aside, children, class: more, ...rest }) {
 
 /** A figure with its name. */
 export function Figure({ name, value, hint, tone, href }) {
-  const inside = html`<dt>${name}</dt><dd data-tone=${tone}>${value}</dd>${hint && html`<small>${hint}</small>`}`
-  return href ? html`<a class="tile" href=${href}><dl>${inside}</dl></a>` : html`<div class="tile"><dl>${inside}</dl></div>`
+  const inside = html`<dt>${name}</dt><dd data-tone=${tone}>${value}</dd>`
+  const below = hint && html`<small>${hint}</small>`
+  return href ? html`<a class="tile" href=${href}><dl>${inside}</dl>${below}</a>` : html`<div class="tile"><dl>${inside}</dl>${below}</div>`
 }
 
 export function Tabs({ tabs, now, label }) {

@@ -3,7 +3,7 @@ import { html, useEffect, useId, useRef, useState } from "../lib.js"
 import { Button, Failure } from "./basics.js"
 
 /** `act` does it and may refuse by throwing, which is shown; then the dialog closes. Without it there is only "Close". */
-export function Dialog({ title, close, act, actText = "Save", danger, wide, disabled, children }) {
+export function Dialog({ title, close, act, actText = "Save", danger, wide, disabled, closeText = act ? "Cancel" : "Close", children }) {
   const box = useRef(null)
   const name = useId()
   const [busy, setBusy] = useState(false)
@@ -32,7 +32,7 @@ export function Dialog({ title, close, act, actText = "Save", danger, wide, disa
         <header><h2 id=${name}>${title}</h2><${Button} plain icon="close" label="Close" onClick=${close} /></header>
         <div class="body">${children}${error && html`<${Failure} error=${error} />`}</div>
         <footer>
-          <${Button} onClick=${close}>${act ? "Cancel" : "Close"}<//>
+          <${Button} onClick=${close}>${closeText}<//>
           ${act && html`<${Button} strong=${!danger} danger=${danger} type="submit" busy=${busy} disabled=${disabled}>${actText}<//>`}
         </footer>
       </form>

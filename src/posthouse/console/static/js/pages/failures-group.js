@@ -1,0 +1,83 @@
+// One fault: what it says, where it was raised, which jobs it ended, and running them again.
+import { useApi } from "../api.js"
+import { html, useMemo, useState } from "../lib.js"
+import { count, plural } from "../format.js"
+import { link } from "../router.js"
+import { useSession } from "../session.js"
+import { Button, Card, Copy, Empty, Facts, JobLink, Loaded, Status, Tag, Time } from "../ui/basics.js"
+import { Chart } from "../ui/chart.js"
+import { Icon } from "../ui/icons.js"
+import { Table } from "../ui/table.js"
+import { isOpen, RetryCard, RetryDialog, usePreview } from "./failures-retries.js"
+
+const FEW_JOBS = 10
+const MANY_JOBS = 200
+const HOUR = 3_600_000
+
+export function FailurePage({ fingerprint, query, retries }) {
+  const session = useSession()
+  const whose = session.operator && !session.tenant ? query.tenant : undefined
+  const [few, setFew] = useState(true)
+  const [asking, setAsking] = useState(false)
+  const detail = useApi(`/failures/${encodeURIComponent(fingerprint)}`, { kind: query.kind, tenant: whose, jobs: few ? FEW_JOBS : MANY_JOBS }, { every: 5000 })
+  const own = (retries.data?.items ?? []).filter(({ chosen }) => chosen.fingerprint === fingerprint)
+  const shown = own.filter((bulk, place) => isOpen(bulk) || place === 0)
+  const retried = (bulk) => {
+    retries.setData((was) => was && { ...was, items: [bulk, ...was.items] })
+    detail.reload()
+  }
+  return html`
+    <div class="bar"><a class="back" href=${link("failures")}><${Icon} name="left" /> All failures</a></div>
+    <${Loaded} from=${detail} lines=${12}>${({ group, error, jobs }) => html`
+      <${Card} class="fault-head">
+        <div class="bar"><h2 class="title">${group.type}</h2><${Tag}>${group.kind}<//>${session.operator && html`<${Tag} title="Tenant">${group.tenant_id}<//>`}<span class="grow"></span>
+          ${session.can("jobs:write") && html`<${RetryAll} group=${group} tenant=${whose} round=${own.map(({ state, retried }) => state + retried).join()} open=${() => setAsking(true)} />`}</div>
+        <p class="message">${group.message}</p>
+        <${Facts} facts=${[
+          ["Failed attempts", count(group.failures)], ["Ended as dead letter", count(group.dead_letter)], ["Ended as failed", count(group.failed)],
+          ["Canceled for want of them", group.canceled ? count(group.canceled) : null],
+          ["First seen", html`<${Time} at=${group.first_seen} />`], ["Last seen", html`<${Time} at=${group.last_seen} />`],
+          ["Fingerprint", html`<span class="bar"><code>${group.fingerprint}</code><${Copy} text=${group.fingerprint} label="Copy fingerprint" /></span>`],
+        ]} />
+      <//>
+      ${shown.map((bulk) => html`<${RetryCard} key=${bulk.id} bulk=${bulk} changed=${() => { retries.reload(); detail.reload() }} />`)}
+      <div class="grid-2">
+        <${Card} title="Sample traceback" aside=${html`<${JobLink} id=${group.job_id}>its job<//>${error?.traceback && html`<${Copy} text=${error.traceback} label="Copy traceback" />`}`}>
+          ${error?.traceback ? html`<pre class="traceback" tabindex="0" aria-label="Traceback">${error.traceback}</pre>`
+            : html`<p class="faint">${error ? "This error came without a traceback." : "The latest error is not kept any more."}</p>`}
+        <//>
+        <${Card} title="Failed attempts of the last 24 hours"><${Day} group=${group} /><//>
+      </div>
+      <${Card} title="Jobs that ended with it" aside=${html`<a href=${link("jobs", { q: `fingerprint:${group.fingerprint} kind:${group.kind}` })}>In the list of jobs</a>`}>
+        ${jobs.length ? html`<${Table} label="Jobs that ended with this fault" columns=${JOBS} rows=${jobs} rowKey=${({ id }) => id} />
+          ${few && jobs.length === FEW_JOBS && html`<${Button} plain icon="down" onClick=${() => setFew(false)}>Show more<//>`}
+          ${jobs.length === MANY_JOBS && html`<p class="faint">The latest ${MANY_JOBS}.</p>`}`
+          : html`<${Empty} icon="check" title="No job is left with it">They were run again, or are being tried again by themselves.<//>`}
+      <//>
+      ${asking && html`<${RetryDialog} group=${group} tenant=${whose} close=${() => setAsking(false)} started=${retried} />`}`}<//>`
+}
+
+function RetryAll({ group, tenant, round, open }) {
+  const { matched, more } = usePreview(group, tenant, { round: `${group.failures} ${round}` })
+  return html`<${Button} strong icon="retry" onClick=${open} disabled=${!matched}>${matched === 0 ? "Nothing to retry" : matched ? `Retry all ${count(matched)}${more ? "+" : ""}` : "Retry all"}<//>`
+}
+
+function Day({ group }) {
+  const points = useMemo(() => {
+    const now = Math.floor(Date.now() / HOUR) * HOUR
+    const hours = group.last_day ?? []
+    return hours.map((failures, place) => ({ at: new Date(now - (hours.length - 1 - place) * HOUR).toISOString(), failures }))
+  }, [group])
+  return html`<${Chart} label=${`${plural(group.failures, "failed attempt")} in all`} points=${points} series=${DAY} height=${200} />`
+}
+
+const DAY = [{ name: "failed attempts an hour", of: (point) => point.failures, tone: "bad", kind: "bars" }]
+
+const JOBS = [
+  { name: "id", text: "Job", cell: (job) => html`<${JobLink} id=${job.id} />` },
+  { name: "status", text: "Status", cell: (job) => html`<${Status} status=${job.status} />` },
+  { name: "attempts", text: "Attempts", align: "right", cell: (job) => `${job.attempt_count} of ${job.max_attempts}` },
+  { name: "queue", text: "Queue", cell: (job) => job.queue },
+  { name: "subject", text: "Subject", wide: true, cell: (job) => job.subject ?? html`<span class="faint zero">–</span>` },
+  { name: "ended", text: "Ended", cell: (job) => html`<${Time} at=${job.finished_at} />` },
+]

@@ -1,0 +1,95 @@
+// The top of a job's page: which job it is, how far it is, and what can be done with it.
+import { api } from "../api.js"
+import { html, useState } from "../lib.js"
+import { link } from "../router.js"
+import { useSession } from "../session.js"
+import { Button, Copy, Facts, Progress, Since, Status, Tag, Time } from "../ui/basics.js"
+import { Confirm } from "../ui/dialog.js"
+import { complain, toast } from "../ui/toast.js"
+import { EnqueueDialog } from "./enqueue.js"
+import { isOver, isWaiting } from "./job-live.js"
+import { LiveLight } from "./overview.js"
+
+export function Head({ known }) {
+  const job = known.job.data
+  const session = useSession()
+  return html`
+    <section class="card job-head" aria-label="Job">
+      <div class="bar">
+        <h2>${job.kind}</h2><${Status} status=${job.status} />
+        ${job.cancel_requested_at && !isOver(job) && html`<${Tag} tone="warn">cancel requested<//>`}
+        <span class="grow"></span><${LiveLight} state=${known.live} />
+        ${session.can("jobs:write") && html`<${Buttons} known=${known} session=${session} />`}
+      </div>
+      <p class="job-subject clip">${job.subject ? html`<a href=${jobsWith("subject", job.subject)}>${job.subject}</a>` : html`<span class="faint">no subject</span>`}</p>
+      <${Facts} facts=${facts(job, known, session)} />
+    </section>`
+}
+
+/** The list of jobs of which this is so, in the words of the filter language. */
+export const jobsWith = (field, text) => link("jobs", { q: `${field}:${/[\s,"\\]|[*…]$/.test(text) ? `"${text.replace(/["\\]/g, "\\$&")}"` : text}` })
+
+function facts(job, known, session) {
+  return [
+    ["Progress", html`<${Progress} percent=${job.status === "succeeded" ? 100 : job.progress_percent} tone=${toneOf(job)} />`],
+    ["Attempt", html`<span class="figure">${job.attempt_count} of ${job.max_attempts}</span>${job.generation > 1 && html` <span class="faint">run ${job.generation}</span>`}`],
+    ["Waited", html`<${Since} from=${job.queued_at} to=${job.started_at ?? job.finished_at} />`],
+    [job.status === "running" ? "Runs for" : "Ran for", html`<${Since} from=${job.started_at && (job.attempt_started_at ?? job.started_at)} to=${job.status === "running" ? undefined : job.finished_at ?? job.started_at} />`],
+    ["Worker", html`<${WorkerName} id=${job.worker_id} spans=${known.timeline.data?.spans} />`],
+    ["Queue", html`<a href=${jobsWith("queue", job.queue)}>${job.queue}</a>`],
+    ["Enqueued", html`<${Time} at=${job.queued_at} /> <span class="faint">${job.source}</span>`],
+    ["Tenant", session.operator && html`<span class="id">${job.tenant_id}</span>`],
+    ["Job", html`<${Id} id=${job.id} label="Copy job id" />`],
+    ["Correlation", job.correlation_id && html`<${Id} id=${job.correlation_id} label="Copy correlation id" href=${jobsWith("correlation", job.correlation_id)} />`],
+  ]
+}
+
+export const toneOf = (job) => ({ succeeded: "good", failed: "bad", dead_letter: "bad", canceled: "quiet" })[job.status]
+
+export const Id = ({ id, label, href }) => html`<span class="job-id"><span class="clip id" title=${id}>${href ? html`<a href=${href}>${id}</a>` : id}</span><${Copy} text=${id} label=${label} /></span>`
+
+/** By the name that its worker gave itself, as far as it is still known. */
+export function WorkerName({ id, spans = [] }) {
+  if (!id) return html`<span class="faint">none</span>`
+  const name = spans.find((span) => span.worker_id === id && span.worker)?.worker
+  return html`<a href=${link("workers", { worker: id })} title=${id}>${name ?? id.slice(0, 8)}</a>`
+}
+
+function Buttons({ known, session }) {
+  const job = known.job.data
+  const [asking, setAsking] = useState(null)
+  const [busy, setBusy] = useState(false)
+  const hasSteps = known.timeline.data?.spans.some(({ type }) => type === "step")
+  const send = async (action, query) => {
+    setBusy(true)
+    try {
+      return await api.post(`/jobs/${job.id}/${action}`, undefined, { query })
+    } catch (error) {
+      complain(error)
+      return null
+    } finally {
+      setBusy(false)
+      known.reload()
+    }
+  }
+  const cancel = async () => {
+    const answer = await send("cancel")
+    if (answer?.status === "canceled") toast("Canceled", { undo: () => send("retry"), undoText: "Run it after all" })
+    else if (answer) toast("Its worker is asked to stop it")
+  }
+  const retry = async (fresh) => {
+    if (await send("retry", { fresh: fresh || undefined })) toast(fresh ? "It runs again from the start" : "It runs again", { undo: () => send("cancel") })
+  }
+  return html`
+    <div class="bar job-buttons">
+      ${isOver(job) ? html`
+        <${Button} icon="retry" strong=${job.status !== "succeeded"} busy=${busy} title="The same job, with fresh attempts" onClick=${() => retry(false)}>Retry<//>
+        ${hasSteps && html`<${Button} icon="retry" busy=${busy} title="Also without the steps that are done" onClick=${() => retry(true)}>Retry fresh<//>`}`
+        : html`<${Button} icon="stop" busy=${busy} onClick=${() => (isWaiting(job) ? cancel() : setAsking("cancel"))}>Cancel<//>`}
+      <${Button} icon="edit" title="A new job of this kind, with a payload that you can change" onClick=${() => setAsking("again")}>Run again…<//>
+      ${asking === "cancel" && html`<${Confirm} title="Cancel this job?" danger actText="Cancel the job" close=${() => setAsking(null)} act=${cancel}>It runs: its worker stops it, and what it has done so far is not undone.<//>`}
+      ${asking === "again" && html`<${EnqueueDialog} close=${() => setAsking(null)} kind=${job.kind} payload=${job.payload ?? {}} note=${hasSecrets(job.payload) && "Secrets are not shown: fill in again what says [redacted]."} extra=${{ subject: job.subject ?? "", tenant: session.tenant ?? job.tenant_id }} />`}
+    </div>`
+}
+
+export const hasSecrets = (value) => JSON.stringify(value ?? null).includes("[redacted]")

@@ -1,0 +1,111 @@
+// All that the page of a job knows, kept up with what happens.
+import { api, useApi } from "../api.js"
+import { useCallback, useEffect, useRef, useState } from "../lib.js"
+import { useLive } from "../live.js"
+
+const AGAIN_AFTER = 1500
+const MOST_LINES = 5000
+const FIRST_LINES = 1000
+
+export const isWaiting = (job) => job.status === "queued"
+export const isOver = (job) => job.finished_at !== null
+
+/** What changes with more than its progress. */
+const stage = (job) => [job.status, job.place, job.attempt_count, job.attempt_started_at, job.finished_at, job.worker_id].join()
+
+export function useJob(id) {
+  const at = `/jobs/${id}`
+  const job = useApi(at)
+  const running = job.data?.status === "running"
+  const waiting = job.data && isWaiting(job.data)
+  const timeline = useApi(`${at}/timeline`, {}, { every: running ? 5000 : 0 })
+  const attempts = useApi(`${at}/attempts`)
+  const parts = useApi(`${at}/parts`, {}, { every: running ? 3000 : 0 })
+  const artifacts = useApi(`${at}/artifacts`)
+  const pipeline = useApi(`${at}/pipeline`)
+  const why = useApi(waiting ? `${at}/why` : null, {}, { every: 3000 })
+  const log = useLog(id, Boolean(job.data))
+  const all = [job, timeline, attempts, parts, artifacts, pipeline, ...(waiting ? [why] : [])]
+  const reload = () => all.forEach((each) => each.reload())
+  const soon = useSoon(() => [job, parts, timeline].forEach((each) => each.reload()))
+  useEffect(() => { // its lease, and what it says of its progress, come with no event
+    const timer = running && setInterval(() => document.hidden || job.reload(), 8000)
+    return () => clearInterval(timer)
+  }, [running])
+  const live = useLive({ job: id, log_after: log.from }, ({ job: [changed], log: lines, missed }) => {
+    log.add(lines)
+    if (changed) job.setData((was) => was && { ...was, ...changed })
+    if (missed || (changed && job.data && stage(changed) !== stage(job.data))) reload()
+    else if (changed) soon()
+  }, { on: log.from !== null })
+  const pipelineLive = useRelatives(id, pipeline, timeline)
+  return { job, timeline, attempts, parts, artifacts, pipeline, why, lines: log, live, pipelineLive, reload }
+}
+
+/** The other jobs of its pipeline: also those that it made, in the timeline. */
+function useRelatives(id, pipeline, timeline) {
+  const related = pipeline.data?.nodes.length > 1
+  const soon = useSoon(() => [pipeline, timeline].forEach((each) => each.reload()))
+  const state = useLive({ correlation_id: pipeline.data?.correlation_id ?? id, event: "job" }, ({ job: changed, missed }) => {
+    const known = new Set(pipeline.data.nodes.map((node) => node.id))
+    if (missed || changed.some((each) => !known.has(each.id))) soon()
+    const byId = new Map(changed.map((each) => [each.id, each]))
+    const merged = (node) => (byId.has(node.id) ? { ...node, ...pick(node, byId.get(node.id)) } : node)
+    pipeline.setData((was) => ({ ...was, nodes: was.nodes.map(merged) }))
+    timeline.setData((was) => was && { ...was, follow_ups: was.follow_ups.map(merged) })
+  }, { on: related })
+  useEffect(() => {
+    if (state === "live" && related) soon() // what happened before the stream was open
+  }, [state === "live"])
+  return state
+}
+
+const pick = (shape, from) => Object.fromEntries(Object.keys(shape).filter((name) => name in from).map((name) => [name, from[name]]))
+
+/** Does something at once, but again only after a while however often it is asked. */
+function useSoon(work) {
+  const newest = useRef(work)
+  newest.current = work
+  const timer = useRef(0)
+  const wanted = useRef(false)
+  useEffect(() => () => clearTimeout(timer.current), [])
+  return useCallback(() => {
+    const run = () => {
+      wanted.current = false
+      newest.current()
+      timer.current = setTimeout(() => {
+        timer.current = 0
+        if (wanted.current) run()
+      }, AGAIN_AFTER)
+    }
+    wanted.current = true
+    if (!timer.current) run()
+  }, [])
+}
+
+/** Its log: the last lines at first, earlier ones when asked for, and those that follow. `from`: the last one that was read. */
+function useLog(id, there) {
+  const [state, setState] = useState({ lines: [], earlier: false, from: null, error: null })
+  const read = (query) => api.get(`/jobs/${id}/logs`, { last: true, limit: FIRST_LINES, ...query })
+  const load = async () => {
+    try {
+      const { items } = await read()
+      setState({ lines: items, earlier: items.length === FIRST_LINES, from: items.at(-1)?.sequence ?? 0, error: null })
+    } catch (error) {
+      setState((was) => ({ ...was, error }))
+    }
+  }
+  useEffect(() => {
+    if (there) load()
+  }, [there])
+  const add = (more) => more.length && setState((was) => {
+    const last = was.lines.at(-1)?.sequence ?? 0
+    const lines = [...was.lines, ...more.filter(({ sequence }) => sequence > last)]
+    return { ...was, lines: lines.slice(-MOST_LINES), earlier: was.earlier || lines.length > MOST_LINES }
+  })
+  const readEarlier = async () => {
+    const { items } = await read({ before: state.lines[0].sequence })
+    setState((was) => ({ ...was, lines: [...items, ...was.lines], earlier: items.length === FIRST_LINES }))
+  }
+  return { ...state, add, load, readEarlier }
+}

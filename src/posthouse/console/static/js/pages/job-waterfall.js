@@ -1,0 +1,97 @@
+// From its enqueue to what it led to, on one axis of time: waits by their reason, attempts, steps, parts, follow-ups.
+import { cls, html, useEffect, useRef, useState } from "../lib.js"
+import { duration, exactly, plural, words } from "../format.js"
+import { link } from "../router.js"
+import { Button, Card, Loaded } from "../ui/basics.js"
+import { extent, isOpen, momentOf, rowsOf, ticksOf } from "./job-spans.js"
+
+const TICK = 500
+const FEW = 14
+const REASONS = {
+  queued: ["quiet", "queued"], due: ["quiet", "due"], preferred: ["quiet", "waits for a preferred worker"],
+  scheduled: ["accent", "scheduled"], snoozed: ["accent", "snoozed"], retry: ["warn", "retry delay"],
+  blocked: ["dead", "blocked"], ordered: ["dead", "in line"],
+  limit: ["warn", "limit"], rate: ["warn", "rate limit"], paused: ["warn", "queue paused"], no_worker: ["bad", "no worker"],
+}
+const OUTCOMES = {
+  running: "accent", in_progress: "accent", succeeded: "good", completed: "good", failed: "bad", timeout: "bad", lost: "bad", crashed: "bad", dead_letter: "bad",
+  canceled: "quiet", skipped: "quiet", snoozed: "quiet", released: "quiet",
+}
+
+export function Waterfall({ timeline }) {
+  const [zoomed, setZoomed] = useState(null)
+  return html`
+    <${Card} title="Timeline" class="job-timeline" aside=${html`${zoomed && html`<${Button} small onClick=${() => setZoomed(null)}>Show all of it<//>`}<${Legend} spans=${timeline.data?.spans ?? []} />`}>
+      <${Loaded} from=${timeline} height=${140}>${(data) => html`<${Chart} data=${data} zoomed=${zoomed} zoom=${setZoomed} />`}<//>
+    <//>`
+}
+
+function Legend({ spans }) {
+  const reasons = [...new Set(spans.filter(({ type }) => type === "wait").map(({ reason }) => reason))]
+  return html`<span class="job-legend">${reasons.map((reason) => html`<span key=${reason} data-tone=${REASONS[reason]?.[0]}><i></i>${REASONS[reason]?.[1] ?? words(reason)}</span>`)}</span>`
+}
+
+/** The database's time, going on from when it was told. */
+function useNow(told, on) {
+  const began = useRef({ told: null, at: 0 })
+  if (began.current.told !== told) began.current = { told, at: performance.now() }
+  const [, tick] = useState(0)
+  useEffect(() => {
+    if (!on) return undefined
+    const timer = setInterval(() => tick((n) => n + 1), TICK)
+    return () => clearInterval(timer)
+  }, [on])
+  return momentOf(told) + (on ? performance.now() - began.current.at : 0)
+}
+
+function Chart({ data, zoomed, zoom }) {
+  const [all, setAll] = useState(false)
+  const rows = rowsOf(data)
+  const now = useNow(data.now, rows.some((row) => row.segments.some(isOpen)))
+  const chosen = rows.find((row) => row.key === zoomed)
+  const [from, to] = extent(chosen ? [chosen] : rows, now, chosen ? 0.04 : 0)
+  const place = (moment) => (100 * (moment - from)) / (to - from)
+  const seen = all || rows.length <= FEW + 2 ? rows : few(rows)
+  return html`
+    <div class="wf" role="group" aria-label="Timeline of the job">
+      <div class="wf-row wf-axis" aria-hidden="true"><span></span><div class="wf-track">${ticksOf(from, to).map(([at, text]) => html`<span key=${text} style=${{ left: `${place(at)}%` }}>${text}</span>`)}</div></div>
+      ${seen.map((row) => html`<${Row} key=${row.key} row=${row} place=${place} now=${now} on=${row.key === zoomed} zoom=${() => zoom(row.key === zoomed ? null : row.key)} />`)}
+    </div>
+    ${seen.length < rows.length && html`<${Button} small onClick=${() => setAll(true)}>Show ${plural(rows.length - seen.length, "more line")}<//>`}
+    ${data.truncated && html`<p><small>There is more than can be shown: these are the last of them.</small></p>`}`
+}
+
+/** Attempts before their steps and parts, and the last ones rather than the first. */
+function few(rows) {
+  const kept = new Set([...rows.filter(({ level }) => level === 0).slice(-FEW), ...rows.filter(({ level }) => level > 0)].slice(0, FEW))
+  return rows.filter((row) => kept.has(row))
+}
+
+function Row({ row, place, now, on, zoom }) {
+  return html`
+    <div class=${cls("wf-row", row.level && "inner", row.heading && "heading")} role="group" aria-label=${row.label}>
+      ${row.href ? html`<a class="clip" href=${link(row.href)} title=${row.label}>${row.label}</a>`
+        : row.level || row.heading ? html`<span class="clip" title=${row.label}>${row.label}</span>`
+          : html`<button type="button" class="wf-name clip" aria-pressed=${on} title=${on ? "Show all of it" : "Look at this time only"} onClick=${zoom}>${row.label}</button>`}
+      ${!row.heading && html`<div class="wf-track">${row.segments.map((segment) => html`<${Bar} key=${segment.started_at + segment.name} segment=${segment} place=${place} now=${now} />`)}</div>`}
+    </div>`
+}
+
+function Bar({ segment, place, now }) {
+  const [start, end] = [momentOf(segment.started_at), isOpen(segment) ? now : momentOf(segment.ended_at)]
+  const [left, right] = [Math.max(0, place(start)), Math.min(100, place(end))]
+  if (right < 0 || left > 100) return null
+  const wait = segment.type === "wait"
+  const [tone, name] = wait ? REASONS[segment.reason] ?? ["quiet", words(segment.reason)] : [OUTCOMES[segment.status] ?? "quiet", `${segment.name} ${words(segment.status)}`]
+  const took = duration((end - start) / 1000)
+  const lines = [`${exactTime(start)} – ${isOpen(segment) ? "now" : exactTime(end)}`, segment.worker && `on ${segment.worker}`, segment.error ?? segment.detail].filter(Boolean)
+  return html`
+    <span class="wf-bar" tabindex="0" role="img" aria-label=${[name, took, ...lines].join(", ")} data-tone=${tone} data-type=${segment.type} data-open=${isOpen(segment) || undefined}
+      style=${{ left: `${left}%`, width: `${Math.max(0, right - left)}%` }}>
+      ${right - left > 7 && html`<span class="wf-took" aria-hidden="true">${took}</span>`}
+      <span class="wf-tip" data-from=${left <= 38 ? "left" : right >= 62 ? "right" : "middle"} aria-hidden="true"><b>${name}</b> <span class="figure">${took}</span>${lines.map((line) => html`<br key=${line} /><span>${line}</span>`)}</span>
+    </span>`
+}
+
+const fine = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3, hourCycle: "h23" })
+const exactTime = (moment) => (new Date(moment).toDateString() === new Date().toDateString() ? fine.format(moment) : exactly(moment))

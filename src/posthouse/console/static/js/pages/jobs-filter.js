@@ -1,0 +1,132 @@
+// The box of the filter language. It completes names and values as somebody types.
+import { api } from "../api.js"
+import { html, useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from "../lib.js"
+import { plural } from "../format.js"
+import { Button } from "../ui/basics.js"
+import { Icon } from "../ui/icons.js"
+
+const TYPED_FOR = 80
+
+/** `q` is the line that is shown now; `apply(line)` asks for another one; `error` is what was wrong with `q`. */
+export function FilterBox({ q, apply, error }) {
+  const [text, setText] = useState(q)
+  const [offered, ask, close] = useSuggestions()
+  const [chosen, choose] = useState(null)
+  const input = useRef(null)
+  const caret = useRef(null)
+  const id = useId()
+  useEffect(() => setText(q), [q])
+  useLayoutEffect(() => {
+    if (caret.current !== null) input.current.setSelectionRange(caret.current, caret.current)
+    caret.current = null
+  })
+  const send = (line) => {
+    close()
+    apply(line.trim())
+  }
+  const write = (line, at) => {
+    setText(line)
+    choose(null)
+    ask(line, at)
+  }
+  const offer = useMemo(() => nowOf(offered, text), [offered, text])
+  const items = offer?.items ?? []
+  const active = items.findIndex(({ insert }) => insert === chosen)
+  const take = ({ insert }) => {
+    const line = text.slice(0, offer.from) + insert + text.slice(offer.to)
+    caret.current = offer.from + insert.length
+    setText(line)
+    choose(null)
+    input.current.focus()
+    // A name wants a value next; a value makes a whole term, which can be looked for.
+    if (/[:.]$/.test(insert)) ask(line, caret.current)
+    else send(line)
+  }
+  const move = (by) => {
+    if (!items.length) ask(text, input.current.selectionStart)
+    else choose(items.at((by < 0 ? Math.max(active, 0) - 1 : active + 1) % items.length).insert)
+  }
+  const keys = (event) => {
+    if (event.isComposing) return
+    const pick = items[active]
+    if (event.key === "ArrowDown") move(1)
+    else if (event.key === "ArrowUp" && items.length) move(-1)
+    else if (event.key === "Enter") pick ? take(pick) : send(text)
+    else if (event.key === "Tab" && !event.shiftKey && (pick ?? (text && items[0]))) take(pick ?? items[0])
+    else if (event.key === "Escape" && items.length) close()
+    else if (event.key === "Escape") text === q ? input.current.blur() : setText(q)
+    else return
+    event.preventDefault()
+  }
+  const wrong = error?.code === "invalid_filter" && text.trim() === q ? error : null
+  return html`
+    <div class="filter-box" role="search">
+      <${Icon} name="search" />
+      <input ref=${input} type="text" class="code" data-filter role="combobox" aria-label="Filter jobs" aria-autocomplete="list" aria-expanded=${items.length > 0}
+        aria-controls=${`${id}-list`} aria-activedescendant=${active >= 0 ? `${id}-${active}` : undefined} aria-invalid=${wrong ? "true" : undefined} aria-describedby=${wrong ? `${id}-wrong` : undefined}
+        placeholder="status:failed kind:ocr created:<2h" autocomplete="off" autocapitalize="off" spellcheck=${false} enterkeyhint="search" value=${text}
+        onInput=${(event) => write(event.target.value, event.target.selectionStart)} onKeyDown=${keys} onBlur=${close} onFocus=${() => text || ask("", 0)} onClick=${() => text || ask("", 0)} />
+      ${text ? html`<${Button} plain small icon="close" label="Clear the filter" onClick=${() => { setText(""); send(""); input.current.focus() }} />` : html`<kbd aria-hidden="true">/</kbd>`}
+      <ul id=${`${id}-list`} class="offers" role="listbox" aria-label="Suggestions" hidden=${!items.length}>
+        ${items.map((item, place) => html`
+          <${Offer} key=${item.insert} id=${`${id}-${place}`} item=${item} active=${place === active} take=${() => take(item)} />`)}
+      </ul>
+      <span class="hidden" role="status">${items.length ? plural(items.length, "suggestion") : ""}</span>
+      ${wrong && html`<${Wrong} id=${`${id}-wrong`} line=${q} error=${wrong} mend=${send} />`}
+    </div>`
+}
+
+function Offer({ id, item, active, take }) {
+  const line = useRef(null)
+  useEffect(() => { if (active) line.current.scrollIntoView({ block: "nearest" }) }, [active])
+  return html`
+    <li id=${id} ref=${line} role="option" aria-selected=${active} onMouseDown=${(event) => event.preventDefault()} onClick=${take}>
+      <span class="code clip">${item.label}</span><small class="clip">${item.detail}</small>
+    </li>`
+}
+
+/** What is wrong, with the place in the line marked, and what would be right there. */
+function Wrong({ id, line, error, mend }) {
+  const { at = 0, to = line.length, instead } = error.body
+  const [before, marked, after] = [line.slice(0, at), line.slice(at, to), line.slice(to)]
+  return html`
+    <div class="wrong-line" id=${id} role="alert">
+      <code>${before}<mark>${marked || "␣"}</mark>${after}</code> <span>${error.message}</span>
+      ${instead && html`<${Button} small onClick=${() => mend(before + instead + after)}>Write <code>${instead}</code><//>`}
+    </div>`
+}
+
+/** What an answer means for the line as it is by now: somebody may have typed on. Null if it is about something else. */
+function nowOf(offered, text) {
+  if (!offered) return null
+  const { line, from, to, items } = offered
+  if (line === text) return offered
+  const end = to + text.length - line.length
+  if (end < from || text.slice(0, from) !== line.slice(0, from) || text.slice(end) !== line.slice(to)) return null
+  const typed = text.slice(from, end).toLowerCase()
+  return { from, to: end, items: items.filter(({ insert }) => insert.toLowerCase().startsWith(typed)) }
+}
+
+/** [offered, ask(line, at), close]: what may stand at a place of a line, a moment after the last key. */
+function useSuggestions() {
+  const [offer, setOffer] = useState(null)
+  const round = useRef({ timer: 0, control: null })
+  const stop = () => {
+    clearTimeout(round.current.timer)
+    round.current.control?.abort()
+  }
+  useEffect(() => stop, [])
+  const ask = (q, at) => {
+    stop()
+    round.current.timer = setTimeout(async () => {
+      const control = (round.current.control = new AbortController())
+      // Suggestions are a help: without them one can still write.
+      await api.get("/jobs/suggest", { q, at }, control.signal).then((found) => setOffer({ ...found, line: q }), () => {})
+    }, TYPED_FOR)
+  }
+  const close = () => {
+    stop()
+    setOffer(null)
+  }
+  return [offer, ask, close]
+}

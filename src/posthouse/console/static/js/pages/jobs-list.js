@@ -1,0 +1,102 @@
+// A page of jobs that stays where it is: what happens to its jobs is merged in, and new ones are only announced.
+import { address, api } from "../api.js"
+import { onlyValue } from "../filter.js"
+import { useCallback, useEffect, useRef, useState } from "../lib.js"
+import { useLive } from "../live.js"
+
+const SIZE = 50
+const LOOKS_SOON = 300
+const LOOKS_EVERY = 2500
+
+/** The page that was shown last, and to whom: who comes back from a job finds it as it was. */
+let kept = { session: null, state: null }
+
+const NOTHING = { key: null, items: null, next: null, partial: false, lookedBackTo: null, error: null }
+
+/** {items, next, partial, lookedBackTo, error, stale, fresh: {count} | null, show(), reload(), live} of a line and a cursor. */
+export function useJobs(session, q, after, paused) {
+  const key = address("/jobs", { q, cursor: after, limit: SIZE })
+  const known = kept.session === session && kept.state.key === key
+  const [state, setState] = useState(() => (known ? kept.state : NOTHING))
+  const [fresh, setFresh] = useState(null)
+  const now = useRef(null)
+  now.current = { state, key, paused }
+  useEffect(() => { if (state.items) kept = { session, state } }, [state])
+
+  const round = useRef(null)
+  const load = useCallback(async (only) => {
+    round.current?.abort()
+    const mine = (round.current = new AbortController())
+    try {
+      const page = await api.get("/jobs", { q, cursor: after, limit: SIZE }, mine.signal)
+      if (only === "look" && now.current.state.key === key) look(page)
+      else show(page)
+    } catch (error) {
+      // A look that came to nothing is no reason to show less: the light says that the server is away.
+      if (error.name !== "AbortError" && only !== "look") setState((was) => ({ ...was, error }))
+    }
+  }, [key])
+  const show = (page) => {
+    setFresh(null)
+    setState({ key, items: page.items, next: page.next_cursor, partial: page.partial, lookedBackTo: page.looked_back_to, error: null })
+  }
+  /** Takes what it says of the jobs that are shown, and only counts the others. */
+  const look = (page) => {
+    const shown = now.current.state
+    const count = after ? 0 : newcomers(shown, page.items).length
+    if (count && !shown.items.length) return show(page)
+    setState((was) => ({ ...merged(was, page.items), error: null }))
+    return setFresh(count ? { count, page } : null)
+  }
+  useEffect(() => {
+    setFresh(null)
+    load(known ? "look" : "show")
+    return () => round.current?.abort()
+  }, [load])
+
+  const lookSoon = useThrottled(() => now.current.paused || document.hidden || load("look"), [key])
+  const told = ({ job, missed }) => {
+    const { state: shown } = now.current
+    if (!shown.items || shown.key !== key) return
+    setState((was) => merged(was, job))
+    if (missed || (!after && newcomers(shown, job).length)) lookSoon()
+  }
+  const live = useLive({ event: "job", kind: onlyValue(q, "kind"), queue: onlyValue(q, "queue") }, told)
+  return { ...state, stale: state.key !== key, fresh, live, show: () => fresh && show(fresh.page), reload: () => load("show") }
+}
+
+/** Those that are not shown, and would be: a page is in the order of ids, newest first. */
+function newcomers({ items, next }, jobs) {
+  const shown = new Set(items.map(({ id }) => id))
+  const last = next && items.length ? items.at(-1).id : ""
+  return jobs.filter(({ id }) => id > last && !shown.has(id))
+}
+
+/** Rows that nothing happened to stay the same objects. */
+function merged(state, jobs) {
+  if (!state.items || !jobs.length) return state
+  const newer = new Map(jobs.map((job) => [job.id, job]))
+  if (!state.items.some(({ id }) => newer.has(id))) return state
+  return { ...state, items: state.items.map((row) => newer.get(row.id) ?? row) }
+}
+
+/** Soon at first, then rarely, and the more rarely the longer it takes. */
+function useThrottled(work, inputs) {
+  const plan = useRef({ timer: 0, notBefore: 0 })
+  const latest = useRef(work)
+  latest.current = work
+  useEffect(() => () => {
+    clearTimeout(plan.current.timer)
+    plan.current = { timer: 0, notBefore: 0 }
+  }, inputs)
+  return () => {
+    const { current } = plan
+    if (current.timer) return
+    current.timer = setTimeout(async () => {
+      const began = Date.now()
+      await latest.current()
+      current.timer = 0
+      current.notBefore = Date.now() + Math.max(LOOKS_EVERY, 5 * (Date.now() - began))
+    }, Math.max(LOOKS_SOON, current.notBefore - Date.now()))
+  }
+}

@@ -1,0 +1,16 @@
+// Lists that are loaded again and again, without lines that change places under somebody's hands.
+import { useRef } from "../lib.js"
+
+/**
+ * The items in the order in which they were first seen; those that are new come where the server put them: first.
+ * `scope` names what is listed: another one begins anew.
+ */
+export function useSteady(items, keyOf, scope = "") {
+  const known = useRef({ scope: null, places: new Map(), next: 0 })
+  if (!items) return items
+  if (known.current.scope !== scope) known.current = { scope, places: new Map(), next: 0 }
+  const { places } = known.current
+  const fresh = items.filter((item) => !places.has(keyOf(item)))
+  for (const item of fresh.reverse()) places.set(keyOf(item), --known.current.next)
+  return [...items].sort((one, other) => places.get(keyOf(one)) - places.get(keyOf(other)))
+}

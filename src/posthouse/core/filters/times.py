@@ -1,0 +1,150 @@
+"""Times, numbers and ids as people write them in a filter."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+from posthouse.core.duration import seconds
+from posthouse.core.filters.values import Ids, Numbers, Times
+from posthouse.core.priority import NAMES
+from posthouse.errors import ConfigurationError
+
+_COMPARED = re.compile(r"(<=|>=|<|>)(.*)", re.DOTALL)
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+_AGE = re.compile(r"[\d.]+\s*(ms|s|m|h|d|w).*", re.DOTALL)
+_WHOLE = re.compile(r"-?\d{1,10}")
+_HEX = re.compile(r"[0-9a-f]+")
+_DIGITS = 32
+_LAST_YEAR = 9000
+
+
+class Unreadable(ValueError):
+    """Says what to write instead; ``instead`` is that, if there is one thing."""
+
+    def __init__(self, advice: str, instead: str | None = None) -> None:
+        super().__init__(advice)
+        self.instead = instead
+
+
+def read_times(field: str, text: str) -> Times:
+    """``<2h`` is younger, ``>2h`` is older; ``>2026-11-01`` is later, ``<2026-11-01`` is earlier."""
+    if found := _COMPARED.fullmatch(text):
+        return _compared(field, text, *found.groups())
+    if ".." in text:
+        return _range(field, text)
+    if _AGE.fullmatch(text):
+        raise Unreadable(
+            f"write {field}:<{text} for what is younger than that, {field}:>{text} for what is older",
+            f"<{text}",
+        )
+    since, until = _moment(field, text)
+    return Times(text, since=since, until=until)
+
+
+def _compared(field: str, text: str, comparison: str, operand: str) -> Times:
+    younger = comparison.startswith("<")
+    if _AGE.fullmatch(operand):
+        age = _age(field, operand)
+        return Times(text, oldest=age) if younger else Times(text, youngest=age)
+    since, until = _moment(field, operand)
+    if comparison == "<":
+        return Times(text, until=since)
+    if comparison == "<=":
+        return Times(text, until=until)
+    return Times(text, since=until if comparison == ">" else since)
+
+
+def _range(field: str, text: str) -> Times:
+    """From the one to the other, a day with all its hours; of two ages it does not matter which is first."""
+    left, _, right = text.partition("..")
+    if not left and not right:
+        raise Unreadable(f"write {field}:2026-11-01..2026-11-02, or leave out one of the two")
+    if _AGE.fullmatch(left or right):
+        ages = sorted(_age(field, part) for part in (left, right) if part)
+        if len(ages) == 1:
+            return Times(text, youngest=ages[0]) if not right else Times(text, oldest=ages[0])
+        return Times(text, oldest=ages[1], youngest=ages[0])
+    since = _moment(field, left)[0] if left else None
+    until = _moment(field, right)[1] if right else None
+    if since and until and until <= since:
+        raise Unreadable("the range ends before it begins", f"{right}..{left}")
+    return Times(text, since=since, until=until)
+
+
+def _age(field: str, text: str) -> float:
+    try:
+        return seconds(text)
+    except ConfigurationError:
+        raise _not_a_time(field, text) from None
+
+
+def _moment(field: str, text: str) -> tuple[datetime, datetime]:
+    """When it begins, and when it is over: a day at its end, a moment at once."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise _not_a_time(field, text) from None
+    if not 1 < moment.year < _LAST_YEAR:
+        raise Unreadable(f"a time is between the years 2 and {_LAST_YEAR}")
+    moment = moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    if _DAY.fullmatch(text):
+        return moment, moment + timedelta(days=1)
+    return moment, moment
+
+
+def _not_a_time(field: str, text: str) -> Unreadable:
+    return Unreadable(
+        f"{text!r} is no time: write {field}:<2h, {field}:>1d, {field}:2026-11-01 or "
+        f"{field}:2026-11-01..2026-11-02"
+    )
+
+
+def read_numbers(field: str, text: str) -> Numbers:
+    named = NAMES if field == "priority" else {}
+
+    def number(part: str) -> int:
+        if part in named:
+            return named[part]
+        if not _WHOLE.fullmatch(part):
+            raise Unreadable(f"{part!r} is no number: write {field}:3, {field}:>1 or {field}:2..5")
+        return int(part)
+
+    return _numbers(text, number)
+
+
+def _numbers(text: str, number: Callable[[str], int]) -> Numbers:
+    if found := _COMPARED.fullmatch(text):
+        comparison, operand = found.groups()
+        limit = number(operand)
+        if comparison.startswith("<"):
+            return Numbers(None, limit + (comparison == "<="), text)
+        return Numbers(limit + (comparison == ">"), None, text)
+    if ".." in text:
+        left, _, right = text.partition("..")
+        low = number(left) if left else None
+        below = number(right) + 1 if right or not left else None
+        if low is not None and below is not None and below <= low:
+            raise Unreadable("the range ends before it begins", f"{right}..{left}")
+        return Numbers(low, below, text)
+    exact = number(text)
+    return Numbers(exact, exact + 1, text)
+
+
+def read_ids(text: str) -> Ids:
+    digits = digits_of(text)
+    if digits is None:
+        raise Unreadable(f"{text!r} is no id, nor the beginning of one: they look like 0192f3a4-…")
+    return Ids(digits, text.rstrip("*…"))
+
+
+def digits_of(text: str) -> str | None:
+    """The digits of an id or of its beginning; None if it can be neither."""
+    bare = text.rstrip("*…").lower()
+    digits = bare.replace("-", "")
+    if not 0 < len(digits) <= _DIGITS or not _HEX.fullmatch(digits):
+        return None
+    dashed = str(UUID(int=int(digits.ljust(_DIGITS, "0"), 16)))
+    return digits if bare in {digits, dashed[: len(bare)]} else None

@@ -1,0 +1,148 @@
+"""Jobs by the filter language, each time with a bounded effort."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from posthouse.core.filters import Filter, Term, Text, Times, Wanted, wanted
+from posthouse.core.redaction import redactor_for
+from posthouse.core.states import Status
+from posthouse.insights.jobs import FoundJobs, JobFilter, JobSummary
+from posthouse.insights.masking import WITHOUT_JOB
+from posthouse.storage.reading import Db, fetch_by_kept_plan, fetch_row, fetch_rows
+
+COUNTED = 10_000
+_PROBE = "a text that is no secret by itself"
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How many jobs a search looks at, and for how long, before it says how far it came."""
+
+    jobs: int
+    seconds: float
+
+
+PAGE = Effort(500_000, 1.0)
+COUNT = Effort(200_000, 0.4)
+GLANCE = Effort(2000, 0.02)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobCount:
+    """``exact``, or as many at least: all were not looked at, or there are more than are counted."""
+
+    count: int
+    exact: bool
+    counted_up_to: int = COUNTED
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    ids: list[UUID]
+    looked_to: UUID | None
+
+
+def filter_of(chosen: JobFilter) -> Filter:
+    """What such a choice says of jobs, as terms; whose they are is said elsewhere."""
+    texts = {
+        "kind": chosen.kind,
+        "queue": chosen.queue,
+        "source": chosen.source,
+        "subject": chosen.subject,
+        "correlation": chosen.correlation,
+    }
+    terms = [Term(name, (Text(text),)) for name, text in texts.items() if text is not None]
+    if chosen.statuses:
+        terms.append(Term("status", tuple(Text(status) for status in chosen.statuses)))
+    since, until = chosen.created_after, chosen.created_before
+    if since or until:
+        terms.append(Term("created", (Times("", since=since, until=until),)))
+    return Filter(tuple(terms))
+
+
+async def search_for(
+    connection: Db, chosen: Filter, *, tenant: str | None, among: frozenset[Status] | None = None
+) -> Wanted:
+    """How the jobs of a filter are found from here: with the database's time, and what it knows of words and
+    of secrets. In a transaction, as all of this.
+    """
+    context = await fetch_row(connection, "filter_context", words=chosen.words)
+    known = {
+        word: frozenset(
+            field
+            for field, names in (("kind", context["kinds"]), ("subject", context["subjects"]))
+            if word in names
+        )
+        for word in chosen.words
+    }
+    options: dict[str, Any] = {} if among is None else {"among": among}
+    found = wanted(chosen, context["now"], tenant=tenant, known=known, **options)
+    if any(term.path for term in chosen.terms):
+        await _keep_secrets(connection, chosen, found)
+    return found
+
+
+async def find_jobs(
+    connection: Db, chosen: Filter, within: JobFilter | None = None, *, effort: Effort = PAGE
+) -> FoundJobs:
+    """Newest first: those that also fit ``within``, which says where to go on and how many are wanted."""
+    within = within or JobFilter()
+    search = await search_for(connection, chosen + filter_of(within), tenant=within.tenant)
+    most = within.limit + within.offset
+    found = await sift(connection, search, most, effort, after=within.after)
+    jobs = await jobs_of(connection, found.ids[within.offset :])
+    return FoundJobs.of(jobs, found.looked_to, full=len(found.ids) == most)
+
+
+async def count_found(connection: Db, chosen: Filter, *, tenant: str | None = None) -> JobCount:
+    search = await search_for(connection, chosen, tenant=tenant)
+    return await count_of(connection, search)
+
+
+async def count_of(connection: Db, search: Wanted, *, most: int = COUNTED) -> JobCount:
+    found = await sift(connection, search, most, COUNT)
+    return JobCount(count=len(found.ids), exact=found.looked_to is None, counted_up_to=most)
+
+
+async def first_of(connection: Db, search: Wanted, limit: int) -> list[JobSummary]:
+    found = await sift(connection, search, limit, PAGE)
+    return await jobs_of(connection, found.ids)
+
+
+async def sift(
+    connection: Db, search: Wanted, limit: int, effort: Effort, *, after: UUID | None = None
+) -> _Found:
+    if search.nothing:
+        return _Found([], None)
+    row = await fetch_row(
+        connection, "jobs_sift", wanted=json.dumps(search.as_json()), below=after,
+        limit=limit, most=effort.jobs, seconds=effort.seconds,
+    )  # fmt: skip
+    return _Found(row["ids"], row["looked_to"])
+
+
+async def jobs_of(connection: Db, ids: list[UUID]) -> list[JobSummary]:
+    if not ids:
+        return []
+    found = await fetch_by_kept_plan(connection, "jobs_by_ids", JobSummary, ids=ids)
+    return [WITHOUT_JOB.of(job) for job in found]
+
+
+async def _keep_secrets(connection: Db, chosen: Filter, found: Wanted) -> None:
+    """A filter that finds a job by what is masked would tell what that is: it does not look there."""
+    marked = await fetch_rows(connection, "definitions_with_secrets")
+    for term, condition in zip(chosen.terms, found.conditions, strict=True):
+        if term.path:
+            condition["secret_in"] = [row["key"] for row in marked if _is_masked(row, term.path)]
+
+
+def _is_masked(marks: dict[str, Any], path: tuple[str, ...]) -> bool:
+    redactor = redactor_for(marks["schema"], tuple(marks["redact"]))
+    probes: list[Any] = [_PROBE, [_PROBE]]
+    for step in reversed(path):
+        probes = [{step: probe} for probe in probes] + [[{step: probe}] for probe in probes[:1]]
+    return any(redactor.value(probe) != probe for probe in probes)

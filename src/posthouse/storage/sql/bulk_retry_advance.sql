@@ -1,2 +1,0 @@
--- A step of the bulk retry that was looked at longest ago.
-select id, retried, skipped, heard from posthouse.advance_bulk_retry(%s)

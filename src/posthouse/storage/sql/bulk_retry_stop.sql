@@ -1,2 +1,0 @@
--- Stops a bulk retry: the state it had.
-select posthouse.stop_bulk_retry(%(id)s, %(actor)s)

@@ -1,0 +1,29 @@
+"""What is asked of every page: that everybody can use it, and that nothing in it is taken for markup."""
+
+from axe_playwright_python.async_playwright import Axe
+
+MARKUP = "<img src=x onerror=\"document.title='broken'\">"
+
+
+CONTRAST = {"runOnly": ["color-contrast"], "resultTypes": ["violations"]}
+
+
+async def hindrances(page):
+    """What a scan finds that keeps somebody from using the page, in either theme."""
+    await page.emulate_media(color_scheme="light")
+    found = await scan(page)
+    await page.emulate_media(color_scheme="dark")
+    return found + await scan(page, CONTRAST)
+
+
+async def scan(page, options=None):
+    found = (await Axe().run(page, options=options or {"resultTypes": ["violations"]})).response["violations"]
+    return [
+        (each["id"], [node["html"] for node in each["nodes"]][:3])
+        for each in found
+        if each["impact"] in {"serious", "critical"}
+    ]
+
+
+async def has_markup(page):
+    return await page.locator("img[src=x]").count() > 0 or await page.title() == "broken"

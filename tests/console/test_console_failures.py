@@ -1,0 +1,92 @@
+"""Failures: one line for each fault, and its jobs run again."""
+
+from console_checks import MARKUP, has_markup, hindrances
+from playwright.async_api import expect
+
+
+async def fail(house, times, *, gate="closed", text="the ford is flooded", tenant="default"):
+    ids = [
+        await house.enqueue("letters.wade", {"gate": gate, "text": text}, tenant=tenant) for _ in range(times)
+    ]
+    return [await house.until(job_id, "dead_letter") for job_id in ids]
+
+
+async def fault(house, tenant):
+    (group,) = (await house.api("GET", f"/failures?tenant={tenant}"))["items"]
+    return f"failures/{group['fingerprint']}?kind={group['kind']}&tenant={tenant}"
+
+
+async def test_all_jobs_of_a_fault_are_retried_and_watched(look, house):
+    await fail(house, 3, gate="ebb", tenant="ferry")
+    async with look("failures?kind=letters.wade") as page:
+        line = page.get_by_role("row").filter(has_text="ferry")
+        await line.get_by_role("link", name="ConnectionError").click()
+        await expect(page.get_by_label("Traceback", exact=True)).to_contain_text("in wade")
+        await page.get_by_role("button", name="Retry all 3").click()
+        question = page.get_by_role("dialog")
+        await expect(question).to_contain_text("3 jobs will run again, 10 a second")
+        await question.get_by_label("Jobs a second").fill("50")
+        await question.get_by_label("Stop by itself").select_option("never")
+        await expect(question).to_contain_text("It goes on even if all of them fail again.")
+        house.gate("ebb").set()
+        await question.get_by_role("button", name="Retry 3 jobs").click()
+        progress = page.get_by_label("Bulk retry")
+        await expect(progress).to_contain_text("Retried 3 of 3 jobs")
+        await expect(progress).to_contain_text("3 succeeded")
+        await expect(page.get_by_role("button", name="Nothing to retry")).to_be_disabled()
+
+
+async def test_a_bulk_retry_is_stopped(look, house):
+    await fail(house, 2, tenant="toll")
+    async with look(await fault(house, "toll")) as page:
+        await page.get_by_role("button", name="Retry all 2").click()
+        await page.get_by_role("dialog").get_by_label("Jobs a second").fill("0.01")
+        await page.get_by_role("button", name="Retry 2 jobs").click()
+        progress = page.get_by_label("Bulk retry")
+        await expect(progress).to_contain_text("Retrying 2 jobs")
+        await progress.get_by_role("button", name="Stop").click()
+        await expect(progress).to_contain_text("stopped")
+        await page.get_by_role("link", name="All failures").click()
+        await page.get_by_role("link", name="Bulk retries").click()
+        await expect(page.get_by_role("row").filter(has_text="tenant toll")).to_contain_text("stopped")
+
+
+async def test_the_address_says_which_failures_are_shown(look, house):
+    await fail(house, 1, tenant="weir")
+    async with look("failures") as page:
+        await page.get_by_label("Kind").select_option("letters.wade")
+        await page.get_by_role("button", name="1h").click()
+        assert "kind=letters.wade" in page.url
+        assert "since=1h" in page.url
+        await expect(page.get_by_role("row").filter(has_text="weir")).to_be_visible()
+        await page.goto(page.url.replace("letters.wade", "letters.greet"))
+        await expect(page.get_by_text("Nothing failed like this")).to_be_visible()
+
+
+async def test_viewers_look_at_their_own_and_retry_nothing(look, house):
+    await fail(house, 1, tenant="mill")
+    await fail(house, 1, tenant="mine")
+    async with look("failures", role="tenant-viewer", tenant="mill") as page:
+        await page.get_by_role("link", name="ConnectionError").click()
+        await expect(page.get_by_label("Traceback", exact=True)).to_be_visible()
+        assert await page.get_by_role("button", name="Retry").count() == 0
+
+
+async def test_an_error_is_text_and_never_markup(look, house):
+    await fail(house, 1, text=MARKUP, tenant="inert")
+    async with look("failures") as page:
+        await expect(page.get_by_text(MARKUP).first).to_be_visible()
+        await page.goto(f"{house.url}/console/{await fault(house, 'inert')}")
+        await expect(page.get_by_label("Traceback", exact=True)).to_contain_text(MARKUP)
+        assert not await has_markup(page)
+
+
+async def test_everybody_can_read_failures_and_retry_them(look, house):
+    await fail(house, 1, tenant="everybody")
+    async with look("failures") as page:
+        await expect(page.get_by_role("row").nth(1)).to_be_visible()
+        assert await hindrances(page) == []
+        await page.goto(f"{house.url}/console/{await fault(house, 'everybody')}")
+        await page.get_by_role("button", name="Retry all").click()
+        await expect(page.get_by_role("dialog")).to_contain_text("will run again")
+        assert await hindrances(page) == []

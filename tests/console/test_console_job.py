@@ -1,0 +1,217 @@
+"""The page of a job: what it does now, how it got here, what it said, what it led to."""
+
+import asyncio
+import json
+import shlex
+
+import httpx
+import pytest
+from axe_playwright_python.async_playwright import Axe
+from playwright.async_api import expect
+
+EVIL = "<img src=x onerror=\"document.title='owned'\">"
+
+
+async def test_a_running_job_is_watched_to_its_end_and_nothing_moves(look, house):
+    job = await house.enqueue("letters.ride", {"gate": "watched"}, subject="mail to Vienna")
+    await house.until(job, "running")
+    async with look(f"jobs/{job}") as page:
+        head = page.get_by_role("region", name="Job", exact=True)
+        await expect(head).to_contain_text("letters.ride")
+        await expect(head.locator(".status")).to_have_text("running")
+        await expect(page.get_by_text("riding")).to_be_visible()
+        await expect(page.get_by_role("progressbar", name="Progress of mail")).to_have_attribute(
+            "aria-valuenow", "40"
+        )
+        await expect(page.get_by_role("log")).to_contain_text("left the station")
+        await expect(page.get_by_role("img", name="attempt 1 running")).to_be_visible()
+        await expect(page.get_by_text("live", exact=True)).to_be_visible()
+        log = page.get_by_role("heading", name="Log")
+        before = (await log.bounding_box())["y"]
+        house.gate("watched").set()
+        await expect(head.locator(".status")).to_have_text("succeeded")
+        await expect(page.get_by_role("group", name="result")).to_contain_text('"arrived"')
+        await expect(page.get_by_role("log")).to_contain_text("arrived")
+        await expect(page.get_by_role("img", name="attempt 1 succeeded")).to_be_visible()
+        await expect(page.get_by_role("button", name="Retry", exact=True)).to_be_visible()
+        assert (await log.bounding_box())["y"] == before
+        assert "letters.ride" in await page.title()
+
+
+async def test_a_job_that_waits_says_why_and_who_is_before_it(look, house):
+    first = await house.enqueue("letters.toll", {"gate": "bar"})
+    await house.until(first, "running")
+    second = await house.enqueue("letters.toll", {"gate": "bar"})
+    async with look(f"jobs/{second}") as page:
+        await expect(page.get_by_text("Limit 'toll' is full: 1 of 1 run", exact=True)).to_be_visible()
+        await expect(page.get_by_text("posthouse limits set toll")).to_be_visible()
+        await expect(page.get_by_role("img", name="limit,")).to_be_visible()
+        holder = page.get_by_role("list", name="Jobs that hold limit toll").get_by_role("link")
+        await holder.click()
+        await expect(page).to_have_url(f"{house.url}/console/jobs/{first}")
+        await expect(page.get_by_text("letters.toll").first).to_be_visible()
+        await page.go_back()
+        await expect(page.get_by_role("heading", name="Why it waits")).to_be_visible()
+        house.gate("bar").set()
+        await expect(page.get_by_role("group", name="result")).to_have_text('"paid"')
+        await expect(page.get_by_role("heading", name="Why it waits")).to_have_count(0)
+
+
+async def test_a_failed_job_shows_its_error_first_and_its_attempts_side_by_side(look, house):
+    job = await house.enqueue("letters.ford", {"river": EVIL})
+    await house.until(job, "dead_letter")
+    async with look(f"jobs/{job}") as page:
+        await expect(page.get_by_role("heading", name="Failed for good, after 2 attempts")).to_be_visible()
+        await expect(page.get_by_text(f"{EVIL} is too high").first).to_be_visible()
+        left = page.get_by_role("region", name="Attempt 1")
+        right = page.get_by_role("region", name="Attempt 2")
+        await expect(left).to_contain_text("TimeoutError")
+        await expect(left).to_contain_text("no ferry")
+        await expect(right).to_contain_text("ConnectionError")
+        await right.get_by_text("Traceback console_house.py").click()
+        await right.get_by_role("button", name="Copy traceback").click()
+        assert "in ford" in await page.evaluate("navigator.clipboard.readText()")
+        await expect(page.get_by_role("log")).to_contain_text(f"the ferry over {EVIL}, try 2")
+        await expect(page.get_by_role("group", name="payload")).to_contain_text("<img src=x")
+        assert await page.locator("main img").count() == 0
+        assert await page.title() == "dead letter letters.ford · Posthouse"
+
+
+async def test_retry_and_cancel_tell_what_they_did_and_can_be_taken_back(look, house):
+    failed = await house.enqueue("letters.lose", {"letter": "a"})
+    await house.until(failed, "dead_letter")
+    later = await house.enqueue("letters.greet", delay_seconds=3600)
+    async with look(f"jobs/{failed}") as page:
+        await page.get_by_role("button", name="Retry", exact=True).click()
+        await expect(page.get_by_role("status")).to_contain_text("It runs again")
+        await expect(page.get_by_text("run 2", exact=True)).to_be_visible()
+    async with look(f"jobs/{later}") as page:
+        status = page.get_by_role("region", name="Job", exact=True).locator(".status")
+        await page.get_by_role("button", name="Cancel", exact=True).click()
+        await expect(status).to_have_text("canceled")
+        await page.get_by_role("button", name="Run it after all").click()
+        await expect(status).to_have_text("succeeded")
+
+
+async def test_a_running_job_is_asked_about_before_it_is_canceled(look, house):
+    job = await house.enqueue("letters.ride", {"gate": "never"})
+    await house.until(job, "running")
+    async with look(f"jobs/{job}") as page:
+        await page.get_by_role("button", name="Cancel", exact=True).click()
+        await page.get_by_role("button", name="Cancel the job").click()
+        status = page.get_by_role("region", name="Job", exact=True).locator(".status")
+        await expect(status).to_have_text("canceled")
+
+
+async def test_it_runs_again_with_another_payload(look, house):
+    job = await house.enqueue("letters.greet", {"name": "Ada"})
+    await house.until(job, "succeeded")
+    async with look(f"jobs/{job}") as page:
+        await page.get_by_role("button", name="Run again").click()
+        await page.get_by_label("name").fill("Grace")
+        await page.get_by_role("dialog").get_by_role("button", name="Enqueue").click()
+        await expect(page.get_by_role("group", name="result")).to_have_text('"Hello Grace"')
+        assert job not in page.url
+
+
+async def test_copies_enqueue_the_same(look, house, monkeypatch):
+    job = await house.enqueue("letters.greet", {"name": "O'Neill $HOME", "times": 2}, subject="copies")
+    await house.until(job, "succeeded")
+    async with look(f"jobs/{job}") as page:
+        await page.get_by_role("button", name="Copy as curl").click()
+        command = shlex.split(await page.evaluate("navigator.clipboard.readText()"))
+        await page.get_by_role("button", name="Copy as Python").click()
+        program = await page.evaluate("navigator.clipboard.readText()")
+    monkeypatch.setenv("POSTHOUSE_DATABASE_URL", house.settings.database_url)
+    said = []
+    await asyncio.to_thread(exec, program, {"print": said.append})
+    url, body = command[2], json.loads(command[-1])
+    headers = {"Authorization": f"Bearer {await house.key('super-admin')}"}
+    async with httpx.AsyncClient(headers=headers) as client:
+        by_curl = (await client.post(url, json=body)).raise_for_status().json()["id"]
+    for copy in (str(said[0]), by_curl):
+        found = await house.until(copy, "succeeded")
+        assert (found["result"], found["subject"]) == ("Hello O'Neill $HOME, Hello O'Neill $HOME", "copies")
+
+
+async def test_the_log_is_searched_followed_and_downloaded(look, house):
+    job = await house.enqueue("letters.tell", {"lines": 1200, "gate": "told"})
+    await house.until(job, "running")
+    async with look(f"jobs/{job}") as page:
+        log = page.get_by_role("log")
+        await expect(log).to_contain_text("milestone 1199")
+        follow = page.get_by_label("Follow")
+        await expect(follow).to_be_checked()
+        await log.evaluate("box => { box.scrollTop = 0 }")
+        await expect(follow).not_to_be_checked()
+        await page.get_by_role("button", name="Earlier lines").click()
+        await expect(log).to_contain_text("milestone 0")
+        await page.keyboard.press("/")
+        await page.keyboard.type("milestone 77")
+        await expect(page.get_by_text("11 of 1,200 lines")).to_be_visible()
+        await expect(log.locator("mark")).to_have_count(11)
+        await page.get_by_label("Search the log").fill("")
+        await follow.check()
+        house.gate("told").set()
+        await expect(log.get_by_text("the last milestone")).to_be_in_viewport()
+        async with page.expect_download() as download:
+            await page.get_by_role("button", name="Download the log").click()
+        text = (await (await download.value).path()).read_text()
+        assert text.count("\n") == 1201
+        async with page.expect_download() as download:
+            await page.get_by_role("link", name="letters/ada.txt").click()
+        assert (await (await download.value).path()).read_text() == "Dear Ada"
+
+
+async def test_the_pipeline_is_a_graph_and_on_a_phone_a_list(look, house):
+    job = await house.enqueue("letters.relay")
+    async with look(f"jobs/{job}") as page:
+        graph = graph_of(page)
+        await expect(graph.get_by_role("link")).to_have_count(3)
+        await expect(graph.get_by_text("succeeded")).to_have_count(3)
+        await expect(graph.locator("path")).to_have_count(2)
+        own = graph.locator("[aria-current=true]")
+        await expect(own).to_have_attribute("href", f"/console/jobs/{job}")
+        timeline = page.get_by_role("group", name="Timeline of the job")
+        await expect(timeline.get_by_role("link")).to_have_count(1)
+        await graph.get_by_role("link").nth(2).click()
+        await expect(page.get_by_role("group", name="result")).to_have_text('"left station 3"')
+    async with look(f"jobs/{job}", width=390) as page:
+        await expect(graph_of(page).get_by_role("link")).to_have_count(3)
+        await expect(graph_of(page).locator("svg")).to_be_hidden()
+        assert await page.evaluate("document.documentElement.scrollWidth") == 390
+
+
+def graph_of(page):
+    return page.get_by_role("region", name="Pipeline graph")
+
+
+async def test_who_may_only_look_has_no_buttons(look, house):
+    job = await house.enqueue("letters.greet", tenant="default")
+    await house.until(job, "succeeded")
+    async with look(f"jobs/{job}", role="tenant-viewer", tenant="default") as page:
+        await expect(page.get_by_role("group", name="result")).to_be_visible()
+        for name in ("Retry", "Run again", "Cancel"):
+            await expect(page.get_by_role("button", name=name)).to_have_count(0)
+
+
+async def test_a_job_that_is_not_there_is_a_clear_page(look):
+    async with look("jobs/01a1e45d-bbe7-7f21-b08a-6ef38a744c50", refused=[404]) as page:
+        await expect(page.get_by_role("heading", name="There is no such job")).to_be_visible()
+        await expect(page.get_by_role("link", name="All jobs")).to_be_visible()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+async def test_it_can_be_used_by_everybody(look, house, theme):
+    failed = await house.enqueue("letters.ford", {"river": "the Elbe"})
+    running = await house.enqueue("letters.ride", {"gate": f"axe {theme}"})
+    await house.until(failed, "dead_letter")
+    await house.until(running, "running")
+    async with look(f"jobs/{failed}", color_scheme=theme) as page:
+        for job in (failed, running):
+            await page.goto(f"{house.url}/console/jobs/{job}")
+            await expect(page.get_by_role("heading", name="Details")).to_be_visible()
+            await expect(page.get_by_role("img", name="attempt 1")).to_be_visible()
+            found = (await Axe().run(page)).response["violations"]
+            assert [each["id"] for each in found if each["impact"] in {"serious", "critical"}] == []
+    house.gate(f"axe {theme}").set()

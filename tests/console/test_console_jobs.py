@@ -1,0 +1,312 @@
+"""The page of all jobs: found by one line, followed live, and changed many at once."""
+
+import psycopg
+import pytest
+from axe_playwright_python.async_playwright import Axe
+from playwright.async_api import expect
+
+NASTY = "<img src=x onerror=document.title='owned'>"
+
+
+def box(page):
+    return page.get_by_role("combobox", name="Filter jobs")
+
+
+def row(page, job_id):
+    return page.locator(f'tr[data-key="{job_id}"]')
+
+
+async def lost(house, subject, number=1, **options):
+    """Jobs that failed for good."""
+    ids = [
+        await house.enqueue("letters.lose", {"letter": str(n)}, subject=subject, **options)
+        for n in range(number)
+    ]
+    for job_id in ids:
+        await house.until(job_id, "dead_letter")
+    return ids
+
+
+async def later(house, subject, number):
+    """Jobs that wait for their time."""
+    job = {"definition_key": "letters.greet", "delay_seconds": 3600, "subject": subject}
+    made = await house.api("POST", "/jobs/batch?tenant=default", {"jobs": [job] * number})
+    return [item["id"] for item in made["items"]]
+
+
+async def test_a_filter_completes_names_and_values_and_is_in_the_address(look, house):
+    [wanted] = await lost(house, "completed")
+    other = await house.enqueue("letters.greet", subject="completed")
+    async with look("jobs") as page:
+        await page.get_by_role("region", name="Jobs").wait_for()
+        await page.keyboard.press("/")
+        await expect(box(page)).to_be_focused()
+        await page.keyboard.type("subj")
+        await expect(page.get_by_role("option", name="subject:")).to_be_visible()
+        await page.keyboard.press("Tab")
+        await expect(box(page)).to_have_value("subject:")
+        await page.keyboard.type("comp")
+        await expect(page.get_by_role("option", name="completed")).to_be_visible()
+        await page.keyboard.press("ArrowDown")
+        await expect(page.get_by_role("option", name="completed")).to_have_attribute("aria-selected", "true")
+        await page.keyboard.press("Enter")
+        await expect(row(page, other)).to_be_visible()
+        await page.keyboard.type(" kind:letters.lo")
+        await page.get_by_role("option", name="letters.lose").click()
+        await expect(row(page, other)).to_have_count(0)
+        await expect(row(page, wanted)).to_be_visible()
+        await page.reload()
+        await expect(box(page)).to_have_value("subject:completed kind:letters.lose")
+        await expect(row(page, wanted)).to_contain_text("the river is too high")
+        await page.go_back()
+        await expect(row(page, other)).to_be_visible()
+
+
+async def test_a_suggestion_that_is_late_fits_what_was_typed_since(look, house):
+    [job_id] = await lost(house, "belated")
+    async with look("jobs", refused=["ERR_FAILED"]) as page:
+        await box(page).fill("subject:bel")
+        await expect(page.get_by_role("option", name="belated")).to_be_visible()
+        await page.route("**/jobs/suggest*", lambda route: route.abort())
+        await page.keyboard.type("at")
+        await page.keyboard.press("ArrowDown")
+        await page.keyboard.press("Enter")
+        await expect(box(page)).to_have_value("subject:belated")
+        await expect(row(page, job_id)).to_be_visible()
+
+
+async def test_what_is_wrong_in_a_filter_is_marked_and_can_be_mended(look, house):
+    [wanted] = await lost(house, "mended")
+    async with look("jobs?q=subject:mended", refused=[422]) as page:
+        await expect(row(page, wanted)).to_be_visible()
+        await box(page).fill("subject:mended knd:letters.lose")
+        await box(page).press("Enter")
+        complaint = page.get_by_role("alert")
+        await expect(complaint).to_contain_text("there is no field 'knd'")
+        await expect(complaint.locator("mark")).to_have_text("knd")
+        await complaint.get_by_role("button", name="Write kind").click()
+        await expect(box(page)).to_have_value("subject:mended kind:letters.lose")
+        await expect(complaint).to_have_count(0)
+        await expect(row(page, wanted)).to_be_visible()
+
+
+async def test_chips_narrow_to_a_status_and_say_how_many(look, house):
+    await lost(house, "chips", 2)
+    await house.until(await house.enqueue("letters.greet", subject="chips"), "succeeded")
+    async with look("jobs?q=subject:chips") as page:
+        chips = page.get_by_role("navigation", name="Jobs by status")
+        await expect(chips.get_by_role("link", name="dead letter")).to_contain_text("2")
+        await expect(chips.get_by_role("link", name="succeeded")).to_contain_text("1")
+        await chips.get_by_role("link", name="dead letter").click()
+        await expect(box(page)).to_have_value("subject:chips status:dead_letter")
+        await expect(page.locator("tbody tr")).to_have_count(2)
+        await chips.get_by_role("link", name="All").click()
+        await expect(page.locator("tbody tr")).to_have_count(3)
+
+
+async def test_jobs_change_where_they_are_and_new_ones_are_announced(look, house):
+    first = await house.enqueue("letters.ride", {"gate": "jobs-live"}, subject="live")
+    await house.until(first, "running")
+    async with look("jobs?q=subject:live+status:running,succeeded") as page:
+        await expect(row(page, first)).to_contain_text("running")
+        await expect(row(page, first).get_by_role("progressbar")).to_have_attribute("aria-valuenow", "50")
+        second = await house.enqueue("letters.ride", {"gate": "jobs-live"}, subject="live")
+        new = page.get_by_role("button", name="1 new")
+        await expect(new).to_be_visible()
+        await expect(row(page, second)).to_have_count(0)
+        await new.click()
+        await expect(row(page, second)).to_contain_text("running")
+        house.gate("jobs-live").set()
+        await expect(row(page, first)).to_contain_text("succeeded")
+        await expect(row(page, second)).to_contain_text("succeeded")
+
+
+async def test_nothing_moves_while_somebody_selects(look, house):
+    ride = await house.enqueue("letters.ride", {"gate": "jobs-held"}, subject="held")
+    await house.until(ride, "running")
+    async with look("jobs?q=subject:held") as page:
+        await expect(row(page, ride)).to_contain_text("running")
+        await row(page, ride).get_by_role("checkbox").check()
+        await expect(page.get_by_text("paused while you select")).to_be_visible()
+        house.gate("jobs-held").set()
+        await house.until(ride, "succeeded")
+        await expect(row(page, ride)).to_contain_text("running")
+        await page.get_by_role("button", name="Select none").click()
+        await expect(row(page, ride)).to_contain_text("succeeded")
+
+
+async def test_selected_jobs_are_retried_after_a_look_and_that_can_be_undone(look, house):
+    ids = await lost(house, "undone", 3)
+    async with look("jobs?q=subject:undone") as page:
+        await row(page, ids[0]).get_by_role("checkbox").check()
+        await row(page, ids[1]).get_by_role("checkbox").check()
+        await expect(page.get_by_text("2 jobs selected")).to_be_visible()
+        await page.get_by_role("button", name="Retry…").click()
+        dialog = page.get_by_role("dialog", name="Retry jobs")
+        await expect(dialog).to_contain_text("2 jobs of 2 selected jobs can be retried")
+        await expect(dialog.get_by_role("list", name="The first of them").get_by_role("link")).to_have_count(
+            2
+        )
+        await dialog.get_by_label("Jobs a second").fill("5")
+        await dialog.get_by_role("button", name="Retry (2)").click()
+        await expect(page.get_by_role("region", name="Retry of many jobs")).to_contain_text("begins in")
+        await page.get_by_role("status").get_by_role("button", name="Undo").click()
+        await expect(page.get_by_text("Undone: no job was changed")).to_be_visible()
+        await expect(page.get_by_role("region", name="Retry of many jobs")).to_contain_text("stopped")
+    changes = await house.api("GET", "/jobs/bulk?limit=1")
+    assert (changes["items"][0]["state"], changes["items"][0]["rate"]) == ("stopped", 5)
+    for job_id in ids:
+        assert (await house.api("GET", f"/jobs/{job_id}"))["status"] == "dead_letter"
+
+
+async def test_all_that_match_are_canceled_far_beyond_the_page(look, house):
+    jobs = [
+        {"definition_key": "letters.greet", "delay_seconds": 3600, "subject": "all of them"}
+        for _ in range(60)
+    ]
+    await house.api("POST", "/jobs/batch?tenant=default", {"jobs": jobs})
+    async with look('jobs?q=subject:"all of them"') as page:
+        await expect(page.get_by_role("link", name="All 60")).to_be_visible()
+        await page.get_by_label("Select all on this page").check()
+        await expect(page.get_by_text("50 jobs selected")).to_be_visible()
+        await page.get_by_role("button", name="Select all 60 that fit").click()
+        await page.get_by_role("button", name="Cancel…").click()
+        dialog = page.get_by_role("dialog", name="Cancel jobs")
+        await expect(dialog).to_contain_text("and 55 more")
+        await dialog.get_by_role("button", name="Cancel them (60)").click()
+        change = page.get_by_role("region", name="Cancel of many jobs")
+        await expect(change).to_contain_text("begins in")
+        await undo_window_is_over(house)
+        await expect(change).to_contain_text("60 of 60 canceled")
+        await expect(page.locator("tbody tr").filter(has_text="canceled")).to_have_count(50)
+
+
+async def undo_window_is_over(house):
+    async with await psycopg.AsyncConnection.connect(
+        house.settings.database_url, autocommit=True
+    ) as connection:
+        await connection.execute("update posthouse.bulk_changes set starts_at = posthouse.now()")
+
+
+async def test_pages_are_addresses_with_a_way_back(look, house):
+    ids = await later(house, "paged", 55)
+    oldest, newest = min(ids), max(ids)
+    async with look("jobs?q=subject:paged") as page:
+        await expect(row(page, newest)).to_be_visible()
+        await page.get_by_role("button", name="Older").click()
+        await expect(page.locator("tbody tr")).to_have_count(5)
+        await page.reload()
+        await expect(row(page, oldest)).to_be_visible()
+        await page.get_by_role("button", name="Newest").click()
+        await expect(row(page, newest)).to_be_visible()
+        await expect(page.get_by_role("button", name="Newest")).to_be_disabled()
+
+
+async def test_views_and_columns_are_kept_in_the_browser(look, house):
+    [wanted] = await lost(house, "viewed")
+    async with look("jobs?q=subject:viewed") as page:
+        await expect(page.get_by_role("columnheader", name="Queue", exact=True)).to_have_count(0)
+        await page.get_by_role("button", name="Columns").click()
+        await page.get_by_role("checkbox", name="Queue", exact=True).check()
+        await expect(page.get_by_role("columnheader", name="Queue", exact=True)).to_be_visible()
+        await page.keyboard.press("Escape")
+        await page.get_by_role("button", name="Views").click()
+        await page.get_by_role("button", name="Save this view").click()
+        await page.get_by_label("Name").fill("Lost letters")
+        await page.get_by_role("button", name="Save", exact=True).click()
+        await page.goto(f"{house.url}/console/jobs")
+        await expect(page.get_by_role("columnheader", name="Queue", exact=True)).to_be_visible()
+        await page.get_by_role("button", name="Views").click()
+        await page.get_by_role("button", name="Lost letters subject:viewed").click()
+        await expect(row(page, wanted)).to_be_visible()
+        await expect(box(page)).to_have_value("subject:viewed")
+        await page.get_by_role("button", name="Lost letters").click()
+        await page.get_by_role("button", name="Delete the view Lost letters").click()
+        await expect(page.get_by_text("The view “Lost letters” is gone")).to_be_visible()
+        await page.get_by_role("button", name="Undo").click()
+        await expect(page.get_by_role("button", name="Lost letters")).to_be_visible()
+
+
+async def test_the_keyboard_is_enough(look, house):
+    ids = sorted(await lost(house, "keys", 2), reverse=True)
+    async with look("jobs?q=subject:keys") as page:
+        await expect(row(page, ids[1])).to_be_visible()
+        await page.keyboard.press("j")
+        await expect(row(page, ids[0]).get_by_role("link").first).to_be_focused()
+        await page.keyboard.press("j")
+        await page.keyboard.press("x")
+        await expect(row(page, ids[1]).get_by_role("checkbox")).to_be_checked()
+        await page.keyboard.press("Escape")
+        await expect(row(page, ids[1]).get_by_role("checkbox")).not_to_be_checked()
+        await page.keyboard.press("k")
+        await page.keyboard.press("Enter")
+        await expect(page).to_have_url(f"{house.url}/console/jobs/{ids[0]}")
+
+
+async def test_a_viewer_selects_nothing_and_an_empty_tenant_learns_what_to_do(look):
+    async with look("jobs", role="tenant-viewer", tenant="jobs-empty") as page:
+        await expect(page.get_by_text("posthouse enqueue")).to_be_visible()
+        await expect(page.get_by_role("button", name="Enqueue")).to_have_count(0)
+        await box(page).fill("status:failed")
+        await box(page).press("Enter")
+        await expect(page.get_by_text("No job fits this filter")).to_be_visible()
+
+
+async def test_a_viewer_sees_rows_without_checkboxes(look, house):
+    [job_id] = await lost(house, "seen", tenant="jobs-viewed")
+    async with look("jobs", role="tenant-viewer", tenant="jobs-viewed") as page:
+        await expect(row(page, job_id)).to_be_visible()
+        await expect(page.get_by_role("checkbox")).to_have_count(0)
+
+
+async def test_markup_in_names_and_errors_is_text(look, house):
+    job_id = await house.enqueue(
+        "letters.lose", {"letter": "1", "text": NASTY}, subject=NASTY, correlation_id=NASTY
+    )
+    await house.until(job_id, "dead_letter")
+    async with look("jobs") as page:
+        await expect(row(page, job_id).get_by_text(NASTY).first).to_be_visible()
+        await row(page, job_id).get_by_role("link", name=NASTY).click()
+        await expect(box(page)).to_have_value(f'subject:"{NASTY}"')
+        await box(page).press("ArrowDown")
+        await expect(page.get_by_role("option").first).to_be_visible()
+        await box(page).press("Escape")
+        await expect(row(page, job_id)).to_be_visible()
+        assert await page.title() == "Jobs · Posthouse"
+        assert await page.locator("main img").count() == 0
+
+
+async def test_on_a_phone_jobs_are_cards_and_the_page_does_not_scroll_sideways(look, house):
+    [job_id] = await lost(house, "a very long subject of a letter that has to be broken somewhere on a phone")
+    async with look("jobs", width=390) as page:
+        await expect(row(page, job_id)).to_be_visible()
+        assert await page.evaluate("document.documentElement.scrollWidth") <= 390
+        await row(page, job_id).get_by_role("checkbox").check()
+        await expect(page.get_by_role("button", name="Retry…")).to_be_in_viewport()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+async def test_nothing_serious_is_in_the_way_of_anybody(look, house, theme):
+    [job_id] = await lost(house, f"axe-{theme}")
+    async with look(f"jobs?q=subject:axe-{theme}", color_scheme=theme) as page:
+        await expect(page.get_by_role("link", name="All 1")).to_be_visible()
+        await serious(page)
+        await row(page, job_id).get_by_role("checkbox").check()
+        await box(page).fill("kind:")
+        await expect(page.get_by_role("option").first).to_be_visible()
+        await serious(page)
+        await box(page).press("Escape")
+        await page.get_by_role("button", name="Views").click()
+        await serious(page)
+        await page.get_by_role("button", name="Retry…").click()
+        await expect(page.get_by_role("button", name="Retry (1)")).to_be_visible()
+        await serious(page)
+
+
+async def serious(page):
+    found = await Axe().run(page)
+    assert [
+        (each["id"], [node["html"] for node in each["nodes"]])
+        for each in found.response["violations"]
+        if each["impact"] in {"serious", "critical"}
+    ] == []
