@@ -1,5 +1,5 @@
 // What people did: who, what, to what, and how it was before and after.
-import { html } from "../lib.js"
+import { html, useState } from "../lib.js"
 import { plural, shortId } from "../format.js"
 import { setQuery } from "../router.js"
 import { useSession } from "../session.js"
@@ -29,19 +29,17 @@ export function Audit({ query }) {
 }
 
 function Entry({ entry, session }) {
+  const [open, setOpen] = useState(false)
   const changed = differences(entry.before, entry.after)
-  const choose = (name) => (event) => {
-    event.preventDefault()
-    setQuery({ [name]: entry[name] })
-  }
-  const line = html`
-    <span class="when"><${Time} at=${entry.at} /></span>
-    <button type="button" class="name who" title="Only what they did" onClick=${choose("actor")}>${entry.actor}</button>
-    <button type="button" class="name" title="Only such deeds" onClick=${choose("action")}><${Tag} tone=${toneOf(entry.action)}>${entry.action}<//></button>
-    <button type="button" class="name what" title=${`Only ${entry.target}`} onClick=${choose("target")}><b>${labelOf(entry) ?? entry.target}</b>${labelOf(entry) && html` <small class="id">${shortId(entry.target)}</small>`}${session.operator && entry.tenant_id && html` <small>${entry.tenant_id}</small>`}</button>
-    <span class="faint">${changed.length ? plural(changed.length, "field") : ""}</span>`
-  if (!changed.length) return html`<li class="entry">${line}</li>`
-  return html`<li><details><summary class="entry">${line}</summary><${Diff} changed=${changed} /></details></li>`
+  const choose = (name) => () => setQuery({ [name]: entry[name] })
+  return html`
+    <li><div class="entry">
+      <span class="when"><${Time} at=${entry.at} /></span>
+      <button type="button" class="name who" title="Only what they did" onClick=${choose("actor")}>${entry.actor}</button>
+      <button type="button" class="name" title="Only such deeds" onClick=${choose("action")}><${Tag} tone=${toneOf(entry.action)}>${entry.action}<//></button>
+      <button type="button" class="name what" title=${`Only ${entry.target}`} onClick=${choose("target")}><b>${labelOf(entry) ?? entry.target}</b>${labelOf(entry) && html` <small class="id">${shortId(entry.target)}</small>`}${session.operator && entry.tenant_id && html` <small>${entry.tenant_id}</small>`}</button>
+      ${changed.length > 0 ? html`<${Button} plain small icon=${open ? "down" : "right"} aria-expanded=${open} onClick=${() => setOpen(!open)}>${plural(changed.length, "field")}<//>` : html`<span></span>`}
+    </div>${open && html`<${Diff} changed=${changed} />`}</li>`
 }
 
 /** What people call it, if its target is only an id. */

@@ -84,11 +84,14 @@ function NewKey({ session, close, done }) {
       <${TextField} label="Name" value=${fields.name} change=${set("name")} maxlength="200" autofocus hint="What it is for: “web shop”, “CI”. The audit log calls its deeds by it." />
       <${SelectField} label="Role" value=${fields.role} change=${set("role")} options=${roles.map((role) => [role, role.replace("-", " ")])} hint=${ROLES[fields.role]} />
       ${ofTenant && html`<${SelectField} label="Tenant" value=${fields.tenant_id} change=${set("tenant_id")}
-        options=${[["", fields.role === "worker" ? "All tenants" : "Choose a tenant"], ...(tenants.data ?? []).map(({ id, label }) => [id, label && label !== id ? `${label} (${id})` : id])]} />`}
+        options=${[["", fields.role === "worker" ? "All tenants" : "Choose a tenant"], ...choices(tenants.data)]} />`}
       ${fields.role === "worker" && html`<${TextField} label="Queues" value=${fields.queues} change=${set("queues")} hint="Those that it may take jobs from, with commas between. Empty: all." />`}
       <${SelectField} label="Ends" value=${fields.ends} change=${set("ends")} options=${ENDS} />
     <//>`
 }
+
+/** Jobs without a tenant are of “default”, whether somebody created it or not. */
+const choices = (tenants = []) => [{ id: "default" }, ...(tenants ?? []).filter(({ id }) => id !== "default")].map(({ id, label }) => [id, label && label !== id ? `${label} (${id})` : id])
 
 const MadeKey = ({ made, close }) => html`
   <${Dialog} title="Copy it now" close=${close}>

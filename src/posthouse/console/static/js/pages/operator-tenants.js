@@ -11,18 +11,23 @@ import { NumberField, TextField } from "../ui/fields.js"
 import { Table } from "../ui/table.js"
 import { attempt, toast } from "../ui/toast.js"
 
+/** Whose jobs the platform's own are. */
+const OWN = "posthouse"
+
+/** Also those that nobody created and that have no job now, but had some in the last hour. */
 export function Tenants() {
   const session = useSession()
   const [asked, setAsked] = useState(null)
   const tenants = useApi("/admin/tenants", {}, { every: 10_000 })
   const stats = useApi("/stats", { by: "tenant", span_seconds: 3600, step_seconds: 300 }, { every: 30_000 })
   const hours = new Map((stats.data ?? []).map((series) => [series.tenant, series]))
+  const unlisted = [...hours.keys()].filter((id) => id !== OWN && !tenants.data?.some((tenant) => tenant.id === id)).map((id) => ({ id, label: "", queued: 0, running: 0, unlisted: true }))
   const writes = session.can("tenants:write")
   return html`
-    <${Totals} tenants=${tenants.data} series=${stats.data} />
+    <${Totals} tenants=${tenants.data && [...tenants.data, ...unlisted]} series=${stats.data} />
     <div class="bar"><span class="grow"></span>${writes && html`<${Button} icon="plus" onClick=${() => setAsked({ what: "create" })}>New tenant<//>`}</div>
-    <${Loaded} from=${tenants} lines=${6}>${(list) => list.length
-      ? html`<${Table} label="Tenants" rows=${list} rowKey=${({ id }) => id} columns=${columns(hours, session, writes && setAsked)} />`
+    <${Loaded} from=${tenants} lines=${6}>${(list) => list.length + unlisted.length
+      ? html`<${Table} label="Tenants" rows=${[...list, ...unlisted]} rowKey=${({ id }) => id} columns=${columns(hours, session, writes && setAsked)} />`
       : html`<${Empty} title="No tenant yet" command="posthouse tenants create acme">A tenant is there as soon as it is created or has a job. Without any, all is of the tenant “default”.<//>`}<//>
     ${asked?.what === "create" && html`<${TenantDialog} close=${() => setAsked(null)} done=${tenants.reload} />`}
     ${asked?.what === "edit" && html`<${TenantDialog} tenant=${asked.tenant} close=${() => setAsked(null)} done=${tenants.reload} />`}
@@ -54,10 +59,10 @@ function columns(hours, session, ask) {
     { name: "running", text: "Running", align: "right", cell: ({ running }) => short(running) },
     { name: "arrived", text: "Arrived, last hour", align: "right", cell: (tenant) => html`<span class="spark"><${Sparkline} tone="accent" width=${72} height=${20} label="Arrivals of the last hour" values=${hours.get(tenant.id)?.points.map(({ arrivals }) => arrivals) ?? []} />${short(total(tenant)?.arrivals)}</span>` },
     { name: "failed", text: "Failed attempts", align: "right", cell: (tenant) => html`<${Failed} total=${total(tenant)} />` },
-    { name: "weight", text: "Weight", align: "right", cell: ({ weight }) => String(weight) },
+    { name: "weight", text: "Weight", align: "right", cell: ({ weight = 1 }) => String(weight) },
     { name: "kept", text: "Jobs kept", align: "right", cell: ({ retention_days: days }) => (days ? plural(days, "day") : html`<span class="faint">as set</span>`) },
     { name: "created", text: "Created", cell: ({ created_at: at }) => html`<${Time} at=${at} none="by its jobs" />` },
-    ask && { name: "do", text: "", align: "right", cell: (tenant) => html`<span>
+    ask && { name: "do", text: "", align: "right", cell: (tenant) => !tenant.unlisted && html`<span>
       <${Button} plain small icon="edit" label=${`Edit ${tenant.id}`} onClick=${() => ask({ what: "edit", tenant })} />
       <${Button} plain small icon="trash" label=${`Delete ${tenant.id}`} onClick=${() => ask({ what: "delete", tenant })} /></span>` },
   ].filter(Boolean)

@@ -29,15 +29,13 @@ export function TriggerEvents({ query }) {
 }
 
 function Event({ event, open, session, reload }) {
-  const toggle = (clicked) => {
-    clicked.preventDefault()
-    setQuery({ event: open ? null : event.id }, { replace: true })
-  }
   return html`
-    <li><details open=${open}><summary class="entry event" onClick=${toggle}>
-      <span class="when"><${Time} at=${event.at} /></span><b class="who">${event.name}</b><span class="clip">${event.subject ?? html`<span class="faint">–</span>`}</span>
-      <span class="what">${session.operator && !session.tenant && html`<small>${event.tenant_id}</small> `}<${Counts} event=${event} /></span></summary>
-      ${open && html`<${Opened} event=${event} session=${session} reload=${reload} />`}</details></li>`
+    <li><div class="entry event">
+      <span class="when"><${Time} at=${event.at} /></span>
+      <${Button} plain small class="who" icon=${open ? "down" : "right"} aria-expanded=${open} onClick=${() => setQuery({ event: open ? null : event.id }, { replace: true })}><b>${event.name}</b><//>
+      <span class="clip">${event.subject ?? html`<span class="faint">–</span>`}</span>
+      <span class="what">${session.operator && !session.tenant && html`<small>${event.tenant_id}</small> `}<${Counts} event=${event} /></span></div>
+      ${open && html`<${Opened} event=${event} session=${session} reload=${reload} />`}</li>`
 }
 
 const Counts = ({ event }) => (event.pending ? html`<${Tag} tone="accent">waits for a keeper<//>` : html`
