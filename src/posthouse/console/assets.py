@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import re
 from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -16,6 +17,11 @@ TYPES = {
     ".html": "text/html; charset=utf-8",
     ".txt": "text/plain; charset=utf-8",
 }
+
+
+OWN_WORDS = ("js/", "css/")
+_COMMENTS = re.compile(rb"^\s*(?://.*|/\*(?:[^*]|\*(?!/))*\*/\s*)$", re.MULTILINE)
+_INDENTS = re.compile(rb"\n\s+")
 
 
 class Asset(NamedTuple):
@@ -54,6 +60,14 @@ def _below(folder: Traversable, prefix: str = "") -> list[tuple[str, bytes]]:
     return found
 
 
+def lean(path: str, content: bytes) -> bytes:
+    """Without what only readers of the source need: comments on lines of their own, and indents. In templates
+    white space around a line break means nothing.
+    """
+    return _INDENTS.sub(b"\n", _COMMENTS.sub(b"", content)) if path.startswith(OWN_WORDS) else content
+
+
 def _asset(path: str, content: bytes) -> Asset:
+    content = lean(path, content)
     ending = path[path.rfind(".") :]
     return Asset(content, gzip.compress(content, mtime=0), TYPES[ending])
