@@ -99,7 +99,7 @@ function Database() {
   const doctor = useApi("/admin/doctor", {}, { every: 30_000 })
   const [tone, text] = LIGHTS[doctor.data?.light] ?? ["quiet", doctor.error ? "unknown" : "…"]
   const found = doctor.data ? doctor.data.counts.warning + doctor.data.counts.error : 0
-  return html`<${Figure} name="Database" value=${text} tone=${tone} hint=${found ? plural(found, "finding") : "the doctor is content"} href=${link("operator/doctor")} />`
+  return html`<${Figure} name="Database" value=${text} tone=${tone} hint=${found ? plural(found, "finding") : "no findings"} href=${link("operator/doctor")} />`
 }
 
 function Attention({ session }) {
