@@ -286,7 +286,7 @@ language sql stable as $$
     'start_bulk_change,stop_bulk_change,create_key,revoke_key,'
     'chosen_jobs,sift_jobs,sift_places,sift_place,few_ready,fits,event_fits,failure_step,seen_workers,is_there,'
     'is_at_work,slot_of,cost_of,refilled,recent_pace,'
-    'partition_name}'::text[]) as f
+    'definition_defaults,partition_name}'::text[]) as f
 $$;
 
 -- Puts a table under row-level security: the engine sees all of it, a tenant what is listed above; a partition is only
