@@ -14,6 +14,7 @@ from test_role_table import routes
 
 from enginekit import Engine
 from posthouse import insights, testing
+from posthouse.core.filters import asked_at, read_filter
 from posthouse.errors import PosthouseError
 from posthouse.settings import Settings
 from posthouse.storage.tenancy import seen_by
@@ -132,6 +133,20 @@ async def looks(db, town):
     yield "bulk retries", insights.bulk_changes(db)
     yield "a bulk retry", insights.get_bulk_change(db, town.bulk)
     yield "how many to retry", insights.count_retriable(db, {"fingerprint": "f00d", "tenant": VICTIM})
+    for line in ("-kind:x", "tenant:victim", "payload.canary:*", "canary", "status:failed", "subject:canary"):
+        yield f"jobs by {line}", insights.find_jobs(db, read_filter(line))
+        yield f"how many by {line}", insights.count_found(db, read_filter(line))
+    for line in (
+        "subject:",
+        "correlation:",
+        "payload.",
+        "kind:",
+        "queue:",
+        "worker:",
+        "fingerprint:",
+        "error:",
+    ):
+        yield f"what may follow {line}", insights.suggest(db, asked_at(line))
     yield "triggers", insights.triggers(db)
     yield "a trigger", insights.get_trigger(db, town.trigger)
     yield "events", insights.events(db)
@@ -179,7 +194,11 @@ async def test_the_owner_sees_what_the_other_did_not(town):
     blind |= {f"{look} of one's own" for look in ("why", "timeline", "pipeline")}
     dull = {f"{look} {name}" for look in ("attempts_of", "log_of", "parts_of", "steps_of", "why")
             for name in town.jobs}  # fmt: skip
+    dull |= {name for name in found if name.startswith(("how many by", "jobs by", "what may follow"))}
     assert {name for name, text in found.items() if CANARY not in text} <= blind | dull
+    for name in ("jobs by -kind:x", "jobs by subject:canary", "jobs by canary", "what may follow subject:"):
+        assert CANARY in found[name]
+    assert "count=4" in found["how many by tenant:victim"]
     for name in ("log_of running", "parts_of running", "steps_of running", "attempts_of failed"):
         assert CANARY in found[name]
     assert "canary" in found["samples"]

@@ -41,6 +41,8 @@ READS = {
     "tenant", "now", "chosen_jobs", "sift_jobs", "sift_places", "sift_place", "few_ready", "fits",
     "definition_defaults", "event_fits", "failure_step", "seen_workers",
     "is_there", "is_at_work", "slot_of", "cost_of", "refilled", "recent_pace", "partition_name",
+    "sift_jobs", "sift_places", "sift_place", "sift_queued", "sift_ended", "few_ready",
+    "fits", "kept_aside",
     "enqueue_here",  # hands on to tenant_enqueue
 }  # fmt: skip
 

@@ -102,6 +102,16 @@ def test_jobs_are_listed_by_filter_and_page(posthouse, enqueue):
     assert [job["id"] for job in rest] == [ids[0]]
 
 
+def test_jobs_are_listed_by_a_line_of_the_filter_language(posthouse, enqueue):
+    ids = [str(enqueue("mail", subject=f"letter {number}")) for number in range(3)]
+    found = posthouse("jobs", "list", "--filter", 'subject:"letter 1","letter 2"', "--json").json
+    assert [job["id"] for job in found] == [ids[2], ids[1]]
+    first = posthouse("jobs", "list", "--filter", "-subject:other", "--kind", "mail", "--limit", "2")
+    assert f"more: --after {ids[1]}" in first.err
+    rest = posthouse("jobs", "list", "--filter", "kind:mail", "--after", ids[1], "--json").json
+    assert [job["id"] for job in rest] == [ids[0]]
+
+
 def test_a_list_in_a_pipe_is_plain_columns(posthouse, enqueue):
     job = enqueue("mail")
     answer = posthouse("jobs", "list", "--status", "queued")
@@ -111,7 +121,9 @@ def test_a_list_in_a_pipe_is_plain_columns(posthouse, enqueue):
     assert "\x1b" not in answer.out
 
 
-@pytest.mark.parametrize("arguments", [["--status", "done"], ["--limit", "0"], ["--after", "x"]])
+@pytest.mark.parametrize(
+    "arguments", [["--status", "done"], ["--limit", "0"], ["--after", "x"], ["--filter", "stat:x"]]
+)
 def test_a_filter_that_makes_no_sense_is_wrong_usage(offline, arguments):
     answer = offline("jobs", "list", *arguments)
     assert answer.code == 2

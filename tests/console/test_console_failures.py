@@ -51,6 +51,17 @@ async def test_a_bulk_retry_is_stopped(look, house):
         await expect(page.get_by_role("row").filter(has_text="tenant toll")).to_contain_text("stopped")
 
 
+async def test_a_bulk_retry_is_undone_before_it_starts(look, house):
+    (job,) = await fail(house, 1, tenant="regret")
+    async with look(await fault(house, "regret")) as page:
+        await page.get_by_role("button", name="Retry all 1").click()
+        await page.get_by_role("button", name="Retry 1 job").click()
+        await page.get_by_role("button", name="Undo").click()
+        await expect(page.get_by_text("Undone: nothing was retried")).to_be_visible()
+        await expect(page.get_by_label("Bulk retry")).to_contain_text("stopped")
+    assert (await house.api("GET", f"/jobs/{job['id']}"))["generation"] == job["generation"]
+
+
 async def test_the_address_says_which_failures_are_shown(look, house):
     await fail(house, 1, tenant="weir")
     async with look("failures") as page:

@@ -47,6 +47,7 @@ CODES = {
     "InvalidTenant": "invalid_tenant",
     "TooManyRequests": "too_many_requests",
     "InvalidRequest": "invalid_request",
+    "InvalidFilter": "invalid_filter",
     "IdempotencyKeyReused": "idempotency_key_reused",
     "ChangedMeanwhile": "changed_meanwhile",
     "InvalidReport": "invalid_report",

@@ -82,7 +82,7 @@ async def test_jobs_that_fail_again_are_not_retried_again(db, keeper, connection
     await start(connection, stop_share=1.0)
     await keeper.retrier.run_once()
     _fail(db, "work", 5)
-    assert await keeper.retrier.run_once() == {"retried": 0, "skipped": 0}
+    assert await keeper.retrier.run_once() == {"retried": 0, "canceled": 0, "skipped": 0}
     assert statuses(db) == {"dead_letter": 5}
 
 
@@ -193,7 +193,7 @@ async def test_a_keeper_that_dies_in_the_middle_of_a_step_loses_and_doubles_noth
         busy.execute("select posthouse.advance_bulk_change(7)")  # it gathers
         busy.commit()
         busy.execute("select posthouse.advance_bulk_change(7)")  # and holds the next step
-        assert await keeper.retrier.run_once() == {"retried": 0, "skipped": 0}
+        assert await keeper.retrier.run_once() == {"retried": 0, "canceled": 0, "skipped": 0}
     await keeper.retrier.run_once()
     assert {job_id for (job_id,) in db.execute("select id from posthouse.ready").fetchall()} == set(ids)
     assert db.execute("select count(*) from posthouse.audit where action = 'job.retry'").fetchone() == (30,)
@@ -233,7 +233,7 @@ async def test_one_that_is_stopped_retries_no_more(db, keeper, connection, dead)
     assert not await stop_bulk_change(connection, bulk_id, actor="tester")
     retried = (await insights.get_bulk_change(connection, bulk_id)).retried
     db.execute("update posthouse.bulk_changes set credit = 100")
-    assert await keeper.retrier.run_once() == {"retried": 0, "skipped": 0}
+    assert await keeper.retrier.run_once() == {"retried": 0, "canceled": 0, "skipped": 0}
     bulk = await insights.get_bulk_change(connection, bulk_id)
     assert (bulk.state, bulk.retried, bulk.reason) == ("stopped", retried, "stopped by tester")
     actions = db.execute(

@@ -22,13 +22,13 @@ from posthouse.settings import Settings
 numbers = itertools.count(1)
 ENDED = """
 insert into posthouse.history (
-  id, queued_at, scheduled_for, started_at, attempt_started_at, priority, attempt_count, max_attempts, generation,
-  crashes, snoozes, tenant_id,
-  kind, queue, source, payload, subject, correlation_id, worker_id, last_error, finished_at, status, outcome, error)
+  id, queued_at, scheduled_for, started_at, attempt_started_at, priority, attempt_count, max_attempts,
+  generation, crashes, snoozes, tenant_id, kind, queue, source, payload, subject, correlation_id, worker_id,
+  last_error, finished_at, status, outcome, error)
 values (
-  %(id)s, posthouse.now() - %(age)s, posthouse.now(), posthouse.now(), posthouse.now(), %(priority)s, %(attempts)s,
-  10, 1, 0, 0, %(tenant)s, %(kind)s, %(queue)s, %(source)s, %(payload)s, %(subject)s, %(correlation)s, %(worker)s, %(error)s,
-  posthouse.now() - %(ended)s, %(status)s, 'x', %(detail)s)
+  %(id)s, posthouse.now() - %(age)s, posthouse.now(), posthouse.now(), posthouse.now(), %(priority)s,
+  %(attempts)s, 10, 1, 0, 0, %(tenant)s, %(kind)s, %(queue)s, %(source)s, %(payload)s, %(subject)s,
+  %(correlation)s, %(worker)s, %(error)s, posthouse.now() - %(ended)s, %(status)s, 'x', %(detail)s)
 """
 
 

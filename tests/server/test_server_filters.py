@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
@@ -27,8 +28,9 @@ def town(house):
     town.jobs = {
         "plain": house.queued(name, "ocr"),
         "later": house.queued(name, "ocr", queue="slow", scheduled_for=datetime.now(UTC) + timedelta(days=1)),
-        "failed": house.ended(name, kind="transcode", error="TimeoutError: 50% done", attempts=3, worker=worker,
-                              payload={"video_id": 42, "tags": ["blue", "red"]}, subject="my video"),
+        "failed": house.ended(name, kind="transcode", error="TimeoutError: 50% done", attempts=3,
+                              worker=worker, payload={"video_id": 42, "tags": ["blue", "red"]},
+                              subject="my video"),
         "dead": house.ended(name, "dead_letter", kind="ocr", error="ValueError: no", print_="a" * 16,
                             payload={"video_id": "42", "deep": {"list": [{"name": "x"}]}}, priority=10),
         "canceled": house.ended(name, "canceled", kind="mail", queue="slow", subject="my video",
@@ -213,11 +215,11 @@ def test_values_are_values_whatever_they_say(town, value):
 
 def test_what_is_masked_is_not_found_either(house):
     town = house.tenant()
+    hidden = {"properties": {"iban": {"type": "string", "writeOnly": True}}}
     house.db.execute(
         "select posthouse.announce(%s)",
-        ('[{"key": "pay", "redact": ["card.number"], '
-         '"schema": {"properties": {"iban": {"type": "string", "writeOnly": true}}}}]',),
-    )  # fmt: skip
+        (json.dumps([{"key": "pay", "redact": ["card.number"], "schema": hidden}]),),
+    )
     payload = {"iban": "DE1", "card": {"number": "4711"}, "shop": "s"}
     house.queued(town.name, "pay", payload=payload)
     house.queued(town.name, "other", payload=payload)

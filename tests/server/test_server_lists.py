@@ -9,8 +9,10 @@ import psycopg
 import pytest
 
 from posthouse import insights, testing
+from posthouse.core.filters import read_filter
 from posthouse.core.states import Status
 from posthouse.insights import JobFilter
+from posthouse.insights.finding import Effort
 from posthouse.insights.jobs import LOOKED_AT
 from posthouse.storage.connect import connect_async
 from posthouse.storage.tenancy import seen_by
@@ -21,14 +23,14 @@ READY = 20_000
 FILL = f"""
 insert into posthouse.history (
   id, queued_at, scheduled_for, priority, attempt_count, max_attempts, generation, crashes, snoozes,
-  tenant_id, kind, queue, source, payload, finished_at, status, outcome)
+  tenant_id, kind, queue, source, payload, finished_at, status, outcome, subject)
 select
   (lpad(to_hex((extract(epoch from at) * 1000)::bigint), 12, '0') || '70008000'
     || lpad(to_hex(n), 12, '0'))::uuid,
   at, at, 100, 1, 3, 1, 0, 0, case when n % 1000 = 3 then 'small' else 'big' end,
   case when n % 3000 = 0 then 'rare' else 'noop' end, 'default', 'manual', '{{}}', at,
   case when n % 10000 = 9 then 'dead_letter' when n % 500 = 4 then 'failed' when n % 2000 = 5 then 'canceled'
-    else 'succeeded' end, 'x'
+    else 'succeeded' end, 'x', case when n % 10 = 0 then 'thing-' || n end
 from generate_series(1, {N}) as n
 cross join lateral (select posthouse.now() - interval '{DAYS} days' * (1 - n / {N}::float8)) as t (at);
 insert into posthouse.ready (
@@ -59,6 +61,13 @@ def full(server):
         yield url
 
 
+async def look_at(db, tenant, line=None, effort=None, **chosen):
+    within = JobFilter(tenant=tenant, **chosen)
+    if line is None:
+        return await insights.page_of_jobs(db, within)
+    return await insights.find_jobs(db, read_filter(line), within, **({"effort": effort} if effort else {}))
+
+
 def page(url, tenant, **chosen):
     """The page, and how many rows were read for it: for the second time, when plans are there."""
 
@@ -66,9 +75,9 @@ def page(url, tenant, **chosen):
         async with await connect_async(url, "test") as connection:
             for _ in range(2):
                 async with seen_by(connection, tenant, seconds=60) as db:
-                    found, following = await insights.page_of_jobs(db, JobFilter(tenant=tenant, **chosen))
+                    found = await look_at(db, tenant, **chosen)
                     (read,) = await (await db.execute(READ)).fetchone()
-        return found, following, read
+        return found.jobs, found.after, read
 
     return asyncio.run(look())
 
@@ -114,3 +123,79 @@ def test_pages_that_look_in_steps_find_everything_once(full):
             "select id from posthouse.jobs where tenant_id = 'big' and kind = 'rare' order by id desc"
         ).fetchall()
     assert seen == [job for (job,) in wanted]
+
+
+INDEXED = [
+    "",
+    "status:failed",
+    "status:dead_letter,canceled",
+    "-status:succeeded",
+    "-status:succeeded kind:noop",
+    "status:queued",
+    "status:running",
+    "subject:thing-5000",
+    "subject:thing-5000,thing-9990 kind:noop",
+    "thing-5000",
+    "correlation:none",
+    "id:0001",
+    "created:<1h",
+    "created:>2099-01-01",
+    "nothing-of-the-kind",
+]
+
+
+@pytest.mark.parametrize("line", INDEXED)
+@pytest.mark.parametrize("tenant", ["big", "small", None])
+def test_terms_that_have_an_index_are_found_by_it(full, tenant, line):
+    """With eight branches that read a window each, at most."""
+    _, following, read = page(full, tenant, line=line, limit=20)
+    assert read < 3000 + N / DAYS / 24
+    assert following is None or line in {"", "created:<1h"} or "status" in line
+
+
+@pytest.mark.parametrize("line", ["payload.a:1", "kind:none", "worker:nobody", "attempts:>5", "error:never"])
+@pytest.mark.parametrize("tenant", ["big", "small", None])
+def test_other_terms_are_looked_for_with_a_bounded_effort(full, tenant, line):
+    found, following, read = page(full, tenant, line=line, effort=Effort(5000, 60))
+    assert found == []
+    assert read < 5 * 8 * 5000
+    if tenant != "small" and line != "error:never":
+        assert following is not None
+
+
+def test_pages_by_a_filter_find_everything_once(full):
+    for tenant in ("big", None):
+        seen, after, pages = [], None, 0
+        while True:
+            found, after, _ = page(
+                full, tenant, line="kind:rare", after=after, limit=7, effort=Effort(20_000, 60)
+            )
+            seen += [job.id for job in found]
+            pages += 1
+            if after is None:
+                break
+        with psycopg.connect(full) as db:
+            wanted = db.execute(
+                "select id from posthouse.jobs where kind = 'rare' and tenant_id = coalesce(%s, tenant_id) "
+                "order by id desc",
+                (tenant,),
+            ).fetchall()
+        assert seen == [job for (job,) in wanted]
+        assert pages > len(seen) / 7
+
+
+def test_counts_do_not_go_through_history(full):
+    async def count(line):
+        async with (
+            await connect_async(full, "test") as connection,
+            seen_by(connection, None, seconds=60) as db,
+        ):
+            found = await insights.count_found(db, read_filter(line))
+            (read,) = await (await db.execute(READ)).fetchone()
+        return found, read
+
+    some, read = asyncio.run(count("status:succeeded"))
+    assert (some.count, some.exact) == (10_000, False)
+    assert read < N / 2
+    few, _ = asyncio.run(count("status:failed"))
+    assert (few.count, few.exact) == (N // 500, True)

@@ -30,7 +30,7 @@ from posthouse.cli.output import (
 
 if TYPE_CHECKING:
     from posthouse.cli.job_progress import Whole
-    from posthouse.insights import AttemptInfo, JobDetail, JobSummary, Why
+    from posthouse.insights import AttemptInfo, FoundJobs, JobDetail, JobSummary, Why
 
 jobs = typer.Typer(no_args_is_help=True, help="Look at jobs; retry and cancel them.")
 
@@ -56,6 +56,12 @@ def list_(
         None, help="Only jobs with this correlation id: one run of a pipeline."
     ),
     subject: str | None = typer.Option(None, help="Only jobs about this."),
+    line: str | None = typer.Option(
+        None,
+        "--filter",
+        metavar="LINE",
+        help="A line of the filter language: 'kind:ocr payload.video_id:42 created:<2h -queue:slow'.",
+    ),
     limit: int = typer.Option(50, help="At most so many, up to 1000.", show_default=True),
     after: str | None = typer.Option(None, metavar="ID", help="Go on behind this job, the last one seen."),
     as_json: bool = json_option(),
@@ -67,9 +73,12 @@ def list_(
     posthouse jobs list --status failed --status dead_letter
 
     posthouse jobs list --kind welcome --limit 5 --json | jq -r '.[].id'
+
+    posthouse jobs list --filter 'status:failed error:timeout finished:<2h'
     """
     from posthouse import insights
     from posthouse.cli.session import read
+    from posthouse.core.filters import read_filter
 
     with checked_usage():
         chosen = insights.JobFilter(
@@ -82,17 +91,21 @@ def list_(
             limit=limit,
             after=job_id(after) if after else None,
         )
+        wanted = None if line is None else read_filter(line)
 
-    async def look(db: Any, _: Any) -> tuple[list[JobSummary], datetime]:
-        return await insights.list_jobs(db, chosen), await insights.database_now(db)
+    async def look(db: Any, _: Any) -> tuple[FoundJobs, datetime]:
+        if wanted is not None:
+            return await insights.find_jobs(db, wanted, chosen), await insights.database_now(db)
+        listed = await insights.list_jobs(db, chosen)
+        last = listed[-1].id if len(listed) == limit else None
+        return insights.FoundJobs.of(listed, last, full=True), await insights.database_now(db)
 
-    found, now = read(look)
-    if as_json:
-        show_json(found)
-        return
-    _show_list(found, now)
-    if len(found) == limit:
-        say(f"more: --after {found[-1].id}", style="dim", err=True)
+    page, now = read(look)
+    show_json(page.jobs) if as_json else _show_list(page.jobs, now)
+    if page.partial and page.looked_back_to is not None:
+        say(f"looked at jobs of the last {span((now - page.looked_back_to).total_seconds())}", err=True)
+    if page.after is not None and not as_json:
+        say(f"more: --after {page.after}", style="dim", err=True)
 
 
 def _show_list(found: list[JobSummary], now: datetime) -> None:

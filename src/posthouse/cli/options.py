@@ -9,7 +9,7 @@ from uuid import UUID
 
 import typer
 
-from posthouse.errors import ConfigurationError, InvalidJob, InvalidKey, InvalidTenant
+from posthouse.errors import ConfigurationError, InvalidFilter, InvalidJob, InvalidKey, InvalidTenant
 
 
 class WrongUsage(ConfigurationError):
@@ -21,7 +21,7 @@ def checked_usage() -> Iterator[None]:
     """What is wrong with a value that was typed in is wrong usage, whoever finds it."""
     try:
         yield
-    except (ConfigurationError, InvalidJob, InvalidKey, InvalidTenant) as error:
+    except (ConfigurationError, InvalidFilter, InvalidJob, InvalidKey, InvalidTenant) as error:
         raise WrongUsage(str(error)) from None
 
 

@@ -8,10 +8,12 @@ from typing import Any
 from uuid import UUID
 
 from posthouse.core.filters import Filter, Term, Text, Times, Wanted, wanted
+from posthouse.core.filters.conditions import Known
 from posthouse.core.redaction import redactor_for
 from posthouse.core.states import Status
 from posthouse.insights.jobs import FoundJobs, JobFilter, JobSummary
 from posthouse.insights.masking import WITHOUT_JOB
+from posthouse.insights.overview import database_now
 from posthouse.storage.reading import Db, fetch_by_kept_plan, fetch_row, fetch_rows
 
 COUNTED = 10_000
@@ -70,20 +72,29 @@ async def search_for(
     """How the jobs of a filter are found from here: with the database's time, and what it knows of words and
     of secrets. In a transaction, as all of this.
     """
-    context = await fetch_row(connection, "filter_context", words=chosen.words)
-    known = {
-        word: frozenset(
-            field
-            for field, names in (("kind", context["kinds"]), ("subject", context["subjects"]))
-            if word in names
-        )
-        for word in chosen.words
-    }
+    now = await database_now(connection)
+    known = await _known(connection, chosen.words)
     options: dict[str, Any] = {} if among is None else {"among": among}
-    found = wanted(chosen, context["now"], tenant=tenant, known=known, **options)
+    found = wanted(chosen, now, tenant=tenant, known=known, **options)
     if any(term.path for term in chosen.terms):
         await _keep_secrets(connection, chosen, found)
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Word:
+    word: str
+    kind: bool
+    subject: bool
+
+
+async def _known(connection: Db, words: list[str]) -> Known:
+    if not words:
+        return {}
+    found = await fetch_by_kept_plan(connection, "filter_words", _Word, words=words)
+    return {
+        item.word: frozenset(field for field in ("kind", "subject") if getattr(item, field)) for item in found
+    }
 
 
 async def find_jobs(

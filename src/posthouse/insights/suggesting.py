@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from posthouse.core.redaction import PLAIN, redactor_for
 from posthouse.core.redaction.names import is_secret_name
 from posthouse.core.redaction.patterns import MASK
 from posthouse.insights.finding import GLANCE, search_for, sift
-from posthouse.storage.reading import Db, fetch, fetch_rows
+from posthouse.storage.reading import Db, fetch, fetch_by_kept_plan
 
 MOST = 20
 SAMPLED = 300
@@ -21,6 +22,7 @@ LONGEST_SHOWN = 200
 _NAMED = {"kind", "queue", "worker", "tenant", "fingerprint", "error"}
 """Fields whose values the database knows by name."""
 _SAMPLED = {"subject", "correlation", "worker", "kind", "queue"}
+"""Fields whose values are seen in jobs, if no name is known."""
 _AGES = (
     ("<1h", "in the last hour"),
     ("<24h", "in the last day"),
@@ -80,6 +82,23 @@ class _Name:
     detail: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Sample:
+    """A job, and what says which parts of its payload are secret."""
+
+    subject: str | None
+    correlation: str | None
+    worker: str | None
+    kind: str
+    queue: str
+    payload: Any
+    schema: str | None
+    redact: list[str]
+
+    def shown(self) -> Any:
+        return redactor_for(self.schema, tuple(self.redact)).value(self.payload)
+
+
 async def _values(connection: Db, asked: Asked, tenant: str | None) -> list[Suggestion]:
     if asked.field is None or (asked.field.name == "tenant" and tenant is not None):
         return []
@@ -91,11 +110,11 @@ async def _values(connection: Db, asked: Asked, tenant: str | None) -> list[Sugg
     if name in _NAMED:
         known = await fetch(connection, "filter_names", _Name, field=name, typed=asked.typed, limit=MOST)
         found += [_value(item.value, item.detail) for item in known]
-    if name in _SAMPLED and len(found) < MOST:
-        rows = await _samples(connection, asked.others, tenant, payloads=False)
-        shown = {item.label for item in found}
-        seen = [text for row in rows if (text := row[name]) is not None and PLAIN.text(text) == text]
-        found += [item for item in _counted(seen, typed, len(rows)) if item.label not in shown]
+    if name in _SAMPLED and not found:
+        samples = await _samples(connection, asked.others, tenant, payloads=False)
+        texts = (getattr(sample, name) for sample in samples)
+        seen = [text for text in texts if text is not None and PLAIN.text(text) == text]
+        found = _counted(seen, typed, len(samples))
     return found[:MOST]
 
 
@@ -111,21 +130,20 @@ def _counted(values: Iterable[str], typed: str, of: int) -> list[Suggestion]:
 
 
 async def _payload_values(connection: Db, asked: Asked, tenant: str | None) -> list[Suggestion]:
-    rows = await _samples(connection, asked.others, tenant, payloads=True)
-    found = (_written(leaf) for row in rows for leaf in _leaves(_shown(row), asked.path))
-    return _counted((text for text in found if MASK not in text), asked.typed.lower(), len(rows))
+    samples = await _samples(connection, asked.others, tenant, payloads=True)
+    found = (_written(leaf) for sample in samples for leaf in _leaves(sample.shown(), asked.path))
+    return _counted((text for text in found if MASK not in text), asked.typed.lower(), len(samples))
 
 
 def _written(leaf: Any) -> str:
-    if isinstance(leaf, str):
-        return leaf
-    return {True: "true", False: "false", None: "null"}.get(leaf, f"{leaf}")
+    return leaf if isinstance(leaf, str) else json.dumps(leaf)
 
 
 async def _keys(connection: Db, asked: Asked, tenant: str | None) -> list[Suggestion]:
     *path, begun = asked.typed.split(".")[1:]
-    rows = await _samples(connection, asked.others, tenant, payloads=True)
-    objects = (item for row in rows for item in _all_at(_shown(row), tuple(path)) if isinstance(item, dict))
+    samples = await _samples(connection, asked.others, tenant, payloads=True)
+    places = (item for sample in samples for item in _all_at(sample.shown(), tuple(path)))
+    objects = (item for item in places if isinstance(item, dict))
     keys = Counter(key for item in objects for key, value in item.items() if value != MASK)
     above = ".".join(("payload", *path))
     fitting = [
@@ -134,7 +152,7 @@ async def _keys(connection: Db, asked: Asked, tenant: str | None) -> list[Sugges
         if key.lower().startswith(begun.lower()) and not is_secret_name(key) and _is_plain(key)
     ]
     return [
-        Suggestion(f"{above}.{key}:", f"{above}.{key}", f"in {count} of the newest {len(rows)}")
+        Suggestion(f"{above}.{key}:", f"{above}.{key}", f"in {count} of the newest {len(samples)}")
         for key, count in fitting[:MOST]
     ]
 
@@ -142,10 +160,6 @@ async def _keys(connection: Db, asked: Asked, tenant: str | None) -> list[Sugges
 def _is_plain(key: str) -> bool:
     """Whether a line can name it."""
     return bool(key) and not any(letter.isspace() or letter in '.:,"' for letter in key)
-
-
-def _shown(row: dict[str, Any]) -> Any:
-    return redactor_for(row["schema"], tuple(row["redact"])).value(row["payload"])
 
 
 def _all_at(value: Any, path: tuple[str, ...]) -> Iterator[Any]:
@@ -163,11 +177,9 @@ def _leaves(value: Any, path: tuple[str, ...]) -> Iterator[Any]:
     return (item for item in _all_at(value, path) if not isinstance(item, dict))
 
 
-async def _samples(
-    connection: Db, others: Filter, tenant: str | None, *, payloads: bool
-) -> list[dict[str, Any]]:
+async def _samples(connection: Db, others: Filter, tenant: str | None, *, payloads: bool) -> list[_Sample]:
     """The newest jobs that fit the other terms."""
     found = await sift(connection, await search_for(connection, others, tenant=tenant), SAMPLED, GLANCE)
     if not found.ids:
         return []
-    return await fetch_rows(connection, "filter_samples", ids=found.ids, payloads=payloads)
+    return await fetch_by_kept_plan(connection, "filter_samples", _Sample, ids=found.ids, payloads=payloads)

@@ -145,7 +145,7 @@ async def list_jobs(
         offset=clamped_offset(offset),
     )
     async with access.session() as db:
-        if wanted is None:
+        if wanted is None or not wanted.terms:
             return answer(page_of(await insights.page_of_jobs(db, chosen)))
         return answer(page_of(await insights.find_jobs(db, wanted, chosen)))
 

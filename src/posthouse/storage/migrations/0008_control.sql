@@ -160,7 +160,8 @@ begin
     loop
       answer := 'canceled';
       v_left := array_remove(v_left, id);
-      perform posthouse.note(p_actor, 'job.cancel', h.tenant_id, h.id::text, '{"status": "queued"}', '{"status": "canceled"}')
+      perform posthouse.note(p_actor, 'job.cancel', h.tenant_id, h.id::text,
+        '{"status": "queued"}', '{"status": "canceled"}')
       from posthouse.history as h where h.id = cancel_many.id and h.finished_at >= v_since;
       return next;
     end loop;

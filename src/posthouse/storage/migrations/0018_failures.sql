@@ -147,8 +147,8 @@ create table posthouse.bulk_changes (
   state text not null default 'gathering'
     check (state in ('gathering', 'running', 'done', 'stopped', 'halted')),
   action text not null default 'retry' check (action in ('retry', 'cancel')),
-  chosen jsonb not null,                   -- fingerprint, kind, queue, tenant, since, until, limit: what is not null counts;
-                                           -- or q, a line of the filter language, with tenant and limit
+  chosen jsonb not null,                   -- fingerprint, kind, queue, tenant, since, until, limit: what is not null
+                                           -- counts; or q, a line of the filter language, with tenant and limit
   wanted jsonb,                            -- what q means: see 0024_filters.sql
   gathered_to uuid,                        -- how far down the ids they are gathered by it
   rate double precision not null,          -- jobs a second
@@ -200,8 +200,8 @@ declare
 begin
   insert into posthouse.bulk_changes (
     id, action, chosen, wanted, rate, stop_share, stop_after, created_at, created_by, starts_at, looked_at)
-  select p_id, p_action, v_chosen, posthouse.as_of(p_wanted, p_action, v_now, v_chosen ->> 'tenant'), p_rate, p_stop_share,
-         p_stop_after, v_now, p_actor, s.at, s.at
+  select p_id, p_action, v_chosen, posthouse.as_of(p_wanted, p_action, v_now, v_chosen ->> 'tenant'), p_rate,
+         p_stop_share, p_stop_after, v_now, p_actor, s.at, s.at
   from (select v_now + make_interval(secs => p_in_seconds)) as s (at);
   perform posthouse.note(p_actor, case p_action when 'retry' then 'failures.retry' else 'jobs.cancel' end,
     v_chosen ->> 'tenant', p_id::text, null, v_chosen || case p_action
@@ -375,7 +375,8 @@ declare
 begin
   update posthouse.bulk_changes set state = p_state, reason = p_reason, ended_at = posthouse.now()
   where id = p_id returning * into v_bulk;
-  perform posthouse.note(p_actor, case v_bulk.action when 'retry' then 'failures.retry.' else 'jobs.cancel.' end || p_state,
+  perform posthouse.note(p_actor,
+    case v_bulk.action when 'retry' then 'failures.retry.' else 'jobs.cancel.' end || p_state,
     v_bulk.chosen ->> 'tenant', p_id::text, null,
     jsonb_build_object('reason', p_reason, 'total', v_bulk.total, 'skipped', v_bulk.skipped) || case v_bulk.action
       when 'retry' then
@@ -383,9 +384,10 @@ begin
       else jsonb_build_object('canceled', v_bulk.canceled) end);
 end $$;
 
--- Cancels the jobs at the next positions, all together: their locks are taken in order. None if somebody else is busy with
--- one of them; they are tried again then.
-create function posthouse.cancel_next(p_bulk posthouse.bulk_changes, p_take integer, out canceled integer, out skipped integer)
+-- Cancels the jobs at the next positions, all together: their locks are taken in order. None if somebody else is busy
+-- with one of them; they are tried again then.
+create function posthouse.cancel_next(
+  p_bulk posthouse.bulk_changes, p_take integer, out canceled integer, out skipped integer)
 language plpgsql as $$
 declare
   v_ids uuid[] := array(
@@ -466,13 +468,12 @@ begin
     v_take := canceled + skipped;
   else
     v_take := posthouse.reopen_together(v_bulk, v_take);
+    for v_position in v_bulk.next_position .. v_bulk.next_position + v_take - 1 loop
+      v_state := posthouse.retry_next(v_bulk, v_position);
+      retried := retried + (v_state = 'retried')::integer;
+      skipped := skipped + (v_state = 'skipped')::integer;
+    end loop;
   end if;
-  for v_position in v_bulk.next_position .. v_bulk.next_position + v_take - 1 loop
-    exit when v_bulk.action <> 'retry';
-    v_state := posthouse.retry_next(v_bulk, v_position);
-    retried := retried + (v_state = 'retried')::integer;
-    skipped := skipped + (v_state = 'skipped')::integer;
-  end loop;
   update posthouse.bulk_changes as b set
     retried = b.retried + advance_bulk_change.retried, canceled = b.canceled + advance_bulk_change.canceled,
     skipped = b.skipped + advance_bulk_change.skipped,

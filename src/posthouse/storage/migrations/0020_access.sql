@@ -284,9 +284,9 @@ language sql stable as $$
     '{tenant,now,tenant_enqueue,enqueue_here,attach,take_request_key,keep_answer,cancel,reopen,emit,replay_event,'
     'create_trigger,change_trigger,remove_trigger,fire_trigger,'
     'start_bulk_change,stop_bulk_change,create_key,revoke_key,'
-    'chosen_jobs,sift_jobs,sift_places,sift_place,few_ready,fits,event_fits,failure_step,seen_workers,is_there,'
-    'is_at_work,slot_of,cost_of,refilled,recent_pace,'
-    'definition_defaults,partition_name}'::text[]) as f
+    'chosen_jobs,sift_jobs,sift_places,sift_place,sift_queued,sift_ended,few_ready,fits,kept_aside,event_fits,'
+    'definition_defaults,failure_step,seen_workers,is_there,is_at_work,slot_of,cost_of,refilled,recent_pace,'
+    'partition_name}'::text[]) as f
 $$;
 
 -- Puts a table under row-level security: the engine sees all of it, a tenant what is listed above; a partition is only

@@ -7,6 +7,14 @@
 -- For whoever sees all tenants: jobs that ended badly are few among all, and only they pay for it.
 create index history_unsuccessful_ids on posthouse.history (status, id) where status <> 'succeeded';
 
+-- A payload that is kept aside. A function, so that its plan is made once it is needed: which rows of that table a
+-- tenant may see is asked of all places, and took 20 ms to plan in each part of a search.
+create function posthouse.kept_aside(p_job uuid) returns jsonb
+language plpgsql stable as $$
+begin
+  return (select p.body from posthouse.payloads as p where p.job_id = p_job);
+end $$;
+
 -- What a condition asks of a job j, of which m holds what not every place stores.
 create function posthouse.fits(p_condition jsonb) returns text
 language plpgsql stable as $$
@@ -30,8 +38,7 @@ begin
     from jsonb_array_elements(p_condition -> 'terms') as t;
   elsif v_field = 'payload' then
     v_asked := format(
-      'j.kind <> all (%L::text[])
-       and coalesce(j.payload, (select p.body from posthouse.payloads as p where p.job_id = j.id)) @? %L::jsonpath',
+      'j.kind <> all (%L::text[]) and coalesce(j.payload, posthouse.kept_aside(j.id)) @? %L::jsonpath',
       array(select jsonb_array_elements_text(p_condition -> 'secret_in')), p_condition ->> 'path');
   elsif v_field = 'worker' then
     v_asked := format(
@@ -65,74 +72,94 @@ language sql stable as $$
     limit p_few + 1) as f
 $$;
 
--- The jobs of one place that a search may meet: of those below $1 the highest $2, each with whether it fits.
+-- The jobs of one place that a search may meet: of those below $1 the highest $2, each with whether it fits. With
+-- p_status those that have it. It is compared together with ids, not by itself: otherwise the planner may read the
+-- index of ids, and leave out what has another status one by one.
 create function posthouse.sift_place(p_place text, p_scope text, p_status text, p_wanted jsonb) returns text
 language sql stable as $$
-  select format('(select j.id, %s as fits from posthouse.%I as j cross join lateral (select %s) as m where %s order by %s limit $2)',
+  select format(
+    '(select j.id, %s as fits from posthouse.%I as j cross join lateral (select %s) as m where %s order by %s limit $2)',
     concat_ws(' and ',
-      case when p_place = 'history' and p_status is null and (p_wanted ->> 'narrowed')::boolean
-        then format('m.status = any (%L::text[])', array(select jsonb_array_elements_text(p_wanted -> 'statuses'))) end,
-      coalesce((select string_agg(posthouse.fits(c.value), ' and ') from jsonb_array_elements(p_wanted -> 'conditions') as c), 'true')),
+      case when p_place = 'history' and p_status is null and (p_wanted ->> 'narrowed')::boolean then
+        format('m.status = any (%L::text[])', array(select jsonb_array_elements_text(p_wanted -> 'statuses'))) end,
+      coalesce((select string_agg(posthouse.fits(c.value), ' and ')
+                from jsonb_array_elements(p_wanted -> 'conditions') as c), 'true')),
     p_place,
-    case p_place
-      when 'history' then 'j.status as status, j.finished_at as finished_at, j.worker_id as worker_id, j.error as error'
-      when 'running' then $c$'running'::text as status, null::timestamptz as finished_at, j.worker_id as worker_id, null::jsonb as error$c$
-      else $c$'queued'::text as status, null::timestamptz as finished_at, null::uuid as worker_id, null::jsonb as error$c$ end,
+    format('%s as status, %s as finished_at, %s as worker_id, %s as error', variadic case p_place
+      when 'history' then array['j.status', 'j.finished_at', 'j.worker_id', 'j.error']
+      when 'running' then array[$c$'running'::text$c$, 'null::timestamptz', 'j.worker_id', 'null::jsonb']
+      else array[$c$'queued'::text$c$, 'null::timestamptz', 'null::uuid', 'null::jsonb'] end),
     concat_ws(' and ', nullif(p_scope, ''),
-      -- Together with ids, not by itself: otherwise the planner may read the index of ids, and leave out one by one.
       case when p_status is null then format('j.id >= %L and j.id < $1', p_wanted ->> 'lowest')
-        else format('(j.status, j.id) >= (%1$L, %2$L::uuid) and (j.status, j.id) < (%1$L, $1)', p_status, p_wanted ->> 'lowest') end,
-      case when p_place = 'history' then 'j.finished_at >= ' || quote_literal(p_wanted ->> 'finished_since') || '::timestamptz' end,
-      case when p_place = 'history' then 'j.finished_at < ' || quote_literal(p_wanted ->> 'finished_until') || '::timestamptz' end),
+        else format('(j.status, j.id) >= (%1$L, %2$L::uuid) and (j.status, j.id) < (%1$L, $1)',
+                    p_status, p_wanted ->> 'lowest') end,
+      case when p_status <> 'succeeded' then $c$j.status <> 'succeeded'$c$ end,
+      case when p_place = 'history' then 'j.finished_at >= ' || quote_literal(p_wanted ->> 'finished_since') end,
+      case when p_place = 'history' then 'j.finished_at < ' || quote_literal(p_wanted ->> 'finished_until') end),
     case when p_status is null then 'j.id desc' else 'j.status desc, j.id desc' end)
 $$;
 
--- All places of a search, each by the index that serves it. Null: there is none.
+-- The queued jobs of a search; what is ready of one tenant as above.
+create function posthouse.sift_queued(p_scope text, p_tenant text, p_wanted jsonb) returns text[]
+language plpgsql stable as $$
+declare
+  v_few uuid[] := case when p_tenant is not null and not p_wanted ? 'by' then posthouse.few_ready(p_tenant) end;
+begin
+  return array[
+    posthouse.sift_place('ready', concat_ws(' and ', nullif(p_scope, ''),
+      'j.id = any (' || quote_literal(v_few) || '::uuid[])'), null, p_wanted),
+    posthouse.sift_place('waiting', p_scope, null, p_wanted)];
+end $$;
+
+-- The ended jobs of a search, by status where an index has it: for a tenant, or if it is about those that ended badly.
+create function posthouse.sift_ended(p_scope text, p_ended text[], p_wanted jsonb) returns text[]
+language sql stable as $$
+  select case
+    when p_ended = '{}' then '{}'
+    when not p_wanted ? 'by' and (p_wanted ? 'tenants' or 'succeeded' <> all (p_ended)) then
+      array(select posthouse.sift_place('history', p_scope, s, p_wanted) from unnest(p_ended) as s)
+    else array[posthouse.sift_place('history', p_scope, null, p_wanted)] end
+$$;
+
+-- All places of a search, for each tenant and each value of its index if it has one. Null: there is none.
 create function posthouse.sift_places(p_wanted jsonb) returns text
 language plpgsql stable as $$
 declare
   v_statuses text[] := array(select jsonb_array_elements_text(p_wanted -> 'statuses'));
-  v_tenants text[] := array(select jsonb_array_elements_text(p_wanted -> 'tenants'));
+  v_ended text[] := array_remove(array_remove(v_statuses, 'queued'), 'running');
   v_column text := case p_wanted ->> 'by' when 'subject' then 'subject' when 'correlation' then 'correlation_id' end;
-  v_by_status boolean := v_column is null and (p_wanted ? 'tenants' or 'succeeded' <> all (v_statuses));
-  v_few uuid[];
   v_places text[] := '{}';
   v_scope record;
 begin
   for v_scope in
     select t.tenant, concat_ws(' and ', 'j.tenant_id = ' || quote_literal(t.tenant),
       'j.' || quote_ident(v_column) || ' = ' || quote_literal(v.value)) as text
-    from (select unnest(v_tenants) union all select null where not p_wanted ? 'tenants') as t (tenant)
-    cross join (select jsonb_array_elements_text(p_wanted -> 'values') union all select null where v_column is null) as v (value)
+    from (select jsonb_array_elements_text(p_wanted -> 'tenants')
+          union all select null where not p_wanted ? 'tenants') as t (tenant)
+    cross join (select jsonb_array_elements_text(p_wanted -> 'values')
+                union all select null where v_column is null) as v (value)
   loop
-    if 'queued' = any (v_statuses) then
-      v_few := case when v_column is null and v_scope.tenant is not null then posthouse.few_ready(v_scope.tenant) end;
-      v_places := v_places || array[
-        posthouse.sift_place('ready', concat_ws(' and ', nullif(v_scope.text, ''), 'j.id = any (' || quote_literal(v_few) || '::uuid[])'), null, p_wanted),
-        posthouse.sift_place('waiting', v_scope.text, null, p_wanted)];
-    end if;
-    if 'running' = any (v_statuses) then
-      v_places := v_places || posthouse.sift_place('running', v_scope.text, null, p_wanted);
-    end if;
-    v_places := v_places || array(
-      select posthouse.sift_place('history',
-        concat_ws(' and ', nullif(v_scope.text, ''), case when s <> 'succeeded' then $c$j.status <> 'succeeded'$c$ end), s, p_wanted)
-      from unnest(v_statuses) as s where v_by_status and s not in ('queued', 'running'));
-    if not v_by_status and v_statuses && '{succeeded,failed,canceled,dead_letter}' then
-      v_places := v_places || posthouse.sift_place('history', v_scope.text, null, p_wanted);
-    end if;
+    v_places := v_places
+      || case when 'queued' = any (v_statuses) then posthouse.sift_queued(v_scope.text, v_scope.tenant, p_wanted) end
+      || case when 'running' = any (v_statuses) then posthouse.sift_place('running', v_scope.text, null, p_wanted) end
+      || posthouse.sift_ended(v_scope.text, v_ended, p_wanted);
   end loop;
   return nullif(array_to_string(v_places, ' union all '), '');
 end $$;
 
--- Ids of jobs that fit, below p_below, the newest first and up to p_limit of them. It looks at windows of jobs that grow
--- from one to the next, and not on after p_most jobs or p_seconds. looked_to: nothing above it was left out; null if it
--- is complete, so that there is nothing below.
+-- Ids of jobs that fit, below p_below, the newest first and up to p_limit of them. It looks at windows of jobs that
+-- grow from one to the next, and not on after p_most jobs or p_seconds. looked_to: nothing above it was left out; null:
+-- nothing is below.
 create function posthouse.sift_jobs(
   p_wanted jsonb, p_below uuid, p_limit integer, p_most integer, p_seconds double precision,
   out ids uuid[], out looked_to uuid)
 language plpgsql stable
-set jit = off  -- costs more than all of it
+set jit = off  -- would cost more than all of it
+-- In the order of an index and no further than needed, even if the planner takes a large part of history for a small one:
+-- of a status that nearly all jobs have, it believes that nothing is below it.
+set enable_sort = off
+set enable_seqscan = off
+set enable_bitmapscan = off
 as $$
 declare
   v_places text := posthouse.sift_places(p_wanted);
@@ -144,10 +171,14 @@ declare
   v_found uuid[];
 begin
   ids := '{}';
+  if v_places is null then
+    return;
+  end if;
   looked_to := least(p_below, (p_wanted ->> 'below')::uuid);
-  while v_places is not null and cardinality(ids) < p_limit and v_looked < p_most and clock_timestamp() < v_until loop
+  while cardinality(ids) < p_limit and v_looked < p_most and clock_timestamp() < v_until loop
     execute format(
-      'select coalesce(array_agg(r.id order by r.id desc) filter (where r.fits), ''{}''), count(*), (array_agg(r.id order by r.id))[1]
+      'select coalesce(array_agg(r.id order by r.id desc) filter (where r.fits), ''{}''), count(*),
+         (array_agg(r.id order by r.id))[1]
        from (select p.* from (%s) as p order by p.id desc limit $2) as r', v_places)
     into v_found, v_met, v_last using looked_to, v_window;
     if cardinality(ids) + cardinality(v_found) > p_limit then
@@ -156,13 +187,9 @@ begin
       return;
     end if;
     ids := ids || v_found;
-    if v_met < v_window then
-      looked_to := null;
-      return;
-    end if;
-    looked_to := v_last;
+    looked_to := case when v_met = v_window then v_last end;
+    exit when looked_to is null;
     v_looked := v_looked + v_met;
     v_window := least(v_window * 4, 20000);
   end loop;
-  looked_to := case when v_places is not null then looked_to end;
 end $$;

@@ -22,8 +22,8 @@ export function FailurePage({ fingerprint, query, retries }) {
   const detail = useApi(`/failures/${encodeURIComponent(fingerprint)}`, { kind: query.kind, tenant: whose, jobs: few ? FEW_JOBS : MANY_JOBS }, { every: 5000 })
   const own = (retries.data?.items ?? []).filter(({ chosen }) => chosen.fingerprint === fingerprint)
   const shown = own.filter((bulk, place) => isOpen(bulk) || place === 0)
-  const retried = (bulk) => {
-    retries.setData((was) => was && { ...was, items: [bulk, ...was.items] })
+  const retried = () => {
+    retries.reload()
     detail.reload()
   }
   return html`
@@ -40,7 +40,7 @@ export function FailurePage({ fingerprint, query, retries }) {
           ["Fingerprint", html`<span class="bar"><code>${group.fingerprint}</code><${Copy} text=${group.fingerprint} label="Copy fingerprint" /></span>`],
         ]} />
       <//>
-      ${shown.map((bulk) => html`<${RetryCard} key=${bulk.id} bulk=${bulk} changed=${() => { retries.reload(); detail.reload() }} />`)}
+      ${shown.map((bulk) => html`<${RetryCard} key=${bulk.id} bulk=${bulk} changed=${retried} />`)}
       <div class="grid-2">
         <${Card} title="Sample traceback" aside=${html`<${JobLink} id=${group.job_id}>its job<//>${error?.traceback && html`<${Copy} text=${error.traceback} label="Copy traceback" />`}`}>
           ${error?.traceback ? html`<pre class="traceback" tabindex="0" aria-label="Traceback">${error.traceback}</pre>`

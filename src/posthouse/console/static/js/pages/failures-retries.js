@@ -13,6 +13,8 @@ import { Table } from "../ui/table.js"
 export const isOpen = ({ state }) => state === "gathering" || state === "running"
 
 const JUDGED_AFTER = 20
+/** Nothing happens before: who takes it back until then has changed nothing. */
+const UNDO_SECONDS = 5
 const TONES = { gathering: "accent", running: "accent", done: "good", stopped: "warn", halted: "bad" }
 const toneOf = (bulk) => (bulk.state === "done" && bulk.failed > bulk.succeeded ? "warn" : TONES[bulk.state])
 
@@ -47,7 +49,7 @@ export function RetryCard({ bulk, changed }) {
     <//>`
 }
 
-const headline = (bulk) => (isOpen(bulk) ? bulk.total === null ? "Gathering the jobs" : `Retrying ${plural(bulk.total, "job")}` : `Retried ${count(bulk.retried)} of ${plural(bulk.total ?? 0, "job")}`)
+const headline = (bulk) => (isOpen(bulk) ? bulk.total === null ? (new Date(bulk.starts_at) > Date.now() ? "About to start" : "Gathering the jobs") : `Retrying ${plural(bulk.total, "job")}` : `Retried ${count(bulk.retried)} of ${plural(bulk.total ?? 0, "job")}`)
 const share = (bulk) => (bulk.total ? (tried(bulk) / bulk.total) * 100 : bulk.total === 0 ? 100 : 0)
 const rateText = (bulk) => `${bulk.rate >= 1 ? count(bulk.rate) : bulk.rate} a second`
 const StateTag = ({ bulk }) => html`<${Tag} tone=${toneOf(bulk)} title=${bulk.reason}>${bulk.state === "halted" ? `stopped by itself: ${bulk.reason}` : words(bulk.state)}<//>`
@@ -92,9 +94,11 @@ export function RetryDialog({ group, tenant, close, started }) {
   const preview = usePreview(group, tenant, { age })
   const jobs = Math.min(preview.matched ?? 0, most ?? Infinity)
   const send = async () => {
-    const bulk = await api.post("/failures/retries", { ...choice(group, preview.ended_after), limit: most, rate, stop_share: Number(tolerated), stop_after: judgedAfter(tolerated) }, { query: { tenant } })
-    started(bulk)
-    toast(`Retrying ${plural(jobs, "job")}`, { undoText: "Stop", undo: () => api.post(`/failures/retries/${bulk.id}/stop`).then(() => toast("Stopped. What was retried goes on."), complain) })
+    const wanted = { action: "retry", filter: choice(group, preview.ended_after), limit: most, rate, stop_share: Number(tolerated), stop_after: judgedAfter(tolerated), start_in_seconds: UNDO_SECONDS }
+    const { bulk_id: id } = await api.post("/jobs/bulk", wanted, { query: { tenant } })
+    const undo = () => api.post(`/failures/retries/${id}/stop`).then(() => toast("Undone: nothing was retried"), complain).finally(started)
+    toast(`${plural(jobs, "job")} will run again`, { undo, seconds: UNDO_SECONDS })
+    started()
   }
   return html`
     <${Dialog} title=${`Retry ${group.type}`} close=${close} act=${send} actText=${preview.matched ? `Retry ${plural(jobs, "job")}` : "Retry"} disabled=${!jobs || !(rate > 0)}>

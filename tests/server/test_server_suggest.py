@@ -1,0 +1,119 @@
+"""What the filter box offers while somebody types."""
+
+from __future__ import annotations
+
+import pytest
+from filterkit import house_on
+
+
+@pytest.fixture(scope="module")
+def house(server):
+    with house_on(server) as house:
+        house.db.execute(
+            "select posthouse.announce(%s)",
+            ('[{"key": "ocr", "description": "Reads a page"}, {"key": "order", "redact": ["code"]}]',),
+        )
+        yield house
+
+
+@pytest.fixture(scope="module")
+def town(house):
+    town = house.tenant()
+    for number in range(3):
+        house.queued(
+            town.name, "ocr", subject="my video", queue="slow", payload={"video_id": 42, "n": number}
+        )
+    house.queued(
+        town.name, "order", payload={"code": "1234", "password": "x", "a b": 1, "deep": {"er": True}}
+    )
+    house.ended(town.name, subject="other", correlation="run-7", print_="beef" * 4)
+    house.queued("somebody-else", "ocr", subject="not yours", payload={"secretly": 1, "video_id": 99})
+    return town
+
+
+def offered(client, line, at=None):
+    answer = client.get("/jobs/suggest", params={"q": line} | ({} if at is None else {"at": at}))
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def inserts(client, line, at=None):
+    return [item["insert"] for item in offered(client, line, at)["items"]]
+
+
+def test_names_of_fields_are_completed_with_what_they_mean(town):
+    answer = offered(town.client, "kind:ocr st")
+    assert (answer["from"], answer["to"]) == (9, 11)
+    assert answer["items"][0] == {"insert": "status:", "label": "status:", "detail": "where it stands"}
+    assert "payload." in inserts(town.client, "")
+    assert inserts(town.client, "kind:ocr", at=2)[0] == "kind:"
+
+
+def test_whoever_types_a_value_is_offered_its_term(town):
+    assert inserts(town.client, "fail") == ["status:failed"]
+    assert inserts(town.client, "oc") == ["kind:ocr"]
+
+
+def test_values_are_those_that_there_are(town):
+    assert inserts(town.client, "status:") == [
+        "queued", "running", "succeeded", "failed", "canceled", "dead_letter",
+    ]  # fmt: skip
+    answer = offered(town.client, "kind:oc")
+    assert answer["items"] == [{"insert": "ocr", "label": "ocr", "detail": "Reads a page"}]
+    assert (answer["from"], answer["to"]) == (5, 7)
+    assert "slow" in inserts(town.client, "queue:")
+    assert inserts(town.client, "created:<")[0] == "<1h"
+    assert inserts(town.client, "priority:hi") == ["high"]
+
+
+def test_values_of_jobs_are_those_of_the_jobs_that_fit_the_rest(town):
+    assert inserts(town.client, "subject:") == ['"my video"', "other"]
+    assert inserts(town.client, "status:failed subject:") == ["other"]
+    assert inserts(town.client, "subject: status:failed", at=8) == ["other"]
+    assert inserts(town.client, "correlation:ru") == ["run-7"]
+
+
+def test_payloads_are_completed_key_by_key_and_value_by_value(town):
+    keys = inserts(town.client, "payload.")
+    assert sorted(keys[:2]) == ["payload.n:", "payload.video_id:"]
+    assert "payload.deep:" in keys
+    assert inserts(town.client, "payload.deep.") == ["payload.deep.er:"]
+    assert inserts(town.client, "payload.deep.er:") == ["true"]
+    assert sorted(inserts(town.client, "kind:ocr payload.n:")) == ["0", "1", "2"]
+    assert offered(town.client, "payload.video_id:4")["items"] == [
+        {"insert": "42", "label": "42", "detail": "3 of the newest 5"}
+    ]
+
+
+def test_secrets_are_not_offered(town):
+    assert not {"payload.password:", "payload.code:", "payload.a b:"} & set(inserts(town.client, "payload."))
+    assert inserts(town.client, "payload.code:") == []
+
+
+def test_nothing_of_other_tenants_is_offered(house, town):
+    for line in (
+        "subject:",
+        "payload.",
+        "payload.video_id:",
+        "correlation:",
+        "worker:",
+        "tenant:",
+        "fingerprint:",
+    ):
+        text = str(offered(town.client, line))
+        assert "not yours" not in text
+        assert "secretly" not in text
+        assert "99" not in text
+        assert "somebody" not in text
+    assert "tenant:" not in inserts(town.client, "")
+    boss = house.as_("super-admin")
+    assert "tenant:" in inserts(boss, "")
+    assert town.name in inserts(boss, "tenant:tenant")
+    assert '"not yours"' in inserts(boss, "subject:")
+
+
+@pytest.mark.parametrize(
+    "line", ['status:"', "nonsense:x", "payload..:", "created:", "-", ",", "kind:a kind:a:b"]
+)
+def test_half_a_line_is_no_mistake(town, line):
+    assert offered(town.client, line)["to"] <= len(line)
