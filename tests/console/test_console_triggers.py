@@ -2,8 +2,7 @@
 
 import json
 
-import pytest
-from console_axe import hindrances
+from console_checks import hindrances
 from playwright.async_api import expect
 
 INERT = "<img src=x onerror=alert(1)>"
@@ -148,11 +147,10 @@ async def test_a_viewer_sees_triggers_and_no_buttons(look, house):
         await expect(page.get_by_role("button", name="Fire now")).to_have_count(0)
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-async def test_lists_and_forms_are_accessible_and_fit_a_phone(look, house, theme):
-    await make(house, label=f"Fits {theme}", trigger_type="schedule", cron_expr="0 9 * * *")
-    async with look("triggers", color_scheme=theme, width=390) as page:
-        await page.get_by_role("link", name=f"Fits {theme}").click()
+async def test_lists_and_forms_are_accessible_and_fit_a_phone(look, house):
+    await make(house, label="Fits a phone", trigger_type="schedule", cron_expr="0 9 * * *")
+    async with look("triggers", width=390) as page:
+        await page.get_by_role("link", name="Fits a phone").click()
         await expect(page.get_by_label("Next runs")).to_be_visible()
         assert await hindrances(page) == []
         await page.get_by_role("link", name="Edit").click()
