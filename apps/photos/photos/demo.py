@@ -25,6 +25,7 @@ async def demo(stage: Stage) -> dict[str, Any]:
     stage.worker("--no-keeper", "--commands", PHOTOS_LIBRARY=str(root), POSTHOUSE_SECRET_PHOTOS_TOKEN=token)
     async with Tenant.all(stage.api_url, stage.api_key, ZONES) as tenants:
         for tenant in tenants:
+            await tenant.register()
             await tenant.forget_triggers()
             folder = _pictures(cleared(root / tenant.name) / "camera", stage.size or EXAMPLES)
             with Library(root / tenant.name) as library:

@@ -27,6 +27,12 @@ class Tenant:
         async with httpx.AsyncClient(base_url=f"{url}/api/v1", headers=headers, timeout=SECONDS) as client:
             yield [cls(client, name, zone) for name, zone in zones.items()]
 
+    async def register(self) -> None:
+        """With a name, so that operators can choose it in the console."""
+        known = await self._ask("GET", "/admin/tenants")
+        if self.name not in {tenant["id"] for tenant in known}:
+            await self._ask("POST", "/admin/tenants", id=self.name, label=self.name.capitalize())
+
     async def forget_triggers(self) -> None:
         """Those of an earlier time: each would make a job of its own."""
         for trigger in (await self._ask("GET", "/jobs/triggers"))["items"]:
