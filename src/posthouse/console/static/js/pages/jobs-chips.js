@@ -20,7 +20,7 @@ export function Chips({ q, known }) {
       </a>`
   }
   return html`
-    <nav class="chips" aria-label="Jobs by status" data-stay>
+    <nav class="status-chips" aria-label="Jobs by status" data-stay>
       ${chip("", "All", rest)}
       ${STATUSES.map((name) => chip(name, words(name), chosen.length === 1 && chosen[0] === name ? rest : withTerm(rest, "status", name)))}
     </nav>`

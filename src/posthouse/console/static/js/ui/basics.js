@@ -17,26 +17,34 @@ export const Status = ({ status }) => html`<span class="status" data-status=${st
 
 export const Tag = ({ children, tone, ...rest }) => html`<span class="tag" data-tone=${tone} ...${rest}>${children}</span>`
 
+/** All that counts on does so together: the page is laid out once a second, however many there are. */
+const counting = new Set()
+setInterval(() => { if (!document.hidden) for (const tell of counting) tell() }, 1000)
+
+/** Draws again when the text that `write` gives is another one; without `write` never. */
+function useCounting(write) {
+  const [, show] = useState("")
+  const latest = useRef(write)
+  latest.current = write
+  useEffect(() => {
+    if (!latest.current) return undefined
+    const tell = () => show(latest.current())
+    counting.add(tell)
+    return () => counting.delete(tell)
+  }, [Boolean(write)])
+}
+
 /** How long ago; when exactly, if one points at it. */
 export function Time({ at, none = "–" }) {
-  const [, tick] = useState(0)
-  useEffect(() => {
-    const young = Math.abs(Date.now() - new Date(at)) < 90_000
-    const timer = setInterval(() => tick((n) => n + 1), young ? 1000 : 30_000)
-    return () => clearInterval(timer)
-  }, [at])
+  useCounting(at && (() => relative(at)))
   return at ? html`<time datetime=${at} title=${exactly(at)}>${relative(at)}</time>` : html`<span class="faint">${none}</span>`
 }
 
 /** Seconds since a moment, counting on until an end. */
 export function Since({ from, to }) {
-  const [, tick] = useState(0)
-  useEffect(() => {
-    if (!from || to) return undefined
-    const timer = setInterval(() => tick((n) => n + 1), 1000)
-    return () => clearInterval(timer)
-  }, [from, to])
-  return html`<span class="figure">${from ? duration((new Date(to ?? Date.now()) - new Date(from)) / 1000) : "–"}</span>`
+  const write = () => duration((new Date(to ?? Date.now()) - new Date(from)) / 1000)
+  useCounting(from && !to && write)
+  return html`<span class="figure">${from ? write() : "–"}</span>`
 }
 
 export function Progress({ percent, label = "Progress", tone }) {
