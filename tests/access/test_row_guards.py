@@ -38,8 +38,7 @@ WRITES = {
 WAYS = {"enqueue_here"}
 """Lead to what whoever calls them may do."""
 READS = {
-    "tenant", "now", "chosen_jobs", "sift_jobs", "sift_places", "sift_place", "few_ready", "fits",
-    "definition_defaults", "event_fits", "failure_step", "seen_workers",
+    "tenant", "now", "chosen_jobs", "definition_defaults", "event_fits", "failure_step", "seen_workers",
     "is_there", "is_at_work", "slot_of", "cost_of", "refilled", "recent_pace", "partition_name",
     "sift_jobs", "sift_places", "sift_place", "sift_queued", "sift_ended", "few_ready",
     "fits", "kept_aside",

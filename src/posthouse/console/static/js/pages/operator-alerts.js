@@ -32,7 +32,7 @@ const columns = (session) => [
 ].filter(Boolean)
 
 const Message = ({ message, details }) => (Object.keys(details ?? {}).length
-  ? html`<details class="message"><summary title=${message}>${message}</summary><${Json} value=${details} label="details of the alert" copy=${false} /></details>`
+  ? html`<details class="alert-text"><summary title=${message}>${message}</summary><${Json} value=${details} label="details of the alert" copy=${false} /></details>`
   : html`<span title=${message}>${message}</span>`)
 
 function Told({ alert }) {

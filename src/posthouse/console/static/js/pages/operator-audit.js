@@ -35,7 +35,7 @@ function Entry({ entry, session }) {
   return html`
     <li><div class="entry">
       <span class="when"><${Time} at=${entry.at} /></span>
-      <button type="button" class="name who" title="Only what they did" onClick=${choose("actor")}>${entry.actor}</button>
+      <button type="button" class="name actor" title="Only what they did" onClick=${choose("actor")}>${entry.actor}</button>
       <button type="button" class="name" title="Only such deeds" onClick=${choose("action")}><${Tag} tone=${toneOf(entry.action)}>${entry.action}<//></button>
       <button type="button" class="name what" title=${`Only ${entry.target}`} onClick=${choose("target")}><b>${labelOf(entry) ?? entry.target}</b>${labelOf(entry) && html` <small class="id">${shortId(entry.target)}</small>`}${session.operator && entry.tenant_id && html` <small>${entry.tenant_id}</small>`}</button>
       ${changed.length > 0 ? html`<${Button} plain small icon=${open ? "down" : "right"} aria-expanded=${open} onClick=${() => setOpen(!open)}>${plural(changed.length, "field")}<//>` : html`<span></span>`}

@@ -1,10 +1,10 @@
 // What happened lately, and what became of it at each trigger.
 import { api, useApi } from "../api.js"
 import { html, useState } from "../lib.js"
-import { plural } from "../format.js"
+import { plural, shortId } from "../format.js"
 import { link, setQuery } from "../router.js"
 import { useSession } from "../session.js"
-import { Button, Empty, Facts, JobLink, Loaded, Tag, Time } from "../ui/basics.js"
+import { Button, Copy, Empty, Facts, JobLink, Loaded, Tag, Time } from "../ui/basics.js"
 import { Dialog } from "../ui/dialog.js"
 import { TextField } from "../ui/fields.js"
 import { Json } from "../ui/json.js"
@@ -32,7 +32,7 @@ function Event({ event, open, session, reload }) {
   return html`
     <li><div class="entry event">
       <span class="when"><${Time} at=${event.at} /></span>
-      <${Button} plain small class="who" icon=${open ? "down" : "right"} aria-expanded=${open} onClick=${() => setQuery({ event: open ? null : event.id }, { replace: true })}><b>${event.name}</b><//>
+      <${Button} plain small class="actor" icon=${open ? "down" : "right"} aria-expanded=${open} onClick=${() => setQuery({ event: open ? null : event.id }, { replace: true })}><b>${event.name}</b><//>
       <span class="clip">${event.subject ?? html`<span class="faint">–</span>`}</span>
       <span class="what">${session.operator && !session.tenant && html`<small>${event.tenant_id}</small> `}<${Counts} event=${event} /></span></div>
       ${open && html`<${Opened} event=${event} session=${session} reload=${reload} />`}</li>`
@@ -51,7 +51,7 @@ function Opened({ event, session, reload }) {
         <li key=${match.trigger_id + match.replay}><${Tag} tone=${TONES[match.outcome]}>${match.outcome}<//>
           <span class="grow"><a href=${link(`triggers/${match.trigger_id}`)}>${match.label ?? "a trigger that is gone"}</a> ${match.job_id && html`<${JobLink} id=${match.job_id} />`}${match.error && html`<small class="from bad">${match.error}</small>`}</span>
           <span class="faint">${match.replay > 0 && "replay, "}<${Time} at=${match.at} /></span></li>`)}</ul>` : html`<p class="faint">${event.pending ? "Nobody has looked at it yet." : "No trigger was for it."}</p>`)}<//>
-        <${Facts} facts=${[["Id", html`<span class="id">${event.id}</span>`], ["Correlation", event.correlation_id], ["By", event.created_by]]} />
+        <${Facts} facts=${[["Id", html`<span class="id" title=${event.id}>${shortId(event.id)}</span> <${Copy} text=${event.id} label="Copy the id" />`], ["Correlation", event.correlation_id], ["By", event.created_by]]} />
         ${session.can("triggers:write") && html`<div class="bar"><${Button} small icon="retry" onClick=${replay}>Replay<//><small>Once more, with the triggers as they are now. Windows do not count.</small></div>`}</div>
       <div class="stack"><h3>Context</h3><${Json} value=${event.context} label="context" /></div>
     </div></div>`

@@ -117,7 +117,7 @@ function ScheduleFields({ fields, set, said, words }) {
   const zones = useMemo(() => html`<datalist id="zones"><option value="UTC" />${(Intl.supportedValuesOf?.("timeZone") ?? []).map((zone) => html`<option key=${zone} value=${zone} />`)}</datalist>`, [])
   return html`
     <div><${TextField} label="When" value=${fields.cron_expr} change=${set("cron_expr")} error=${said("cron_expr")} placeholder="0 9 * * MON-FRI" class="code" hint=${words && !said("cron_expr") ? html`<b>${words}</b>` : "Five fields of cron (minute, hour, day, month, weekday), or “every 15m”."} />
-      <div class="chips">${PRESETS.map(([cron, text]) => html`<button key=${cron} type="button" class="tag" onClick=${() => set("cron_expr")(cron)}>${text}</button>`)}</div></div>
+      <div class="presets">${PRESETS.map(([cron, text]) => html`<button key=${cron} type="button" class="tag" onClick=${() => set("cron_expr")(cron)}>${text}</button>`)}</div></div>
     <${Field} label="Time zone" error=${said("timezone")} hint="The clocks that these times are on.">${(given) => html`
       <input ...${given} list="zones" autocomplete="off" spellcheck=${false} value=${fields.timezone} onInput=${(event) => set("timezone")(event.target.value)} />${zones}`}<//>`
 }
