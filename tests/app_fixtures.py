@@ -9,8 +9,6 @@ import asyncio
 import os
 import signal
 import socket
-import subprocess
-import sys
 import time
 from collections import Counter
 
@@ -19,6 +17,7 @@ import psycopg
 import pytest
 from psycopg.rows import dict_row
 
+import stable
 from posthouse import testing
 from posthouse.cli.apps import load_app
 from posthouse.cli.server import Serving
@@ -86,12 +85,12 @@ class Product:
         beats = {"POSTHOUSE_HEARTBEAT_SECONDS": "0.2", "POSTHOUSE_LEASE_SECONDS": "2"}
         log = self.folder / f"worker-{len(self._workers) + 1}.log"
         with log.open("wb") as out:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "posthouse", "worker", "--app", self.path, *options],
+            process = stable.start(
+                ["-m", "posthouse", "worker", "--app", self.path, *options],
                 env={**kept, **named, **beats, **env},
                 stdout=out,
                 stderr=out,
-                start_new_session=True,  # so that all of it can be killed
+                session=True,  # so that all of it can be killed
             )
         self._workers.append(process)
         return process
