@@ -11,6 +11,9 @@ import signal
 import socket
 import time
 from collections import Counter
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from functools import partial
 
 import httpx
 import psycopg
@@ -18,11 +21,13 @@ import pytest
 from psycopg.rows import dict_row
 
 import stable
-from posthouse import testing
+from databases import Databases
+from posthouse import App, testing
 from posthouse.cli.apps import load_app
 from posthouse.cli.server import Serving
 from posthouse.identity import Role, issue_key
 from posthouse.keeper.keeper import Keeper
+from posthouse.settings import Settings
 
 SECONDS = 60
 
@@ -140,10 +145,36 @@ class Product:
         await self.keeper.stop()
 
 
+@pytest.fixture(scope="session")
+def databases_of(server):
+    """Databases in which the tables of an application are already, by its path."""
+    made = {}
+
+    def databases(path):
+        if path not in made:
+            made[path] = Databases(server, partial(_make_tables, path))
+        return made[path]
+
+    yield databases
+    for one in made.values():
+        one.close()
+
+
+def _make_tables(path, url):
+    App(schema=load_app(path).schema, settings=Settings(database_url=url)).migrate()
+
+
 @pytest.fixture
-async def product(app_path, settings, tmp_path):
+async def product(app_path, databases_of, settings, tmp_path):
     """The application's tables, its routes and a keeper; a test starts workers, or runs jobs inline."""
     app = load_app(app_path)
+    with databases_of(app_path).one() as url:
+        async with _running(app, app_path, replace(settings, database_url=url), tmp_path) as product:
+            yield product
+
+
+@asynccontextmanager
+async def _running(app, app_path, settings, tmp_path):
     async with testing.using(app, settings):
         app.migrate()
         product = Product(app, app_path, settings, tmp_path)

@@ -90,7 +90,8 @@ def worker_output(tmp_path, database, db, posthouse_command):
         with (tmp_path / "output").open("w+") as output:
             worker = stable.start(
                 ["-m", "posthouse", "worker", "--app", "shop:app", "--log-level", "debug"], folder=tmp_path,
-                env={"PATH": "", "POSTHOUSE_DATABASE_URL": database}, stdout=output, stderr=output,
+                env={"PATH": "", "POSTHOUSE_DATABASE_URL": database, "POSTHOUSE_PROCESSES": "1"},
+                stdout=output, stderr=output,
             )  # fmt: skip
             try:
                 eventually_sync(lambda: _ended(db, job), 60, "the end of the job")

@@ -26,7 +26,7 @@ from workshop import eventually
 
 HERE = Path(__file__).parent
 PORT = 8765
-FAST = {**QUICK, "lease_seconds": 1.5}
+FAST = {**QUICK, "lease_seconds": 1.5, "processes": 1}
 
 
 class Fleet:
