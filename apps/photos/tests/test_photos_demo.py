@@ -13,7 +13,7 @@ from photos.demo import cleared
 def test_the_demo_drops_a_picture_and_finds_its_tags_also_beside_a_worker_of_the_product(database, tmp_path):
     env = {**os.environ, "POSTHOUSE_DATABASE_URL": database, "XDG_DATA_HOME": str(tmp_path)}
     worker = stable.start(
-        ["posthouse", "worker", "--app", "photos.jobs:app", "--commands"], folder=tmp_path, env=env
+        ["-m", "posthouse", "worker", "--app", "photos.jobs:app", "--commands"], folder=tmp_path, env=env
     )
     done = stable.posthouse(
         ["demo", "photos", "--size", "3", "--json"], folder=tmp_path, env=env, seconds=100
