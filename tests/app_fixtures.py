@@ -9,21 +9,25 @@ import asyncio
 import os
 import signal
 import socket
-import subprocess
-import sys
 import time
 from collections import Counter
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from functools import partial
 
 import httpx
 import psycopg
 import pytest
 from psycopg.rows import dict_row
 
-from posthouse import testing
+import stable
+from databases import Databases
+from posthouse import App, testing
 from posthouse.cli.apps import load_app
 from posthouse.cli.server import Serving
 from posthouse.identity import Role, issue_key
 from posthouse.keeper.keeper import Keeper
+from posthouse.settings import Settings
 
 SECONDS = 60
 
@@ -86,12 +90,12 @@ class Product:
         beats = {"POSTHOUSE_HEARTBEAT_SECONDS": "0.2", "POSTHOUSE_LEASE_SECONDS": "2"}
         log = self.folder / f"worker-{len(self._workers) + 1}.log"
         with log.open("wb") as out:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "posthouse", "worker", "--app", self.path, *options],
+            process = stable.start(
+                ["-m", "posthouse", "worker", "--app", self.path, *options],
                 env={**kept, **named, **beats, **env},
                 stdout=out,
                 stderr=out,
-                start_new_session=True,  # so that all of it can be killed
+                session=True,  # so that all of it can be killed
             )
         self._workers.append(process)
         return process
@@ -141,10 +145,36 @@ class Product:
         await self.keeper.stop()
 
 
+@pytest.fixture(scope="session")
+def databases_of(server):
+    """Databases in which the tables of an application are already, by its path."""
+    made = {}
+
+    def databases(path):
+        if path not in made:
+            made[path] = Databases(server, partial(_make_tables, path))
+        return made[path]
+
+    yield databases
+    for one in made.values():
+        one.close()
+
+
+def _make_tables(path, url):
+    App(schema=load_app(path).schema, settings=Settings(database_url=url)).migrate()
+
+
 @pytest.fixture
-async def product(app_path, settings, tmp_path):
+async def product(app_path, databases_of, settings, tmp_path):
     """The application's tables, its routes and a keeper; a test starts workers, or runs jobs inline."""
     app = load_app(app_path)
+    with databases_of(app_path).one() as url:
+        async with _running(app, app_path, replace(settings, database_url=url), tmp_path) as product:
+            yield product
+
+
+@asynccontextmanager
+async def _running(app, app_path, settings, tmp_path):
     async with testing.using(app, settings):
         app.migrate()
         product = Product(app, app_path, settings, tmp_path)

@@ -57,7 +57,7 @@ class Commands:
 
     def start(self, *arguments, **env):
         process = Running(
-            self._command(arguments),
+            ["-m", "posthouse", *arguments],
             self.folder,
             {**self.env, **env},
             self.folder / f"err{len(self.started)}",
@@ -77,20 +77,14 @@ class Commands:
         (self.folder / f"{name}.py").write_text(text)
         return f"{name}:app"
 
-    @staticmethod
-    def _command(arguments):
-        return [sys.executable, "-m", "posthouse", *map(str, arguments)]
-
 
 class Running:
     """A command that goes on until it is told to stop."""
 
-    def __init__(self, command, folder, env, errors):
+    def __init__(self, words, folder, env, errors):
         self._errors = errors
         with errors.open("w") as stderr:
-            self.process = subprocess.Popen(
-                command, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=stderr, text=True
-            )
+            self.process = stable.start(words, folder=folder, env=env, stdout=subprocess.PIPE, stderr=stderr)
 
     @property
     def err(self):

@@ -16,6 +16,7 @@ from uuid import uuid4
 import psycopg
 from psycopg.rows import dict_row, namedtuple_row
 
+from databases import clear_written
 from posthouse.keeper.retention import Retention
 from posthouse.storage.connect import Line
 
@@ -330,13 +331,11 @@ _TABLES = (
     "worker_changes", "purged", "detached",
 )  # fmt: skip
 
+_WRITTEN = "coalesce(pg_partition_root(oid), oid::regclass) = any (%s::regclass[])"
+
 
 def empty(connection):
     """As after migrating. DELETE, because truncating a dozen tables and their partitions takes longer."""
-    connection.execute(
-        "alter table posthouse.audit disable trigger user;"
-        + ";".join(f"delete from posthouse.{table}" for table in _TABLES)
-        + "; alter table posthouse.audit enable trigger user"
-    )
+    clear_written(connection, _WRITTEN, [f"posthouse.{table}" for table in _TABLES])
     connection.execute("drop table if exists orders cascade; drop function if exists on_order")
     Engine(connection, "").advance(0)

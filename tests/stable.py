@@ -1,50 +1,187 @@
-"""Fresh horses: a process that has everything loaded, and forks one for each command.
+"""Fresh horses: a process that has everything loaded, and forks one for each command, worker or script.
 
-A command of its own takes 0.5 s to load what it needs; the suite runs more than a thousand. Forked, each is
-still a process with its own arguments, environment, folder, files and exit code. What looks after signals,
-threads or loops (workers, servers) is started afresh, and so is what sets variables of Python's.
+A command of its own takes 0.5 s to load what it needs, a worker 0.9 s, a server 1.8 s; the suite starts two
+thousand. Forked, each is still a process with its own arguments, environment, folder, files, signals and exit
+code. The process that forks has one thread and no loop, so that none of either is copied.
 """
 
 from __future__ import annotations
 
 import atexit
-import importlib
 import json
 import os
-import random
+import signal
 import socket
-import struct
 import subprocess
 import sys
 import tempfile
 import threading
-import time
-import traceback
+from contextlib import suppress
 from functools import cache
+from pathlib import Path
 
-STARTED_AFRESH = {"up", "worker", "keeper", "server", "bench", "demo"}
-LOADED = (
-    "asyncio", "psycopg_pool", "posthouse.app", "posthouse.identity", "posthouse.insights.doctor",
-    "posthouse.system.housekeeping", "posthouse.testing", "posthouse.triggers",
-)  # fmt: skip
+from stable_yard import NUMBER
+
+ADDRESS = "STABLE_ADDRESS"
+"""Where whoever was started here finds it again."""
 SECONDS = 60
-_HEAD = struct.Struct("!I")
+YARD = Path(__file__).with_name("stable_yard.py")
+AS_IT_IS = {"PYTHONPATH"}
+"""What of Python's own variables a fork can still follow."""
 
 
 def posthouse(arguments, *, folder, env, stdin="", seconds=SECONDS):
     """Runs ``posthouse`` with these arguments, and returns what subprocess.run would."""
-    words = [str(word) for word in arguments]
-    if set(words[:1]) & STARTED_AFRESH or _of_python(env) != _of_python(os.environ):
-        return subprocess.run(
-            [sys.executable, "-m", "posthouse", *words], cwd=folder, env=env, input=stdin,
-            capture_output=True, text=True, timeout=seconds, check=False,
+    return run(["-m", "posthouse", *arguments], folder=folder, env=env, stdin=stdin, seconds=seconds)
+
+
+def run(words, *, folder, env, stdin="", seconds=SECONDS):
+    """``python`` with these words, to its end."""
+    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        given.write(stdin.encode())
+        given.seek(0)
+        process = start(words, folder=folder, env=env, stdin=given, stdout=out, stderr=err)
+        try:
+            code = process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise
+        return subprocess.CompletedProcess(process.args, code, *(_text(file) for file in (out, err)))
+
+
+def start(words, *, folder=None, env=None, stdin=subprocess.DEVNULL, stdout=None, stderr=None, session=False):
+    """``python`` with these words, as subprocess.Popen would start it: a script, or what follows -m or -c.
+
+    Variables of Python's that only a new interpreter would follow get one.
+    """
+    words, folder = [str(word) for word in words], str(folder or Path.cwd())
+    env = {**(os.environ if env is None else env)}
+    if _of_python(env) != _of_python(os.environ):
+        return subprocess.Popen(
+            [sys.executable, *words], cwd=folder, env=env, stdin=stdin, stdout=stdout, stderr=stderr,
+            start_new_session=session, text=True,
         )  # fmt: skip
-    done = _stable().run(words, str(folder), dict(env), stdin, seconds)
-    return subprocess.CompletedProcess(["posthouse", *words], *done)
+    return Process(words, folder, env, [stdin, stdout, stderr], session=session)
+
+
+def address():
+    """Where the process is that forks: the one that started us, or one of our own."""
+    return os.environ.get(ADDRESS) or _stable().address
 
 
 def _of_python(env):
-    return {name: value for name, value in env.items() if name.startswith("PYTHON")}
+    return {name: env[name] for name in env if name.startswith("PYTHON") and name not in AS_IT_IS}
+
+
+def _text(file):
+    file.seek(0)
+    return file.read().decode()
+
+
+class Process:
+    """As much of subprocess.Popen as tests use."""
+
+    def __init__(self, words, folder, env, files, *, session):
+        self.args = words
+        self.returncode = None
+        self.stdout = self.stderr = None
+        self._waiting = threading.Lock()
+        self._line = socket.socket(socket.AF_UNIX)
+        self._line.connect(address())
+        theirs, ours = self._files(files)
+        try:
+            asked = json.dumps([words, folder, env, session]).encode()
+            socket.send_fds(self._line, [NUMBER.pack(len(asked))], theirs)
+            self._line.sendall(asked)
+            self.pid = self._number()
+        finally:
+            for file in ours:
+                os.close(file)
+
+    def _files(self, files):
+        """The descriptors to hand over, and which of them are to be closed afterwards."""
+        theirs, ours = [], []
+        for name, file in zip(("stdin", "stdout", "stderr"), files, strict=True):
+            if file is None:
+                theirs.append(len(theirs))
+            elif file == subprocess.STDOUT:
+                theirs.append(theirs[1])
+            elif file == subprocess.DEVNULL:
+                ours.append(os.open(os.devnull, os.O_RDWR))
+                theirs.append(ours[-1])
+            elif file == subprocess.PIPE:
+                mine, end = os.pipe()
+                setattr(self, name, os.fdopen(mine))
+                ours.append(end)
+                theirs.append(end)
+            else:
+                theirs.append(file if isinstance(file, int) else file.fileno())
+        return theirs, ours
+
+    def _number(self):
+        said = self._line.recv(NUMBER.size, socket.MSG_WAITALL)
+        if not said:
+            raise ConnectionError("the process that forks is gone")
+        return NUMBER.unpack(said)[0]
+
+    def poll(self):
+        if self._waiting.acquire(blocking=False):
+            try:
+                self._look(0)
+            finally:
+                self._waiting.release()
+        return self.returncode
+
+    def _look(self, seconds):
+        if self.returncode is None:
+            self._line.settimeout(seconds)
+            with suppress(TimeoutError, BlockingIOError):
+                self.returncode = self._number()
+                self._line.close()
+
+    def wait(self, timeout=None):
+        with self._waiting:
+            self._look(timeout)
+        if self.returncode is None:
+            raise subprocess.TimeoutExpired(self.args, timeout)
+        return self.returncode
+
+    def communicate(self, timeout=None):
+        """Both outputs to their ends, as far as they are pipes, and the end of the process."""
+        said = {}
+        readers = [
+            threading.Thread(target=lambda file=file: said.update({file: file.read()}), daemon=True)
+            for file in (self.stdout, self.stderr)
+            if file is not None and not file.closed
+        ]
+        for reader in readers:
+            reader.start()
+        self.wait(timeout)
+        for reader in readers:
+            reader.join(timeout)
+        for file in said:
+            file.close()
+        return said.get(self.stdout), said.get(self.stderr)
+
+    def send_signal(self, number):
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def terminate(self):
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self):
+        self.send_signal(signal.SIGKILL)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for file in (self.stdout, self.stderr):
+            if file is not None:
+                file.close()
+        self.wait()
 
 
 @cache
@@ -53,106 +190,21 @@ def _stable():
 
 
 class _Stable:
+    """The process that forks, for as long as we live."""
+
     def __init__(self):
-        self._lock = threading.Lock()
-        self._line, theirs = socket.socketpair()
-        command = [sys.executable, __file__, str(theirs.fileno())]
-        self._process = subprocess.Popen(command, pass_fds=[theirs.fileno()])
-        theirs.close()
+        self._folder = tempfile.TemporaryDirectory(prefix="stable-")
+        self.address = f"{self._folder.name}/socket"
+        with socket.socket(socket.AF_UNIX) as listening:
+            listening.bind(self.address)
+            listening.listen(64)
+            self._process = subprocess.Popen(
+                [sys.executable, YARD, str(listening.fileno())], pass_fds=[listening.fileno()],
+                stdin=subprocess.PIPE,
+            )  # fmt: skip
         atexit.register(self._close)
 
-    def run(self, words, folder, env, stdin, seconds):
-        with (
-            self._lock,
-            tempfile.TemporaryFile() as given,
-            tempfile.TemporaryFile() as out,
-            tempfile.TemporaryFile() as err,
-        ):
-            given.write(stdin.encode())
-            given.seek(0)
-            asked = json.dumps([words, folder, env]).encode()
-            files = [file.fileno() for file in (given, out, err)]
-            socket.send_fds(self._line, [_HEAD.pack(len(asked))], files)
-            self._line.sendall(asked)
-            pid = _HEAD.unpack(self._line.recv(_HEAD.size, socket.MSG_WAITALL))[0]
-            code = self._wait(pid, words, seconds)
-            return code, *(_text(file) for file in (out, err))
-
-    def _wait(self, pid, words, seconds):
-        self._line.settimeout(seconds)
-        try:
-            return _HEAD.unpack(self._line.recv(_HEAD.size, socket.MSG_WAITALL))[0]
-        except TimeoutError:
-            os.kill(pid, 9)
-            self._line.settimeout(None)
-            self._line.recv(_HEAD.size, socket.MSG_WAITALL)
-            raise subprocess.TimeoutExpired(words, seconds) from None
-        finally:
-            self._line.settimeout(None)
-
     def _close(self):
-        self._line.close()
+        self._process.stdin.close()
         self._process.wait()
-
-
-def _text(file):
-    file.seek(0)
-    return file.read().decode()
-
-
-def _serve(line):
-    """In the process that forks: one command after the other, until nobody is there any more."""
-    while True:
-        head, files, _, _ = socket.recv_fds(line, _HEAD.size, 3)
-        if not head:
-            return
-        words, folder, env = json.loads(line.recv(_HEAD.unpack(head)[0], socket.MSG_WAITALL))
-        pid = os.fork()
-        if not pid:
-            line.close()
-            _become(words, folder, env, files)
-        for file in files:
-            os.close(file)
-        line.sendall(_HEAD.pack(pid))
-        status = os.waitpid(pid, 0)[1]
-        line.sendall(_HEAD.pack(os.waitstatus_to_exitcode(status) & 0xFF))
-
-
-def _become(words, folder, env, files):
-    """In the fork: what a new interpreter would begin with, then the command."""
-    for number, file in enumerate(files):
-        os.dup2(file, number)
-        os.close(file)
-    os.chdir(folder)
-    os.environ.clear()
-    os.environ.update(env)
-    time.tzset()
-    random.seed()
-    sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w")  # noqa: SIM115 - until the end
-    sys.argv = ["posthouse", *words]
-    sys.path[0] = folder
-    code = 1
-    try:
-        _load().main()
-    except SystemExit as end:
-        code = end.code if isinstance(end.code, int) else int(end.code is not None)
-    except BaseException:  # noqa: BLE001 - as the interpreter would show it
-        traceback.print_exc()
-    finally:
-        atexit._run_exitfuncs()
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
-
-
-@cache
-def _load():
-    """What commands load when they need it; the command line itself."""
-    for name in LOADED:
-        importlib.import_module(name)
-    return importlib.import_module("posthouse.cli")
-
-
-if __name__ == "__main__":
-    _load()
-    _serve(socket.socket(fileno=int(sys.argv[1])))
+        self._folder.cleanup()

@@ -8,7 +8,7 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Generic, Literal, ParamSpec, Self, TypeAlias, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, Self, TypeAlias, TypeVar, Unpack, cast
 from uuid import UUID
 
 from posthouse.client.client import Client
@@ -29,14 +29,15 @@ from posthouse.storage.connect import connect_sync
 from posthouse.storage.errors import translated
 from posthouse.storage.migrate import apply_schema, migrate
 from posthouse.storage.server import database_url, ready_database_url
-from posthouse.system.housekeeping import Housekeeping
 from posthouse.worker.arguments import Arguments
 from posthouse.worker.backend import Backend
 from posthouse.worker.definition import PROCESS, RUNNERS, Definition
 from posthouse.worker.direct import Direct
 from posthouse.worker.process import Stop, run_loop
 from posthouse.worker.spans import trace_workers
-from posthouse.worker.worker import Worker
+
+if TYPE_CHECKING:
+    from posthouse.worker.worker import Worker
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -206,6 +207,8 @@ class App:
 
     async def worker(self, *, queues: Sequence[str] = (), **settings: Any) -> Worker:
         """A worker for these jobs, not started yet."""
+        from posthouse.worker.worker import Worker  # noqa: PLC0415 - whoever only enqueues need not load it
+
         chosen = dataclasses.replace(self.settings, **settings)
         if chosen.tracing:
             trace_workers()
@@ -228,6 +231,8 @@ class App:
 
         An operator may drain it too: `posthouse workers drain`.
         """
+        from posthouse.system.housekeeping import Housekeeping  # noqa: PLC0415 - likewise, and it is large
+
         worker = await self.worker(queues=queues)
         housekeeping = None
         if keeper and not self.settings.remote_url:

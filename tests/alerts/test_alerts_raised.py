@@ -2,8 +2,6 @@
 
 import asyncio
 import signal
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +9,7 @@ import psycopg
 import pytest
 
 import posthouse
+import stable
 from posthouse import testing, triggers
 from posthouse.core.alerts import AlertType
 from posthouse.keeper.keeper import Keeper
@@ -50,7 +49,7 @@ async def test_a_job_that_fails_for_good_at_once_raises_none(app, alerter, alert
 
 async def test_a_killed_worker_raises_an_alert_for_the_job_that_runs_again(app, settings, db, alerts):
     db.execute("select posthouse.enqueue('sleep')")
-    process = subprocess.Popen([sys.executable, SLEEPER, settings.database_url])  # noqa: ASYNC220
+    process = stable.start([SLEEPER, settings.database_url])
     keeper = Keeper(settings.database_url, settings)
     try:
         await eventually(

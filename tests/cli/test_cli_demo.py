@@ -154,7 +154,7 @@ def test_a_schema_that_fails_leaves_nothing_behind_and_says_why(shop, posthouse,
 
 def test_up_leaves_out_an_installed_app_whose_tables_cannot_be_made_and_says_so(shop, posthouse, db):
     (shop / "schema.sql").write_text("create schema shop; create table shop.loaves (number nonsense);")
-    up = posthouse.start("up", "--port", "0")
+    up = posthouse.start("up", "--port", "0", POSTHOUSE_PROCESSES="1")
     assert "Posthouse is ready" in up.line()
     assert "shop:app is left out" in up.err
     assert db.execute("select count(*) from posthouse.definitions where key like 'shop.%'").fetchone() == (0,)

@@ -13,6 +13,8 @@ from cli_waiting import eventually
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+ONE = {"POSTHOUSE_PROCESSES": "1"}  # each loads all installed applications
+
 
 def get(url, key=None):
     asked = urllib.request.Request(url, headers={"Authorization": f"Bearer {key}"} if key else {})
@@ -35,7 +37,7 @@ def postgres_of(folder):
 
 def test_from_nothing_to_done_jobs_and_back(no_database):
     data = no_database.folder / "data"
-    up = no_database.start("up", "--port", "0", "--data-dir", data)
+    up = no_database.start("up", "--port", "0", "--data-dir", data, **ONE)
     line = up.line()
     address = re.fullmatch(r"Posthouse is ready: (http://127\.0\.0\.1:\d+)", line)[1]
     assert postgres_of(data)

@@ -79,9 +79,9 @@ class Program:
 
     def start(self, *arguments, **env):
         with (self.folder / f"err{len(self._started)}").open("w") as errors:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "posthouse", *map(str, arguments)], cwd=self.folder,
-                env={**self._env, **env}, stdout=subprocess.PIPE, stderr=errors, text=True,
+            process = stable.start(
+                ["-m", "posthouse", *arguments], folder=self.folder, env={**self._env, **env},
+                stdout=subprocess.PIPE, stderr=errors,
             )  # fmt: skip
         self._started.append(process)
         return process

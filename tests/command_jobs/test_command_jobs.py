@@ -98,6 +98,22 @@ async def test_exit_codes_mean_what_the_definition_says(app, client, db, define)
     assert of_attempts(db, job.id, "outcome", "exit_code")[:2] == [("failed", 5), ("snoozed", 3)]
 
 
+async def test_a_worker_has_no_process_for_commands_before_there_is_one_to_run(app, client, define):
+    @app.job()
+    async def greet() -> str:
+        return "hello"
+
+    async with working(app, commands=True) as worker:
+        before = {child.pid for child in psutil.Process().children()}
+        assert await (await greet.enqueue()).wait(20) == "hello"
+        assert worker.commands.guardian_pid is None
+        define("list", python(PRINT_ARGV, "{payload.path}"), result="json")
+        await eventually(lambda: worker.commands.guardian_pid, what="the start of the guardian")
+        assert worker.commands.guardian_pid not in before
+        job = await client.enqueue("list", {"path": "a"})
+        assert await client.wait(job.id, 20) == ["a"]
+
+
 async def test_a_program_that_there_is_not_fails_once(app, client, db, define):
     define("nothing", ["no-such-program-anywhere"])
     async with working(app, commands=True):

@@ -3,11 +3,10 @@
 import json
 import re
 import signal
-import subprocess
-import sys
 
 import pytest
 
+import stable
 from workshop import eventually_sync
 
 CANARIES = {
@@ -89,10 +88,10 @@ def worker_output(tmp_path, database, db, posthouse_command):
     def run(kind):
         job = db.execute("select posthouse.enqueue(%s, %s)", (kind, json.dumps(PAYLOAD))).fetchone()[0]
         with (tmp_path / "output").open("w+") as output:
-            worker = subprocess.Popen(
-                [sys.executable, "-m", "posthouse", "worker", "--app", "shop:app", "--log-level", "debug"],
-                cwd=tmp_path, env={"PATH": "", "POSTHOUSE_DATABASE_URL": database}, stdout=output,
-                stderr=output,
+            worker = stable.start(
+                ["-m", "posthouse", "worker", "--app", "shop:app", "--log-level", "debug"], folder=tmp_path,
+                env={"PATH": "", "POSTHOUSE_DATABASE_URL": database, "POSTHOUSE_PROCESSES": "1"},
+                stdout=output, stderr=output,
             )  # fmt: skip
             try:
                 eventually_sync(lambda: _ended(db, job), 60, "the end of the job")

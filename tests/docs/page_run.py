@@ -29,6 +29,7 @@ import sys
 import threading
 import time
 import traceback
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -155,7 +156,7 @@ class Staying:
     def __init__(self, words: list[str]) -> None:
         self._output = b""
         screen, terminal = pty.openpty()
-        self._process = subprocess.Popen(words, stdout=terminal, stderr=terminal)
+        self._process = stable.start(["-m", *words], stdout=terminal, stderr=terminal)
         os.close(terminal)
         self._reader = threading.Thread(target=self._read, args=(screen,), daemon=True)
         self._reader.start()
@@ -239,6 +240,7 @@ def _compare(shown: str, real: str) -> None:
 
 def main() -> None:
     sys.path.insert(0, "")
+    warnings.simplefilter("error")
     try:
         done = Page(Path(sys.argv[1])).run()
     except Exception:  # noqa: BLE001 - told below

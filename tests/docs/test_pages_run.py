@@ -1,13 +1,14 @@
 """What the pages show is what happens."""
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from doc_pages import blocks, name_of, pages
 from loose import agrees
+
+import stable
 
 RUNNER = Path(__file__).parent / "page_run.py"
 RUN = {"python", "console", "sql", "toml"}
@@ -29,11 +30,9 @@ def run_page(database, tmp_path):
             "COLUMNS": "100",
             "NO_COLOR": "1",
             "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # a page's own tests need none of ours
+            stable.ADDRESS: stable.address(),
         }
-        command = [sys.executable, "-W", "error", str(RUNNER), str(page)]
-        return subprocess.run(
-            command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=100, check=False
-        )
+        return stable.run([RUNNER, page], folder=tmp_path, env=environment, seconds=100)
 
     return run
 

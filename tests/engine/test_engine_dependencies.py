@@ -153,7 +153,7 @@ def test_a_cancellation_runs_down_the_tree(engine):
 
 
 def test_a_cancellation_runs_down_a_chain_of_any_length(engine):
-    ids = [uuid4() for _ in range(3_000)]
+    ids = [uuid4() for _ in range(1_000)]
     engine.enqueue_many(
         *(
             {"kind": "task", "id": job_id, "depends_on": [ids[n - 1]] if n else []}
@@ -162,7 +162,7 @@ def test_a_cancellation_runs_down_a_chain_of_any_length(engine):
     )
     job = engine.claim_one()
     assert engine.fail(job) == []
-    assert engine.value("select count(*) from posthouse.history where status = 'canceled'") == 2_999
+    assert engine.value("select count(*) from posthouse.history where status = 'canceled'") == 999
     assert engine.count("waiting") == 0
     assert edges(engine) == 0
 

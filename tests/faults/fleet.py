@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import psycopg
 
-import posthouse
+import stable
 from workshop import eventually_sync
 
-SOURCE = Path(posthouse.__file__).parents[1]
 SCRIPT = Path(__file__).with_name("errands.py")
 QUICK = {
     "heartbeat_seconds": 0.2,
@@ -29,9 +26,8 @@ class WorkerProcess:
     def __init__(self, url: str, *, keeper: bool = True, **settings: object) -> None:
         values = {**QUICK, **settings, "database_url": url}
         environment = {f"POSTHOUSE_{name.upper()}": str(value) for name, value in values.items()}
-        self.process = subprocess.Popen(
-            [sys.executable, str(SCRIPT), *([] if keeper else ["--no-keeper"])],
-            env={**os.environ, **environment, "PYTHONPATH": str(SOURCE)},
+        self.process = stable.start(
+            [SCRIPT, *([] if keeper else ["--no-keeper"])], env={**os.environ, **environment}
         )
 
     @property

@@ -1,8 +1,6 @@
 """The keeper's steps: promote, rescue, retain. Any number of keepers may take them at once."""
 
 import asyncio
-import subprocess
-import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from uuid import uuid4
@@ -11,6 +9,7 @@ import psycopg
 import pytest
 
 import posthouse
+import stable
 from posthouse import testing
 from posthouse.keeper.keeper import Keeper
 from workshop import attempts, eventually, row, status, statuses, take, working
@@ -316,7 +315,7 @@ async def test_dependants_of_a_job_that_is_lost_for_good_are_settled(db, keeper,
 @pytest.mark.parametrize("skew", [-86400, 86400])
 def test_invariant_11_no_job_starts_early_even_if_the_worker_s_clock_is_a_day_off(settings, db, skew):
     script = Path(__file__).with_name("skewed_worker.py")
-    subprocess.run([sys.executable, str(script), settings.database_url, str(skew)], check=True, timeout=90)
+    assert stable.start([script, settings.database_url, skew]).wait(90) == 0
     rows = db.execute(
         "select kind, attempt_started_at - scheduled_for, finished_at - queued_at, "
         "abs(extract(epoch from queued_at - clock_timestamp())) from posthouse.history"

@@ -1,15 +1,18 @@
+from dataclasses import replace
 from pathlib import Path
 
 import chores as chores_module
 import psutil
 import pytest
 
+import stable
+
 
 @pytest.fixture
 async def chores(settings):
-    """The app of chores.py, on this test's database."""
+    """The app of chores.py, on this test's database. One process unless a test says more: each loads all."""
     app = chores_module.app
-    app._given_settings = settings
+    app._given_settings = replace(settings, processes=1)
     app.__dict__.pop("settings", None)
     yield app
     await app.close()
@@ -42,6 +45,7 @@ def marks(tmp_path):
 @pytest.fixture
 def leftovers():
     """Nothing that a test's worker started is left when the test is over."""
+    stable.address()  # what forks commands for tests stays
     before = {process.pid for process in psutil.Process().children(recursive=True)}
     yield
     after = [process for process in psutil.Process().children(recursive=True) if process.pid not in before]

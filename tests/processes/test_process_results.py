@@ -199,12 +199,12 @@ async def test_a_handler_may_go_on_after_its_commit(chores, db, marks):
 
 
 async def test_many_jobs_leave_the_processes_no_larger(chores, db):
-    """A hundred payloads and results of 500 kB would be 100 MB if they were kept."""
+    """Sixty payloads and results of 500 kB would be 60 MB if they were kept."""
     async with working(chores, processes=1) as worker:
-        await _echo(20)
+        await _echo(10)
         process = psutil.Process(worker.processes.pids[0])
         before = process.memory_info().rss
-        await _echo(100)
+        await _echo(60)
         assert worker.processes.pids == [process.pid]
         assert process.memory_info().rss - before < 30e6
 

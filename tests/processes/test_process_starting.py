@@ -4,7 +4,6 @@ import contextlib
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import chores as jobs
@@ -14,6 +13,7 @@ import pytest
 from processkit import alive
 
 import posthouse
+import stable
 from posthouse.errors import ConfigurationError
 from workshop import eventually, status
 
@@ -73,8 +73,8 @@ def test_wrong_runners_are_refused_at_once(settings):
 @contextlib.contextmanager
 def worker_command(database, processes):
     environment = {**os.environ, "POSTHOUSE_DATABASE_URL": database, "POSTHOUSE_PROCESSES": str(processes)}
-    command = [sys.executable, "-m", "posthouse", "worker", "--app", "chores:app", "--no-keeper"]
-    with subprocess.Popen(command, cwd=HERE, env=environment, stderr=subprocess.DEVNULL) as worker:
+    words = ["-m", "posthouse", "worker", "--app", "chores:app", "--no-keeper"]
+    with stable.start(words, folder=HERE, env=environment, stderr=subprocess.DEVNULL) as worker:
         try:
             yield worker
         finally:

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import os
-import sys
+import subprocess
 
 import pytest
 
@@ -27,11 +27,9 @@ def environment(database):
     return {**os.environ, "POSTHOUSE_DATABASE_URL": database, "NO_COLOR": "1", "COLUMNS": "120"}
 
 
-async def started(database, *arguments):
-    return await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "posthouse", *arguments, env=environment(database),
-        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-    )  # fmt: skip
+def started(database, *arguments):
+    words = ["-m", "posthouse", *arguments]
+    return stable.start(words, env=environment(database), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
 @pytest.fixture
@@ -99,17 +97,17 @@ async def test_logs_follow_and_show_watch_go_along_and_end_with_the_job(app, dat
 
     handle = await talk.enqueue()
     async with working(app):
-        tail = await started(database, "jobs", "logs", str(handle.id), "--follow", "--json")
-        watch = await started(database, "jobs", "show", str(handle.id), "--watch", "--json")
+        tail = started(database, "jobs", "logs", str(handle.id), "--follow", "--json")
+        watch = started(database, "jobs", "show", str(handle.id), "--watch", "--json")
         async with asyncio.timeout(60):
-            assert json.loads(await tail.stdout.readline())["text"] == "first"
-            while json.loads(await watch.stdout.readline())["progress_percent"] != 10:
+            assert json.loads(await asyncio.to_thread(tail.stdout.readline))["text"] == "first"
+            while json.loads(await asyncio.to_thread(watch.stdout.readline))["progress_percent"] != 10:
                 pass
             go.set()
-            assert json.loads(await tail.stdout.readline())["text"] == "last"
-            rest, trouble = await tail.communicate()
-            seen, more_trouble = await watch.communicate()
-    assert (rest, trouble, more_trouble) == (b"", b"", b"")
+            assert json.loads(await asyncio.to_thread(tail.stdout.readline))["text"] == "last"
+            rest, trouble = await asyncio.to_thread(tail.communicate)
+            seen, more_trouble = await asyncio.to_thread(watch.communicate)
+    assert (rest, trouble, more_trouble) == ("", "", "")
     last = json.loads(seen.splitlines()[-1])
     assert (last["status"], last["progress_percent"]) == ("succeeded", 90)
     assert (tail.returncode, watch.returncode) == (0, 0)

@@ -4,8 +4,6 @@ import asyncio
 import dataclasses
 import os
 import signal
-import subprocess
-import sys
 import time
 from datetime import date
 from pathlib import Path
@@ -14,6 +12,7 @@ import psycopg
 import pytest
 
 import posthouse
+import stable
 from posthouse import testing
 from posthouse.errors import InvalidReport
 from workshop import (
@@ -30,7 +29,6 @@ from workshop import (
 )
 
 AT_ONCE = posthouse.Retry(0, 0, 0, 0)
-SOURCE = Path(posthouse.__file__).parents[1]
 WORKER = Path(__file__).with_name("step_worker.py")
 
 
@@ -93,18 +91,18 @@ def test_a_worker_killed_half_way_leaves_every_effect_made_once(database, db, tm
         (str(started), str(go)),
     ).fetchone()
     environment = {
-        **os.environ, "PYTHONPATH": str(SOURCE), "POSTHOUSE_DATABASE_URL": database,
+        **os.environ, "POSTHOUSE_DATABASE_URL": database,
         "POSTHOUSE_HEARTBEAT_SECONDS": "0.2", "POSTHOUSE_LEASE_SECONDS": "1.5",
         "POSTHOUSE_RESCUE_GRACE_SECONDS": "0",
     }  # fmt: skip
     workers = []
     try:
-        workers.append(subprocess.Popen([sys.executable, str(WORKER)], env=environment))
+        workers.append(stable.start([WORKER], env=environment))
         eventually_sync(started.exists, seconds=60)
         workers[0].send_signal(signal.SIGKILL)
         workers[0].wait()
         go.touch()
-        workers.append(subprocess.Popen([sys.executable, str(WORKER)], env=environment))
+        workers.append(stable.start([WORKER], env=environment))
         eventually_sync(lambda: status(db, job_id) == "succeeded", seconds=60)
     finally:
         for worker in workers:

@@ -19,13 +19,14 @@ import pytest
 from island import relay
 from remotekit import QUICK, SOURCE, Site, serving
 
+import stable
 from posthouse.keeper.keeper import Keeper
 from wire import Proxy
 from workshop import eventually
 
 HERE = Path(__file__).parent
 PORT = 8765
-FAST = {**QUICK, "lease_seconds": 1.5}
+FAST = {**QUICK, "lease_seconds": 1.5, "processes": 1}
 
 
 class Fleet:
@@ -65,13 +66,13 @@ class Fleet:
         known = {**FAST, "remote_url": url, "remote_key": self.key, **settings}
         kept = {name: value for name, value in os.environ.items() if not name.startswith("POSTHOUSE_")}
         given = {f"POSTHOUSE_{name.upper()}": str(value) for name, value in known.items()}
-        command = [sys.executable, "-c", "import chorebook; chorebook.work_here()"]
+        env = {**kept, **given, "PYTHONPATH": f"{SOURCE}:{HERE}"}
         if island:
             away = ["unshare", "--net"] if os.geteuid() == 0 else ["unshare", "--map-root-user", "--net"]
             command = [*away, sys.executable, str(HERE / "island.py"), str(PORT), str(self._island)]
-        process = subprocess.Popen(  # noqa: ASYNC220 - it takes a moment
-            command, env={**kept, **given, "PYTHONPATH": f"{SOURCE}:{HERE}"}
-        )
+            process = subprocess.Popen(command, env=env)  # noqa: ASYNC220 - it takes a moment
+        else:
+            process = stable.start(["-c", "import chorebook; chorebook.work_here()"], env=env)
         self.workers.append(process)
         ask = "select count(*) from posthouse.workers where pid = %s and stopped_at is null"
         await eventually(

@@ -25,8 +25,8 @@ WORKERS = "/worker/"
 ENDLESS = "/api/v1/stream$"
 HEALTH = "/api/health$"  # answers 503 on purpose
 PHASES = os.environ.get("SCHEMA_PHASES", "examples,fuzzing")
-EXAMPLES = os.environ.get("SCHEMA_EXAMPLES", "2")
-SECONDS = 60 if EXAMPLES == "2" else 3600
+EXAMPLES = os.environ.get("SCHEMA_EXAMPLES", "1")
+SECONDS = 60 if EXAMPLES == "1" else 3600
 
 
 @pytest.fixture(scope="module")

@@ -2,8 +2,8 @@
 
 import json
 import os
-import subprocess
-import sys
+
+import stable
 
 
 def test_the_demo_hears_what_was_said(database, tmp_path):
@@ -15,13 +15,8 @@ def test_the_demo_hears_what_was_said(database, tmp_path):
         "POSTHOUSE_PROCESSES": "1",
         "CALLS_STORAGE_URL": (tmp_path / "storage").as_uri(),
     }
-    done = subprocess.run(
-        [sys.executable, "-m", "posthouse", "demo", "calls", "--size", "1", "--json"],
-        env=kept | env,
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
+    done = stable.posthouse(
+        ["demo", "calls", "--size", "1", "--json"], folder=tmp_path, env=kept | env, seconds=100
     )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)

@@ -2,14 +2,15 @@
 
 import json
 import os
-import subprocess
-import sys
+
+import stable
 
 
 def test_the_demo_computes_seven_in_ten_and_finds_what_is_near(database, tmp_path):
     env = {**os.environ, "POSTHOUSE_DATABASE_URL": database, "XDG_DATA_HOME": str(tmp_path)}
-    command = [sys.executable, "-m", "posthouse", "demo", "embeddings", "--size", "60", "--json"]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=100, check=False)
+    done = stable.posthouse(
+        ["demo", "embeddings", "--size", "60", "--json"], folder=tmp_path, env=env, seconds=100
+    )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert (found["rules"], found["computed"], found["reused"]) == (60, 42, 18)

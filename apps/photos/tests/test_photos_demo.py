@@ -2,22 +2,24 @@
 
 import json
 import os
-import subprocess
-import sys
 
 import pytest
 
 import posthouse
+import stable
 from photos.demo import cleared
 
 
 def test_the_demo_drops_a_picture_and_finds_its_tags_also_beside_a_worker_of_the_product(database, tmp_path):
     env = {**os.environ, "POSTHOUSE_DATABASE_URL": database, "XDG_DATA_HOME": str(tmp_path)}
-    us = [sys.executable, "-m", "posthouse"]
-    with subprocess.Popen([*us, "worker", "--app", "photos.jobs:app", "--commands"], env=env) as worker:
-        command = [*us, "demo", "photos", "--size", "3", "--json"]
-        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=100, check=False)
-        worker.terminate()
+    worker = stable.start(
+        ["-m", "posthouse", "worker", "--app", "photos.jobs:app", "--commands"], folder=tmp_path, env=env
+    )
+    done = stable.posthouse(
+        ["demo", "photos", "--size", "3", "--json"], folder=tmp_path, env=env, seconds=100
+    )
+    worker.terminate()
+    worker.wait()
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["pictures"] == {"harbour": 10, "sakura": 9}

@@ -7,11 +7,11 @@ import os
 import random
 import shutil
 import stat
-import subprocess
-import sys
 
 import pytest
 from vlog_kit import ffprobe
+
+import stable
 
 QUICK = {
     "POSTHOUSE_PROCESSES": "1",
@@ -152,14 +152,11 @@ async def test_a_video_stays_as_it_is_until_it_was_made_again(studio, clip, libr
 
 
 def test_the_demo_kills_a_worker_and_ends_ready(database, tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-m", "posthouse", "demo", "vlog", "--size", "4", "--json"],
+    done = stable.posthouse(
+        ["demo", "vlog", "--size", "4", "--json"], folder=tmp_path, seconds=100,
         env={**os.environ, "POSTHOUSE_DATABASE_URL": database, "POSTHOUSE_PROCESSES": "1"},
-        capture_output=True,
-        check=False,
-        timeout=100,
-    )
-    assert done.returncode == 0, done.stderr.decode()
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert (found["status"], found["attempts"]) == ("ready", 2)
     assert found["ffprobe"] == ["1280x720", "640x360", "854x480", "4.0 s"]

@@ -58,7 +58,8 @@ class Commands:
 
     def start(self) -> None:
         """Starts what starts commands, so that the first one need not wait for it."""
-        self._runner.start()
+        if self._runner.guardian_pid is None:
+            self._runner.start()
 
     def adopt(self, handlers: Collection[str]) -> list[str]:
         """Takes over the definitions as they are now; returns the kinds of those that can be run.

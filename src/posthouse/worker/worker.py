@@ -184,6 +184,8 @@ class Worker:
         if self.commands is None:
             return
         adopted = self.commands.adopt(self._handlers)
+        if adopted:
+            self.commands.start()
         kinds = sorted({*self._handlers, *adopted})
         self.queues = self._chosen or sorted({self.definitions[kind].queue for kind in kinds})
         if self._serving == (self.queues, kinds):
@@ -207,8 +209,6 @@ class Worker:
     async def _start(self) -> None:
         if self.processes is not None:
             await self.processes.start()
-        if self.commands is not None:
-            self.commands.start()
         await self.leases.announce(
             {
                 "name": self.name,

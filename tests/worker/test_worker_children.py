@@ -1,0 +1,21 @@
+"""A worker starts only the processes that its jobs need."""
+
+import psutil
+
+from workshop import working
+
+
+async def test_a_worker_whose_handlers_are_coroutines_and_threads_has_no_child(app):
+    @app.job()
+    async def here() -> str:
+        return "here"
+
+    @app.job()
+    def in_a_thread() -> str:
+        return "in a thread"
+
+    before = psutil.Process().children()
+    async with working(app):
+        assert await (await here.enqueue()).wait(20) == "here"
+        assert await (await in_a_thread.enqueue()).wait(20) == "in a thread"
+        assert psutil.Process().children() == before
