@@ -53,7 +53,8 @@ async def test_clocks_that_change_are_told_of(look, house):
         await page.get_by_label("Time zone").fill("America/New_York")
         await expect(page.get_by_text("for 02:30, which clocks skip").first).to_be_visible()
         await page.get_by_role("button", name="Save").click()
-        await expect(page.get_by_text("as on your clocks")).to_be_visible()
+        await expect(page.get_by_role("status")).to_contain_text("At the gap changed")
+        await expect(page.get_by_text("30 2 * 3 SUN#2")).to_be_visible()
         await page.get_by_role("button", name="Undo").click()
         await expect(page.get_by_text("30 2 8-14 3 SUN")).to_be_visible()
 

@@ -46,7 +46,8 @@ function TenantField({ tenant, change }) {
   return html`<${SelectField} label="Tenant" value=${tenant} change=${change} options=${ids.map((id) => [id])} hint="Whose jobs it makes. It stays so." />`
 }
 
-export function EditTrigger({ trigger }) {
+/** `done(trigger)` gets it as it is stored then. */
+export function EditTrigger({ trigger, done }) {
   const [start] = useState(trigger)
   const page = link(`triggers/${trigger.id}`)
   const save = async (fields) => {
@@ -54,9 +55,10 @@ export function EditTrigger({ trigger }) {
     if (Object.keys(changed).length) {
       const query = { tenant: start.tenant_id }
       const made = await api.patch(`/jobs/triggers/${start.id}`, changed, { query, headers: { "If-Match": `"${start.version}"` } })
+      done(made)
       const before = Object.fromEntries(Object.keys(changed).map((name) => [name, start[name]]))
       const masked = JSON.stringify(before).includes(MASK)
-      toast(`${nameOf(made)} changed`, { undo: masked ? undefined : () => attempt(() => api.patch(`/jobs/triggers/${start.id}`, before, { query }), "As it was before") })
+      toast(`${nameOf(made)} changed`, { undo: masked ? undefined : () => attempt(() => api.patch(`/jobs/triggers/${start.id}`, before, { query }).then(done), "As it was before") })
     }
     go(page)
   }

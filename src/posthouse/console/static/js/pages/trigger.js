@@ -21,7 +21,7 @@ import { FOLD, GAP, inWords, MISSED, OVERLAP } from "./trigger-words.js"
 export function TriggerPage({ id, query }) {
   const trigger = useApi(`/jobs/triggers/${id}`, {}, { every: query.edit ? 0 : 10_000 })
   return html`<${Loaded} from=${trigger} lines=${10}>${(found) => (query.edit
-    ? html`<${EditTrigger} trigger=${found} />`
+    ? html`<${EditTrigger} trigger=${found} done=${trigger.setData} />`
     : html`<${Shown} trigger=${found} reload=${trigger.reload} />`)}<//>`
 }
 
