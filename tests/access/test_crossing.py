@@ -392,6 +392,8 @@ def test_over_http_all_routes_answer_as_if_it_were_not_there(town):
     with serving(Settings(database_url=town.url)) as house:
         client = house.as_("tenant-admin", ATTACKER)
         for method, path, _ in routes():
+            if path == "/console/{path:path}":
+                continue  # the same page for everybody, whatever the address: it asks the API itself
             for name in ids if "{" in path else [""]:
                 where = re.sub(r"\{[^}]*\}", str(name), path)
                 status, text = answer_of(client, method, where)

@@ -12,6 +12,7 @@ import pytest
 from accesskit import problem
 from fastapi import APIRouter, FastAPI
 
+from posthouse.console.assets import assets
 from posthouse.errors import ConfigurationError
 from posthouse.identity import Permission, Role, permissions_of
 from posthouse.server import create_app
@@ -25,6 +26,10 @@ PUBLIC = {
     ("GET", "/metrics"),  # decides for itself: see test_metrics
     ("GET", "/api/v1/openapi.json"),
     ("POST", "/api/v1/session"),
+    ("GET", "/"),  # the console: a page without data, which asks the API for them
+    ("GET", "/console"),
+    ("GET", "/console/{path:path}"),
+    ("GET", "/console/assets/{version}/{path:path}"),
 }
 """What anybody may ask. Each is a decision: a new one is added here by hand."""
 MAY = {
@@ -53,6 +58,7 @@ def routes():
 
 def address(path):
     """With ids that exist nowhere."""
+    path = path.replace("{version}/{path:path}", f"{assets().version}/index.html")
     return re.sub(r"\{[^}]*\}", lambda _: str(uuid4()), path)
 
 
