@@ -24,6 +24,8 @@ from stable_yard import NUMBER
 
 ADDRESS = "STABLE_ADDRESS"
 """Where whoever was started here finds it again."""
+FRESH = "STABLE_FRESH"
+"""A variable for who must be started by a new interpreter, as users do."""
 SECONDS = 60
 YARD = Path(__file__).with_name("stable_yard.py")
 AS_IT_IS = {"PYTHONPATH"}
@@ -57,7 +59,7 @@ def start(words, *, folder=None, env=None, stdin=subprocess.DEVNULL, stdout=None
     """
     words, folder = [str(word) for word in words], str(folder or Path.cwd())
     env = {**(os.environ if env is None else env)}
-    if _of_python(env) != _of_python(os.environ):
+    if FRESH in env or _of_python(env) != _of_python(os.environ):
         return subprocess.Popen(
             [sys.executable, *words], cwd=folder, env=env, stdin=stdin, stdout=stdout, stderr=stderr,
             start_new_session=session, text=True,

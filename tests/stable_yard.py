@@ -145,6 +145,7 @@ def _load():
     """What commands load when they need it; the command line itself."""
     for name in LOADED:
         importlib.import_module(name)
+    importlib.import_module("posthouse.server.app").own_routes()
     return importlib.import_module("posthouse.cli")
 
 
