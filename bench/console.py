@@ -126,7 +126,8 @@ async def _seen(address: str, app: posthouse.App) -> dict[str, Any]:
         (job,) = await cursor.fetchone() or (None,)
     async with async_playwright() as driver:
         browser = await driver.chromium.launch(
-            executable_path=shutil.which("chromium") or shutil.which("google-chrome"), args=["--no-sandbox"]
+            executable_path=shutil.which("chromium-headless-shell") or shutil.which("chromium"),
+            args=["--no-sandbox"],
         )
         page = await browser.new_page(viewport={"width": 1440, "height": 900})
         await page.request.post(f"{address}/api/v1/session", data={"credential": SECRET})

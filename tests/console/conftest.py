@@ -14,7 +14,9 @@ import pytest
 import pytest_asyncio
 from console_house import House
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+"""The first is the lightest."""
+CHROMIUM = next(filter(None, map(shutil.which, BROWSERS)), None)
 
 
 def pytest_collection_modifyitems(items):
@@ -33,7 +35,7 @@ async def house(databases):
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def browser():
     if CHROMIUM is None:
-        pytest.skip("there is no Chromium: apt-get install chromium")
+        pytest.skip("there is no Chromium: apt-get install chromium-headless-shell")
     playwright = pytest.importorskip("playwright.async_api")
     playwright.expect.set_options(timeout=20_000)
     async with playwright.async_playwright() as driver:
