@@ -15,8 +15,9 @@ from posthouse.identity.memory import KeyMemory
 from posthouse.settings import Settings
 from workshop import eventually, eventually_sync
 
-LISTENING = "select count(*) from pg_stat_activity where query = 'listen posthouse_keys'"
-BACKENDS = "select pg_terminate_backend(pid) from pg_stat_activity where query = 'listen posthouse_keys'"
+HEARING = "from pg_stat_activity where query = 'listen posthouse_keys' and datname = current_database()"
+LISTENING = f"select count(*) {HEARING}"
+BACKENDS = f"select pg_terminate_backend(pid) {HEARING}"
 
 
 def revoke(house, key):

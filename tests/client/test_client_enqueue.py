@@ -50,7 +50,7 @@ async def test_many_jobs_keep_their_order_by_copy(client, engine):
 
 
 async def test_no_jobs_are_no_jobs(client, engine):
-    assert await client.enqueue_many([]) == []
+    assert list(await client.enqueue_many([])) == []
     assert engine.count("jobs") == 0
 
 

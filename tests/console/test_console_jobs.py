@@ -38,7 +38,7 @@ async def test_a_filter_completes_names_and_values_and_is_in_the_address(look, h
     [wanted] = await lost(house, "completed")
     other = await house.enqueue("letters.greet", subject="completed")
     async with look("jobs") as page:
-        await page.get_by_role("region", name="Jobs").wait_for()
+        await page.get_by_role("region", name="Jobs", exact=True).wait_for()
         await page.keyboard.press("/")
         await expect(box(page)).to_be_focused()
         await page.keyboard.type("subj")

@@ -56,7 +56,7 @@ def cut_off(db):
     def cut():
         ended = db.execute(
             "select pg_terminate_backend(pid) from pg_stat_activity "
-            "where application_name = 'posthouse notes'"
+            "where application_name = 'posthouse notes' and datname = current_database()"
         )
         assert ended.fetchall() == [(True,)]
 

@@ -142,7 +142,9 @@ async def test_4_a_heartbeat_during_the_check_saves_the_worker(studio, hire, clo
 
 
 def waiting_for_locks(product):
-    return product.rows("select from pg_stat_activity where wait_event_type = 'Lock'")
+    return product.rows(
+        "select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()"
+    )
 
 
 async def test_5_gpu_workers_go_first_but_not_for_ever(studio, hire, note, clock):
