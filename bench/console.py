@@ -64,9 +64,9 @@ SEEN = """() => {
 
 async def visited(page: Page, address: str) -> dict[str, Any]:
     await page.goto(address)
-    await page.wait_for_function("document.querySelector('main#content')")
+    await page.wait_for_selector("main#content")
     await page.wait_for_timeout(700)
-    await page.wait_for_function("!document.querySelector('.skeleton')")
+    await page.wait_for_selector(".skeleton", state="detached")
     found: dict[str, Any] = await page.evaluate(REQUESTS)
     found["where"] = found["where"].partition("/api/v1")[2].partition("?")[0]
     return {name: round(value, 1) if isinstance(value, float) else value for name, value in found.items()}
