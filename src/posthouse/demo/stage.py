@@ -56,7 +56,10 @@ class Stage:
         """Start a worker for the application in a process of its own: one more, or one that works over HTTP
         and does not know the database. Options are those of `posthouse worker`. It is stopped with the demo.
         """
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(ENV_PREFIX)}
+        # A remote one knows nothing of ours; one beside the database finds its files where the others do.
+        kept = {
+            name: value for name, value in os.environ.items() if not (remote and name.startswith(ENV_PREFIX))
+        }
         where = (
             {"REMOTE_URL": self.api_url, "REMOTE_KEY": self.worker_key}
             if remote
