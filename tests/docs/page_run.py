@@ -144,7 +144,10 @@ class Page:
         command = Staying(words)
         self._staying.append(command)
         first, interrupt, rest = output.partition("^C\n")
-        command.until(first)
+        try:
+            command.until(first)
+        except Difference as error:  # what comes behind needs it: its port may be taken
+            raise PageError(f"it did not start as shown: {error}") from None
         if interrupt:
             command.end(signal.SIGINT)
             command.until(f"{first}…{rest}")
