@@ -53,6 +53,12 @@ class House:
     def console_address(self):
         return self._serving.console_for("somebody", self.url)
 
+    async def undo_window_is_over(self):
+        """Bulk changes that wait for somebody to take them back begin now."""
+        address = self.settings.database_url
+        async with await psycopg.AsyncConnection.connect(address, autocommit=True) as connection:
+            await connection.execute("update posthouse.bulk_changes set starts_at = posthouse.now()")
+
     async def key(self, role, tenant=None):
         """The same for the same role and tenant, so that limits of logins are not met."""
         if (role, tenant) not in self._keys:

@@ -31,6 +31,8 @@ async def test_all_jobs_of_a_fault_are_retried_and_watched(look, house):
         house.gate("ebb").set()
         await question.get_by_role("button", name="Retry 3 jobs").click()
         progress = page.get_by_label("Bulk retry")
+        await expect(progress).to_contain_text("Begins in")
+        await house.undo_window_is_over()
         await expect(progress).to_contain_text("Retried 3 of 3 jobs")
         await expect(progress).to_contain_text("3 succeeded")
         await expect(page.get_by_role("button", name="Nothing to retry")).to_be_disabled()
@@ -43,6 +45,8 @@ async def test_a_bulk_retry_is_stopped(look, house):
         await page.get_by_role("dialog").get_by_label("Jobs a second").fill("0.01")
         await page.get_by_role("button", name="Retry 2 jobs").click()
         progress = page.get_by_label("Bulk retry")
+        await expect(progress).to_contain_text("Begins in")
+        await house.undo_window_is_over()
         await expect(progress).to_contain_text("Retrying 2 jobs")
         await progress.get_by_role("button", name="Stop").click()
         await expect(progress).to_contain_text("stopped")
@@ -56,8 +60,8 @@ async def test_a_bulk_retry_is_undone_before_it_starts(look, house):
     async with look(await fault(house, "regret")) as page:
         await page.get_by_role("button", name="Retry all 1").click()
         await page.get_by_role("button", name="Retry 1 job").click()
-        await page.get_by_role("button", name="Undo").click()
-        await expect(page.get_by_text("Undone: nothing was retried")).to_be_visible()
+        await page.get_by_role("status").get_by_role("button", name="Undo").click()
+        await expect(page.get_by_text("Undone: no job was changed")).to_be_visible()
         await expect(page.get_by_label("Bulk retry")).to_contain_text("stopped")
     assert (await house.api("GET", f"/jobs/{job['id']}"))["generation"] == job["generation"]
 

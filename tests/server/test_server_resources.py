@@ -515,6 +515,20 @@ def test_operators_steer_workers_and_tenants_see_little_of_them(boss, acme, db):
     assert code(boss.get("/admin/workers?jobs=201")) == (422, "invalid_request")
 
 
+def test_names_with_a_slash_are_reached_like_others(boss, acme):
+    made = boss.post("/admin/jobs/definitions", json={"key": "photos/sync", "command": {"argv": ["true"]}})
+    assert made.status_code == 201, made.text
+    place = "/admin/jobs/definitions/photos%2Fsync"
+    assert boss.get(place).json()["key"] == "photos/sync"
+    assert boss.patch(place, json={"max_attempts": 5}).json()["max_attempts"] == 5
+    assert acme.get("/definitions/photos%2Fsync").json()["key"] == "photos/sync"
+    assert acme.post("/definitions/photos%2Fsync/check", json={"payload": {}}).json()["valid"]
+    assert boss.delete(place).status_code == 204
+    enqueue(acme, queue="mail/out")
+    assert boss.post("/admin/queues/mail%2Fout/pause").json() == {"changed": True}
+    assert boss.post("/admin/queues/mail%2Fout/resume").json() == {"changed": True}
+
+
 def test_queues_show_a_tenant_its_own_and_are_paused_by_operators(boss, acme, enter):
     enqueue(acme, queue="q-1")
     other = enter("tenant-admin", "somebody-else")

@@ -173,6 +173,28 @@ async def test_a_change_of_a_stored_trigger_is_tried_with_its_other_fields(acme)
     assert [item["words"] for item in listed] == [trigger["words"]]
 
 
+async def test_a_mask_is_never_stored_in_the_place_of_the_secret(acme, database):
+    made = await stored(
+        acme, trigger_type="schedule", cron_expr="@daily", definition_key="plain",
+        payload_template={"path": "/", "login": {"password": "hunter2"}},
+    )  # fmt: skip
+    shown = (await acme.get(f"/api/v1/jobs/triggers/{made['id']}")).json()["payload_template"]
+    assert "hunter2" not in json.dumps(shown)
+    place = f"/api/v1/jobs/triggers/{made['id']}"
+    refused = await acme.patch(place, json={"payload_template": shown | {"path": "/other"}})
+    assert (refused.status_code, refused.json()["code"]) == (422, "invalid_trigger")
+    assert "payload_template.login.password" in refused.json()["detail"]
+    again = await acme.post("/api/v1/jobs/triggers", json={
+        "trigger_type": "schedule", "cron_expr": "@daily", "definition_key": "plain",
+        "payload_template": shown,
+    })  # fmt: skip
+    assert again.status_code == 422
+    assert (await acme.patch(place, json={"label": "Nightly"})).status_code == 200
+    with psycopg.connect(database) as connection:
+        kept = connection.execute("select payload_template->'login' from posthouse.triggers").fetchall()
+    assert kept == [({"password": "hunter2"},)]
+
+
 async def test_what_is_no_trial_at_all_is_refused(acme):
     event = {"event_name": "folder.updated"}
     for body in (

@@ -383,6 +383,7 @@ async def test_a_stopped_worker_leaves_nothing_behind(app, db):
             pass
 
     await work.enqueue()
+    others = set(threading.enumerate())
     async with working(app):
         await eventually(lambda: statuses(db) == {"succeeded": 1})
     await app.close()
@@ -395,7 +396,7 @@ async def test_a_stopped_worker_leaves_nothing_behind(app, db):
             == (0,)
         )
     )
-    names = [thread.name for thread in threading.enumerate()]
+    names = [thread.name for thread in threading.enumerate() if thread not in others]
     assert not [name for name in names if "heartbeat" in name]
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic_core import to_json
 
+from posthouse.core.redaction.patterns import MASK
 from posthouse.errors import InvalidTemplate, TemplateError
 
 MOST_BYTES = 65_536
@@ -39,6 +40,17 @@ def check_template(template: Any, roots: frozenset[str]) -> None:
 def is_fixed(template: Any) -> bool:
     """Whether it makes the same payload every time."""
     return next(_paths(template, "template", 0), None) is None
+
+
+def masked_place(template: Any, place: str = "template") -> str | None:
+    """Where it says [redacted]: that came from an answer, which does not show what is secret."""
+    if isinstance(template, Mapping):
+        found = (masked_place(item, f"{place}.{key}") for key, item in template.items())
+    elif isinstance(template, list):
+        found = (masked_place(item, f"{place}[{index}]") for index, item in enumerate(template))
+    else:
+        return place if isinstance(template, str) and MASK in template else None
+    return next(filter(None, found), None)
 
 
 def render(template: Any, context: Mapping[str, Any]) -> Any:

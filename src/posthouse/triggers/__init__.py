@@ -9,7 +9,8 @@ from uuid import UUID
 
 from posthouse.commands.payloads import problems_with
 from posthouse.core.payload import encode_payload
-from posthouse.core.template import is_fixed
+from posthouse.core.redaction import MASK
+from posthouse.core.template import is_fixed, masked_place
 from posthouse.core.trigger import SCHEDULE_FIELDS, checked_trigger, missing_fields, schedule_of
 from posthouse.errors import EventNotFound, InvalidTrigger, TriggerNotFound
 from posthouse.storage.definitions import rules_of
@@ -47,6 +48,7 @@ async def create_trigger(
     if type_ == "schedule":
         known.setdefault("timezone", "UTC")
         schedule_of(known)
+    _refuse_masks(known)
     await _check_fixed_payload(connection, known, tenant)
     with translated():
         created: dict[str, Any] = await fetch_value(
@@ -69,6 +71,7 @@ async def change_trigger(
     known = checked_trigger(changes, old["type"])
     if known.keys() & SCHEDULE_FIELDS:
         schedule_of({**old, **known})
+    _refuse_masks(known)
     await _check_fixed_payload(connection, {**old, **known}, old["tenant_id"])
     with translated():
         changed: dict[str, Any] | None = await fetch_value(
@@ -105,6 +108,15 @@ async def replay_event(
     )
     if not done:
         raise EventNotFound(f"there is no event {event_id}")
+
+
+def _refuse_masks(fields: Mapping[str, Any]) -> None:
+    """Who saves what was shown would store the mask in the place of the secret."""
+    if place := masked_place(fields.get("payload_template"), "trigger.payload_template"):
+        raise InvalidTrigger(
+            f"{place}: {MASK} stands for a secret that is not shown: write it again, "
+            "or leave payload_template out to keep what is stored"
+        )
 
 
 async def _check_fixed_payload(connection: Db, trigger: Mapping[str, Any], tenant: str) -> None:

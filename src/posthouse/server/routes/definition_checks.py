@@ -26,7 +26,7 @@ class PayloadToCheck(Strict):
     payload: dict[str, Any] = Field(default_factory=dict)
 
 
-@router.post("/definitions/{key}/check", response_model=PayloadCheck)
+@router.post("/definitions/{key:path}/check", response_model=PayloadCheck)
 async def check_kind(request: Request, key: Key, tried: PayloadToCheck, access: Reader) -> Response:
     """Whether a payload fits; nothing is enqueued. ``command`` says what would run, to operators alone."""
     if key.startswith(OWN):

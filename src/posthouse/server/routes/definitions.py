@@ -61,7 +61,7 @@ async def list_kinds(access: Reader, limit: Limit = 50, cursor: Cursor = None) -
     return answer(Page(items, shown.next_cursor))
 
 
-@router.get("/{key}", response_model=Kind)
+@router.get("/{key:path}", response_model=Kind)
 async def show_kind(request: Request, key: Key, access: Reader) -> Response:
     """One kind of job."""
     async with access.session() as db:
@@ -160,7 +160,7 @@ async def make_definition(
     return await once(request, access, idempotency_key, work)
 
 
-@admin.get("/{key}", response_model=DefinitionInfo)
+@admin.get("/{key:path}", response_model=DefinitionInfo)
 async def show_definition(request: Request, key: Key, access: Writer) -> Response:
     """One definition. Its ETag serves If-Match when it is changed."""
     async with access.session() as db:
@@ -168,7 +168,7 @@ async def show_definition(request: Request, key: Key, access: Writer) -> Respons
     return tagged(request, found, found.version)
 
 
-@admin.patch("/{key}", response_model=DefinitionInfo)
+@admin.patch("/{key:path}", response_model=DefinitionInfo)
 async def edit_definition(request: Request, key: Key, changes: DefinitionChanges, access: Writer) -> Response:
     """Set fields over what the code says. With If-Match: only if nobody else has changed it."""
     if not changes.fields() and not changes.clear:
@@ -182,7 +182,7 @@ async def edit_definition(request: Request, key: Key, changes: DefinitionChanges
         return answer(await insights.get_definition(db, key))
 
 
-@admin.delete("/{key}", status_code=204)
+@admin.delete("/{key:path}", status_code=204)
 async def delete_definition(
     key: Key,
     access: Writer,

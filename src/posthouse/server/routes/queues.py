@@ -38,7 +38,7 @@ async def list_queues(access: Viewer) -> Response:
     return answer([replace(queue, paused_by=None) for queue in found])
 
 
-@admin.post("/{name}/pause", response_model=Done)
+@admin.post("/{name:path}/pause", response_model=Done)
 async def pause(name: QueueName, access: Writer) -> Response:
     """Start nothing more from it; what runs goes on."""
     _refuse_control(name)
@@ -46,7 +46,7 @@ async def pause(name: QueueName, access: Writer) -> Response:
         return answer(Done(changed=await pause_queue(db, name, actor=access.actor)))
 
 
-@admin.post("/{name}/resume", response_model=Done)
+@admin.post("/{name:path}/resume", response_model=Done)
 async def resume(name: QueueName, access: Writer) -> Response:
     """Let its jobs start again."""
     _refuse_control(name)

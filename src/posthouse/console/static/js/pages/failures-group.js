@@ -2,13 +2,15 @@
 import { useApi } from "../api.js"
 import { html, useMemo, useState } from "../lib.js"
 import { count, plural } from "../format.js"
+import { quoted, valuesOf } from "../filter.js"
 import { link } from "../router.js"
 import { useSession } from "../session.js"
 import { Button, Card, Copy, Empty, Facts, JobLink, Loaded, Status, Tag, Time } from "../ui/basics.js"
+import { BulkDialog, useBulkPreview } from "../ui/bulk.js"
+import { BulkCard, isOpen } from "../ui/bulk-state.js"
 import { Chart } from "../ui/chart.js"
 import { Icon } from "../ui/icons.js"
 import { Table } from "../ui/table.js"
-import { isOpen, RetryCard, RetryDialog, usePreview } from "./failures-retries.js"
 
 const FEW_JOBS = 10
 const MANY_JOBS = 200
@@ -20,7 +22,7 @@ export function FailurePage({ fingerprint, query, retries }) {
   const [few, setFew] = useState(true)
   const [asking, setAsking] = useState(false)
   const detail = useApi(`/failures/${encodeURIComponent(fingerprint)}`, { kind: query.kind, tenant: whose, jobs: few ? FEW_JOBS : MANY_JOBS }, { every: 5000 })
-  const own = (retries.data?.items ?? []).filter(({ chosen }) => chosen.fingerprint === fingerprint)
+  const own = (retries.data?.items ?? []).filter(({ chosen }) => chosen.fingerprint === fingerprint || valuesOf(chosen.q ?? "", "fingerprint")?.[0] === fingerprint)
   const shown = own.filter((bulk, place) => isOpen(bulk) || place === 0)
   const retried = () => {
     retries.reload()
@@ -40,7 +42,7 @@ export function FailurePage({ fingerprint, query, retries }) {
           ["Fingerprint", html`<span class="bar"><code>${group.fingerprint}</code><${Copy} text=${group.fingerprint} label="Copy fingerprint" /></span>`],
         ]} />
       <//>
-      ${shown.map((bulk) => html`<${RetryCard} key=${bulk.id} bulk=${bulk} changed=${retried} />`)}
+      ${shown.map((bulk) => html`<${BulkCard} key=${bulk.id} bulk=${bulk} may=${session.can("jobs:write")} changed=${retried} />`)}
       <div class="grid-2">
         <${Card} title="Sample traceback" aside=${html`<${JobLink} id=${group.job_id}>its job<//>${error?.traceback && html`<${Copy} text=${error.traceback} label="Copy traceback" />`}`}>
           ${error?.traceback ? html`<pre class="traceback" tabindex="0" aria-label="Traceback">${error.traceback}</pre>`
@@ -48,18 +50,21 @@ export function FailurePage({ fingerprint, query, retries }) {
         <//>
         <${Card} title="Failed attempts of the last 24 hours"><${Day} group=${group} /><//>
       </div>
-      <${Card} title="Jobs that ended with it" aside=${html`<a href=${link("jobs", { q: `fingerprint:${group.fingerprint} kind:${group.kind}` })}>In the list of jobs</a>`}>
+      <${Card} title="Jobs that ended with it" aside=${html`<a href=${link("jobs", { q: lineOf(group) })}>In the list of jobs</a>`}>
         ${jobs.length ? html`<${Table} label="Jobs that ended with this fault" columns=${JOBS} rows=${jobs} rowKey=${({ id }) => id} />
           ${few && jobs.length === FEW_JOBS && html`<${Button} plain icon="down" onClick=${() => setFew(false)}>Show more<//>`}
           ${jobs.length === MANY_JOBS && html`<p class="faint">The latest ${MANY_JOBS}.</p>`}`
           : html`<${Empty} icon="check" title="No job is left with it">They were run again, or are being tried again by themselves.<//>`}
       <//>
-      ${asking && html`<${RetryDialog} group=${group} tenant=${whose} close=${() => setAsking(false)} started=${retried} />`}`}<//>`
+      ${asking && html`<${BulkDialog} action="retry" aged title=${`Retry ${group.type}`} q=${lineOf(group)} tenant=${whose} close=${() => setAsking(false)} started=${retried} />`}`}<//>`
 }
 
+/** Its jobs, as the list of jobs finds them. */
+const lineOf = (group) => `fingerprint:${group.fingerprint} kind:${quoted(group.kind)}`
+
 function RetryAll({ group, tenant, round, open }) {
-  const { matched, more } = usePreview(group, tenant, { round: `${group.failures} ${round}` })
-  return html`<${Button} strong icon="retry" onClick=${open} disabled=${!matched}>${matched === 0 ? "Nothing to retry" : matched ? `Retry all ${count(matched)}${more ? "+" : ""}` : "Retry all"}<//>`
+  const { matched, exact } = useBulkPreview("retry", lineOf(group), tenant, `${group.failures} ${round}`)
+  return html`<${Button} strong icon="retry" onClick=${open} disabled=${!matched}>${matched === 0 ? "Nothing to retry" : matched ? `Retry all ${count(matched)}${exact ? "" : "+"}` : "Retry all"}<//>`
 }
 
 function Day({ group }) {

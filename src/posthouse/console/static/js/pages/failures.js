@@ -5,17 +5,19 @@ import { count, short } from "../format.js"
 import { link, setQuery } from "../router.js"
 import { useSession } from "../session.js"
 import { Button, Empty, Loaded, Tabs, Tag, Time } from "../ui/basics.js"
+import { BulkCard, isOpen, useBulkChanges } from "../ui/bulk-state.js"
 import { Sparkline } from "../ui/chart.js"
 import { useSteady } from "../ui/steady.js"
 import { Table } from "../ui/table.js"
 import { FailurePage } from "./failures-group.js"
-import { isOpen, Retries, RetryCard, useRetries } from "./failures-retries.js"
+import { Retries } from "./failures-retries.js"
 
 const RANGES = { "1h": 3600, "24h": 86_400, "7d": 604_800 }
 const MOST = 200
 
 export function Failures({ fingerprint, query }) {
-  const retries = useRetries()
+  const session = useSession()
+  const retries = useBulkChanges("/failures/retries", 50)
   if (fingerprint) return html`<${FailurePage} key=${fingerprint + query.kind} fingerprint=${fingerprint} query=${query} retries=${retries} />`
   const tab = query.show === "retries" ? "retries" : "groups"
   const running = (retries.data?.items ?? []).filter(isOpen)
@@ -25,7 +27,7 @@ export function Failures({ fingerprint, query }) {
       { name: "retries", text: "Bulk retries", href: link("failures", { show: "retries" }), count: running.length ? `${running.length} running` : undefined },
     ]} />
     ${tab === "retries" ? html`<${Retries} retries=${retries} />` : html`
-      ${running.map((bulk) => html`<${RetryCard} key=${bulk.id} bulk=${bulk} changed=${retries.reload} />`)}
+      ${running.map((bulk) => html`<${BulkCard} key=${bulk.id} bulk=${bulk} may=${session.can("jobs:write")} changed=${retries.reload} />`)}
       <${Groups} query=${query} />`}`
 }
 

@@ -2,12 +2,14 @@
 import { useApi } from "../api.js"
 import { html, useCallback, useMemo } from "../lib.js"
 import { count, duration, percent, plural, short } from "../format.js"
+import { quoted } from "../filter.js"
 import { useLive } from "../live.js"
 import { link, setQuery } from "../router.js"
 import { useSession } from "../session.js"
 import { Card, Empty, Figure, Loaded, Skeleton, Tag, Time } from "../ui/basics.js"
 import { Chart, Sparkline } from "../ui/chart.js"
 import { Icon } from "../ui/icons.js"
+import { groupKey, groupLink } from "./failures.js"
 
 const RANGES = { "15m": [900, 15], "1h": [3600, 60], "6h": [21600, 300], "24h": [86400, 900], "7d": [604800, 3600] }
 
@@ -18,6 +20,7 @@ export function Overview({ query }) {
   const glance = useApi("/overview", {}, { every: 10_000 })
   const stats = useApi("/stats", { span_seconds: span, step_seconds: step }, { every: Math.max(5000, step * 250) })
   const failures = useApi("/failures", { limit: 5 }, { every: 15_000 })
+  const doctor = useApi(session.can("overview:read") ? "/admin/doctor" : null, {}, { every: 30_000 })
   const counted = useCallback(({ counters, missed }) => {
     if (missed) glance.reload()
     if (counters) glance.setData((was) => was && withCounters(was, counters))
@@ -30,7 +33,7 @@ export function Overview({ query }) {
         <button key=${name} type="button" aria-pressed=${name === range} onClick=${() => setQuery({ range: name }, { replace: true })}>${name}</button>`)}</div>
       <span class="grow"></span><${LiveLight} state=${live} />
     </div>
-    <${Tiles} glance=${glance} total=${series?.total} session=${session} span=${range} />
+    <${Tiles} glance=${glance} total=${series?.total} doctor=${session.can("overview:read") && doctor} span=${range} />
     <div class="grid-2">
       <${Card} title="Arrivals and throughput"><${Loaded} from=${stats} height=${204}>${() => html`
         <${Chart} label="Jobs" points=${series?.points ?? []} series=${FLOW} />`}<//><//>
@@ -38,9 +41,9 @@ export function Overview({ query }) {
         <${Chart} label="Seconds" points=${series?.points ?? []} series=${WAITS} write=${duration} />`}<//><//>
     </div>
     <div class="grid-2">
-      <${Attention} session=${session} />
+      <${Attention} doctor=${doctor} />
       <${Card} title="Failures" aside=${html`<a href=${link("failures")}>All of them</a>`}>
-        <${Loaded} from=${failures} lines=${3}>${({ items }) => items.length ? items.map((group) => html`<${Group} key=${group.tenant_id + group.kind + group.fingerprint} group=${group} />`)
+        <${Loaded} from=${failures} lines=${3}>${({ items }) => items.length ? items.map((group) => html`<${Group} key=${groupKey(group)} group=${group} />`)
           : html`<${Empty} icon="check" title="Nothing failed">Failed jobs gather here, one line for each fault.<//>`}<//>
       <//>
     </div>
@@ -74,7 +77,7 @@ function withCounters(glance, counters) {
 
 export const LiveLight = ({ state }) => html`<span class="live" data-state=${state}><i></i>${{ live: "live", paused: "paused while you select", away: "connecting" }[state]}</span>`
 
-function Tiles({ glance, total, session, span }) {
+function Tiles({ glance, total, doctor, span }) {
   const now = glance.data
   if (!now) return glance.error ? html`<${Loaded} from=${glance} />` : html`<div class="tiles">${Array.from({ length: 8 }, (_, n) => html`<div key=${n} class="tile"><${Skeleton} lines=${2} /></div>`)}</div>`
   const tried = (total?.succeeded ?? 0) + (total?.failures ?? 0)
@@ -89,21 +92,19 @@ function Tiles({ glance, total, session, span }) {
       <${Figure} name="Failed attempts" value=${percent(share)} hint=${`${count(total?.failures ?? 0)} in the last ${span}`} tone=${share > 0.05 && "bad"} href=${link("failures")} />
       <${Figure} name="Wait p95" value=${duration(total?.wait_p95)} hint=${`run p95 ${duration(total?.run_p95)}`} />
       <${Figure} name="Workers" value=${count(workers)} hint=${workers ? `${plural(slots, "slot")}` : "nobody works"} tone=${!workers && "bad"} href=${link("workers")} />
-      ${session.can("overview:read") && html`<${Database} />`}
+      ${doctor && html`<${Database} doctor=${doctor} />`}
     </div>`
 }
 
 const LIGHTS = { ok: ["good", "fine"], warning: ["warn", "look"], critical: ["bad", "trouble"] }
 
-function Database() {
-  const doctor = useApi("/admin/doctor", {}, { every: 30_000 })
+function Database({ doctor }) {
   const [tone, text] = LIGHTS[doctor.data?.light] ?? ["quiet", doctor.error ? "unknown" : "…"]
   const found = doctor.data ? doctor.data.counts.warning + doctor.data.counts.error : 0
   return html`<${Figure} name="Database" value=${text} tone=${tone} hint=${found ? plural(found, "finding") : "no findings"} href=${link("operator/doctor")} />`
 }
 
-function Attention({ session }) {
-  const doctor = useApi(session.can("overview:read") ? "/admin/doctor" : null, {}, { every: 30_000 })
+function Attention({ doctor }) {
   const alerts = useApi("/alerts", { within_seconds: 86_400, limit: 6 }, { every: 15_000 })
   const findings = useMemo(() => (doctor.data?.findings ?? []).filter(({ severity }) => severity !== "ok"), [doctor.data])
   return html`
@@ -116,13 +117,13 @@ function Attention({ session }) {
 }
 
 const Group = ({ group }) => html`
-  <a class="line" href=${link(`failures/${group.fingerprint}`, { kind: group.kind })}>
+  <a class="line" href=${groupLink(group)}>
     <div class="grow"><b>${group.type}</b> <span class="faint">${group.kind}</span><p class="clip">${group.message}</p></div>
     <${Sparkline} values=${group.last_day ?? []} label="Failures by the hour, of the last day" /><span class="figure">${short(group.failures)}</span>
   </a>`
 
 const QueueLine = ({ queue }) => html`
-  <a class="line" href=${link("jobs", { q: `queue:${queue.name}` })}>
+  <a class="line" href=${link("jobs", { q: `queue:${quoted(queue.name)}` })}>
     <b class="grow">${queue.name} ${queue.paused_at && html`<${Tag} tone="warn">paused<//>`}</b>
     <span><span class="figure">${short(queue.ready)}</span> ready</span><span><span class="figure">${short(queue.running)}</span> running</span>
     <span class="wide-only"><span class="figure">${short(queue.scheduled + queue.blocked)}</span> later</span>

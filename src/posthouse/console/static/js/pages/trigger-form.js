@@ -65,7 +65,7 @@ export function EditTrigger({ trigger, done }) {
   return html`
     <div class="head"><div class="grow"><p><a href=${page}>${nameOf(start)}</a></p><h2>Edit</h2></div></div>
     ${start.origin === "code" && html`<p class="note">It stands in the code as ${start.name}. What you change here holds until the code says something else.</p>`}
-    ${JSON.stringify(start.payload_template).includes(MASK) && html`<p class="note" data-tone="warn">A value of its payload is secret and not shown. Write it again if you change the payload, or ${MASK} is stored instead.</p>`}
+    ${JSON.stringify(start.payload_template).includes(MASK) && html`<p class="note" data-tone="warn">A value of its payload is secret and not shown. If you change the payload, write it again.</p>`}
     <${TriggerForm} type=${start.type} start=${start} tenant=${start.tenant_id} id=${start.id} save=${save} actText="Save" back=${page} />`
 }
 

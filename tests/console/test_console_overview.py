@@ -1,0 +1,74 @@
+"""The overview: how it goes, at a glance and as it changes."""
+
+from console_checks import MARKUP, has_markup, hindrances
+from playwright.async_api import expect
+
+
+def figure(page, name):
+    return page.locator(".tile").filter(has=page.get_by_text(name, exact=True)).locator("dd")
+
+
+async def test_figures_move_as_jobs_come_and_go(look, house):
+    async with look(role="tenant-admin", tenant="lookout") as page:
+        await expect(figure(page, "Running")).to_have_text("0")
+        await expect(page.get_by_text("Nothing failed")).to_be_visible()
+        await house.enqueue("letters.ride", {"gate": "lookout"}, tenant="lookout")
+        await expect(figure(page, "Running")).to_have_text("1")
+        await house.enqueue("letters.greet", tenant="lookout", delay_seconds=3600)
+        await expect(figure(page, "Later")).to_have_text("1")
+        house.gate("lookout").set()
+        await expect(figure(page, "Running")).to_have_text("0")
+
+
+async def test_a_figure_leads_to_its_jobs(look, house):
+    job = await house.enqueue("letters.ride", {"gate": "lead"}, tenant="lead", subject="the lead horse")
+    await house.until(job, "running")
+    async with look(role="tenant-viewer", tenant="lead") as page:
+        await figure(page, "Running").click()
+        await expect(page.get_by_role("row").filter(has_text="the lead horse")).to_be_visible()
+        assert "status%3Arunning" in page.url or "status:running" in page.url
+    house.gate("lead").set()
+
+
+async def test_the_range_of_time_is_part_of_the_address(look, house):
+    async with look(role="tenant-admin", tenant="lookout") as page:
+        ranges = page.get_by_role("group", name="Time range")
+        await expect(ranges.get_by_role("button", pressed=True)).to_have_text("1h")
+        await ranges.get_by_role("button", name="24h").click()
+        await expect(page.get_by_text("in the last 24h").first).to_be_visible()
+        await page.reload()
+        await expect(ranges.get_by_role("button", pressed=True)).to_have_text("24h")
+
+
+async def test_a_fault_leads_to_its_page_whosever_it_is(look, house):
+    letter = await house.enqueue("letters.lose", {"letter": "x", "text": MARKUP}, tenant="overseen")
+    await house.until(letter, "dead_letter")
+    async with look() as page:
+        fault = page.get_by_role("link").filter(has_text=MARKUP).first
+        await expect(fault).to_be_visible()
+        assert not await has_markup(page)
+        await fault.click()
+        await expect(page.get_by_label("Traceback", exact=True)).to_contain_text("ConnectionError")
+
+
+LIGHTS = {"ok": "fine", "warning": "look", "critical": "trouble"}
+
+
+async def test_operators_see_how_the_database_is(look, house):
+    found = await house.api("GET", "/admin/doctor")
+    async with look() as page:
+        await expect(figure(page, "Database")).to_have_text(LIGHTS[found["light"]])
+        await figure(page, "Database").click()
+        await expect(page.get_by_role("button", name="Examine again")).to_be_visible()
+    async with look(role="tenant-viewer", tenant="lookout") as page:
+        await expect(figure(page, "Workers")).to_be_visible()
+        assert await page.get_by_text("Database", exact=True).count() == 0
+
+
+async def test_everybody_can_use_it_also_on_a_phone(look, house):
+    await house.until(await house.enqueue("letters.greet"), "succeeded")
+    async with look(width=390) as page:
+        await expect(figure(page, "Database")).to_be_visible()
+        await expect(page.get_by_role("link").filter(has_text="default").first).to_be_visible()
+        assert await hindrances(page) == []
+        assert await page.evaluate("document.documentElement.scrollWidth") <= 390
