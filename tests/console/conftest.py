@@ -46,8 +46,17 @@ async def browser():
         await browser.close()
 
 
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def desk(house, browser):
+    """Where pages are opened one after the other: files that one page has fetched are there for the next."""
+    context = await browser.new_context(base_url=f"{house.url}/console/")
+    await context.grant_permissions(["clipboard-read", "clipboard-write"])
+    yield context
+    await context.close()
+
+
 @pytest.fixture
-def look(house, browser):
+def look(house, browser, desk):
     """Opens a page of the console as somebody: ``async with look("jobs", role="tenant-viewer") as page``.
     ``before``: what is done with requests to addresses, as Playwright's ``route`` takes it.
 
@@ -56,25 +65,43 @@ def look(house, browser):
 
     @asynccontextmanager
     async def look(
-        path="", *, role="super-admin", tenant=None, width=1440, refused=(), before=None, **options
+        path="",
+        *,
+        role="super-admin",
+        tenant=None,
+        width=1440,
+        refused=(),
+        before=None,
+        theme="light",
+        zone=None,
     ):
-        context = await browser.new_context(
-            viewport={"width": width, "height": 900}, base_url=f"{house.url}/console/", **options
-        )
-        context.set_default_timeout(20_000)
-        await context.grant_permissions(["clipboard-read", "clipboard-write"])
+        context = await browser.new_context(timezone_id=zone) if zone else desk
+        await context.clear_cookies()
         if role is not None:
             await context.add_cookies([await house.cookie(role, tenant)])
         page = await context.new_page()
+        page.set_default_timeout(20_000)
+        await page.set_viewport_size({"width": width, "height": 900})
+        await page.emulate_media(color_scheme=theme)
         for address, handler in (before or {}).items():
             await page.route(address, handler)
         complaints = []
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("console", lambda line: complaints.append(line.text) if line.type == "error" else None)
         await page.goto(f"{house.url}/console/{path}")
-        yield page
-        await context.close()
+        try:
+            yield page
+        finally:
+            await forget(page)
+            if zone:
+                await context.close()
         unexpected = [text for text in complaints if not any(str(code) in text for code in refused)]
         assert unexpected == []
 
     return look
+
+
+async def forget(page):
+    """Closes it. What it kept in the browser is not there for the next one."""
+    await page.evaluate("localStorage.clear(), sessionStorage.clear()")
+    await page.close()

@@ -5,6 +5,7 @@ from axe_playwright_python.async_playwright import Axe
 MARKUP = "<img src=x onerror=\"document.title='broken'\">"
 
 
+RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"], "resultTypes": ["violations"]}
 CONTRAST = {"runOnly": ["color-contrast"], "resultTypes": ["violations"]}
 
 
@@ -17,7 +18,7 @@ async def hindrances(page):
 
 
 async def scan(page, options=None):
-    found = (await Axe().run(page, options=options or {"resultTypes": ["violations"]})).response["violations"]
+    found = (await Axe().run(page, options=options or RULES)).response["violations"]
     return [
         (each["id"], [node["html"] for node in each["nodes"]][:3])
         for each in found

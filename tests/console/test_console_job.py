@@ -207,7 +207,7 @@ async def test_it_can_be_used_by_everybody(look, house, theme):
     running = await house.enqueue("letters.ride", {"gate": f"axe {theme}"})
     await house.until(failed, "dead_letter")
     await house.until(running, "running")
-    async with look(f"jobs/{failed}", color_scheme=theme) as page:
+    async with look(f"jobs/{failed}", theme=theme) as page:
         for job in (failed, running):
             await page.goto(f"{house.url}/console/jobs/{job}")
             await expect(page.get_by_role("heading", name="Details")).to_be_visible()

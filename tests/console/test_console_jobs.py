@@ -1,7 +1,7 @@
 """The page of all jobs: found by one line, followed live, and changed many at once."""
 
 import pytest
-from axe_playwright_python.async_playwright import Axe
+from console_checks import scan
 from playwright.async_api import expect
 
 NASTY = "<img src=x onerror=document.title='owned'>"
@@ -291,25 +291,16 @@ async def test_on_a_phone_jobs_are_cards_and_the_page_does_not_scroll_sideways(l
 @pytest.mark.parametrize("theme", ["light", "dark"])
 async def test_nothing_serious_is_in_the_way_of_anybody(look, house, theme):
     [job_id] = await lost(house, f"axe-{theme}")
-    async with look(f"jobs?q=subject:axe-{theme}", color_scheme=theme) as page:
+    async with look(f"jobs?q=subject:axe-{theme}", theme=theme) as page:
         await expect(page.get_by_role("link", name="All 1")).to_be_visible()
-        await serious(page)
+        assert await scan(page) == []
         await row(page, job_id).get_by_role("checkbox").check()
         await box(page).fill("kind:")
         await expect(options(page).get_by_role("option").first).to_be_visible()
-        await serious(page)
+        assert await scan(page) == []
         await box(page).press("Escape")
         await page.get_by_role("button", name="Views").click()
-        await serious(page)
+        assert await scan(page) == []
         await page.get_by_role("button", name="Retry…").click()
         await expect(page.get_by_role("button", name="Retry 1 job")).to_be_visible()
-        await serious(page)
-
-
-async def serious(page):
-    found = await Axe().run(page)
-    assert [
-        (each["id"], [node["html"] for node in each["nodes"]])
-        for each in found.response["violations"]
-        if each["impact"] in {"serious", "critical"}
-    ] == []
+        assert await scan(page) == []

@@ -19,7 +19,7 @@ async def emit(house, name, context, tenant="default", **fields):
 
 
 async def test_a_schedule_is_created_and_its_next_runs_are_seen_before_and_after(look):
-    async with look("triggers", timezone_id="Asia/Tokyo") as page:
+    async with look("triggers", zone="Asia/Tokyo") as page:
         await page.get_by_role("link", name="New schedule").click()
         await page.get_by_label("Label").fill("Letters at nine")
         await page.get_by_label("When").fill("0 25 * * *")
@@ -48,7 +48,7 @@ async def test_clocks_that_change_are_told_of(look, house):
     made = await make(
         house, label="At the gap", trigger_type="schedule", cron_expr="30 2 8-14 3 SUN", timezone="UTC"
     )
-    async with look(f"triggers/{made['id']}?edit=1", timezone_id="America/New_York") as page:
+    async with look(f"triggers/{made['id']}?edit=1", zone="America/New_York") as page:
         await page.get_by_label("When").fill("30 2 * 3 SUN#2")
         await page.get_by_label("Time zone").fill("America/New_York")
         await expect(page.get_by_text("for 02:30, which clocks skip").first).to_be_visible()
