@@ -112,3 +112,44 @@ def test_a_failure_that_is_not_there_is_said_to_be_missing(posthouse):
         answer = posthouse("failures", "show", print_)
         assert answer.code == 1
         assert f"there is no failure {print_!r}" in answer.err
+
+
+def test_jobs_that_a_line_finds_are_retried(posthouse, failed, db, tmp_path):
+    line = ("jobs", "retry", "--filter", "payload.order:>3 error:declined")
+    assert posthouse(*line, "--dry-run", "--json").json == {"jobs": 4, "exact": True}
+    assert posthouse(*line, "--dry-run", "--limit", "3").out == "3 jobs would be retried\n"
+    (tmp_path / "mended").touch()
+    done = posthouse(*line, "--rate", "1000/s")
+    assert (done.code, done.out.startswith("done: 4 of 4 retried")) == (0, True), done.out + done.err
+    eventually_sync(lambda: statuses(db) == {"dead_letter": 4, "succeeded": 4}, what="the four being done")
+
+
+def test_jobs_that_a_line_finds_are_canceled(posthouse, worker, db):
+    for tenant in ("acme", "acme", "other"):
+        db.execute("select posthouse.enqueue('charge', '{}', tenant_id => %s, delay => '1h')", (tenant,))
+    line = ("jobs", "cancel", "--filter", "kind:charge", "--tenant", "acme")
+    assert posthouse(*line, "--dry-run").out == "2 jobs would be canceled\n"
+    done = posthouse(*line)
+    assert (done.code, done.out) == (0, "done: 2 of 2 canceled\n"), done.err
+    assert statuses(db) == {"canceled": 2, "queued": 1}
+    entries = posthouse("audit", "list", "--action", "jobs.cancel", "--json").json
+    assert entries[-1]["actor"].startswith("cli:")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "their ids, or --filter"),
+        (("--filter", "kind:a", "01890a5d-ac96-774b-bcce-b302099a8057"), "their ids, or --filter"),
+        (("--filter", ""), "at least one term"),
+        (("--filter", "kin:a"), "kin"),
+        (("--filter", "status:running"), "only failed, dead-letter and canceled jobs"),
+        (("--filter", "kind:a", "--rate", "fast"), "fast"),
+        (("--filter", "kind:a", "--stop-at", "150%"), "--stop-at"),
+        (("--filter", "kind:a", "--fresh"), "--fresh goes with ids only"),
+        (("01890a5d-ac96-774b-bcce-b302099a8057", "--dry-run"), "--dry-run goes with --filter only"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_meant_is_refused_and_changes_nothing(posthouse, arguments, said):
+    answer = posthouse("jobs", "retry", *arguments)
+    assert (answer.code, said in answer.err) == (2, True), answer.err

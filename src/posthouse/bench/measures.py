@@ -23,6 +23,7 @@ from posthouse.storage.queries import query
 DRAIN_JOBS = 40_000
 DRAIN_TURNS = 3
 BULK_JOBS = 50_000
+BULK_TURNS = 7
 ONE_SECONDS = 2.0
 PICKUP_JOBS = 240
 PICKUP_PER_SECOND = 40
@@ -81,7 +82,7 @@ async def enqueue(url: str) -> dict[str, Any]:
         one = count / (time.perf_counter() - started)
         requests = [Request(kind="noop", payload=PAYLOAD) for _ in range(BULK_JOBS)]
         rates = []
-        for _ in range(3):
+        for _ in range(BULK_TURNS):
             started = time.perf_counter()
             await client.enqueue_many(requests)
             rates.append(BULK_JOBS / (time.perf_counter() - started))

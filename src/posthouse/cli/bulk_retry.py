@@ -7,7 +7,7 @@ from uuid import UUID
 
 import typer
 
-from posthouse.cli.bars import shown_progress
+from posthouse.cli.bulk import follow, share_of
 from posthouse.cli.options import WrongUsage, caller, checked_usage, job_id, json_option
 from posthouse.cli.output import Cell, ago, count, dim, say, show_json, show_table
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from posthouse.insights import BulkChange
 
-LOOK_SECONDS = 0.3
 STATE_STYLES = {
     "running": "blue",
     "gathering": "blue",
@@ -71,7 +70,7 @@ def retry(
     from posthouse.storage.control import retry_many
 
     with checked_usage():
-        speed, share = rate_per_second(rate), _share(stop_at)
+        speed, share = rate_per_second(rate), share_of(stop_at)
         ago_from, ago_to = _span(since), _span(until)
 
     async def work(db: Any, _: Any) -> UUID | int:
@@ -94,29 +93,7 @@ def retry(
     if isinstance(answer, int):
         show_json({"jobs": answer}) if as_json else say(f"{answer:,} jobs would be retried")
         return
-    _follow(answer, detach=detach, as_json=as_json)
-
-
-def _follow(bulk_id: UUID, *, detach: bool, as_json: bool) -> None:
-    from posthouse import insights
-    from posthouse.cli.session import read
-
-    if not as_json:
-        say(f"bulk retry {bulk_id}", style="dim", err=not detach)
-    if detach:
-        done = read(lambda db, _: insights.get_bulk_change(db, bulk_id))
-    else:
-        try:
-            done = read(lambda db, _: _until_ended(db, bulk_id))
-        except KeyboardInterrupt:
-            say(f"it goes on; `posthouse failures stop {bulk_id}` stops it", err=True)
-            raise typer.Exit(130) from None
-    if as_json:
-        show_json(done)
-    elif not detach:
-        say(f"{done.state}: {_told(done)}{f' - {done.reason}' if done.reason else ''}")
-    if done.state in {"halted", "stopped"}:
-        raise typer.Exit(1)
+    follow(answer, detach=detach, as_json=as_json)
 
 
 async def _chosen(db: Any, *, fingerprint: str | None, **choice: Any) -> dict[str, Any]:
@@ -136,31 +113,6 @@ async def _chosen(db: Any, *, fingerprint: str | None, **choice: Any) -> dict[st
         fingerprint = detail.group.fingerprint
     wanted = {"fingerprint": fingerprint, **choice}
     return {name: value for name, value in wanted.items() if value is not None}
-
-
-async def _until_ended(db: Any, bulk_id: UUID) -> BulkChange:
-    import asyncio
-
-    from posthouse import insights
-
-    with shown_progress("retry") as bar:
-        while True:
-            bulk = await insights.get_bulk_change(db, bulk_id)
-            left = 0 if bulk.total is None else bulk.total - bulk.retried - bulk.skipped
-            bar.show(left, _told(bulk))
-            if not bulk.open:
-                return bulk
-            await asyncio.sleep(LOOK_SECONDS)
-
-
-def _told(bulk: BulkChange) -> str:
-    if bulk.total is None:
-        return "its jobs are being gathered"
-    skipped = f", {bulk.skipped:,} skipped" if bulk.skipped else ""
-    return (
-        f"{bulk.retried:,} of {bulk.total:,} retried{skipped}, "
-        f"{bulk.succeeded:,} succeeded, {bulk.failed:,} failed again"
-    )
 
 
 def retries(
@@ -215,14 +167,3 @@ def _span(text: str | None) -> float | None:
     from posthouse.core.duration import seconds
 
     return None if text is None else seconds(text)
-
-
-def _share(text: str) -> float:
-    """A share as people write it: 20% or 0.2."""
-    try:
-        share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-    except ValueError:
-        share = -1.0
-    if not 0 <= share <= 1:
-        raise WrongUsage(f"--stop-at is a share like 20% or 0.2, not {text!r}")
-    return share

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from datetime import datetime
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from posthouse.cli.job_changes import cancel, retry
 from posthouse.cli.job_logs import logs
-from posthouse.cli.options import caller, checked_usage, job_id, json_option
+from posthouse.cli.options import checked_usage, job_id, json_option
 from posthouse.cli.output import (
     Cell,
     ago,
@@ -37,7 +36,6 @@ jobs = typer.Typer(no_args_is_help=True, help="Look at jobs; retry and cancel th
 jobs.command()(logs)
 
 _ID = typer.Argument(..., metavar="ID", help="The job's id.")
-_IDS = typer.Argument(..., metavar="ID...", help="Ids of jobs.")
 
 
 @jobs.command("list")
@@ -333,52 +331,5 @@ def why(job: str = _ID, as_json: bool = json_option()) -> None:
     )
 
 
-@jobs.command()
-def retry(
-    wanted: list[str] = _IDS,
-    fresh: bool = typer.Option(False, "--fresh", help="Forget finished steps, parts and progress."),
-    as_json: bool = json_option(),
-) -> None:
-    """Run failed, canceled or dead-letter jobs again, with fresh attempts. Audited.
-
-    [b]Example:[/b]  posthouse jobs list --status failed --json | jq -r '.[].id' | xargs posthouse jobs retry
-    """
-    from posthouse.storage.control import retry_job
-
-    _control(wanted, partial(retry_job, fresh=fresh), as_json=as_json)
-
-
-@jobs.command()
-def cancel(wanted: list[str] = _IDS, as_json: bool = json_option()) -> None:
-    """Cancel jobs: queued ones at once, running ones by telling their worker. Audited."""
-    from posthouse.storage.control import cancel_job
-
-    _control(wanted, cancel_job, as_json=as_json)
-
-
-def _control(wanted: list[str], act: Callable[..., Awaitable[str]], *, as_json: bool) -> None:
-    """Does it to each job; those that do not allow it are named, and the others done."""
-    from posthouse.cli.session import read
-    from posthouse.errors import PosthouseError
-
-    ids = [job_id(text) for text in wanted]
-
-    async def work(db: Any, _: Any) -> list[dict[str, Any]]:
-        done: list[dict[str, Any]] = []
-        for item in ids:
-            try:
-                done.append({"id": item, "status": await act(db, item, actor=caller())})
-            except PosthouseError as error:
-                done.append({"id": item, "status": None, "error": str(error), "code": error.code})
-        return done
-
-    done = read(work)
-    if as_json:
-        show_json(done)
-    for item in done:
-        if "error" in item:
-            typer.echo(f"error: {item['error']}", err=True)
-        elif not as_json:
-            say(f"{item['id']}  {item['status']}")
-    if any("error" in item for item in done):
-        raise typer.Exit(1)
+for _command in (retry, cancel):
+    jobs.command()(_command)

@@ -18,13 +18,13 @@ from posthouse.insights.failures import (
     get_failure,
 )
 from posthouse.insights.finding import (
-    COUNTED,
     JobCount,
     count_found,
-    count_of,
+    count_to_change,
     find_jobs,
     first_of,
     search_for,
+    search_to_change,
 )
 from posthouse.insights.fleet import (
     DefinitionInfo,
@@ -89,7 +89,6 @@ from posthouse.insights.triggers import (
 from posthouse.insights.why import why
 
 __all__ = [
-    "COUNTED",
     "AlertCount",
     "AlertFilter",
     "AlertInfo",
@@ -149,8 +148,8 @@ __all__ = [
     "check_series",
     "count_found",
     "count_jobs",
-    "count_of",
     "count_retriable",
+    "count_to_change",
     "database_now",
     "definitions",
     "end_of_log",
@@ -188,6 +187,7 @@ __all__ = [
     "queue_overview",
     "retention",
     "search_for",
+    "search_to_change",
     "seen_workers",
     "series",
     "stages_of",

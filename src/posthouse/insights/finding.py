@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 from uuid import UUID
 
-from posthouse.core.filters import Filter, Term, Text, Times, Wanted, wanted
+from posthouse.core.filters import UNSUCCESSFUL, Filter, Term, Text, Times, Wanted, wanted
 from posthouse.core.filters.conditions import Known
 from posthouse.core.redaction import redactor_for
 from posthouse.core.states import Status
+from posthouse.errors import InvalidRequest
 from posthouse.insights.jobs import FoundJobs, JobFilter, JobSummary
 from posthouse.insights.masking import WITHOUT_JOB
 from posthouse.insights.overview import database_now
@@ -81,6 +82,36 @@ async def search_for(
     return found
 
 
+async def search_to_change(
+    connection: Db, action: Literal["retry", "cancel"], chosen: Filter, *, tenant: str | None
+) -> Wanted:
+    """How the jobs of a filter are found that can be retried or canceled; raises InvalidRequest if it cannot
+    find any such one.
+    """
+    if not chosen.terms:
+        raise InvalidRequest("say which jobs: a filter with at least one term")
+    found = await search_for(connection, chosen, tenant=tenant, among=_changeable(action, chosen))
+    if not found.statuses:
+        raise InvalidRequest(_NONE_TO_CHANGE[action])
+    return found
+
+
+def _changeable(action: str, chosen: Filter) -> frozenset[Status]:
+    """Whoever was canceled meant it: only who says so runs such jobs again."""
+    if action == "cancel":
+        return _ACTIVE
+    if chosen.asks_for("status", Status.CANCELED):
+        return UNSUCCESSFUL
+    return UNSUCCESSFUL - {Status.CANCELED}
+
+
+_ACTIVE = frozenset({Status.QUEUED, Status.RUNNING})
+_NONE_TO_CHANGE = {
+    "retry": "only failed, dead-letter and canceled jobs are retried: this filter asks for others",
+    "cancel": "only queued and running jobs are canceled: this filter asks for others",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class _Word:
     word: str
@@ -117,6 +148,12 @@ async def count_found(connection: Db, chosen: Filter, *, tenant: str | None = No
 async def count_of(connection: Db, search: Wanted, *, most: int = COUNTED) -> JobCount:
     found = await sift(connection, search, most, COUNT)
     return JobCount(count=len(found.ids), exact=found.looked_to is None, counted_up_to=most)
+
+
+async def count_to_change(connection: Db, search: Wanted, limit: int | None) -> JobCount:
+    """How many jobs a change would be about that stops at a limit."""
+    found = await count_of(connection, search, most=min(limit or COUNTED, COUNTED))
+    return replace(found, exact=found.exact or found.count == limit)
 
 
 async def first_of(connection: Db, search: Wanted, limit: int) -> list[JobSummary]:

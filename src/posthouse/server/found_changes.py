@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from fastapi import Response
 
 from posthouse import insights
-from posthouse.core.filters import UNSUCCESSFUL, Filter, Wanted, line_of
-from posthouse.core.states import Status
-from posthouse.errors import InvalidRequest
+from posthouse.core.filters import Filter, Wanted, line_of
 from posthouse.server.access import Access
 from posthouse.server.answers import answer
 from posthouse.server.schemas import Bulk, BulkAnswer
@@ -17,7 +15,6 @@ from posthouse.storage.control import change_found
 from posthouse.storage.reading import Db
 
 SAMPLE = 5
-_ACTIVE = frozenset({Status.QUEUED, Status.RUNNING})
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +25,8 @@ class FoundChange:
 
     async def start(self, db: Db) -> Response:
         """Starts it, or says what it would be about."""
-        if not self.chosen.terms:
-            raise InvalidRequest("say which jobs: a filter with at least one term")
-        search = await self._search(db)
-        count = await insights.count_of(
-            db, search, most=min(self.bulk.limit or insights.COUNTED, insights.COUNTED)
-        )
+        search = await insights.search_to_change(db, self.bulk.action, self.chosen, tenant=self.access.whose)
+        count = await insights.count_to_change(db, search, self.bulk.limit)
         told = BulkAnswer(
             action=self.bulk.action, dry_run=self.bulk.dry_run, matched=count.count, exact=count.exact,
             counted_up_to=count.counted_up_to,
@@ -44,20 +37,6 @@ class FoundChange:
             await self._start(db, search, told)
         return answer(told)
 
-    async def _search(self, db: Db) -> Wanted:
-        search = await insights.search_for(db, self.chosen, tenant=self.access.whose, among=self._among())
-        if not search.statuses:
-            raise InvalidRequest(_REFUSED[self.bulk.action])
-        return search
-
-    def _among(self) -> frozenset[Status]:
-        """Whoever was canceled meant it: only who says so runs such jobs again."""
-        if self.bulk.action == "cancel":
-            return _ACTIVE
-        if self.chosen.asks_for("status", Status.CANCELED):
-            return UNSUCCESSFUL
-        return UNSUCCESSFUL - {Status.CANCELED}
-
     async def _start(self, db: Db, search: Wanted, told: BulkAnswer) -> None:
         bulk, access = self.bulk, self.access
         chosen = {"q": line_of(self.chosen), "tenant": access.whose, "limit": bulk.limit}
@@ -66,9 +45,3 @@ class FoundChange:
             stop_after=bulk.stop_after, in_seconds=bulk.start_in_seconds, actor=access.actor,
         )  # fmt: skip
         told.starts_at = (await insights.get_bulk_change(db, told.bulk_id, tenant=access.whose)).starts_at
-
-
-_REFUSED = {
-    "retry": "only failed, dead-letter and canceled jobs are retried: this filter asks for others",
-    "cancel": "only queued and running jobs are canceled: this filter asks for others",
-}
