@@ -15,7 +15,10 @@ from posthouse.identity.memory import KeyMemory
 from posthouse.settings import Settings
 from workshop import eventually, eventually_sync
 
-HEARING = "from pg_stat_activity where query = 'listen posthouse_keys' and datname = current_database()"
+HEARING = (
+    "from pg_stat_activity where datname = current_database() "
+    "and application_name = 'posthouse server keys' and query like 'listen %'"
+)
 LISTENING = f"select count(*) {HEARING}"
 BACKENDS = f"select pg_terminate_backend(pid) {HEARING}"
 

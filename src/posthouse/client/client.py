@@ -28,7 +28,7 @@ from posthouse.core.duration import Duration, seconds
 from posthouse.core.request import Request
 from posthouse.errors import ClientClosed, DatabaseUnavailable, JobNotFound, WaitTimeout
 from posthouse.settings import Settings, load_settings
-from posthouse.storage.connect import RETRY_PAUSES, behind_pooler, pool_options
+from posthouse.storage.connect import behind_pooler, pool_options, retry_pause
 from posthouse.storage.errors import translated
 from posthouse.storage.queries import query
 from posthouse.storage.server import database_url
@@ -179,7 +179,7 @@ class Client:
             except (DatabaseUnavailable, PoolTimeout, psycopg.OperationalError) as error:
                 if time.monotonic() > give_up:
                     raise DatabaseUnavailable(f"Postgres cannot be reached: {error}") from error
-                await asyncio.sleep(RETRY_PAUSES[min(tries, len(RETRY_PAUSES) - 1)])
+                await asyncio.sleep(retry_pause(tries))
                 tries += 1
 
     async def _connected(self) -> AsyncConnectionPool[AsyncConnection[tuple[Any, ...]]]:

@@ -6,11 +6,12 @@ import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from typing import Any
 from uuid import UUID
 
-import psycopg
+from psycopg import AsyncConnection
 
-from posthouse.storage.connect import RETRY_PAUSES, connect_async
+from posthouse.storage.listening import listen
 from posthouse.storage.queries import query
 from posthouse.waiting import until_set
 
@@ -69,22 +70,18 @@ class Endings:
                 ended.set()
 
     async def _listen(self, url: str) -> None:
-        failures = 0
-        while True:
-            try:
-                await self._listen_once(url)
-            except psycopg.Error:
-                self.listening = False
-                await asyncio.sleep(RETRY_PAUSES[min(failures, len(RETRY_PAUSES) - 1)])
-                failures += 1
+        await listen(
+            url, "endings", ["posthouse_ended"], begun=self._begin, heard=self._hear, lost=self._lose
+        )
 
-    async def _listen_once(self, url: str) -> None:
-        connection = await connect_async(url, "endings")
-        async with connection:
-            await connection.execute("listen posthouse_ended")
-            await connection.execute(query("await_endings"))
-            self.listening = True
-            async for notification in connection.notifies():
-                for job_id in notification.payload.split(","):
-                    for ended in self._waiters.get(job_id, ()):
-                        ended.set()
+    async def _begin(self, connection: AsyncConnection[Any]) -> None:
+        await connection.execute(query("await_endings"))
+        self.listening = True
+
+    def _lose(self) -> None:
+        self.listening = False
+
+    def _hear(self, _: str, ids: str) -> None:
+        for job_id in ids.split(","):
+            for ended in self._waiters.get(job_id, ()):
+                ended.set()

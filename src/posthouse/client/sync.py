@@ -25,7 +25,7 @@ from posthouse.core.duration import Duration, seconds
 from posthouse.core.request import Request
 from posthouse.errors import DatabaseUnavailable, JobNotFound, WaitTimeout
 from posthouse.settings import Settings, load_settings
-from posthouse.storage.connect import RETRY_PAUSES, connect_sync
+from posthouse.storage.connect import connect_sync, retry_pause
 from posthouse.storage.errors import translated
 from posthouse.storage.queries import query
 from posthouse.storage.server import database_url
@@ -155,7 +155,7 @@ class SyncClient:
             except DatabaseUnavailable:
                 if time.monotonic() > give_up:
                     raise
-                time.sleep(RETRY_PAUSES[min(tries, len(RETRY_PAUSES) - 1)])
+                time.sleep(retry_pause(tries))
                 tries += 1
 
     def _connected(self) -> Connection[tuple[Any, ...]]:

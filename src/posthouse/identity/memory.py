@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable
+from typing import Any
 
-import psycopg
+from psycopg import AsyncConnection
 
 from posthouse.identity.principal import Principal
-from posthouse.storage.connect import RETRY_PAUSES, behind_pooler, connect_async
+from posthouse.storage.listening import listen
 
 REMEMBER_SECONDS = 15.0
 """A connection that died without a word is noticed within this time; until then nothing is heard on it."""
@@ -55,26 +55,15 @@ class KeyMemory:
 
     async def run(self) -> None:
         """Listens until canceled; returns at once where one cannot listen."""
-        failures = 0
-        while True:
-            try:
-                if not await self._listen():
-                    return
-            except psycopg.Error:
-                await asyncio.sleep(RETRY_PAUSES[min(failures, len(RETRY_PAUSES) - 1)])
-                failures += 1
-            finally:
-                self._listening = False
-                self._heard += 1
-                self._known.clear()
+        await listen(
+            self._url, "server keys", ["posthouse_keys"], begun=self._begin,
+            heard=lambda _, prefix: self.forget(prefix), lost=self._lose,
+        )  # fmt: skip
 
-    async def _listen(self) -> bool:
-        connection = await connect_async(self._url, "server keys")
-        async with connection:
-            if await behind_pooler(connection):
-                return False
-            await connection.execute("listen posthouse_keys")
-            self._listening = True
-            async for notification in connection.notifies():
-                self.forget(notification.payload)
-        return True
+    async def _begin(self, _: AsyncConnection[Any]) -> None:
+        self._listening = True
+
+    def _lose(self) -> None:
+        self._listening = False
+        self._heard += 1
+        self._known.clear()

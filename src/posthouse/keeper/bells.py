@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
-import psycopg
+from psycopg import AsyncConnection
 
-from posthouse.storage.connect import RETRY_PAUSES, behind_pooler, connect_async
+from posthouse.storage.listening import listen
 from posthouse.storage.queries import query
 
 
@@ -21,25 +22,13 @@ class Bells:
         return self._bells.setdefault(name, asyncio.Event())
 
     async def run(self) -> None:
-        failures = 0
-        while True:
-            try:
-                if not await self._listen():
-                    return
-            except psycopg.Error:
-                await asyncio.sleep(RETRY_PAUSES[min(failures, len(RETRY_PAUSES) - 1)])
-                failures += 1
+        await listen(self._url, "keeper bells", ["posthouse_ready"], begun=self._begin, heard=self._hear)
 
-    async def _listen(self) -> bool:
-        connection = await connect_async(self._url, "keeper bells")
-        async with connection:
-            if await behind_pooler(connection):
-                return False
-            await connection.execute("listen posthouse_ready")
-            await connection.execute(query("be_hungry"), (list(self._bells),))
-            for bell in self._bells.values():
-                bell.set()  # for what came while nobody listened
-            async for notification in connection.notifies():
-                if notification.payload in self._bells:
-                    self._bells[notification.payload].set()
-        return True
+    async def _begin(self, connection: AsyncConnection[Any]) -> None:
+        await connection.execute(query("be_hungry"), (list(self._bells),))
+        for bell in self._bells.values():
+            bell.set()  # for what came while nobody listened
+
+    def _hear(self, _: str, name: str) -> None:
+        if name in self._bells:
+            self._bells[name].set()

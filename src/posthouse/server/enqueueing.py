@@ -19,7 +19,7 @@ from posthouse.client.kinds import Kinds
 from posthouse.core.request import Request
 from posthouse.errors import DatabaseUnavailable, DuplicateJob
 from posthouse.server.access import Pool
-from posthouse.storage.connect import RETRY_PAUSES
+from posthouse.storage.connect import retry_pause
 from posthouse.storage.errors import translated
 from posthouse.storage.queries import query
 from posthouse.storage.reading import Db
@@ -136,7 +136,7 @@ class Enqueuer:
                         return _in_order(await cursor.fetchall())
             except (DatabaseUnavailable, PoolTimeout, psycopg.OperationalError) as error:
                 lost = error
-            await asyncio.sleep(RETRY_PAUSES[min(tries, len(RETRY_PAUSES) - 1)])
+            await asyncio.sleep(retry_pause(tries))
         raise DatabaseUnavailable(f"Postgres cannot be reached: {lost}") from lost
 
 

@@ -11,8 +11,7 @@ from psycopg import AsyncConnection, Connection
 
 T = TypeVar("T")
 
-RETRY_PAUSES = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8)
-"""Seconds between tries to connect again; the last one repeats. Short: a restarted Postgres is back soon."""
+_RETRY_PAUSES = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8)
 
 _KEEPALIVE: dict[str, Any] = {
     # Finds a peer that vanished without closing within 15 s.
@@ -22,6 +21,11 @@ _KEEPALIVE: dict[str, Any] = {
     "tcp_user_timeout": 15_000,
     "connect_timeout": 5,
 }
+
+
+def retry_pause(failures: int) -> float:
+    """Seconds until the next try, after so many that failed. Short: a restarted Postgres is back soon."""
+    return _RETRY_PAUSES[min(failures, len(_RETRY_PAUSES) - 1)]
 
 
 def _options(name: str) -> dict[str, Any]:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-import psycopg
-from psycopg import AsyncConnection, sql
+from psycopg import AsyncConnection
 
-from posthouse.storage.connect import RETRY_PAUSES, Line, behind_pooler, connect_async
+from posthouse.storage.connect import Line
+from posthouse.storage.listening import listen
 from posthouse.storage.queries import query
 
 
@@ -34,27 +33,18 @@ class Hearing:
         """Not behind a pooler, which keeps no session."""
 
     async def run(self) -> None:
-        failures = 0
-        while self.possible:
-            try:
-                await self._listen()
-            except psycopg.Error:
-                await asyncio.sleep(RETRY_PAUSES[min(failures, len(RETRY_PAUSES) - 1)])
-                failures += 1
-            finally:
-                self.listening = False
+        await listen(
+            self._url, "server listener", self._channels, begun=self._begin, heard=self._on_notice,
+            lost=self._lose,
+        )  # fmt: skip
+        self.possible = False
 
-    async def _listen(self) -> None:
-        async with await connect_async(self._url, "server listener") as connection:
-            if await behind_pooler(connection):
-                self.possible = False
-                return
-            for channel in self._channels:
-                await connection.execute(sql.SQL("listen {}").format(sql.Identifier(channel)))
-            self.listening = True
-            self._on_gap()
-            async for notification in connection.notifies():
-                self._on_notice(notification.channel, notification.payload)
+    async def _begin(self, _: AsyncConnection[Any]) -> None:
+        self.listening = True
+        self._on_gap()
+
+    def _lose(self) -> None:
+        self.listening = False
 
 
 class Hunger:

@@ -9,7 +9,7 @@ from typing import TypeVar
 from uuid import UUID
 
 from posthouse.core.states import Event
-from posthouse.storage.connect import RETRY_PAUSES
+from posthouse.storage.connect import retry_pause
 from posthouse.storage.leases import Settlement, Success
 from posthouse.worker.backend import AWAY, REFUSED, Leases
 
@@ -75,7 +75,7 @@ class Completer:
                 for job_id in await write(reports):
                     self._on_lost(job_id)
             except AWAY:
-                await asyncio.sleep(RETRY_PAUSES[min(tries, len(RETRY_PAUSES) - 1)])
+                await asyncio.sleep(retry_pause(tries))
                 tries += 1
             except REFUSED as error:
                 await self._isolate(write, reports, error)

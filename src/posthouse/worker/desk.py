@@ -14,7 +14,7 @@ from posthouse.core.progress import decode_kept
 from posthouse.core.request import Request
 from posthouse.errors import LeaseLost, ServerUnavailable
 from posthouse.settings import Settings
-from posthouse.storage.connect import RETRY_PAUSES
+from posthouse.storage.connect import retry_pause
 from posthouse.worker.backend import AWAY, Backend
 from posthouse.worker.commit import Commit, Plain, StepCommit
 from posthouse.worker.job import Job
@@ -129,7 +129,7 @@ class WorkerDesk:
             try:
                 return await ask()
             except AWAY:
-                await asyncio.sleep(RETRY_PAUSES[min(tries, len(RETRY_PAUSES) - 1)])
+                await asyncio.sleep(retry_pause(tries))
                 tries += 1
 
     def operators_marks(self, kind: str) -> Marks | None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from operator import itemgetter
 
-from posthouse.storage.connect import RETRY_PAUSES
+from posthouse.storage.connect import retry_pause
 from posthouse.storage.leases import Claim
 from posthouse.worker.backend import AWAY, REFUSED, Leases
 from posthouse.worker.executor import Executor
@@ -111,7 +111,7 @@ class Fetcher:
                 if not isinstance(error, AWAY):
                     _log.exception("claiming failed; it goes on")
                 self._hungry = False
-                pause = RETRY_PAUSES[min(failures, len(RETRY_PAUSES) - 1)]
+                pause = retry_pause(failures)
                 failures += 1
                 await asyncio.sleep(pause)
                 continue

@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, suppress
 
 from posthouse.core.outcome import TimedOut
 from posthouse.errors import PosthouseError
-from posthouse.storage.connect import RETRY_PAUSES
+from posthouse.storage.connect import retry_pause
 from posthouse.worker.backend import REFUSED, Pulse
 from posthouse.worker.job import Job
 
@@ -81,7 +81,7 @@ class Heartbeat(threading.Thread):
                 self._seen = False
                 if failures == 0:
                     _log.warning("heartbeat: %s", str(error).strip())
-                self._stopping.wait(RETRY_PAUSES[min(failures, len(RETRY_PAUSES) - 1)])
+                self._stopping.wait(retry_pause(failures))
                 failures += 1
 
     def _beat_until_stopped(self, pulse: Pulse) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
+from typing import Any
 from uuid import UUID
 
-import psycopg
+from psycopg import AsyncConnection
 
-from posthouse.storage.connect import RETRY_PAUSES, behind_pooler, connect_async
+from posthouse.storage.listening import listen
 from posthouse.worker.backend import Hearing
 
 
@@ -26,31 +26,20 @@ class Listener:
         self.works = True
 
     async def run(self) -> None:
-        failures = 0
-        while self.works:
-            try:
-                await self._listen()
-            except psycopg.Error:
-                await asyncio.sleep(RETRY_PAUSES[min(failures, len(RETRY_PAUSES) - 1)])
-                failures += 1
+        channels = ("posthouse_ready", "posthouse_cancel", "posthouse_definitions")
+        await listen(self._url, "listener", channels, begun=self._begin, heard=self._hear)
+        self.works = False
 
-    async def _listen(self) -> None:
-        connection = await connect_async(self._url, "listener")
-        async with connection:
-            if await behind_pooler(connection):
-                self.works = False
-                return
-            await connection.execute("listen posthouse_ready")
-            await connection.execute("listen posthouse_cancel")
-            await connection.execute("listen posthouse_definitions")
-            self._tell.listening()
-            self._tell.cancel()  # what came while nobody listened
+    async def _begin(self, _: AsyncConnection[Any]) -> None:
+        self._tell.listening()
+        self._tell.cancel()  # what came while nobody listened
+        self._tell.definitions()
+
+    def _hear(self, channel: str, payload: str) -> None:
+        if channel == "posthouse_ready":
+            if payload in self._queues:
+                self._tell.work()
+        elif channel == "posthouse_definitions":
             self._tell.definitions()
-            async for notification in connection.notifies():
-                if notification.channel == "posthouse_ready":
-                    if notification.payload in self._queues:
-                        self._tell.work()
-                elif notification.channel == "posthouse_definitions":
-                    self._tell.definitions()
-                elif notification.payload == self._worker:
-                    self._tell.cancel()
+        elif payload == self._worker:
+            self._tell.cancel()

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 from posthouse.errors import PosthouseError
-from posthouse.storage.connect import RETRY_PAUSES
+from posthouse.storage.connect import retry_pause
 from posthouse.worker.backend import AWAY, REFUSED, Notebook
 from posthouse.worker.job import Job
 from posthouse.worker.notes import Notes
@@ -129,7 +129,7 @@ class Reporter:
 
     def _try_later(self, batch: Sequence[tuple[Job, Notes, dict[str, Any], Any]]) -> None:
         """Postgres is away. Handlers need not wait for it: the heartbeat finds out if the lease holds."""
-        pause = RETRY_PAUSES[min(self._failures, len(RETRY_PAUSES) - 1)]
+        pause = retry_pause(self._failures)
         self._failures += 1
         for job, notes, report, waiters in batch:
             self._restore(job, notes, report, [])

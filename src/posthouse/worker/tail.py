@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from posthouse.core.payload import escape
-from posthouse.storage.connect import RETRY_PAUSES
+from posthouse.storage.connect import retry_pause
 from posthouse.storage.notebook import LogLine
 from posthouse.worker.backend import AWAY, REFUSED, Notebook
 from posthouse.worker.job import Job
@@ -149,7 +149,7 @@ class Tail:
             except AWAY:
                 self._landings = landings + self._landings
                 self._something.set()
-                await asyncio.sleep(RETRY_PAUSES[min(failures, len(RETRY_PAUSES) - 1)])
+                await asyncio.sleep(retry_pause(failures))
                 failures += 1
                 continue
             for landed in landings:

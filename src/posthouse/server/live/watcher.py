@@ -31,7 +31,7 @@ from posthouse.insights.census import census
 from posthouse.insights.jobs import JobSummary
 from posthouse.server.live.ears import Ears, Heard, hear_nothing
 from posthouse.server.live.subscription import Event
-from posthouse.storage.connect import RETRY_PAUSES, behind_pooler, connect_async
+from posthouse.storage.connect import behind_pooler, connect_async, retry_pause
 from posthouse.storage.reading import Db
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class Watcher:
                 failures = 0
             except psycopg.OperationalError as error:
                 _log.debug("live streams: %s", error)
-                await asyncio.sleep(RETRY_PAUSES[min(failures, len(RETRY_PAUSES) - 1)])
+                await asyncio.sleep(retry_pause(failures))
                 failures += 1
             except Exception:  # noqa: BLE001 - whatever it was, nobody would look any more
                 _log.exception("live streams: a look failed; it goes on")

@@ -12,7 +12,7 @@ from typing import Any
 
 from posthouse.errors import ConfigurationError, LeaseLost
 from posthouse.settings import Settings
-from posthouse.storage.connect import RETRY_PAUSES
+from posthouse.storage.connect import retry_pause
 from posthouse.worker.definition import Definition
 from posthouse.worker.executor import CutOff
 from posthouse.worker.job import Desk, Job
@@ -203,7 +203,7 @@ class Pool:
 
     async def _add_soon(self) -> None:
         if self._failures:
-            await asyncio.sleep(RETRY_PAUSES[min(self._failures, len(RETRY_PAUSES) - 1)])
+            await asyncio.sleep(retry_pause(self._failures))
         await self._add()
 
     async def stop(self) -> None:
