@@ -41,6 +41,7 @@ class Proxy:
         self._open.set()
         self._refusing = False
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=256)
+        _at_once(self._listener)
         self.host, self.port = self._listener.getsockname()
         self._acceptor = threading.Thread(target=self._accept, name="wire", daemon=True)
         self._acceptor.start()
@@ -143,7 +144,7 @@ class Proxy:
     def _reach(self) -> socket.socket:
         host, port = self.target
         if not host.startswith("/"):
-            return socket.create_connection((host, port), timeout=None)
+            return _at_once(socket.create_connection((host, port), timeout=None))
         server = socket.socket(socket.AF_UNIX)
         try:
             server.connect(f"{host}/.s.PGSQL.{port}")
@@ -165,6 +166,12 @@ class Proxy:
                     self.swallowed += isinstance(rule, _Swallow)
                 return passed
         return chunk
+
+
+def _at_once(end: socket.socket) -> socket.socket:
+    """The same, but nothing waits in it for what was sent before to be acknowledged."""
+    end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return end
 
 
 class _Rule:

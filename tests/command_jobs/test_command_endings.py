@@ -7,13 +7,17 @@ from jobkit import ESCAPE, of_attempts, processes_with, python, shell
 
 from workshop import cancel, eventually, eventually_sync, give_away, row, status, working
 
-# 32 lines of processes; in each, one forks the next and ends, as fast as it can. Never more than 64 live.
+# 8 lines of processes; in each, one forks the next and ends, as fast as it can. Never more than 16 live, and
+# hardly one lives until it is looked at.
 BOMB = """
 import os, sys, time
+from pathlib import Path
 command = os.getpid()
-for _ in range(5):
+for _ in range(3):
     if not os.fork(): os.setsid()
-if os.getpid() == command: time.sleep(1000)
+if os.getpid() == command:
+    Path(sys.argv[2]).touch()
+    time.sleep(1000)
 while True:
     if os.fork(): os._exit(0)
     os.setsid()
@@ -45,11 +49,12 @@ async def test_a_command_may_clean_up_at_its_timeout(app, client, db, define):
 
 
 @pytest.mark.parametrize("code", [ESCAPE, BOMB], ids=["setsid", "bomb"])
-async def test_a_canceled_command_is_gone_when_the_job_is_canceled(app, db, define, token, code):
-    define("slow", python(code, token))
+async def test_a_canceled_command_is_gone_when_the_job_is_canceled(app, db, define, token, code, tmp_path):
+    started = tmp_path / "started"
+    define("slow", python(code, token, str(started)))
     [job] = db.execute("select posthouse.enqueue('slow')").fetchone()
     async with working(app, commands=True):
-        await running(token)
+        await (running(token) if code is ESCAPE else eventually(started.exists, what="the bomb"))
         cancel(db, job)
         await eventually(lambda: status(db, job) == "canceled", what="the cancellation")
         assert processes_with(token) == []

@@ -12,6 +12,7 @@ import pytest_asyncio
 from remotekit import Site
 
 from posthouse import testing
+from posthouse.server.wakeups import READY, Wakeups
 from workshop import eventually, give_away
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -340,3 +341,11 @@ async def test_what_the_database_does_not_take_is_refused_for_good(site, hands, 
     twice = [{"name": "a", "status": "completed"}, {"name": "a", "status": "failed"}]
     answer = await hand.post(f"jobs/{job_id}/progress", 422, token=token, parts=twice)
     assert answer["code"] == "refused"
+
+
+async def test_whoever_asks_again_while_the_server_stops_is_not_made_to_wait(database):
+    """Or the server would wait for it, as long as it waits for anybody."""
+    wakeups = Wakeups(database)
+    wakeups.release()
+    again = wakeups.wait(wakeups.cursor, [(READY, "default")], 600)
+    await asyncio.wait_for(again, 20)

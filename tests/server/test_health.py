@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from dataclasses import replace
 
+from posthouse.cli.server import Serving
 from streaming import another
 from wire import Proxy
 
@@ -63,3 +65,13 @@ async def test_a_schema_that_does_not_fit_is_not_ready(api, db):
     answer = await api.client().get("/ready")
     assert answer.status_code == 503
     assert "9999" in answer.json()["cause"]
+
+
+async def test_no_answer_waits_for_its_head_to_be_acknowledged(settings):
+    """Which takes 40 ms where the other side has nothing to send meanwhile."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        server = Serving(settings)
+        await server.start(listening)
+        # What it accepts has what the listener has.
+        assert listening.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        await server.stop()

@@ -81,11 +81,15 @@ class Serving:
 
     async def start(self, listening: socket.socket) -> None:
         import asyncio
+        from socket import IPPROTO_TCP, TCP_NODELAY
 
         from posthouse.errors import PosthouseError
         from posthouse.storage.server import guarded_database_url
 
         guarded_database_url(self._settings)  # so that what is wrong is said here, and not in a log only
+        # Connections have it from here. asyncio sets it on few of them; without it the body of an answer
+        # waits until the other side has acknowledged the head, and that has 40 ms for it.
+        listening.setsockopt(IPPROTO_TCP, TCP_NODELAY, 1)
         self._task = asyncio.create_task(self._server.serve(sockets=[listening]))
         while not self._server.started:
             if self._task.done():

@@ -67,9 +67,12 @@ class Wakeups:
         return {topic for topic in topics if self._last.get(topic, 0) > number}
 
     async def wait(self, cursor: str, topics: Collection[Topic], seconds: float) -> None:
-        """Returns when something of these happened since then, or after this time."""
+        """Returns when something of these happened since then, or after this time.
+
+        At once while the server stops: whoever was let go asks again before the door is shut.
+        """
         happened = self.since(cursor, topics)
-        if happened is None or happened:
+        if happened is None or happened or self.stopping:
             return
         event = asyncio.Event()
         self._all.add(event)

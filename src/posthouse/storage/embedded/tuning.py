@@ -45,6 +45,8 @@ def _defaults() -> dict[str, str]:
         "timezone": "UTC",
         "log_timezone": "UTC",
         "password_encryption": "scram-sha-256",
+        # For roles that somebody makes, with a password of their own; ours has less.
+        "scram_iterations": "4096",
     }
 
 
