@@ -44,7 +44,7 @@ export function Shell({ section, title, children }) {
           <${Button} plain class="burger" label="Menu" icon="menu" onClick=${() => setOpen(!open)} aria-expanded=${open} aria-controls="navigation" />
           <h1>${title}</h1>
           <${TenantChoice} session=${session} />
-          ${session.can("jobs:write") && html`<${Button} strong icon="plus" title="Enqueue a job (n)" onClick=${() => setEnqueueing(true)}>Enqueue<//>`}
+          ${session.can("jobs:write") && html`<${Button} strong class="enqueue" icon="plus" aria-label="Enqueue" title="Enqueue a job (n)" onClick=${() => setEnqueueing(true)}>Enqueue<//>`}
         </header>
         <main id="content" tabindex="-1">${children}</main>
       </div>

@@ -3,7 +3,7 @@ import { api } from "../api.js"
 import { html, useState } from "../lib.js"
 import { link } from "../router.js"
 import { useSession } from "../session.js"
-import { Button, Copy, Facts, Progress, Since, Status, Tag, Time } from "../ui/basics.js"
+import { Back, Button, Copy, Facts, Progress, Since, Status, Tag, Time } from "../ui/basics.js"
 import { Confirm } from "../ui/dialog.js"
 import { complain, toast } from "../ui/toast.js"
 import { EnqueueDialog } from "./enqueue.js"
@@ -14,6 +14,7 @@ export function Head({ known }) {
   const job = known.job.data
   const session = useSession()
   return html`
+    <${Back} href=${link("jobs")}>Jobs<//>
     <section class="card job-head" aria-label="Job">
       <div class="bar">
         <h2>${job.kind}</h2><${Status} status=${job.status} />
