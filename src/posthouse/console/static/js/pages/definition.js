@@ -63,7 +63,7 @@ function Shown({ definition, change }) {
   return html`
     <${Head} of=${definition}>
       <${Button} icon=${active ? "pause" : "play"} onClick=${() => set(!active)}>${active ? "Deactivate" : "Activate"}<//>
-      <a class="button strong" href=${link(`definitions/${encodeURIComponent(key)}`, { edit: 1 })}><${Icon} name="edit" />Edit</a>
+      <a class="button" href=${link(`definitions/${encodeURIComponent(key)}`, { edit: 1 })}><${Icon} name="edit" />Edit</a>
       ${removable && html`<${Button} plain icon="trash" label="Remove" onClick=${() => setRemoving(true)} />`}
     <//>
     <div class="grid-2">

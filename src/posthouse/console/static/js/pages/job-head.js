@@ -14,10 +14,9 @@ export function Head({ known }) {
   const job = known.job.data
   const session = useSession()
   return html`
-    <${Back} href=${link("jobs")}>Jobs<//>
     <section class="card job-head" aria-label="Job">
       <div class="bar">
-        <h2>${job.kind}</h2><${Status} status=${job.status} />
+        <${Back} href=${link("jobs")}>Jobs<//><h2>${job.kind}</h2><${Status} status=${job.status} />
         ${job.cancel_requested_at && !isOver(job) && html`<${Tag} tone="warn">cancel requested<//>`}
         <span class="grow"></span><${LiveLight} state=${known.live} />
         ${session.can("jobs:write") && html`<${Buttons} known=${known} session=${session} />`}

@@ -51,6 +51,7 @@ export function Chart({ label, points, series, height = 180, write = short }) {
     <figure class="chart" ref=${box} style=${{ height: `${height + 24}px` }}>
       <figcaption>${series.map(({ name, tone, of }) => html`<span key=${name} data-tone=${tone}><i></i>${name}${near !== null && html` <b class="figure">${write(of(points[near]))}</b>`}</span>`)}
         ${near !== null && html`<span class="faint figure">${momentOf(points, near)}</span>`}</figcaption>
+      ${points.length === 0 && html`<p>Nothing happened in this time.</p>`}
       ${width > 0 && points.length > 0 && html`
         <svg width=${width} height=${height} role="img" aria-label=${`${label}: ${series.map(({ name, of }) => `${name} ${write(of(points.at(-1)))}`).join(", ")} now`}
           onPointerMove=${move} onPointerLeave=${() => setNear(null)}>
