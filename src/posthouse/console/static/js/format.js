@@ -2,11 +2,13 @@
 const UNITS = [["d", 86400], ["h", 3600], ["m", 60]]
 const exact = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium", hourCycle: "h23" })
 const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" })
+const day = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short" })
 const whole = new Intl.NumberFormat("en")
 const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 })
 
 export const exactly = (moment) => exact.format(new Date(moment))
 export const timeOfDay = (moment) => clock.format(new Date(moment))
+export const dayOf = (moment) => day.format(new Date(moment))
 export const count = (number) => (number === null || number === undefined ? "–" : whole.format(number))
 export const short = (number) => (number === null || number === undefined ? "–" : number < 10000 ? whole.format(Math.round(number)) : compact.format(number))
 export const percent = (share) => (share === null || share === undefined || Number.isNaN(share) ? "–" : `${(share * 100).toFixed(share && share < 0.1 ? 1 : 0)} %`)

@@ -44,7 +44,7 @@ export function Shell({ section, title, children }) {
           <${Button} plain class="burger" label="Menu" icon="menu" onClick=${() => setOpen(!open)} aria-expanded=${open} aria-controls="navigation" />
           <h1>${title}</h1>
           <${TenantChoice} session=${session} />
-          ${session.can("jobs:write") && html`<${Button} strong icon="plus" title="Enqueue a job (n)" onClick=${() => setEnqueueing(true)}>Enqueue<//>`}
+          ${session.can("jobs:write") && html`<${Button} strong class="enqueue" icon="plus" aria-label="Enqueue" title="Enqueue a job (n)" onClick=${() => setEnqueueing(true)}>Enqueue<//>`}
         </header>
         <main id="content" tabindex="-1">${children}</main>
       </div>
@@ -53,7 +53,7 @@ export function Shell({ section, title, children }) {
   `
 }
 
-const Mark = () => html`
+export const Mark = () => html`
   <svg class="mark" viewBox="0 0 32 32" aria-hidden="true">
     <path d="M8 22V10.500A1.500 1.500 0 0 1 9.500 9H17a6 6 0 0 1 0 12h-4" /><circle cx="22.500" cy="23" r="2.200" />
   </svg>`

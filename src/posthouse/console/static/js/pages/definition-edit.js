@@ -2,7 +2,7 @@
 import { api } from "../api.js"
 import { html, useState } from "../lib.js"
 import { go, link } from "../router.js"
-import { Button, Card, Failure } from "../ui/basics.js"
+import { Back, Button, Card, Failure } from "../ui/basics.js"
 import { TextField } from "../ui/fields.js"
 import { JsonField } from "../ui/schema-form.js"
 import { attempt, toast } from "../ui/toast.js"
@@ -30,7 +30,7 @@ export function EditDefinition({ definition, done }) {
     go(page)
   }
   return html`
-    <div class="head"><div class="grow"><p><a href=${page}>${start.key}</a></p><h2>Edit</h2></div></div>
+    <div class="head"><div class="grow"><${Back} href=${page}>${start.key}<//><h2>Edit</h2></div></div>
     <${Form} start=${start} save=${save} back=${page} actText="Save" body=${(draft, payload) => ({ key: start.key, ...toFields(draft), payload })} />`
 }
 
@@ -43,7 +43,7 @@ export function NewCommand() {
     go(link(`definitions/${encodeURIComponent(made.key)}`))
   }
   return html`
-    <div class="head"><div class="grow"><p><a href=${link("definitions")}>Definitions</a></p><h2>New command</h2><p class="faint">A kind of job that runs a program. There is no shell: a value of the payload fills one argument, whatever it holds.</p></div></div>
+    <div class="head"><div class="grow"><${Back} href=${link("definitions")}>Definitions<//><h2>New command</h2><p class="faint">A kind of job that runs a program. There is no shell: a value of the payload fills one argument, whatever it holds.</p></div></div>
     <${Form} start=${start} save=${save} back=${link("definitions")} actText="Create" incomplete=${!key.trim()} body=${(draft, payload) => ({ schema: EXAMPLE_SCHEMA, command: EXAMPLE, ...toFields(draft), payload })}
       tried=${{ name: "world" }} before=${html`<${TextField} label="Key" value=${key} change=${setKey} maxlength="512" autofocus hint="What jobs of it are called, like sync-folder. It stays." />`} />`
 }

@@ -4,7 +4,7 @@ import { html, useState } from "../lib.js"
 import { plural } from "../format.js"
 import { go, link } from "../router.js"
 import { useSession } from "../session.js"
-import { Button, Card, Loaded, Time } from "../ui/basics.js"
+import { Back, Button, Card, Loaded, Time } from "../ui/basics.js"
 import { Confirm } from "../ui/dialog.js"
 import { CheckField } from "../ui/fields.js"
 import { Icon } from "../ui/icons.js"
@@ -40,7 +40,7 @@ function Head({ of, children }) {
   const session = useSession()
   const [enqueueing, setEnqueueing] = useState(false)
   return html`
-    <div class="head"><div class="grow"><p><a href=${link("definitions")}>Definitions</a></p>
+    <div class="head"><div class="grow"><${Back} href=${link("definitions")}>Definitions<//>
       <h2>${of.key} <${Marks} of=${of} /></h2><p class="faint">${of.description}</p></div>
       <div class="bar">${session.can("jobs:write") && of.active && html`<${Button} icon="plus" onClick=${() => setEnqueueing(true)}>Enqueue one<//>`}
         ${session.can("triggers:write") && html`<a class="button" href=${link("triggers/new", { type: "schedule", kind: of.key })}><${Icon} name="clock" />Schedule it</a>`}${children}</div>
@@ -63,7 +63,7 @@ function Shown({ definition, change }) {
   return html`
     <${Head} of=${definition}>
       <${Button} icon=${active ? "pause" : "play"} onClick=${() => set(!active)}>${active ? "Deactivate" : "Activate"}<//>
-      <a class="button strong" href=${link(`definitions/${encodeURIComponent(key)}`, { edit: 1 })}><${Icon} name="edit" />Edit</a>
+      <a class="button" href=${link(`definitions/${encodeURIComponent(key)}`, { edit: 1 })}><${Icon} name="edit" />Edit</a>
       ${removable && html`<${Button} plain icon="trash" label="Remove" onClick=${() => setRemoving(true)} />`}
     <//>
     <div class="grid-2">

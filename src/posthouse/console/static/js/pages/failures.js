@@ -62,8 +62,8 @@ const COLUMNS = [
   { name: "failures", text: "Attempts", align: "right", cell: (group) => short(group.failures) },
   { name: "dead", text: "Dead letter", align: "right", cell: (group) => figured(group.dead_letter) },
   { name: "failed", text: "Failed", align: "right", cell: (group) => figured(group.failed) },
-  { name: "first", text: "First seen", cell: (group) => html`<${Time} at=${group.first_seen} />` },
-  { name: "last", text: "Last seen", cell: (group) => html`<${Time} at=${group.last_seen} />` },
+  { name: "first", text: "First seen", align: "right", cell: (group) => html`<${Time} at=${group.first_seen} />` },
+  { name: "last", text: "Last seen", align: "right", cell: (group) => html`<${Time} at=${group.last_seen} />` },
 ]
 
 const sum = (values) => values.reduce((total, each) => total + each, 0)

@@ -12,7 +12,7 @@ import { isOver } from "./job-live.js"
 export function Data({ job }) {
   const session = useSession()
   return html`
-    <div class="grid-2">
+    <div class="grid-2 job-data">
       <${Card} title="Payload" aside=${html`<${Copies} job=${job} session=${session} />`}>
         <${Json} value=${job.payload} label="payload" />
         ${hasSecrets(job.payload) && html`<p><small>Secrets are not shown, here or in copies.</small></p>`}

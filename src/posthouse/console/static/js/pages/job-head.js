@@ -3,7 +3,7 @@ import { api } from "../api.js"
 import { html, useState } from "../lib.js"
 import { link } from "../router.js"
 import { useSession } from "../session.js"
-import { Button, Copy, Facts, Progress, Since, Status, Tag, Time } from "../ui/basics.js"
+import { Back, Button, Copy, Facts, Progress, Since, Status, Tag, Time } from "../ui/basics.js"
 import { Confirm } from "../ui/dialog.js"
 import { complain, toast } from "../ui/toast.js"
 import { EnqueueDialog } from "./enqueue.js"
@@ -16,7 +16,7 @@ export function Head({ known }) {
   return html`
     <section class="card job-head" aria-label="Job">
       <div class="bar">
-        <h2>${job.kind}</h2><${Status} status=${job.status} />
+        <${Back} href=${link("jobs")}>Jobs<//><h2>${job.kind}</h2><${Status} status=${job.status} />
         ${job.cancel_requested_at && !isOver(job) && html`<${Tag} tone="warn">cancel requested<//>`}
         <span class="grow"></span><${LiveLight} state=${known.live} />
         ${session.can("jobs:write") && html`<${Buttons} known=${known} session=${session} />`}

@@ -1,6 +1,6 @@
 // What is to be known of a job first: why it waits, how far it is, or what went wrong.
 import { html } from "../lib.js"
-import { between, count, duration, plural, words } from "../format.js"
+import { between, count, duration, plural } from "../format.js"
 import { Card, Progress, Since, Status, Time } from "../ui/basics.js"
 import { Icon } from "../ui/icons.js"
 import { Trouble } from "./job-attempts.js"
@@ -51,7 +51,7 @@ function Parts({ parts }) {
       <li key=${part.name}>
         <span class="clip" title=${part.name}>${part.name}</span><${Status} status=${part.status} />
         <${Progress} percent=${part.percent} label=${`Progress of ${part.name}`} tone=${PART_TONES[part.status]} />
-        <span class="faint clip" title=${part.error ?? part.message}>${part.error ?? part.message ?? (part.total ? `${count(part.done ?? 0)} of ${count(part.total)}` : words(part.status))}</span>
+        <span class="faint clip" title=${part.error ?? part.message}>${part.error ?? part.message ?? (part.total ? `${count(part.done ?? 0)} of ${count(part.total)}` : "")}</span>
         <span class="faint job-took">${part.started_at && html`<${Since} from=${part.started_at} to=${part.finished_at ?? (part.status === "in_progress" ? undefined : part.updated_at)} />`}</span>
       </li>`)}
     </ul>`

@@ -15,7 +15,7 @@ const USUAL = [
 /** As many as there is room for. Whose a job is matters where there are several on a page. */
 export const usualColumns = (severalTenants) => {
   const [, usual] = USUAL.find(([width]) => innerWidth >= width)
-  return severalTenants ? ["id", "tenant", ...usual.slice(1)] : usual
+  return severalTenants ? ["id", "tenant", ...usual.slice(1).filter((name) => name !== "source" || innerWidth >= 1600)] : usual
 }
 
 /** `q` is what is asked for already; `workers`: names by id. */

@@ -13,13 +13,16 @@ export function FilterBox({ q, apply, error }) {
   const [offered, ask, close] = useSuggestions()
   const [chosen, choose] = useState(null)
   const input = useRef(null)
+  const ink = useRef(null)
   const caret = useRef(null)
   const id = useId()
   useEffect(() => setText(q), [q])
   useLayoutEffect(() => {
     if (caret.current !== null) input.current.setSelectionRange(caret.current, caret.current)
     caret.current = null
+    follow()
   })
+  const follow = () => { ink.current.scrollLeft = input.current.scrollLeft }
   const send = (line) => {
     close()
     apply(line.trim())
@@ -65,7 +68,8 @@ export function FilterBox({ q, apply, error }) {
       <input ref=${input} type="text" class="code" data-filter role="combobox" aria-label="Filter jobs" aria-autocomplete="list" aria-expanded=${items.length > 0}
         aria-controls=${`${id}-list`} aria-activedescendant=${active >= 0 ? `${id}-${active}` : undefined} aria-invalid=${wrong ? "true" : undefined} aria-describedby=${wrong ? `${id}-wrong` : undefined}
         placeholder="status:failed kind:ocr created:<2h" autocomplete="off" autocapitalize="off" spellcheck=${false} enterkeyhint="search" value=${text}
-        onInput=${(event) => write(event.target.value, event.target.selectionStart)} onKeyDown=${keys} onBlur=${close} onFocus=${() => text || ask("", 0)} onClick=${() => text || ask("", 0)} />
+        onInput=${(event) => write(event.target.value, event.target.selectionStart)} onKeyDown=${keys} onBlur=${close} onScroll=${follow} onKeyUp=${follow} onPointerUp=${follow} onFocus=${() => text || ask("", 0)} onClick=${() => text || ask("", 0)} />
+      <div ref=${ink} class="ink code" aria-hidden="true">${coloured(text)}</div>
       ${text ? html`<${Button} plain small icon="close" label="Clear the filter" onClick=${() => { setText(""); send(""); input.current.focus() }} />` : html`<kbd aria-hidden="true">/</kbd>`}
       <ul id=${`${id}-list`} class="offers" role="listbox" aria-label="Suggestions" hidden=${!items.length}>
         ${items.map((item, place) => html`
@@ -75,6 +79,11 @@ export function FilterBox({ q, apply, error }) {
       ${wrong && html`<${Wrong} id=${`${id}-wrong`} line=${q} error=${wrong} mend=${send} />`}
     </div>`
 }
+
+const TERMS = /(-?)([\w.-]+:)((?:"(?:[^"\\]|\\.)*"?|[^\s"])*)|\s+|\S+/g
+
+/** The line again, its names and its nots in their own colours: it lies over the field, which shows the caret only. */
+const coloured = (line) => [...line.matchAll(TERMS)].map(([all, not, name, value]) => (name ? html`<i class="not">${not}</i><i class="of">${name}</i>${value}` : all))
 
 function Offer({ id, item, active, take }) {
   const line = useRef(null)

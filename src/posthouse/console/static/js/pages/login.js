@@ -1,5 +1,6 @@
 import { html, useState } from "../lib.js"
 import { logIn } from "../session.js"
+import { Mark } from "../shell.js"
 import { Button, Failure, Snippet } from "../ui/basics.js"
 import { Field } from "../ui/fields.js"
 
@@ -20,7 +21,7 @@ export function Login({ done }) {
   return html`
     <main class="alone">
       <form class="login card" onSubmit=${submit}>
-        <h1>Posthouse</h1>
+        <div class="bar"><${Mark} /><h1>Posthouse</h1></div>
         <p class="faint">Log in with an API key, the admin secret or a token of your login.</p>
         <${Field} label="Key">${(given) => html`<input type="password" autocomplete="current-password" autofocus required ...${given} value=${credential} onInput=${(event) => setCredential(event.target.value)} />`}<//>
         ${error && html`<${Failure} error=${error} />`}

@@ -49,10 +49,10 @@ export function Keys({ query }) {
 }
 
 const columns = (session, ask, over) => [
-  { name: "name", text: "Name", cell: (key) => html`<span><b>${key.name}</b> <small class="id">${key.prefix}…</small></span>` },
+  { name: "name", text: "Name", wide: true, cell: (key) => html`<span><b>${key.name}</b> <small class="id">${key.prefix}…</small></span>` },
   { name: "role", text: "Role", cell: (key) => html`<${Tag} tone=${key.role === "super-admin" ? "warn" : undefined} title=${ROLES[key.role]}>${key.role.replace("-", " ")}<//>` },
   session.operator && { name: "tenant", text: "Tenant", cell: (key) => key.tenant_id ?? html`<span class="faint">all</span>` },
-  { name: "queues", text: "Queues", wide: true, cell: (key) => (key.queues ? html`<span title=${key.queues.join(", ")}>${key.queues.join(", ")}</span>` : html`<span class="faint">–</span>`) },
+  { name: "queues", text: "Queues", cell: (key) => (key.queues ? html`<span title=${key.queues.join(", ")}>${key.queues.join(", ")}</span>` : html`<span class="faint">–</span>`) },
   { name: "used", text: "Last used", cell: (key) => html`<${Time} at=${key.last_used_at} none="never" />` },
   { name: "created", text: "Created", cell: (key) => html`<span><${Time} at=${key.created_at} /> <small>by ${key.created_by}</small></span>` },
   { name: "ends", text: "Ends", cell: (key) => (key.revoked_at ? html`<span><${Tag} tone="bad">revoked<//> <${Time} at=${key.revoked_at} /></span>` : html`<${Time} at=${key.expires_at} none="never" />`) },

@@ -29,7 +29,7 @@ export function Settings({ query }) {
 const SETTING = [
   { name: "name", text: "Setting", cell: ({ name, variable }) => html`<span><b>${name}</b> <${Copy} text=${variable} label=${`Copy ${variable}`} /></span>` },
   { name: "value", text: "Value", cell: ({ value, secret }) => html`<span><code class="value">${valueOf(value)}</code>${secret && html` <${Tag}>secret<//>`}</span>` },
-  { name: "source", text: "From", cell: ({ source }) => html`<${Tag} tone=${SOURCES[source]}>${ORIGIN[source] ?? source}<//>` },
+  { name: "source", text: "From", cell: ({ source }) => (source === "default" ? html`<span class="faint">${ORIGIN[source]}</span>` : html`<${Tag} tone=${SOURCES[source]}>${ORIGIN[source] ?? source}<//>`) },
   { name: "help", text: "Means", wide: true, cell: ({ help }) => html`<span class="help">${help}</span>` },
 ]
 
@@ -55,6 +55,6 @@ const KEPT = [
   { name: "rows", text: "Rows", align: "right", cell: ({ rows }) => count(rows) },
   { name: "bytes", text: "Size", align: "right", cell: (thing) => bytes(thing.bytes) },
   { name: "partitions", text: "Partitions", align: "right", cell: ({ partitions, span }) => html`<span>${count(partitions)} <small>by ${span}</small></span>` },
-  { name: "oldest", text: "Oldest", cell: ({ oldest }) => html`<${Time} at=${oldest} />` },
-  { name: "next", text: "Next goes", cell: ({ next_drop_at: at }) => html`<${Time} at=${at} />` },
+  { name: "oldest", text: "Oldest", align: "right", cell: ({ oldest }) => html`<${Time} at=${oldest} />` },
+  { name: "next", text: "Next goes", align: "right", cell: ({ next_drop_at: at }) => html`<${Time} at=${at} />` },
 ]

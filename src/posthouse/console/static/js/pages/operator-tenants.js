@@ -39,9 +39,9 @@ function Totals({ tenants, series }) {
   const failures = sum(series, ({ total }) => total.failures)
   return html`
     <div class="tiles">
-      <${Figure} name="Tenants" value=${tenants ? count(tenants.length) : "…"} />
-      <${Figure} name="Queued" value=${tenants ? short(sum(tenants, ({ queued }) => queued)) : "…"} />
-      <${Figure} name="Running" value=${tenants ? short(sum(tenants, ({ running }) => running)) : "…"} />
+      <${Figure} name="Tenants" value=${tenants ? count(tenants.length) : "…"} hint="in all" />
+      <${Figure} name="Queued" value=${tenants ? short(sum(tenants, ({ queued }) => queued)) : "…"} hint="ready and later" />
+      <${Figure} name="Running" value=${tenants ? short(sum(tenants, ({ running }) => running)) : "…"} hint="at this moment" />
       <${Figure} name="Arrived" value=${series ? short(sum(series, ({ total }) => total.arrivals)) : "…"} hint="in the last hour" />
       <${Figure} name="Failed attempts" value=${series ? short(failures) : "…"} hint="in the last hour" tone=${failures > 0 ? "warn" : undefined} />
     </div>`

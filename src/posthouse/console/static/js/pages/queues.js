@@ -38,7 +38,7 @@ export function Queues({ query }) {
         <input type="search" data-filter placeholder="Find a queue" value=${query.q ?? ""} onInput=${(event) => setQuery({ q: event.target.value || null }, { replace: true })} /></label>
       <${LiveLight} state=${live} />
     </div>
-    <${Card} title="Queues" aside=${html`<span class="faint">what came and what ended, of the last 30 minutes</span>`}>
+    <${Card} title="Queues" aside=${html`<span class="faint">in and out over the last 30 minutes</span>`}>
       <${Loaded} from=${queues} lines=${6}>${() => shown.length ? html`<div class="queues"><${Table} label="Queues" columns=${columns} rows=${shown} rowKey=${({ name }) => name} rowClass=${(queue) => queue.paused_at && "paused"} /></div>`
         : html`<${NoQueue} filtered=${query.q} />`}<//>
     <//>

@@ -3,7 +3,7 @@ import { api, useApi } from "../api.js"
 import { html, useMemo, useState } from "../lib.js"
 import { go, link } from "../router.js"
 import { useSession } from "../session.js"
-import { Button, Card, Failure, Loaded } from "../ui/basics.js"
+import { Back, Button, Card, Failure, Loaded } from "../ui/basics.js"
 import { CheckField, Field, NumberField, SelectField, TextField } from "../ui/fields.js"
 import { Json } from "../ui/json.js"
 import { priorities } from "../ui/priority.js"
@@ -34,7 +34,7 @@ export function NewTrigger({ query }) {
   }
   const start = { ...ORDINARY, timezone: HERE, cron_expr: "", event_name: "", definition_key: query.kind ?? "" }
   return html`
-    <div class="head"><div class="grow"><p><a href=${link("triggers", { tab: type === "event" ? "events" : null })}>${type === "event" ? "Triggers on events" : "Schedules"}</a></p><h2>${type === "event" ? "New trigger on an event" : "New schedule"}</h2></div>
+    <div class="head"><div class="grow"><${Back} href=${link("triggers", { tab: type === "event" ? "events" : null })}>${type === "event" ? "Triggers on events" : "Schedules"}<//><h2>${type === "event" ? "New trigger on an event" : "New schedule"}</h2></div>
       <div class="switch" data-stay>${[["schedule", "At times"], ["event", "On an event"]].map(([each, text]) => html`<a key=${each} role="button" aria-pressed=${each === type} href=${link("triggers/new", { ...query, type: each })}>${text}</a>`)}</div></div>
     <${TriggerForm} key=${type} type=${type} start=${start} tenant=${tenant} save=${save} actText="Create" back=${link("triggers", { tab: type === "event" ? "events" : null })}
       before=${session.operator && !session.tenant && html`<${TenantField} tenant=${tenant} change=${setTenant} />`} />`
@@ -63,7 +63,7 @@ export function EditTrigger({ trigger, done }) {
     go(page)
   }
   return html`
-    <div class="head"><div class="grow"><p><a href=${page}>${nameOf(start)}</a></p><h2>Edit</h2></div></div>
+    <div class="head"><div class="grow"><${Back} href=${page}>${nameOf(start)}<//><h2>Edit</h2></div></div>
     ${start.origin === "code" && html`<p class="note">It stands in the code as ${start.name}. What you change here holds until the code says something else.</p>`}
     ${JSON.stringify(start.payload_template).includes(MASK) && html`<p class="note" data-tone="warn">A value of its payload is secret and not shown. If you change the payload, write it again.</p>`}
     <${TriggerForm} type=${start.type} start=${start} tenant=${start.tenant_id} id=${start.id} save=${save} actText="Save" back=${page} />`

@@ -5,7 +5,7 @@ import { duration } from "../format.js"
 import { useLive } from "../live.js"
 import { go, link } from "../router.js"
 import { useSession } from "../session.js"
-import { Button, Card, Empty, Facts, JobLink, Loaded, Since, Status, Tag, Time } from "../ui/basics.js"
+import { Back, Button, Card, Empty, Facts, JobLink, Loaded, Since, Status, Tag, Time } from "../ui/basics.js"
 import { Confirm } from "../ui/dialog.js"
 import { Icon } from "../ui/icons.js"
 import { Json } from "../ui/json.js"
@@ -51,7 +51,7 @@ function Head({ trigger, reload, fired }) {
   }
   return html`
     <div class="head">
-      <div class="grow"><p><a href=${link("triggers", { tab: trigger.type === "event" ? "events" : null })}>${trigger.type === "event" ? "Triggers on events" : "Schedules"}</a></p>
+      <div class="grow"><${Back} href=${link("triggers", { tab: trigger.type === "event" ? "events" : null })}>${trigger.type === "event" ? "Triggers on events" : "Schedules"}<//>
         <h2>${nameOf(trigger)} ${!trigger.enabled && html`<${Tag} tone="warn">paused<//>`} ${trigger.origin === "code" && html`<${FromCode} />`}</h2>
         <p class="faint">${trigger.words} ${trigger.cron_expr && html`<code>${trigger.cron_expr}</code>`}</p></div>
       ${writes && html`<div class="bar">

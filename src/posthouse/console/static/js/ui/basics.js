@@ -58,6 +58,9 @@ export function Progress({ percent, label = "Progress", tone }) {
 
 export const JobLink = ({ id, children }) => html`<a class="id" href=${link(`jobs/${id}`)} title=${id}>${children ?? shortId(id)}</a>`
 
+/** Where a page belongs. */
+export const Back = ({ href, children }) => html`<p><a class="back" href=${href}><${Icon} name="left" />${children}</a></p>`
+
 /** Nothing to show: says why, and what to do next. `command` can be copied. */
 export function Empty({ title, icon = "info", command, action, children }) {
   return html`
@@ -118,8 +121,10 @@ export function Figure({ name, value, hint, tone, href }) {
 }
 
 export function Tabs({ tabs, now, label }) {
+  const bar = useRef(null)
+  useEffect(() => bar.current.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" }), [now])
   return html`
-    <nav class="tabs" aria-label=${label} data-stay>
+    <nav ref=${bar} class="tabs" aria-label=${label} data-stay>
       ${tabs.map(({ name, text, href, count }) => html`
         <a key=${name} href=${href} aria-current=${name === now ? "page" : undefined}>${text}${count !== undefined && html` <span class="faint figure">${count}</span>`}</a>`)}
     </nav>`

@@ -1,8 +1,12 @@
 // Figures over time, as lines and bars that a screen reader can be told about.
 import { html, useEffect, useRef, useState } from "../lib.js"
-import { exactly, short, timeOfDay } from "../format.js"
+import { dayOf, duration, short, timeOfDay } from "../format.js"
 
-const MARGIN = { top: 8, right: 8, bottom: 20, left: 40 }
+const MARGIN = { top: 8, right: 8, bottom: 20 }
+const [MINUTE, HOUR, DAY] = [60, 3600, 86_400]
+/** Of which the half is as round: of time, and of anything else. */
+const TIMES = [MINUTE, 2 * MINUTE, 4 * MINUTE, 10 * MINUTE, 20 * MINUTE, 30 * MINUTE, HOUR, 2 * HOUR, 4 * HOUR, 12 * HOUR, DAY]
+const TICKS = [1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720].map((minutes) => minutes * MINUTE)
 
 /** The width of an element, as it changes. */
 function useWidth() {
@@ -16,11 +20,13 @@ function useWidth() {
   return [box, width]
 }
 
-/** A round number at or above the greatest one. */
-export function ceiling(most) {
-  if (!(most > 0)) return 1
-  const size = 10 ** Math.floor(Math.log10(most))
-  return [1, 2, 2.5, 5, 10].map((step) => step * size).find((value) => value >= most)
+/** A round number at or above the greatest one, and so that its half is round too. */
+function ceiling(most, ofTime) {
+  if (ofTime && most > 40 && most <= DAY) return TIMES.find((value) => value >= most)
+  const least = Math.max(most, ofTime ? 0.01 : 2)
+  const unit = ofTime && most > DAY ? DAY : 1
+  const size = 10 ** Math.floor(Math.log10(least / unit)) * unit
+  return [1, 2, 4, 6, 8, 10].map((step) => step * size).find((value) => value >= least * 0.9999)
 }
 
 /**
@@ -30,38 +36,50 @@ export function ceiling(most) {
 export function Chart({ label, points, series, height = 180, write = short }) {
   const [box, width] = useWidth()
   const [near, setNear] = useState(null)
-  const inner = { width: Math.max(0, width - MARGIN.left - MARGIN.right), height: height - MARGIN.top - MARGIN.bottom }
   const values = points.flatMap((point) => series.map(({ of }) => of(point))).filter((value) => value !== null && value !== undefined)
-  const top = ceiling(Math.max(0, ...values))
-  const x = (place) => MARGIN.left + (points.length > 1 ? (place / (points.length - 1)) * inner.width : inner.width / 2)
+  const top = ceiling(Math.max(0, ...values), write === duration)
+  const marks = [0, 0.5, 1].map((share) => [top * share, share ? write(top * share).replace(".0 ", " ") : "0"])
+  const left = 16 + 6 * Math.max(...marks.map(([, text]) => text.length))
+  const inner = { width: Math.max(0, width - left - MARGIN.right), height: height - MARGIN.top - MARGIN.bottom }
+  const x = (place) => left + ((place + 0.5) / points.length) * inner.width
   const y = (value) => MARGIN.top + inner.height * (1 - value / top)
   const move = (event) => {
-    const share = (event.offsetX - MARGIN.left) / inner.width
-    const place = Math.round(share * (points.length - 1))
+    const place = Math.floor(((event.offsetX - left) / inner.width) * points.length)
     setNear(points[place] ? place : null)
   }
   return html`
     <figure class="chart" ref=${box} style=${{ height: `${height + 24}px` }}>
       <figcaption>${series.map(({ name, tone, of }) => html`<span key=${name} data-tone=${tone}><i></i>${name}${near !== null && html` <b class="figure">${write(of(points[near]))}</b>`}</span>`)}
-        ${near !== null && html`<span class="faint figure">${exactly(points[near].at)}</span>`}</figcaption>
+        ${near !== null && html`<span class="faint figure">${momentOf(points, near)}</span>`}</figcaption>
+      ${points.length === 0 && html`<p>Nothing happened in this time.</p>`}
       ${width > 0 && points.length > 0 && html`
         <svg width=${width} height=${height} role="img" aria-label=${`${label}: ${series.map(({ name, of }) => `${name} ${write(of(points.at(-1)))}`).join(", ")} now`}
           onPointerMove=${move} onPointerLeave=${() => setNear(null)}>
-          ${[0, 0.5, 1].map((share) => html`
-            <g key=${share} class="grid"><line x1=${MARGIN.left} x2=${width - MARGIN.right} y1=${y(top * share)} y2=${y(top * share)} />
-            <text x=${MARGIN.left - 6} y=${y(top * share)} dy="0.320em" text-anchor="end">${write(top * share)}</text></g>`)}
-          ${ticks(points, inner.width).map((place) => html`<text key=${place} class="tick" x=${x(place)} y=${height - 4} text-anchor=${place === 0 ? "start" : "middle"}>${timeOfDay(points[place].at)}</text>`)}
+          ${marks.map(([value, text], place) => html`
+            <g key=${place} class="grid"><line x1=${left} x2=${width - MARGIN.right} y1=${y(value)} y2=${y(value)} />
+            <text x=${left - 8} y=${y(value)} dy="0.320em" text-anchor="end">${text}</text></g>`)}
+          ${ticks(points, inner.width).filter((place) => x(place) < width - 20).map((place) => html`<text key=${place} class="tick" x=${x(place)} y=${height - 4} text-anchor="middle">${tickOf(points, place)}</text>`)}
           ${series.map(({ name, of, tone, kind = "line" }) => html`<g key=${name} data-tone=${tone}>${kind === "bars" ? bars(points, of, x, y, inner.width) : line(points, of, x, y, kind === "area" && y(0))}</g>`)}
           ${near !== null && html`<line class="near" x1=${x(near)} x2=${x(near)} y1=${MARGIN.top} y2=${height - MARGIN.bottom} />`}
         </svg>`}
     </figure>`
 }
 
+const spanOf = (points) => (new Date(points.at(-1).at) - new Date(points[0].at)) / 1000
+
+/** Seconds of the clock on the wall. */
+const local = ({ at }) => new Date(at) / 1000 - new Date(at).getTimezoneOffset() * 60
+
+/** Where a round time begins: full hours, quarters, days. */
 function ticks(points, width) {
-  const wanted = Math.max(2, Math.floor(width / 110))
-  const step = Math.max(1, Math.ceil(points.length / wanted))
-  return points.map((_, place) => place).filter((place) => place % step === 0)
+  const apart = spanOf(points) / Math.max(2, Math.floor(width / 90))
+  const step = TICKS.find((each) => each >= apart) ?? Math.ceil(apart / DAY) * DAY
+  return points.map((_, place) => place).filter((place) => place > 0 && Math.floor(local(points[place]) / step) !== Math.floor(local(points[place - 1]) / step))
 }
+
+const tickOf = (points, place) => (spanOf(points) > DAY && local(points[place]) % DAY < 6 * HOUR && Math.floor(local(points[place]) / DAY) !== Math.floor(local(points[place - 1]) / DAY) ? dayOf(points[place].at) : timeOfDay(points[place].at))
+
+const momentOf = (points, place) => `${spanOf(points) > DAY ? `${dayOf(points[place].at)}, ` : ""}${timeOfDay(points[place].at)}`
 
 /** One path with a gap wherever nothing is known. */
 function path(points, of, x, y) {

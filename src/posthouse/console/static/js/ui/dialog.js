@@ -2,17 +2,29 @@
 import { html, useEffect, useId, useRef, useState } from "../lib.js"
 import { Button, Failure } from "./basics.js"
 
-/** `act` does it and may refuse by throwing, which is shown; then the dialog closes. Without it there is only "Close". */
+const FIELD = ".body :is(input, select, textarea):not(:disabled, [readonly])"
+
+/** `act` does it and may refuse by throwing, which is shown; then the dialog closes. Without it there is only "Close".
+ * One begins in the first field; where there is none, at what it asks, but never at what destroys. */
 export function Dialog({ title, close, act, actText = "Save", danger, wide, disabled, closeText = act ? "Cancel" : "Close", children }) {
   const box = useRef(null)
+  const entered = useRef(false)
   const name = useId()
   const [busy, setBusy] = useState(false)
   const [error, setError] = useState(null)
   useEffect(() => {
     const opener = document.activeElement
     box.current.showModal()
+    const first = box.current.querySelector(act && !danger ? "[type=submit]" : "footer .button")
+    if (!box.current.querySelector(".body").contains(document.activeElement)) first.focus()
     return () => opener?.focus?.()
   }, [])
+  useEffect(() => { // a field may come a moment after the dialog
+    const field = !entered.current && box.current.querySelector(FIELD)
+    if (!field) return
+    entered.current = true
+    if (!box.current.querySelector(".body").contains(document.activeElement)) field.focus()
+  })
   const submit = async (event) => {
     event.preventDefault()
     setBusy(true)
