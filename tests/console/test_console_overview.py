@@ -1,5 +1,7 @@
 """The overview: how it goes, at a glance and as it changes."""
 
+import asyncio
+
 from console_checks import MARKUP, has_markup, hindrances
 from playwright.async_api import expect
 
@@ -49,6 +51,21 @@ async def test_a_fault_leads_to_its_page_whosever_it_is(look, house):
         assert not await has_markup(page)
         await fault.click()
         await expect(page.get_by_label("Traceback", exact=True)).to_contain_text("ConnectionError")
+
+
+async def test_alerts_that_say_the_same_are_one_line(look, house):
+    for letter in ("one", "other"):
+        lost = await house.enqueue("letters.lose", {"letter": letter}, tenant="alarmed")
+        await house.until(lost, "dead_letter")
+    async with asyncio.timeout(20):
+        while len((await house.api("GET", "/alerts?tenant=alarmed"))["items"]) < 2:
+            await asyncio.sleep(0.05)
+    async with look(role="tenant-admin", tenant="alarmed") as page:
+        alert = page.get_by_role("listitem").filter(has_text="job max retries exceeded")
+        await expect(alert).to_have_count(1)
+        await expect(alert).to_contain_text("2 like it in the last day")
+        await alert.get_by_role("link").click()
+        await expect(page.get_by_role("heading", name="letters.lose")).to_be_visible()
 
 
 LIGHTS = {"ok": "fine", "warning": "look", "critical": "trouble"}

@@ -149,7 +149,7 @@ end $$;
 create function posthouse.dead_letter_facts(p_since timestamptz, p_limit integer) returns setof posthouse.fact
 language sql stable as $$
   select h.finished_at, 'job_max_retries_exceeded', h.tenant_id, h.kind,
-         format('%s job %s went to the dead letter after %s of %s attempt(s): %s', h.kind, h.id, h.attempt_count,
+         format('%s job %s went to the dead letter after attempt %s of %s: %s', h.kind, h.id, h.attempt_count,
                 h.max_attempts, left(coalesce(h.last_error, 'no error was recorded'), 500)),
          jsonb_strip_nulls(jsonb_build_object(
            'job_id', h.id, 'kind', h.kind, 'queue', h.queue, 'job_subject', h.subject, 'attempts', h.attempt_count,

@@ -105,15 +105,38 @@ function Database({ doctor }) {
 }
 
 function Attention({ doctor }) {
-  const alerts = useApi("/alerts", { within_seconds: 86_400, limit: 6 }, { every: 15_000 })
+  const alerts = useApi("/alerts", { within_seconds: 86_400, limit: 50 }, { every: 15_000 })
   const findings = useMemo(() => (doctor.data?.findings ?? []).filter(({ severity }) => severity !== "ok"), [doctor.data])
   return html`
     <${Card} title="Needs attention">
-      <${Loaded} from=${alerts} lines=${3}>${({ items }) => items.length + findings.length ? html`<ul class="lines">
+      <${Loaded} from=${alerts} lines=${3}>${({ items, next_cursor: more }) => items.length + findings.length ? html`<ul class="lines">
         ${findings.map((finding) => html`<li key=${finding.check} data-tone=${finding.severity}><${Icon} name="alert" /><div><b>${finding.summary}</b><small>${finding.advice}</small></div></li>`)}
-        ${items.map((alert) => html`<li key=${alert.id} data-tone=${alert.severity}><${Icon} name="bolt" /><div><b>${alert.message}</b><small><${Tag}>${alert.type.replaceAll("_", " ")}<//> <${Time} at=${alert.at} /></small></div></li>`)}
+        ${alike(items).slice(0, MOST_ALERTS).map(({ alert, times }) => html`<${Alert} key=${alert.id} alert=${alert} times=${times} more=${more} />`)}
       </ul>` : html`<${Empty} icon="check" title="Nothing needs you">Alerts of the last day and findings of the doctor come here.<//>`}<//>
     <//>`
+}
+
+const MOST_ALERTS = 6
+
+/** The latest of those that say the same of the same thing, and how many they are. */
+function alike(alerts) {
+  const found = new Map()
+  for (const alert of alerts) {
+    const key = [alert.type, alert.tenant_id, alert.subject].join("\n")
+    const known = found.get(key)
+    if (known) known.times += 1
+    else found.set(key, { alert, times: 1 })
+  }
+  return [...found.values()]
+}
+
+function Alert({ alert, times, more }) {
+  const { job_id: job, trigger_id: trigger } = alert.details
+  const page = job ? link(`jobs/${job}`) : trigger ? link(`triggers/${trigger}`) : null
+  return html`
+    <li data-tone=${alert.severity}><${Icon} name="bolt" /><div>
+      <b>${page ? html`<a href=${page}>${alert.message}</a>` : alert.message}</b>
+      <small><${Tag}>${alert.type.replaceAll("_", " ")}<//> <${Time} at=${alert.at} />${times > 1 && ` · ${count(times)}${more ? "+" : ""} like it in the last day`}</small></div></li>`
 }
 
 const Group = ({ group }) => html`
