@@ -308,7 +308,7 @@ def storm(engine, *parts, rounds=60):
     return sum(at_once(*[partial(run, seed) for seed in range(len(parts))]), Counter())
 
 
-def eventually(condition, seconds=30):
+def eventually(condition, seconds=60):
     """Waits until it is true."""
     deadline = time.monotonic() + seconds
     while not condition():

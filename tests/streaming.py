@@ -48,7 +48,7 @@ class Stream:
     def statuses(self, job_id):
         return [job["status"] for job in self.of("job") if job["id"] == str(job_id)]
 
-    async def until(self, condition, seconds=15):
+    async def until(self, condition, seconds=60):
         """The first true value of the condition on this stream."""
         async with asyncio.timeout(seconds):
             while not (value := condition(self)):

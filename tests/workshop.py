@@ -28,7 +28,7 @@ async def working(app, *, queues=(), keeper=True, drain=None, **settings):
             await housekeeping.stop()
 
 
-async def eventually(condition, seconds=20, what="the condition"):
+async def eventually(condition, seconds=60, what="the condition"):
     """The first true value of the condition; fails if there is none in time."""
     deadline = time.monotonic() + seconds
     while not (value := condition()):
@@ -42,7 +42,7 @@ async def quiet(worker):
     await eventually(lambda: worker.heartbeat.beats >= 2, what="the beats of the start")
 
 
-def eventually_sync(condition, seconds=20, what="the condition"):
+def eventually_sync(condition, seconds=60, what="the condition"):
     deadline = time.monotonic() + seconds
     while not (value := condition()):
         assert time.monotonic() < deadline, f"{what} did not come true within {seconds} s"

@@ -3,7 +3,7 @@
 import time
 
 
-def eventually(look, timeout=20):
+def eventually(look, timeout=60):
     """Looks until it is true, and returns what it found."""
     deadline = time.monotonic() + timeout
     while True:

@@ -37,7 +37,7 @@ async def browser():
     if CHROMIUM is None:
         pytest.skip("there is no Chromium: apt-get install chromium-headless-shell")
     playwright = pytest.importorskip("playwright.async_api")
-    playwright.expect.set_options(timeout=20_000)
+    playwright.expect.set_options(timeout=60_000)
     async with playwright.async_playwright() as driver:
         browser = await driver.chromium.launch(
             executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
@@ -80,7 +80,7 @@ def look(house, browser, desk):
         if role is not None:
             await context.add_cookies([await house.cookie(role, tenant)])
         page = await context.new_page()
-        page.set_default_timeout(20_000)
+        page.set_default_timeout(60_000)
         await page.set_viewport_size({"width": width, "height": 900})
         await page.emulate_media(color_scheme=theme)
         for address, handler in (before or {}).items():

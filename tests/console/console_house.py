@@ -91,14 +91,14 @@ class House:
 
     async def until(self, job_id, *statuses):
         """The job, as soon as it is in one of these states."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while (job := await self.api("GET", f"/jobs/{job_id}"))["status"] not in statuses:
                 await asyncio.sleep(0.05)
         return job
 
     async def until_triggered(self):
         """The trigger that stands in the code, as soon as the worker has announced it."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not (found := await self.api("GET", "/jobs/triggers?type=schedule&limit=200"))["items"]:
                 await asyncio.sleep(0.05)
         return next(item for item in found["items"] if item["origin"] == "code")

@@ -57,7 +57,7 @@ async def test_alerts_that_say_the_same_are_one_line(look, house):
     for letter in ("one", "other"):
         lost = await house.enqueue("letters.lose", {"letter": letter}, tenant="alarmed")
         await house.until(lost, "dead_letter")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while len((await house.api("GET", "/alerts?tenant=alarmed"))["items"]) < 2:
             await asyncio.sleep(0.05)
     async with look(role="tenant-admin", tenant="alarmed") as page:
