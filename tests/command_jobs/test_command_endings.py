@@ -49,7 +49,7 @@ async def test_a_command_may_clean_up_at_its_timeout(app, client, db, define):
 
 
 @pytest.mark.parametrize("code", [ESCAPE, BOMB], ids=["setsid", "bomb"])
-async def test_a_canceled_command_is_gone_when_the_job_is_canceled(app, db, define, *, token, code, tmp_path):
+async def test_a_canceled_command_is_gone_when_the_job_is_canceled(app, db, define, token, *, code, tmp_path):
     started = tmp_path / "started"
     define("slow", python(code, token, str(started)))
     [job] = db.execute("select posthouse.enqueue('slow')").fetchone()

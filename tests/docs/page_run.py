@@ -22,6 +22,7 @@ import io
 import json
 import os
 import pty
+import re
 import shlex
 import signal
 import subprocess
@@ -45,7 +46,9 @@ import stable
 STAYING = {"worker", "keeper", "up", "server"}
 SECONDS = 30
 DRAWN = {"text", "mermaid"}
-SHELL = set("|&;<>$`*\\\n(){}")
+SHELL = re.compile(r"""[|&;<>$`*\\\n(){}]""")
+QUOTED = re.compile("'[^']*'")
+"""Which no shell looks into."""
 
 
 class PageError(Exception):
@@ -132,7 +135,8 @@ class Page:
         if block.text.startswith("^C\n"):
             self._staying[-1].end(signal.SIGINT)
             return
-        for command, output in _commands(block.text):
+        for line, output in _commands(block.text):
+            command = line.replace("\\\n", "")
             words = shlex.split(command)
             if words[0] == "posthouse" and words[1] in STAYING and "--help" not in words:
                 self._stay(words, output)
@@ -198,7 +202,7 @@ class Staying:
 
 
 def _run(command: str, words: list[str]) -> subprocess.CompletedProcess[str]:
-    if words[0] == "posthouse" and not SHELL & set(command.rstrip()):
+    if words[0] == "posthouse" and not SHELL.search(QUOTED.sub("", command.strip())):
         return stable.posthouse(words[1:], folder=Path.cwd(), env=os.environ, seconds=SECONDS)
     return subprocess.run(command, shell=True, capture_output=True, text=True, timeout=SECONDS, check=False)
 

@@ -382,8 +382,8 @@ async def test_a_stopped_worker_leaves_nothing_behind(app, db):
         with job.commit():
             pass
 
+    before = set(threading.enumerate())
     await work.enqueue()
-    others = set(threading.enumerate())
     async with working(app):
         await eventually(lambda: statuses(db) == {"succeeded": 1})
     await app.close()
@@ -396,7 +396,7 @@ async def test_a_stopped_worker_leaves_nothing_behind(app, db):
             == (0,)
         )
     )
-    names = [thread.name for thread in threading.enumerate() if thread not in others]
+    names = [thread.name for thread in set(threading.enumerate()) - before]
     assert not [name for name in names if "heartbeat" in name]
 
 
