@@ -42,6 +42,15 @@ async def test_the_range_of_time_is_part_of_the_address(look, house):
         await expect(ranges.get_by_role("button", pressed=True)).to_have_text("24h")
 
 
+async def test_every_range_of_time_is_drawn(look, house):
+    await house.until(await house.enqueue("letters.greet", tenant="lookout"), "succeeded")
+    async with look(role="tenant-admin", tenant="lookout") as page:
+        for name in ("15m", "6h", "24h", "7d", "1h"):
+            await page.get_by_role("group", name="Time range").get_by_role("button", name=name).click()
+            await expect(page.get_by_text(f"in the last {name}").first).to_be_visible()
+            await expect(page.locator(".chart")).to_have_count(2)
+
+
 async def test_a_fault_leads_to_its_page_whosever_it_is(look, house):
     letter = await house.enqueue("letters.lose", {"letter": "x", "text": MARKUP}, tenant="overseen")
     await house.until(letter, "dead_letter")

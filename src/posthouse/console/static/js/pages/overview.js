@@ -11,7 +11,7 @@ import { Chart, Sparkline } from "../ui/chart.js"
 import { Icon } from "../ui/icons.js"
 import { groupKey, groupLink } from "./failures.js"
 
-const RANGES = { "15m": [900, 15], "1h": [3600, 60], "6h": [21600, 300], "24h": [86400, 900], "7d": [604800, 3600] }
+const RANGES = { "15m": [900, 60], "1h": [3600, 60], "6h": [21600, 300], "24h": [86400, 900], "7d": [604800, 3600] }
 
 export function Overview({ query }) {
   const session = useSession()
