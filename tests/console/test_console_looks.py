@@ -43,3 +43,11 @@ async def test_a_login_fits_on_a_phone(look):
     async with look(role=None, width=390, refused=[401]) as page:
         await expect(page.get_by_label("Key")).to_be_visible()
         assert await page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+async def test_commands_that_empty_pages_teach_fit_on_a_phone(look):
+    async with look(width=390) as page:
+        for path in ("workers?show=keys", "failures?show=retries"):
+            await page.goto(path)
+            await expect(page.locator(".skeleton")).to_have_count(0)
+            assert await page.evaluate("document.documentElement.scrollWidth") <= 390, path
