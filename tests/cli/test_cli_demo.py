@@ -1,6 +1,8 @@
 """Applications with tables, routes and a demo of their own, as an installed package offers them."""
 
 import json
+import subprocess
+import sys
 import urllib.error
 import urllib.request
 
@@ -159,3 +161,11 @@ def test_up_leaves_out_an_installed_app_whose_tables_cannot_be_made_and_says_so(
     assert "shop:app is left out" in up.err
     assert db.execute("select count(*) from posthouse.definitions where key like 'shop.%'").fetchone() == (0,)
     assert up.stop() == 0
+
+
+@pytest.mark.parametrize("name", ["calls", "embeddings", "photos", "vision", "vlog"])
+def test_a_folder_of_the_same_name_does_not_hide_an_application(tmp_path, name):
+    """As somebody has whose pictures lie in ``photos``."""
+    (tmp_path / name).mkdir()
+    look = f"from importlib.resources import files; print((files({name!r}) / 'schema.sql').is_file())"
+    assert subprocess.check_output([sys.executable, "-c", look], cwd=tmp_path, text=True) == "True\n"
