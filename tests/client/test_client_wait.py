@@ -14,7 +14,7 @@ from posthouse.errors import ClientClosed, DatabaseUnavailable, JobNotFound, Wai
 async def test_the_result_of_a_job_that_has_ended_is_there_at_once(client, engine):
     handle = await client.enqueue("task")
     engine.succeed(engine.claim_one(), result={"answer": [42, None]})
-    assert await client.wait(handle.id, "5s") == {"answer": [42, None]}
+    assert await client.wait(handle.id, "60s") == {"answer": [42, None]}
 
 
 async def test_the_result_comes_when_the_job_ends(client, engine):
@@ -28,7 +28,7 @@ async def test_the_result_comes_when_the_job_ends(client, engine):
 async def test_a_job_without_a_result_gives_none(client, engine):
     handle = await client.enqueue("task")
     engine.succeed(engine.claim_one())
-    assert await client.wait(handle.id, "5s") is None
+    assert await client.wait(handle.id, "60s") is None
 
 
 ENDINGS = {"fail": "failed", "exhaust": "dead_letter", "cancel": "canceled"}
@@ -41,7 +41,7 @@ async def test_a_job_that_ends_without_success_raises_with_its_error(client, eng
         engine.claim_one(), event, "failed", error={"type": "ValueError", "message": "no such user"}
     )
     with pytest.raises(JobFailed) as caught:
-        await client.wait(handle.id, "5s")
+        await client.wait(handle.id, "60s")
     for part in (str(handle.id), status, "ValueError", "no such user"):
         assert part in str(caught.value)
 
@@ -73,13 +73,14 @@ async def test_a_timeout_of_nothing_looks_once(client, engine):
 
 async def test_a_job_that_is_not_there_is_not_found(client):
     with pytest.raises(JobNotFound):
-        await client.wait(uuid4(), "5s")
+        await client.wait(uuid4(), "60s")
 
 
 async def test_a_handle_waits_for_its_job(client, engine):
     handle = await client.enqueue("task")
     engine.succeed(engine.claim_one(), result=3)
-    answer = handle.wait("5s") if hasattr(client, "client") is False else asyncio.to_thread(handle.wait, "5s")
+    is_async = not hasattr(client, "client")
+    answer = handle.wait("60s") if is_async else asyncio.to_thread(handle.wait, "60s")
     assert await answer == 3
 
 
@@ -173,7 +174,7 @@ async def test_nobody_is_told_when_nobody_waits(engine):
         listener.connection.execute("listen posthouse_ended")
         engine.succeed(engine.start())
         engine.connection.execute("notify posthouse_ended, 'the end of the test'")
-        [note] = listener.connection.notifies(timeout=10, stop_after=1)
+        [note] = listener.connection.notifies(timeout=60, stop_after=1)
     assert note.payload == "the end of the test"
 
 

@@ -88,7 +88,7 @@ def test_a_change_counts_the_version_and_tells_whoever_listens(database, db, ann
     with psycopg.connect(database, autocommit=True) as listener:
         listener.execute("listen posthouse_definitions")
         assert change(db, "mail", '{"priority": 7}') == 2
-        (told,) = listener.notifies(timeout=10, stop_after=1)
+        (told,) = listener.notifies(timeout=60, stop_after=1)
     assert told.payload == "mail"
 
 

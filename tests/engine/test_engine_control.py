@@ -110,7 +110,7 @@ def test_cancel_tells_the_worker(engine):
     with engine.another() as listener:
         listener.connection.execute("listen posthouse_cancel")
         engine.cancel(job.id)
-        [note] = listener.connection.notifies(timeout=10, stop_after=1)
+        [note] = listener.connection.notifies(timeout=60, stop_after=1)
     assert note.payload == str(engine.worker)
 
 

@@ -249,7 +249,7 @@ async def test_with_a_direct_url_workers_are_woken_and_watched_again(app, db, da
         assert worker.listener.works
         for _ in range(20):  # through each of the pooler's sessions, and more than once
             worker.fetcher._pause = 600  # it would not look again by itself while the test lasts
-            assert await (await work.enqueue()).wait("10s") == "done"
+            assert await (await work.enqueue()).wait("60s") == "done"
             await eventually(lambda: worker.fetcher._hungry)
         names = {name for _, name in _session_locks(db)}
         assert names <= {"posthouse heartbeat", "posthouse hunger"}, "none through the pooler"

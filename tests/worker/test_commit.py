@@ -44,7 +44,7 @@ async def test_writes_and_completion_land_together(app, db, ledger):
     handle = await pay.enqueue()
     assert await testing.drain(app) == {"succeeded": 1}
     assert ledger() == ["paid"]
-    assert await handle.wait("5s") == {"receipt": 7}
+    assert await handle.wait("60s") == {"receipt": 7}
     (same,) = db.execute(
         "select l.xmin = h.xmin from ledger l, posthouse.history h where h.id = %s", (handle.id,)
     ).fetchone()
@@ -61,7 +61,7 @@ async def test_a_thread_handler_commits_with_a_plain_with(app, ledger):
     handle = await pay.enqueue()
     assert await testing.drain(app) == {"succeeded": 1}
     assert ledger() == ["paid"]
-    assert await handle.wait("5s") == "receipt"
+    assert await handle.wait("60s") == "receipt"
 
 
 @pytest.mark.parametrize("in_thread", [False, True])
@@ -251,7 +251,7 @@ async def test_a_job_that_never_commits_completes_as_usual(app, ledger):
 
     first, second = await pay.enqueue(do=True), await pay.enqueue(do=False)
     assert await testing.drain(app) == {"succeeded": 2}
-    assert [await handle.wait("5s") for handle in (first, second)] == ["committed", "returned"]
+    assert [await handle.wait("60s") for handle in (first, second)] == ["committed", "returned"]
 
 
 async def test_handlers_that_use_up_both_pools_do_not_hurt_the_leases(app, db, ledger):
@@ -396,7 +396,7 @@ async def test_a_fan_in_waits_for_all(app):
     parts = [await part.enqueue(number=number) for number in range(10)]
     handle = await whole.using(depends_on=[item.id for item in parts]).enqueue()
     assert await testing.drain(app) == {"succeeded": 11}
-    assert await handle.wait("5s") == list(range(10))
+    assert await handle.wait("60s") == list(range(10))
 
 
 @pytest.mark.parametrize(
@@ -500,7 +500,7 @@ async def test_a_transaction_of_its_own_is_there_for_each_runner(app, ledger):
 
     handles = [await note.enqueue(), await note_in_thread.enqueue()]
     assert await testing.drain(app) == {"succeeded": 2}
-    assert [await handle.wait("5s") for handle in handles] == ["noted", 1]
+    assert [await handle.wait("60s") for handle in handles] == ["noted", 1]
     assert ledger() == ["async", "thread"]
 
 

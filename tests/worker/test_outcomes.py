@@ -101,7 +101,7 @@ async def test_fail_ends_the_job_at_once(app, db, in_thread, returned):
     assert row(db, handle.id)["last_error"] == "Fail: no such customer"
     assert attempts(db, handle.id) == [(1, "failed")]
     with pytest.raises(JobFailed, match="no such customer"):
-        await handle.wait("5s")
+        await handle.wait("60s")
 
 
 async def test_fail_from_another_error_keeps_that_error(app, db):

@@ -149,7 +149,7 @@ async def test_a_running_async_handler_is_told_of_its_cancellation(app, db):
     assert told == [True]
     assert attempts(db, handle.id) == [(1, "canceled")]
     with pytest.raises(JobFailed, match="canceled"):
-        await handle.wait("5s")
+        await handle.wait("60s")
 
 
 async def test_a_running_thread_is_told_of_its_cancellation(app, db):

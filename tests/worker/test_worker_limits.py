@@ -92,13 +92,13 @@ async def test_a_worker_without_a_capability_leaves_the_job_to_one_that_has_it(a
     handle, other = await render.enqueue(), await plain.enqueue()
     unable = await app.worker()
     await unable.start()
-    await other.wait("10s")
+    await other.wait("60s")
     await unable.stop()
     [status] = db.execute("select status from posthouse.jobs where id = %s", (handle.id,)).fetchone()
     assert status == "queued"
     able = await app.worker(capabilities="gpu")
     await able.start()
-    assert await handle.wait("10s") == "done"
+    assert await handle.wait("60s") == "done"
     await able.stop()
 
 

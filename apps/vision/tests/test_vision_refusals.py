@@ -107,8 +107,8 @@ async def test_the_scanner_takes_each_original_once_and_for_whom_it_was_register
     first = await scan.enqueue(settled=0)
     second = await scan.enqueue(settled=0)
     await drain(app, queues=(scan.definition.queue,))
-    assert await young.wait("5s") == {"found": 0, "new": 0}
-    assert sorted([(await first.wait("5s"))["new"], (await second.wait("5s"))["new"]]) == [0, 2]
+    assert await young.wait("60s") == {"found": 0, "new": 0}
+    assert sorted([(await first.wait("60s"))["new"], (await second.wait("60s"))["new"]]) == [0, 2]
     for found, team in ((video_id, "globex"), (str(stray), "default")):
         await assert_enqueued(
             app,
