@@ -248,9 +248,10 @@ language sql stable as $$
         and a.tenant_id = p.tenant_id)
   )
   select p.last, 'job_failed_pattern', p.tenant_id, p.name,
-         format('%s failed %s times within %s, in %s job(s); lately %s job %s: %s',
+         format('%s failed %s times within %s min, in %s; lately %s job %s: %s',
                 case when p.kind is null then p.job_subject else p.kind || ' (' || p.cause || ')' end, p.failures,
-                p_window, p.jobs, e.kind, e.job_id,
+                round(extract(epoch from p_window) / 60, 1)::real,
+                case p.jobs when 1 then 'one job' else p.jobs || ' jobs' end, e.kind, e.job_id,
                 left(concat_ws(': ', e.error ->> 'type', e.error ->> 'message'), 500)),
          jsonb_strip_nulls(jsonb_build_object(
            'job_subject', p.job_subject, 'kind', p.kind, 'fingerprint', e.error ->> 'fingerprint',

@@ -131,7 +131,8 @@ function alike(alerts) {
 }
 
 function Alert({ alert, times, more }) {
-  const { job_id: job, trigger_id: trigger } = alert.details
+  const { job_id, last_job_id, trigger_id: trigger } = alert.details
+  const job = job_id ?? last_job_id
   const page = job ? link(`jobs/${job}`) : trigger ? link(`triggers/${trigger}`) : null
   return html`
     <li data-tone=${alert.severity}><${Icon} name="bolt" /><div>
