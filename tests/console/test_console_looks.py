@@ -20,9 +20,7 @@ async def test_a_dialog_never_begins_at_what_destroys(look, house):
 
 
 async def test_what_a_row_can_be_told_to_do_stays_in_sight(look, house):
-    await house.api(
-        "POST", "/admin/tenants", {"id": "small", "label": "A tenant with a name that takes much room"}
-    )
+    await house.api("POST", "/admin/tenants", {"id": "small", "label": "Carriers of the Long Northern Road"})
     await house.until_triggered()
     async with look("queues", width=720) as page:
         await expect(page.get_by_role("button", name="Pause ").first).to_be_in_viewport(ratio=1)
