@@ -21,7 +21,7 @@ from posthouse.core.request import Request
 from posthouse.storage.queries import query
 
 DRAIN_JOBS = 40_000
-DRAIN_TURNS = 3
+DRAIN_TURNS = 5
 BULK_JOBS = 50_000
 BULK_TURNS = 7
 ONE_SECONDS = 2.0
@@ -30,7 +30,7 @@ PICKUP_PER_SECOND = 40
 PINNED_ROUNDS = 6
 PINNED_JOBS = 20_000
 BACKLOG_JOBS = 1_000_000
-BACKLOG_ROUNDS = 4
+BACKLOG_ROUNDS = 6
 SMALL_JOBS = 10_000
 RESCUES = 5
 
@@ -205,24 +205,22 @@ async def rescue(url: str) -> dict[str, Any]:
 
 
 async def all_drains(url: str) -> dict[str, Any]:
-    """The bare loop and one worker take turns, and the middle ones count: the machine's speed changes for
-    seconds at a time, and would else fall on one of the two.
+    """The bare loop and one worker take turns, and the turn with the middle ratio counts: the machine's speed
+    changes for seconds at a time, and would else fall on one of the two.
     """
     turns = [(await limit(url), await drain(url, 1)) for _ in range(DRAIN_TURNS)]
-    bare = _middle([found for found, _ in turns], "limit")
-    one = _middle([found for _, found in turns], "drain_1")
-    two = await drain(url, 2)
+    bare, one = sorted(turns, key=lambda turn: _ratio(*turn))[DRAIN_TURNS // 2]
     return {
         **bare,
-        **two,
+        **await drain(url, 2),
         **one,
-        "drain_ratio": round(one["drain_1"] / bare["limit"], 3),
-        "drain_turns": [[found["limit"], one["drain_1"]] for found, one in turns],
+        "drain_ratio": round(_ratio(bare, one), 3),
+        "drain_turns": [[bare["limit"], one["drain_1"]] for bare, one in turns],
     }
 
 
-def _middle(found: list[dict[str, Any]], name: str) -> dict[str, Any]:
-    return sorted(found, key=lambda each: float(each[name]))[len(found) // 2]
+def _ratio(bare: dict[str, Any], one: dict[str, Any]) -> float:
+    return float(one["drain_1"] / bare["limit"])
 
 
 MEASURES: dict[str, Callable[[str], Awaitable[dict[str, Any]]]] = {
