@@ -11,7 +11,6 @@ from photos.demo import cleared
 
 
 def test_the_demo_drops_a_picture_and_finds_its_tags_also_beside_a_worker_of_the_product(database, tmp_path):
-    # Not in the folder where it runs: a folder "photos" there would be taken for the package.
     env = {**os.environ, "POSTHOUSE_DATABASE_URL": database, "XDG_DATA_HOME": str(tmp_path / "data")}
     worker = stable.start(
         ["-m", "posthouse", "worker", "--app", "photos.jobs:app", "--commands"], folder=tmp_path, env=env

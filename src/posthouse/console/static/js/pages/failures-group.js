@@ -5,11 +5,10 @@ import { count, plural } from "../format.js"
 import { quoted, valuesOf } from "../filter.js"
 import { link } from "../router.js"
 import { useSession } from "../session.js"
-import { Button, Card, Copy, Empty, Facts, JobLink, Loaded, Status, Tag, Time } from "../ui/basics.js"
+import { Back, Button, Card, Copy, Empty, Facts, JobLink, Loaded, Status, Tag, Time } from "../ui/basics.js"
 import { BulkDialog, useBulkPreview } from "../ui/bulk.js"
 import { BulkCard, isOpen } from "../ui/bulk-state.js"
 import { Chart } from "../ui/chart.js"
-import { Icon } from "../ui/icons.js"
 import { Table } from "../ui/table.js"
 
 const FEW_JOBS = 10
@@ -29,7 +28,7 @@ export function FailurePage({ fingerprint, query, retries }) {
     detail.reload()
   }
   return html`
-    <div class="bar"><a class="back" href=${link("failures")}><${Icon} name="left" /> All failures</a></div>
+    <${Back} href=${link("failures")}>All failures<//>
     <${Loaded} from=${detail} lines=${12}>${({ group, error, jobs }) => html`
       <${Card} class="fault-head">
         <div class="bar"><h2 class="title">${group.type}</h2><${Tag}>${group.kind}<//>${session.operator && html`<${Tag} title="Tenant">${group.tenant_id}<//>`}<span class="grow"></span>
