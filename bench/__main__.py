@@ -15,6 +15,7 @@ from typing import Any
 from posthouse.settings import load_settings
 from posthouse.storage.server import close_embedded, database_url
 
+from .idle import measure_idle
 from .peers.__main__ import measure_peers
 from .peers.catalogue import PEERS
 from .peers.table import table
@@ -30,6 +31,7 @@ def main() -> None:
         peers = {} if arguments.no_peers else measure_peers(list(PEERS), url)
     finally:
         close_embedded()
+    own["idle_cpu_percent"] = measure_idle()
     everything: dict[str, Any] = {"posthouse": own, **peers}
     RESULTS.mkdir(exist_ok=True)
     file = RESULTS / f"{datetime.now(UTC):%Y-%m-%dT%H%M%SZ}.json"

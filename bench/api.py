@@ -2,6 +2,9 @@
 
 One server process alone, no worker, on an embedded Postgres that syncs; wrk with 16 connections on loopback.
 Prints one JSON object; times in milliseconds.
+
+``--hostile``: the p99 of /health while 8 clients repeat a request that is meant to stop the server, as a
+ratio to its p99 while they repeat ordinary requests. Needs no wrk.
 """
 
 from __future__ import annotations
@@ -9,17 +12,14 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
 import re
-import signal
 import subprocess
-import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from bench import hostile
+from bench.serving import serving
 from posthouse import testing
 from posthouse.identity import Role, issue_key
 from posthouse.storage.connect import connect_async
@@ -57,21 +57,6 @@ def script(name: str, key: str) -> str:
     return "\n".join(lines)
 
 
-@contextmanager
-def serving(url: str) -> Iterator[str]:
-    command = [sys.executable, "-m", "posthouse", "server", "--port", "0", "--log-level", "warning"]
-    environment = {**os.environ, "POSTHOUSE_DATABASE_URL": url, "NO_COLOR": "1"}
-    server = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
-    assert server.stdout is not None
-    try:
-        address = re.search(r"http://\S+", server.stdout.readline())
-        assert address is not None
-        yield address[0]
-    finally:
-        server.send_signal(signal.SIGTERM)
-        server.wait(20)
-
-
 async def make_key(url: str) -> str:
     async with await connect_async(url, "bench") as connection:
         return await issue_key(connection, "bench", Role.TENANT_ADMIN, tenant="bench", actor="bench")
@@ -101,7 +86,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=int, default=8)
     parser.add_argument("--scene", choices=SCENES, action="append")
+    parser.add_argument("--hostile", action="store_true")
     wanted = parser.parse_args()
+    if wanted.hostile:
+        print(json.dumps(hostile.measured(wanted.seconds)))
+        return
     found: dict[str, Any] = {"connections": CONNECTIONS}
     try:
         with testing.database() as url:

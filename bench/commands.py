@@ -43,7 +43,7 @@ async def main(url: str) -> None:
 
 
 async def _side_by_side(work: Callable[[], Awaitable[Any]]) -> tuple[float, float]:
-    """Medians in milliseconds. They take turns, so that whatever else the machine does hits both."""
+    """Medians in milliseconds. They take turns, so that other load affects both."""
     ours, plain = [], []
     for _ in range(ROUNDS):
         start = time.perf_counter()

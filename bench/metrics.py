@@ -17,7 +17,7 @@ import psycopg
 from posthouse import testing
 from posthouse.storage.server import close_embedded
 
-from .api import serving
+from .serving import serving
 
 FILL = """
 insert into posthouse.ready (

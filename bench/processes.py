@@ -24,7 +24,6 @@ from posthouse.settings import load_settings
 from posthouse.storage.queries import query
 from posthouse.storage.server import close_embedded, database_url
 from posthouse.worker.process import run_loop
-from posthouse.worker.processes.pool import process_count
 
 app = posthouse.App()
 
@@ -53,7 +52,7 @@ def main() -> None:
             }
     finally:
         close_embedded()
-    print(json.dumps({**found, "jobs": arguments.jobs, "processes": process_count(load_settings())}))
+    print(json.dumps({**found, "jobs": arguments.jobs, "processes": load_settings().slots_of_processes()}))
 
 
 def _drain(url: str, queue: str, jobs: int) -> int:

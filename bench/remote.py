@@ -72,7 +72,7 @@ def work() -> None:
 
 async def _key(url: str) -> str:
     async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
-        return await issue_key(connection, "bench", Role.WORKER, actor="bench")
+        return await issue_key(connection, "bench", Role.WORKER, may_announce=True, actor="bench")
 
 
 @contextlib.contextmanager

@@ -1,6 +1,6 @@
 """What retention costs on a long history, and whom it holds up: ``python -m bench.retention``.
 
-A history of 5,000,000 jobs in ten days, made in SQL, is let go by a round of retention while somebody
+A history of 5,000,000 jobs in ten days, made in SQL, is deleted by a round of retention while a client
 finishes jobs: with nothing that hangs on them, with payloads and keys, with a tenant that keeps its jobs
 longer, and with one that keeps them shorter while the others stay. Prints one JSON object; times in seconds.
 """
@@ -104,7 +104,7 @@ async def retain(url: str, days: float) -> dict[str, int]:
 
 
 def measured(url: str, days: float) -> dict[str, Any]:
-    """One round, with somebody finishing jobs meanwhile."""
+    """One round, while a client finishes jobs."""
     finisher = Finisher(url)
     finisher.start()
     started = time.perf_counter()
@@ -140,6 +140,7 @@ def played(rows: int, scene: Scene) -> dict[str, Any]:
     with testing.database() as url, psycopg.connect(url, autocommit=True) as db:
         fill(db, rows, aside=scene.aside)
         for tenant, days in scene.tenants.items():
+            db.execute("select posthouse.create_tenant(%s, '{}')", (tenant,))
             db.execute("select posthouse.set_tenant_retention(%s, %s)", (tenant, days))
         found = measured(url, scene.days)
         left = db.execute(

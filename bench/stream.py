@@ -22,7 +22,8 @@ from posthouse import testing
 from posthouse.settings import Settings
 from posthouse.storage.server import close_embedded
 
-from .api import make_key, serving
+from .api import make_key
+from .serving import serving
 
 MOMENTS = {"queued": "queued_at", "running": "attempt_started_at", "succeeded": "finished_at"}
 

@@ -1,4 +1,4 @@
-"""How long a line takes from the handler to whoever follows it: ``python -m bench.tail``.
+"""How long a log line takes from the handler to its follower: ``python -m bench.tail``.
 
 Each job logs a line every 20 to 200 ms, or with ``--commands`` a program writes one to its stdout. One is
 followed through the read side, another with ``posthouse jobs logs --follow --json`` in a process of its own.

@@ -28,8 +28,7 @@ from posthouse.cli.server import Serving
 from posthouse.identity import Role, issue_key
 from posthouse.keeper.keeper import Keeper
 from posthouse.settings import Settings
-
-SECONDS = 60
+from waiting import WAIT_SECONDS
 
 
 class Product:
@@ -58,9 +57,11 @@ class Product:
         self._serving = Serving(self.settings, [self.app])
         await self._serving.start(listening)
 
-    async def restart_server(self):
-        """The API goes away and comes back at the same address."""
+    async def stop_server(self):
         await self._serving.stop()
+
+    async def start_server(self):
+        """The API comes back at the same address."""
         await self._serve()
 
     async def keep(self):
@@ -71,7 +72,9 @@ class Product:
 
     async def key(self, role, tenant=None):
         async with await psycopg.AsyncConnection.connect(self.settings.database_url, autocommit=True) as db:
-            return await issue_key(db, f"a {role}", Role(role), tenant=tenant, actor="test")
+            return await issue_key(
+                db, f"a {role}", Role(role), tenant=tenant, may_announce=role == "worker", actor="test"
+            )
 
     async def as_(self, role, tenant=None):
         """An HTTP client with a key of this role."""
@@ -101,7 +104,7 @@ class Product:
         return process
 
     def kill(self, process):
-        """SIGKILL for a worker and whatever it started."""
+        """Send SIGKILL to a worker and all processes that it started."""
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
@@ -114,7 +117,7 @@ class Product:
         rows = self.rows("select kind, status from posthouse.jobs")
         return Counter((row["kind"], row["status"]) for row in rows)
 
-    async def until(self, condition, what="the condition", seconds=SECONDS):
+    async def until(self, condition, what="the condition", seconds=WAIT_SECONDS):
         """The first true value of the condition."""
         deadline = time.monotonic() + seconds
         while not (value := condition()):
@@ -125,7 +128,7 @@ class Product:
     async def until_running(self, kind):
         await self.until(lambda: self.statuses()[kind, "running"], f"{kind} running")
 
-    async def until_ended(self, seconds=SECONDS):
+    async def until_ended(self, seconds=WAIT_SECONDS):
         """Returns when no job is queued or running."""
         active = ("queued", "running")
         await self.until(
@@ -165,11 +168,18 @@ def _make_tables(path, url):
 
 
 @pytest.fixture
-async def product(app_path, databases_of, settings, tmp_path):
+def remote_grace_seconds():
+    """None: tests move the clock, which the heartbeats of the server do not follow."""
+    return 0.0
+
+
+@pytest.fixture
+async def product(app_path, databases_of, settings, remote_grace_seconds, tmp_path):
     """The application's tables, its routes and a keeper; a test starts workers, or runs jobs inline."""
     app = load_app(app_path)
     with databases_of(app_path).one() as url:
-        async with _running(app, app_path, replace(settings, database_url=url), tmp_path) as product:
+        chosen = replace(settings, database_url=url, remote_grace_seconds=remote_grace_seconds)
+        async with _running(app, app_path, chosen, tmp_path) as product:
             yield product
 
 

@@ -12,6 +12,7 @@ import psycopg
 import pytest
 
 import stable
+from waiting import WAIT_SECONDS
 
 APP = """
 import posthouse
@@ -97,7 +98,7 @@ class Running:
 
     def stop(self, number=signal.SIGTERM):
         self.process.send_signal(number)
-        self.rest, _ = self.process.communicate(timeout=40)
+        self.rest, _ = self.process.communicate(timeout=WAIT_SECONDS)
         return self.process.returncode
 
     def kill(self):

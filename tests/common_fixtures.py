@@ -2,19 +2,46 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import shutil
+from collections import Counter
+from pathlib import Path
 
+import httpx
 import psycopg
 import pytest
+from bench.stock import BINARIES, MISSING, stock_server
 
 import posthouse
 from databases import Databases
 from enginekit import Engine, empty
 from posthouse import testing
 from posthouse.settings import Settings
-from posthouse.storage.embedded import ensure
+from posthouse.storage.embedded import ensure, location
 
 OUTSIDE = os.environ.get("POSTHOUSE_TEST_DATABASE_URL", "")
+
+
+SERVERS = [
+    pytest.param(None, id="embedded"),
+    pytest.param("stock", marks=pytest.mark.skipif(BINARIES is None, reason=MISSING)),
+]
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "on_stock_server: runs on a Postgres with default settings, too")
+
+
+def pytest_xdist_auto_num_workers():
+    """One for each core, and at least two. On two cores, four were not faster than two."""
+    return max(2, os.cpu_count() or 1)
+
+
+def pytest_generate_tests(metafunc):
+    wanted = metafunc.definition.get_closest_marker("on_stock_server")
+    if wanted is not None and "server" in metafunc.fixturenames and not OUTSIDE:
+        metafunc.parametrize("server", SERVERS, indirect=True, scope="session")
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -24,8 +51,54 @@ def _no_settings_from_outside():
             del os.environ[name]
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _one_ssl_context():
+    """httpx reads all root certificates for each client: 50 ms, an eighth of the Python time of the suite."""
+    transports = httpx._transports.default
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(transports, "create_ssl_context", functools.cache(transports.create_ssl_context))
+        yield
+
+
+def pytest_sessionfinish(session):
+    """As root without user namespaces, data of this run is outside pytest's folder: see embedded.location."""
+    if os.geteuid() == 0 and not os.environ.get("PYTEST_XDIST_WORKER"):
+        run_folder = session.config._tmp_path_factory.getbasetemp()
+        for origin in (file for shared in location.SHARED for file in shared.glob("*/moved-from")):
+            if Path(origin.read_text().strip()).is_relative_to(run_folder):
+                shutil.rmtree(origin.parent, ignore_errors=True)
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Say how the time of the run is spread over the folders; with xdist the sum is that of all workers."""
+    seconds = Counter()
+    for report in (each for reports in terminalreporter.stats.values() for each in reports):
+        if hasattr(report, "duration"):
+            seconds["/".join(report.nodeid.split("::")[0].split("/")[:-1][:3])] += report.duration
+    if len(seconds) > 1:
+        terminalreporter.section("seconds per folder")
+        for folder, duration in seconds.most_common():
+            terminalreporter.write_line(f"{duration:7.1f} s  {folder}")
+
+
 @pytest.fixture(scope="session")
-def server(tmp_path_factory):
+def server(request):
+    """The URL of the Postgres that a test uses: the default one, or one with default settings."""
+    is_stock = getattr(request, "param", None) == "stock"
+    return request.getfixturevalue("stock" if is_stock else "default_server")
+
+
+@pytest.fixture(scope="session")
+def stock():
+    """The URL of a Postgres of the distribution with default settings."""
+    if BINARIES is None:
+        pytest.skip(MISSING)
+    with stock_server() as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def default_server(tmp_path_factory):
     """The URL of a Postgres where databases may be made: an outside one, or the embedded one."""
     if OUTSIDE:
         yield OUTSIDE
@@ -34,7 +107,7 @@ def server(tmp_path_factory):
     shared = base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base
     # Tests crash Postgres on purpose elsewhere; here nothing outlives the run, so it need not sync.
     with ensure(shared / "postgres", settings={"fsync": "off"}) as embedded:
-        yield embedded.url
+        yield embedded.admin_url_for()
 
 
 @pytest.fixture(scope="session")
@@ -74,6 +147,7 @@ def settings(database):
         lease_seconds=2.0,
         cancel_grace_seconds=0.5,
         rescue_grace_seconds=0.0,
+        rescue_jitter_seconds=0.0,
         drain_seconds=5.0,
     )
 

@@ -5,7 +5,9 @@ A database whose tables are not as they were made is dropped: the next test gets
 
 from __future__ import annotations
 
+import json
 from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
 
 import psycopg
 from psycopg import sql
@@ -17,7 +19,7 @@ ROOM_BYTES = 8 * 1024 * 1024
 
 _OURS = "select oid from pg_namespace where nspname !~ '^pg_' and nspname <> 'information_schema'"
 # Nothing of the catalog is written without a new xmin, and nothing leaves it without being one less.
-# The clock is put back by whoever empties it.
+# The clock is reset when the database is emptied.
 _CATALOG = f"""
     select array[
       (select array[count(*), max(xmin::text::bigint)] from pg_class where relnamespace in ({_OURS})),
@@ -59,7 +61,7 @@ class Databases:
 
     @contextmanager
     def one(self):
-        stack, url, before = self._idle.pop() if self._idle else self._make()
+        stack, url, before = self._reused() or self._make()
         try:
             yield url
         finally:
@@ -67,6 +69,15 @@ class Databases:
                 self._idle.append((stack, url, before))
             else:
                 stack.close()
+
+    def _reused(self):
+        """An emptied database of today. Those of yesterday lack the last of the partitions made ahead."""
+        while self._idle:
+            stack, url, before = self._idle.pop()
+            if before.day == _today():
+                return stack, url, before
+            stack.close()
+        return None
 
     def _make(self):
         stack = self._made.enter_context(ExitStack())
@@ -91,6 +102,7 @@ class _Made:
     """How a database was when it was made."""
 
     def __init__(self, connection):
+        self.day = _today()
         tables = [row[0] for row in connection.execute(_TABLES)]
         rows = {table: _rows(connection, table) for table in tables}
         self._seeds = {table: rows for table, rows in rows.items() if rows}
@@ -124,6 +136,10 @@ class _Made:
             )
 
 
+def _today():
+    return datetime.now(UTC).date()
+
+
 def _rows(connection, table):
     """As text, from which they can be made again."""
     return [row for (row,) in connection.execute(f"select t::text from {table} as t order by 1")]
@@ -140,3 +156,9 @@ def clear_written(connection, which, tables):
 
 def _size(connection):
     return connection.execute("select pg_database_size(current_database())").fetchone()[0]
+
+
+def define(url, *kinds):
+    """Announces definitions of these kinds, which accept any payload."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("select posthouse.announce(%s)", (json.dumps([{"key": kind} for kind in kinds]),))

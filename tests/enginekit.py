@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-import time
 from collections import Counter
 from contextlib import contextmanager
 from functools import partial
@@ -19,6 +18,7 @@ from psycopg.rows import dict_row, namedtuple_row
 from databases import clear_written
 from posthouse.keeper.retention import Retention
 from posthouse.storage.connect import Line
+from waiting import eventually_sync as eventually  # noqa: F401 - tests import it from here
 
 HOUR = 3600
 
@@ -75,14 +75,15 @@ class Engine:
     # A worker's part.
 
     def claim(self, limit=1, *, kinds=("task",), queues=("default",), lease=60, marks=None, careful=True,
-              worker=None, token=None, offers=(), served=None, patience=20):  # fmt: skip
+              worker=None, token=None, offers=(), served=None, patience=20, least=0):  # fmt: skip
         marks, served = marks or {}, served or {}
         rows = self.rows(
             "select * from posthouse.claim("
             "%s, %s, %s, %s, %s, make_interval(secs => %s), %s::bigint[], %s::bigint[], %s, %s::text[], "
-            "%s::text[], %s::double precision[], make_interval(secs => %s))",
+            "%s::text[], %s::double precision[], make_interval(secs => %s), %s)",
             worker or self.worker, token or uuid4(), list(queues), list(kinds), limit, lease, list(marks),
             list(marks.values()), careful, list(offers), list(served), list(served.values()), patience,
+            least,
         )  # fmt: skip
         return sorted(rows, key=attrgetter("priority", "position"))  # a claim returns them in no order
 
@@ -153,13 +154,18 @@ class Engine:
             json.dumps([{"id": str(job.id), "token": str(job.token), **said}]), lease,
         )  # fmt: skip
 
-    def register(self, worker=None, *, offers=(), concurrency=10):
+    def register(self, worker=None, *, offers=(), concurrency=10, key=None, offline_after=300):
+        """Registers a worker; one with a key is remote."""
         worker = worker or self.worker
         self.value(
-            "select posthouse.register(%s, 'w', 'host', 1, '1', '{default}', '{task}', %s, '{}', '{}', %s)",
-            worker, concurrency, list(offers),
+            "select posthouse.register(%s, 'w', 'host', 1, '1', '{default}', '{task}', %s, '{}', '{}', %s, "
+            "%s, p_offline_after => make_interval(secs => %s))",
+            worker, concurrency, list(offers), key, offline_after,
         )  # fmt: skip
         return worker
+
+    def server_beat(self, server):
+        self.value("select posthouse.server_beat(%s, 'host', 1)", server)
 
     # The keeper's part.
 
@@ -169,6 +175,7 @@ class Engine:
     def rescue(self, dead=(), crash_limit=3, grace=0, limit=1000):
         for worker in dead:
             self.value("select posthouse.sign_off(%s)", worker)
+            self.rows("update posthouse.workers set lost_at = stopped_at where id = %s returning id", worker)
         answers = self.rows(
             "select id, event from posthouse.rescue(%s, make_interval(secs => %s), %s)",
             crash_limit,
@@ -177,7 +184,7 @@ class Engine:
         )
         return {answer.id: answer.event for answer in answers}
 
-    def bury_dead(self, patience=0, grace=0, silence=24 * HOUR):
+    def bury_dead(self, patience=0, grace=0, silence=None):
         found = self.rows(
             "select posthouse.bury_dead("
             "make_interval(secs => %s), make_interval(secs => %s), make_interval(secs => %s))",
@@ -299,7 +306,7 @@ def storm(engine, *parts, rounds=60):
         rng = random.Random(seed)
         counts = Counter()
         with engine.another() as own:
-            # Whoever waits this long is in a deadlock that Postgres does not see, or holds a lock too long.
+            # A wait this long is a deadlock that Postgres does not see, or a lock that is held too long.
             own.connection.execute("set lock_timeout = '20s'")
             for _ in range(rounds):
                 counts.update(rng.choice(parts)(own, rng))
@@ -308,15 +315,7 @@ def storm(engine, *parts, rounds=60):
     return sum(at_once(*[partial(run, seed) for seed in range(len(parts))]), Counter())
 
 
-def eventually(condition, seconds=60):
-    """Waits until it is true."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {seconds} s"
-        time.sleep(0.01)
-
-
-def somebody_waits(engine):
+def has_lock_waiter(engine):
     """Whether a session of this database waits for a lock."""
     return engine.value(
         "select exists (select from pg_stat_activity "

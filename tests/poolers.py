@@ -13,6 +13,7 @@ from pathlib import Path
 
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from waiting import WAIT_SECONDS
 from workshop import eventually_sync
 
 PGBOUNCER = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
@@ -35,7 +36,7 @@ class Pooler:
     """A pgbouncer in front of one server."""
 
     def __init__(self, server, folder):
-        self._port = _free_port()
+        self._port = free_port()
         account = _account()
         config = folder / "pgbouncer.ini"
         config.write_text(CONFIG.format(target=_target(server), port=self._port))
@@ -47,11 +48,11 @@ class Pooler:
 
     def url_for(self, url):
         parts = conninfo_to_dict(url)
-        return make_conninfo(host="127.0.0.1", port=self._port, dbname=parts["dbname"], user="anybody")
+        return make_conninfo(host="127.0.0.1", port=self._port, dbname=parts["dbname"], user="any")
 
     def close(self):
         self._process.terminate()
-        self._process.wait(10)
+        self._process.wait(WAIT_SECONDS)
 
     def _answers(self):
         assert self._process.poll() is None, "pgbouncer did not start"
@@ -59,7 +60,7 @@ class Pooler:
             return probe.connect_ex(("127.0.0.1", self._port)) == 0
 
 
-def _free_port():
+def free_port():
     with socket.create_server(("127.0.0.1", 0)) as listener:
         return listener.getsockname()[1]
 
@@ -80,7 +81,7 @@ def _target(server):
 
 @contextmanager
 def pooling(server):
-    # Not in pytest's own folder: nobody but its owner may look into that one.
+    # Not in pytest's own folder: only its owner may read that one.
     with tempfile.TemporaryDirectory(prefix="posthouse-pgbouncer-") as folder:
         pooler = Pooler(server, Path(folder))
         try:

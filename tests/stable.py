@@ -21,23 +21,23 @@ from functools import cache
 from pathlib import Path
 
 from stable_yard import NUMBER
+from waiting import WAIT_SECONDS
 
 ADDRESS = "STABLE_ADDRESS"
-"""Where whoever was started here finds it again."""
+"""Where processes started here find it."""
 FRESH = "STABLE_FRESH"
 """A variable for who must be started by a new interpreter, as users do."""
-SECONDS = 60
 YARD = Path(__file__).with_name("stable_yard.py")
 AS_IT_IS = {"PYTHONPATH"}
 """What of Python's own variables a fork can still follow."""
 
 
-def posthouse(arguments, *, folder, env, stdin="", seconds=SECONDS):
+def posthouse(arguments, *, folder, env, stdin="", seconds=WAIT_SECONDS):
     """Runs ``posthouse`` with these arguments, and returns what subprocess.run would."""
     return run(["-m", "posthouse", *arguments], folder=folder, env=env, stdin=stdin, seconds=seconds)
 
 
-def run(words, *, folder, env, stdin="", seconds=SECONDS):
+def run(words, *, folder, env, stdin="", seconds=WAIT_SECONDS):
     """``python`` with these words, to its end."""
     with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         given.write(stdin.encode())

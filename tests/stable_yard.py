@@ -42,7 +42,7 @@ class Yard:
         self._wake = wake
 
     def serve(self):
-        """Until nobody is there any more."""
+        """Wait until no process is left."""
         with selectors.DefaultSelector() as selector:
             for file in (sys.stdin, self._listening, self._ended):
                 selector.register(file, selectors.EVENT_READ)
@@ -146,7 +146,7 @@ def _load():
     for name in LOADED:
         importlib.import_module(name)
     importlib.import_module("posthouse.server.app").own_routes()
-    return importlib.import_module("posthouse.cli")
+    return importlib.import_module("posthouse.cli.main")
 
 
 def main():

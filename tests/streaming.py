@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 import httpx
 
 from posthouse.cli.server import Serving
+from waiting import WAIT_SECONDS
 
 
 class Stream:
@@ -18,6 +19,7 @@ class Stream:
         self.events = []
         self.comments = 0
         self.last_id = None
+        self.retry = None
         self.ended = False
         self._reading = asyncio.ensure_future(self._read())
 
@@ -38,6 +40,8 @@ class Stream:
                     data.append(value)
                 elif field == "id":
                     self.last_id = value
+                elif field == "retry":
+                    self.retry = int(value)
         except httpx.HTTPError:
             pass
         self.ended = True
@@ -48,7 +52,7 @@ class Stream:
     def statuses(self, job_id):
         return [job["status"] for job in self.of("job") if job["id"] == str(job_id)]
 
-    async def until(self, condition, seconds=60):
+    async def until(self, condition, seconds=WAIT_SECONDS):
         """The first true value of the condition on this stream."""
         async with asyncio.timeout(seconds):
             while not (value := condition(self)):

@@ -2,7 +2,7 @@
 
     with Proxy.before(url) as proxy:
         connect(proxy.url_for(url))
-        proxy.swallow_reply_to(b"posthouse.enqueue")   # it lands, but nobody hears of it
+        proxy.swallow_reply_to(b"posthouse.enqueue")   # it takes effect, but the reply is lost
         ...
         assert proxy.swallowed == 1
 
@@ -86,7 +86,7 @@ class Proxy:
         self._add(_Swallow("reply", needle))
 
     def pause(self) -> None:
-        """Hold everything back, as a network that drops packets does: nobody is told."""
+        """Hold everything back, as a network that drops packets does, without an error."""
         self._open.clear()
 
     def resume(self) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
-from contextlib import asynccontextmanager
+import signal
+from contextlib import asynccontextmanager, contextmanager
 
 from psycopg.rows import dict_row
 
 from posthouse.keeper.keeper import Keeper
+from waiting import eventually, eventually_sync  # noqa: F401 - tests import both from here
 
 
 @asynccontextmanager
@@ -28,26 +28,23 @@ async def working(app, *, queues=(), keeper=True, drain=None, **settings):
             await housekeeping.stop()
 
 
-async def eventually(condition, seconds=60, what="the condition"):
-    """The first true value of the condition; fails if there is none in time."""
-    deadline = time.monotonic() + seconds
-    while not (value := condition()):
-        assert time.monotonic() < deadline, f"{what} did not come true within {seconds} s"
-        await asyncio.sleep(0.01)
-    return value
+@contextmanager
+def background():
+    """Ignores and blocks signals in this process, as one that a script starts with `&` or nohup."""
+    numbers = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGUSR1)
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR2})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 async def quiet(worker):
     """Returns when a worker with a long heartbeat is past the beats of its start."""
     await eventually(lambda: worker.heartbeat.beats >= 2, what="the beats of the start")
-
-
-def eventually_sync(condition, seconds=60, what="the condition"):
-    deadline = time.monotonic() + seconds
-    while not (value := condition()):
-        assert time.monotonic() < deadline, f"{what} did not come true within {seconds} s"
-        time.sleep(0.02)
-    return value
 
 
 def row(db, job_id):
@@ -86,7 +83,9 @@ def give_away(db, job_id):
     """
     with db.transaction():
         db.execute("update posthouse.running set lease_expires_at = '-infinity' where id = %s", (job_id,))
-        rescued = db.execute("select id from posthouse.rescue(p_grace => '0 s')").fetchall()
+        rescued = db.execute(
+            "select id from posthouse.rescue(p_grace => '0 s', p_remote_grace => '0 s')"
+        ).fetchall()
     assert (job_id,) in rescued
 
 

@@ -1,4 +1,4 @@
-"""Puts the figures of a benchmark run into the pages: `python tools/figures.py bench/results/<run>.json`."""
+"""Write the figures of a benchmark run into the pages: `python tools/figures.py bench/results/<run>.json`."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ README_ROWS = {
     "enqueue to start, 99 %, ms": "enqueue_to_start_ms.p99",
     "memory of the worker, MB": "rss_mb",
 }
+LOWER_IS_BETTER = ("enqueue_to_start_ms", "rss_mb")
 PEER_ROWS = {
     f"`{name}`": name for name in ("drain_1", "drain_2", "enqueue_one", "enqueue_bulk", "rss_mb")
 } | {"`enqueue_to_start_ms` p50": "enqueue_to_start_ms.p50"}
@@ -40,6 +41,10 @@ OWN = (
     ("`backend_us_per_job`", ("backend_us_per_job",)),
     ("`wal_bytes_per_job`", ("wal_bytes_per_job",)),
     ("`rss_mb`", ("rss_mb",)),
+    (
+        "`idle_cpu_percent` embedded / stock",
+        ("idle_cpu_percent.embedded.total", "idle_cpu_percent.stock.total"),
+    ),
 )
 
 
@@ -48,7 +53,7 @@ def main() -> None:
     for name, figures in run.items():
         if name != "posthouse" and "pickup_ms" in figures:  # theirs is measured from just before the enqueue
             figures["enqueue_to_start_ms"] = figures.pop("pickup_ms")
-    _replace(ROOT / "README.md", "figures", _beside(run, README_ROWS))
+    _replace(ROOT / "README.md", "figures", [*_beside(run, README_ROWS), "", _losses(run, README_ROWS)])
     _replace(ROOT / "docs/performance.md", "figures", _own(run["posthouse"]))
     _replace(ROOT / "docs/performance.md", "peers", _beside(run, PEER_ROWS))
 
@@ -57,9 +62,31 @@ def _beside(run: dict[str, Any], rows: dict[str, str]) -> list[str]:
     names = ["Posthouse", *(name for name in run if name != "posthouse")]
     lines = [f"| | {' | '.join(names)} |", "| --- " * (len(names) + 1) + "|"]
     for title, figure in rows.items():
+        best = _best(run, figure)
         values = [_figure(run[name.lower()], figure) for name in names]
-        lines.append(f"| {title} | {' | '.join(values)} |")
+        marked = [
+            f"**{value}**" if name.lower() in best else value
+            for name, value in zip(names, values, strict=True)
+        ]
+        lines.append(f"| {title} | {' | '.join(marked)} |")
     return lines
+
+
+def _losses(run: dict[str, Any], rows: dict[str, str]) -> str:
+    """Return a sentence that names every row in which Posthouse is not the best."""
+    lost = [
+        f"{title.rpartition(', ')[0]} ({', '.join(best)})"
+        for title, figure in rows.items()
+        if "posthouse" not in (best := _best(run, figure))
+    ]
+    return f"Where another queue is better: {'; '.join(lost)}." if lost else "Posthouse is best in every row."
+
+
+def _best(run: dict[str, Any], figure: str) -> list[str]:
+    """Return the names with the best value: the highest rate, or the lowest latency or memory."""
+    values = {name: value for name in run if (value := _value(run[name], figure)) is not None}
+    choose = min if figure.startswith(LOWER_IS_BETTER) else max
+    return [name for name in values if values[name] == choose(values.values())]
 
 
 def _own(figures: dict[str, Any]) -> list[str]:
@@ -68,10 +95,15 @@ def _own(figures: dict[str, Any]) -> list[str]:
 
 
 def _figure(figures: dict[str, Any], path: str) -> str:
+    value = _value(figures, path)
+    return "-" if value is None else f"{value:,}"
+
+
+def _value(figures: dict[str, Any], path: str) -> Any:
     value: Any = figures
     for part in path.split("."):
         value = value.get(part) if isinstance(value, dict) else None
-    return "-" if value is None else f"{value:,}"
+    return value
 
 
 def _replace(page: Path, mark: str, lines: list[str]) -> None:

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Draws docs/pictures/terminal.svg from a real run: ``python tools/picture.py``.
+"""Draw docs/pictures/terminal.svg from a real run: ``python tools/picture.py``.
 
-A worker runs the jobs of docpages.scene in a fresh database; then the commands of the picture are run in a
-terminal, and what they put out is drawn. Needs a Postgres as the settings name it, or the embedded one.
+A worker runs the jobs of docpages.scene in a new database; then the commands run in a terminal, and their
+output is drawn. Uses the configured Postgres, or the embedded one.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def main() -> None:
             jobs = _settled(url)
             outputs = [(command.format(**jobs), _run(command.format(**jobs))) for command in COMMANDS]
         finally:
-            worker.kill()  # its long job would keep it for the length of a drain
+            worker.kill()  # its long job would delay the shutdown
             worker.wait()
     PICTURE.parent.mkdir(parents=True, exist_ok=True)
     PICTURE.write_text(_drawn(outputs))
@@ -54,7 +54,7 @@ def main() -> None:
 
 
 def _settled(url: str) -> dict[str, str]:
-    """The id of one job of each kind, once the worker has done what it can do now."""
+    """Return the id of one job of each kind, after the worker has finished what it can."""
     deadline = time.monotonic() + SECONDS
     with psycopg.connect(url, autocommit=True) as connection:
         while time.monotonic() < deadline:
@@ -69,7 +69,7 @@ def _settled(url: str) -> dict[str, str]:
 
 
 def _run(command: str) -> str:
-    """What a command puts out on a terminal."""
+    """Return the output of a command in a terminal."""
     screen, terminal = pty.openpty()
     with subprocess.Popen(command.split(), stdout=terminal, stderr=terminal) as process:  # noqa: S603 - ours
         os.close(terminal)
@@ -91,7 +91,7 @@ def _drawn(outputs: list[tuple[str, str]]) -> str:
             console.print(Text.from_ansi(output.rstrip("\n")))
             console.print()
         svg = console.export_svg(title="posthouse", theme=MONOKAI, unique_id="terminal")
-    # The fonts would be fetched from elsewhere: the reader's own will do.
+    # Use the fonts of the reader instead of downloading some.
     return re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL)
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes the pages that are made from the code: ``python tools/reference.py``.
+"""Write the pages that are generated from the code: ``python tools/reference.py``.
 
-With ``--into DIR`` they are written below that folder instead of into the repository.
+With ``--into DIR`` the pages are written below that folder instead of the repository.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ def _measured(peer: Peer, server_url: str, jobs: int, deadline: Deadline) -> Res
         deadline.at_most(1)
         with own_database(server_url, peer.name) as database_url:
             return measure(peer, database_url, jobs, deadline)
-    except Exception as error:  # noqa: BLE001  whatever one peer does, the others are measured
+    except Exception as error:  # noqa: BLE001  a failing peer must not stop the others
         return {"error": f"{type(error).__name__}: {error}"}
 
 

@@ -1,4 +1,4 @@
-"""Posthouse: durable jobs for Python that live in Postgres."""
+"""Posthouse: durable jobs for Python, stored in Postgres."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -48,15 +48,16 @@ _HOMES = {
     "SyncClient": "posthouse.client.sync",
 }
 
-if not TYPE_CHECKING:  # a type checker would take it to mean that every name exists
+if not TYPE_CHECKING:  # hidden from type checkers, which would accept any attribute name
 
     def __getattr__(name: str) -> Any:
-        """Imports a public name when it is first used: `posthouse --help` needs no database driver, and
-        loading one takes 0.3 s.
+        """Import a public name on first use.
+
+        `posthouse --help` then needs no database driver; loading one takes 0.3 s.
         """
         if name not in _HOMES:
             raise AttributeError(f"module 'posthouse' has no attribute {name!r}")
-        from importlib import import_module  # noqa: PLC0415 - likewise
+        from importlib import import_module  # noqa: PLC0415 - loaded on first use
 
         value = globals()[name] = getattr(import_module(_HOMES[name]), name)
         return value

@@ -1,5 +1,5 @@
 """``python -m posthouse``."""
 
-from posthouse.cli import main
+from posthouse.cli.main import main
 
 main()

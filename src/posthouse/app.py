@@ -1,4 +1,4 @@
-"""The application: the jobs that it knows, and how to enqueue and run them."""
+"""The application: job definitions, and how to enqueue and run their jobs."""
 
 from __future__ import annotations
 
@@ -24,19 +24,21 @@ from posthouse.core.request import Request
 from posthouse.core.retry import DEFAULT_RETRY, Retry
 from posthouse.core.schedule import Fold, Gap
 from posthouse.errors import ConfigurationError, NoDatabase, PosthouseError
-from posthouse.settings import Settings, load_settings
+from posthouse.settings import Settings, Variable, load_settings
 from posthouse.storage.connect import connect_sync
 from posthouse.storage.errors import translated
-from posthouse.storage.migrate import apply_schema, migrate
-from posthouse.storage.server import database_url, ready_database_url
+from posthouse.storage.migrate import apply_schema, create_extensions, extensions_in, migrate
+from posthouse.storage.server import admin_url, database_url, ready_database_url
+from posthouse.storage.startup import patiently
 from posthouse.worker.arguments import Arguments
 from posthouse.worker.backend import Backend
-from posthouse.worker.definition import PROCESS, RUNNERS, Definition
+from posthouse.worker.definition import LARGEST_BATCH, PROCESS, RUNNERS, Definition
 from posthouse.worker.direct import Direct
-from posthouse.worker.process import Stop, run_loop
+from posthouse.worker.process import STOP_SECONDS, Stop, run_loop
 from posthouse.worker.spans import trace_workers
 
 if TYPE_CHECKING:
+    from posthouse.worker.status import Status
     from posthouse.worker.worker import Worker
 
 P = ParamSpec("P")
@@ -45,16 +47,28 @@ R = TypeVar("R")
 Runner: TypeAlias = Literal["auto", "process"]
 Overlap: TypeAlias = Literal["allow", "skip", "queue"]
 
+Channel: TypeAlias = Callable[[str, Mapping[str, Any]], str | None]
+
 DEFAULT_TIMEOUT = "1h"
 OWN_KINDS = "posthouse."
 
 
 class App:
-    """Holds job definitions. Without a URL it uses the settings, and without those an embedded Postgres.
+    """An application: a set of job definitions and the database that their jobs are stored in.
 
-    ``schema`` is a file of SQL that makes the tables the jobs work on: `posthouse up` and `posthouse migrate`
-    run it with ``--app`` whenever it has changed, so it must bear being run again. ``routes`` says where a
-    FastAPI router is, as ``module:name``; `posthouse up` and `posthouse server` serve it beside the API.
+    - ``database_url``: URL of the Postgres database. Default: the setting ``database_url``; without it, an
+      embedded Postgres is started.
+    - ``settings``: settings to use instead of those from the environment and the configuration file.
+    - ``schema``: path of an SQL file that creates the application's own tables. `posthouse up` and `posthouse
+      migrate` with ``--app`` run it whenever the file has changed, so its statements must be safe to run
+      again (``create table if not exists``).
+    - ``routes``: a FastAPI router as ``module:name``. `posthouse up` and `posthouse server` serve it beside
+      the API.
+    - ``variables``: environment variables of the application that also set a setting of Posthouse, such as
+      ``{"SHOP_ALERTS": "alert_webhook_url", "SHOP_LEASE_MINUTES": ("lease_seconds", 60)}``. The number
+      converts a unit to seconds. POSTHOUSE_ variables take precedence.
+    - ``channel``: a function that names a second Redis Pub/Sub channel for a live update, or returns None.
+      It is called with ``"progress"`` or ``"complete"`` and the job as the event stream shows it.
     """
 
     def __init__(
@@ -64,22 +78,27 @@ class App:
         settings: Settings | None = None,
         schema: str | Path | None = None,
         routes: str | None = None,
+        variables: Mapping[str, Variable] | None = None,
+        channel: Channel | None = None,
     ) -> None:
         self._given_settings = settings
         self._given_url = database_url
         self.schema = None if schema is None else Path(schema)
         self.routes = routes
+        self.variables = dict(variables or {})
+        self.channel = channel
         self.definitions: dict[str, Definition] = {}
         self._client: Client | None = None
         self._client_loop: asyncio.AbstractEventLoop | None = None
 
     @functools.cached_property
     def settings(self) -> Settings:
-        return self._given_settings or load_settings(database_url=self._given_url)
+        """Return the app's settings, loaded on first use."""
+        return self._given_settings or load_settings(database_url=self._given_url, variables=self.variables)
 
     @property
     def client(self) -> Client:
-        """The client of the running event loop: connections belong to the loop that opened them."""
+        """Return the client of the running event loop. Connections belong to the loop that opened them."""
         loop = asyncio.get_running_loop()
         self._refuse_if_remote()
         if self._client is None or self._client_loop is not loop:
@@ -105,21 +124,40 @@ class App:
         await self.close()
 
     async def close(self) -> None:
-        """Closes the connections that enqueue opened."""
+        """Close the connections that were opened to enqueue jobs."""
         client, self._client = self._client, None
         if client is not None:
             await client.close()
         if "sync_client" in self.__dict__:
             await asyncio.to_thread(self.__dict__.pop("sync_client").close)
 
+    def database_url(self) -> str:
+        """Return the URL of the app's database, for connections of your own.
+
+        If no URL is configured, this starts the embedded Postgres, which then runs until the process ends.
+        """
+        self._refuse_if_remote()
+        return database_url(self.settings)
+
     def migrate(self) -> None:
-        """Bring the database up to date: Posthouse's own schema, and the app's if it has one."""
+        """Migrate the database to the current schema and apply the app's own ``schema`` file,
+        if it has one.
+        """
         url = database_url(self.settings)
         with translated(), connect_sync(url, "migrate") as connection:
             migrate(connection)
             if self.schema is not None:
-                name = f"{self.schema.parent.name}/{self.schema.name}"
-                apply_schema(connection, name, self.schema.read_text())
+                name, text = f"{self.schema.parent.name}/{self.schema.name}", self.schema.read_text()
+                self._create_extensions(url, text)
+                apply_schema(connection, name, text)
+
+    def _create_extensions(self, url: str, text: str) -> None:
+        """Create the extensions of the app's SQL as the superuser of the embedded Postgres, if it is that."""
+        extensions = extensions_in(text)
+        admin = admin_url(self.settings, url) if extensions else None
+        if admin is not None:
+            with connect_sync(admin, "migrate") as connection:
+                create_extensions(connection, extensions)
 
     def job(
         self,
@@ -132,6 +170,7 @@ class App:
         max_attempts: int | None = None,
         fail_on: Sequence[type[BaseException]] = (),
         batch: int | None = None,
+        batches: int | None = None,
         takes: type[Any] | None = None,
         runner: Runner = "auto",
         memory_mb: int | None = None,
@@ -141,40 +180,66 @@ class App:
         limit_by: str | None = None,
         requires: Sequence[str] = (),
         prefers: Sequence[str] = (),
+        followup_queues: Sequence[str] = (),
         redact: Sequence[str] = (),
         active: bool = True,
         remote: bool = True,
+        aliases: Sequence[str] = (),
     ) -> Callable[[Callable[P, R]], JobType[P, R]]:
-        """Make a function a job. Its name is the kind unless another is given.
+        """Register a function as the handler of a job kind.
 
-        ``async def`` runs in the worker's event loop, ``def`` in a thread; with ``runner="process"`` either
-        runs in a process of its own, where it may take up to ``memory_mb``. ``fail_on`` names exceptions
-        that must not be retried. With ``batch=N`` the function takes a list of up to N jobs and returns a
-        list with an answer for each; ``takes`` is then the type that their payloads have. A retry goes on
-        behind finished steps and keeps progress and parts, unless ``keep_steps`` or ``keep_progress`` say
-        otherwise.
+        An ``async def`` handler runs in the worker's event loop, a ``def`` handler in a thread. The arguments
+        of the function are the fields of the job's payload; they are validated against its type annotations.
 
-        ``limits`` bound how many run at a time or start in a time; those ``per="key"`` count by the place in
-        the payload that ``limit_by`` names, like ``user.id``, or by the option ``limit_key``.
-
-        It runs only on workers with all the capabilities that it ``requires``, and rather on those that it
-        ``prefers``. ``redact`` names places in the payload that nobody is to see, like ``user.iban``. With
-        ``active=False`` it takes no jobs until an operator activates it. With ``remote=False`` it runs on
-        workers with the database only, as handlers that commit must.
+        - ``kind``: name of the job kind. Default: the name of the function.
+        - ``queue``, ``priority``: queue and priority of its jobs, unless the enqueue sets others.
+        - ``timeout``: maximum duration of an attempt; None for no timeout.
+        - ``retry``: the policy that decides when a failed attempt is retried.
+        - ``max_attempts``: maximum number of attempts. Default: as many as ``retry`` allows.
+        - ``fail_on``: exception types that fail the job at once, without a retry.
+        - ``batch``: with ``batch=N`` the handler receives a list of up to N jobs and returns a list with one
+          result per job. N is at most 500. A batch starts when N jobs are ready, or when no further job
+          has become ready for a short time (setting ``batch_linger_seconds``).
+        - ``batches``: maximum number of batches of this kind that a worker runs at once. Default: as many as
+          it has slots. Requires ``batch``.
+        - ``takes``: type of the payloads of a batch handler, used to validate them.
+        - ``runner``: ``"auto"``, or ``"process"`` to run the handler in a separate process.
+        - ``memory_mb``: memory limit of that process in MB. Requires ``runner="process"``.
+        - ``keep_steps``, ``keep_progress``: whether a retry keeps the finished steps, and the progress and
+          parts, of earlier attempts.
+        - ``limits``: concurrency and rate limits (see ``Limit``).
+        - ``limit_by``: path of the payload field that is the key for limits ``per="key"``, such as
+          ``user.id``. The enqueue option ``limit_key`` overrides it.
+        - ``requires``: capabilities that a worker must have to run the job.
+        - ``prefers``: capabilities that a worker should have. Other workers leave the job to such a worker
+          for a short time.
+        - ``followup_queues``: queues outside the scope of a remote worker's key that its follow-up
+          jobs may go to.
+        - ``redact``: paths of payload fields that are masked wherever payloads are shown, such as
+          ``user.iban``.
+        - ``aliases``: earlier names of the kind; jobs enqueued under them run too.
+        - ``active``: with False, no jobs are accepted until an operator activates the definition.
+        - ``remote``: with False, the job runs only on workers that are connected to the database. Handlers
+          that use ``job.commit()``, ``job.step_commit()`` or ``job.transaction()`` need it.
         """
 
         def register(handler: Callable[P, R]) -> JobType[P, R]:
             name = kind or handler.__name__
-            if name in self.definitions:
-                raise ConfigurationError(f"there are two jobs called {name!r}")
-            if name.startswith(OWN_KINDS):
-                raise ConfigurationError(f"{name!r}: kinds that start with {OWN_KINDS!r} are Posthouse's own")
-            if batch is not None and batch < 1:
-                raise ConfigurationError(f"{name}: batch must be at least 1")
+            former = _texts(name, "aliases", aliases)
+            for given in (name, *former):
+                if given in self.definitions or [name, *former].count(given) > 1:
+                    raise ConfigurationError(f"the job kind {given!r} is defined twice")
+                if given.startswith(OWN_KINDS):
+                    raise ConfigurationError(f"{given!r}: kinds that start with {OWN_KINDS!r} are reserved")
+            _check_batch(name, batch, batches)
             if runner not in RUNNERS:
-                raise ConfigurationError(f"{name}: runner is one of {', '.join(RUNNERS)}, not {runner!r}")
+                raise ConfigurationError(
+                    f"{name}: runner must be one of {', '.join(RUNNERS)}, not {runner!r}"
+                )
             if memory_mb is not None and (runner != PROCESS or memory_mb < 1):
-                raise ConfigurationError(f'{name}: memory_mb is at least 1, and needs runner="process"')
+                raise ConfigurationError(
+                    f'{name}: memory_mb must be at least 1 and requires runner="process"'
+                )
             attempts = retry.attempts if max_attempts is None else max_attempts
             if attempts < 1:
                 raise ConfigurationError(f"{name}: max_attempts must be at least 1")
@@ -187,6 +252,7 @@ class App:
                 timeout=None if timeout is None else seconds(timeout),
                 policy=Policy(retry, tuple(fail_on)),
                 batch=batch,
+                batches=batches,
                 arguments=Arguments(name, handler, batch=batch is not None, takes=takes),
                 is_async=inspect.iscoroutinefunction(handler),
                 runner=runner,
@@ -197,27 +263,42 @@ class App:
                 limit_by=limit_by,
                 requires=_texts(name, "requires", requires),
                 prefers=_texts(name, "prefers", prefers),
+                followup_queues=_texts(name, "followup_queues", followup_queues),
                 redact=_texts(name, "redact", redact),
                 active=active,
                 remote=remote,
             )
+            for alias in former:  # without triggers and limits, which stay with the name
+                self.definitions[alias] = dataclasses.replace(
+                    self.definitions[name], kind=alias, limits=(), triggers=[]
+                )
             return JobType(self, self.definitions[name], handler, {})
 
         return register
 
-    async def worker(self, *, queues: Sequence[str] = (), **settings: Any) -> Worker:
-        """A worker for these jobs, not started yet."""
-        from posthouse.worker.worker import Worker  # noqa: PLC0415 - whoever only enqueues need not load it
+    async def worker(
+        self, *, queues: Sequence[str] = (), status: Status | None = None, **settings: Any
+    ) -> Worker:
+        """Create a worker for the app's jobs without starting it.
+
+        ``queues`` names the queues to work on; by default the worker takes all queues of its kinds.
+        ``status`` is for a supervisor. Further keyword arguments override settings.
+        """
+        from posthouse.worker.worker import Worker  # noqa: PLC0415 - not needed by processes that only enqueue
 
         chosen = dataclasses.replace(self.settings, **settings)
         if chosen.tracing:
             trace_workers()
         if chosen.remote_url:
             anywhere = {kind: item for kind, item in self.definitions.items() if item.remote}
-            return Worker(anywhere, _remote(chosen), chosen, queues=queues)
-        url = await asyncio.to_thread(ready_database_url, chosen)
+            return Worker(anywhere, _remote(chosen), chosen, queues=queues, status=status)
+        url = await patiently("connect to Postgres", lambda: asyncio.to_thread(ready_database_url, chosen))
         return Worker(
-            self.definitions, lambda worker_id: Direct(url, worker_id, chosen), chosen, queues=queues
+            self.definitions,
+            lambda worker_id: Direct(url, worker_id, chosen),
+            chosen,
+            queues=queues,
+            status=status,
         )
 
     async def work(
@@ -227,19 +308,24 @@ class App:
         keeper: bool = True,
         ready: Callable[[Worker], None] | None = None,
     ) -> None:
-        """Run jobs until SIGTERM or SIGINT, then drain; a second signal cuts the drain short.
+        """Run jobs until SIGTERM or SIGINT, then drain: finish the running jobs and stop.
 
-        An operator may drain it too: `posthouse workers drain`.
+        A second signal stops the drain and releases the jobs that are still running. Operators can also drain
+        the worker with `posthouse workers drain`.
+
+        - ``queues``: queues to work on. Default: all queues of the app's kinds.
+        - ``keeper``: whether to run the keeper (schedules, retries, clean-up) in this process too.
+        - ``ready``: called with the worker after it has started.
         """
-        from posthouse.system.housekeeping import Housekeeping  # noqa: PLC0415 - likewise, and it is large
+        from posthouse.system.housekeeping import Housekeeping  # noqa: PLC0415 - not needed by processes that only enqueue
 
-        worker = await self.worker(queues=queues)
+        stop = Stop(asyncio.get_running_loop(), self.settings.drain_seconds + STOP_SECONDS)
+        worker = await stop.unless_asked(self.worker(queues=queues))
         housekeeping = None
         if keeper and not self.settings.remote_url:
             url = await asyncio.to_thread(database_url, self.settings)
             housekeeping = Housekeeping(url, self.settings)
-        stop = Stop(asyncio.get_running_loop())
-        await worker.start()
+        await stop.unless_asked(worker.start())
         if housekeeping is not None:
             await housekeeping.start()
         if ready is not None:
@@ -251,15 +337,18 @@ class App:
             await housekeeping.stop()
         await self.close()
         if worker.failed.is_set():
-            raise PosthouseError("the worker broke down; the log says why")
+            raise PosthouseError("the worker stopped because of an internal error; see the log for details")
 
     def run_worker(self, *, queues: Sequence[str] = (), keeper: bool = True) -> None:
-        """Run a worker in this process until it is told to stop."""
+        """Run a worker in this process until a signal stops it: ``work()`` with an event loop of its own.
+
+        The arguments are those of ``work()``.
+        """
         run_loop(self.work(queues=queues, keeper=keeper))
 
 
 class JobType(Generic[P, R]):
-    """A decorated function: call it as before, or enqueue it."""
+    """A function registered with ``@app.job()``. Call it directly, or enqueue it as a job."""
 
     def __init__(self, app: App, definition: Definition, handler: Callable[P, R], options: Options) -> None:
         self._app = app
@@ -273,10 +362,15 @@ class JobType(Generic[P, R]):
 
     @property
     def kind(self) -> str:
+        """Return the name of the job kind."""
         return self.definition.kind
 
     def using(self, **options: Unpack[Options]) -> JobType[P, R]:
-        """The same job with other options: ``welcome.using(delay="5m", priority="high").enqueue(...)``."""
+        """Return this job type with other enqueue options.
+
+        ``await welcome.using(delay="5m", priority="high").enqueue(user_id=7)``. The options are listed under
+        "Enqueue options".
+        """
         merged = cast("Options", {**self._options, **options})
         return JobType(self._app, self.definition, self._handler, merged)
 
@@ -289,10 +383,16 @@ class JobType(Generic[P, R]):
         tenant: str = "default",
         label: str | None = None,
     ) -> Self:
-        """Make one of each event of this name: ``sync.on_event("folder.*", {"id": "{{event.folder_id}}"})``.
+        """Create a job for each event with this name.
 
-        Not twice with the same payload within ``window``. A worker announces it when it starts; operators can
-        change and disable it like other triggers.
+        ``sync.on_event("folder.*", {"id": "{{event.folder_id}}"})``. Workers register the trigger when they
+        start. Operators can change and disable it like other triggers.
+
+        - ``name``: name of the event; ``folder.*`` matches all names with this prefix.
+        - ``payload``: template of the job's payload.
+        - ``window``: create no second job with the same payload within this time.
+        - ``tenant``: tenant whose events are matched and that owns the jobs.
+        - ``label``: name shown in the console. Default: the name of the trigger.
         """
         fields = {"event_name": name, "dedupe_window_seconds": window}
         self.definition.add_trigger("event", tenant, _trigger(fields, payload, label))
@@ -313,12 +413,25 @@ class JobType(Generic[P, R]):
         tenant: str = "default",
         label: str | None = None,
     ) -> Self:
-        """Make one at these times: ``report.on_schedule("0 2 * * *", zone="Europe/Paris")``.
+        """Create a job at each time of a schedule.
 
-        Each time has one, however many keepers there are. ``missed`` says what happens to times that nobody
-        was there for, ``overlap`` what happens while the one before still runs, ``gap`` and ``fold`` what
-        becomes of times that a change of the clocks leaves out or repeats. A worker announces it when it
-        starts; operators can change and disable it like other triggers.
+        ``report.on_schedule("0 2 * * *", zone="Europe/Paris")``. At most one job is created for each time,
+        regardless of the number of keepers. Workers register the trigger when they start. Operators can
+        change and disable it like other triggers.
+
+        - ``when``: a cron expression, or an interval such as ``every 15m``.
+        - ``payload``: template of the job's payload.
+        - ``zone``: time zone of the cron expression.
+        - ``missed``: what to do about times at which no keeper was running: ``"skip"`` them, run the latest
+          one ``"once"``, or ``"catch_up"`` on up to ``catch_up_limit`` of them.
+        - ``overlap``: what to do while the previous job is still active: ``"allow"`` both, ``"skip"`` the new
+          one, or ``"queue"`` it behind the previous one.
+        - ``jitter``: delay each run by a random time up to this value.
+        - ``gap``: a local time that is skipped when clocks go forward runs at the ``"next"`` valid time, or
+          is left out (``"skip"``).
+        - ``fold``: a local time that occurs twice when clocks go back runs ``"once"`` or ``"twice"``.
+        - ``tenant``: tenant that owns the jobs.
+        - ``label``: name shown in the console. Default: the name of the trigger.
         """
         fields = {
             "cron_expr": when,
@@ -334,7 +447,10 @@ class JobType(Generic[P, R]):
         return self
 
     def request(self, arguments: Mapping[str, Any], options: Options | None = None) -> Request:
-        """The request that enqueues it, for ``Client.enqueue_many``."""
+        """Return the request that would enqueue a job with these arguments, for ``Client.enqueue_many``.
+
+        ``options`` are enqueue options; those set with ``using()`` take precedence.
+        """
         self.definition.arguments.check(arguments)
         given = {**(options or {}), **self._options}
         merged: Options = {
@@ -349,25 +465,30 @@ class JobType(Generic[P, R]):
             merged.setdefault("prefers", self.definition.prefers)
         if self.definition.limit_by:
             merged.setdefault("limit_key", text_at(arguments, self.definition.limit_by))
-        if merged.get("retry") is None:  # a policy of its own brings its own number of attempts
+        if merged.get("retry") is None:  # a retry policy given by the caller also sets the number of attempts
             merged.setdefault("max_attempts", self.definition.max_attempts)
         implied = frozenset(merged.keys() - given.keys())
-        return Request(kind=self.kind, payload=arguments, implied=implied, **merged)
+        return Request(
+            kind=self.kind, payload=arguments, implied=implied, code=self.definition.code, **merged
+        )
 
     async def enqueue(self, *, connection: Any = None, **arguments: Any) -> Handle:
-        """Enqueue it; on ``connection`` if given, in the transaction that is open there."""
+        """Enqueue a job with these arguments and return its handle.
+
+        With ``connection``, the job is inserted on that connection, in its open transaction.
+        """
         client = self._app.client
         return await client.submit(self.request(arguments), connection=connection)
 
     def enqueue_sync(self, *, connection: Any = None, **arguments: Any) -> SyncHandle:
-        """The same for code without an event loop."""
+        """Enqueue a job from code without an event loop. The arguments are those of ``enqueue()``."""
         client = self._app.sync_client
         return client.submit(self.request(arguments), connection=connection)
 
 
 def _remote(settings: Settings) -> Callable[[UUID], Backend]:
     try:
-        from posthouse.worker.remote import Remote  # noqa: PLC0415 - an extra
+        from posthouse.worker.remote import Remote  # noqa: PLC0415 - an optional dependency
     except ImportError as error:
         raise ConfigurationError(
             f"a remote worker needs {error.name}: pip install 'posthouse[remote]'"
@@ -380,7 +501,14 @@ def _trigger(fields: dict[str, Any], payload: Mapping[str, Any] | None, label: s
     return {**fields, **named, "payload_template": dict(payload or {})}
 
 
+def _check_batch(name: str, batch: int | None, batches: int | None) -> None:
+    if batch is not None and not 1 <= batch <= LARGEST_BATCH:
+        raise ConfigurationError(f"{name}: batch must be between 1 and {LARGEST_BATCH}, not {batch}")
+    if batches is not None and (batch is None or batches < 1):
+        raise ConfigurationError(f"{name}: batches must be at least 1 and requires batch")
+
+
 def _texts(kind: str, name: str, values: Sequence[Any]) -> tuple[str, ...]:
     if isinstance(values, str) or not all(isinstance(value, str) and value for value in values):
-        raise ConfigurationError(f"{kind}: {name} is a list of texts, none of them empty, not {values!r}")
+        raise ConfigurationError(f"{kind}: {name} must be a list of non-empty strings, not {values!r}")
     return tuple(values)

@@ -1,66 +1,73 @@
 """The one error tree. Every error has a stable ``code`` that logs, the command line and HTTP share.
 
 PosthouseError
-├── ConfigurationError      a setting is wrong or missing
-│   ├── EmbeddedUnavailable     no Postgres given and none can be started here
-│   └── InvalidCommand          a command definition is wrong
+├── ConfigurationError      a setting is missing or invalid
+│   ├── EmbeddedUnavailable     no database URL, and the embedded Postgres cannot be started
+│   └── InvalidCommand          invalid command definition
 ├── DatabaseUnavailable     Postgres cannot be reached
+├── RedisUnavailable        Redis cannot be used
 ├── ServerUnavailable       a Posthouse server cannot be reached, or cannot reach its database
-├── StorageUnavailable      what keeps the files of jobs does not answer, or refuses
-├── Refused                 a Posthouse server does not take what a worker sent
-├── NoDatabase              this worker has no database
-├── ClientClosed            the client was closed
+├── StorageUnavailable      the artifact storage is unreachable or refused the request
+├── Refused                 a Posthouse server rejected a request of a worker
+├── NoDatabase              a remote worker has no database connection
+├── ClientClosed            the client is closed
 ├── SchemaError             the schema is missing, older or newer than this version
-├── InvalidJob              the request to enqueue is wrong
-│   ├── InvalidPayload          the payload is not what the job takes
-│   ├── PayloadTooLarge         the payload is over the limit
-│   └── InactiveDefinition      its kind was deactivated
-├── InvalidDefinition       a definition cannot be like this
-├── DefinitionNotFound      no such definition
-├── InvalidLimit            a limit cannot be like this
-├── LimitNotFound           no such limit
-├── WorkerNotFound          no such worker
-├── InvalidTrigger          a trigger cannot be like this
-│   ├── InvalidTemplate         its payload template is wrong
-│   └── InvalidSchedule         its cron expression, interval, time zone or policy is wrong
-├── TriggerNotFound         no such trigger (for this tenant)
-├── InvalidEvent            an event cannot be like this
-├── EventNotFound           no such event (for this tenant)
-├── TemplateError           a payload template cannot be filled in
-├── DuplicateJob            the dedupe key is taken, and the policy says reject
-├── JobNotFound             no such job (for this tenant)
-├── FailureNotFound         no such failure group
-├── BulkChangeNotFound      no such bulk change
-├── InvalidBulkChange       a bulk change cannot be like this
-├── IllegalTransition       the job's status does not allow this
-├── NotAuthenticated        no credential, or none that is good
-├── Forbidden               the credential does not allow this
-├── KeyNotFound             no such API key (for this tenant)
-├── InvalidKey              an API key cannot be like this
-├── TenantNotFound          no such tenant
-├── TenantExists            there is a tenant of that name
-├── TenantActive            a tenant has jobs that have not ended
-├── InvalidTenant           a tenant cannot be like this
-├── TooManyRequests         slower, please
-├── InvalidRequest          an HTTP request is wrong
-│   ├── InvalidFilter           a line of the filter language is wrong
-│   └── IdempotencyKeyReused    its Idempotency-Key came with another request before
-├── ChangedMeanwhile        what was to be changed is not what was looked at
-├── TooManyStreams          this credential has as many live streams as it may have
-├── ServerFull              this server process has all the live streams that it takes
-├── InvalidReport           what a job tells of itself cannot be stored
-├── ArtifactNotFound        no such artifact (for this tenant)
-├── InvalidArtifact         an artifact cannot be like this
-│   ├── ArtifactTooLarge        it is over the limit
-│   ├── WrongOffset             a piece of it does not begin where the last one ended
-│   └── UnsafeArchive           an archive that would write where it must not, or too much
-├── LeaseLost               the lease is no longer ours: nothing was written
-├── CommandError            a command did not do its work
+├── InvalidJob              invalid job
+│   ├── InvalidPayload          the payload does not match the parameters of the job
+│   ├── PayloadTooLarge         the payload exceeds the size limit
+│   ├── InactiveDefinition      the definition of its kind is inactive
+│   └── UnknownDefinition       there is no definition of its kind
+├── InvalidDefinition       invalid definition
+│   └── DefinitionExists        a definition with this key already exists
+├── DefinitionNotFound      definition not found
+├── InvalidLimit            invalid limit
+├── LimitNotFound           limit not found
+├── WorkerNotFound          worker not found
+├── InvalidTrigger          invalid trigger
+│   ├── InvalidTemplate         invalid payload template
+│   └── InvalidSchedule         invalid cron expression, interval, time zone or policy
+├── TriggerNotFound         trigger not found (for this tenant)
+├── InvalidAlert            invalid alert: its type does not exist
+├── InvalidEvent            invalid event
+├── EventNotFound           event not found (for this tenant)
+├── TemplateError           a payload template cannot be rendered
+├── DuplicateJob            another job holds the dedupe key, and the policy is reject
+├── JobNotFound             job not found (for this tenant)
+├── FailureNotFound         failure group not found
+├── BulkChangeNotFound      bulk change not found
+├── ErasureNotFound         erasure not found
+├── InvalidBulkChange       invalid bulk change
+├── IllegalTransition       the status of the job does not allow the change
+├── NotAuthenticated        missing or invalid credentials
+├── Forbidden               permission denied
+├── KeyNotFound             API key not found (for this tenant)
+├── InvalidKey              invalid API key
+├── TooManyKeys             the tenant has reached its number of API keys
+├── TenantNotFound          tenant not found
+├── TenantExists            a tenant with this name already exists
+├── TenantActive            the tenant has unfinished jobs
+├── InvalidTenant           invalid tenant
+├── TooManyRequests         rate limit exceeded
+├── InvalidRequest          invalid HTTP request
+│   ├── InvalidFilter           invalid filter
+│   └── IdempotencyKeyReused    the Idempotency-Key was used with a different request
+├── ChangedMeanwhile        the resource was modified since it was loaded
+├── TooManyStreams          stream limit reached for this credential
+├── ServerFull              the server has reached its stream limit, or is shutting down
+├── InvalidReport           invalid progress report
+├── InvalidResult           a handler returned an object that cannot be stored as JSON
+├── ArtifactNotFound        artifact not found (for this tenant)
+├── InvalidArtifact         invalid artifact
+│   ├── ArtifactTooLarge        the artifact exceeds the size limit
+│   ├── WrongOffset             a chunk does not start at the current upload offset
+│   └── UnsafeArchive           an archive would write outside its folder or exceed the limit
+├── LeaseLost               the lease was lost: nothing was written
+├── CommandError            a command failed
 │   ├── CommandUnstartable      it cannot be started, and a retry would not help
-│   ├── CommandFailed           it ended, and not well
-│   └── CommandLost             it was ended together with the process that looked after it
-├── JobFailed               a waited-for job ended without success
-└── WaitTimeout             a waited-for job did not end in time
+│   ├── CommandFailed           it ended with an error
+│   └── CommandLost             its supervising process died
+├── JobFailed               a waited-for job did not succeed
+└── WaitTimeout             a waited-for job did not finish before the timeout
 """
 
 from __future__ import annotations
@@ -69,7 +76,7 @@ from typing import ClassVar
 
 
 class PosthouseError(Exception):
-    """Something went wrong in Posthouse."""
+    """Posthouse error."""
 
     code: ClassVar[str] = "posthouse_error"
 
@@ -78,247 +85,283 @@ class PosthouseError(Exception):
 
 
 class ConfigurationError(PosthouseError):
-    """A setting is wrong or missing."""
+    """A setting is missing or invalid."""
 
     code = "configuration_error"
 
 
 class EmbeddedUnavailable(ConfigurationError):
-    """No Postgres was given and none can be started here."""
+    """No database URL is set, and the embedded Postgres cannot be started."""
 
     code = "embedded_unavailable"
 
 
 class InvalidCommand(ConfigurationError):
-    """A command definition is wrong."""
+    """Invalid command definition."""
 
     code = "invalid_command"
 
 
 class DatabaseUnavailable(PosthouseError):
-    """Postgres cannot be reached."""
+    """Cannot connect to Postgres."""
 
     code = "database_unavailable"
 
 
+class RedisUnavailable(PosthouseError):
+    """Redis cannot be used."""
+
+    code = "redis_unavailable"
+
+
 class ServerUnavailable(PosthouseError):
-    """The Posthouse server cannot be reached, or cannot reach its database."""
+    """Cannot connect to the Posthouse server, or the server cannot connect to its database."""
 
     code = "server_unavailable"
 
 
 class StorageUnavailable(PosthouseError):
-    """What keeps the files of jobs does not answer, or refuses."""
+    """The artifact storage is unreachable or refused the request."""
 
     code = "storage_unavailable"
 
 
 class Refused(PosthouseError):
-    """The Posthouse server does not take what was sent."""
+    """The Posthouse server rejected the request."""
 
     code = "refused"
 
 
 class NoDatabase(PosthouseError):
-    """A remote worker has no database."""
+    """A remote worker has no database connection."""
 
     code = "no_database"
 
 
 class ClientClosed(PosthouseError):
-    """The client was closed."""
+    """The client is closed."""
 
     code = "client_closed"
 
 
 class SchemaError(PosthouseError):
-    """The database schema does not fit this version of Posthouse."""
+    """The database schema does not match this version of Posthouse."""
 
     code = "schema_error"
 
 
 class InvalidJob(PosthouseError):
-    """The request to enqueue a job is wrong."""
+    """Invalid job."""
 
     code = "invalid_job"
 
 
 class InvalidPayload(InvalidJob):
-    """The payload is not what the job takes."""
+    """The payload does not match the parameters of the job."""
 
     code = "invalid_payload"
 
 
 class PayloadTooLarge(InvalidJob):
-    """The payload is larger than the limit."""
+    """The payload exceeds the size limit."""
 
     code = "payload_too_large"
 
 
 class InactiveDefinition(InvalidJob):
-    """Jobs of this kind are not taken: its definition was deactivated."""
+    """The definition of this kind is inactive: no jobs are accepted."""
 
     code = "inactive_definition"
 
 
+class UnknownDefinition(InvalidJob):
+    """There is no definition of this kind."""
+
+    code = "unknown_definition"
+
+
 class InvalidDefinition(PosthouseError):
-    """The definition of this kind of job is wrong."""
+    """Invalid definition."""
 
     code = "invalid_definition"
 
 
+class DefinitionExists(InvalidDefinition):
+    """A definition with this key already exists."""
+
+    code = "definition_exists"
+
+
 class DefinitionNotFound(PosthouseError):
-    """There is no such definition."""
+    """Definition not found."""
 
     code = "definition_not_found"
 
 
 class InvalidLimit(PosthouseError):
-    """The limit is wrong."""
+    """Invalid limit."""
 
     code = "invalid_limit"
 
 
 class LimitNotFound(PosthouseError):
-    """There is no such limit."""
+    """Limit not found."""
 
     code = "limit_not_found"
 
 
 class WorkerNotFound(PosthouseError):
-    """There is no such worker."""
+    """Worker not found."""
 
     code = "worker_not_found"
 
 
 class InvalidTrigger(PosthouseError):
-    """A trigger cannot be like this."""
+    """Invalid trigger."""
 
     code = "invalid_trigger"
 
 
 class InvalidTemplate(InvalidTrigger):
-    """A payload template is wrong."""
+    """Invalid payload template."""
 
     code = "invalid_template"
 
 
 class InvalidSchedule(InvalidTrigger):
-    """The schedule is wrong: its cron expression, interval, time zone or policy."""
+    """Invalid schedule: check the cron expression, interval, time zone and policies."""
 
     code = "invalid_schedule"
 
 
 class TriggerNotFound(PosthouseError):
-    """There is no such trigger."""
+    """Trigger not found."""
 
     code = "trigger_not_found"
 
 
+class InvalidAlert(PosthouseError):
+    """The alert is invalid: its type does not exist."""
+
+    code = "invalid_alert"
+
+
 class InvalidEvent(PosthouseError):
-    """An event cannot be like this."""
+    """Invalid event."""
 
     code = "invalid_event"
 
 
 class EventNotFound(PosthouseError):
-    """There is no such event."""
+    """Event not found."""
 
     code = "event_not_found"
 
 
 class TemplateError(PosthouseError):
-    """A payload template cannot be filled in."""
+    """The payload template cannot be rendered."""
 
     code = "template_error"
 
 
 class DuplicateJob(PosthouseError):
-    """The dedupe key is taken by another job."""
+    """Another job holds this dedupe key."""
 
     code = "duplicate_job"
 
 
 class JobNotFound(PosthouseError):
-    """There is no such job."""
+    """Job not found."""
 
     code = "job_not_found"
 
 
 class FailureNotFound(PosthouseError):
-    """There is no such failure group."""
+    """Failure group not found."""
 
     code = "failure_not_found"
 
 
 class BulkChangeNotFound(PosthouseError):
-    """There is no such bulk change."""
+    """Bulk change not found."""
 
     code = "bulk_change_not_found"
 
 
+class ErasureNotFound(PosthouseError):
+    """Erasure not found."""
+
+    code = "erasure_not_found"
+
+
 class InvalidBulkChange(PosthouseError):
-    """The bulk change is wrong."""
+    """Invalid bulk change."""
 
     code = "invalid_bulk_change"
 
 
 class IllegalTransition(PosthouseError):
-    """The job's status does not allow this."""
+    """The status of the job does not allow this change."""
 
     code = "illegal_transition"
 
 
 class NotAuthenticated(PosthouseError):
-    """No credential was given, or none that is good."""
+    """Missing or invalid credentials."""
 
     code = "not_authenticated"
 
 
 class Forbidden(PosthouseError):
-    """The credential does not allow this."""
+    """Permission denied."""
 
     code = "forbidden"
 
 
 class KeyNotFound(PosthouseError):
-    """There is no such key."""
+    """API key not found."""
 
     code = "key_not_found"
 
 
 class InvalidKey(PosthouseError):
-    """A key cannot be like this."""
+    """Invalid API key."""
 
     code = "invalid_key"
 
 
+class TooManyKeys(PosthouseError):
+    """The tenant has reached its number of API keys."""
+
+    code = "too_many_keys"
+
+
 class TenantNotFound(PosthouseError):
-    """There is no such tenant."""
+    """Tenant not found."""
 
     code = "tenant_not_found"
 
 
 class TenantExists(PosthouseError):
-    """There is a tenant of that name already."""
+    """A tenant with this name already exists."""
 
     code = "tenant_exists"
 
 
 class TenantActive(PosthouseError):
-    """The tenant has jobs that have not ended."""
+    """The tenant has unfinished jobs."""
 
     code = "tenant_active"
 
 
 class InvalidTenant(PosthouseError):
-    """A tenant cannot be like this."""
+    """Invalid tenant."""
 
     code = "invalid_tenant"
 
 
 class TooManyRequests(PosthouseError):
-    """There were too many requests: wait before the next one."""
+    """Rate limit exceeded: wait before the next request."""
 
     code = "too_many_requests"
 
@@ -328,13 +371,13 @@ class TooManyRequests(PosthouseError):
 
 
 class InvalidRequest(PosthouseError):
-    """The request is wrong."""
+    """Invalid request."""
 
     code = "invalid_request"
 
 
 class InvalidFilter(InvalidRequest):
-    """The filter is wrong."""
+    """Invalid filter."""
 
     code = "invalid_filter"
 
@@ -349,102 +392,112 @@ class InvalidFilter(InvalidRequest):
 
 
 class IdempotencyKeyReused(InvalidRequest):
-    """The Idempotency-Key came with another request before."""
+    """The Idempotency-Key was already used with a different request."""
 
     code = "idempotency_key_reused"
 
 
 class ChangedMeanwhile(PosthouseError):
-    """Somebody has changed it since it was looked at."""
+    """The resource was modified since you loaded it: reload and try again."""
 
     code = "changed_meanwhile"
 
 
 class TooManyStreams(PosthouseError):
-    """The credential has as many live streams open as it may have."""
+    """Stream limit reached for this credential."""
 
     code = "too_many_streams"
 
 
 class ServerFull(PosthouseError):
-    """The server process has as many live streams open as it takes, or is stopping."""
+    """The server has reached its stream limit, or is shutting down."""
 
     code = "server_full"
 
 
 class InvalidReport(PosthouseError):
-    """What a job tells of itself cannot be stored."""
+    """Invalid progress report."""
 
     code = "invalid_report"
 
 
+class InvalidResult(PosthouseError):
+    """A handler returned an object that cannot be stored as JSON."""
+
+    code = "invalid_result"
+
+
 class ArtifactNotFound(PosthouseError):
-    """There is no such artifact."""
+    """Artifact not found."""
 
     code = "artifact_not_found"
 
 
 class InvalidArtifact(PosthouseError):
-    """An artifact cannot be like this."""
+    """Invalid artifact."""
 
     code = "invalid_artifact"
 
 
 class ArtifactTooLarge(InvalidArtifact):
-    """The artifact is larger than the limit."""
+    """The artifact exceeds the size limit."""
 
     code = "artifact_too_large"
 
 
 class WrongOffset(InvalidArtifact):
-    """The piece does not begin where the last one ended."""
+    """The chunk does not start at the current upload offset."""
 
     code = "wrong_offset"
 
 
 class UnsafeArchive(InvalidArtifact):
-    """The archive would write where it must not, or too much."""
+    """The archive is unsafe: it would write outside the target folder or exceed the size limit."""
 
     code = "unsafe_archive"
 
 
 class LeaseLost(PosthouseError):
-    """The lease on this job is no longer held: nothing was written."""
+    """The lease on this job was lost: nothing was written."""
 
     code = "lease_lost"
 
 
 class CommandError(PosthouseError):
-    """A command did not do its work."""
+    """The command failed."""
 
     code = "command_error"
 
 
 class CommandUnstartable(CommandError):
-    """The command cannot be started here, and a retry would not help."""
+    """The command cannot be started on this worker, and a retry would not help."""
 
     code = "command_unstartable"
 
 
 class CommandFailed(CommandError):
-    """The command ended, and not well."""
+    """The command ended with an error."""
 
     code = "command_failed"
 
 
 class CommandLost(CommandError):
-    """The command was ended together with the process that looked after it."""
+    """The command was lost: its supervising process died."""
 
     code = "command_lost"
 
+    def __init__(self, message: str | None = None, *, may_have_run: bool = False) -> None:
+        super().__init__(message)
+        self.may_have_run = may_have_run
+
 
 class JobFailed(PosthouseError):
-    """The job ended without success."""
+    """The job did not succeed."""
 
     code = "job_failed"
 
 
 class WaitTimeout(PosthouseError):
-    """The job did not end within the time given."""
+    """The job did not finish before the timeout."""
 
     code = "wait_timeout"

@@ -8,7 +8,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, TypeAlias, get_type_hints
 
 from posthouse.core.alerts import ORDINARY, chosen_types, destinations
 from posthouse.core.duration import seconds
@@ -18,7 +18,13 @@ from posthouse.errors import ConfigurationError
 ENV_PREFIX = "POSTHOUSE_"
 FILE_NAME = "posthouse.toml"
 SECRET_LENGTH = 32
+MISSED_HEARTBEATS = 5
+"""A worker that missed this many heartbeats is offline."""
 LOG_LEVELS = ("debug", "info", "warning", "error", "off")
+AUTO = "auto"
+Variable: TypeAlias = str | tuple[str, float]
+"""What an environment variable of an application sets: a setting, or a setting and the seconds of a unit."""
+DISPATCH_MODES = ("database", "redis", "hybrid")
 _NOT_SETTINGS = {"POSTHOUSE_TEST_DATABASE_URL"}
 _OF_A_THING = "_retention_days"
 _TRUE, _FALSE = {"1", "true", "yes", "on"}, {"0", "false", "no", "off"}
@@ -30,7 +36,7 @@ def _setting(default: Any, doc: str, *, secret: bool = False, minimum: float | N
 
 def _retention(what: str, more: str = "", *, default: float = 0.0) -> Any:
     """Named after a thing of posthouse.kept: see Settings.kept_days."""
-    return _setting(default, f"How long to keep {what}. 0: as long as retention_days{more}.", minimum=0)
+    return _setting(default, f"Retention of {what}. 0: retention_days{more}.", minimum=0)
 
 
 def default_data_dir() -> Path:
@@ -38,178 +44,286 @@ def default_data_dir() -> Path:
     return Path(root).expanduser() / "posthouse"
 
 
+def cores() -> int:
+    """Return the number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     database_url: str = _setting(
-        "", "Postgres to use. Empty: an embedded one, started when needed.", secret=True
+        "", "URL of the Postgres database. Empty: an embedded Postgres, started when needed.", secret=True
     )
     direct_url: str = _setting(
         "",
-        "The same Postgres past its pooler, for LISTEN and liveness; needed only if database_url "
-        "points to a transaction pooler.",
+        "URL of the same Postgres without its pooler, for LISTEN and liveness locks. Needed only if "
+        "database_url points to a transaction pooler.",
         secret=True,
     )
     data_dir: Path = field(
         default_factory=default_data_dir,
-        metadata={"help": "Where the embedded Postgres keeps its data."},
+        metadata={"help": "Data directory of the embedded Postgres."},
     )
     remote_url: str = _setting(
-        "", "A Posthouse server that a worker gets its jobs from over HTTP, instead of from the database."
+        "", "URL of the Posthouse server that a remote worker connects to, instead of to the database."
     )
-    remote_key: str = _setting("", "The API key of a remote worker.", secret=True)
+    remote_key: str = _setting("", "API key of a remote worker.", secret=True)
+    public_url: str = _setting(
+        "",
+        "Address of the console as its users reach it, e.g. https://jobs.example.com. Log lines of failed "
+        "jobs link to it. Empty: remote_url, or the address of `posthouse up`.",
+    )
     storage_url: str = _setting(
-        "", "Where artifacts of jobs are kept: file:///folder or s3://bucket/prefix. Empty: in data_dir."
+        "", "Storage of artifacts: file:///folder or s3://bucket/prefix. Empty: a folder in data_dir."
     )
-    max_artifact_bytes: int = _setting(10_737_418_240, "Largest artifact that a job may keep.", minimum=1)
+    max_artifact_bytes: int = _setting(10_737_418_240, "Maximum size of an artifact in bytes.", minimum=1)
     app: str = _setting(
-        "", "Apps that `worker` and `up` load if none is given: module:name, several with commas."
+        "", "Applications that `worker` and `up` load by default, as module:name, separated by commas."
     )
-    capabilities: str = _setting(
-        "", "What a worker can do that others cannot: gpu, codec:h264 … several with commas."
-    )
+    capabilities: str = _setting("", "Capabilities of a worker, e.g. gpu or codec:h264, separated by commas.")
     worker_name: str = _setting(
         "",
-        "What a worker is called. Empty: its host and process. One that was disabled by a name given "
-        "here stays so when it is started again.",
+        "Name of a worker. Empty: host name and process id. A worker that is disabled under a name set "
+        "here stays disabled when it is restarted.",
     )
     worker_metadata: str = _setting(
-        "", 'What to keep of a worker for people to see, as a JSON object: {"pod": "a-1"}.'
+        "", 'Metadata that is shown with a worker, as a JSON object, e.g. {"pod": "a-1"}.'
     )
-    concurrency: int = _setting(100, "Handlers that a worker runs at the same time.", minimum=1)
-    processes: int = _setting(
+    concurrency: int = _setting(100, "Maximum number of handlers that a worker runs concurrently.", minimum=1)
+    processes: str = _setting(
+        "1",
+        "Number of child processes of `posthouse worker` and `posthouse up`, each a worker of its own. "
+        "auto: one per core.",
+    )
+    process_slots: int = _setting(
         0,
-        'Processes for handlers with runner="process", each for one job at a time. 0: one for each core.',
+        'Processes for handlers with runner="process", each for one job at a time. 0: one per core.',
         minimum=0,
     )
-    commands: bool = _setting(False, "Whether a worker also runs commands that operators have defined.")
+    max_jobs: int = _setting(
+        0, "Number of jobs after which a child process is replaced by a new one. 0: never.", minimum=0
+    )
+    max_rss_mb: int = _setting(
+        0, "Memory in MB above which a child process is replaced by a new one. 0: unlimited.", minimum=0
+    )
+    commands: bool = _setting(False, "Whether a worker also runs command jobs defined by operators.")
     command_slots: int = _setting(
         0,
-        "Commands that a worker runs at the same time. 0: four for each core, but no more than concurrency.",
+        "Maximum number of commands that a worker runs concurrently. 0: four per core, at most concurrency.",
         minimum=0,
     )
     secrets_dir: str = _setting(
-        "", "A folder of files that hold secrets for commands, each named like its secret."
+        "", "Folder with the secrets for commands, one file per secret, named like the secret."
     )
     heartbeat_seconds: float = _setting(
-        5.0, "How often a worker renews the leases of its jobs.", minimum=0.05
+        5.0, "Interval between heartbeats, which renew the leases of running jobs.", minimum=0.05
     )
     lease_seconds: float = _setting(
-        30.0, "How long a job stays with a worker that has stopped renewing.", minimum=0.2
+        30.0,
+        "Duration of a lease: a job is rescued when its worker has not renewed the lease for this long.",
+        minimum=0.2,
     )
     drain_seconds: float = _setting(
-        30.0, "How long running jobs may go on after SIGTERM before they are released.", minimum=0
+        30.0, "How long running jobs may continue after SIGTERM before they are released.", minimum=0
     )
     cancel_grace_seconds: float = _setting(
-        5.0, "How long a canceled or timed-out handler may clean up.", minimum=0
+        5.0, "How long a canceled or timed-out handler has to clean up.", minimum=0
     )
-    poll_seconds: float = _setting(1.0, "Longest pause between two looks into an empty queue.", minimum=0.01)
+    poll_seconds: float = _setting(1.0, "Longest interval between polls of an empty queue.", minimum=0.01)
+    batch_linger_seconds: float = _setting(
+        0.1,
+        "How long a batch that is not full waits for further jobs. Each job that becomes ready in this time "
+        "extends it, up to ten times. 0: a batch takes the jobs that are ready.",
+        minimum=0,
+    )
+    dispatch: str = _setting(
+        "database",
+        "How workers learn that jobs are ready. database: LISTEN/NOTIFY and polling. redis: Redis Streams, "
+        "which are required. hybrid: Redis Streams, and polling while Redis is unreachable (extra: redis).",
+    )
+    redis_url: str = _setting(
+        "",
+        "URL of Redis or Valkey, for dispatch and live updates: redis://, rediss:// (TLS), unix://, "
+        "redis+sentinel://host:26379,host:26379/service or redis+cluster://.",
+        secret=True,
+    )
+    redis_pool_size: int = _setting(10, "Maximum number of Redis connections of a process.", minimum=4)
     crash_limit: int = _setting(
         3,
-        "Deaths of workers or processes after which the job they had in common goes to the dead letter.",
+        "Number of worker or process crashes after which a job is dead-lettered as poison.",
         minimum=1,
     )
     rescue_grace_seconds: float = _setting(
-        10.0, "After a restart of Postgres, how long workers may take to renew.", minimum=0
+        10.0, "After a Postgres restart, how long workers have to renew their leases.", minimum=0
+    )
+    rescue_jitter_seconds: float = _setting(
+        0.5, "Rescued jobs are delayed by a random time up to this, so that not all start at once.", minimum=0
+    )
+    remote_grace_seconds: float = _setting(
+        120.0,
+        "After an outage of the API, how long remote workers have to renew their leases. A remote worker "
+        "that cannot reach the server continues its jobs for this long after their leases expired. "
+        "0: no grace.",
+        minimum=0,
+    )
+    rescue_seconds: float = _setting(
+        1.0,
+        "Interval at which a keeper looks for expired leases. The jobs of a worker whose loss is noticed are "
+        "rescued at once.",
+        minimum=0.05,
+    )
+    simple_claim_seconds: float = _setting(
+        1800.0,
+        "Duration of a claim of the simple worker API (/api/worker). Each progress report extends it.",
+        minimum=1,
+    )
+    simple_heartbeat_seconds: float = _setting(
+        30.0,
+        "Interval at which workers of the simple worker API are to send heartbeats. Jobs are reserved for an "
+        "idle worker with the preferred capabilities for twice as long.",
+        minimum=0.1,
+    )
+    offline_seconds: float = _setting(
+        0.0,
+        "How long after its last heartbeat a worker is offline. 0: five times the heartbeat interval that "
+        "the worker announced, at least its lease; ten times simple_heartbeat_seconds for workers of "
+        "the simple worker API.",
+        minimum=0,
     )
     retention_days: float = _setting(
-        30.0, "How long ended jobs are kept, and all below that have no days of their own.", minimum=1
+        30.0, "Retention of finished jobs, and of all data below that has no retention of its own.", minimum=1
     )
-    attempts_retention_days: float = _retention(
-        "attempts that did not end their job", "; never longer than jobs"
+    attempts_retention_days: float = _retention("earlier attempts of jobs", "; at most that of jobs")
+    artifacts_retention_days: float = _setting(
+        0.0, "Retention of artifacts after the end of their job. 0: as long as the job.", minimum=0
     )
-    logs_retention_days: float = _retention("log lines of jobs", "; never longer than jobs")
+    logs_retention_days: float = _retention("log lines of jobs", "; at most that of jobs")
     events_retention_days: float = _retention("events")
-    samples_retention_days: float = _retention("the counts of each minute")
-    workers_retention_days: float = _retention("when workers came and went")
-    audit_retention_days: float = _retention("what people did; whole months are dropped", default=365.0)
-    actor: str = _setting("", "Who you are, for the audit of what you do. Empty: your user and host.")
-    max_payload_bytes: int = _setting(1_048_576, "Largest payload accepted.", minimum=1)
-    max_result_bytes: int = _setting(1_048_576, "Largest result stored, of a job or a step.", minimum=1)
+    samples_retention_days: float = _retention("per-minute samples")
+    workers_retention_days: float = _retention("worker starts and stops")
+    audit_retention_days: float = _retention("the audit log, which is deleted by whole months", default=365.0)
+    actor: str = _setting("", "Your name in the audit log. Empty: user and host name.")
+    max_payload_bytes: int = _setting(1_048_576, "Maximum size of a payload in bytes.", minimum=1)
+    max_result_bytes: int = _setting(
+        1_048_576, "Maximum size of the result of a job or step in bytes.", minimum=1
+    )
     job_log_level: str = _setting(
-        "info", "Lines of `job.log` from this level up are stored: debug, info, warning, error, or off."
+        "info", "Lowest level of `job.log` lines that are stored: debug, info, warning, error, or off."
     )
     job_log_bytes: int = _setting(
-        1_048_576, "Log and output stored of one attempt; of what comes after that only the end.", minimum=0
+        1_048_576, "Bytes of log and output stored per attempt; beyond that only the end is kept.", minimum=0
     )
 
     admin_secret: str = _setting(
         "",
-        "Counts as the key of a super-admin. At least 32 characters; empty: there is none.",
+        "Secret that is accepted as a super-admin key. At least 32 characters. Empty: disabled.",
         secret=True,
     )
     jwt_secret: str = _setting(
-        "", "Takes tokens of your own login that are signed with this (HS256).", secret=True
+        "", "Secret that verifies JWTs of your identity provider (HS256).", secret=True
     )
-    jwks_url: str = _setting(
-        "", "Takes tokens of your own login that are signed with a key from there (RS256, ES256)."
-    )
-    jwt_audience: str = _setting("authenticated", "Whom a token must be for: its claim `aud`.")
-    jwt_issuer: str = _setting(
-        "", "Who must have made a token: its claim `iss`. Empty: anybody with the key."
-    )
-    jwt_tenant_claim: str = _setting("app_metadata.tenant_id", "Where a token names its tenant.")
-    jwt_role_claim: str = _setting("app_metadata.role", "Where a token names its role.")
-    jwt_roles: str = _setting(
-        "", "What roles are called in tokens: `owner=tenant-admin,member=tenant-viewer`."
-    )
-    session_seconds: float = _setting(
-        43_200.0, "How long a login of the console lasts, at the most.", minimum=60
+    jwks_url: str = _setting("", "URL of the keys that verify JWTs of your identity provider (RS256, ES256).")
+    jwt_audience: str = _setting("authenticated", "Required `aud` claim of a JWT.")
+    jwt_issuer: str = _setting("", "Required `iss` claim of a JWT. Empty: not checked.")
+    jwt_tenant_claim: str = _setting("app_metadata.tenant_id", "Claim of a JWT that holds the tenant.")
+    jwt_role_claim: str = _setting("app_metadata.role", "Claim of a JWT that holds the role.")
+    jwt_roles: str = _setting("", "Names of roles in JWTs, e.g. `owner=tenant-admin,member=tenant-viewer`.")
+    session_seconds: float = _setting(43_200.0, "Maximum duration of a console session.", minimum=60)
+    keys_per_tenant: int = _setting(
+        100, "Maximum number of API keys per tenant that are neither revoked nor expired.", minimum=0
     )
     api_rate: float = _setting(
-        0.0,
-        "Requests a second that one credential may make, on each server process. 0: any number.",
+        100.0,
+        "Rate limit per credential and server process, in requests per second. Worker keys are exempt. "
+        "0: unlimited.",
         minimum=0,
     )
-    api_burst: int = _setting(100, "Requests that it may make at once, before that counts.", minimum=1)
+    api_burst: int = _setting(500, "Burst size of the rate limit, in requests.", minimum=1)
+    trusted_proxies: str = _setting(
+        "",
+        "Addresses or networks of reverse proxies, separated by commas, whose X-Forwarded-For and "
+        "X-Forwarded-Proto headers are trusted. Empty: none.",
+    )
+    body_timeout_seconds: float = _setting(
+        20.0,
+        "How long the body of a request may take to arrive; for file uploads, each piece of it.",
+        minimum=0.1,
+    )
+    header_timeout_seconds: float = _setting(
+        10.0,
+        "How long a connection may stay open before the headers of its first request are complete, and "
+        "between two requests while bytes arrive.",
+        minimum=0.1,
+    )
     auth_failures: int = _setting(
         30,
-        "Wrong credentials that an address may send in a minute before it must wait. 0: any number.",
+        "Failed logins per minute and address before further ones are rejected. 0: unlimited.",
         minimum=0,
     )
     tracing: bool = _setting(
-        False, "Whether to make OpenTelemetry spans of enqueues, waits, attempts and requests: [otel]."
+        False,
+        "Whether to create OpenTelemetry spans for enqueues, waits, attempts and requests (extra: otel).",
     )
     metrics_token: str = _setting(
         "",
-        "What a collector of metrics shows as Bearer. Empty: a key of a super-admin, or none on loopback.",
+        "Bearer token for /metrics. Empty: a super-admin key is required, except on loopback.",
         secret=True,
     )
-    metrics_tenants: int = _setting(
-        50, "Tenants that metrics show by name, those that came first; the rest as `other`.", minimum=0
+    metrics_hosts: str = _setting(
+        "",
+        "Host names, separated by commas, under which /metrics is served on loopback without credentials. "
+        "localhost and IP addresses always are.",
     )
-    sse_clients: int = _setting(500, "Live streams that one server process keeps open.", minimum=0)
-    sse_clients_per_key: int = _setting(20, "Of these, how many one credential may have.", minimum=1)
+    metrics_tenants: int = _setting(
+        50,
+        "Maximum number of tenants that metrics list by name; further ones are counted as `other`.",
+        minimum=0,
+    )
+    sse_heartbeat_seconds: float = _setting(
+        15.0, "Interval between the comments that keep an event stream without events open.", minimum=0.1
+    )
+    sse_retry_seconds: float = _setting(
+        1.0, "How long the client of an event stream waits before it reconnects.", minimum=0
+    )
+    sse_clients: int = _setting(500, "Maximum number of event streams per server process.", minimum=0)
+    sse_clients_per_tenant: int = _setting(
+        100, "Maximum number of event streams per tenant and server process.", minimum=1
+    )
+    sse_clients_per_key: int = _setting(
+        20, "Maximum number of event streams per credential and server process.", minimum=1
+    )
 
     alert_webhook_url: str = _setting(
         "",
-        "Where alerts are sent, several with commas. Slack and Discord are known by their host; "
-        "`name=slack+https://...` sets both a name and a shape.",
+        "URLs that alerts are sent to, separated by commas. Slack and Discord are recognised by host; "
+        "`name=slack+https://...` sets a name and a format.",
         secret=True,
     )
     alert_webhook_secret: str = _setting(
-        "", "Signs what is sent, so that the receiver can tell that it is from here.", secret=True
+        "", "Secret for the signature of webhooks, which the receiver can verify.", secret=True
     )
     alert_types: str = _setting(
-        ",".join(sorted(ORDINARY)), "Alerts that are raised; or changes to this list: `+worker_shutdown`."
+        ",".join(sorted(ORDINARY)),
+        "Types of alerts to raise, or changes to the default, e.g. `+worker_shutdown`.",
     )
     alert_cooldown_seconds: float = _setting(
-        300.0, "After an alert, how long others of its type and subject are only counted.", minimum=0
+        300.0,
+        "After an alert, how long further ones of the same type and subject are only counted.",
+        minimum=0,
     )
-    alert_timeout_seconds: float = _setting(
-        10.0, "How long a destination may take to answer, all in all.", minimum=0.1
-    )
+    alert_timeout_seconds: float = _setting(10.0, "Timeout of a webhook request.", minimum=0.1)
     alert_private_addresses: bool = _setting(
-        False, "Whether alerts may go to private addresses and to this machine."
+        False, "Whether webhooks may be sent to private and loopback addresses."
     )
     alert_pattern_failures: int = _setting(
-        5, "Failures of one subject, or with one cause, that make a pattern.", minimum=2
+        5, "Number of failures with one subject or cause that raises a pattern alert.", minimum=2
     )
-    alert_pattern_seconds: float = _setting(3600.0, "The time within which they make one.", minimum=1)
+    alert_pattern_seconds: float = _setting(3600.0, "Period in which these failures are counted.", minimum=1)
     alert_stuck_seconds: float = _setting(
-        300.0, "How long ready jobs may go unclaimed before their queue counts as stuck.", minimum=1
+        300.0, "How long ready jobs may stay unclaimed before their queue is reported as stuck.", minimum=1
     )
     alert_horizon_seconds: float = _setting(
-        900.0, "How long a transaction may stay open before it is told of.", minimum=1
+        900.0, "How long a transaction may stay open before an alert is raised.", minimum=1
     )
 
     def __post_init__(self) -> None:
@@ -220,16 +334,21 @@ class Settings:
                 raise ConfigurationError(f"{item.name} must be at least {minimum:g}, not {value:g}")
         if self.job_log_level.lower() not in LOG_LEVELS:
             raise ConfigurationError(
-                f"job_log_level is one of {', '.join(LOG_LEVELS)}, not {self.job_log_level!r}"
+                f"job_log_level must be one of {', '.join(LOG_LEVELS)}, not {self.job_log_level!r}"
+            )
+        self._check_dispatch()
+        if self.processes != AUTO and not (self.processes.isdecimal() and int(self.processes) > 0):
+            raise ConfigurationError(
+                f"processes must be a positive number or {AUTO!r}, not {self.processes!r}"
             )
         for name in ("admin_secret", "jwt_secret"):
             if 0 < len(getattr(self, name)) < SECRET_LENGTH:
                 raise ConfigurationError(
-                    f"{name} can be guessed: make it at least {SECRET_LENGTH} characters long, as "
-                    "`openssl rand -base64 32` does"
+                    f"{name} is too short: use at least {SECRET_LENGTH} characters, e.g. from "
+                    "`openssl rand -base64 32`"
                 )
         if self.jwt_secret and self.jwks_url:
-            raise ConfigurationError("tokens are checked by jwt_secret or by jwks_url: set one of them")
+            raise ConfigurationError("jwt_secret and jwks_url are both set: set only one of them")
         chosen_types(self.alert_types)
         destinations(self.alert_webhook_url)
         if self.lease_seconds < 2 * self.heartbeat_seconds:
@@ -237,6 +356,35 @@ class Settings:
                 f"lease_seconds ({self.lease_seconds:g}) must be at least twice "
                 f"heartbeat_seconds ({self.heartbeat_seconds:g}), or live workers would lose their jobs"
             )
+
+    def _check_dispatch(self) -> None:
+        if self.dispatch not in DISPATCH_MODES:
+            raise ConfigurationError(
+                f"dispatch must be one of {', '.join(DISPATCH_MODES)}, not {self.dispatch!r}"
+            )
+        if self.dispatch != "database" and not self.redis_url:
+            raise ConfigurationError(
+                f"dispatch = {self.dispatch!r} needs Redis: set POSTHOUSE_REDIS_URL, "
+                "e.g. redis://localhost:6379/0"
+            )
+
+    @property
+    def offline_after(self) -> float | None:
+        """The seconds after which a worker is offline; None: each worker's own time."""
+        return self.offline_seconds or None
+
+    def job_address(self, job_id: object) -> str:
+        """Return the job's page in the console; empty if the address of the console is not known."""
+        base = (self.public_url or self.remote_url).rstrip("/")
+        return f"{base}/console/jobs/{job_id}" if base else ""
+
+    def process_count(self) -> int:
+        """Return the number of child processes of a worker."""
+        return cores() if self.processes == AUTO else int(self.processes)
+
+    def slots_of_processes(self) -> int:
+        """Return how many processes run handlers with runner="process"."""
+        return self.process_slots or cores()
 
     def kept_days(self) -> dict[str, float]:
         """Days by thing, as retention takes them: ``default``, and each that has a setting of its own."""
@@ -259,14 +407,28 @@ class Settings:
         }
 
 
+def offline_default(heartbeat_seconds: float, lease_seconds: float) -> float:
+    """Return after how many seconds without a heartbeat such a worker is offline."""
+    return max(MISSED_HEARTBEATS * heartbeat_seconds, lease_seconds)
+
+
 def load_settings(
-    *, env: Mapping[str, str] | None = None, directory: Path | None = None, **flags: Any
+    *,
+    env: Mapping[str, str] | None = None,
+    directory: Path | None = None,
+    variables: Mapping[str, Variable] | None = None,
+    **flags: Any,
 ) -> Settings:
-    """The settings in effect. Flags that are None were not given."""
+    """The settings in effect. Flags that are None were not given.
+
+    ``variables``: environment variables of applications that also set a setting. The variable of the setting
+    itself takes precedence.
+    """
     env = os.environ if env is None else env
     path = (directory or Path.cwd()) / FILE_NAME
     values: dict[str, Any] = {}
     values.update(_from_file(path))
+    values.update(settings_of(variables or {}, env=env))
     values.update(_from_environment(env))
     values.update({name: value for name, value in flags.items() if value is not None})
     known = get_type_hints(Settings)
@@ -307,6 +469,29 @@ def _from_environment(env: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
+def settings_of(variables: Mapping[str, Variable], *, env: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Return the settings that these variables of applications set, unless their own variables are set."""
+    env = os.environ if env is None else env
+    found: dict[str, Any] = {}
+    known = get_type_hints(Settings)
+    for variable, meaning in variables.items():
+        name, unit = meaning if isinstance(meaning, tuple) else (meaning, None)
+        _check_known(name, f"{variable}: ", name)
+        value = env.get(variable, "")
+        if value and not env.get(ENV_PREFIX + name.upper()):
+            found[name] = (
+                _convert(variable, value, known[name]) if unit is None else _in_units(variable, value, unit)
+            )
+    return found
+
+
+def _in_units(variable: str, value: str, unit: float) -> float:
+    try:
+        return float(value) * unit
+    except ValueError:
+        raise ConfigurationError(f"{variable} must be a number, not {value!r}") from None
+
+
 def _check_known(name: str, where: str, shown: str) -> None:
     names = [item.name for item in fields(Settings)]
     if name in names:
@@ -328,6 +513,8 @@ def _convert(name: str, value: Any, kind: Any) -> Any:
             return _whole(value)
         if kind is Path:
             return Path(value).expanduser()
+        if name == "processes":
+            return str(value)
     except (TypeError, ValueError):
         raise ConfigurationError(f"{name} must be {kind.__name__}, not {value!r}") from None
     return value

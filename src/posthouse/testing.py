@@ -1,6 +1,6 @@
-"""For your tests: run a job inline, drain a queue, see what was enqueued, move the clock.
+"""Test helpers: run a handler inline, run all queued jobs, inspect the queue, and move the clock.
 
-Everything runs on a real Postgres. ``database()`` gives each test a migrated one of its own.
+All helpers except ``run()`` use a real Postgres. ``database()`` creates a migrated database for each test.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import inspect
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from uuid import UUID, uuid4
@@ -30,7 +30,7 @@ from posthouse.keeper.keeper import Keeper
 from posthouse.settings import Settings, load_settings
 from posthouse.storage.migrate import migrate, migrations
 from posthouse.storage.queries import query
-from posthouse.storage.server import database_url
+from posthouse.storage.server import admin_url, database_url
 from posthouse.worker.job import Job
 
 if TYPE_CHECKING:
@@ -41,18 +41,18 @@ if TYPE_CHECKING:
 __all__ = ["Clock", "assert_enqueued", "clock", "database", "drain", "enqueued", "run", "using"]
 
 _texts = "".join(migration.text for migration in migrations())
-TEMPLATE = f"posthouse_template_{hashlib.sha256(_texts.encode()).hexdigest()[:8]}"
-"""Named after what is in it: a template left behind by another version is not taken for ours."""
+TEMPLATE_PREFIX = f"posthouse_template_{hashlib.sha256(_texts.encode()).hexdigest()[:8]}_"
+"""Contains a hash of the migrations, so that a template from another version is never reused."""
 
 
 @contextmanager
 def database(server: str | None = None) -> Iterator[str]:
-    """The URL of a fresh, migrated database that is dropped afterwards.
+    """Create a migrated database, yield its URL, and drop the database at the end of the block.
 
-    ``server`` is any URL of a Postgres where you may create databases; without it the settings decide,
-    which means the embedded one if they name none.
+    ``server`` is the URL of a Postgres server on which the user may create databases. Default: the configured
+    database, or the embedded Postgres if none is configured.
     """
-    admin = server or database_url(load_settings())
+    admin = server or _server_url(load_settings())
     name = f"posthouse_test_{uuid4().hex[:12]}"
     with psycopg.connect(admin, autocommit=True) as connection:
         _copy_template(connection, admin, name)
@@ -65,9 +65,18 @@ def database(server: str | None = None) -> Iterator[str]:
             )
 
 
+def _server_url(settings: Settings) -> str:
+    """The server of the settings; the embedded one as its superuser, so that tests can create extensions."""
+    url = database_url(settings)
+    return admin_url(settings, url) or url
+
+
 @asynccontextmanager
 async def using(app: App, settings: Settings | str) -> AsyncIterator[App]:
-    """The app with other settings for the length of the block, or just on another database."""
+    """Run the app with other settings, or on another database, for the duration of the block.
+
+    ``settings`` is a ``Settings`` object or a database URL.
+    """
     before = app.__dict__.pop("settings", None)
     app.__dict__["settings"] = load_settings(database_url=settings) if isinstance(settings, str) else settings
     try:
@@ -80,64 +89,88 @@ async def using(app: App, settings: Settings | str) -> AsyncIterator[App]:
 
 
 def _other_database(server: str, name: str) -> str:
-    """The same server, another database. A URL stays one: SQLAlchemy and asyncpg take nothing else."""
+    """Return the URL of another database on the same server.
+
+    A URL is returned as a URL, because SQLAlchemy and asyncpg do not accept a conninfo string.
+    """
     if "://" not in server:
         return make_conninfo(server, dbname=name)
     return urlsplit(server)._replace(path=f"/{name}").geturl()
 
 
 def _copy_template(connection: psycopg.Connection[Any], admin: str, name: str) -> None:
-    if admin in _strategies:
-        with suppress(psycopg.errors.InvalidCatalogName):  # somebody dropped it
-            connection.execute(_copy(name, _strategies[admin]))
+    template = _template_of_today()
+    strategy = _strategies.get((admin, template))
+    if strategy is not None:
+        with suppress(psycopg.errors.InvalidCatalogName):  # the template was dropped
+            connection.execute(_copy(name, template, strategy))
             return
-    _ensure_template(connection, admin)
+    _ensure_template(connection, admin, template)
     synced = connection.execute("show fsync").fetchone() == ("on",)
-    _strategies[admin] = "wal_log" if synced else "file_copy"
-    connection.execute(_copy(name, _strategies[admin]))
+    strategy = _strategies[admin, template] = "wal_log" if synced else "file_copy"
+    connection.execute(_copy(name, template, strategy))
 
 
-def _copy(name: str, strategy: str) -> sql.Composed:
+def _template_of_today() -> str:
+    """The template of the current day: migrating creates the partitions of the days that follow."""
+    return f"{TEMPLATE_PREFIX}{datetime.now(UTC):%Y%m%d}"
+
+
+def _copy(name: str, template: str, strategy: str) -> sql.Composed:
     return sql.SQL("create database {} template {} strategy {}").format(
-        sql.Identifier(name), sql.Identifier(TEMPLATE), sql.SQL(strategy)
+        sql.Identifier(name), sql.Identifier(template), sql.SQL(strategy)
     )
 
 
-_strategies: dict[str, str] = {}
-"""How to copy, by server. Those in here are known to have the template: asking takes longer than a copy.
-Files are copied in 50 ms where writing them through the log takes 100 to 400, unless each must be synced."""
+_strategies: dict[tuple[str, str], str] = {}
+"""The copy strategy for each server and template that is known to exist; checking takes longer than a copy.
+Copying files takes 50 ms, writing them through the WAL 100 to 400 ms, unless every file must be synced.
+"""
 
 
-def _ensure_template(connection: psycopg.Connection[Any], admin: str) -> None:
-    """Copying a migrated database takes a fraction of the time that migrating one does."""
+def _ensure_template(connection: psycopg.Connection[Any], admin: str, name: str) -> None:
+    """Create or update the template database. Copying it is much faster than running the migrations."""
     connection.execute("select pg_advisory_lock(7704, 1)")
     try:
-        found = connection.execute("select from pg_database where datname = %s", (TEMPLATE,)).fetchone()
+        found = connection.execute("select from pg_database where datname = %s", (name,)).fetchone()
         if found is None:
-            connection.execute(sql.SQL("create database {}").format(sql.Identifier(TEMPLATE)))
-        with psycopg.connect(make_conninfo(admin, dbname=TEMPLATE), autocommit=True) as template:
+            _drop_templates(connection)
+            connection.execute(sql.SQL("create database {}").format(sql.Identifier(name)))
+        with psycopg.connect(make_conninfo(admin, dbname=name), autocommit=True) as template:
             migrate(template)
     finally:
         connection.execute("select pg_advisory_unlock(7704, 1)")
 
 
+def _drop_templates(connection: psycopg.Connection[Any]) -> None:
+    """Drop the templates of earlier days. One that is being copied remains until the next day."""
+    rows = connection.execute(
+        "select datname from pg_database where starts_with(datname, %s)", (TEMPLATE_PREFIX,)
+    ).fetchall()
+    for (name,) in rows:
+        with suppress(psycopg.errors.ObjectInUse):
+            connection.execute(sql.SQL("drop database if exists {}").format(sql.Identifier(name)))
+
+
 class Clock:
-    """The database's clock, moved. Everything in that database sees it: schedules, retries, leases."""
+    """The clock of a database. Schedules, retries and leases in that database follow it."""
 
     def __init__(self, connection: AsyncConnection[Any]) -> None:
         self._connection = connection
         self._offset = 0.0
 
     async def advance(self, by: Duration) -> None:
+        """Move the clock forward by a duration."""
         self._offset += seconds(by)
         await self._set()
 
     async def move_to(self, moment: datetime) -> None:
-        """Set it to a moment, from where it goes on."""
+        """Set the clock to a moment; it continues from there."""
         self._offset += (moment - await self.now()).total_seconds()
         await self._set()
 
     async def now(self) -> datetime:
+        """Return the current time of the clock."""
         cursor = await self._connection.execute("select posthouse.now()")
         row = await cursor.fetchone()
         assert row is not None
@@ -153,6 +186,7 @@ class Clock:
         )
 
     async def reset(self) -> None:
+        """Set the clock back to the real time."""
         self._offset = 0.0
         await self._connection.execute(
             "create or replace function posthouse.now() returns timestamptz "
@@ -162,7 +196,11 @@ class Clock:
 
 @asynccontextmanager
 async def clock(app: App) -> AsyncIterator[Clock]:
-    """Move the clock of the app's database; it is put right afterwards."""
+    """Yield the ``Clock`` of the app's database, and reset it at the end of the block.
+
+    ``await clock.advance("1h")``, ``await clock.move_to(moment)`` and ``await clock.now()``. Schedules,
+    retries and leases in that database follow it.
+    """
     async with await _connection(app) as connection:
         moved = Clock(connection)
         try:
@@ -172,7 +210,11 @@ async def clock(app: App) -> AsyncIterator[Clock]:
 
 
 async def run(job_type: JobType[Any, Any], *, attempt: int = 1, **arguments: Any) -> Any:
-    """Call a handler as a worker would, without a database: returns or raises what the handler does."""
+    """Call a handler as a worker would, but without a database.
+
+    Returns what the handler returns and raises what it raises. ``attempt`` is the attempt number that the
+    handler sees; ``arguments`` are the fields of the payload.
+    """
     definition = job_type.definition
     definition.arguments.check(arguments)
     request = job_type.request(arguments)
@@ -203,13 +245,13 @@ def _inline_job(job_type: JobType[Any, Any], payload: str, attempt: int) -> Job:
 
 
 class _InlineDesk:
-    """Stands in for the worker when a handler is run inline: reports go nowhere, steps and parts are kept
-    until it ends.
+    """The services of a job that is run inline: progress reports and logs are discarded, steps and parts are
+    kept in memory until the handler returns.
     """
 
     payload_limit = 2**31
     result_limit = 2**31
-    log_level = 10**6  # nothing is kept of what it logs
+    log_level = 10**6  # discard all log records
 
     def __init__(self) -> None:
         self.loop = asyncio.get_running_loop()
@@ -277,8 +319,8 @@ class _InlineDesk:
 
     def _no_database(self, job: Job) -> RuntimeError:
         return RuntimeError(
-            f"{job.kind} uses the database, or keeps files: "
-            "enqueue it and use testing.drain(), which has a database"
+            f"{job.kind} uses the database or artifacts, which testing.run() does not provide: "
+            "enqueue the job and use testing.drain()"
         )
 
 
@@ -289,11 +331,13 @@ NEW_PART = {
 
 
 async def drain(app: App, *, queues: tuple[str, ...] = (), timeout: Duration = "30s") -> Counter[str]:
-    """Run everything that can run now, with a real worker; returns how many jobs ended in each status.
+    """Run all jobs that can run now on a real worker and return the number of finished jobs per status.
 
-    Jobs that are due later stay: move the clock and drain again. So do jobs that this app has no handler for.
+    Scheduled jobs whose time has not come stay queued: move the clock and call ``drain()`` again. Jobs of
+    kinds that this app does not define stay queued as well. Raises WaitTimeout if jobs are still running
+    after ``timeout``.
     """
-    worker = await app.worker(queues=queues, poll_seconds=0.05)
+    worker = await app.worker(queues=queues, poll_seconds=0.05, batch_linger_seconds=0.0)
     url = await asyncio.to_thread(database_url, app.settings)
     keeper = Keeper(url, app.settings)
     async with await _connection(app) as connection:
@@ -327,7 +371,7 @@ async def _ended(connection: AsyncConnection[Any]) -> Counter[str]:
 
 
 async def enqueued(app: App, kind: str | None = None) -> list[dict[str, Any]]:
-    """The jobs that are queued, oldest first, as rows of posthouse.jobs."""
+    """Return the queued jobs, oldest first, as rows of ``posthouse.jobs``; with ``kind``, only that kind."""
     async with (
         await _connection(app) as connection,
         connection.cursor(row_factory=dict_row) as cursor,
@@ -339,14 +383,20 @@ async def enqueued(app: App, kind: str | None = None) -> list[dict[str, Any]]:
 async def assert_enqueued(
     app: App, kind: str, payload: Mapping[str, Any] | None = None, **columns: Any
 ) -> UUID:
-    """Assert that such a job is queued: its payload has these items, its row these values. Returns its id."""
+    """Assert that a matching job is queued, and return its id.
+
+    A job matches if it has this ``kind``, its payload contains the items of ``payload``, and its row in
+    ``posthouse.jobs`` has the values of ``columns``.
+    """
     jobs = await enqueued(app, kind)
     for job in jobs:
         wanted = (payload or {}).items() <= job["payload"].items()
         if wanted and all(job[name] == value for name, value in columns.items()):
             return job["id"]  # type: ignore[no-any-return]
-    seen = [job["payload"] for job in jobs] or "none at all"
-    raise AssertionError(f"no {kind} job with {dict(payload or {})} {columns or ''} is queued, but {seen}")
+    seen = [job["payload"] for job in jobs] or "none"
+    raise AssertionError(
+        f"no queued {kind} job matches {dict(payload or {})} {columns or ''}; queued payloads: {seen}"
+    )
 
 
 async def _connection(app: App) -> AsyncConnection[Any]:

@@ -1,9 +1,10 @@
-"""Traces by OpenTelemetry, where the setting ``tracing`` is on: from whoever enqueues, over the queue, to the
-handler. Only its API is used, and imported only then: which SDK there is, and where spans go, is up to the
-application.
+"""OpenTelemetry tracing from the enqueue to the handler, enabled by the setting ``tracing``.
 
-A job carries the W3C traceparent of the span that enqueued it (a column of its own: see 0001_places.sql).
-Baggage and tracestate are not carried: they may hold anything, and would be kept for as long as the job is.
+Only the OpenTelemetry API is used, and it is imported only when tracing is on. The application chooses the
+SDK and the exporter.
+
+A job stores the W3C traceparent of the span that enqueued it (column ``trace``, see 0001_places.sql). Baggage
+and tracestate are not stored: they can contain arbitrary data, which would be kept as long as the job.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ SYSTEM = "posthouse"
 
 
 class Traces:
-    """The tracer and what is needed to hand its context on."""
+    """The tracer and the propagator of this process."""
 
     def __init__(self) -> None:
         try:
-            from opentelemetry import trace  # noqa: PLC0415 - an extra
+            from opentelemetry import trace  # noqa: PLC0415 - an optional dependency
             from opentelemetry.trace.propagation.tracecontext import (  # noqa: PLC0415
                 TraceContextTextMapPropagator,
             )
@@ -41,26 +42,26 @@ class Traces:
 
     @property
     def tracer(self) -> Any:
-        """Asked for each time: an application may set its provider later."""
+        """Return the tracer. Looked up on each call, because the application may set its provider later."""
         return self._trace.get_tracer("posthouse")
 
     def here(self) -> str | None:
-        """The traceparent of the current span; None if there is none."""
+        """Return the traceparent of the current span, or None without a current span."""
         carrier: dict[str, str] = {}
         self._wire.inject(carrier)
         return carrier.get("traceparent")
 
     def from_text(self, traceparent: str | None) -> Context:
-        """The context that goes on from there. What cannot be read starts a new trace."""
+        """Return the context of a traceparent. An invalid traceparent starts a new trace."""
         return self._wire.extract({"traceparent": traceparent} if traceparent else {}, self._empty())
 
     def _empty(self) -> Context:
-        from opentelemetry.context import Context  # noqa: PLC0415 - as above
+        from opentelemetry.context import Context  # noqa: PLC0415 - an optional dependency
 
         return Context()
 
     def ids(self) -> dict[str, object]:
-        """Of the current span, for log lines."""
+        """Return the ids of the current span, for log lines."""
         found = self._trace.get_current_span().get_span_context()
         if not found.is_valid:
             return {}
@@ -76,8 +77,8 @@ class Traces:
         parent: Context | None = None,
         links: Sequence[str] = (),
     ) -> Iterator[Span]:
-        """A span that is the current one for the length of a block. What goes wrong in there is told by type:
-        the text of an error may hold secrets.
+        """Run the block in a span. Exceptions are recorded by type only, because their text may contain
+        secrets.
         """
         chosen = getattr(self._trace.SpanKind, kind)
         wanted = {key: value for key, value in attributes.items() if value is not None}
@@ -92,7 +93,7 @@ class Traces:
                 raise
 
     def past(self, name: str, parent: Context, began: int, ended: int) -> None:
-        """A span that is over: times in nanoseconds."""
+        """Record a span that has already ended. Times are in nanoseconds."""
         self.tracer.start_span(name, context=parent, start_time=began).end(max(began, ended))
 
     def fail(self, span: Span, what: str) -> None:
@@ -107,8 +108,8 @@ _traces: Traces | None = None
 
 
 def start_tracing() -> Traces:
-    """From now on, in this process."""
-    global _traces  # noqa: PLW0603 - a process is traced or it is not
+    """Turn tracing on in this process and return the tracer."""
+    global _traces  # noqa: PLW0603 - tracing is a property of the whole process
     if _traces is None:
         _traces = Traces()
         tell(_traces.ids)
@@ -116,19 +117,19 @@ def start_tracing() -> Traces:
 
 
 def traces() -> Traces | None:
-    """None: nobody wants any."""
+    """Return the tracer, or None if tracing is off."""
     return _traces
 
 
 def traced(request: Request) -> Request:
-    """With the current span as where its own go on from."""
+    """Return the request with the current span as the parent of the job's spans."""
     here = None if _traces is None or request.trace is not None else _traces.here()
     return request if here is None else request.changed(trace=here)
 
 
 @contextmanager
 def producing(requests: Sequence[Request]) -> Iterator[Sequence[Request]]:
-    """A span around an enqueue: what is enqueued goes on from it."""
+    """Wrap an enqueue in a producer span and yield the requests with its traceparent."""
     if _traces is None:
         yield requests
         return

@@ -1,6 +1,6 @@
-"""The jobs that triggers make: payloads filled in, and requests for enqueue.
+"""Build the jobs that triggers create: payloads from templates, and enqueue requests.
 
-For keepers, who make them, and for whoever fires a trigger by hand or wants to see what it would make.
+Used by keepers, by manual runs of a trigger, and by previews.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Fields = Mapping[str, Any]
 
 
 def filled(trigger: Fields, context: Fields, rules: KindRules | None, about: Fields, limit: int) -> str:
-    """The payload as JSON; raises one of our errors that says why there is none."""
+    """Return the payload as JSON. Raises an error with the reason if the trigger cannot create a job."""
     kind = taken(trigger, rules)
     payload = encode_payload(rendered(trigger, context), limit)
     problems = problems_with(kind, payload, about)
@@ -31,22 +31,22 @@ def filled(trigger: Fields, context: Fields, rules: KindRules | None, about: Fie
 
 
 def taken(trigger: Fields, rules: KindRules | None) -> KindRules:
-    """The rules of the kind that it makes, if jobs of that kind are taken."""
+    """Return the rules of the trigger's kind. Raises if its definition does not exist or is inactive."""
     if rules is None:
-        raise InvalidDefinition(f"there is no definition {trigger['definition_key']!r} any more")
+        raise InvalidDefinition(f"the definition {trigger['definition_key']!r} does not exist")
     if not rules.active:
-        raise InactiveDefinition(f"jobs of kind {rules.key!r} are not taken: its definition is inactive")
+        raise InactiveDefinition(f"jobs of kind {rules.key!r} are not accepted: its definition is inactive")
     return rules
 
 
 def rendered(trigger: Fields, context: Fields) -> Any:
-    """Its template filled in; raises TemplateError where that cannot be."""
+    """Render the trigger's payload template. Raises TemplateError if a value is missing or invalid."""
     roots = {"tenant_id": trigger["tenant_id"], "trigger_id": str(trigger["id"])}
     return render(trigger["payload_template"], {**roots, **context})
 
 
 def event_context(event: Fields, context: Any) -> dict[str, Any]:
-    """What {{event.…}} and the like in a payload template stand for."""
+    """Return the template values of an event: ``{{event.…}}``, ``{{context.…}}`` and the like."""
     return {
         "event": context,
         "event_id": str(event["id"]),
@@ -56,7 +56,7 @@ def event_context(event: Fields, context: Any) -> dict[str, Any]:
 
 
 def event_about(event: Fields) -> dict[str, Any]:
-    """What the job belongs to."""
+    """Return the correlation id and the other attributes that the job inherits from the event."""
     return {
         "tenant_id": event["tenant_id"],
         "correlation_id": event["correlation_id"] or str(event["id"]),
@@ -65,7 +65,7 @@ def event_about(event: Fields) -> dict[str, Any]:
 
 
 def event_request(trigger: Fields, event: Fields, payload: str) -> dict[str, Any]:
-    """The job, as posthouse.enqueue_many takes it."""
+    """Return the request as posthouse.enqueue_many expects it."""
     return {
         **event_about(event),
         **_made_by(trigger, payload),
@@ -78,7 +78,7 @@ def event_request(trigger: Fields, event: Fields, payload: str) -> dict[str, Any
 def schedule_context(
     trigger: Fields, schedule: Schedule, nominal: datetime, previous: datetime | None
 ) -> dict[str, Any]:
-    """What {{schedule.…}} in a payload template stands for."""
+    """Return the template values of a schedule: ``{{schedule.…}}``."""
     local = nominal.astimezone(schedule.zone)
     return {
         "schedule": {
@@ -95,7 +95,7 @@ def schedule_context(
 
 
 def schedule_about(trigger: Fields, nominal: datetime) -> dict[str, Any]:
-    """What the job belongs to."""
+    """Return the attributes that the job gets from the schedule."""
     return {
         "tenant_id": trigger["tenant_id"],
         "correlation_id": f"{trigger['id']}@{_text(nominal)}",
@@ -104,7 +104,7 @@ def schedule_about(trigger: Fields, nominal: datetime) -> dict[str, Any]:
 
 
 def schedule_request(trigger: Fields, nominal: datetime, payload: str, start: datetime) -> dict[str, Any]:
-    """The job, as posthouse.enqueue_many takes it."""
+    """Return the request as posthouse.enqueue_many expects it."""
     return {
         **_made_by(trigger, payload),
         "tenant_id": trigger["tenant_id"],

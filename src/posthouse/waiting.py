@@ -1,4 +1,4 @@
-"""Waiting for something, but not for ever."""
+"""Waiting with a timeout."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import contextlib
 
 
 async def until_set(event: asyncio.Event, seconds: float) -> bool:
-    """Waits until the event is set, at most so long; whether it was.
+    """Wait until the event is set, at most ``seconds``. Return whether it was set.
 
-    Not asyncio.wait_for: in Python 3.11 a cancellation that comes together with the event is lost there, and
-    the task that was to end lives on.
+    asyncio.wait_for is not used: in Python 3.11 it can lose a cancellation that arrives together with the
+    event, and the canceled task continues to run.
     """
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(seconds):

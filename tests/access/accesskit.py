@@ -23,7 +23,7 @@ PASSWORD = "only-in-tests"
 
 @contextmanager
 def ordinary_role(server, *options, member_of=()):
-    """A login role without special rights; whatever it owns goes with it."""
+    """A login role without special rights; it is dropped with everything that it owns."""
     name = f"role_{uuid4().hex[:12]}"
     with psycopg.connect(server, autocommit=True) as admin:
         admin.execute(
@@ -59,7 +59,7 @@ def as_role(url, role):
 
 
 def migrated(url):
-    """Migrates as whoever the URL names; the warnings that came."""
+    """Migrate as the user of the URL and return the warnings."""
     heard = []
     with psycopg.connect(url, autocommit=True) as connection:
         connection.add_notice_handler(lambda notice: heard.append((notice.severity, notice.message_primary)))

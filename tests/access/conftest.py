@@ -3,6 +3,7 @@
 import pytest
 from accesskit import migrated, ordinary_role, owned_database, serving
 
+from databases import define
 from posthouse import testing
 from posthouse.settings import Settings
 
@@ -22,4 +23,5 @@ def plain_owner(server, shared_database):
 def house(server):
     """A server on a database of the module's. Tests use tenants of their own."""
     with testing.database(server) as url, serving(Settings(database_url=url)) as house:
+        define(url, "sync")
         yield house

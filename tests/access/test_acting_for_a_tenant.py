@@ -1,4 +1,4 @@
-"""A route that has found something acts for the tenant whose it is."""
+"""A route acts for the tenant that owns the resource."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from posthouse.server import Access
 
 
 def access(role, tenant):
-    return Access(Principal(name="somebody", role=role, tenant=tenant), gate=None, whose=tenant)
+    return Access(Principal(name="caller", role=role, tenant=tenant), gate=None, whose=tenant)
 
 
 def test_a_super_admin_acts_for_any_tenant():
-    everybody = access(Role.SUPER_ADMIN, None)
-    assert everybody.of("acme").whose == "acme"
-    assert everybody.whose is None
+    every_tenant = access(Role.SUPER_ADMIN, None)
+    assert every_tenant.of("acme").whose == "acme"
+    assert every_tenant.whose is None
 
 
 def test_others_act_for_their_own_alone():
     own = access(Role.TENANT_ADMIN, "acme")
     assert own.of("acme") == own
-    with pytest.raises(Forbidden, match="belongs to another tenant"):
+    with pytest.raises(Forbidden, match="cannot access tenant"):
         own.of("globex")

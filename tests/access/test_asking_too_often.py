@@ -19,7 +19,7 @@ def strict(server):
             yield house
 
 
-def test_a_credential_that_asks_too_often_is_told_when_to_come_back(strict):
+def test_a_rate_limited_credential_gets_a_retry_after_header(strict):
     one, other = strict.as_("tenant-viewer", "acme"), strict.as_("tenant-viewer", "acme")
     assert [one.get("/api/v1/jobs").status_code for _ in range(3)] == [200] * 3
     answer = one.get("/api/v1/jobs")

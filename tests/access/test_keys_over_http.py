@@ -45,7 +45,7 @@ def test_a_tenant_admin_manages_keys_of_its_own_tenant_only(house):
 
 
 @pytest.mark.parametrize("role", ["super-admin", "worker"])
-def test_nobody_makes_a_key_with_more_rights_than_their_own(house, role):
+def test_a_caller_cannot_create_a_key_with_more_rights_than_its_own(house, role):
     admin = house.as_("tenant-admin", "modest")
     assert problem(admin.post(KEYS, json={"name": "up", "role": role})) == (403, "forbidden")
 

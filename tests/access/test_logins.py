@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from accesskit import problem
+from accesskit import problem, serving
 
 from posthouse.identity import prefix_of
 from posthouse.identity.logins import csrf_token
+from posthouse.settings import Settings
 
 SESSION, JOBS = "/api/v1/session", "/api/v1/jobs"
 
@@ -27,7 +28,7 @@ def headers(console, **changes):
     return {name: value for name, value in own.items() if value is not None}
 
 
-def test_a_login_says_who_one_is_and_reads(house, console):
+def test_a_login_returns_its_principal_and_can_read(house, console):
     assert (console.told["role"], console.told["tenant_id"]) == ("tenant-admin", "acme")
     assert "jobs:write" in console.told["permissions"]
     assert "tenants:write" not in console.told["permissions"]
@@ -38,7 +39,21 @@ def test_a_login_says_who_one_is_and_reads(house, console):
     assert "samesite=lax" in line
     assert "secure" not in line  # over plain http a browser would not send it back
     proxied = house.client(headers={"X-Forwarded-Proto": "https"})
-    assert "secure" in proxied.post(SESSION, json={"credential": console.key}).headers["set-cookie"].lower()
+    answer = proxied.post(SESSION, json={"credential": console.key})
+    assert "secure" not in answer.headers["set-cookie"].lower()  # not a trusted proxy
+
+
+@pytest.mark.parametrize(
+    ("settings", "headers"),
+    [
+        ({"trusted_proxies": "127.0.0.1"}, {"X-Forwarded-Proto": "https"}),
+        ({"public_url": "https://a.example"}, {}),
+    ],
+)
+def test_the_cookie_of_an_encrypted_connection_is_secure(house, console, settings, headers):
+    with serving(Settings(database_url=house.database, **settings)) as other:
+        answer = other.client(headers=headers).post(SESSION, json={"credential": console.key})
+    assert "secure" in answer.headers["set-cookie"].lower()
 
 
 def test_the_cookie_is_stored_as_a_hash_only(house, console):
@@ -93,7 +108,7 @@ def test_machines_do_not_log_in(house, role):
     assert problem(house.client().post(SESSION, json={"credential": key})) == (403, "forbidden")
 
 
-def test_a_wrong_credential_logs_nobody_in(house):
+def test_a_login_with_a_wrong_credential_is_rejected(house):
     client = house.client()
     assert problem(client.post(SESSION, json={"credential": "nonsense"})) == (401, "not_authenticated")
     assert problem(client.post(SESSION)) == (401, "not_authenticated")

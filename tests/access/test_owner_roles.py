@@ -46,7 +46,7 @@ async def test_an_ordinary_owner_enqueues_and_works(plain_owner):
     assert sorted(seen) == list(range(70))
 
 
-def test_an_ordinary_owner_retries_rescues_and_lets_go(plain_owner):
+def test_an_owner_without_superuser_rights_can_retry_rescue_and_clean_up(plain_owner):
     with psycopg.connect(plain_owner, autocommit=True) as connection:
         engine = Engine(connection, plain_owner)
         engine.register()
@@ -59,6 +59,7 @@ def test_an_ordinary_owner_retries_rescues_and_lets_go(plain_owner):
         engine.fail(again)
         lost = engine.start(tenant_id="acme", order_key="line", dedupe_key="once")
         assert engine.rescue(dead=[engine.worker]) == {lost.id: "rescue"}
+        engine.value("select posthouse.create_tenant('acme', '{}', 'tester')")
         engine.value("select posthouse.set_tenant_retention('acme', 60, 'tester')")
         engine.advance(40 * DAY)
         engine.value("select posthouse.make_partitions()")
@@ -147,10 +148,10 @@ async def test_without_the_right_to_roles_the_queue_works_and_the_server_says_wh
 
 def test_a_migrator_that_may_create_roles_makes_them(tmp_path):
     with ensure(tmp_path / "postgres", settings={"fsync": "off"}) as embedded:
-        with psycopg.connect(embedded.url, autocommit=True) as admin:
+        with psycopg.connect(embedded.admin_url_for(), autocommit=True) as admin:
             admin.execute(f"create role maker login createrole password '{PASSWORD}'")
         with (
-            owned_database(embedded.url, "maker") as url,
+            owned_database(embedded.admin_url_for(), "maker") as url,
             psycopg.connect(url, autocommit=True) as connection,
         ):
             assert migrated(url) == []

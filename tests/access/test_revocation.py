@@ -8,6 +8,7 @@ import psycopg
 import pytest
 from accesskit import problem, serving
 
+from databases import define
 from poolers import PGBOUNCER, pooling
 from posthouse import testing
 from posthouse.identity import Principal, Role, prefix_of
@@ -53,6 +54,7 @@ def test_behind_a_pooler_keys_are_looked_up_and_tenants_kept_apart(server):
         pooling(server) as pooler,
         serving(Settings(database_url=pooler.url_for(url)), database=url) as house,
     ):
+        define(url, "sync")
         key = house.key("tenant-viewer", "acme")
         one, other, admin = house.client(key), house.as_("tenant-admin", "other"), house.as_("super-admin")
         job = other.post("/api/v1/jobs", json={"definition_key": "sync"}).json()

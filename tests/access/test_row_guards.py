@@ -30,13 +30,13 @@ from pg_proc as p where p.pronamespace = 'posthouse'::regnamespace
 """
 SHARED = {"definitions", "queues", "alert_types", "sampled_minutes"}
 WRITES = {
-    "tenant_enqueue", "attach", "cancel", "reopen", "emit", "replay_event", "create_trigger",
+    "tenant_enqueue", "attach", "cancel", "reopen", "erase", "emit", "replay_event", "create_trigger",
     "change_trigger",
     "remove_trigger", "fire_trigger", "start_bulk_change", "stop_bulk_change", "create_key", "revoke_key",
     "take_request_key", "keep_answer",
 }  # fmt: skip
 WAYS = {"enqueue_here"}
-"""Lead to what whoever calls them may do."""
+"""They run with the rights of the caller."""
 READS = {
     "tenant", "now", "chosen_jobs", "definition_defaults", "event_fits", "failure_step", "seen_workers",
     "is_there", "is_at_work", "slot_of", "cost_of", "refilled", "recent_pace", "partition_name",
@@ -80,7 +80,7 @@ def test_without_a_tenant_there_are_no_rows(db):
         assert set(seen.values()) == {(0,)}, seen
 
 
-def test_views_ask_for_whoever_asks(db):
+def test_views_check_the_rights_of_the_caller(db):
     views = db.execute(
         "select relname, reloptions from pg_class "
         "where relnamespace = 'posthouse'::regnamespace and relkind = 'v'"

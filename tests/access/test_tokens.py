@@ -16,6 +16,7 @@ from accesskit import problem, serving
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from databases import define
 from posthouse.errors import ConfigurationError
 from posthouse.identity import Role
 from posthouse.identity.claims import role_names
@@ -23,7 +24,7 @@ from posthouse.identity.jwks import KeySet
 from posthouse.identity.tokens import Tokens
 from posthouse.settings import Settings
 
-SECRET = "a-secret-of-the-login-that-nobody-guesses"
+SECRET = "a-secret-of-the-login-that-is-not-guessable"
 ACME = {"tenant_id": "acme", "role": "tenant-admin"}
 
 
@@ -50,7 +51,7 @@ def by_secret(**changes):
     return Tokens(Settings(jwt_secret=SECRET, **changes))
 
 
-async def test_a_token_says_who_somebody_is():
+async def test_a_token_identifies_its_principal():
     principal = await by_secret().principal(signed())
     assert (principal.name, principal.role, principal.tenant) == ("jwt:user-1", Role.TENANT_ADMIN, "acme")
     assert principal.expires_at is not None
@@ -60,11 +61,11 @@ NOW = int(time.time())
 WRONG = {
     "expired": {"exp": NOW - 60},
     "without an end": {"exp": None},
-    "not yet good": {"nbf": NOW + 600},
-    "from the future": {"iat": NOW + 600},
-    "for somebody else": {"aud": "another"},
-    "for nobody": {"aud": None},
-    "of nobody": {"sub": None},
+    "not yet good": {"nbf": NOW + 86400},
+    "from the future": {"iat": NOW + 86400},
+    "for another audience": {"aud": "another"},
+    "without an audience": {"aud": None},
+    "without a subject": {"sub": None},
     "of another role": {"app_metadata": {**ACME, "role": "emperor"}},
     "without a role": {"app_metadata": {"tenant_id": "acme"}},
     "of a worker": {"app_metadata": {**ACME, "role": "worker"}},
@@ -191,7 +192,7 @@ async def test_tokens_are_checked_by_published_keys(publisher, rsa_key, ec_key):
 
 
 async def test_a_key_is_not_used_as_another_kind_of_key(publisher, rsa_key, ec_key):
-    """The public key is public: as an HMAC secret anybody could sign with it."""
+    """The public key must not be accepted as an HMAC secret, because it is public."""
     publisher.publish("r", rsa_key)
     publisher.publish("e", ec_key)
     tokens = by_keys(publisher)
@@ -255,6 +256,7 @@ def test_settings_that_would_not_be_safe_are_refused():
 
 def test_over_http_a_token_and_the_admin_secret_are_credentials(database):
     settings = Settings(database_url=database, jwt_secret=SECRET, admin_secret="s" * 40)
+    define(database, "sync")
     with serving(settings) as house:
         made = house.client(signed()).post("/api/v1/jobs", json={"definition_key": "sync"}).json()
         assert made["tenant_id"] == "acme"

@@ -27,7 +27,7 @@ class Receiver:
     def __init__(self, server, scheme):
         self._server = server
         self.port = server.server_address[1]
-        self.url = f"{scheme}://127.0.0.1:{self.port}/hooks/T0KEN-that-nobody-sees"
+        self.url = f"{scheme}://127.0.0.1:{self.port}/hooks/T0KEN-that-is-never-shown"
         self.received = []
         self.answers = deque()
 

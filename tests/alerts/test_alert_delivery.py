@@ -17,6 +17,7 @@ from posthouse.storage.connect import Line
 from posthouse.system import courier
 from posthouse.system.courier import Courier
 from posthouse.system.housekeeping import Housekeeping
+from waiting import WAIT_SECONDS
 from workshop import eventually, eventually_sync, row
 
 RAISE = "select posthouse.raise_alert('trigger_error', 'acme', %s, 'no such path')"
@@ -122,7 +123,7 @@ async def test_one_that_never_arrives_ends_in_the_dead_letter_and_raises_nothing
     assert (job["status"], job["attempt_count"]) == ("dead_letter", 6)
     assert deliveries(db) == [("webhook", "failed")]
     [(error,)] = db.execute("select error from posthouse.alert_deliveries").fetchall()
-    assert "it answered 503" in error
+    assert "status 503" in error
     assert db.execute("select count(*) from posthouse.alerts").fetchone() == (1,)
 
 
@@ -136,7 +137,7 @@ async def test_a_destination_at_a_private_address_is_refused_for_good(db, receiv
 
 
 async def test_a_job_that_the_alerter_did_not_make_sends_nothing(db, receiver, housekeeping):
-    """Whoever may enqueue could otherwise write into the operators' channel."""
+    """A caller that may enqueue could otherwise write into the operators' channel."""
     [(forged,)] = db.execute(
         "select posthouse.enqueue('posthouse.webhook', "
         '\'{"alert": "01890a5d-ac96-774b-bcce-b302099a8057", "destination": "webhook"}\', '
@@ -172,7 +173,7 @@ async def test_a_courier_with_nothing_to_do_has_no_worker(db, alerting, receiver
     await courier.run_once()
     assert courier.is_running
     await eventually(lambda: receiver.received)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(WAIT_SECONDS):
         while courier.is_running:
             await courier.run_once()
     await keeping.keeper.alerter.run_once()
@@ -180,7 +181,7 @@ async def test_a_courier_with_nothing_to_do_has_no_worker(db, alerting, receiver
     await keeping.stop()
 
 
-async def test_messages_that_nobody_delivers_are_given_up_after_a_day(app, db, alerting):
+async def test_undeliverable_messages_are_given_up_after_a_day(app, db, alerting):
     db.execute(RAISE, ("nightly",))
     keeping = Housekeeping(alerting.database_url, replace(alerting, alert_webhook_url="http://gone.test/"))
     await keeping.keeper.alerter.run_once()
@@ -222,7 +223,7 @@ def test_a_keeper_killed_in_the_middle_of_a_delivery_loses_nothing(posthouse, db
     assert len({request.headers["Posthouse-Alert"] for request in receiver.received}) == 1
 
 
-CANARY = "T0KEN-that-nobody-sees"
+CANARY = "T0KEN-that-is-never-shown"
 
 
 def test_neither_the_url_nor_the_secret_is_seen_anywhere(posthouse, db, receiver):  # noqa: F811
@@ -263,7 +264,7 @@ def test_neither_the_url_nor_the_secret_is_seen_anywhere(posthouse, db, receiver
     ):
         rows = db.execute(f"select to_jsonb(t)::text from posthouse.{table} as t").fetchall()
         seen += " ".join(text for (text,) in rows)
-    assert "it answered 500" in seen
+    assert "status 500" in seen
     assert CANARY not in seen
     assert "s3cret" not in seen
 

@@ -52,7 +52,7 @@ def rows_read(connection, statement):
     return count() - before
 
 
-def test_the_counting_sees_who_reads_a_table_through(full):
+def test_the_row_counter_detects_a_full_table_scan(full):
     assert rows_read(full, "select max(ctid) from posthouse.history") >= N
 
 
@@ -61,7 +61,7 @@ def test_a_look_that_finds_nothing_reads_next_to_nothing(full):
     assert rows_read(full, f"select posthouse.find_alerts({TYPES})") < N / 20
 
 
-def test_posting_reads_what_is_new_and_what_was_told_lately(full):
+def test_posting_reads_only_new_and_recent_alerts(full):
     full.execute(f"select posthouse.post_alerts({TYPES}, '{{ops}}')")
     assert rows_read(full, f"select posthouse.post_alerts({TYPES}, '{{ops}}')") < N / 20
 

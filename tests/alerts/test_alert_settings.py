@@ -41,7 +41,7 @@ def test_none_is_none():
         ("https://me:T0KEN@host.test/", "user or password"),
         ("https://host.test:99999/T0KEN", "not a valid URL"),
         ("https://[::1/T0KEN", "not a valid URL"),
-        ("teams+https://host.test/T0KEN", "shapes are json, slack, discord"),
+        ("teams+https://host.test/T0KEN", "formats are json, slack, discord"),
         ("a=https://host.test/T0KEN,a=https://host.test/", "two destinations"),
     ],
 )
@@ -63,7 +63,7 @@ def test_types_are_listed_or_changed():
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("queue_stuk", "no type 'queue_stuk'"),
+        ("queue_stuk", "unknown type 'queue_stuk'"),
         ("+nothing", "the types are"),
         ("queue_stuck,+worker_startup", "both"),
     ],

@@ -15,6 +15,7 @@ from posthouse.core.alerts import AlertType
 from posthouse.keeper.keeper import Keeper
 from posthouse.storage.connect import Line
 from posthouse.system.rounds import Rounds
+from waiting import WAIT_SECONDS
 from workshop import eventually, working
 
 SLEEPER = Path(__file__).with_name("sleeper.py")
@@ -56,7 +57,7 @@ async def test_a_killed_worker_raises_an_alert_for_the_job_that_runs_again(app, 
             lambda: db.execute("select 1 from posthouse.running").fetchone(), 60, "a running job"
         )
         process.send_signal(signal.SIGKILL)
-        process.wait(30)
+        process.wait(WAIT_SECONDS)
         await keeper.start()
         [alert] = await eventually(lambda: alerts("stale_job_recovered"), 30, "the alert")
     finally:
@@ -65,7 +66,7 @@ async def test_a_killed_worker_raises_an_alert_for_the_job_that_runs_again(app, 
         process.wait()
     [(name,)] = db.execute("select name from posthouse.workers").fetchall()
     assert alert["subject"] == name
-    assert "runs again" in alert["message"]
+    assert "will run again" in alert["message"]
     assert alerts("job_max_retries_exceeded") == []
 
 
@@ -159,7 +160,7 @@ async def test_workers_coming_and_going_raise_alerts_where_that_is_wanted(app, a
         assert (started["type"], started["subject"]) == ("worker_startup", worker.name)
     await alerter(alert_types="+worker_startup,+worker_shutdown").run_once()
     [_, stopped] = alerts()
-    assert (stopped["type"], stopped["message"]) == ("worker_shutdown", f"worker {worker.name} has stopped")
+    assert (stopped["type"], stopped["message"]) == ("worker_shutdown", f"worker {worker.name} stopped")
 
 
 @pytest.fixture
@@ -169,7 +170,7 @@ async def rounds(settings):
     await line.close()
 
 
-async def test_jobs_that_nobody_takes_make_a_stuck_queue(app, jobs, rounds, alerts):
+async def test_jobs_that_are_not_claimed_raise_a_stuck_queue_alert(app, jobs, rounds, alerts):
     jobs.enqueue("mail", queue="post")
     async with testing.clock(app) as clock:
         assert await rounds().run_once() == {"raised": 0}
@@ -189,7 +190,7 @@ async def test_a_queue_whose_workers_take_nothing_is_stuck(app, jobs, rounds, al
         jobs.register()
         assert await rounds().run_once() == {"raised": 1}
     [alert] = alerts("queue_stuck")
-    assert "have free slots, yet they take nothing" in alert["message"]
+    assert "serve them, but claim nothing" in alert["message"]
 
 
 async def test_a_paused_queue_is_not_stuck(app, jobs, rounds, db):
@@ -200,12 +201,12 @@ async def test_a_paused_queue_is_not_stuck(app, jobs, rounds, db):
         assert await rounds().run_once() == {"raised": 0}
 
 
-async def test_a_transaction_that_stays_open_is_told_of_once(settings, rounds, alerts):
+async def test_a_long_transaction_raises_one_alert(settings, rounds, alerts):
     with psycopg.connect(settings.database_url) as forgotten:
         forgotten.execute("create table forgotten ()")  # an xid: it holds back the horizon
         pid = forgotten.info.backend_pid
         keeper = rounds(alert_horizon_seconds=1.0)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(WAIT_SECONDS):
             while not alerts("horizon_pinned"):
                 await keeper.run_once()
         await keeper.run_once()

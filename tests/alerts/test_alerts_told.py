@@ -11,6 +11,7 @@ from enginekit import Engine
 from posthouse import testing
 from posthouse.keeper.alerter import MOST_MESSAGES, Alerter
 from posthouse.storage.connect import Line
+from waiting import WAIT_SECONDS
 
 STORM = """
 insert into posthouse.history (
@@ -46,7 +47,7 @@ async def catch_up(db, alerter):
     same server, hold it back while they last.
     """
     recent = "select since > posthouse.now() - interval '10 seconds' from posthouse.alert_cursor"
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(WAIT_SECONDS):
         while db.execute(recent).fetchone() != (True,):
             await alerter.run_once()
 
@@ -104,7 +105,7 @@ async def test_types_subjects_and_tenants_cool_down_apart(jobs, db, alerter):
     assert (await alerter().run_once())["told"] == 3
 
 
-async def test_without_a_cool_down_each_look_tells(jobs, alerter):
+async def test_without_a_cool_down_every_check_raises_an_alert(jobs, alerter):
     for _ in range(3):
         bury(jobs)
         assert (await alerter(alert_cooldown_seconds=0.0).run_once())["told"] == 1
@@ -134,7 +135,7 @@ async def test_a_storm_over_many_subjects_is_few_messages_that_tell_of_all(app, 
     assert db.execute("select coalesce(sum(held), 0) from posthouse.alert_groups").fetchone() == (0,)
 
 
-async def test_a_storm_goes_on_and_is_told_again_after_the_cool_down(app, db, alerter, alerts):
+async def test_a_continuing_storm_is_reported_again_after_the_cool_down(app, db, alerter, alerts):
     async with testing.clock(app) as clock:
         for _ in range(3):
             storm(db, 500, tenants=20, kinds=50)
@@ -147,7 +148,7 @@ async def test_a_storm_goes_on_and_is_told_again_after_the_cool_down(app, db, al
     assert sum(alert["held_back"] + 1 for alert in told) == 1_500
 
 
-async def test_a_type_that_is_off_is_not_told(db, alerter, alerts):
+async def test_a_disabled_alert_type_is_not_sent(db, alerter, alerts):
     db.execute("select posthouse.raise_alert('trigger_error', null, 'nightly', 'no such path')")
     assert (await alerter(alert_types="-trigger_error").run_once())["told"] == 0
     assert [alert["state"] for alert in alerts()] == ["off"]
@@ -243,7 +244,7 @@ async def test_one_without_destinations_leaves_alerts_to_those_that_have_some(
     assert (await alerter(alert_webhook_url=receiver.url).run_once())["told"] == 1
 
 
-async def test_where_nobody_has_destinations_alerts_are_recorded_all_the_same(jobs, alerter, alerts, db):
+async def test_alerts_are_recorded_without_any_destination(jobs, alerter, alerts, db):
     bury(jobs)
     await alerter().run_once()
     assert [alert["state"] for alert in alerts()] == ["told"]
@@ -258,7 +259,7 @@ async def test_deliveries_raise_no_alerts(jobs, alerter, alerts, db):
     assert await alerter().run_once() == {"raised": 0, "told": 0}
 
 
-async def test_old_alerts_are_forgotten_with_the_jobs(app, jobs, alerter, alerts, db):
+async def test_old_alerts_are_deleted_with_the_jobs(app, jobs, alerter, alerts, db):
     async with testing.clock(app) as clock:
         bury(jobs)
         await alerter().run_once()

@@ -58,12 +58,12 @@ def test_the_counts_of_every_type_are_shown(posthouse, db):  # noqa: F811
 
 def test_a_test_alert_says_what_each_destination_answered(posthouse, receiver):  # noqa: F811
     with socket.create_server(("127.0.0.1", 0)) as free:
-        nobody = f"http://127.0.0.1:{free.getsockname()[1]}/"
-    env = {"POSTHOUSE_ALERT_WEBHOOK_URL": f"good={receiver.url},bad=slack+{nobody}", **PRIVATE}
+        closed = f"http://127.0.0.1:{free.getsockname()[1]}/"
+    env = {"POSTHOUSE_ALERT_WEBHOOK_URL": f"good={receiver.url},bad=slack+{closed}", **PRIVATE}
     done = posthouse("alerts", "test", **env)
     assert done.code == 1
-    assert "good (json): answered 200" in done.out
-    assert "bad (slack): it cannot be reached: ConnectionRefusedError" in done.out
+    assert "good (json): responded 200" in done.out
+    assert "bad (slack): cannot connect: ConnectionRefusedError" in done.out
     done = posthouse("alerts", "test", "good", "--json", **env)
     assert (done.code, done.json[0]["status"]) == (0, 200)
     assert [alert["type"] for alert in receiver.alerts] == ["test", "test"]
@@ -73,7 +73,7 @@ def test_a_test_without_a_destination_says_how_to_set_one(posthouse):  # noqa: F
     done = posthouse("alerts", "test")
     assert (done.code, "POSTHOUSE_ALERT_WEBHOOK_URL" in done.err) == (2, True)
     done = posthouse("alerts", "test", "ops", POSTHOUSE_ALERT_WEBHOOK_URL="https://a.test/")
-    assert (done.code, "there is no destination 'ops'" in done.err) == (2, True)
+    assert (done.code, "unknown alert destination 'ops'" in done.err) == (2, True)
 
 
 def test_a_wrong_url_stops_a_keeper_at_its_start_and_is_not_shown(posthouse):  # noqa: F811

@@ -1,6 +1,7 @@
 """Applications with tables, routes and a demo of their own, as an installed package offers them."""
 
 import json
+import signal
 import subprocess
 import sys
 import urllib.error
@@ -9,7 +10,10 @@ import urllib.request
 import psycopg
 import pytest
 
+from waiting import eventually_sync as eventually
+
 APP = """
+import asyncio
 from pathlib import Path
 
 import posthouse
@@ -27,8 +31,18 @@ async def bake(job: posthouse.Job, loaves: int) -> int:
 @app.job("shop.sell")
 async def sell(job: posthouse.Job) -> str:
     if job.payload.get("stale"):
-        raise posthouse.Fail("nobody wants it")
+        raise posthouse.Fail("not wanted")
     return "sold"
+
+
+@app.job("shop.wait")
+async def wait() -> None:
+    await asyncio.sleep(300)
+
+
+async def slow(stage):
+    await wait.using(correlation_id="long").enqueue()
+    await stage.follow("long")
 
 
 async def demo(stage):
@@ -67,9 +81,11 @@ POINTS = """
 [posthouse.apps]
 shop = shop:app
 closed = shop:app
+slow = shop:app
 [posthouse.demos]
 shop = shop:demo
 closed = shop:closed
+slow = shop:slow
 """
 
 
@@ -97,17 +113,26 @@ def test_a_demo_runs_its_application_and_prints_what_it_found(shop, posthouse, d
     assert db.execute("select count(*) from posthouse.keys where revoked_at is null").fetchone() == (0,)
 
 
+def test_a_demo_uses_a_configured_redis(shop, posthouse, redis_server):
+    posthouse.env["POSTHOUSE_REDIS_URL"] = redis_server.url
+    done = posthouse("demo", "shop", "--size", "1", "--json")
+    assert done.code == 0, done.err
+    assert "jobs are dispatched through Redis (mode hybrid)" in done.err
+    with redis_server.client() as client:
+        assert list(client.scan_iter("{posthouse}:*")), "streams with hints"
+
+
 def test_a_demo_whose_jobs_fail_says_so(shop, posthouse):
     done = posthouse("demo", "closed")
     assert done.code == 1
-    assert "some jobs did not succeed: 1 of shop.sell" in done.err
+    assert "1 shop.sell job did not succeed" in done.err
 
 
 def test_demos_are_listed_and_a_wrong_name_is_answered_with_them(shop, posthouse):
-    assert {"shop", "closed"} <= set(posthouse("demo", "--json").json)
+    assert {"crash", "shop", "closed"} <= set(posthouse("demo", "--json").json)
     wrong = posthouse("demo", "bakery")
     assert wrong.code == 2
-    assert "no demo called 'bakery'" in wrong.err
+    assert "demo 'bakery' does not exist" in wrong.err
     assert "shop" in wrong.err
 
 
@@ -137,18 +162,18 @@ def test_a_schema_is_run_again_only_when_it_has_changed(shop, posthouse, db):
 def test_an_app_whose_routes_name_no_permission_is_not_served(shop, posthouse):
     (shop / "shop_routes.py").write_text(
         "from fastapi import APIRouter\nrouter = APIRouter()\n"
-        "@router.get('/shop/open')\nasync def everybody() -> int:\n    return 1\n"
+        "@router.get('/shop/open')\nasync def public() -> int:\n    return 1\n"
     )
     refused = posthouse("server", "--port", "0", "--app", "shop:app")
     assert refused.code == 1
-    assert "/shop/open names no permission" in refused.err
+    assert "/shop/open declares no permission" in refused.err
 
 
 def test_a_schema_that_fails_leaves_nothing_behind_and_says_why(shop, posthouse, db):
     (shop / "schema.sql").write_text("create schema shop; create table shop.loaves (number nonsense);")
     failed = posthouse("migrate", "--app", "shop:app")
     assert failed.code == 1
-    assert '/schema.sql cannot be run: type "nonsense" does not exist' in failed.err
+    assert '/schema.sql failed: type "nonsense" does not exist' in failed.err
     assert "Traceback" not in failed.err
     with pytest.raises(psycopg.errors.UndefinedTable):
         db.execute("select from shop.loaves")
@@ -156,16 +181,32 @@ def test_a_schema_that_fails_leaves_nothing_behind_and_says_why(shop, posthouse,
 
 def test_up_leaves_out_an_installed_app_whose_tables_cannot_be_made_and_says_so(shop, posthouse, db):
     (shop / "schema.sql").write_text("create schema shop; create table shop.loaves (number nonsense);")
-    up = posthouse.start("up", "--port", "0", POSTHOUSE_PROCESSES="1")
+    up = posthouse.start("up", "--port", "0", POSTHOUSE_PROCESS_SLOTS="1")
     assert "Posthouse is ready" in up.line()
-    assert "shop:app is left out" in up.err
+    assert "skipped the application shop:app" in up.err
     assert db.execute("select count(*) from posthouse.definitions where key like 'shop.%'").fetchone() == (0,)
     assert up.stop() == 0
 
 
 @pytest.mark.parametrize("name", ["calls", "embeddings", "photos", "vision", "vlog"])
 def test_a_folder_of_the_same_name_does_not_hide_an_application(tmp_path, name):
-    """As somebody has whose pictures lie in ``photos``."""
+    """As in the home of a user whose pictures are in ``photos``."""
     (tmp_path / name).mkdir()
     look = f"from importlib.resources import files; print((files({name!r}) / 'schema.sql').is_file())"
     assert subprocess.check_output([sys.executable, "-c", look], cwd=tmp_path, text=True) == "True\n"
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [pytest.param(signal.SIGTERM, 143, marks=pytest.mark.soak), (signal.SIGINT, 130)]
+)
+def test_an_interrupted_demo_stops_its_workers_and_prints_no_traceback(shop, posthouse, db, number, code):
+    demo = posthouse.start("demo", "slow")
+    running = "select from posthouse.jobs where kind = 'shop.wait' and status = 'running'"
+    eventually(lambda: db.execute(running).fetchone() is not None)
+    assert demo.stop(number) == code
+    assert "Traceback" not in demo.err
+    assert db.execute("select from posthouse.workers where stopped_at is null").fetchone() is None
+    assert db.execute("select from posthouse.keys where revoked_at is null").fetchone() is None
+    # Released, not failed: the job waits for the next worker with all its attempts.
+    status = "select status, attempt_count from posthouse.jobs where kind = 'shop.wait'"
+    assert db.execute(status).fetchone()[0] == "queued"

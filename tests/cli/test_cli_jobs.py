@@ -40,7 +40,7 @@ def test_waiting_for_a_job_that_fails_exits_with_one_and_its_error(posthouse, wo
 
 
 def test_waiting_no_longer_than_asked_for(posthouse, enqueue):
-    answer = posthouse("enqueue", "nobody", "--wait", "--timeout", "10ms")
+    answer = posthouse("enqueue", "unserved", "--wait", "--timeout", "10ms")
     assert answer.code == 1
     assert "still queued" in answer.err
 
@@ -107,7 +107,7 @@ def test_jobs_are_listed_by_a_line_of_the_filter_language(posthouse, enqueue):
     found = posthouse("jobs", "list", "--filter", 'subject:"letter 1","letter 2"', "--json").json
     assert [job["id"] for job in found] == [ids[2], ids[1]]
     first = posthouse("jobs", "list", "--filter", "-subject:other", "--kind", "mail", "--limit", "2")
-    assert f"more: --after {ids[1]}" in first.err
+    assert f"next page: --after {ids[1]}" in first.err
     rest = posthouse("jobs", "list", "--filter", "kind:mail", "--after", ids[1], "--json").json
     assert [job["id"] for job in rest] == [ids[0]]
 
@@ -133,7 +133,7 @@ def test_a_filter_that_makes_no_sense_is_wrong_usage(offline, arguments):
 def test_an_unknown_job_is_an_error_and_prints_nothing(posthouse):
     answer = posthouse("jobs", "show", uuid4(), "--json")
     assert (answer.code, answer.out) == (1, "")
-    assert "there is no job" in answer.err
+    assert "does not exist" in answer.err
 
 
 def test_a_job_is_canceled_and_retried_by_hand_and_audited(posthouse, db, enqueue):
@@ -159,7 +159,7 @@ def test_of_several_jobs_each_is_answered_for(posthouse, enqueue):
 def test_why_explains_in_words_and_in_json(posthouse, enqueue):
     job = enqueue("mail")
     assert posthouse("jobs", "why", job, "--json").json["reason"] == "no_worker"
-    assert "no worker" in posthouse("jobs", "why", job).out
+    assert "no live worker" in posthouse("jobs", "why", job).out
 
 
 def test_queues_workers_and_definitions_are_listed(posthouse, worker, enqueue):
@@ -168,11 +168,7 @@ def test_queues_workers_and_definitions_are_listed(posthouse, worker, enqueue):
     assert (queues["slow"]["ready"], queues["mail"]["workers"]) == (1, 1)
 
     (found,) = posthouse("workers", "--json").json
-    assert (found["pid"], found["status"], found["kinds"]) == (
-        worker.process.pid,
-        "idle",
-        ["explode", "greet"],
-    )
+    assert (found["status"], found["kinds"]) == ("idle", ["explode", "greet"])
     keys = [item["key"] for item in posthouse("definitions", "--json").json]
     assert keys == ["explode", "greet"]
     assert posthouse("queues").out.splitlines()[0].split()[:2] == ["queue", "ready"]

@@ -6,10 +6,10 @@ import json
 import re
 import urllib.request
 
-from cli_waiting import eventually
 from prometheus_client.parser import text_string_to_metric_families
 
 from posthouse.metrics.catalogue import METRICS
+from waiting import eventually_sync as eventually
 
 
 def address(process):

@@ -1,5 +1,7 @@
-"""posthouse migrate, config, version, --help, and errors of set-up."""
+"""posthouse migrate, config, --version, --help, shell completion, and errors of set-up."""
 
+import subprocess
+import sys
 from importlib.metadata import version
 
 import psycopg
@@ -55,12 +57,13 @@ def test_a_mistyped_setting_gets_a_suggestion(offline):
 
 
 @pytest.mark.parametrize(
-    "arguments", [["queues"], ["migrate"], ["enqueue", "mail"], ["keeper"], ["jobs", "list", "--json"]]
+    "arguments",
+    [["queues"], ["migrate"], ["enqueue", "mail"], ["keeper", "--once"], ["jobs", "list", "--json"]],
 )
-def test_a_database_that_is_away_is_an_error_at_once(offline, arguments):
+def test_an_unreachable_database_is_an_error_at_once(offline, arguments):
     answer = offline(*arguments)
     assert (answer.code, answer.out) == (1, "")
-    assert answer.err.startswith("error: Postgres cannot be reached")
+    assert answer.err.startswith("error: cannot connect to Postgres")
     assert "POSTHOUSE_DATABASE_URL" in answer.err
     assert answer.err.count("\n") == 1
 
@@ -68,17 +71,39 @@ def test_a_database_that_is_away_is_an_error_at_once(offline, arguments):
 def test_an_unknown_command_is_wrong_usage(offline):
     answer = offline("jbs")
     assert answer.code == 2
-    assert "posthouse --help" in answer.err.replace("python -m ", "")
+    assert answer.err == "error: No such command 'jbs'. Did you mean 'jobs'? See `posthouse --help`\n"
 
 
 def test_the_version_is_that_of_the_package(offline):
-    assert offline("version").out.strip() == version("posthouse")
+    assert offline("--version").out.strip() == version("posthouse")
+
+
+def test_bash_completes_commands(offline):
+    command = offline.folder / "posthouse"
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m posthouse "$@"\n')
+    command.chmod(0o755)
+    script = offline(_POSTHOUSE_COMPLETE="source_bash").out
+    typed = f"COMP_WORDS=(posthouse jobs re) COMP_CWORD=2\n_posthouse_completion {command}"
+    done = subprocess.run(
+        ["bash", "-c", f"{script}\n{typed}\necho ${{COMPREPLY[@]}}"], env=offline.env,
+        capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    assert done.stdout.split() == ["retry"]
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_zsh_and_fish_complete_options_with_their_help(offline, shell):
+    assert f"complete_{shell}" in offline(_POSTHOUSE_COMPLETE=f"source_{shell}").out
+    typed = {"_TYPER_COMPLETE_ARGS": "posthouse jobs list --st", "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
+    answer = offline(_POSTHOUSE_COMPLETE=f"complete_{shell}", **typed)
+    assert "--status" in answer.out
+    assert "--limit" not in answer.out
 
 
 def test_help_lists_every_command_and_loads_nothing_heavy(offline):
     script = (
         "import sys; sys.argv = ['posthouse', '--help']\n"
-        "from posthouse.cli import main\n"
+        "from posthouse.cli.main import main\n"
         "try: main()\n"
         "except SystemExit: pass\n"
         "print('LOADED', *sorted({'psycopg', 'pydantic', 'posthouse.app'} & set(sys.modules)))\n"
@@ -87,7 +112,7 @@ def test_help_lists_every_command_and_loads_nothing_heavy(offline):
     assert answer.code == 0, answer.err
     for command in (
         "up", "worker", "keeper", "enqueue", "jobs", "queues", "workers", "limits", "tenants", "definitions",
-        "doctor", "migrate", "config", "version", "bench",
+        "doctor", "migrate", "config", "--version", "--install-completion", "bench",
     ):  # fmt: skip
         assert f" {command} " in answer.out
     assert answer.out.splitlines()[-1].split() == ["LOADED"]
@@ -96,7 +121,7 @@ def test_help_lists_every_command_and_loads_nothing_heavy(offline):
 def test_the_help_of_a_command_shows_an_example(offline):
     commands = ("up", "worker", "enqueue", "jobs list", "jobs retry", "doctor", "migrate", "config")
     script = (
-        "from posthouse.cli import cli\n"
+        "from posthouse.cli.main import cli\n"
         f"for command in {commands!r}:\n"
         "    print('HELP OF', command)\n"
         "    cli([*command.split(), '--help'], standalone_mode=False)\n"

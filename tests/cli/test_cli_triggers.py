@@ -65,7 +65,7 @@ def test_a_trigger_is_fired_by_hand_and_followed_to_its_job(posthouse, trigger):
     assert "queued" in posthouse("triggers", "outcomes", trigger).out
     wrong = posthouse("triggers", "fire", trigger, "--event", "order.paid")
     assert wrong.code != 0
-    assert "it is for folder.updated, and the event is order.paid" in wrong.err
+    assert "the trigger matches folder.updated, but the event is order.paid" in wrong.err
 
 
 def test_a_schedule_is_shown_in_words(posthouse, kind):
@@ -76,18 +76,21 @@ def test_a_schedule_is_shown_in_words(posthouse, kind):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("triggers", "create", "--kind", "sync"), "when? say --on EVENT or --cron EXPR"),
-        (("triggers", "create", "--on", "x"), "trigger.definition_key: a trigger of type event needs it"),
-        (("triggers", "create", "--on", "x", "--kind", "nope"), "there is no definition 'nope'"),
-        (("triggers", "create", "--on", "x", "--kind", "sync", "--payload", "{"), "--payload is not JSON"),
+        (("triggers", "create", "--kind", "sync"), "missing --on EVENT or --cron EXPR"),
+        (("triggers", "create", "--on", "x"), "trigger.definition_key is required for event triggers"),
+        (("triggers", "create", "--on", "x", "--kind", "nope"), "definition 'nope' does not exist"),
+        (
+            ("triggers", "create", "--on", "x", "--kind", "sync", "--payload", "{"),
+            "--payload is not valid JSON",
+        ),
         (("triggers", "show", "7"), "'7' is not a trigger id"),
-        (("triggers", "show", "01890a5d-ac96-774b-bcce-b302099a8057"), "there is no trigger"),
-        (("events", "emit", "two words"), "the name of an event is a word"),
-        (("events", "emit", "x", "--context", "[]"), "--context is a JSON object"),
-        (("events", "replay", "01890a5d-ac96-774b-bcce-b302099a8057"), "there is no event"),
+        (("triggers", "show", "01890a5d-ac96-774b-bcce-b302099a8057"), "b302099a8057 does not exist"),
+        (("events", "emit", "two words"), "invalid event name"),
+        (("events", "emit", "x", "--context", "[]"), "--context must be a JSON object"),
+        (("events", "replay", "01890a5d-ac96-774b-bcce-b302099a8057"), "b302099a8057 does not exist"),
     ],
 )
-def test_what_is_wrong_is_said(posthouse, kind, arguments, says):
+def test_errors_are_reported(posthouse, kind, arguments, says):
     failed = posthouse(*arguments)
     assert failed.code != 0
     assert says in failed.err

@@ -4,7 +4,8 @@ import json
 import signal
 
 import pytest
-from cli_waiting import eventually
+
+from waiting import eventually_sync as eventually
 
 SECOND = """
 import posthouse
@@ -24,7 +25,7 @@ def test_a_worker_says_what_it_is_and_leaves_when_told(posthouse, db):
     )
     line = json.loads(worker.line())
     assert (line["queues"], line["kinds"], line["concurrency"]) == (["mail"], ["explode", "greet"], 3)
-    assert "concurrency 3" in line["message"]
+    assert "concurrency=3" in line["message"]
     (worker_id,) = db.execute("select id::text from posthouse.workers where concurrency = 3").fetchone()
     assert line["worker_id"] == worker_id
     assert worker.stop() == 0
@@ -52,7 +53,7 @@ def test_a_failing_job_is_in_the_log_with_its_error(posthouse, enqueue):
     worker.line()
     enqueue("explode", payload='{"why": "boom"}', max_attempts=1)
     line = json.loads(worker.line())
-    assert (line["level"], line["kind"]) == ("warning", "explode")
+    assert (line["level"], line["kind"]) == ("error", "explode")
     assert "ValueError: boom" in line["message"]
 
 
@@ -83,10 +84,10 @@ BROKEN = "import posthouse\nraise RuntimeError('half written')\n"
     ("apps", "code", "hint"),
     [
         ([], 2, "--app module:name"),
-        (["nowhere:app"], 1, "there is no module 'nowhere'"),
+        (["nowhere:app"], 1, "module 'nowhere' does not exist"),
         (["shop:nothing"], 1, "did you mean shop:app?"),
         (["broken:app"], 1, "RuntimeError: half written"),
-        (["shop:app", "twin:app"], 1, "both shop:app and twin:app define a job called 'greet'"),
+        (["shop:app", "twin:app"], 1, "both shop:app and twin:app define the job kind 'greet'"),
     ],
 )
 def test_an_app_that_cannot_be_run_is_named_with_the_reason(offline, apps, code, hint):

@@ -62,7 +62,7 @@ async def test_a_job_blocked_by_one_that_failed_says_which_to_retry(connection, 
     assert f"posthouse jobs retry {first}" in found.advice
 
 
-async def test_a_ready_job_that_nobody_can_run_says_so(connection, enqueue, fleet):
+async def test_a_ready_job_that_no_worker_can_run_is_explained(connection, enqueue, fleet):
     fleet.register(name="wrong queue", kinds=["mail"], queues=["other"])
     fleet.register(name="wrong kind", kinds=["other"], queues=["default"])
     found = await insights.why(connection, enqueue("mail"))
@@ -71,7 +71,9 @@ async def test_a_ready_job_that_nobody_can_run_says_so(connection, enqueue, flee
     assert "'mail'" in found.summary
 
 
-async def test_a_ready_job_tells_its_place_in_the_line_and_who_serves_it(connection, enqueue, fleet):
+async def test_a_ready_job_reports_its_queue_position_and_the_workers_of_its_queue(
+    connection, enqueue, fleet
+):
     worker = fleet.register(name="rider", concurrency=4)
     for _ in range(2):
         enqueue("mail")
@@ -85,7 +87,7 @@ async def test_a_ready_job_whose_workers_are_full_says_so(connection, enqueue, f
     fleet.claim(fleet.register(concurrency=1))
     found = await insights.why(connection, enqueue("mail"))
     assert found.reason == "ready"
-    assert "full" in found.advice
+    assert "busy" in found.advice
 
 
 async def test_a_running_job_names_its_worker_and_lease(connection, enqueue, fleet):
@@ -104,7 +106,7 @@ async def test_a_running_job_whose_lease_ran_out_says_so(app, connection, enqueu
     async with testing.clock(app) as clock:
         await clock.advance("1m")
         found = await insights.why(connection, job)
-    assert "lease has run out" in found.summary
+    assert "lease has expired" in found.summary
 
 
 async def test_an_ended_job_says_how_and_how_to_run_it_again(connection, db, enqueue):

@@ -49,7 +49,7 @@ async def test_many_lost_replies_in_a_row_make_one_job(proxied, proxy, engine):
     assert engine.count("jobs") == 1
 
 
-async def test_many_jobs_whose_commit_was_not_heard_are_there_once(proxied, proxy, engine):
+async def test_many_jobs_with_a_lost_commit_reply_are_stored_once(proxied, proxy, engine):
     await proxied.enqueue("task")
     proxy.swallow_reply_to(b"COMMIT")
     handles = await proxied.enqueue_many(Request(kind="task", payload={"n": n}) for n in range(500))
@@ -59,7 +59,7 @@ async def test_many_jobs_whose_commit_was_not_heard_are_there_once(proxied, prox
     assert engine.value("select count(distinct payload->>'n') from posthouse.ready") == 500
 
 
-async def test_a_mixed_batch_whose_commit_was_not_heard_is_there_once(proxied, proxy, engine):
+async def test_a_mixed_batch_with_a_lost_commit_reply_is_stored_once(proxied, proxy, engine):
     proxy.swallow_reply_to(b"COMMIT")
     handles = await proxied.enqueue_many(
         [

@@ -136,7 +136,7 @@ async def until(condition):
     await asyncio.to_thread(eventually, condition)
 
 
-async def test_the_end_of_a_job_is_heard(listening, engine):
+async def test_a_waiter_is_notified_when_the_job_finishes(listening, engine):
     job = engine.start()
     async with listening.of(job.id) as ended:
         await until(lambda: listening.listening)
@@ -144,7 +144,7 @@ async def test_the_end_of_a_job_is_heard(listening, engine):
         assert await heard(ended)
 
 
-async def test_the_end_of_a_batch_is_heard_by_each_of_its_waiters(listening, engine):
+async def test_each_waiter_is_notified_when_a_batch_finishes(listening, engine):
     engine.enqueue_many(*({"kind": "task"} for _ in range(500)))
     jobs = engine.claim(500)
     async with listening.of(jobs[3].id) as first, listening.of(jobs[450].id) as last:
@@ -169,7 +169,7 @@ async def test_a_listener_that_lost_its_connection_listens_again(listening, prox
         assert await heard(ended)
 
 
-async def test_nobody_is_told_when_nobody_waits(engine):
+async def test_no_notification_is_sent_without_a_waiting_client(engine):
     with engine.another() as listener:
         listener.connection.execute("listen posthouse_ended")
         engine.succeed(engine.start())
@@ -186,14 +186,14 @@ async def test_a_waiter_that_gives_up_leaves_nothing_behind(client, engine):
     assert not endings or not endings._waiters
 
 
-async def test_waiting_while_postgres_is_away_ends_in_time(proxied, proxy):
+async def test_a_wait_times_out_while_postgres_is_unreachable(proxied, proxy):
     handle = await proxied.enqueue("task")
     proxy.refuse()
     with pytest.raises(DatabaseUnavailable):
         await asyncio.wait_for(proxied.wait(handle.id, "300ms"), 20)
 
 
-async def test_whoever_waits_when_the_client_is_closed_is_told(url):
+async def test_a_pending_wait_raises_when_the_client_is_closed(url):
     client = Client(url)
     handle = await client.enqueue("task")
     waiting = asyncio.ensure_future(client.wait(handle.id))

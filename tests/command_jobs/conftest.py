@@ -37,7 +37,7 @@ def change(db):
 
 @pytest.fixture
 def token():
-    """A word for command lines, by which all processes of a test are found, whatever they do."""
+    """A word for command lines by which all processes of a test are found."""
     token = f"token-{uuid4().hex}"
     yield token
     assert processes_with(token) == []

@@ -80,11 +80,11 @@ async def test_a_worker_that_is_not_told_to_runs_no_commands(app, client, db, de
 
 
 async def test_a_worker_without_handlers_and_commands_has_nothing_to_do(app):
-    with pytest.raises(ConfigurationError, match="knows no jobs"):
+    with pytest.raises(ConfigurationError, match="has no job kinds to run"):
         await app.worker()
 
 
-async def test_a_command_that_was_stored_wrong_keeps_nobody_from_work(app, client, db, define):
+async def test_an_invalid_stored_command_does_not_stop_other_jobs(app, client, db, define):
     db.execute("select posthouse.create_definition('wrong', '{\"command\": {\"argv\": []}}')")
     define("right", shell("true"))
     async with working(app, commands=True):

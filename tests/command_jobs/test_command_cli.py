@@ -6,6 +6,7 @@ import signal
 
 from jobkit import PRINT_ARGV, python, shell
 
+from waiting import WAIT_SECONDS
 from workshop import eventually_sync
 
 
@@ -38,7 +39,7 @@ def test_define_look_run_and_see_the_output(db, program):
     whole = program("jobs", "show", job).stdout
     assert re.search(r'^stdout +\["--path", "a b", "--force"\]$', whole, re.MULTILINE)
     worker.send_signal(signal.SIGTERM)
-    assert worker.wait(30) == 0
+    assert worker.wait(WAIT_SECONDS) == 0
 
 
 def test_a_preview_says_what_is_wrong_with_a_payload(program):
@@ -49,12 +50,12 @@ def test_a_preview_says_what_is_wrong_with_a_payload(program):
     checked = program("definitions", "check", "list", "--payload", '{"path": "-rf"}')
     assert (checked.returncode, "starts with '-'" in checked.stderr) == (1, True)
     missing = program("definitions", "preview", "other")
-    assert "no definition 'other'" in missing.stderr
+    assert "definition 'other' does not exist" in missing.stderr
 
 
 def test_a_command_that_is_no_json_is_wrong_usage(program):
     refused = program("definitions", "create", "list", "--command", "[ls]")
-    assert (refused.returncode, "--command is not JSON" in refused.stderr) == (2, True)
+    assert (refused.returncode, "--command is not valid JSON" in refused.stderr) == (2, True)
 
 
 def test_the_output_is_followed_while_it_runs(db, program, tmp_path):
@@ -67,7 +68,7 @@ def test_the_output_is_followed_while_it_runs(db, program, tmp_path):
     assert json.loads(follower.stdout.readline())["text"] == "one"
     go.touch()
     assert json.loads(follower.stdout.readline())["text"] == "two"
-    assert follower.wait(30) == 0
+    assert follower.wait(WAIT_SECONDS) == 0
 
 
 def test_up_runs_commands_when_the_setting_says_so(db, program):

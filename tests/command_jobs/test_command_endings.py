@@ -5,6 +5,7 @@ import signal
 import pytest
 from jobkit import ESCAPE, of_attempts, processes_with, python, shell
 
+from waiting import WAIT_SECONDS
 from workshop import cancel, eventually, eventually_sync, give_away, row, status, working
 
 # 8 lines of processes; in each, one forks the next and ends, as fast as it can. Never more than 16 live, and
@@ -110,7 +111,7 @@ def test_nothing_outlives_the_worker(db, define, program, token, number):
     worker = program.start("worker", "--commands", **QUICK)
     eventually_sync(lambda: len(processes_with(token)) >= 2, what="the processes")
     worker.send_signal(number)
-    worker.wait(30)
+    worker.wait(WAIT_SECONDS)
     eventually_sync(lambda: processes_with(token) == [], what="the end of the tree")
     if number == signal.SIGTERM:
         assert of_attempts(db, job, "outcome") == [("released",)]

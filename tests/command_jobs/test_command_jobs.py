@@ -5,6 +5,7 @@ import pytest
 from jobkit import PRINT_ARGV, attempts, of_attempts, python, shell
 
 from posthouse.errors import InvalidPayload, JobFailed
+from waiting import WAIT_SECONDS
 from workshop import eventually, row, status, working
 
 
@@ -19,6 +20,21 @@ async def test_a_command_runs_with_the_arguments_that_its_payload_fills_in(app, 
     assert (attempt["stdout_tail"], attempt["stderr_tail"]) == ('["--tenant=acme", "a b"]\n', "")
 
 
+async def test_a_command_that_succeeds_emits_its_event_once_with_its_result(app, client, db, define):
+    define("list", python(PRINT_ARGV, "{payload.path}"), result="json", emits="folder.listed")
+    define("break", shell("exit 3"), emits="folder.broken")
+    async with working(app, commands=True):
+        job = await client.enqueue("list", {"path": "a"}, tenant="acme", subject="folder-7")
+        broken = await client.enqueue("break", max_attempts=1)
+        await client.wait(job.id, 20)
+        with pytest.raises(JobFailed):
+            await client.wait(broken.id, 20)
+    shown = "select tenant_id, name, context, subject, correlation_id from posthouse.events"
+    assert db.execute(shown).fetchall() == [
+        ("acme", "folder.listed", {"result": ["a"]}, "folder-7", str(job.id))
+    ]
+
+
 INJECTIONS = [
     "; touch /tmp/posthouse-owned",
     "$(touch /tmp/posthouse-owned)",
@@ -31,7 +47,7 @@ INJECTIONS = [
 ]
 
 
-async def test_whatever_a_payload_holds_reaches_the_program_as_one_argument_unchanged(app, client, define):
+async def test_a_payload_value_reaches_the_program_as_one_unchanged_argument(app, client, define):
     define("list", python(PRINT_ARGV, "{payload.all*}", "--one={payload.one}"), result="json")
     async with working(app, commands=True):
         job = await client.enqueue("list", {"all": INJECTIONS, "one": "--evil; x"})
@@ -105,7 +121,7 @@ async def test_a_worker_has_no_process_for_commands_before_there_is_one_to_run(a
 
     async with working(app, commands=True) as worker:
         before = {child.pid for child in psutil.Process().children()}
-        assert await (await greet.enqueue()).wait(20) == "hello"
+        assert await (await greet.enqueue()).wait(WAIT_SECONDS) == "hello"
         assert worker.commands.guardian_pid is None
         define("list", python(PRINT_ARGV, "{payload.path}"), result="json")
         await eventually(lambda: worker.commands.guardian_pid, what="the start of the guardian")
@@ -120,7 +136,7 @@ async def test_a_program_that_there_is_not_fails_once(app, client, db, define):
         job = await client.enqueue("nothing")
         await eventually(lambda: status(db, job.id) == "failed", what="the failure")
     assert of_attempts(db, job.id, "outcome", "error_type") == [("failed", "CommandUnstartable")]
-    assert "no program no-such-program-anywhere" in row(db, job.id)["last_error"]
+    assert "program no-such-program-anywhere not found" in row(db, job.id)["last_error"]
 
 
 async def test_a_command_that_kills_those_who_look_after_it_is_a_crash(app, client, db, define, token):

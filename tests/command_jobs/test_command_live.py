@@ -31,7 +31,7 @@ async def test_its_progress_is_the_jobs(app, client, db, define, tmp_path):
         assert (found["current_step"], found["progress_message"]) == ("tag", "12 of 30")
         (tmp_path / "go").touch()
         await client.wait(job.id, 20)
-    assert row(db, job.id)["progress_percent"] == 90
+    assert row(db, job.id)["progress_percent"] == 100
 
 
 async def test_without_being_asked_for_it_progress_is_only_output(app, client, db, define):
@@ -59,7 +59,7 @@ async def test_a_report_extends_the_lease(app, client, db, define, tmp_path):
         assert worker.heartbeat.beats <= 2, "it was the report, not a beat"
 
 
-async def test_a_flood_is_kept_by_its_end_and_harms_nobody(app, client, db, define):
+async def test_a_flood_of_output_is_truncated_at_its_start_and_other_jobs_run_on(app, client, db, define):
     define("flood", shell("yes | head -c 50000000; echo end"), max_output_bytes=1000)
     async with working(app, commands=True, job_log_bytes=10_000):
         job = await client.enqueue("flood")

@@ -1,4 +1,4 @@
-"""Secrets: named in the definition, known to the worker, seen by the command and by nobody else."""
+"""Secrets: named in the definition, known to the worker, and visible only to the command."""
 
 import json
 import logging
@@ -40,11 +40,13 @@ async def test_a_missing_secret_is_named_and_the_job_not_retried(app, client, db
     async with working(app, commands=True):
         job = await client.enqueue("count")
         await eventually(lambda: status(db, job.id) == "failed", what="the failure")
-    assert "no secret dropbox-token: set POSTHOUSE_SECRET_DROPBOX_TOKEN" in row(db, job.id)["last_error"]
+    assert (
+        "dropbox-token does not exist on this worker: set POSTHOUSE_SECRET_" in row(db, job.id)["last_error"]
+    )
     assert of_attempts(db, job.id, "outcome", "error_type") == [("failed", "CommandUnstartable")]
 
 
-@pytest.mark.parametrize("content", [b"\xff\xfe", None], ids=["not text", "a folder"])
+@pytest.mark.parametrize("content", [b"\xff\xfe", None], ids=["not valid UTF-8", "a folder"])
 async def test_an_unreadable_secret_is_named_too(app, db, define, tmp_path, content):
     place = tmp_path / "key"
     place.mkdir() if content is None else place.write_bytes(content)
@@ -52,7 +54,7 @@ async def test_an_unreadable_secret_is_named_too(app, db, define, tmp_path, cont
     [job] = db.execute("select posthouse.enqueue('count')").fetchone()
     async with working(app, commands=True, secrets_dir=str(tmp_path)):
         await eventually(lambda: status(db, job) == "failed", what="the failure")
-    assert "the secret key cannot be read" in row(db, job)["last_error"]
+    assert "cannot read the secret key" in row(db, job)["last_error"]
 
 
 def everything(db):
@@ -95,8 +97,14 @@ def test_a_definition_holds_names_only():
 
 
 def test_a_secret_is_not_inherited_past_the_masks():
-    with pytest.raises(InvalidCommand, match="name it in secrets"):
+    with pytest.raises(InvalidCommand, match="put it into secrets"):
         CommandSpec(argv=["true"], inherit_env=["POSTHOUSE_SECRET_API"])
+
+
+@pytest.mark.parametrize("name", ["POSTHOUSE_DATABASE_URL", "POSTHOUSE_REMOTE_KEY", "POSTHOUSE_ADMIN_SECRET"])
+def test_a_command_cannot_inherit_a_setting_of_its_worker(name):
+    with pytest.raises(InvalidCommand, match=f"inherit_env: {name} is a setting of Posthouse"):
+        CommandSpec(argv=["true"], inherit_env=["PATH", name])
 
 
 def test_secrets_are_no_settings(tmp_path):

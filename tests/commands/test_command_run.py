@@ -12,7 +12,7 @@ from commandkit import NOTHING, PRINT_ARGV, PRINT_ENV, python, shell, values
 from posthouse.commands import PERMANENT, CommandRunner, CommandSpec
 from posthouse.core.outcome import Fail, Snooze, TimedOut
 from posthouse.errors import CommandFailed, CommandUnstartable, InvalidPayload
-from workshop import eventually
+from workshop import background, eventually
 
 HOSTILE = [
     "; touch /tmp/pwned",
@@ -109,6 +109,13 @@ async def test_it_has_its_own_session_no_input_no_descriptors_and_usual_signals(
     assert result == {"leader": True, "cwd": str(tmp_path), "input": "", "fds": [0, 1, 2]}
 
 
+async def test_no_signal_is_ignored_because_the_worker_was_started_in_the_background():
+    with background():
+        async with CommandRunner(grace=0.5) as runner:
+            done = await runner.run(shell("exec grep -E 'Sig(Ign|Blk)' /proc/self/status"), NOTHING)
+    assert [int(line.split()[1], 16) & 0x7FFFFFFF for line in done.stdout_tail.splitlines()] == [0, 0]
+
+
 @pytest.mark.parametrize(
     ("script", "ending", "says"),
     [
@@ -139,8 +146,8 @@ async def test_a_kill_from_outside_is_reported(runner):
 @pytest.mark.parametrize(
     ("argv", "says"),
     [
-        (["no-such-program"], "no program no-such-program on the PATH"),
-        (["/no/such/program"], "no program /no/such/program"),
+        (["no-such-program"], "program no-such-program not found on the PATH"),
+        (["/no/such/program"], "program /no/such/program not found"),
         (["{folder}/data"], "not executable"),
         (["{folder}"], "not executable"),
         (["{folder}/bare"], "#!/bin/sh"),
@@ -228,7 +235,7 @@ async def test_fifty_commands_run_at_the_same_time(runner, tmp_path):
     assert [end.stdout_tail for end in done] == [f"{n}\n" for n in range(50)]
 
 
-async def test_what_it_used_is_told(runner):
+async def test_resource_usage_is_reported(runner):
     done = await runner.run(python("x = bytearray(50_000_000)\nfor i in range(10**6): pass"), NOTHING)
     assert done.max_rss_mb > 45
     assert done.cpu_seconds > 0

@@ -15,6 +15,7 @@ from commandkit import NOTHING, escaped, processes_with, python, shell
 from posthouse.commands import CommandRunner
 from posthouse.commands.warden import is_idle
 from posthouse.errors import CommandLost
+from waiting import WAIT_SECONDS
 from workshop import eventually
 
 ESCAPES = {
@@ -254,7 +255,7 @@ async def test_a_killed_worker_takes_everything_along(token, kind):
 async def test_a_blocked_loop_does_not_delay_the_timeout(runner, token):
     run = asyncio.create_task(runner.run(python(PRELUDE + "sleeper()", token), NOTHING, timeout=1))
     await ready(token, 1)
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + WAIT_SECONDS
     while processes_with(token) and time.monotonic() < deadline:
         time.sleep(0.01)  # noqa: ASYNC251 - this is the blocked loop
     assert processes_with(token) == []

@@ -1,7 +1,7 @@
-"""The console in a real browser, on a real server with a worker and a keeper.
+"""Tests of the console in a real browser, on a real server with a worker and a keeper.
 
-All of it runs in one loop for the whole run: a browser takes seconds to start. Tests keep apart by names of
-kinds, queues and tenants of their own.
+All tests share one event loop, server and browser, because a browser takes seconds to start. They are
+isolated by separate kinds, queues and tenants.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ import pytest
 import pytest_asyncio
 from console_house import House
 
+from waiting import WAIT_SECONDS
+
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
-"""The first is the lightest."""
+"""Lightest first."""
 CHROMIUM = next(filter(None, map(shutil.which, BROWSERS)), None)
 
 
@@ -35,9 +37,9 @@ async def house(databases):
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def browser():
     if CHROMIUM is None:
-        pytest.skip("there is no Chromium: apt-get install chromium-headless-shell")
+        pytest.skip("Chromium is not installed: apt-get install chromium-headless-shell")
     playwright = pytest.importorskip("playwright.async_api")
-    playwright.expect.set_options(timeout=60_000)
+    playwright.expect.set_options(timeout=1000 * WAIT_SECONDS)
     async with playwright.async_playwright() as driver:
         browser = await driver.chromium.launch(
             executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
@@ -48,7 +50,7 @@ async def browser():
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def desk(house, browser):
-    """Where pages are opened one after the other: files that one page has fetched are there for the next."""
+    """The browser context that all pages share, so that static files are cached."""
     context = await browser.new_context(base_url=f"{house.url}/console/")
     await context.grant_permissions(["clipboard-read", "clipboard-write"])
     yield context
@@ -57,10 +59,10 @@ async def desk(house, browser):
 
 @pytest.fixture
 def look(house, browser, desk):
-    """Opens a page of the console as somebody: ``async with look("jobs", role="tenant-viewer") as page``.
-    ``before``: what is done with requests to addresses, as Playwright's ``route`` takes it.
+    """Open a page of the console with a role: ``async with look("jobs", role="tenant-viewer") as page``.
+    ``before``: handlers of requests by URL, as for Playwright's ``route``.
 
-    Whatever the browser complains of (scripts that fail, the policy that forbids) fails the test.
+    Script errors and violations of the content security policy fail the test.
     """
 
     @asynccontextmanager
@@ -80,7 +82,7 @@ def look(house, browser, desk):
         if role is not None:
             await context.add_cookies([await house.cookie(role, tenant)])
         page = await context.new_page()
-        page.set_default_timeout(60_000)
+        page.set_default_timeout(1000 * WAIT_SECONDS)
         await page.set_viewport_size({"width": width, "height": 900})
         await page.emulate_media(color_scheme=theme)
         for address, handler in (before or {}).items():
@@ -102,6 +104,6 @@ def look(house, browser, desk):
 
 
 async def forget(page):
-    """Closes it. What it kept in the browser is not there for the next one."""
+    """Close the page and clear its storage."""
     await page.evaluate("localStorage.clear(), sessionStorage.clear()")
     await page.close()

@@ -1,4 +1,4 @@
-"""What is asked of every page: that everybody can use it, and that nothing in it is taken for markup."""
+"""Checks for every page: accessibility, and that no data is interpreted as markup."""
 
 from axe_playwright_python.async_playwright import Axe
 
@@ -10,7 +10,7 @@ CONTRAST = {"runOnly": ["color-contrast"], "resultTypes": ["violations"]}
 
 
 async def hindrances(page):
-    """What a scan finds that keeps somebody from using the page, in either theme."""
+    """Return the serious accessibility violations of the page in both themes."""
     await page.emulate_media(color_scheme="light")
     found = await scan(page)
     await page.emulate_media(color_scheme="dark")

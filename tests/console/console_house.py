@@ -1,4 +1,4 @@
-"""A running product for the browser to look at, and jobs that wait for a word of the test."""
+"""A running server, worker and keeper for the browser tests, and jobs that wait for a test."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from posthouse.cli.server import Serving
 from posthouse.identity import Role, issue_key
 from posthouse.settings import Settings
 from posthouse.system.housekeeping import Housekeeping
+from waiting import WAIT_SECONDS
 
 
 class House:
@@ -51,16 +52,16 @@ class House:
         self._listening.close()
 
     def console_address(self):
-        return self._serving.console_for("somebody", self.url)
+        return self._serving.console_for("admin", self.url)
 
     async def undo_window_is_over(self):
-        """Bulk changes that wait for somebody to take them back begin now."""
+        """Start bulk changes that are still in their undo window."""
         address = self.settings.database_url
         async with await psycopg.AsyncConnection.connect(address, autocommit=True) as connection:
             await connection.execute("update posthouse.bulk_changes set starts_at = posthouse.now()")
 
     async def key(self, role, tenant=None):
-        """The same for the same role and tenant, so that limits of logins are not met."""
+        """Return one key per role and tenant, so that login rate limits are not reached."""
         if (role, tenant) not in self._keys:
             address = self.settings.database_url
             async with await psycopg.AsyncConnection.connect(address, autocommit=True) as connection:
@@ -69,7 +70,7 @@ class House:
         return self._keys[role, tenant]
 
     async def cookie(self, role, tenant=None):
-        """A login, as a browser keeps it."""
+        """Log in and return the session cookie."""
         async with httpx.AsyncClient(base_url=self.url) as client:
             answer = await client.post("/api/v1/session", json={"credential": await self.key(role, tenant)})
             answer.raise_for_status()
@@ -77,7 +78,7 @@ class House:
         return {"name": name, "value": value, "url": self.url, "httpOnly": True, "sameSite": "Lax"}
 
     async def api(self, method, path, body=None, *, role="super-admin", tenant=None):
-        """A request beside the browser."""
+        """Send a request without the browser."""
         headers = {"Authorization": f"Bearer {await self.key(role, tenant)}"}
         async with httpx.AsyncClient(base_url=f"{self.url}/api/v1", headers=headers, timeout=30) as client:
             answer = await client.request(method, path, json=body)
@@ -85,21 +86,23 @@ class House:
             return answer.json() if answer.content else None
 
     async def enqueue(self, kind, payload=None, *, tenant="default", **options):
-        """The id of a new job, once it is there."""
+        """Enqueue a job and return its id."""
         body = {"definition_key": kind, "payload": payload or {}, **options}
         return (await self.api("POST", f"/jobs?tenant={tenant}", body))["id"]
 
     async def until(self, job_id, *statuses):
-        """The job, as soon as it is in one of these states."""
-        async with asyncio.timeout(60):
+        """Wait until the job has one of these statuses and return it."""
+        async with asyncio.timeout(WAIT_SECONDS):
             while (job := await self.api("GET", f"/jobs/{job_id}"))["status"] not in statuses:
                 await asyncio.sleep(0.05)
         return job
 
     async def until_triggered(self):
-        """The trigger that stands in the code, as soon as the worker has announced it."""
-        async with asyncio.timeout(60):
-            while not (found := await self.api("GET", "/jobs/triggers?type=schedule&limit=200"))["items"]:
+        """Wait until the worker has registered the trigger defined in code and return it."""
+        async with asyncio.timeout(WAIT_SECONDS):
+            while not (found := await self.api("GET", "/jobs/triggers?trigger_type=schedule&limit=200"))[
+                "items"
+            ]:
                 await asyncio.sleep(0.05)
         return next(item for item in found["items"] if item["origin"] == "code")
 
@@ -117,7 +120,7 @@ def jobs(house):
 
     @app.job("letters.ride", timeout="2m")
     async def ride(job: posthouse.Job, gate: str) -> dict:
-        """Rides half of the way, then waits for the test's word."""
+        """Reports 50 %, then waits until the test opens the gate."""
         job.log.info("left the station")
         await job.progress(50, step="riding")
         async with job.part("mail") as part:
@@ -128,36 +131,36 @@ def jobs(house):
 
     @app.job("letters.lose", max_attempts=1)
     async def lose(letter: str, text: str = "the river is too high") -> None:
-        """Fails at once, for good."""
+        """Fails permanently on the first attempt."""
         raise ConnectionError(text)
 
     @app.job("letters.relay")
     async def relay(job: posthouse.Job, station: int = 1) -> str:
-        """Goes on to the next of three stations."""
+        """Enqueues a follow-up job for each of three stations."""
         if station < 3:
             job.enqueue(relay, station=station + 1)
         return f"left station {station}"
 
     @app.job("letters.wade", max_attempts=1)
     async def wade(gate: str, text: str = "the ford is flooded") -> None:
-        """Fails until the test says that the way is free."""
+        """Fails until the test opens the gate."""
         if not house.gate(gate).is_set():
             raise ConnectionError(text)
 
     @app.job("letters.stamp", queue="stamps")
     async def stamp() -> None:
-        """Has a queue of its own, which can be paused."""
+        """Has a separate queue that tests can pause."""
 
     relay.on_schedule("0 3 * * *", {"station": 3}, zone="Europe/Paris", label="Stations at night")
 
 
 def jobs_of_the_road(house):
-    """What the page of a job is looked at with."""
+    """Jobs for the tests of the job page."""
     app = house.app
 
     @app.job("letters.ford", max_attempts=2, retry=posthouse.Retry("10ms"))
     async def ford(job: posthouse.Job, river: str) -> None:
-        """Fails twice, for another reason each time."""
+        """Fails twice with different errors."""
         job.log.info("the ferry over %s, try %d", river, job.attempt)
         if job.attempt == 1:
             raise TimeoutError("no ferry")
@@ -165,13 +168,13 @@ def jobs_of_the_road(house):
 
     @app.job("letters.toll", limits=[posthouse.Limit(running=1, name="toll")])
     async def toll(gate: str) -> str:
-        """Waits at a bar that lets one through at a time."""
+        """Has a limit of one running job."""
         await house.gate(gate).wait()
         return "paid"
 
     @app.job("letters.tell")
     async def tell(job: posthouse.Job, lines: int, gate: str) -> None:
-        """Says a lot, keeps a letter, and waits for the test's word."""
+        """Writes many log lines, stores an artifact and waits until the test opens the gate."""
         for number in range(lines):
             job.log.log(logging.ERROR if number % 10 == 7 else logging.INFO, "milestone %d", number)
         await job.upload(b"Dear Ada", "letters/ada.txt")

@@ -88,9 +88,9 @@ async def test_what_is_wrong_in_a_filter_is_marked_and_can_be_mended(look, house
         await box(page).fill("subject:mended knd:letters.lose")
         await box(page).press("Enter")
         complaint = page.get_by_role("alert")
-        await expect(complaint).to_contain_text("there is no field 'knd'")
+        await expect(complaint).to_contain_text("unknown field 'knd'")
         await expect(complaint.locator("mark")).to_have_text("knd")
-        await complaint.get_by_role("button", name="Write kind").click()
+        await complaint.get_by_role("button", name="Use kind").click()
         await expect(box(page)).to_have_value("subject:mended kind:letters.lose")
         await expect(complaint).to_have_count(0)
         await expect(row(page, wanted)).to_be_visible()
@@ -127,17 +127,17 @@ async def test_jobs_change_where_they_are_and_new_ones_are_announced(look, house
         await expect(row(page, second)).to_contain_text("succeeded")
 
 
-async def test_nothing_moves_while_somebody_selects(look, house):
+async def test_the_list_does_not_move_while_text_is_selected(look, house):
     ride = await house.enqueue("letters.ride", {"gate": "jobs-held"}, subject="held")
     await house.until(ride, "running")
     async with look("jobs?q=subject:held") as page:
         await expect(row(page, ride)).to_contain_text("running")
         await row(page, ride).get_by_role("checkbox").check()
-        await expect(page.get_by_text("paused while you select")).to_be_visible()
+        await expect(page.get_by_text("paused during selection")).to_be_visible()
         house.gate("jobs-held").set()
         await house.until(ride, "succeeded")
         await expect(row(page, ride)).to_contain_text("running")
-        await page.get_by_role("button", name="Select none").click()
+        await page.get_by_role("button", name="Clear selection").click()
         await expect(row(page, ride)).to_contain_text("succeeded")
 
 
@@ -149,17 +149,15 @@ async def test_selected_jobs_are_retried_after_a_look_and_that_can_be_undone(loo
         await expect(page.get_by_text("2 jobs selected")).to_be_visible()
         await page.get_by_role("button", name="Retry…").click()
         dialog = page.get_by_role("dialog", name="Retry jobs")
-        await expect(dialog).to_contain_text("2 jobs will run again")
-        await expect(dialog.get_by_role("list", name="The first of them").get_by_role("link")).to_have_count(
-            2
-        )
-        await dialog.get_by_label("Jobs a second").fill("5")
+        await expect(dialog).to_contain_text("2 jobs will be retried")
+        await expect(dialog.get_by_role("list", name="First jobs").get_by_role("link")).to_have_count(2)
+        await dialog.get_by_label("Jobs per second").fill("5")
         await dialog.get_by_role("button", name="Retry 2 jobs").click()
         await expect(
             page.get_by_role("region", name="Bulk retry").filter(has_text="2 selected jobs")
-        ).to_contain_text("Begins in")
+        ).to_contain_text("Starts in")
         await page.get_by_role("status").get_by_role("button", name="Undo").click()
-        await expect(page.get_by_text("Undone: no job was changed")).to_be_visible()
+        await expect(page.get_by_text("Undone: no jobs were changed")).to_be_visible()
         await expect(
             page.get_by_role("region", name="Bulk retry").filter(has_text="2 selected jobs")
         ).to_contain_text("stopped")
@@ -179,13 +177,13 @@ async def test_all_that_match_are_canceled_far_beyond_the_page(look, house):
         await expect(page.get_by_role("link", name="All 60")).to_be_visible()
         await page.get_by_label("Select all on this page").check()
         await expect(page.get_by_text("50 jobs selected")).to_be_visible()
-        await page.get_by_role("button", name="Select all 60 that fit").click()
+        await page.get_by_role("button", name="Select all 60 matching").click()
         await page.get_by_role("button", name="Cancel…").click()
         dialog = page.get_by_role("dialog", name="Cancel jobs")
         await expect(dialog).to_contain_text("and 55 more")
         await dialog.get_by_role("button", name="Cancel 60 jobs").click()
         change = page.get_by_role("region", name="Bulk cancel")
-        await expect(change).to_contain_text("Begins in")
+        await expect(change).to_contain_text("Starts in")
         await house.undo_window_is_over()
         await expect(change).to_contain_text("Canceled 60 of 60 jobs")
         await expect(page.locator("tbody tr").filter(has_text="canceled")).to_have_count(50)
@@ -214,7 +212,7 @@ async def test_views_and_columns_are_kept_in_the_browser(look, house):
         await expect(page.get_by_role("columnheader", name="Queue", exact=True)).to_be_visible()
         await page.keyboard.press("Escape")
         await page.get_by_role("button", name="Views").click()
-        await page.get_by_role("button", name="Save this view").click()
+        await page.get_by_role("button", name="Save view").click()
         await page.get_by_label("Name").fill("Lost letters")
         await page.get_by_role("button", name="Save", exact=True).click()
         await page.goto(f"{house.url}/console/jobs")
@@ -224,8 +222,8 @@ async def test_views_and_columns_are_kept_in_the_browser(look, house):
         await expect(row(page, wanted)).to_be_visible()
         await expect(box(page)).to_have_value("subject:viewed")
         await page.get_by_role("button", name="Lost letters").click()
-        await page.get_by_role("button", name="Delete the view Lost letters").click()
-        await expect(page.get_by_text("The view “Lost letters” is gone")).to_be_visible()
+        await page.get_by_role("button", name="Delete view Lost letters").click()
+        await expect(page.get_by_text("View “Lost letters” deleted")).to_be_visible()
         await page.get_by_role("button", name="Undo").click()
         await expect(page.get_by_role("button", name="Lost letters")).to_be_visible()
 
@@ -252,7 +250,7 @@ async def test_a_viewer_selects_nothing_and_an_empty_tenant_learns_what_to_do(lo
         await expect(page.get_by_role("button", name="Enqueue")).to_have_count(0)
         await box(page).fill("status:failed")
         await box(page).press("Enter")
-        await expect(page.get_by_text("No job fits this filter")).to_be_visible()
+        await expect(page.get_by_text("No jobs match this filter")).to_be_visible()
 
 
 async def test_a_viewer_sees_rows_without_checkboxes(look, house):
@@ -289,7 +287,7 @@ async def test_on_a_phone_jobs_are_cards_and_the_page_does_not_scroll_sideways(l
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-async def test_nothing_serious_is_in_the_way_of_anybody(look, house, theme):
+async def test_the_jobs_page_has_no_serious_accessibility_violations(look, house, theme):
     [job_id] = await lost(house, f"axe-{theme}")
     async with look(f"jobs?q=subject:axe-{theme}", theme=theme) as page:
         await expect(page.get_by_role("link", name="All 1")).to_be_visible()

@@ -1,5 +1,6 @@
-"""What all pages share: where a dialog begins, and that nothing is out of sight on small screens."""
+"""What all pages share: the initial focus of dialogs, and that nothing is cut off on small screens."""
 
+import pytest
 from playwright.async_api import expect
 
 
@@ -19,7 +20,7 @@ async def test_a_dialog_never_begins_at_what_destroys(look, house):
         await expect(page.get_by_text("bridge", exact=True)).to_be_visible()
 
 
-async def test_what_a_row_can_be_told_to_do_stays_in_sight(look, house):
+async def test_row_actions_stay_visible_on_narrow_screens(look, house):
     await house.api("POST", "/admin/tenants", {"id": "small", "label": "Carriers of the Long Northern Road"})
     await house.until_triggered()
     async with look("queues", width=720) as page:
@@ -30,11 +31,45 @@ async def test_what_a_row_can_be_told_to_do_stays_in_sight(look, house):
         await expect(page.get_by_role("button", name="Delete small")).to_be_in_viewport(ratio=1)
 
 
-async def test_on_a_phone_the_names_of_pages_are_whole(look):
-    async with look("queues", width=390) as page:
-        title = page.get_by_role("heading", name="Queues and limits", level=1)
-        await expect(title).to_be_visible()
-        assert await title.evaluate("(shown) => shown.scrollWidth <= shown.clientWidth")
+FONTS = {
+    "wide": ":root { --font: 'DejaVu Sans', sans-serif } * { letter-spacing: 0.12em !important }",
+    "narrow": ":root { --font: 'Liberation Sans Narrow'} * { letter-spacing: -0.05em !important }",
+    "DejaVu Sans": ":root { --font: 'DejaVu Sans' }",
+    "Liberation Sans": ":root { --font: 'Liberation Sans' }",
+    "monospace": ":root { --font: monospace }",
+}
+"""The console uses the sans-serif font of the machine. Letter spacing makes the first font wider and the
+second narrower than any of them, independent of the installed fonts."""
+PAGES = {
+    "": "Overview", "jobs": "Jobs", "failures": "Failures", "workers": "Workers",
+    "queues": "Queues and limits", "triggers": "Triggers", "definitions": "Definitions",
+    "operator": "Operator",
+}  # fmt: skip
+SET_FONT = """async (css) => {
+    const sheet = new CSSStyleSheet()
+    sheet.replaceSync(css)
+    document.adoptedStyleSheets = [sheet]
+    await document.fonts.ready
+}"""
+CUT = "(shown) => shown.scrollWidth > shown.clientWidth || shown.scrollHeight > shown.clientHeight"
+
+
+@pytest.mark.parametrize("path", PAGES)
+async def test_on_a_phone_the_names_of_pages_are_whole(look, house, path):
+    """In every font, and beside the choice of a tenant, which is shown as soon as there are two tenants."""
+    tenants = [tenant["id"] for tenant in await house.api("GET", "/admin/tenants")]
+    for tenant in {"phone", "phone-2"} - set(tenants):
+        await house.api(
+            "POST", "/admin/tenants", {"id": tenant, "label": "Carriers of the Long Southern Road"}
+        )
+    async with look(path, width=390) as page:
+        title = page.get_by_role("heading", name=PAGES[path], level=1)
+        await expect(page.locator(".tenant select")).to_be_visible()
+        await expect(page.locator(".skeleton")).to_have_count(0)
+        for font, css in FONTS.items():
+            await page.evaluate(SET_FONT, css)
+            assert not await title.evaluate(CUT), font
+            assert await page.evaluate("document.documentElement.scrollWidth") <= 390, font
 
 
 async def test_a_login_fits_on_a_phone(look):

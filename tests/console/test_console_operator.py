@@ -19,11 +19,11 @@ async def test_a_tenant_is_created_changed_back_and_deleted(look):
         await expect(row).to_contain_text(INERT)
         await page.get_by_role("button", name="Edit globex").click()
         await page.get_by_label("Weight").fill("2.5")
-        await page.get_by_label("Days that its jobs are kept").fill("90")
+        await page.get_by_label("Retention in days").fill("90")
         await page.get_by_role("button", name="Save").click()
         await expect(row).to_contain_text("90 days")
         await page.get_by_role("button", name="Undo").click()
-        await expect(row).to_contain_text("as set")
+        await expect(row).to_contain_text("default")
         await page.get_by_role("button", name="Delete globex").click()
         await page.get_by_role("dialog").get_by_role("button", name="Delete").click()
         await expect(row).to_have_count(0)
@@ -46,11 +46,18 @@ async def test_a_key_is_shown_once_works_and_is_revoked(look, house):
         await page.get_by_role("button", name="New key").click()
         dialog = page.get_by_role("dialog")
         await dialog.get_by_label("Name").fill(f"shop {INERT}")
+        announce = dialog.get_by_label("May announce definitions")
+        await expect(announce).to_have_count(0)
+        await dialog.get_by_label("Role").select_option("worker")
+        await expect(announce).to_be_visible()
+        await dialog.get_by_label("Tenant").select_option("default")
+        await expect(announce).to_have_count(0)
+        await dialog.get_by_label("Tenant").select_option("")
         await dialog.get_by_label("Role").select_option("event-emitter")
         await expect(dialog.get_by_role("button", name="Create")).to_be_disabled()
         await dialog.get_by_label("Tenant").select_option("default")
         await dialog.get_by_role("button", name="Create").click()
-        await expect(dialog.get_by_text("It is shown this once")).to_be_visible()
+        await expect(dialog.get_by_text("is shown only once")).to_be_visible()
         text = await dialog.locator("code").first.inner_text()
         assert await works(house, text)
         await dialog.get_by_role("button", name="Close").last.click()
@@ -59,7 +66,7 @@ async def test_a_key_is_shown_once_works_and_is_revoked(look, house):
         await dialog.get_by_role("button", name="Revoke").click()
         await expect(page.get_by_role("button", name=f"Revoke shop {INERT}")).to_have_count(0)
         assert not await works(house, text)
-        await page.get_by_role("link", name="that ended").click()
+        await page.get_by_role("link", name="expired or revoked key").click()
         await expect(page.get_by_role("row").filter(has_text="shop")).to_contain_text("revoked")
         assert await page.locator("img").count() == 0
 
@@ -92,10 +99,10 @@ async def test_the_doctor_settings_retention_and_alerts(look, house):
     await house.until(job, "dead_letter")
     async with look("operator") as page:
         await page.get_by_role("link", name="Doctor").click()
-        await expect(page.get_by_text("healthy check")).to_be_visible()
+        await expect(page.get_by_text("passed check")).to_be_visible()
         await page.get_by_role("link", name="Settings").click()
-        await page.get_by_placeholder("Find a setting").fill("heartbeat_seconds")
-        await expect(page.get_by_role("row").filter(has_text="heartbeat_seconds")).to_contain_text("0.5")
+        await page.get_by_placeholder("Search settings").fill("heartbeat_seconds")
+        await expect(page.locator("tr[data-key=heartbeat_seconds]")).to_contain_text("0.5")
         await page.get_by_role("link", name="Retention").click()
         await expect(page.get_by_role("row").filter(has_text="history")).to_contain_text("30 d")
         await page.get_by_role("link", name="Alerts").click()
@@ -103,9 +110,9 @@ async def test_the_doctor_settings_retention_and_alerts(look, house):
         await expect(page.get_by_role("row").filter(has_text="unlucky").first).to_be_visible()
 
 
-async def test_a_tenants_admin_sees_keys_and_deeds_of_its_own_and_a_viewer_no_such_page(look, house):
+async def test_a_tenant_admin_sees_only_its_own_keys_and_audit_entries_and_a_viewer_neither(look, house):
     async with look("operator", role="tenant-admin", tenant="owned") as page:
-        tabs = page.get_by_role("navigation", name="Parts of the operator's page")
+        tabs = page.get_by_role("navigation", name="Operator")
         await expect(tabs.get_by_role("link")).to_have_text(["Keys", "Audit log", "Alerts"])
         await page.get_by_role("button", name="New key").click()
         dialog = page.get_by_role("dialog")

@@ -5,6 +5,8 @@ import asyncio
 from console_checks import MARKUP, has_markup, hindrances
 from playwright.async_api import expect
 
+from waiting import WAIT_SECONDS
+
 
 def figure(page, name):
     return page.locator(".tile").filter(has=page.get_by_text(name, exact=True)).locator("dd")
@@ -13,11 +15,12 @@ def figure(page, name):
 async def test_figures_move_as_jobs_come_and_go(look, house):
     async with look(role="tenant-admin", tenant="lookout") as page:
         await expect(figure(page, "Running")).to_have_text("0")
-        await expect(page.get_by_text("Nothing failed")).to_be_visible()
+        await expect(page.get_by_text("No failures")).to_be_visible()
         await house.enqueue("letters.ride", {"gate": "lookout"}, tenant="lookout")
         await expect(figure(page, "Running")).to_have_text("1")
         await house.enqueue("letters.greet", tenant="lookout", delay_seconds=3600)
-        await expect(figure(page, "Later")).to_have_text("1")
+        await expect(figure(page, "Queued")).to_have_text("1")
+        await expect(page.get_by_text("1 scheduled")).to_be_visible()
         house.gate("lookout").set()
         await expect(figure(page, "Running")).to_have_text("0")
 
@@ -30,6 +33,16 @@ async def test_a_figure_leads_to_its_jobs(look, house):
         await expect(page.get_by_role("row").filter(has_text="the lead horse")).to_be_visible()
         assert "status%3Arunning" in page.url or "status:running" in page.url
     house.gate("lead").set()
+
+
+async def test_there_are_cards_for_queued_running_failed_and_dead_letter_jobs(look, house):
+    lost = await house.enqueue("letters.lose", {"letter": "x", "text": "gone"}, tenant="carded")
+    await house.until(lost, "dead_letter")
+    async with look(role="tenant-viewer", tenant="carded") as page:
+        for name, number in (("Queued", "0"), ("Running", "0"), ("Failed", "0"), ("Dead letter", "1")):
+            await expect(figure(page, name)).to_have_text(number)
+        await figure(page, "Dead letter").click()
+        await expect(page.get_by_role("row").filter(has_text="letters.lose")).to_be_visible()
 
 
 async def test_the_range_of_time_is_part_of_the_address(look, house):
@@ -66,35 +79,35 @@ async def test_alerts_that_say_the_same_are_one_line(look, house):
     for letter in ("one", "other"):
         lost = await house.enqueue("letters.lose", {"letter": letter}, tenant="alarmed")
         await house.until(lost, "dead_letter")
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(WAIT_SECONDS):
         while len((await house.api("GET", "/alerts?tenant=alarmed"))["items"]) < 2:
             await asyncio.sleep(0.05)
     async with look(role="tenant-admin", tenant="alarmed") as page:
         alert = page.get_by_role("listitem").filter(has_text="job max retries exceeded")
         await expect(alert).to_have_count(1)
-        await expect(alert).to_contain_text("2 like it in the last day")
+        await expect(alert).to_contain_text("2 similar in the last 24 hours")
         await alert.get_by_role("link").click()
         await expect(page.get_by_role("heading", name="letters.lose")).to_be_visible()
 
 
-LIGHTS = {"ok": "fine", "warning": "look", "critical": "trouble"}
+LIGHTS = {"ok": "healthy", "warning": "warnings", "critical": "critical"}
 
 
 async def test_operators_see_how_the_database_is(look, house):
     found = await house.api("GET", "/admin/doctor")
     async with look() as page:
-        await expect(figure(page, "Database")).to_have_text(LIGHTS[found["light"]])
-        await figure(page, "Database").click()
-        await expect(page.get_by_role("button", name="Examine again")).to_be_visible()
+        await expect(figure(page, "Health")).to_have_text(LIGHTS[found["light"]])
+        await figure(page, "Health").click()
+        await expect(page.get_by_role("button", name="Run checks again")).to_be_visible()
     async with look(role="tenant-viewer", tenant="lookout") as page:
         await expect(figure(page, "Workers")).to_be_visible()
-        assert await page.get_by_text("Database", exact=True).count() == 0
+        assert await page.get_by_text("Health", exact=True).count() == 0
 
 
-async def test_everybody_can_use_it_also_on_a_phone(look, house):
+async def test_the_overview_is_accessible_on_a_phone_too(look, house):
     await house.until(await house.enqueue("letters.greet"), "succeeded")
     async with look(width=390) as page:
-        await expect(figure(page, "Database")).to_be_visible()
+        await expect(figure(page, "Health")).to_be_visible()
         await expect(page.get_by_role("link").filter(has_text="default").first).to_be_visible()
         assert await hindrances(page) == []
         assert await page.evaluate("document.documentElement.scrollWidth") <= 390

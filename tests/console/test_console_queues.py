@@ -31,11 +31,11 @@ async def test_a_limit_is_edited_in_place_and_taken_back(look, house):
         shown = limit(page, "horses")
         await expect(shown).to_contain_text("0 of 5")
         await shown.get_by_role("button", name="Edit").click()
-        await shown.get_by_label("Running at a time").fill("7")
-        await shown.get_by_label("Starts a second").fill("2.5")
+        await shown.get_by_label("Max running").fill("7")
+        await shown.get_by_label("Starts per second").fill("2.5")
         await shown.get_by_role("button", name="Save").click()
         await expect(shown).to_contain_text("0 of 7")
-        await expect(shown).to_contain_text("2.5 a second")
+        await expect(shown).to_contain_text("2.5 per second")
         await page.get_by_role("button", name="Undo").click()
         await expect(shown).to_contain_text("0 of 5")
         assert (await house.api("GET", "/admin/limits/horses"))["limit"]["rate"] is None
@@ -46,7 +46,7 @@ async def test_what_the_api_refuses_is_said_in_the_form(look):
         await page.get_by_role("button", name="New limit").click()
         form = page.get_by_role("form", name="New limit")
         await form.get_by_label("Name").fill("nothing")
-        await form.get_by_role("button", name="Make it").click()
+        await form.get_by_role("button", name="Create limit").click()
         await expect(form.get_by_role("alert")).to_be_visible()
 
 
@@ -55,16 +55,16 @@ async def test_a_limit_is_made_and_deleted_and_brought_back(look, house):
         await page.get_by_role("button", name="New limit").click()
         form = page.get_by_role("form", name="New limit")
         await form.get_by_label("Name").fill("coaches")
-        await form.get_by_label("Running at a time").fill("3")
-        await form.get_by_label("Counted for").select_option("each tenant")
-        await form.get_by_role("button", name="Make it").click()
+        await form.get_by_label("Max running").fill("3")
+        await form.get_by_label("Scope").select_option("each tenant")
+        await form.get_by_role("button", name="Create limit").click()
         await expect(limit(page, "coaches")).to_contain_text("0 of 3")
         await page.get_by_role("button", name="Delete coaches").click()
-        await page.get_by_role("button", name="Delete it").click()
+        await page.get_by_role("button", name="Delete limit").click()
         await expect(limit(page, "coaches")).to_have_count(0)
         await (
             page.get_by_role("status")
-            .filter(has_text="Deleted")
+            .filter(has_text="deleted")
             .get_by_role("button", name="Undo")
             .last.click()
         )
@@ -104,9 +104,9 @@ async def test_names_of_queues_and_limits_are_text(look, house):
         assert not await has_markup(page)
 
 
-async def test_everybody_can_use_queues_and_limits(look, house):
+async def test_the_queues_and_limits_pages_are_accessible(look, house):
     await house.api("PUT", "/admin/limits/open", {"rate": 5, "burst": 10, "per": "tenant"})
     async with look("queues") as page:
         await limit(page, "open").get_by_role("button", name="Edit").click()
-        await expect(page.get_by_label("Running at a time")).to_be_focused()
+        await expect(page.get_by_label("Max running")).to_be_focused()
         assert await hindrances(page) == []

@@ -22,16 +22,16 @@ async def test_a_schedule_is_created_and_its_next_runs_are_seen_before_and_after
     async with look("triggers", zone="Asia/Tokyo") as page:
         await page.get_by_role("link", name="New schedule").click()
         await page.get_by_label("Label").fill("Letters at nine")
-        await page.get_by_label("When").fill("0 25 * * *")
+        await page.get_by_label("Schedule").fill("0 25 * * *")
         await expect(page.get_by_text("hour: 25")).to_be_visible()
-        await page.get_by_label("When").fill("0 9 * * MON-FRI")
+        await page.get_by_label("Schedule").fill("0 9 * * MON-FRI")
         await page.get_by_label("Time zone").fill("Europe/Paris")
         await expect(page.get_by_text("at 09:00 on Monday to Friday").first).to_be_visible()
         runs = page.get_by_label("Next runs").get_by_role("listitem")
         await expect(runs).to_have_count(6)
         await expect(runs.first).to_contain_text("09:00")
-        await expect(runs.first).to_contain_text("yours")
-        await page.get_by_label("Kind of job").select_option("letters.greet")
+        await expect(runs.first).to_contain_text("your time")
+        await page.get_by_label("Job kind").select_option("letters.greet")
         await page.get_by_label("name", exact=True).fill("{{sched")
         await page.get_by_role("option", name="schedule.date").click()
         await expect(page.get_by_label("name", exact=True)).to_have_value("{{schedule.date}}")
@@ -49,11 +49,11 @@ async def test_clocks_that_change_are_told_of(look, house):
         house, label="At the gap", trigger_type="schedule", cron_expr="30 2 8-14 3 SUN", timezone="UTC"
     )
     async with look(f"triggers/{made['id']}?edit=1", zone="America/New_York") as page:
-        await page.get_by_label("When").fill("30 2 * 3 SUN#2")
+        await page.get_by_label("Schedule").fill("30 2 * 3 SUN#2")
         await page.get_by_label("Time zone").fill("America/New_York")
         await expect(page.get_by_text("for 02:30, which clocks skip").first).to_be_visible()
         await page.get_by_role("button", name="Save").click()
-        await expect(page.get_by_role("status")).to_contain_text("At the gap changed")
+        await expect(page.get_by_role("status")).to_contain_text("Trigger “At the gap” saved")
         await expect(page.get_by_text("30 2 * 3 SUN#2")).to_be_visible()
         await page.get_by_role("button", name="Undo").click()
         await expect(page.get_by_text("30 2 8-14 3 SUN")).to_be_visible()
@@ -63,7 +63,7 @@ async def test_a_template_is_tried_on_an_event_that_came_and_on_one_that_is_writ
     await emit(house, "rider.left", {"rider": {"name": INERT, "horses": 2}})
     async with look("triggers/new?type=event") as page:
         await page.get_by_label("Event", exact=True).fill("rider.*")
-        await page.get_by_label("Kind of job").select_option("letters.greet")
+        await page.get_by_label("Job kind").select_option("letters.greet")
         await page.get_by_label("name", exact=True).press_sequentially("{{event.rider.n")
         await expect(page.get_by_role("option", name="event.rider.name")).to_be_visible()
         await page.keyboard.press("Enter")
@@ -71,9 +71,9 @@ async def test_a_template_is_tried_on_an_event_that_came_and_on_one_that_is_writ
         await page.get_by_label("times").fill("{{event.rider.horses}}")
         await expect(page.get_by_label("payload", exact=True)).to_contain_text('"times": 2')
         await page.get_by_label("Sample event").select_option("own")
-        await page.get_by_label("Its context").fill(json.dumps({"rider": {"name": "Grace", "horses": "x"}}))
+        await page.get_by_label("Event context").fill(json.dumps({"rider": {"name": "Grace", "horses": "x"}}))
         await expect(page.get_by_role("alert")).to_contain_text("times")
-        await page.get_by_label("Its context").fill(json.dumps({"rider": {"name": "Grace", "horses": 1}}))
+        await page.get_by_label("Event context").fill(json.dumps({"rider": {"name": "Grace", "horses": 1}}))
         await expect(page.get_by_label("payload", exact=True)).to_contain_text("Grace")
         await page.get_by_role("button", name="Create").click()
         await expect(page.get_by_text("on events like rider.*")).to_be_visible()
@@ -84,16 +84,16 @@ async def test_firing_by_hand_makes_a_job_and_pausing_can_be_undone(look, house)
     async with look(f"triggers/{made['id']}") as page:
         await page.get_by_role("button", name="Fire now").click()
         await page.get_by_role("button", name="Fire", exact=True).click()
-        outcome = page.get_by_role("list", name="What came of it").get_by_role("listitem").first
+        outcome = page.get_by_role("list", name="Recent runs").get_by_role("listitem").first
         await expect(outcome).to_contain_text("fired")
         await expect(outcome).to_contain_text("succeeded")
         await page.get_by_role("button", name="Pause").click()
-        await expect(page.get_by_text("It is paused.")).to_be_visible()
+        await expect(page.get_by_text("Paused. When resumed")).to_be_visible()
         await page.get_by_role("button", name="Undo").click()
         await expect(page.get_by_role("button", name="Pause")).to_be_visible()
         await page.get_by_role("button", name="Delete").click()
         await page.get_by_role("dialog").get_by_role("button", name="Delete").click()
-        await expect(page.get_by_role("status")).to_contain_text("By hand is gone")
+        await expect(page.get_by_role("status")).to_contain_text("Trigger “By hand” deleted")
 
 
 async def test_an_event_of_someones_own_fires_a_trigger(look, house):
@@ -102,13 +102,13 @@ async def test_an_event_of_someones_own_fires_a_trigger(look, house):
         payload_template={"name": "{{event.who}}"},
     )  # fmt: skip
     async with look(f"triggers/{made['id']}") as page:
-        await expect(page.get_by_text("Nothing yet")).to_be_visible()
+        await expect(page.get_by_text("No runs yet")).to_be_visible()
         await page.get_by_role("button", name="Fire now").click()
         await page.get_by_label("Sample event").select_option("own")
-        await page.get_by_label("Its context").fill('{"who": "Linus"}')
+        await page.get_by_label("Event context").fill('{"who": "Linus"}')
         await expect(page.get_by_role("dialog").get_by_label("payload")).to_contain_text("Linus")
         await page.get_by_role("button", name="Fire", exact=True).click()
-        await expect(page.get_by_role("list", name="What came of it")).to_contain_text("rider.arrived")
+        await expect(page.get_by_role("list", name="Recent runs")).to_contain_text("rider.arrived")
 
 
 async def test_recent_events_show_their_matches_and_can_be_replayed(look, house):
@@ -133,7 +133,7 @@ async def test_a_trigger_from_code_says_so_and_is_not_deleted_here(look, house):
         row = page.get_by_role("row").filter(has_text="Stations at night")
         await expect(row).to_contain_text("code")
         await row.get_by_role("link").click()
-        await expect(page.get_by_text("holds until the code says something else")).to_be_visible()
+        await expect(page.get_by_text("last until the definition in code changes")).to_be_visible()
         await expect(page.get_by_role("button", name="Delete")).to_have_count(0)
 
 

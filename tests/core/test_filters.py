@@ -68,7 +68,7 @@ def test_the_same_filter_has_one_line(line, canonical):
     ("line", "place", "says", "instead"),
     [
         ("stat:failed", (0, 4), "did you mean status", "status"),
-        ("zzzz:1", (0, 4), "there are status, kind", None),
+        ("zzzz:1", (0, 4), "the fields are status, kind", None),
         ("kind:a status:faild", (14, 19), "did you mean failed", "failed"),
         ("source:xyz", (7, 10), "choose from manual", None),
         ("kind:", (5, 5), "missing", None),
@@ -77,26 +77,26 @@ def test_the_same_filter_has_one_line(line, canonical):
         ("-", (1, 1), "write a word", None),
         ('subject:"my video', (8, 17), "closing quote", '"my video"'),
         ("created:2h", (8, 10), "created:<2h", "<2h"),
-        ("created:soon", (8, 12), "is no time", None),
-        ("created:<soon", (8, 13), "is no time", None),
-        ("created:<2hours", (8, 15), "is no time", None),
-        ("created:..", (8, 10), "leave out one", None),
+        ("created:soon", (8, 12), "is not a time", None),
+        ("created:<soon", (8, 13), "is not a time", None),
+        ("created:<2hours", (8, 15), "is not a time", None),
+        ("created:..", (8, 10), "omit one end", None),
         ("created:2026-11-02..2026-11-01", (8, 30), "ends before", "2026-11-01..2026-11-02"),
         ("created:0001-01-01", (8, 18), "between the years", None),
-        ("attempts:many", (9, 13), "is no number", None),
+        ("attempts:many", (9, 13), "is not a number", None),
         ("attempts:5..2", (9, 13), "ends before", "2..5"),
-        ("attempts:99999999999", (9, 20), "is no number", None),
-        ("id:xyz", (3, 6), "no id", None),
-        ("id:0192-f3a4", (3, 12), "no id", None),
+        ("attempts:99999999999", (9, 20), "is not a number", None),
+        ("id:xyz", (3, 6), "not a job id", None),
+        ("id:0192-f3a4", (3, 12), "not a job id", None),
         ("kind.x:1", (0, 6), "has no parts", "kind"),
         ("payload:1", (0, 7), "payload.video_id:42", None),
         ("payload.a..b:1", (0, 12), "payload.video_id:42", None),
-        ("payload.api_key:1", (0, 15), "kept secret", None),
-        ("a\x00", (1, 2), "no text has", None),
-        ("k" * 600, (0, 600), "up to 512", None),
+        ("payload.api_key:1", (0, 15), "is masked", None),
+        ("a\x00", (1, 2), "invalid character", None),
+        ("k" * 600, (0, 600), "limited to 512", None),
     ],
 )
-def test_what_is_wrong_is_told_with_its_place_and_what_to_write(line, place, says, instead):
+def test_errors_name_the_position_and_suggest_a_correction(line, place, says, instead):
     with pytest.raises(InvalidFilter) as caught:
         read_filter(line)
     assert ((caught.value.at, caught.value.to), caught.value.instead) == (place, instead)
@@ -109,7 +109,7 @@ def test_what_is_wrong_is_told_with_its_place_and_what_to_write(line, place, say
     ["x " * LONGEST, " ".join(["kind:a"] * (MOST_TERMS + 1)), "kind:" + ",".join(["a"] * (MOST_VALUES + 1))],
 )
 def test_a_filter_is_no_longer_than_it_may_be(line):
-    with pytest.raises(InvalidFilter, match="up to"):
+    with pytest.raises(InvalidFilter, match="limited to"):
         read_filter(line)
 
 

@@ -80,7 +80,7 @@ def test_type_and_place_tell_faults_apart():
         ),
         ("the server answered with status 500", "the server answered with status 503"),
         ("HTTP 429", "HTTP 401"),
-        ("the command was killed by SIGSEGV", "the command was killed by SIGKILL (out of memory, perhaps)"),
+        ("the command was killed by SIGSEGV", "the command was killed by SIGKILL (possibly out of memory)"),
     ],
 )
 def test_codes_that_name_the_fault_count(one, other):
@@ -94,7 +94,7 @@ def test_a_value_longer_than_what_is_read_does_not_count():
 
 
 @pytest.mark.parametrize("type_", ["TimedOut", "WorkerLost", "Poison", "DependencyFailed"])
-def test_of_our_own_errors_the_type_says_all(type_):
+def test_posthouse_errors_are_grouped_by_type_alone(type_):
     one, other = (error(f"worker {uuid.uuid4()} {word}", type_) for word in ("stopped", "is gone"))
     assert fingerprint(one) == fingerprint(other)
 

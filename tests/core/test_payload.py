@@ -1,6 +1,7 @@
 """Payloads and results as JSON that Postgres will take."""
 
 import json
+from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from enum import Enum
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from posthouse.core.payload import MAX_DEPTH, encode_payload, encode_result
-from posthouse.errors import InvalidPayload, PayloadTooLarge
+from posthouse.errors import InvalidPayload, InvalidResult, PayloadTooLarge
 
 LIMIT = 1_048_576
 SURROGATE = "\ud800"
@@ -135,7 +136,7 @@ def test_a_payload_that_contains_itself_is_refused():
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
 def test_numbers_that_json_does_not_have_are_refused(value):
-    with pytest.raises(InvalidPayload, match="JSON does not have"):
+    with pytest.raises(InvalidPayload, match="JSON does not support"):
         encode_payload({"a": {"b": [value]}}, LIMIT)
 
 
@@ -199,8 +200,9 @@ def read_as_postgres_does(text):
 
 
 @given(anything)
-def test_any_result_is_stored_and_never_raises(result):
-    read_as_postgres_does(encode_result(result, LIMIT))
+def test_any_result_is_stored_or_refused_by_its_type(result):
+    with suppress(InvalidResult):
+        read_as_postgres_does(encode_result(result, LIMIT))
 
 
 @given(json_values)
@@ -215,7 +217,7 @@ def test_a_result_that_is_json_is_stored_as_it_is(result):
         ({"k\x00": SURROGATE}, {"k\\u0000": "\\ud800"}),
         ([float("nan"), float("inf"), 1.5], ["NaN", "Infinity", 1.5]),
         (("x", 1), ["x", 1]),
-        (b"\xff", "b'\\xff'"),
+        ({"at": date(2026, 11, 17), 3: "a\x00"}, {"at": "2026-11-17", "3": "a\\u0000"}),
     ],
 )
 def test_what_postgres_cannot_hold_is_stored_escaped(result, stored):
@@ -247,8 +249,15 @@ class Rude:
 
 
 @pytest.mark.parametrize("result", [Rude(), [Rude()], {"a": Rude()}, {Rude(): 1}, {"a": "\x00", "b": Rude()}])
-def test_a_result_that_cannot_even_be_shown_is_replaced_by_a_note(result):
-    read_as_postgres_does(encode_result(result, LIMIT))
+def test_an_object_without_a_json_form_is_refused_by_its_type(result):
+    with pytest.raises(InvalidResult, match=r"an object of type test_payload\.Rude, which cannot be stored"):
+        encode_result(result, LIMIT)
+
+
+@pytest.mark.parametrize(("result", "name"), [(object(), "object"), (b"\xff", "bytes"), (len, "builtin")])
+def test_no_result_is_stored_as_the_text_of_an_object(result, name):
+    with pytest.raises(InvalidResult, match=f"an object of type {name}"):
+        encode_result(result, LIMIT)
 
 
 def test_a_model_as_result_is_stored_as_its_fields_even_with_a_nul():

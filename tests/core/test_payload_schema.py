@@ -2,8 +2,14 @@
 
 import json
 import socket
+from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta
+from ipaddress import IPv4Address
+from pathlib import Path
+from uuid import UUID, uuid4
 
 import pytest
+from pydantic import TypeAdapter
 
 from posthouse.core.schema import MOST_PROBLEMS, PayloadSchema, compiled
 from posthouse.errors import InvalidDefinition
@@ -57,7 +63,7 @@ def test_a_schema_that_allows_everything_costs_nothing(text):
     ],
 )
 def test_an_unusable_schema_is_refused(schema):
-    with pytest.raises(InvalidDefinition, match="not a valid JSON Schema"):
+    with pytest.raises(InvalidDefinition, match="invalid JSON Schema"):
         PayloadSchema(schema)
 
 
@@ -95,3 +101,46 @@ def test_a_schema_that_refers_to_itself_comes_to_an_end(schema):
 def test_the_same_text_is_compiled_once():
     text = json.dumps({"required": ["once"]})
     assert compiled(text) is compiled(text)
+
+
+@pytest.mark.parametrize(
+    "draft", ["https://json-schema.org/draft/2020-12/schema", "http://json-schema.org/draft-07/schema#"]
+)
+@pytest.mark.parametrize(
+    ("name", "good", "bad"),
+    [
+        ("uuid", ["8B2F9a52-8f6e-4a0c-9d0e-111111111111"], ["not-a-uuid", "", "8b2f9a52"]),
+        ("date-time", ["2026-01-31T10:00:00Z", "2026-01-31T10:00:00.5+02:00", "2026-01-31T10:00:00"],
+         ["soon", "2026-02-30T10:00:00Z", "2026-01-31", "2026-01-31T25:00:00Z"]),
+        ("time", ["10:00:00", "10:00:00Z"], ["10", "25:00:00"]),
+        ("date", ["2026-01-31"], ["2026-02-30", "today"]),
+        ("duration", ["PT3S", "-P1DT0.5S", "P2W"], ["3 s", "P", "PT"]),
+        ("email", ["a@example.com"], ["a"]),
+        ("uri", ["https://example.com/"], ["example"]),
+        ("ipv4", ["10.0.0.1"], ["10.0.0.256"]),
+    ],
+)  # fmt: skip
+def test_a_format_is_an_assertion(draft, name, good, bad):
+    schema = PayloadSchema({"$schema": draft, "format": name})
+    assert [value for value in [*good, *bad] if schema.accepts(value)] == good
+    assert f'is not a "{name}"' in schema.problems(bad[0])[0]
+
+
+def test_handlers_take_over_http_what_their_types_write():
+    @dataclass
+    class Arguments:
+        at: datetime
+        day: date
+        hour: time
+        span: timedelta
+        who: UUID
+        where: Path
+        address: IPv4Address
+
+    adapter = TypeAdapter(Arguments)
+    arguments = Arguments(
+        datetime.fromisoformat("2026-01-31T10:00:00.0005"), date(2026, 1, 31), time(10, 30),
+        timedelta(seconds=-1.5), uuid4(), Path("a"), IPv4Address("10.0.0.1"),
+    )  # fmt: skip
+    written = json.loads(adapter.dump_json(arguments))
+    assert PayloadSchema(adapter.json_schema()).problems(written) == []

@@ -1,4 +1,4 @@
-"""What is logged and printed is masked, whatever handlers an application has."""
+"""Log records and output are masked with any handlers of the application."""
 
 import contextvars
 import io

@@ -31,7 +31,7 @@ def test_a_name_that_promises_a_secret_is_known(name):
         "passes", "pinned", "spinner", "session_id", "signature", "passage", "pass_count", "expires_at",
     ],
 )  # fmt: skip
-def test_a_name_that_only_looks_alike_is_let_be(name):
+def test_a_similar_name_is_not_masked(name):
     assert not is_secret_name(name)
 
 

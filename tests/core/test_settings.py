@@ -47,6 +47,20 @@ def test_variables_of_others_are_left_alone(load):
     assert load(env={"PATH": "/bin", "POSTHOUSEKEEPING": "x"}) == Settings()
 
 
+VARIABLES = {"SHOP_ALERTS": "alert_webhook_url", "SHOP_LEASE_MINUTES": ("lease_seconds", 60.0)}
+
+
+def test_an_application_can_name_variables_of_its_own_for_settings(load):
+    env = {"SHOP_ALERTS": "https://example.com/hook", "SHOP_LEASE_MINUTES": "1.5"}
+    settings = load("lease_seconds = 20", env, variables=VARIABLES)
+    assert (settings.alert_webhook_url, settings.lease_seconds) == ("https://example.com/hook", 90)
+    assert load(env={**env, "POSTHOUSE_LEASE_SECONDS": "40"}, variables=VARIABLES).lease_seconds == 40
+    assert load("lease_seconds = 20", {}, variables=VARIABLES).lease_seconds == 20
+    wrong = {"SHOP_LEASE_MINUTES": "soon"}
+    assert refused(load, env=wrong, variables=VARIABLES) == "SHOP_LEASE_MINUTES must be a number, not 'soon'"
+    assert "did you mean lease_seconds?" in refused(load, variables={"SHOP_LEASE": "lease_second"})
+
+
 def test_times_may_carry_a_unit(load):
     assert load(env={"POSTHOUSE_LEASE_SECONDS": "2m"}).lease_seconds == 120
     assert load('lease_seconds = "1m"').lease_seconds == 60

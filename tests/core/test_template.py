@@ -60,7 +60,7 @@ def test_a_value_is_filled_in(template, made):
         ("{{event.folder.tags.-1}}", "event.folder.tags is a list of 2"),
         ("{{event.count.__class__}}", "event.count is a number"),
         ("{{other}}", "other is missing: the context has event"),
-        ("a {{event.nothing}}", "event.nothing is null, which cannot be part of a text"),
+        ("a {{event.nothing}}", "event.nothing is null, which cannot be inserted into text"),
         ("a {{event.folder}}", "event.folder is an object"),
         ("a {{event.folder.tags}}", "event.folder.tags is a list"),
     ],
@@ -74,14 +74,14 @@ def test_what_cannot_be_filled_in_is_an_error_and_never_a_blank(template, says):
 @pytest.mark.parametrize(
     ("template", "says"),
     [
-        ([], "a payload template is a JSON object"),
-        ({"a": "{{event"}, "template.a: not closed"),
-        ({"a": ["x", {"b": "{{}}"}]}, "template.a[1].b: {{}} is not a path"),
-        ({"a": "{{event.a + 1}}"}, "is not a path"),
-        ({"a": "{{event.f()}}"}, "is not a path"),
-        ({"a": "{{event..a}}"}, "is not a path"),
-        ({"{{event.a}}": 1}, "only values can"),
-        ({"a": "{{evnet.a}}"}, "{{evnet.a}} starts at none of event"),
+        ([], "a payload template must be a JSON object"),
+        ({"a": "{{event"}, "template.a: the placeholder is not closed"),
+        ({"a": ["x", {"b": "{{}}"}]}, "template.a[1].b: invalid placeholder {{}}"),
+        ({"a": "{{event.a + 1}}"}, "invalid placeholder"),
+        ({"a": "{{event.f()}}"}, "invalid placeholder"),
+        ({"a": "{{event..a}}"}, "invalid placeholder"),
+        ({"{{event.a}}": 1}, "only values may"),
+        ({"a": "{{evnet.a}}"}, "{{evnet.a}} must start with one of event"),
         ({"a": "x" * 70_000}, "at most 65,536 bytes"),
     ],
 )
@@ -120,7 +120,7 @@ json_values = st.recursive(
 
 
 @given(value=json_values)
-def test_values_are_put_in_as_they_are_whatever_they_look_like(value):
+def test_values_that_look_like_placeholders_are_inserted_unchanged(value):
     """A value that looks like a placeholder is none: nothing is filled in twice."""
     assert render({"v": "{{event.v}}"}, {"event": {"v": value}}) == {"v": value}
 
@@ -146,7 +146,7 @@ tricky = st.text(st.sampled_from("{}\\ evnt.a0-"), max_size=24)
 
 
 @given(texts=st.lists(tricky, max_size=4), context=json_values)
-def test_whatever_passes_the_check_fails_only_for_want_of_a_value(texts, context):
+def test_a_valid_template_fails_only_for_a_missing_value(texts, context):
     template = {"v": texts}
     try:
         check_template(template, ROOTS)
@@ -158,4 +158,4 @@ def test_whatever_passes_the_check_fails_only_for_want_of_a_value(texts, context
         said = str(error)
     else:
         return
-    assert "is missing" in said or "cannot be part of a text" in said
+    assert "is missing" in said or "cannot be inserted into text" in said

@@ -46,10 +46,10 @@ def audited(db, action):
     ).fetchall()
 
 
-def refused(db, statement, *parameters):
+def refused(db, statement, *parameters, state="PH011"):
     with pytest.raises(psycopg.Error) as caught:
         db.execute(statement, parameters)
-    assert caught.value.sqlstate == "PH011"
+    assert caught.value.sqlstate == state
     return str(caught.value)
 
 
@@ -83,7 +83,7 @@ def test_a_field_that_the_code_no_longer_mentions_goes_back_to_its_default(annou
     assert definition("mail")["max_attempts"] == 3
 
 
-def test_a_change_counts_the_version_and_tells_whoever_listens(database, db, announce, definition):
+def test_a_change_increments_the_version_and_notifies_listeners(database, db, announce, definition):
     announce()
     with psycopg.connect(database, autocommit=True) as listener:
         listener.execute("listen posthouse_definitions")
@@ -99,7 +99,7 @@ def test_a_change_to_what_is_there_already_is_none(db, announce):
     assert len(audited(db, "definition.change")) == 1
 
 
-def test_every_deed_of_an_operator_is_audited_with_before_and_after(db, definition):
+def test_operator_changes_are_audited_with_before_and_after(db, definition):
     create(db)
     change(db, "sync", '{"priority": 7}', actor="grace")
     change(db, "sync", '{"active": false}')
@@ -127,22 +127,21 @@ def test_a_created_command_has_the_defaults_and_is_the_operators(db, definition)
 @pytest.mark.parametrize(
     ("fields", "says"),
     [
-        ('{"comand": {}}', "no field 'comand'"),
-        ('{"description": "x"}', 'need "command"'),
-        ('{"command": "rm -rf"}', "command is of type object, not string"),
-        ('{"command": {}, "priority": "high"}', "priority is of type number, not string"),
+        ('{"comand": {}}', "unknown field 'comand'"),
+        ('{"command": "rm -rf"}', "command must be of type object, not string"),
+        ('{"command": {}, "priority": "high"}', "priority must be of type number, not string"),
         ('{"command": {}, "priority": 99999999999}', "integer"),
-        ('{"command": {}, "priority": null}', "priority is of type number, not null"),
+        ('{"command": {}, "priority": null}', "priority must be of type number, not null"),
         ('{"command": {}, "max_attempts": 0}', "max_attempts_is_from_1"),
         ('{"command": {}, "timeout_seconds": -1}', "a_timeout_is_more_than_0"),
         ('{"command": {}, "queue": ""}', "a_queue_is_a_short_text"),
-        ('{"command": {}, "redact": [7]}', "redact holds texts only"),
+        ('{"command": {}, "redact": [7]}', "redact must contain only strings"),
         ('{"command": {}, "redact": [""]}', "not_empty"),
-        ('{"command": {}, "requires": "gpu"}', "requires is of type array"),
-        ('{"command": {}, "schema": []}', "schema is of type object"),
-        ('{"command": {}, "active": "no"}', "active is of type boolean"),
-        ('{"command": {}, "runner": "shell"}', "only commands are created"),
-        ('{"command": {}, "runner": "handler"}', "only commands are created"),
+        ('{"command": {}, "requires": "gpu"}', "requires must be of type array"),
+        ('{"command": {}, "schema": []}', "schema must be of type object"),
+        ('{"command": {}, "active": "no"}', "active must be of type boolean"),
+        ('{"command": {}, "runner": "shell"}', "a_command_runner_has_a_command"),
+        ('{"command": {}, "runner": "handler"}', "a_command_runner_has_a_command"),
         ("[]", "a JSON object"),
     ],
 )
@@ -156,16 +155,27 @@ def test_a_key_is_a_short_text_of_one_line(db, key):
     refused(db, "select posthouse.create_definition(%s, %s)", key, COMMAND)
 
 
+def test_a_definition_without_a_command_gets_one_later_or_a_handler(db, definition, announce):
+    db.execute("""select posthouse.create_definition('later', '{"description": "no command yet"}')""")
+    assert (definition("later")["runner"], definition("later")["command"]) == ("handler", None)
+    change(db, "later", '{"command": {"argv": ["true"]}}')
+    assert definition("later")["runner"] == "command"
+    db.execute("""select posthouse.create_definition('coded', '{"max_attempts": 7}')""")
+    announce("coded", queue="mail")
+    row = definition("coded")
+    assert (row["origin"], row["queue"], row["max_attempts"]) == ("code", "mail", 7)
+
+
 def test_a_key_is_created_once(db, announce):
     create(db)
     announce("mail")
-    assert "already" in refused(db, "select posthouse.create_definition('sync', %s)", COMMAND)
-    assert "already" in refused(db, "select posthouse.create_definition('mail', %s)", COMMAND)
+    assert "already" in refused(db, "select posthouse.create_definition('sync', %s)", COMMAND, state="PH024")
+    assert "already" in refused(db, "select posthouse.create_definition('mail', %s)", COMMAND, state="PH024")
 
 
 def test_a_handler_cannot_take_the_name_of_a_command(db, announce, definition):
     create(db)
-    with pytest.raises(psycopg.Error, match="is a command"):
+    with pytest.raises(psycopg.Error, match="command of that name is defined"):
         announce("sync", queue="x")
     assert definition("sync")["queue"] == "default"
 
@@ -218,7 +228,7 @@ def test_a_definition_whose_jobs_have_ended_is_removed(db):
 def test_an_inactive_kind_takes_no_jobs_and_nothing_of_the_batch_is_stored(db, enqueue):
     create(db)
     change(db, "sync", '{"active": false}')
-    with pytest.raises(psycopg.Error, match="'sync' are not taken: its definition is inactive") as caught:
+    with pytest.raises(psycopg.Error, match="'sync' are not accepted: its definition is inactive") as caught:
         db.execute(enqueue)
     assert caught.value.sqlstate == "PH010"
     assert db.execute("select count(*) from posthouse.jobs").fetchone() == (0,)

@@ -74,7 +74,7 @@ async def test_a_worker_announces_all_that_its_handlers_say(app, db):
 
 @pytest.mark.parametrize("options", [{"redact": "iban"}, {"requires": [""]}, {"prefers": [7]}])
 def test_a_handler_that_says_it_wrong_is_told_so(app, options):
-    with pytest.raises(ConfigurationError, match="list of texts"):
+    with pytest.raises(ConfigurationError, match="list of non-empty strings"):
 
         @app.job(**options)
         async def mail() -> None: ...
@@ -87,6 +87,6 @@ async def test_a_worker_whose_handler_has_the_name_of_a_command_does_not_start(a
     async def mail() -> None: ...
 
     worker = await app.worker()
-    with pytest.raises(InvalidDefinition, match="is a command"):
+    with pytest.raises(InvalidDefinition, match="command of that name is defined"):
         await worker.start()
     await worker.leases.close()

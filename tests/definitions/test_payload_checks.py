@@ -38,6 +38,17 @@ async def test_a_payload_that_fits_is_enqueued(client, report, stored):
     assert stored() == 1
 
 
+async def test_a_value_that_does_not_have_its_format_is_refused(client, sync_client, create, stored):
+    create("sync", schema={"properties": {"provider_id": {"type": "string", "format": "uuid"}}})
+    with pytest.raises(InvalidPayload, match=r'payload\.provider_id: "not-a-uuid" is not a "uuid"'):
+        await client.enqueue("sync", {"provider_id": "not-a-uuid"})
+    with pytest.raises(InvalidPayload, match='is not a "uuid"'):
+        sync_client.enqueue("sync", {"provider_id": "not-a-uuid"})
+    assert stored() == 0
+    await client.enqueue("sync", {"provider_id": str(uuid4())})
+    assert stored() == 1
+
+
 @pytest.mark.parametrize("options", [{}, {"delay": 60}, {"dedupe_key": "k"}])
 async def test_a_batch_with_one_bad_payload_is_refused_whole_and_says_which(client, report, stored, options):
     requests = [request(GOOD, **options) for _ in range(5)]
@@ -115,7 +126,7 @@ async def test_what_is_checked_is_what_would_be_stored(client, create):
 
 
 async def test_a_kind_without_a_definition_takes_any_payload(client, stored):
-    await client.enqueue("nobody knows it", {"any": ["thing"]})
+    await client.enqueue("unknown kind", {"any": ["thing"]})
     assert stored() == 1
 
 
@@ -143,7 +154,7 @@ async def test_a_change_of_the_schema_reaches_a_client_that_has_it_cached(
 
 async def test_a_schema_stored_past_all_checks_is_the_definitions_fault(client, create):
     create("broken", schema={"type": "nonsense"})
-    with pytest.raises(InvalidDefinition, match="the definition of broken is unusable"):
+    with pytest.raises(InvalidDefinition, match="the definition of broken is invalid"):
         await client.enqueue("broken", {})
 
 
@@ -156,7 +167,7 @@ async def test_an_inactive_kind_is_refused_by_every_client_at_once(  # noqa: PLR
     sync_client.enqueue("report")
     change("report", active=False)
     requests = [Request(kind="report")] * (2 if many else 1)
-    with pytest.raises(InactiveDefinition, match="'report' are not taken"):
+    with pytest.raises(InactiveDefinition, match="'report' are not accepted"):
         await client.enqueue_many(requests)
     with pytest.raises(InactiveDefinition):
         sync_client.enqueue_many(requests)

@@ -1,4 +1,4 @@
-"""One job with secrets of every kind, which fails with them, logs them and prints them. Nobody sees one."""
+"""One job with secrets of every kind, which fails with them, logs them and prints them. None is shown."""
 
 import json
 import re
@@ -7,6 +7,7 @@ import signal
 import pytest
 
 import stable
+from waiting import WAIT_SECONDS
 from workshop import eventually_sync
 
 CANARIES = {
@@ -90,14 +91,14 @@ def worker_output(tmp_path, database, db, posthouse_command):
         with (tmp_path / "output").open("w+") as output:
             worker = stable.start(
                 ["-m", "posthouse", "worker", "--app", "shop:app", "--log-level", "debug"], folder=tmp_path,
-                env={"PATH": "", "POSTHOUSE_DATABASE_URL": database, "POSTHOUSE_PROCESSES": "1"},
+                env={"PATH": "", "POSTHOUSE_DATABASE_URL": database, "POSTHOUSE_PROCESS_SLOTS": "1"},
                 stdout=output, stderr=output,
             )  # fmt: skip
             try:
                 eventually_sync(lambda: _ended(db, job), 60, "the end of the job")
             finally:
                 worker.send_signal(signal.SIGTERM)
-                worker.wait(30)
+                worker.wait(WAIT_SECONDS)
             output.seek(0)
             return job, output.read()
 
@@ -110,7 +111,9 @@ def _ended(db, job):
     ).fetchone()
 
 
-@pytest.mark.parametrize("kind", ["KIND_ASYNC", "KIND_THREAD", "KIND_PROCESS"])
+@pytest.mark.parametrize(
+    "kind", ["KIND_ASYNC", pytest.param("KIND_THREAD", marks=pytest.mark.soak), "KIND_PROCESS"]
+)
 def test_no_secret_of_a_job_is_seen_anywhere(worker_output, posthouse_command, db, kind):
     job, output = worker_output(kind)
     sinks = {"the worker's output": output}

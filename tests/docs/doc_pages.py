@@ -12,6 +12,7 @@ _FENCE = re.compile(r"^```(\w*)$")
 _NOT_RUN = re.compile(r"^\*Not run: (.+)\*$")
 _HEADING = re.compile(r"^(#{1,6}) (.+?)\s*$")
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+_TITLED_LINK = re.compile(r"\[([^\]]*)\]\(([^)\s]+)\)")
 _IMAGE_SOURCE = re.compile(r'<img[^>]+src="([^"]+)"')
 
 
@@ -100,6 +101,15 @@ def links(page: Path) -> list[tuple[int, str]]:
         for number, line in prose(page)
         for pattern in (_LINK, _IMAGE_SOURCE)
         for target in pattern.findall(re.sub(r"`[^`]*`", "", line))
+    ]
+
+
+def titled_links(page: Path) -> list[tuple[int, str, str]]:
+    """Every link with its line, its text and its target."""
+    return [
+        (number, title, target)
+        for number, line in prose(page)
+        for title, target in _TITLED_LINK.findall(line)
     ]
 
 

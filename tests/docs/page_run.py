@@ -1,6 +1,7 @@
-"""Runs one page: ``python page_run.py PAGE`` in an empty folder, with POSTHOUSE_DATABASE_URL set.
+"""Runs one page: ``python page_run.py PAGE`` in an empty folder.
 
-The blocks run in order and share one namespace, one event loop, one folder and one database:
+The blocks run in order and share one namespace, one event loop, one folder and one database, that of
+POSTHOUSE_DATABASE_URL or the embedded one:
 
 python    runs; ``await`` works outside of functions, as in ``python -m asyncio``. A block that opens with
           ``# name.py`` is saved under that name instead.
@@ -39,12 +40,13 @@ from doc_pages import Block, blocks
 from loose import agrees, masked
 
 from posthouse.settings import load_settings
+from posthouse.storage.server import close_embedded, database_url
 
 sys.path.append(str(Path(__file__).parents[1]))
 import stable
+from waiting import WAIT_SECONDS
 
 STAYING = {"worker", "keeper", "up", "server"}
-SECONDS = 30
 DRAWN = {"text", "mermaid"}
 SHELL = re.compile(r"""[|&;<>$`*\\\n(){}]""")
 QUOTED = re.compile("'[^']*'")
@@ -115,11 +117,11 @@ class Page:
         with contextlib.redirect_stdout(output):
             result = eval(code, self._namespace)
             if inspect.iscoroutine(result):
-                self._loop.run_until_complete(asyncio.wait_for(result, SECONDS))
+                self._loop.run_until_complete(asyncio.wait_for(result, WAIT_SECONDS))
         self._printed = output.getvalue()
 
     def _sql(self, block: Block) -> None:
-        with psycopg.connect(os.environ["POSTHOUSE_DATABASE_URL"], autocommit=True) as connection:
+        with psycopg.connect(database_url(load_settings()), autocommit=True) as connection:
             cursor = connection.execute(block.text)
             while cursor.nextset():
                 pass
@@ -142,7 +144,7 @@ class Page:
                 self._stay(words, output)
                 continue
             done = _run(command, words)
-            _compare(output, done.stdout + done.stderr)
+            _compare(output, _without_location(done.stdout + done.stderr))
 
     def _stay(self, words: list[str], output: str) -> None:
         command = Staying(words)
@@ -176,11 +178,11 @@ class Staying:
 
     @property
     def output(self) -> str:
-        return self._output.decode().replace("\r", "")
+        return _without_location(self._output.decode().replace("\r", ""))
 
     def until(self, shown: str) -> None:
         """Waits until it has put out what is shown, at least."""
-        deadline = time.monotonic() + SECONDS
+        deadline = time.monotonic() + WAIT_SECONDS
         while not agrees(f"{shown}…", self.output):
             if time.monotonic() > deadline or self._process.poll() is not None:
                 _compare(f"{shown}…", self.output)
@@ -190,8 +192,8 @@ class Staying:
     def end(self, number: signal.Signals) -> None:
         if self._process.poll() is None:
             self._process.send_signal(number)
-        code = self._process.wait(SECONDS)
-        self._reader.join(SECONDS)
+        code = self._process.wait(WAIT_SECONDS)
+        self._reader.join(WAIT_SECONDS)
         if code != 0:
             raise PageError(f"it ended with {code}:\n{self.output}")
 
@@ -201,10 +203,18 @@ class Staying:
             self._process.wait()
 
 
+def _without_location(output: str) -> str:
+    """The output on a system where the embedded Postgres need not choose another folder."""
+    lines = output.splitlines(keepends=True)
+    return "".join(line for line in lines if "the embedded Postgres stores its data in" not in line)
+
+
 def _run(command: str, words: list[str]) -> subprocess.CompletedProcess[str]:
     if words[0] == "posthouse" and not SHELL.search(QUOTED.sub("", command.strip())):
-        return stable.posthouse(words[1:], folder=Path.cwd(), env=os.environ, seconds=SECONDS)
-    return subprocess.run(command, shell=True, capture_output=True, text=True, timeout=SECONDS, check=False)
+        return stable.posthouse(words[1:], folder=Path.cwd(), env=os.environ, seconds=WAIT_SECONDS)
+    return subprocess.run(
+        command, shell=True, capture_output=True, text=True, timeout=WAIT_SECONDS, check=False
+    )
 
 
 def _commands(text: str) -> list[tuple[str, str]]:
@@ -253,6 +263,7 @@ def main() -> None:
     except Exception:  # noqa: BLE001 - told below
         traceback.print_exc()
         sys.stderr.flush()
+        close_embedded()
         os._exit(1)  # what the page left open would only add noise
     sys.stdout.write(f"{done} blocks ran\n")
 

@@ -12,6 +12,7 @@ import posthouse.server
 ROOT = Path(__file__).parents[2]
 PUBLIC = {"posthouse": posthouse.__all__, "posthouse.server": posthouse.server.__all__}
 PUBLIC["posthouse.demo"] = posthouse.demo.__all__
+PUBLIC["posthouse.blobs"] = ["app_folder", "app_storage"]
 APPS = sorted(path.parent for path in ROOT.glob("apps/*/pyproject.toml"))
 MOST_LINES = 250
 

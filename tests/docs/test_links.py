@@ -1,7 +1,10 @@
 """Links between pages lead somewhere."""
 
+import ast
+import re
+
 import pytest
-from doc_pages import ROOT, anchors, links, name_of, pages
+from doc_pages import ROOT, anchors, links, name_of, pages, titled_links
 
 
 def broken(page):
@@ -38,3 +41,26 @@ def test_no_page_holds_a_path_of_the_machine_it_was_written_on():
         text = page.read_text()
         assert str(ROOT) not in text, name_of(page)
         assert "/tmp/" not in text, name_of(page)
+
+
+def functions_of(path):
+    """Return the names of all functions in a file."""
+    tree = ast.parse(path.read_text())
+    return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+
+
+@pytest.mark.parametrize("page", pages(), ids=name_of)
+def test_a_link_to_a_test_names_a_test_of_that_file(page):
+    for line, title, target in titled_links(page):
+        if title.startswith("test_"):
+            path = page.parent / target
+            assert path.is_relative_to(ROOT / "tests"), f"line {line}: {target} is not in tests/"
+            assert title in functions_of(path), f"line {line}: {target} has no test {title}"
+
+
+def test_each_ticket_in_the_readme_links_the_test_that_proves_it():
+    text = (ROOT / "README.md").read_text()
+    section = text.partition("\n## Eight tickets you will not file\n")[2].partition("\n## ")[0]
+    tickets = re.split(r"^\d\. ", section, flags=re.MULTILINE)[1:]
+    assert len(tickets) == 8
+    assert [ticket for ticket in tickets if "](tests/" not in ticket] == []

@@ -12,36 +12,67 @@ import stable
 
 RUNNER = Path(__file__).parent / "page_run.py"
 RUN = {"python", "console", "sql", "toml"}
-MOST_NOT_RUN = 11
+MOST_NOT_RUN = 12
+ZERO_SETUP = {"README.md", "docs/tutorial.md"}
+"""Pages for readers who have installed the package and nothing else."""
 
 
 def runnable(page):
     return [block for block in blocks(page) if block.language in RUN and not block.not_run]
 
 
+COMMON = {
+    "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+    "COLUMNS": "100",
+    "NO_COLOR": "1",
+    "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # a page's own tests need none of ours
+}
+
+
+def run(page, folder, environment):
+    environment = {**environment, **COMMON, stable.ADDRESS: stable.address()}
+    return stable.run([RUNNER, page], folder=folder, env=environment, seconds=170)
+
+
 @pytest.fixture
 def run_page(database, tmp_path):
-    def run(page):
-        environment = {
-            **os.environ,
-            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-            "POSTHOUSE_DATABASE_URL": database,
-            "POSTHOUSE_RESCUE_GRACE_SECONDS": "0",
-            "COLUMNS": "100",
-            "NO_COLOR": "1",
-            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # a page's own tests need none of ours
-            stable.ADDRESS: stable.address(),
-        }
-        return stable.run([RUNNER, page], folder=tmp_path, env=environment, seconds=100)
+    def with_database(page):
+        settings = {"POSTHOUSE_DATABASE_URL": database, "POSTHOUSE_RESCUE_GRACE_SECONDS": "0"}
+        return run(page, tmp_path, {**os.environ, **settings})
 
-    return run
+    return with_database
 
 
-@pytest.mark.parametrize("page", [page for page in pages() if runnable(page)], ids=name_of)
+@pytest.fixture
+def follow_page(tmp_path_factory):
+    """Run a page as a new reader would: in an empty folder, with a home of their own and no settings."""
+
+    def without_settings(page):
+        outside = {name: value for name, value in os.environ.items() if not name.startswith("POSTHOUSE_")}
+        home = {"HOME": str(tmp_path_factory.mktemp("home"))}
+        outside.pop("XDG_DATA_HOME", None)
+        return run(page, tmp_path_factory.mktemp("empty"), {**outside, **home})
+
+    return without_settings
+
+
+def complete(done, page):
+    return done.returncode == 0 and int(done.stdout.split()[0]) >= len(runnable(page))
+
+
+WITH_DATABASE = [page for page in pages() if runnable(page) and name_of(page) not in ZERO_SETUP]
+
+
+@pytest.mark.parametrize("page", WITH_DATABASE, ids=name_of)
 def test_every_block_of_the_page_runs_and_shows_what_comes(page, run_page):
     done = run_page(page)
-    assert done.returncode == 0, done.stderr
-    assert int(done.stdout.split()[0]) >= len(runnable(page))
+    assert complete(done, page), done.stderr
+
+
+@pytest.mark.parametrize("page", [page for page in pages() if name_of(page) in ZERO_SETUP], ids=name_of)
+def test_a_new_reader_can_follow_the_page_to_its_end_without_any_setup(page, follow_page):
+    done = follow_page(page)
+    assert complete(done, page), done.stderr
 
 
 def test_few_blocks_are_not_run_and_each_says_why():

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
@@ -82,8 +83,8 @@ def quick_folder():
     return memory if enough and not about.f_flag & os.ST_NOEXEC else None
 
 
-@pytest.fixture
-def data_dir():
+@contextmanager
+def folder_for_a_server():
     # Not in pytest's own folder, which other users may not enter and whose path is long.
     path = Path(tempfile.mkdtemp(prefix="posthouse-", dir=quick_folder())).resolve()
     yield path
@@ -93,11 +94,17 @@ def data_dir():
     shutil.rmtree(path)
 
 
+@pytest.fixture
+def data_dir():
+    with folder_for_a_server() as path:
+        yield path
+
+
 @pytest.fixture(scope="session")
-def finished_layout(tmp_path_factory):
-    layout = Layout(tmp_path_factory.mktemp("finished"))
-    ensure(layout.root, settings=QUICK).close()
-    return layout
+def finished_layout():
+    with folder_for_a_server() as path:
+        ensure(path, settings=QUICK).close()
+        yield Layout(path)
 
 
 @pytest.fixture

@@ -8,8 +8,10 @@ import pytest
 
 from enginekit import HOUR, at_once
 
+pytestmark = pytest.mark.on_stock_server
 
-def test_a_claim_takes_the_oldest_of_the_most_urgent_whatever_its_kind(engine):
+
+def test_a_claim_takes_the_oldest_of_the_most_urgent_jobs_of_any_kind(engine):
     jobs = [("b", 100), ("a", 100), ("a", 10), ("b", 200), ("b", 10), ("a", 100)]
     ids = [engine.enqueue(kind, priority=priority) for kind, priority in jobs]
     expected = [ids[n] for n in (2, 4, 0, 1, 5, 3)]
@@ -206,3 +208,35 @@ def test_two_promoters_at_once_move_each_job_once(engine):
 
     assert sum(at_once(*[promote] * 3)) == 300
     assert (engine.count("ready"), engine.count("waiting")) == (300, 0)
+
+
+def test_a_claim_for_a_batch_takes_nothing_if_the_batch_is_not_full(engine):
+    ids = {engine.enqueue(tenant=tenant) for tenant in ("a", "b", "b")}
+    assert engine.claim(4, least=4) == []
+    assert {job.id for job in engine.claim(4, least=3)} == ids
+
+
+def test_a_batch_can_be_filled_from_one_of_many_lanes(engine):
+    for tenant, jobs in [("busy", 15), *((f"tenant {n}", 1) for n in range(5))]:
+        for _ in range(jobs):
+            engine.enqueue(tenant=tenant)
+    assert len(engine.claim(20, least=20)) == 20
+
+
+def test_a_claim_for_a_batch_takes_nothing_if_a_limit_allows_only_part_of_it(engine):
+    engine.limit(max_running=3)
+    for _ in range(5):
+        engine.enqueue()
+    assert engine.claim(4, least=4) == []
+    assert len(engine.claim(4, least=1)) == 3
+
+
+def test_ready_batches_counts_the_jobs_of_each_kind_up_to_its_batch_size(engine):
+    ask = "select * from posthouse.ready_batches(%s, '{default,mail}', '{a,b,c}', '{3,3,3}') order by kind"
+    for kind, queue in (("a", "default"), ("a", "mail"), ("b", "default"), ("b", "elsewhere"), ("d", "mail")):
+        engine.enqueue(kind, queue=queue)
+    assert [(row.kind, row.jobs) for row in engine.rows(ask, engine.worker)] == [("a", 2), ("b", 1)]
+    for _ in range(4):
+        engine.enqueue("a")
+    newest = engine.value("select max(position) from posthouse.ready")
+    assert engine.rows(ask, engine.worker)[0] == ("a", 3, newest)

@@ -84,7 +84,7 @@ def test_a_queued_job_that_is_canceled_never_starts(engine, options):
 
 
 @pytest.mark.parametrize("event", ["succeed", "fail", "exhaust", "retry", "snooze", "release", "rescue"])
-def test_a_running_job_whose_cancellation_was_asked_for_ends_canceled_whatever_it_does(engine, event):
+def test_a_running_job_with_a_requested_cancellation_ends_as_canceled_for_every_outcome(engine, event):
     job = engine.start()
     assert engine.cancel(job.id) == "canceling"
     assert engine.status(job.id) == "running"

@@ -218,7 +218,7 @@ def test_keys_and_lines_together_do_not_deadlock(engine):
 
 
 def test_a_caller_that_meets_a_taken_key_does_not_hold_up_the_worker(engine):
-    """Somebody's open transaction must not keep a job from being finished."""
+    """An open transaction must not keep a job from being finished."""
     job = engine.start(dedupe_key="k")
     with engine.another(autocommit=False) as caller:
         assert again(caller) == (job.id, "existing")

@@ -261,7 +261,7 @@ def advanced(engine):
 
 
 @pytest.mark.parametrize(("policy", "then"), [("run", "ready"), ("cancel", "history")])
-def test_a_cancel_waits_for_nobody_busy_with_a_dependant_and_the_keeper_settles_it(engine, policy, then):
+def test_a_cancel_does_not_wait_for_a_locked_dependant_and_the_keeper_resolves_it(engine, policy, then):
     first = engine.enqueue("part")
     second = engine.enqueue(depends_on=[first], on_dependency_failure=policy)
     third = engine.enqueue(depends_on=[second], on_dependency_failure=policy)
@@ -293,7 +293,7 @@ def test_the_keeper_does_not_look_at_old_edges_again_and_again(engine):
 
 
 def test_enqueuers_and_finishers_at_once_leave_no_job_behind(engine):
-    """Whatever the race, after a sweep nobody waits for a job that has ended."""
+    """After a sweep no job waits for a finished job, for every outcome of the race."""
 
     def enqueue():
         with engine.another() as other:

@@ -7,7 +7,7 @@ import psycopg
 import pytest
 from psycopg.types.json import Jsonb
 
-from enginekit import at_once, eventually, somebody_waits
+from enginekit import at_once, eventually, has_lock_waiter
 
 LARGE = {"text": "x" * 5_000}
 
@@ -259,7 +259,7 @@ def test_a_repeat_of_an_uncommitted_first_try_makes_no_second_job_though(engine,
         engine.advance(60)
         answers = at_once(
             lambda: repeater.enqueue_many({**request, "verify": True}),
-            lambda: (eventually(lambda: somebody_waits(engine)), caller.commit()),
+            lambda: (eventually(lambda: has_lock_waiter(engine)), caller.commit()),
         )
     assert [outcome for _, outcome in answers[0]] == ["repeated"]
     engine.value("select posthouse.sweep_blocks()::text")

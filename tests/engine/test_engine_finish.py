@@ -5,6 +5,8 @@ import pytest
 
 from enginekit import HOUR
 
+pytestmark = pytest.mark.on_stock_server
+
 ERROR = {
     "type": "ValueError", "message": "broken", "traceback": "Traceback ...", "exit_code": 3, "pid": 77,
     "fingerprint": "0123456789abcdef",
@@ -156,7 +158,7 @@ def test_an_event_that_is_no_way_out_of_running_is_refused_and_loses_nothing(eng
     assert engine.everything() == before
 
 
-# Fencing: whoever writes must show the token of the lease that is live.
+# Fencing: a write needs the token of the current lease.
 
 
 @pytest.fixture
@@ -185,14 +187,14 @@ WRITES = {
 
 
 @pytest.mark.parametrize("write", WRITES)
-def test_a_stale_token_changes_nothing_and_is_told(engine, stale, write):
+def test_a_stale_token_changes_nothing_and_is_reported(engine, stale, write):
     before = engine.everything()
     assert WRITES[write](engine, stale)
     assert engine.everything() == before
 
 
 @pytest.mark.parametrize("write", WRITES)
-def test_a_token_of_a_job_that_ended_changes_nothing_and_is_told(engine, write):
+def test_the_token_of_a_finished_job_changes_nothing_and_is_reported(engine, write):
     job = engine.start()
     engine.succeed(job)
     before = engine.everything()
@@ -289,7 +291,7 @@ def test_progress_is_shown_and_extends_the_lease(engine):
     assert (shown.lease_expires_at - shown.attempt_started_at).total_seconds() >= HOUR
 
 
-def test_a_beat_renews_what_is_held_and_tells_what_is_not(engine):
+def test_a_heartbeat_renews_held_leases_and_reports_lost_ones(engine):
     held, lost, canceled = engine.start(), engine.start(), engine.start()
     engine.succeed(lost)
     engine.cancel(canceled.id)

@@ -8,7 +8,7 @@ def lanes(engine, jobs):
         engine.succeed(job)
 
 
-def test_lanes_where_nobody_stands_are_forgotten_when_there_are_many(engine):
+def test_empty_lanes_are_deleted_when_there_are_many(engine):
     lanes(engine, 20)
     assert engine.value("select posthouse.tidy_lanes(20)") == 0
     assert engine.value("select posthouse.tidy_lanes(19)") == 10
@@ -16,7 +16,7 @@ def test_lanes_where_nobody_stands_are_forgotten_when_there_are_many(engine):
     assert len(engine.claim(100)) == 10
 
 
-def test_a_job_that_enters_a_lane_while_it_is_forgotten_is_found_again(engine):
+def test_a_job_enqueued_while_its_lane_is_deleted_is_found(engine):
     engine.enqueue()
     engine.succeed(engine.claim_one())
     with engine.another(autocommit=False) as caller:

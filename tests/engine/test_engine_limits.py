@@ -163,7 +163,7 @@ def test_a_limit_is_raised_and_lowered_live(engine):
     assert len(engine.claim(10)) == 1
 
 
-def test_a_limit_that_is_removed_holds_nobody_up_and_leaves_nothing(engine):
+def test_a_removed_limit_blocks_no_job_and_leaves_no_rows(engine):
     engine.limit(max_running=1)
     fill(engine, 3)
     [job] = engine.claim(10)
@@ -254,7 +254,7 @@ def test_it_is_known_when_the_next_may_start(engine):
     assert 8 < engine.value(ask) <= 10
 
 
-def test_what_counts_nothing_is_forgotten(engine):
+def test_unused_limit_counters_are_deleted(engine):
     engine.limit("running", max_running=2, per="key")
     engine.limit("rate", rate=1, burst=2, per="key")
     fill(engine, 1, limit_key="a")
@@ -268,7 +268,7 @@ def test_what_counts_nothing_is_forgotten(engine):
     assert engine.in_use() == {f"running{left}": 1, f"rate{left}": 1}
 
 
-# Everybody at once.
+# Concurrent claims.
 
 LIMITS = {
     "all": {"max_running": 7},

@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import pytest
 
-from enginekit import HOUR, at_once, eventually, somebody_waits
+from enginekit import HOUR, at_once, eventually, has_lock_waiter
 
 
 def line(engine, n, key="k", **fields):
@@ -28,7 +28,7 @@ def test_lines_do_not_wait_for_each_other(engine):
 
 
 @pytest.mark.parametrize("event", ["retry", "snooze", "release", "rescue"])
-def test_a_line_waits_while_its_head_goes_round_again(engine, event):
+def test_an_ordered_group_waits_while_its_head_is_retried(engine, event):
     ids = line(engine, 3)
     job = engine.claim_one()
     engine.settle(job, event, "x", 60.0)
@@ -60,7 +60,7 @@ def test_a_line_that_was_canceled_in_the_middle_still_waits_for_its_head(engine)
     assert [job.id for job in engine.claim(10)] == [ids[0]]
 
 
-def test_a_newcomer_stands_behind_those_before_a_job_that_was_canceled(engine):
+def test_a_new_ordered_job_waits_for_the_predecessors_of_a_canceled_job(engine):
     head, second, third = line(engine, 3)
     engine.cancel(third)
     engine.cancel(second)
@@ -71,8 +71,8 @@ def test_a_newcomer_stands_behind_those_before_a_job_that_was_canceled(engine):
     assert engine.count("blocks") == 0
 
 
-def test_a_newcomer_whose_predecessor_is_canceled_meanwhile_stands_behind_the_head(engine):
-    """Neither sees the other: the keeper finds it, and still lets nobody overtake."""
+def test_a_new_ordered_job_waits_for_the_head_after_its_predecessor_is_canceled(engine):
+    """Neither transaction sees the other: the keeper repairs the group, and the order is kept."""
     head, second = line(engine, 2)
     with engine.another(autocommit=False) as caller:
         newcomer = caller.enqueue(order_key="k")
@@ -96,7 +96,7 @@ def test_a_canceled_job_that_is_reopened_does_not_wait_for_those_that_wait_for_i
     assert engine.count("blocks") == 0
 
 
-def test_a_job_that_joins_a_line_only_to_be_canceled_lets_nobody_overtake(engine):
+def test_a_canceled_ordered_job_does_not_change_the_order(engine):
     """Its dependency had failed before: it never waits, but others stand behind it."""
     failed = engine.start("part")
     engine.fail(failed)
@@ -178,7 +178,7 @@ def test_a_repeat_while_the_first_try_is_uncommitted_does_not_join_the_line_agai
         second = caller.enqueue(order_key="k")
         answers = at_once(
             lambda: repeater.enqueue_many(again),
-            lambda: (eventually(lambda: somebody_waits(engine)), caller.commit()),
+            lambda: (eventually(lambda: has_lock_waiter(engine)), caller.commit()),
         )
     assert answers[0] == [(first, "repeated")]
     third = engine.enqueue(order_key="k")

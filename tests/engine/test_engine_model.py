@@ -1,4 +1,4 @@
-"""The whole state machine against a small model: whatever is done, both agree on every job."""
+"""The state machine against a small model: both agree on every job after every operation."""
 
 from collections import Counter
 from dataclasses import dataclass

@@ -156,7 +156,7 @@ def test_tidying_forgets_workers_long_gone_and_windows_that_have_passed(engine):
 
 
 def test_a_job_that_waits_for_one_that_failed_and_is_dropped_is_canceled(engine):
-    """Nobody can retry the dependency any more: the wait would never end."""
+    """The dependency can no longer be retried: the wait would never end."""
     failed, kept = engine.start(), engine.start()
     hopeless = engine.enqueue(depends_on=[failed.id], on_dependency_failure="wait")
     hopeful = engine.enqueue(depends_on=[kept.id], on_dependency_failure="wait")

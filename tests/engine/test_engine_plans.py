@@ -13,6 +13,8 @@ from enginekit import Engine, eventually
 from posthouse import testing
 from posthouse.storage.queries import query
 
+pytestmark = pytest.mark.on_stock_server
+
 N = 100_000
 BIG = ("ready", "waiting", "history", "past_attempts", "payloads", "dedupes", "blocks")
 JOB = "id, queued_at, scheduled_for, priority, max_attempts, tenant_id, kind, queue, source, payload"
@@ -80,7 +82,7 @@ def rows_read(engine):
     return {row.name: row.n for row in found}
 
 
-def test_the_counting_sees_who_reads_a_table_through(full):
+def test_the_row_counter_detects_a_full_table_scan(full):
     """Or none of the tests below could fail."""
     for table in BIG:
         read, _ = scanned(full, lambda table=table: full.rows(f"select max(ctid) from posthouse.{table}"))
@@ -237,7 +239,9 @@ delete from posthouse.running;
 
 @pytest.fixture
 def littered(own_engine):
-    """Somebody pins the horizon: running is full of dead rows, and the statistics say that it is empty."""
+    """An old transaction blocks vacuum: running is full of dead rows, and its statistics say
+    that it is empty.
+    """
     with own_engine.another(autocommit=False) as pinning:
         pinning.connection.execute("set transaction isolation level repeatable read")
         pinning.rows("select 1")
@@ -262,3 +266,25 @@ def test_under_a_pinned_horizon_only_what_is_held_is_read(littered, name):
     before = rows_read(littered)["running"]
     WORK_ON_LEASES[name](littered, jobs)
     assert rows_read(littered)["running"] - before < 1_000
+
+
+def test_looking_for_batches_reads_one_batch_of_each_kind(full):
+    ask = "select * from posthouse.ready_batches(%s, '{default}', %s, %s)"
+    kinds = [f"k{n}" for n in range(20)]
+    read, found = scanned(full, lambda: full.rows(ask, full.worker, kinds, [50] * 20))
+    assert {row.jobs for row in found} == {50}
+    assert read == {}
+
+
+def test_a_claim_of_a_whole_batch_reads_the_head_of_its_lane(full):
+    read, jobs = scanned(full, lambda: full.claim(50, kinds=["k4"], least=50))
+    assert len(jobs) == 50
+    assert read == {}
+
+
+def test_an_erasure_reads_only_the_jobs_of_its_subject(full):
+    full.enqueue("k5", subject="customer-7")
+    full.enqueue("k5", subject="customer-7", scheduled_for="2100-01-01T00:00:00Z")
+    read, found = scanned(full, lambda: full.row("select * from posthouse.erase('customer-7')"))
+    assert (found.state, found.jobs) == ("erased", 2)
+    assert read == {}

@@ -6,6 +6,8 @@ import pytest
 
 from enginekit import HOUR, at_once, eventually
 
+pytestmark = pytest.mark.on_stock_server
+
 LARGE = {"text": "x" * 5_000}
 
 
@@ -21,6 +23,58 @@ def test_an_expired_lease_is_given_away(engine):
     first, second = engine.attempts(job_id)
     assert (first.outcome, first.error_type, first.worker_id) == ("lost", "WorkerLost", engine.worker)
     assert second.outcome == "running"
+
+
+def test_rescued_jobs_return_after_a_random_time_up_to_the_jitter(engine):
+    ids = {engine.enqueue() for _ in range(20)}
+    for _ in ids:
+        engine.claim_one(lease=30)
+    engine.advance(31)
+    engine.rows("select id from posthouse.rescue(p_grace => '0 s', p_jitter => '10 s')")
+    delays = [row.delay for row in engine.rows(
+        "select extract(epoch from due_at - a.finished_at) as delay from posthouse.waiting as w "
+        "join posthouse.past_attempts as a on a.job_id = w.id")]  # fmt: skip
+    assert len(set(delays)) == len(ids)
+    assert all(0 <= delay <= 10 for delay in delays)
+    engine.advance(41)
+    assert engine.promote() == len(ids)
+
+
+def test_an_expired_lease_of_a_live_worker_counts_no_crash(engine):
+    """The reply to its claim was lost: its heartbeats go on, and do not renew the lease."""
+    engine.register()
+    engine.heartbeat(lease=30)
+    job_id = engine.enqueue()
+    engine.claim_one(lease=30)
+    for clock in (10, 20, 29):
+        engine.advance(clock)
+        engine.heartbeat(lease=30)
+    engine.advance(31)
+    assert engine.rescue(crash_limit=1) == {job_id: "rescue"}
+    again = engine.claim_one()
+    assert (again.attempt_count, again.crashes) == (2, 0)
+    first, _ = engine.attempts(job_id)
+    assert (first.outcome, first.error_type) == ("lost", "LeaseExpired")
+
+
+def test_an_expired_lease_of_a_worker_that_fell_silent_counts_a_crash(engine):
+    engine.register()
+    job_id = engine.enqueue()
+    job = engine.claim_one(lease=30)
+    engine.advance(10)
+    assert engine.heartbeat(job, lease=30) == {}
+    engine.advance(41)
+    assert engine.rescue() == {job_id: "rescue"}
+    assert engine.claim_one().crashes == 1
+
+
+def test_what_a_worker_left_behind_when_it_signed_off_counts_no_crash(engine):
+    engine.register()
+    job_id = engine.enqueue()
+    engine.claim_one(lease=30)
+    engine.value("select posthouse.sign_off(%s)", engine.worker)
+    assert engine.rescue() == {job_id: "rescue"}
+    assert engine.claim_one().crashes == 0
 
 
 def test_a_lease_that_is_renewed_in_time_is_never_given_away(engine):
@@ -40,6 +94,24 @@ def test_a_lease_that_progress_extends_is_not_given_away(engine):
     engine.progress(job, 10.0, lease=30)
     engine.advance(40)
     assert engine.rescue() == {}
+
+
+def test_a_renewal_extends_a_lease_by_what_was_asked_and_no_more(engine):
+    left = (
+        "select lease_expires_at - posthouse.now() between make_interval() and make_interval(secs => %s) "
+        "from posthouse.running"
+    )
+    engine.register()
+    engine.enqueue()
+    job = engine.claim_one(lease=30)
+    assert engine.value(left, 30)
+    for clock in (10, 20, 500):
+        engine.advance(clock)
+        engine.heartbeat(job, lease=30)
+        assert engine.value(left, 30)
+    engine.advance(510)
+    engine.progress(job, 10.0, lease=20)
+    assert engine.value(left, 20)
 
 
 def test_a_late_beat_before_the_rescue_saves_the_lease(engine):
@@ -182,7 +254,7 @@ def test_a_rescue_passes_over_a_job_that_is_being_finished(engine):
     assert engine.status(job.id) == "succeeded"
 
 
-# Workers that die: their liveness lock is free at once, so nobody need wait for the lease.
+# Workers that die: their liveness lock is free at once, so the rescue need not wait for the lease.
 
 
 @pytest.fixture
@@ -205,13 +277,13 @@ def die(worker, engine):
     ))  # fmt: skip
 
 
-def test_a_live_worker_is_not_buried(engine, worker):
+def test_a_live_worker_is_not_declared_dead(engine, worker):
     for clock in (0, 10, 20):
         engine.advance(clock)
         assert engine.bury_dead(patience=1) == []
 
 
-def test_a_dead_worker_is_buried_at_the_second_look_and_its_jobs_go_on_at_once(engine, worker):
+def test_a_dead_worker_is_marked_on_the_second_check_and_its_jobs_are_rescued(engine, worker):
     other = uuid4()
     engine.register(other)
     engine.enqueue()
@@ -225,7 +297,7 @@ def test_a_dead_worker_is_buried_at_the_second_look_and_its_jobs_go_on_at_once(e
     assert engine.bury_dead(patience=0) == []
 
 
-def test_a_worker_that_takes_its_lock_again_in_time_is_not_buried(engine, worker):
+def test_a_worker_that_restores_its_lock_in_time_is_not_declared_dead(engine, worker):
     die(worker, engine)
     engine.bury_dead(patience=1)
     with engine.another() as back:
@@ -255,7 +327,7 @@ def test_a_worker_that_beats_after_its_burial_keeps_its_jobs(engine, worker):
     assert engine.succeed(worker.job_held) == []
 
 
-def test_after_a_restart_of_postgres_nobody_is_buried_for_a_while(engine, worker):
+def test_no_worker_is_declared_dead_during_the_grace_after_a_postgres_restart(engine, worker):
     die(worker, engine)
     for clock in (0, 60):
         engine.advance(clock)
@@ -278,7 +350,7 @@ def test_a_worker_without_a_lock_is_only_judged_by_its_leases(engine):
         assert engine.bury_dead(patience=1) == []
 
 
-def test_what_a_keeper_buried_and_did_not_rescue_the_next_one_does(engine, worker):
+def test_the_next_keeper_rescues_the_jobs_of_a_worker_that_was_already_marked_dead(engine, worker):
     die(worker, engine)
     engine.bury_dead(patience=0)
     engine.advance(2)

@@ -1,4 +1,4 @@
-"""The schema: constraints that hold whoever writes, migrations, and a snapshot of the whole.
+"""The schema: constraints that hold for every writer, migrations, and a snapshot of the whole.
 
 Rewrite the snapshot after a migration with SCHEMA_SNAPSHOT=write, and read its diff.
 """

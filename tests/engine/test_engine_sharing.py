@@ -17,6 +17,7 @@ def tenants(jobs):
 
 
 def weigh(engine, tenant, weight):
+    engine.value("select posthouse.create_tenant(%s, '{}')", tenant)
     engine.value("select posthouse.set_tenant_weight(%s, %s)", tenant, weight)
 
 
@@ -45,7 +46,7 @@ def test_what_one_tenant_leaves_the_others_get(engine):
     assert tenants(engine.claim(40)) == {"gold": 2, "plain": 38}
 
 
-def test_the_urgent_come_first_whoever_they_belong_to(engine):
+def test_urgent_jobs_come_first_across_tenants(engine):
     fill(engine, "calm", 10)
     fill(engine, "busy", 10, priority=10)
     assert tenants(engine.claim(10)) == {"busy": 10}
@@ -71,7 +72,7 @@ def test_a_worker_that_takes_one_at_a_time_shares_too(engine, weight, share):
     assert abs(serve(engine, shares, 40)["b"] - share) <= 2
 
 
-def test_who_was_away_does_not_make_up_for_it_at_the_cost_of_others(engine):
+def test_an_idle_tenant_gets_no_credit_when_it_returns(engine):
     shares = Shares()
     fill(engine, "b", 1)
     fill(engine, "a", 500)
@@ -151,7 +152,7 @@ def test_others_take_it_when_it_has_waited_long_enough(engine, gpu):
     assert engine.claim_one(patience=20).id == job_id
 
 
-def test_others_take_it_at_once_when_nobody_has_a_gpu(engine):
+def test_other_workers_claim_at_once_when_no_worker_has_the_preferred_capability(engine):
     job_id = engine.enqueue(prefers=["gpu"])
     assert engine.claim_one().id == job_id
 

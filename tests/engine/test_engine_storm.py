@@ -1,4 +1,4 @@
-"""Everybody at once on the same rows: no deadlock, and every job ends exactly once."""
+"""All operations at once on the same rows: no deadlock, and every job ends exactly once."""
 
 from collections import Counter
 from uuid import uuid4

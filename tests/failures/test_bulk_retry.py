@@ -1,4 +1,4 @@
-"""Bulk retries: each job once, at a rate, until too many fail again; whatever dies meanwhile."""
+"""Bulk retries: each job once, at a rate, until too many fail again; even if processes die meanwhile."""
 
 from uuid import uuid4
 
@@ -59,7 +59,7 @@ async def start(connection, *, rate=1e6, **options):
     return await retry_many(connection, chosen, rate=rate, actor="tester", **options)
 
 
-async def test_every_job_is_retried_once_and_heard_of(db, keeper, connection, dead):
+async def test_every_job_is_retried_once_and_reported(db, keeper, connection, dead):
     ids = dead(120)
     bulk_id = await start(connection)
     await keeper.retrier.run_once()

@@ -93,12 +93,12 @@ def test_a_detached_retry_goes_on_and_can_be_stopped(posthouse, failed):
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("failures", "retry"), "say which jobs"),
+        (("failures", "retry"), "no jobs selected"),
         (("failures", "retry", "--kind", "k", "--rate", "fast"), "10/s"),
         (("failures", "retry", "--kind", "k", "--stop-at", "most"), "20%"),
         (("failures", "list", "--since", "soon"), "30s, 5m"),
-        (("failures", "list", "--limit", "0"), "limit is from 1"),
-        (("failures", "stop", "5"), "not a job id"),
+        (("failures", "list", "--limit", "0"), "limit must be between 1"),
+        (("failures", "stop", "5"), "not a bulk retry id"),
     ],
 )
 def test_wrong_usage_is_explained(posthouse, arguments, told):
@@ -107,11 +107,11 @@ def test_wrong_usage_is_explained(posthouse, arguments, told):
     assert told in answer.err
 
 
-def test_a_failure_that_is_not_there_is_said_to_be_missing(posthouse):
+def test_an_unknown_failure_group_is_an_error(posthouse):
     for print_ in ("0000", "%"):
         answer = posthouse("failures", "show", print_)
         assert answer.code == 1
-        assert f"there is no failure {print_!r}" in answer.err
+        assert f"failure group {print_!r} does not exist" in answer.err
 
 
 def test_jobs_that_a_line_finds_are_retried(posthouse, failed, db, tmp_path):
@@ -139,15 +139,15 @@ def test_jobs_that_a_line_finds_are_canceled(posthouse, worker, db):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ((), "their ids, or --filter"),
-        (("--filter", "kind:a", "01890a5d-ac96-774b-bcce-b302099a8057"), "their ids, or --filter"),
+        ((), "job ids or --filter"),
+        (("--filter", "kind:a", "01890a5d-ac96-774b-bcce-b302099a8057"), "job ids or --filter"),
         (("--filter", ""), "at least one term"),
         (("--filter", "kin:a"), "kin"),
         (("--filter", "status:running"), "only failed, dead-letter and canceled jobs"),
         (("--filter", "kind:a", "--rate", "fast"), "fast"),
         (("--filter", "kind:a", "--stop-at", "150%"), "--stop-at"),
-        (("--filter", "kind:a", "--fresh"), "--fresh goes with ids only"),
-        (("01890a5d-ac96-774b-bcce-b302099a8057", "--dry-run"), "--dry-run goes with --filter only"),
+        (("--filter", "kind:a", "--fresh"), "--fresh is allowed only with job ids"),
+        (("01890a5d-ac96-774b-bcce-b302099a8057", "--dry-run"), "--dry-run is allowed only with --filter"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_meant_is_refused_and_changes_nothing(posthouse, arguments, said):

@@ -1,6 +1,9 @@
 """Chaos: workers that are killed, stopped, drained and cut off at random, and a check of what was recorded.
 
-    python tests/faults/chaos.py --seconds 300 [--seed 7] [--url postgresql://...]
+    python tests/faults/chaos.py --seconds 300 [--workers remote] [--seed 7] [--url postgresql://...]
+
+The workers run in one process each (direct), as `posthouse worker` with two child processes (supervised), or
+as the same over HTTP through a server that is restarted (remote).
 
 Jobs of every fate are enqueued all the while, over a wire that is cut as well, and some are canceled. When
 the time is over the faults stop, everything is left to end, and the history is held against the invariants.
@@ -16,6 +19,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Awaitable, Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,12 +29,14 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import psycopg
-from fleet import QUICK, Fleet, WorkerProcess
+from fleet import QUICK, Fleet, RemoteWorker, ServerProcess, SupervisedWorker, WorkerProcess
 
 import posthouse
+from poolers import free_port
 from posthouse import testing
 from posthouse.core.ids import new_id
 from posthouse.errors import DatabaseUnavailable
+from posthouse.identity import Role, issue_key
 from posthouse.keeper.keeper import Keeper
 from posthouse.settings import Settings
 from posthouse.storage.embedded import ensure
@@ -42,6 +48,8 @@ RESCUE_BOUND = 10.0
 """Seconds after a kill within which its jobs must have been taken back; generous for a busy machine."""
 FATES = ("plain", "pay", "pay", "retry", "fail", "exhaust", "snooze", "cancel", "follow", "timeout")
 THREAD_FATES = ("plain", "pay", "retry")
+REMOTE_GRACE = 2.0
+"""Seconds that a server must be reachable before the leases of silent remote workers are judged."""
 
 
 @dataclass
@@ -56,13 +64,18 @@ class Record:
 
 
 class Chaos:
+    """Chaos with workers that run in one process each."""
+
+    fates = FATES
+    thread_fates = THREAD_FATES
+
     def __init__(self, url: str, seed: int) -> None:
         self._url = url
         self._dice = random.Random(seed)
         self._record = Record()
         self._stack = ExitStack()
         self._fleet = Fleet(url)
-        self._settings = Settings(database_url=url, **QUICK)
+        self._settings = Settings(database_url=url, remote_grace_seconds=REMOTE_GRACE, **QUICK)
         self._posts: list[tuple[WorkerProcess, Proxy]] = []
         self._over = asyncio.Event()
 
@@ -73,6 +86,7 @@ class Chaos:
             self._db.execute("create table effects (job_id uuid not null, attempt integer not null)")
             keeper = Keeper(self._url, self._settings)
             await keeper.start()
+            await self._prepare()
             for _ in range(WORKERS):
                 self._hire()
             parts = [asyncio.create_task(part()) for part in (self._enqueue, self._cancel, self._break)]
@@ -83,8 +97,14 @@ class Chaos:
             await keeper.stop()
             return self._record
 
+    async def _prepare(self) -> None:
+        """Start what the workers need."""
+
+    def _proxy(self) -> Proxy:
+        return Proxy.before(self._url)
+
     def _hire(self) -> None:
-        proxy = self._stack.enter_context(Proxy.before(self._url))
+        proxy = self._stack.enter_context(self._proxy())
         self._posts.append((self._start_worker(proxy), proxy))
 
     def _start_worker(self, proxy: Proxy) -> WorkerProcess:
@@ -103,7 +123,7 @@ class Chaos:
     async def _enqueue_one(self, client: posthouse.Client) -> None:
         threaded = self._dice.random() < 0.3
         payload = {
-            "fate": self._dice.choice(THREAD_FATES if threaded else FATES),
+            "fate": self._dice.choice(self.thread_fates if threaded else self.fates),
             "seconds": self._dice.random() ** 3 / 2,
         }
         options = {"delay": self._dice.random()} if self._dice.random() < 0.2 else {}
@@ -122,25 +142,33 @@ class Chaos:
             left = list(self._record.acknowledged - self._record.cancels.keys())[-40:]
             if left:
                 job_id = self._dice.choice(left)
-                answer = self._db.execute("select posthouse.cancel(%s)", (job_id,)).fetchone()
+                # Not on the loop: a stalled worker may hold the row, and the loop must let it continue.
+                ask = "select posthouse.cancel(%s)"
+                answer = await asyncio.to_thread(lambda: self._db.execute(ask, (job_id,)).fetchone())  # noqa: B023
                 self._record.cancels[job_id] = answer[0]
 
     async def _break(self) -> None:
         while not self._over.is_set():
             await asyncio.sleep(0.1 + self._dice.random() * 0.7)
             number = self._dice.randrange(WORKERS)
-            fault = self._dice.choices(
-                (self._kill, self._stall, self._drain, self._cut, self._hang), (3, 3, 1, 3, 2)
-            )[0]
+            faults = self._faults()
+            fault = self._dice.choices(list(faults), list(faults.values()))[0]
             self._record.faults[fault.__name__.strip("_")] += 1
             await fault(number)
+
+    def _faults(self) -> dict[Callable[[int], Awaitable[None]], int]:
+        """Return the faults, and how often each is chosen."""
+        return {self._kill: 3, self._stall: 3, self._drain: 1, self._cut: 3, self._hang: 2}
 
     async def _kill(self, number: int) -> None:
         worker, proxy = self._posts[number]
         worker.kill()
-        (now,) = self._db.execute("select extract(epoch from clock_timestamp())").fetchone()
-        self._record.kills[worker.pid] = float(now)
+        self._note_kill(worker.pid)
         self._posts[number] = (self._start_worker(proxy), proxy)
+
+    def _note_kill(self, *pids: int) -> None:
+        (now,) = self._db.execute("select extract(epoch from clock_timestamp())").fetchone()
+        self._record.kills.update(dict.fromkeys(pids, float(now)))
 
     async def _stall(self, number: int) -> None:
         worker, _ = self._posts[number]
@@ -163,12 +191,75 @@ class Chaos:
         proxy.resume()
 
     async def _settle(self) -> None:
-        """No more faults. Whoever died of one (it may: a start cut off is no start) gets a successor."""
+        """Stop injecting faults and replace the processes that died of one (an interrupted
+        start may fail).
+        """
         for number, (worker, proxy) in enumerate(self._posts):
             if not worker.alive:
                 self._posts[number] = (self._start_worker(proxy), proxy)
         ask = "select count(*) from posthouse.jobs where status in ('queued', 'running')"
         await eventually(lambda: self._db.execute(ask).fetchone() == (0,), 90, "the end of all jobs")
+
+
+class SupervisedChaos(Chaos):
+    """Chaos with supervised workers: child processes are killed and suspended, and supervisors are killed."""
+
+    def _start_worker(self, proxy: Proxy) -> WorkerProcess:
+        return self._fleet.start(
+            url=proxy.url_for(self._url), ready=False, kind=SupervisedWorker, concurrency=20
+        )
+
+    def _faults(self) -> dict[Callable[[int], Awaitable[None]], int]:
+        return {**super()._faults(), self._kill: 1, self._kill_child: 3}
+
+    async def _kill(self, number: int) -> None:
+        pids = [child.pid for child in self._posts[number][0].children]
+        await super()._kill(number)
+        self._note_kill(*pids)
+
+    async def _kill_child(self, number: int) -> None:
+        if (pid := self._posts[number][0].kill_child()) is not None:
+            self._note_kill(pid)
+
+
+class RemoteChaos(SupervisedChaos):
+    """Chaos with remote workers, whose server is restarted as well. They cannot commit effects."""
+
+    fates = tuple(fate for fate in FATES if fate != "pay")
+    thread_fates = tuple(fate for fate in THREAD_FATES if fate != "pay")
+
+    async def _prepare(self) -> None:
+        self._port = free_port()
+        async with await psycopg.AsyncConnection.connect(self._url, autocommit=True) as connection:
+            self._key = await issue_key(connection, "chaos", Role.WORKER, actor="test", may_announce=True)
+        self._serve()
+
+    def _serve(self) -> None:
+        self._server = self._fleet.start(
+            url=self._url, ready=False, kind=ServerProcess, port=self._port, remote_grace_seconds=REMOTE_GRACE
+        )
+
+    def _proxy(self) -> Proxy:
+        return Proxy("127.0.0.1", self._port)
+
+    def _start_worker(self, proxy: Proxy) -> WorkerProcess:
+        url = f"http://127.0.0.1:{proxy.port}"
+        return self._fleet.start(url=url, ready=False, kind=RemoteWorker, key=self._key, concurrency=20)
+
+    def _faults(self) -> dict[Callable[[int], Awaitable[None]], int]:
+        return {**super()._faults(), self._restart_server: 2}
+
+    async def _restart_server(self, _: int) -> None:
+        if self._dice.random() < 0.5:
+            self._server.kill()
+        else:
+            self._server.terminate()
+            await asyncio.to_thread(self._server.wait)
+        await asyncio.sleep(self._dice.random() * 3)
+        self._serve()
+
+
+KINDS = {"direct": Chaos, "supervised": SupervisedChaos, "remote": RemoteChaos}
 
 
 def violations(db: psycopg.Connection, record: Record) -> list[str]:
@@ -186,7 +277,7 @@ def _every_acknowledged_job_ended_once(db, record):
         job_id for (job_id,) in db.execute("select id from posthouse.jobs where parent_id is not null")
     }
     strangers = ended.keys() - record.acknowledged - record.unsure - children
-    yield from (f"job {job_id} was enqueued by nobody" for job_id in strangers)
+    yield from (f"job {job_id} was not enqueued by this test" for job_id in strangers)
     for (left,) in db.execute("select id from posthouse.jobs where status in ('queued', 'running')"):
         yield f"job {left} has not ended"
 
@@ -245,13 +336,13 @@ def _every_move_was_legal(db, record):
     ends = {
         ("succeeded", "succeeded"), ("failed", "failed"), ("canceled", "canceled"),
         ("canceled", "never_started"), ("dead_letter", "failed"), ("dead_letter", "timeout"),
-        ("dead_letter", "lost"),
+        ("dead_letter", "lost"), ("dead_letter", "crashed"),
     }  # fmt: skip
     for status, outcome in db.execute("select distinct status, outcome from posthouse.history"):
         if (status, outcome) not in ends:
             yield f"an attempt that was {outcome} ended a job as {status}"
     for (outcome,) in db.execute("select distinct outcome from posthouse.past_attempts"):
-        if outcome not in {"failed", "timeout", "lost", "released", "snoozed"}:
+        if outcome not in {"failed", "timeout", "lost", "crashed", "released", "snoozed"}:
             yield f"a job went on after an attempt that was {outcome}"
     rows = db.execute(
         "select id, attempt_started_at, scheduled_for from posthouse.history "
@@ -265,7 +356,8 @@ def _every_attempt_is_accounted_for(db, record):
     rows = db.execute(
         "select h.id, h.attempt_count, h.max_attempts, h.crashes, h.snoozes, "
         "count(a.*) filter (where a.outcome not in ('snoozed', 'released')) as spent, "
-        "count(a.*) filter (where a.outcome = 'lost') as lost, "
+        "count(a.*) filter (where a.outcome = 'crashed' or "
+        "a.outcome = 'lost' and a.error_type <> 'LeaseExpired') as lost, "
         "count(a.*) filter (where a.outcome = 'snoozed') as snoozed, h.outcome "
         "from posthouse.history as h left join posthouse.attempts as a on a.job_id = h.id "
         "group by h.id, h.attempt_count, h.max_attempts, h.crashes, h.snoozes, h.outcome"
@@ -321,8 +413,8 @@ _CHECKS = {
 }
 
 
-async def run(url: str, seconds: float, seed: int) -> tuple[Record, list[str]]:
-    record = await Chaos(url, seed).run(seconds)
+async def run(url: str, seconds: float, seed: int, workers: str = "direct") -> tuple[Record, list[str]]:
+    record = await KINDS[workers](url, seed).run(seconds)
     with psycopg.connect(url, autocommit=True) as db:
         return record, violations(db, record)
 
@@ -347,6 +439,7 @@ def _listed(pairs) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--workers", choices=KINDS, default="direct")
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--url", default="", help="a Postgres where databases may be made")
     options = parser.parse_args()
@@ -355,10 +448,10 @@ def main() -> int:
         server = options.url
         if not server:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="posthouse-chaos-"))
-            server = stack.enter_context(ensure(Path(folder), settings={"fsync": "off"})).url
+            server = stack.enter_context(ensure(Path(folder), settings={"fsync": "off"})).admin_url_for()
         url = stack.enter_context(testing.database(server))
-        print(f"chaos for {options.seconds:g} s with seed {seed}", flush=True)  # noqa: T201
-        record, problems = asyncio.run(run(url, options.seconds, seed))
+        print(f"chaos for {options.seconds:g} s, {options.workers} workers, seed {seed}", flush=True)  # noqa: T201
+        record, problems = asyncio.run(run(url, options.seconds, seed, options.workers))
         print(_summary(url, record))  # noqa: T201
     print("\n".join(problems[:50]) or "no invariant was violated")  # noqa: T201
     return 1 if problems else 0

@@ -54,6 +54,14 @@ async def hold(started: str, until: str) -> str:
     return "released"
 
 
+@app.job()
+async def block_for_ever(started: str) -> None:
+    """Blocks the event loop, as code that should not be in an async handler does."""
+    _touch(started)
+    while True:
+        time.sleep(0.1)  # noqa: ASYNC251
+
+
 @app.job(max_attempts=5)
 def hold_thread(started: str, until: str) -> str:
     _touch(started)

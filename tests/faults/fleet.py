@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import psycopg
 
 import stable
+from waiting import WAIT_SECONDS
 from workshop import eventually_sync
 
 SCRIPT = Path(__file__).with_name("errands.py")
+NOWHERE = "postgresql://none@127.0.0.1:1/none"
 QUICK = {
     "heartbeat_seconds": 0.2,
     "lease_seconds": 1.5,
@@ -24,10 +29,13 @@ QUICK = {
 
 class WorkerProcess:
     def __init__(self, url: str, *, keeper: bool = True, **settings: object) -> None:
-        values = {**QUICK, **settings, "database_url": url}
+        self._start([SCRIPT, *([] if keeper else ["--no-keeper"])], database_url=url, **settings)
+
+    def _start(self, words: list[str | Path], **settings: object) -> None:
+        values = {**QUICK, **settings}
         environment = {f"POSTHOUSE_{name.upper()}": str(value) for name, value in values.items()}
         self.process = stable.start(
-            [SCRIPT, *([] if keeper else ["--no-keeper"])], env={**os.environ, **environment}
+            words, folder=SCRIPT.parent, env={**os.environ, **environment}, stdout=subprocess.DEVNULL
         )
 
     @property
@@ -51,8 +59,59 @@ class WorkerProcess:
     def terminate(self) -> None:
         self.process.terminate()
 
-    def wait(self, seconds: float = 30) -> int:
+    def wait(self, seconds: float = WAIT_SECONDS) -> int:
         return self.process.wait(seconds)
+
+
+class SupervisedWorker(WorkerProcess):
+    """`posthouse worker` with two child processes. Faults strike its newest child process."""
+
+    WORDS = ("-m", "posthouse", "worker", "--app", "errands:app", "--processes", "2", "--log-level", "error")
+
+    def __init__(self, url: str, **settings: object) -> None:
+        self._start([*self.WORDS], database_url=url, **settings)
+
+    @property
+    def children(self) -> list[psutil.Process]:
+        try:
+            found = psutil.Process(self.pid).children(recursive=True)
+            return [one for one in found if "posthouse.cli.child" in " ".join(one.cmdline())]
+        except psutil.NoSuchProcess:
+            return []
+
+    def kill_child(self) -> int | None:
+        """Kill a child process, which the supervisor replaces. Return its pid."""
+        for child in self.children[-1:]:
+            with suppress(psutil.NoSuchProcess):
+                child.kill()
+            return child.pid
+        return None
+
+    def pause(self) -> None:
+        self._paused = self.children[-1:]
+        for child in self._paused:
+            with suppress(psutil.NoSuchProcess):
+                child.suspend()
+
+    def resume(self) -> None:
+        for child in getattr(self, "_paused", []):
+            with suppress(psutil.NoSuchProcess):
+                child.resume()
+
+
+class RemoteWorker(SupervisedWorker):
+    """The same over HTTP, without a database."""
+
+    def __init__(self, url: str, *, key: str, **settings: object) -> None:
+        self._start([*self.WORDS], remote_url=url, remote_key=key, database_url=NOWHERE, **settings)
+
+
+class ServerProcess(WorkerProcess):
+    """`posthouse server` on a port."""
+
+    def __init__(self, url: str, port: int, **settings: object) -> None:
+        words = ["-m", "posthouse", "server", "--port", str(port), "--log-level", "error"]
+        self._start(words, database_url=url, **settings)
 
 
 class Fleet:
@@ -62,8 +121,16 @@ class Fleet:
         self.url = url
         self.workers: list[WorkerProcess] = []
 
-    def start(self, count: int = 1, *, url: str = "", ready: bool = True, **options: object):
-        started = [WorkerProcess(url or self.url, **options) for _ in range(count)]
+    def start(
+        self,
+        count: int = 1,
+        *,
+        url: str = "",
+        ready: bool = True,
+        kind: type[WorkerProcess] = WorkerProcess,
+        **options: object,
+    ):
+        started = [kind(url or self.url, **options) for _ in range(count)]
         self.workers += started
         if ready:
             self.await_ready(started)

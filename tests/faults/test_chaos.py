@@ -6,10 +6,11 @@ import chaos
 import pytest
 
 
-@pytest.mark.timeout(180)
-async def test_invariants_1_to_8_10_and_17_hold_in_chaos(database):
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("workers", chaos.KINDS)
+async def test_invariants_1_to_8_10_and_17_hold_in_chaos(database, workers):
     seed = random.randrange(10**6)
-    record, problems = await chaos.run(database, seconds=12, seed=seed)
+    record, problems = await chaos.run(database, seconds=8, seed=seed, workers=workers)
     assert problems == [], f"with the seed {seed}"
     assert len(record.acknowledged) > 100
     assert sum(record.faults.values()) >= 5

@@ -15,6 +15,7 @@ from posthouse.identity import Role, issue_key
 from posthouse.settings import Settings
 from posthouse.storage.connect import connect_async
 from streaming import serving_with, streaming
+from waiting import WAIT_SECONDS
 from workshop import attempts, cancel, eventually, row, status, statuses, working
 
 LIVENESS, HUNGER, ENDINGS, FOLLOWED = 7701, 7702, 7703, 7706  # the classes of locks that belong to a session
@@ -55,7 +56,7 @@ async def test_the_worker_notices_the_pooler_and_carries_on_by_polling(app, db):
 
 
 async def test_nothing_stays_locked_in_the_sessions_that_others_use(app, db):
-    """A lock that was meant for one connection would belong to whoever gets the session next."""
+    """A lock that was meant for one connection would belong to the next client of the session."""
 
     @app.job()
     async def work():
@@ -162,7 +163,7 @@ async def test_parts_steps_and_the_live_log_work_through_the_pooler(app, db, set
 
     handle = await stepwise.enqueue()
     connection = await connect_async(settings.database_url, "follower")
-    async with working(app), connection, asyncio.timeout(30):
+    async with working(app), connection, asyncio.timeout(WAIT_SECONDS):
         seen = [line.text async for page in insights.follow_log(connection, handle.id) for line in page]
     assert seen == [f"1.{step}" for step in range(6)] + [f"2.{step}" for step in range(10)]
     assert db.execute("select attempt, count(*) from posthouse.steps group by 1 order by 1").fetchall() == [
@@ -177,7 +178,7 @@ async def _nothing(connection):
     await connection.execute("select 1")
 
 
-async def test_live_streams_find_changes_without_being_told_of_them(app, db, settings):
+async def test_live_streams_find_changes_without_notifications(app, db, settings):
     @app.job()
     async def talk(job: posthouse.Job) -> None:
         job.log.info("hello")

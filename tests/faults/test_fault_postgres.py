@@ -14,7 +14,7 @@ import posthouse
 from posthouse import testing
 from posthouse.settings import Settings
 from posthouse.storage.embedded import ensure
-from posthouse.storage.embedded.layout import open_layout
+from posthouse.storage.embedded.location import locate
 from posthouse.storage.embedded.process import is_alive
 from posthouse.storage.migrate import migrate
 from workshop import attempts, eventually, eventually_sync, row, statuses, working
@@ -31,13 +31,13 @@ class Postgres:
     """
 
     def __init__(self, folder):
-        self._layout = open_layout(folder)
+        self._layout = locate(folder)
         self._handles = ExitStack()
         self.url = ""
 
     def start(self):
         settings = {"fsync": "off", "shared_buffers": "16MB"}
-        self.url = self._handles.enter_context(ensure(self._layout.root, settings=settings)).url
+        self.url = self._handles.enter_context(ensure(self._layout.root, settings=settings)).admin_url_for()
 
     def stop_at_once(self):
         """As `pg_ctl stop -m immediate`: no checkpoint, no goodbye."""
@@ -125,7 +125,7 @@ def settings(postgres):
     )
 
 
-async def test_whatever_was_acknowledged_runs_exactly_once_though_postgres_keeps_crashing(
+async def test_acknowledged_jobs_run_exactly_once_while_postgres_keeps_crashing(
     postgres, settings, fleet, effects_table
 ):
     workers = fleet.start(2, rescue_grace_seconds=5)
@@ -146,13 +146,13 @@ async def test_whatever_was_acknowledged_runs_exactly_once_though_postgres_keeps
         assert _column(db, "select job_id from effects") == sorted(enqueued.with_effect)
         assert max(_column(db, "select attempt from posthouse.attempts")) <= ATTEMPTS
         assert _workers(db) == 2
-    assert all(worker.alive for worker in workers), "nobody restarted anything"
+    assert all(worker.alive for worker in workers), "no worker was restarted"
     for worker in workers:
         worker.terminate()
     assert [worker.wait() for worker in workers] == [0, 0]
 
 
-async def test_jobs_of_live_workers_are_not_rescued_after_postgres_was_away_longer_than_their_leases(
+async def test_jobs_of_live_workers_are_not_rescued_after_an_outage_longer_than_their_leases(
     postgres, settings, app
 ):
     runs = []
@@ -182,7 +182,7 @@ async def test_jobs_of_live_workers_are_not_rescued_after_postgres_was_away_long
                 assert "lost" not in {outcome for _, outcome in attempts(db, handle.id)}
 
 
-async def test_what_ends_while_postgres_is_away_is_reported_when_it_is_back(postgres, settings, app):
+async def test_outcomes_during_an_outage_of_postgres_are_written_afterwards(postgres, settings, app):
     started, go = asyncio.Event(), asyncio.Event()
 
     @app.job()

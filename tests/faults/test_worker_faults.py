@@ -98,7 +98,7 @@ async def test_a_worker_stopped_for_less_than_its_lease_loses_nothing(fleet, cli
     assert {row(db, handle.id)["crashes"] for handle in handles} == {0}
 
 
-@pytest.mark.parametrize("how", ["exit", "segfault"])
+@pytest.mark.parametrize("how", [pytest.param("exit", marks=pytest.mark.soak), "segfault"])
 async def test_a_poison_job_is_a_dead_letter_and_its_neighbours_all_succeed(fleet, client, db, how):
     poison = client.enqueue("poison", {"how": how})
     neighbours = [client.enqueue("neighbour", {"seconds": 0.3}) for _ in range(40)]

@@ -1,6 +1,7 @@
 """The keeper's steps: promote, rescue, retain. Any number of keepers may take them at once."""
 
 import asyncio
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from uuid import uuid4
@@ -42,7 +43,7 @@ def enqueue(db):
     return enqueue
 
 
-NOBODY = {"went_offline": 0, "came_back": 0, "rescued": 0}
+NONE_CHANGED = {"went_offline": 0, "came_back": 0, "rescued": 0}
 
 
 async def look(keeper):
@@ -140,6 +141,13 @@ async def test_an_expired_lease_is_taken_back_and_recorded_as_lost(db, keeper, e
     assert status(db, job_id) == "queued", "what the old holder reports changes nothing"
 
 
+async def test_the_interval_of_the_check_for_expired_leases_is_a_setting(settings):
+    keeper = Keeper(settings.database_url, replace(settings, rescue_seconds=3600.0))
+    await keeper.rescuer.run_once()
+    assert keeper.rescuer.pause() == 3600
+    await keeper.stop()
+
+
 async def test_several_rescuers_at_once_take_a_lease_back_once(db, app, keepers):
     await app.client.enqueue_many(posthouse.Request(kind="work") for _ in range(300))
     worker = _register(db, watched=False)
@@ -155,19 +163,19 @@ async def test_all_jobs_of_a_dead_worker_are_taken_back_however_many(db, app, ke
     await app.client.enqueue_many(posthouse.Request(kind="work") for _ in range(2500))
     worker = _register(db)
     assert len(_claim_as(db, worker, 2500)) == 2500
-    await keeper.watch.run_once()  # notices that nobody holds the lock
+    await keeper.watch.run_once()  # notices that the lock is free
     db.execute("update posthouse.workers set missing_since = missing_since - interval '2 s'")
     assert await look(keeper) == {"went_offline": 1, "came_back": 0, "rescued": 2500}
 
 
-async def test_a_worker_that_holds_its_lock_is_not_buried(db, settings, keeper, enqueue):
+async def test_a_worker_that_holds_its_lock_is_not_declared_dead(db, settings, keeper, enqueue):
     job_id = enqueue()
     worker = _register(db)
     _claim_as(db, worker)
     with psycopg.connect(settings.database_url, autocommit=True) as alive:
         alive.execute("select posthouse.watch(%s)", (worker,))
         for _ in range(3):
-            assert await look(keeper) == NOBODY
+            assert await look(keeper) == NONE_CHANGED
             db.execute("update posthouse.workers set missing_since = missing_since - interval '2 s'")
     assert status(db, job_id) == "running"
 
@@ -180,7 +188,7 @@ async def test_a_worker_whose_connection_broke_gets_time_to_come_back(db, settin
     assert db.execute("select missing_since is not null from posthouse.workers").fetchone() == (True,)
     with psycopg.connect(settings.database_url, autocommit=True) as back:
         back.execute("select posthouse.watch(%s)", (worker,))
-        assert await look(keeper) == NOBODY
+        assert await look(keeper) == NONE_CHANGED
     assert db.execute("select missing_since from posthouse.workers").fetchone() == (None,)
     assert status(db, job_id) == "running"
 
@@ -217,7 +225,7 @@ async def test_a_lost_job_whose_cancellation_was_asked_for_is_canceled(db, keepe
 
 
 async def test_right_after_a_start_of_postgres_nothing_counts_as_lost(db, settings, enqueue):
-    """Nobody could renew while it was away. The server of these tests is much younger than a day."""
+    """No worker could renew during the outage. The server of these tests is much younger than a day."""
     import dataclasses  # noqa: PLC0415
 
     job_id = enqueue()
@@ -226,7 +234,7 @@ async def test_right_after_a_start_of_postgres_nothing_counts_as_lost(db, settin
     _expire(db)
     patient = Keeper(settings.database_url, dataclasses.replace(settings, rescue_grace_seconds=864000))
     for _ in range(2):
-        assert await look(patient) == NOBODY
+        assert await look(patient) == NONE_CHANGED
         db.execute("update posthouse.workers set missing_since = posthouse.now() - interval '1 h'")
     await patient.stop()
     assert status(db, job_id) == "running"
@@ -288,6 +296,7 @@ async def test_an_active_job_is_never_dropped_however_old(app, db, settings, enq
     assert status(db, job_id) == "queued"
 
 
+@pytest.mark.on_stock_server
 async def test_a_keeper_goes_on_after_its_connections_were_cut(app, db, settings):
     keeper = Keeper(settings.database_url, settings)
     await keeper.start()
@@ -340,7 +349,8 @@ async def test_a_job_in_the_future_stays_while_workers_are_idle(app, db):
     assert (status(db, handle.id), row(db, handle.id)["attempt_count"]) == ("queued", 0)
 
 
-async def test_lanes_that_are_idle_are_forgotten_and_their_jobs_are_not(app, db, settings):
+@pytest.mark.on_stock_server
+async def test_idle_lanes_are_deleted_and_their_jobs_are_kept(app, db, settings):
     @app.job()
     async def task() -> None:
         pass

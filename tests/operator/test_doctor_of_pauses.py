@@ -1,4 +1,4 @@
-"""What the doctor makes of jobs that somebody means to wait."""
+"""What the doctor reports about paused jobs."""
 
 import pytest
 

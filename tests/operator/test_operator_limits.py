@@ -68,7 +68,7 @@ def test_each_slot_of_a_limit_is_listed_by_itself(posthouse, enqueue, fleet):
         ("users", "acme", "acme's", 1),
         ("users", "globex", "globex's", 1),
     ]
-    assert "2 in all" in posthouse("limits").out
+    assert "2 in total" in posthouse("limits").out
 
 
 def test_only_the_parts_that_are_named_change(posthouse, audited):
@@ -91,18 +91,18 @@ def test_only_the_parts_that_are_named_change(posthouse, audited):
 
 WRONG = {
     "no numbers": (["set", "a", "--kind", "mail"], 1, "a_limit_limits_something"),
-    "nothing": (["set", "a"], 2, "nothing to set"),
+    "nothing": (["set", "a"], 2, "no fields given"),
     "a rate that is none": (["set", "a", "--rate", "often"], 2, "10/s"),
     "a scope that is none": (["set", "a", "--running", "1", "--per", "planet"], 2, "all, tenant, key"),
     "a weight without kind": (["set", "a", "--rate", "1/s", "--weight", "2"], 2, "welcome=2"),
     "a weight that never fits": (["set", "a", "--rate", "1/s", "--weight", "mail=5"], 1, "burst"),
     "a field to clear that is none": (["set", "a", "--clear", "name"], 2, "running"),
-    "one to remove that is not there": (["remove", "a"], 1, "there is no limit 'a'"),
+    "one to remove that is not there": (["remove", "a"], 1, "limit 'a' does not exist"),
 }
 
 
 @pytest.mark.parametrize("mistake", WRONG)
-def test_a_mistake_is_told_in_one_line(posthouse, mistake):
+def test_an_error_is_reported_in_one_line(posthouse, mistake):
     arguments, code, hint = WRONG[mistake]
     answer = posthouse("limits", *arguments)
     assert (answer.code, answer.out) == (code, "")
@@ -116,12 +116,28 @@ def test_tenants_have_work_and_a_share(posthouse, enqueue, fleet, audited):
     for tenant in ("acme", "acme", "globex"):
         enqueue("mail", tenant_id=tenant)
     fleet.claim(fleet.register())
+    posthouse("tenants", "create", "initech")
     assert posthouse("tenants", "weight", "initech", "2.5").code == 0
     shown = posthouse("tenants", "--json").json
     found = [tuple(tenant[name] for name in ("id", "queued", "running", "weight")) for tenant in shown]
     assert found == [("acme", 1, 1, 1), ("globex", 1, 0, 1), ("initech", 0, 0, 2.5)]
     assert posthouse("tenants").out.splitlines()[3].split() == ["initech", "0", "0", "2.5", "default"]
-    assert audited() == [("tenant.weight", "initech")]
+    assert audited() == [("tenant.create", "initech"), ("tenant.weight", "initech")]
+
+
+@pytest.mark.parametrize("name", ["unknown", "posthouse", "two words"])
+@pytest.mark.parametrize("change", [("weight", "2"), ("retention", "90")])
+def test_a_tenant_that_was_not_created_is_not_changed(posthouse, change, name):
+    command, value = change
+    answer = posthouse("tenants", command, name, value)
+    assert answer.code == 1
+    assert f"tenant '{name}' does not exist" in answer.err
+    assert posthouse("tenants", "--json").json == []
+
+
+def test_the_default_tenant_exists_without_being_created(posthouse):
+    assert posthouse("tenants", "weight", "default", "2").code == 0
+    assert posthouse("tenants", "retention", "default", "90").code == 0
 
 
 @pytest.mark.parametrize("weight", ["0", "-1", "nan", "inf"])

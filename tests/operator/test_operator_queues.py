@@ -1,5 +1,6 @@
 """posthouse queues: paused, resumed and drained while workers run."""
 
+from waiting import WAIT_SECONDS
 from workshop import eventually_sync, statuses
 
 
@@ -28,8 +29,8 @@ def test_a_paused_queue_starts_nothing_and_a_resumed_one_goes_on(posthouse, star
 def test_pausing_twice_and_resuming_what_runs_say_so(posthouse):
     assert posthouse("queues", "pause", "mail", "--json").json == [{"name": "mail", "changed": True}]
     again = posthouse("queues", "pause", "mail")
-    assert (again.code, again.out.strip()) == (0, "mail  was paused already")
-    assert "no job, worker or definition names queue 'mail'" in again.err
+    assert (again.code, again.out.strip()) == (0, "mail  already paused")
+    assert "queue 'mail' is not used by any job, worker or definition" in again.err
     assert posthouse("queues", "resume", "mail", "other", "--json").json == [
         {"name": "mail", "changed": True},
         {"name": "other", "changed": False},
@@ -45,7 +46,7 @@ def test_a_drain_waits_for_what_runs_and_leaves_the_rest(posthouse, start_worker
     eventually_sync(lambda: "2 running" in drain.err)
     assert drain.process.poll() is None
     gate.open()
-    out, _ = drain.process.communicate(timeout=40)
+    out, _ = drain.process.communicate(timeout=WAIT_SECONDS)
     assert drain.process.returncode == 0
     assert '"drained": true' in out
     assert statuses(db) == {"succeeded": 2, "queued": 2}
@@ -69,7 +70,7 @@ def test_until_empty_lets_everything_run_that_is_queued(posthouse, start_worker,
     enqueue("quick", delay="300 milliseconds")
     start_worker()
     answer = posthouse("queues", "drain", "default", "--until-empty")
-    assert (answer.code, answer.out.strip()) == (0, "default  is empty")
+    assert (answer.code, answer.out.strip()) == (0, "default  empty")
     assert statuses(db) == {"succeeded": 3}
     assert db.execute("select count(*) from posthouse.queues where paused_at is not null").fetchone() == (0,)
 

@@ -5,6 +5,7 @@ import signal
 
 import pytest
 
+from waiting import WAIT_SECONDS
 from workshop import eventually_sync, status, statuses
 
 
@@ -73,15 +74,15 @@ def test_a_drained_worker_finishes_its_work_and_ends_well(posthouse, start_worke
     eventually_sync(lambda: status(db, held) == "running")
 
     answer = posthouse("workers", "drain", "studio")
-    assert (answer.code, answer.out.split()[-1]) == (0, "drains")
+    assert (answer.code, answer.out.split()[-1]) == (0, "draining")
     waits = enqueue("quick")
-    assert "asked worker studio to finish its work and stop" in worker.line()
+    assert "drain requested by operator worker=studio" in worker.line()
     assert "draining" in posthouse("workers").out
-    assert posthouse("workers", "drain", "studio").out.split()[-2:] == ["drains", "already"]
+    assert posthouse("workers", "drain", "studio").out.split()[-2:] == ["already", "draining"]
     assert worker.process.poll() is None
 
     gate.open()
-    worker.process.communicate(timeout=40)
+    worker.process.communicate(timeout=WAIT_SECONDS)
     assert worker.process.returncode == 0
     assert statuses(db) == {"succeeded": 1, "queued": 1}
     assert status(db, waits) == "queued"
@@ -96,7 +97,7 @@ def test_a_worker_that_drains_still_obeys_its_process_manager(posthouse, start_w
     held = enqueue("hold")
     eventually_sync(lambda: status(db, held) == "running")
     posthouse("workers", "drain", "studio")
-    assert "finish its work" in worker.line()
+    assert "drain requested by operator" in worker.line()
     assert worker.stop(signal.SIGTERM) == 0
     assert status(db, held) == "queued"
 
@@ -104,7 +105,7 @@ def test_a_worker_that_drains_still_obeys_its_process_manager(posthouse, start_w
 def test_an_idle_worker_drains_at_once_and_cannot_be_drained_again(posthouse, start_worker):
     worker = start_worker("--name", "studio")
     assert posthouse("workers", "drain", "studio").code == 0
-    worker.process.communicate(timeout=40)
+    worker.process.communicate(timeout=WAIT_SECONDS)
     assert worker.process.returncode == 0
     answer = posthouse("workers", "drain", "studio")
     assert answer.code == 1
@@ -129,10 +130,10 @@ def test_a_name_means_every_worker_that_has_it_and_an_id_means_one(posthouse, fl
     assert by_id == [{"id": str(first), "name": "twin", "changed": True}]
 
 
-def test_a_worker_that_nobody_knows_is_an_error(posthouse):
-    answer = posthouse("workers", "disable", "nobody")
+def test_disabling_an_unknown_worker_is_an_error(posthouse):
+    answer = posthouse("workers", "disable", "absent")
     assert (answer.code, answer.out) == (1, "")
-    assert "there is no worker 'nobody'" in answer.err
+    assert "worker 'absent' does not exist" in answer.err
 
 
 METADATA, CAPABILITIES = "POSTHOUSE_WORKER_METADATA", "POSTHOUSE_CAPABILITIES"
@@ -141,13 +142,13 @@ WRONG = {
     "metadata that is no object": ({METADATA: "[1]"}, [], "JSON object"),
     "much metadata": ({METADATA: json.dumps({"a": "x" * 10_240})}, [], "at most 10,240 bytes"),
     "many capabilities": ({CAPABILITIES: ",".join(f"cap-{n}" for n in range(1500))}, [], "10,240 bytes"),
-    "a capability of two words": ({}, ["--capability", "large disk"], "a capability is a word"),
-    "a name of two lines": ({}, ["--name", "one\ntwo"], "in one line"),
+    "a capability of two words": ({}, ["--capability", "large disk"], "a capability must be a word"),
+    "a name of two lines": ({}, ["--name", "one\ntwo"], "must be one line"),
 }
 
 
 @pytest.mark.parametrize("mistake", WRONG)
-def test_a_worker_that_says_too_much_or_nonsense_of_itself_does_not_start(posthouse, db, mistake):
+def test_a_worker_with_invalid_metadata_or_capabilities_does_not_start(posthouse, db, mistake):
     env, flags, hint = WRONG[mistake]
     answer = posthouse("worker", "--app", posthouse.write_app(), *flags, **env)
     assert answer.code != 0

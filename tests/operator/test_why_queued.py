@@ -27,12 +27,12 @@ async def test_a_paused_queue_says_who_paused_it_and_since_when(connection, db, 
     assert "posthouse queues resume default" in found.advice
 
 
-async def test_what_else_is_in_the_way_is_told_too(connection, db, enqueue):
+async def test_all_blockers_of_a_job_are_reported(connection, db, enqueue):
     later, job = enqueue("mail", delay="1 hour"), enqueue("mail")
     db.execute("select posthouse.pause_queue('default', 'ada')")
     found = await insights.why(connection, job)
     assert found.reason == "paused"
-    assert ["no worker" in text for text in found.also] == [True]
+    assert ["no live worker" in text for text in found.also] == [True]
     assert "paused by ada" in (await insights.why(connection, later)).also[0]
 
 
@@ -82,10 +82,10 @@ async def test_a_rate_says_when_the_next_one_may_start(connection, enqueue, flee
 
 
 MISSING = {
-    "nobody": ([], "no worker that is alive serves queue 'default' and knows kind 'mail'"),
-    "the kind": ([{"kinds": ["other"]}], "none of them knows kind 'mail'"),
-    "the queue": ([{"queues": ["other"]}], "none of them serves queue 'default'"),
-    "a capability": ([{"offers": ["gpu"]}, {"offers": []}], "offers disk"),
+    "no worker": ([], "no live worker serves queue 'default' and has a handler for kind 'mail'"),
+    "the kind": ([{"kinds": ["other"]}], "none has a handler for kind 'mail'"),
+    "the queue": ([{"queues": ["other"]}], "none serves queue 'default'"),
+    "a capability": ([{"offers": ["gpu"]}, {"offers": []}], "has the capability disk"),
 }
 
 
@@ -126,9 +126,7 @@ async def test_a_job_that_is_left_to_a_better_worker_says_until_when(app, connec
         assert (await insights.why(connection, job, patience=10, offline_after=60)).reason == "ready"
 
 
-async def test_a_job_in_line_says_how_many_stand_before_it_and_about_when_it_starts(
-    app, connection, enqueue, fleet
-):
+async def test_an_ordered_job_reports_its_position_and_estimated_start(app, connection, enqueue, fleet):
     @app.job()
     async def mail() -> None:
         pass
@@ -145,7 +143,7 @@ async def test_a_job_in_line_says_how_many_stand_before_it_and_about_when_it_sta
     found = await insights.why(connection, enqueue("mail"))
     assert (found.reason, found.ahead) == ("ready", 4)
     assert 0 < found.starts_in_seconds < 60
-    assert "it starts in about" in found.summary
+    assert "estimated start in" in found.summary
 
 
 async def test_nothing_is_guessed_for_a_kind_of_which_little_has_run(connection, enqueue, fleet):

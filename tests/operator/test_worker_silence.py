@@ -40,7 +40,7 @@ def test_a_silent_worker_with_a_lease_that_goes_on_is_there(engine):
     assert engine.bury_dead(silence=60) == [worker]
 
 
-def test_a_beat_that_comes_while_the_worker_is_being_buried_wins(engine):
+def test_a_heartbeat_wins_over_a_concurrent_declaration_of_death(engine):
     worker = engine.register()
     engine.advance(70)
     with engine.another(autocommit=False) as beating, engine.another() as keeper:
@@ -89,7 +89,7 @@ def test_after_a_restart_of_postgres_the_silent_have_time_to_come_back(engine):
     assert engine.bury_dead(silence=60, grace=10**9) == []
 
 
-async def test_a_keeper_that_starts_again_declares_nobody_dead(app, db, settings):
+async def test_a_restarted_keeper_declares_no_worker_dead(app, db, settings):
     @app.job()
     async def task() -> None:
         pass
@@ -130,13 +130,13 @@ def test_a_job_is_not_left_to_a_preferred_worker_that_is_kept_from_it(engine):
     assert len(engine.claim()) == 1
 
 
-def test_a_beat_tells_a_worker_to_drain(engine):
+def test_a_heartbeat_requests_a_drain(engine):
     engine.register()
     assert engine.heartbeat() == {}
     engine.value("select posthouse.drain_worker(%s)", engine.worker)
     assert engine.heartbeat() == {engine.worker: "drain"}
 
 
-def test_workers_that_are_not_there_cannot_be_told_anything(engine):
+def test_an_unknown_worker_cannot_be_controlled(engine):
     for call in ("disable_worker", "enable_worker", "drain_worker"):
         assert engine.value(f"select posthouse.{call}(%s)", uuid4()) is None

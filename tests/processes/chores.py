@@ -50,6 +50,15 @@ def double_here(number: int) -> int:
 
 
 @app.job(runner="process")
+def signals() -> list[str]:
+    """What a program that a handler starts ignores and blocks."""
+    done = subprocess.run(
+        ["grep", "-E", "Sig(Ign|Blk)", "/proc/self/status"], check=True, capture_output=True, text=True
+    )
+    return [line.split()[1] for line in done.stdout.splitlines()]
+
+
+@app.job(runner="process")
 def where() -> list[object]:
     return [os.getpid(), LOADED]
 
@@ -190,6 +199,23 @@ async def linger_async(marks: str) -> None:
 def spawn_and_hang(marks: str) -> None:
     program = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"])
     _mark(marks, f"started {os.getpid()} {program.pid}")
+    ctypes.PyDLL(None).sleep(3600)
+
+
+DAEMON = """
+import subprocess, sys
+program = subprocess.Popen(
+    [sys.executable, "-c", "import time; time.sleep(3600)"], start_new_session=True, stdout=subprocess.DEVNULL
+)
+print(program.pid)
+"""
+
+
+@app.job(runner="process", max_attempts=1)
+def daemonise_and_hang(marks: str) -> None:
+    """The program has a session of its own, and its parent has ended."""
+    started = subprocess.run([sys.executable, "-c", DAEMON], stdout=subprocess.PIPE, text=True, check=True)
+    _mark(marks, f"started {os.getpid()} {started.stdout.strip()}")
     ctypes.PyDLL(None).sleep(3600)
 
 

@@ -12,7 +12,7 @@ import stable
 async def chores(settings):
     """The app of chores.py, on this test's database. One process unless a test says more: each loads all."""
     app = chores_module.app
-    app._given_settings = replace(settings, processes=1)
+    app._given_settings = replace(settings, process_slots=1)
     app.__dict__.pop("settings", None)
     yield app
     await app.close()

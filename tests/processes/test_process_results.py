@@ -9,7 +9,7 @@ from processkit import errors, stop_claiming
 
 import posthouse
 from posthouse import testing
-from workshop import attempts, eventually, give_away, row, status, working
+from workshop import attempts, background, eventually, give_away, row, status, working
 
 pytestmark = pytest.mark.usefixtures("leftovers")
 
@@ -28,7 +28,14 @@ async def test_results_come_back_from_plain_async_and_batch_handlers(chores):
         await none.wait()
 
 
-async def test_the_job_says_of_itself_what_it_does_in_the_worker(chores, db):
+async def test_no_signal_is_ignored_because_the_worker_was_started_in_the_background(chores):
+    handle = await jobs.signals.enqueue()
+    with background():
+        await testing.drain(chores)
+    assert [int(mask, 16) & 0x7FFFFFFF for mask in await handle.wait()] == [0, 0]
+
+
+async def test_the_job_has_the_same_attributes_as_in_the_worker(chores, db):
     handle = await jobs.about.using(tenant="acme", correlation_id="c-1", max_attempts=4).enqueue(word="ä\n")
     await testing.drain(chores)
     stored = row(db, handle.id)
@@ -46,7 +53,7 @@ async def test_the_job_says_of_itself_what_it_does_in_the_worker(chores, db):
 
 async def test_a_second_job_finds_the_application_loaded(chores):
     handles = [await jobs.where.enqueue() for _ in range(20)]
-    async with working(chores, processes=2) as worker:
+    async with working(chores, process_slots=2) as worker:
         found = [tuple(await handle.wait("20s")) for handle in handles]
         assert {pid for pid, _ in found} <= set(worker.processes.pids)
         assert len({loaded for _, loaded in found}) <= 2
@@ -54,7 +61,7 @@ async def test_a_second_job_finds_the_application_loaded(chores):
 
 
 async def test_as_many_processes_as_the_setting_says(chores):
-    async with working(chores, processes=3) as worker:
+    async with working(chores, process_slots=3) as worker:
         assert len(worker.processes.pids) == 3
         assert all(psutil.pid_exists(pid) for pid in worker.processes.pids)
 
@@ -146,7 +153,7 @@ async def test_an_error_is_stored_with_its_type_text_and_traceback(chores, db):
 async def test_a_payload_that_does_not_fit_goes_to_the_dead_letter(chores, db):
     handle = await chores.client.enqueue("double", {"number": "many"})
     assert await testing.drain(chores) == {"dead_letter": 1}
-    assert "InvalidPayload: double does not take this payload: number" in row(db, handle.id)["last_error"]
+    assert "InvalidPayload: invalid payload for double: number" in row(db, handle.id)["last_error"]
 
 
 async def test_log_records_arrive_in_the_workers_log_with_the_jobs_ids(chores, caplog):
@@ -198,9 +205,10 @@ async def test_a_handler_may_go_on_after_its_commit(chores, db, marks):
     assert status(db, handle.id) == "succeeded"
 
 
+@pytest.mark.soak
 async def test_many_jobs_leave_the_processes_no_larger(chores, db):
     """Sixty payloads and results of 500 kB would be 60 MB if they were kept."""
-    async with working(chores, processes=1) as worker:
+    async with working(chores, process_slots=1) as worker:
         await _echo(10)
         process = psutil.Process(worker.processes.pids[0])
         before = process.memory_info().rss

@@ -44,13 +44,13 @@ async def test_a_handler_of_the_script_itself_is_refused_when_the_worker_starts(
 
     scripted.__module__, scripted.__qualname__ = "__main__", "scripted"
     app.job(runner="process")(scripted)
-    with pytest.raises(ConfigurationError, match=r"scripted: .* in the script itself; move it to a module"):
+    with pytest.raises(ConfigurationError, match=r"scripted: .* in the main script; move it to a module"):
         await started(app)
 
 
 async def test_a_handler_that_is_not_what_its_module_holds_is_refused_when_the_worker_starts(app):
     app.job("other", runner="process")(jobs.echo._handler)
-    with pytest.raises(ConfigurationError, match=r"other: .* echo in module chores is something else"):
+    with pytest.raises(ConfigurationError, match=r"other: .* echo in module chores is a different object"):
         await started(app)
 
 
@@ -64,15 +64,15 @@ async def test_an_application_that_does_not_load_keeps_the_worker_from_starting(
 
 def test_wrong_runners_are_refused_at_once(settings):
     app = posthouse.App(settings=settings)
-    with pytest.raises(ConfigurationError, match="runner is one of auto, process, not 'thred'"):
+    with pytest.raises(ConfigurationError, match="runner must be one of auto, process, not 'thred'"):
         app.job(runner="thred")(len)
-    with pytest.raises(ConfigurationError, match=r'memory_mb .* needs runner="process"'):
+    with pytest.raises(ConfigurationError, match=r'memory_mb .* requires runner="process"'):
         app.job("x", memory_mb=5)(jobs.echo._handler)
 
 
 @contextlib.contextmanager
-def worker_command(database, processes):
-    environment = {**os.environ, "POSTHOUSE_DATABASE_URL": database, "POSTHOUSE_PROCESSES": str(processes)}
+def worker_command(database, slots):
+    environment = {**os.environ, "POSTHOUSE_DATABASE_URL": database, "POSTHOUSE_PROCESS_SLOTS": str(slots)}
     words = ["-m", "posthouse", "worker", "--app", "chores:app", "--no-keeper"]
     with stable.start(words, folder=HERE, env=environment, stderr=subprocess.DEVNULL) as worker:
         try:
@@ -91,7 +91,7 @@ async def test_a_killed_worker_leaves_nothing_behind(chores, database, db, marks
         assert len(family) >= 5
         os.kill(worker.pid, signal.SIGKILL)
         await eventually(lambda: not any(alive(process.pid) for process in family))
-    assert status(db, handle.id) == "running", "nobody has rescued it yet"
+    assert status(db, handle.id) == "running", "it was not rescued yet"
 
 
 async def test_a_signal_to_the_whole_family_lets_the_worker_drain(chores, database, db, marks):

@@ -14,6 +14,7 @@ from posthouse.errors import JobNotFound
 from posthouse.keeper.retention import Retention
 from posthouse.storage.connect import Line
 from posthouse.worker.tail import BURST_BYTES, LINE_LIMIT, Lines, Said
+from waiting import WAIT_SECONDS
 from workshop import eventually, give_away, quiet, status, take, working
 
 MEGABYTE = 1_048_576
@@ -102,7 +103,7 @@ async def test_the_applications_own_log_still_gets_the_lines_with_the_callers_pl
     assert record.funcName == "talk"
 
 
-async def test_awkward_lines_are_stored_and_harm_nobody(app, lines):
+async def test_unusual_lines_are_stored_without_errors(app, lines):
     @app.job(max_attempts=1)
     async def talk(job: posthouse.Job):
         job.log.info("a\x00b \ud800")
@@ -114,7 +115,7 @@ async def test_awkward_lines_are_stored_and_harm_nobody(app, lines):
             int("inner")
         except ValueError:
             job.log.exception("it failed")
-        with pytest.raises(posthouse.PosthouseError, match="a stream is one of"):
+        with pytest.raises(posthouse.PosthouseError, match="stream must be one of"):
             job.emit_output("stdin", "x")
 
     logging.raiseExceptions, before = False, logging.raiseExceptions
@@ -149,7 +150,7 @@ async def test_a_flood_keeps_its_beginning_and_its_end_and_says_what_is_missing(
     found = [text for _, _, text in lines(handle.id)]
     assert found[0].startswith("line 000000")
     assert found[-1].startswith("line 099999")
-    assert any(text.endswith("lines left out]") for text in found)
+    assert any(text.endswith("lines omitted]") for text in found)
     stored = sum(len(text) + 40 for text in found)
     assert stored < 200_000 + 4 * BURST_BYTES
 
@@ -163,7 +164,7 @@ def test_the_memory_of_a_flood_is_bounded_however_long_nothing_can_be_written():
     taken = [said.text for said in lines.take()]
     assert taken[0].startswith("line 0 ")
     assert taken[-1].startswith("line 199999 ")
-    assert sum("lines left out" in text for text in taken) == 1
+    assert sum("lines omitted" in text for text in taken) == 1
 
 
 async def test_trouble_with_the_log_table_does_not_reach_the_job(app, db, caplog):
@@ -216,7 +217,7 @@ async def test_following_gives_lines_as_they_come_and_ends_with_the_job(app, dat
     seen = []
     async with working(app), await psycopg.AsyncConnection.connect(database, autocommit=True) as connection:
         step.release()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(WAIT_SECONDS):
             async for page in insights.follow_log(connection, handle.id):
                 for line in page:
                     seen.append(line.text)
@@ -237,7 +238,7 @@ async def test_following_one_attempt_ends_with_it(app, database):
     handle = await talk.enqueue()
     async with working(app), await psycopg.AsyncConnection.connect(database, autocommit=True) as connection:
         which = insights.WhichAttempt(1)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(WAIT_SECONDS):
             seen = [
                 line.text
                 async for page in insights.follow_log(connection, handle.id, which=which)
@@ -248,7 +249,7 @@ async def test_following_one_attempt_ends_with_it(app, database):
     assert seen == ["attempt 1"]
 
 
-async def test_a_notification_is_only_sent_while_somebody_follows(db, database):
+async def test_a_notification_is_only_sent_while_the_log_is_followed(db, database):
     job_id = db.execute("select posthouse.enqueue('talk')").fetchone()[0]
     _, token = take(db)
     write = "select posthouse.write_log(%s, %s, '{0}', '{log}', '{info}', '{hello}')"

@@ -23,6 +23,7 @@ async def test_parts_tell_how_they_went_and_the_job_is_as_far_as_they_are(app, d
         await middle.fail(ValueError("no codec"))
         await low.advance(10)
         await odd.skip("source is 1080p")
+        raise posthouse.Fail("one part failed")
 
     def transcode_thread(job: posthouse.Job):
         high, middle, low, odd = job.parts(
@@ -35,9 +36,10 @@ async def test_parts_tell_how_they_went_and_the_job_is_as_far_as_they_are(app, d
         middle.fail(ValueError("no codec"))
         low.advance(10)
         odd.skip("source is 1080p")
+        raise posthouse.Fail("one part failed")
 
     handle = await app.job("transcode")(transcode_thread if in_thread else transcode_async).enqueue()
-    assert await testing.drain(app) == {"succeeded": 1}
+    assert await testing.drain(app) == {"failed": 1}
     found = parts(handle.id)
     assert list(found) == ["1080p", "720p", "480p", "4k"]
     assert {name: part["status"] for name, part in found.items()} == {
@@ -57,9 +59,10 @@ async def test_a_percentage_of_the_handlers_own_goes_before_that_of_its_parts(ap
     async def transcode(job: posthouse.Job):
         await job.progress(5)
         await job.part("720p").complete()
+        raise posthouse.Fail("stopped")
 
     handle = await transcode.enqueue()
-    assert await testing.drain(app) == {"succeeded": 1}
+    assert await testing.drain(app) == {"failed": 1}
     assert row(db, handle.id)["progress_percent"] == 5
 
 
@@ -152,13 +155,13 @@ async def test_what_cannot_be_a_part_is_refused_with_a_reason(app):
         for name in ("", "  ", 7, "x" * 201):
             with pytest.raises(InvalidReport, match="name of a part"):
                 job.part(name)
-        with pytest.raises(InvalidReport, match="total is a whole number"):
+        with pytest.raises(InvalidReport, match="total must be an integer"):
             job.part("a", total=-1)
-        with pytest.raises(InvalidReport, match="weight is a number"):
+        with pytest.raises(InvalidReport, match="weight must be a number"):
             job.part("a", weight=-1)
         with pytest.raises(InvalidReport, match="result of part 'a' is larger than 65,536 bytes"):
             await job.part("a").complete("x" * 70_000)
-        with pytest.raises(InvalidReport, match="done is a whole number"):
+        with pytest.raises(InvalidReport, match="done must be an integer"):
             await job.part("a").progress(done=1.5)
 
     await testing.run(wrong)

@@ -11,6 +11,7 @@ import pytest
 import posthouse
 from posthouse import testing
 from posthouse.errors import InvalidReport
+from waiting import WAIT_SECONDS
 from workshop import eventually, give_away, quiet, row, status, take, working
 
 INTERVAL = 0.25
@@ -35,7 +36,6 @@ async def test_many_reports_are_few_writes_and_the_last_one_lands(app, db, repor
     handle = await app.job("count")(count_thread if in_thread else count_async).enqueue()
     assert await testing.drain(app) == {"succeeded": 1}
     seen = row(db, handle.id)
-    assert seen["progress_percent"] == pytest.approx(99.9)
     assert seen["progress_message"] == "row 999"
     assert report_statements() <= took["seconds"] / INTERVAL + 3
 
@@ -46,12 +46,26 @@ async def test_reports_of_many_jobs_share_a_statement(app, db, report_statements
     @app.job()
     async def count(job: posthouse.Job):
         await together.wait()
-        await job.progress(50)
+        await job.progress(50, message="half")
 
     handles = [await count.enqueue() for _ in range(50)]
     assert await testing.drain(app) == {"succeeded": 50}
     assert report_statements() <= 5
-    assert all(row(db, handle.id)["progress_percent"] == 50 for handle in handles)
+    assert all(row(db, handle.id)["progress_message"] == "half" for handle in handles)
+
+
+async def test_a_job_that_succeeds_is_at_100_percent_and_one_that_fails_stays_where_it_was(app, db):
+    @app.job(max_attempts=1)
+    async def count(job: posthouse.Job, reports: bool, fails: bool):
+        if reports:
+            await job.progress(66)
+        if fails:
+            raise posthouse.Fail("stopped at 66 percent")
+
+    wanted = {(True, False): 100, (True, True): 66, (False, False): None}
+    handles = {case: await count.enqueue(reports=case[0], fails=case[1]) for case in wanted}
+    assert await testing.drain(app) == {"succeeded": 2, "failed": 1}
+    assert {case: row(db, handle.id)["progress_percent"] for case, handle in handles.items()} == wanted
 
 
 async def test_jobs_that_report_nothing_write_nothing_and_open_no_connection(app, db, report_statements):
@@ -72,9 +86,9 @@ async def test_jobs_that_report_nothing_write_nothing_and_open_no_connection(app
 async def test_a_percentage_is_from_0_to_100(app, percent):
     @app.job()
     async def count(job: posthouse.Job):
-        with pytest.raises(InvalidReport, match="percent is a number from 0 to 100"):
+        with pytest.raises(InvalidReport, match="percent must be a number from 0 to 100"):
             await job.progress(percent)
-        with pytest.raises(InvalidReport, match="percent is a number from 0 to 100"):
+        with pytest.raises(InvalidReport, match="percent must be a number from 0 to 100"):
             await job.part("a").progress(percent)
 
     await testing.run(count)
@@ -94,7 +108,7 @@ async def test_texts_that_postgres_cannot_hold_are_stored_escaped_and_long_ones_
 
 
 @pytest.mark.parametrize("in_thread", [False, True])
-async def test_who_lost_the_lease_hears_of_it_at_a_later_report_at_the_latest(app, db, in_thread):
+async def test_a_lost_lease_is_reported_by_a_later_progress_call(app, db, in_thread):
     seen = {}
 
     async def hold_async(job: posthouse.Job):
@@ -102,7 +116,7 @@ async def test_who_lost_the_lease_hears_of_it_at_a_later_report_at_the_latest(ap
         seen["running"] = True
         while "given" not in seen:
             await asyncio.sleep(0.01)
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + WAIT_SECONDS
         try:
             while time.monotonic() < deadline:
                 await job.progress(99)
@@ -115,7 +129,7 @@ async def test_who_lost_the_lease_hears_of_it_at_a_later_report_at_the_latest(ap
         seen["running"] = True
         while "given" not in seen:
             time.sleep(0.01)
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + WAIT_SECONDS
         try:
             while time.monotonic() < deadline:
                 job.progress(99)
@@ -143,20 +157,20 @@ async def test_a_report_waits_out_a_lost_connection_without_harm_to_the_job(app,
         await job.progress(10)
         await asyncio.to_thread(cut_off)
         for percent in range(20, 61, 10):
-            await job.progress(percent)
+            await job.progress(percent, message=f"at {percent}")
 
     handle = await count.enqueue()
     assert await testing.drain(app) == {"succeeded": 1}
-    assert row(db, handle.id)["progress_percent"] == 60
+    assert row(db, handle.id)["progress_message"] == "at 60"
 
 
-async def test_a_row_that_somebody_has_locked_delays_only_its_own_report(app, db, database):
+async def test_a_locked_row_delays_only_its_own_report(app, db, database):
     go = asyncio.Event()
 
     @app.job()
     async def count(job: posthouse.Job):
         await go.wait()
-        await job.progress(50)
+        await job.progress(50, message="half")
 
     held, free = await count.enqueue(), await count.enqueue()
     async with working(app):
@@ -168,7 +182,7 @@ async def test_a_row_that_somebody_has_locked_delays_only_its_own_report(app, db
             assert status(db, held.id) == "running"
             other.rollback()
         await held.wait("20s")
-    assert row(db, held.id)["progress_percent"] == 50
+    assert row(db, held.id)["progress_message"] == "half"
 
 
 async def test_a_job_that_commits_by_itself_shows_its_last_report(app, db):
@@ -205,7 +219,7 @@ async def test_one_lost_lease_in_a_batch_leaves_the_others_their_attempt(app, db
     assert row(db, other)["crashes"] == 0
 
 
-def test_a_stale_token_changes_nothing_and_is_told_so(db):
+def test_a_stale_token_changes_nothing_and_is_reported(db):
     db.execute("select posthouse.enqueue('task')")
     job_id, token = take(db)
     other = "00000000-0000-0000-0000-000000000000"

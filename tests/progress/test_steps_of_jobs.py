@@ -1,4 +1,4 @@
-"""Durable steps: what is done is not done again, by whomever and after whatever."""
+"""Durable steps: a finished step is never run again."""
 
 import asyncio
 import dataclasses
@@ -98,12 +98,12 @@ def test_a_worker_killed_half_way_leaves_every_effect_made_once(database, db, tm
     workers = []
     try:
         workers.append(stable.start([WORKER], env=environment))
-        eventually_sync(started.exists, seconds=60)
+        eventually_sync(started.exists)
         workers[0].send_signal(signal.SIGKILL)
         workers[0].wait()
         go.touch()
         workers.append(stable.start([WORKER], env=environment))
-        eventually_sync(lambda: status(db, job_id) == "succeeded", seconds=60)
+        eventually_sync(lambda: status(db, job_id) == "succeeded")
     finally:
         for worker in workers:
             worker.kill()
@@ -219,7 +219,7 @@ async def test_two_steps_of_one_name_at_once_are_refused(app):
     async def ocr(job: posthouse.Job):
         slow = asyncio.ensure_future(job.step("one", asyncio.sleep, 0.05))
         await asyncio.sleep(0)
-        with pytest.raises(InvalidReport, match="is running already"):
+        with pytest.raises(InvalidReport, match="is already running"):
             await job.step("one", lambda: 1)
         await slow
 

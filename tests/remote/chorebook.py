@@ -43,7 +43,7 @@ def add_in_thread(a: int, b: int) -> int:
 async def pile(job: posthouse.Job, size: int) -> str:
     """As large a result as there may be, and follow-ups as large."""
     for _ in range(2):
-        job.enqueue("nobody.runs", {"heap": "h" * size}, options={"queue": "nobody"})
+        job.enqueue("unserved.kind", {"heap": "h" * size}, options={"queue": "unserved"})
     return "r" * size
 
 
@@ -60,6 +60,11 @@ async def add_many(jobs: list[posthouse.Job]) -> list[object]:
         posthouse.Fail("no b") if "b" not in job.payload else job.payload["a"] + job.payload["b"]
         for job in jobs
     ]
+
+
+@app.job(batch=10)
+async def count_batch(jobs: list[posthouse.Job]) -> list[int]:
+    return [len(jobs)] * len(jobs)
 
 
 @app.job(retry=NOW)

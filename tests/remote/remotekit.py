@@ -22,19 +22,20 @@ from workshop import eventually
 
 SOURCE = Path(posthouse.__file__).parents[1]
 NOWHERE = "postgresql://nobody@127.0.0.1:1/none"
-"""The database, for those who must not have one: whoever connects to it fails."""
+"""The database URL of processes that must not have a database: every connection fails."""
 QUICK = {
     "heartbeat_seconds": 0.2,
     "lease_seconds": 2.0,
     "cancel_grace_seconds": 0.5,
     "rescue_grace_seconds": 0.0,
+    "remote_grace_seconds": 0.0,
     "drain_seconds": 5.0,
     "poll_seconds": 0.2,
 }
 
 
 class Site:
-    """A server, its database, and whoever works for it."""
+    """A server, its database, and its workers."""
 
     def __init__(self, url, settings):
         self.url = url
@@ -59,6 +60,8 @@ class Site:
                     await http.aclose()
 
     async def key(self, role="worker", **options):
+        if role == "worker":
+            options.setdefault("may_announce", options.get("tenant") is None)
         async with await psycopg.AsyncConnection.connect(self.database, autocommit=True) as connection:
             return await issue_key(connection, f"a {role}", Role(role), actor="test", **options)
 

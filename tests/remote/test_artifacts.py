@@ -36,7 +36,7 @@ async def site(server, tmp_path_factory):
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module", params=["direct", "remote"])
 async def place(site, request):
-    async with site.working(request.param, processes=1, queues=[request.param]):
+    async with site.working(request.param, process_slots=1, queues=[request.param]):
         site.way = request.param
         yield site
 
@@ -107,8 +107,8 @@ async def test_a_job_is_given_a_file_in_the_transaction_that_enqueues_it(place, 
 async def test_a_file_is_given_to_queued_jobs_of_ones_own_only(site, tmp_path):
     (tmp_path / "source.bin").write_bytes(b"abc")
     ended = Handle(site.client, (await Holder.of(site)).id, "created")
-    foreign = await site.client.enqueue("reading", {"into": ""}, tenant="globex", queue="nobody")
-    own = await site.client.enqueue("reading", {"into": ""}, tenant="acme", queue="nobody")
+    foreign = await site.client.enqueue("reading", {"into": ""}, tenant="globex", queue="unserved")
+    own = await site.client.enqueue("reading", {"into": ""}, tenant="acme", queue="unserved")
     async with await psycopg.AsyncConnection.connect(site.database) as connection:
         async with seen_by(connection, "acme", seconds=10):
             await own.attach(tmp_path / "source.bin", "a.bin", connection=connection)

@@ -26,7 +26,7 @@ from workshop import eventually
 
 HERE = Path(__file__).parent
 PORT = 8765
-FAST = {**QUICK, "lease_seconds": 1.5, "processes": 1}
+FAST = {**QUICK, "lease_seconds": 1.5, "process_slots": 1}
 
 
 class Fleet:
@@ -163,7 +163,7 @@ async def test_sigterm_finishes_what_runs_and_takes_nothing_new(fleet, tmp_path)
     assert fleet.site.row(later)["status"] == "queued"
 
 
-async def test_a_worker_that_is_cut_off_lets_go_before_others_get_its_jobs(fleet, tmp_path):
+async def test_a_disconnected_worker_releases_its_jobs_before_they_are_rescued(fleet, tmp_path):
     await fleet.start()
     job_id, until = await holding(fleet, tmp_path)
     fleet.proxy.refuse()

@@ -86,7 +86,7 @@ async def test_what_was_deleted_is_gone_and_may_be_deleted_again(settings, tmp_p
     await store.delete("job/two")
 
 
-async def test_a_bucket_that_is_not_there_is_said_to_be_away(s3, tmp_path, monkeypatch):
+async def test_a_missing_bucket_is_reported_as_unavailable(s3, tmp_path, monkeypatch):
     monkeypatch.setenv("AWS_ENDPOINT_URL", s3)
     _with_keys(monkeypatch)
     (tmp_path / "given").write_bytes(b"x")

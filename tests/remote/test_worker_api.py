@@ -1,4 +1,4 @@
-"""The worker API as somebody would call it who has no Python."""
+"""The worker API as a client without the Python library calls it."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from remotekit import Site
 
 from posthouse import testing
 from posthouse.server.wakeups import READY, Wakeups
+from waiting import WAIT_SECONDS
 from workshop import eventually, give_away
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -88,7 +89,7 @@ async def test_a_job_is_claimed_reported_on_and_completed(site, hands, queue):
     followup = {"kind": "chop", "payload": {}, "queue": queue}
     await hand.post(f"{path}/complete", **token, result={"logs": 3}, followups=[followup])
     row = site.row(job_id)
-    assert (row["status"], row["result"], row["progress_percent"]) == ("succeeded", {"logs": 3}, 20)
+    assert (row["status"], row["result"], row["progress_percent"]) == ("succeeded", {"logs": 3}, 100)
     (child,) = (await hand.claim(queue))["jobs"]
     assert child["parent_id"] == str(job_id)
 
@@ -161,7 +162,7 @@ async def test_what_a_claim_took_whose_answer_was_lost_is_handed_out_again(site,
     assert (await stranger.claim(queue, unanswered=[lost]))["recovered"] == []
 
 
-async def test_a_key_serves_its_tenant_and_its_queues_whatever_is_asked_for(site, hands, queue):
+async def test_a_worker_key_gets_jobs_of_its_tenant_and_queues_only(site, hands, queue):
     other_queue = f"{queue}-other"
     mine = await site.enqueue("chop", queue=queue, tenant="acme")
     theirs = await site.enqueue("chop", queue=queue, tenant="globex")
@@ -183,7 +184,7 @@ async def test_a_key_serves_its_tenant_and_its_queues_whatever_is_asked_for(site
 
 async def test_a_follow_up_cannot_wait_for_a_job_of_another_tenant(site, hands, queue):
     job_id = await site.enqueue("chop", queue=queue, tenant="acme")
-    theirs = await site.enqueue("chop", queue="nobody", tenant="globex")
+    theirs = await site.enqueue("chop", queue="unserved", tenant="globex")
     hand = await hands(tenant="acme")
     token = (await hand.claim(queue))["token"]
     followup = {"kind": "chop", "payload": {}, "depends_on": [str(theirs)]}
@@ -257,9 +258,22 @@ async def test_simple_workers_claim_report_and_end_under_the_old_paths(site, que
         assert (claimed["job"]["job_id"], claimed["job"]["payload"]) == (str(first), {"video": 7})
         told = {
             "job_id": str(first), "current_step": "transcode", "progress_percent": 40,
-            "quality_progress": [{"name": "720p", "status": "completed", "progress_percent": 100}],
+            "quality_progress": [
+                {"quality": "720p", "status": "completed", "segments_total": 9, "segments_completed": 9},
+                {"quality": "480p", "progress_percent": 33, "segments_total": 9, "segments_completed": 3},
+                {"quality": "360p", "status": "failed", "error_message": "no space left"},
+            ],
         }  # fmt: skip
         assert (await http.post("progress", json=told)).status_code == 200
+        parts = site.db.execute(
+            "select name, status, percent, total, done, error from posthouse.parts where job_id = %s "
+            "order by ordinal", (first,)
+        ).fetchall()  # fmt: skip
+        assert parts == [
+            ("720p", "completed", 100, 9, 9, None),
+            ("480p", "in_progress", 33, 9, 3, None),
+            ("360p", "failed", 0, None, None, "no space left"),
+        ]
         assert (await http.post("complete", json={"job_id": str(first), "result": [1]})).status_code == 200
         row = site.row(first)
         assert (row["status"], row["current_step"], row["result"]) == ("succeeded", "transcode", [1])
@@ -275,7 +289,7 @@ async def test_simple_workers_claim_report_and_end_under_the_old_paths(site, que
         assert (answer.status_code, answer.json()["code"]) == (409, "lease_lost")
 
 
-async def test_a_disabled_worker_gets_nothing_and_one_that_is_drained_is_told(site, hands, queue):
+async def test_a_disabled_worker_gets_no_jobs_and_a_drained_one_is_notified(site, hands, queue):
     hand = await hands()
     await site.enqueue("chop", queue=queue)
     site.db.execute("select posthouse.disable_worker(%s)", (hand.id,))
@@ -302,7 +316,7 @@ async def test_a_disabled_worker_gets_nothing_and_one_that_is_drained_is_told(si
         ("register", {"name": "\0"}),
     ],
 )
-async def test_what_makes_no_sense_is_refused_with_a_word_why(site, hands, path, body):
+async def test_invalid_requests_are_rejected_with_a_reason(site, hands, path, body):
     hand = await hands()
     answer = await hand.post(path, 422, worker_id=hand.id, **body)
     assert answer["code"] == "invalid_request"
@@ -343,9 +357,45 @@ async def test_what_the_database_does_not_take_is_refused_for_good(site, hands, 
     assert answer["code"] == "refused"
 
 
-async def test_whoever_asks_again_while_the_server_stops_is_not_made_to_wait(database):
-    """Or the server would wait for it, as long as it waits for anybody."""
+async def test_a_repeated_request_does_not_wait_while_the_server_stops(database):
+    """Otherwise the server would wait for the request until its shutdown timeout."""
     wakeups = Wakeups(database)
     wakeups.release()
     again = wakeups.wait(wakeups.cursor, [(READY, "default")], 600)
     await asyncio.wait_for(again, 20)
+
+
+async def test_the_health_of_the_worker_api_has_counts_within_the_scope_of_the_key(site, hands, queue):
+    url = f"{site.url}/api/worker/health"
+    await hands(queues=(queue,))
+    key = await site.key(queues=[queue])
+    for _ in range(2):
+        await site.enqueue("chop", queue=queue)
+    health = {"status": "ok", "database": "ok", "redis": "not configured"}
+    async with httpx.AsyncClient() as stranger:
+        assert (await stranger.get(url)).json() == health
+
+    async def seen_by(key):
+        return (await site.http(key).get(url)).json()
+
+    async with asyncio.timeout(WAIT_SECONDS):  # the counts are cached for a few seconds
+        while (await seen_by(key)) != {**health, "active_workers": 1, "pending_jobs": 2}:
+            await asyncio.sleep(0.2)
+    everything = await seen_by(await site.key("super-admin"))
+    assert everything["pending_jobs"] >= 2
+    other = await seen_by(await site.key("tenant-admin", tenant="no-jobs"))
+    assert (other["active_workers"], other["pending_jobs"]) == (0, 0)
+
+
+async def test_the_health_of_the_worker_api_says_if_redis_is_reachable(database, tmp_path, redis_server):
+    async def redis_seen(site):
+        async with httpx.AsyncClient() as client:
+            return (await client.get(f"{site.url}/api/worker/health")).json()["redis"]
+
+    settings = {"dispatch": "hybrid", "redis_url": redis_server.url}
+    async with Site.over(database, tmp_path, **settings) as site:
+        assert await redis_seen(site) == "ok"
+        redis_server.kill()
+        async with asyncio.timeout(WAIT_SECONDS):  # cached for a few seconds
+            while await redis_seen(site) != "unreachable":
+                await asyncio.sleep(0.1)

@@ -23,7 +23,7 @@ async def place(request, server, tmp_path_factory):
     with testing.database(server) as database:
         async with Site.over(database, tmp_path_factory.mktemp("site")) as site:
             site.way = request.param
-            async with site.working(request.param, commands=True, processes=1):
+            async with site.working(request.param, commands=True, process_slots=1):
                 yield site
 
 
@@ -124,7 +124,7 @@ async def test_what_a_job_says_is_kept_with_it(place):
     ).fetchall()
     assert lines == [("log", "info", "hello there"), ("stdout", None, "one"), ("stdout", None, "two")]
     assert (row["progress_percent"], row["current_step"], row["progress_message"]) == (
-        30, "talking", "still here"
+        100, "talking", "still here"
     )  # fmt: skip
 
 
@@ -159,7 +159,7 @@ async def test_a_running_job_is_canceled(place, tmp_path):
     assert row["status"] == "canceled"
 
 
-async def test_a_handler_whose_job_was_given_away_hears_of_it_and_changes_nothing(place, tmp_path):
+async def test_a_handler_is_notified_when_its_job_is_reassigned_and_changes_nothing(place, tmp_path):
     started, heard = tmp_path / "started", tmp_path / "heard"
     job_id = await place.enqueue("deprived", {"started": str(started), "heard": str(heard)})
     await eventually(started.exists, what="the start")
@@ -199,8 +199,13 @@ async def test_only_a_worker_with_a_database_commits_there_and_the_other_says_wh
     if place.way == "direct":
         assert row["status"] == "succeeded"
         return
-    assert "remote: it has none" in place.attempts(row["id"])[-1]["error_message"]
+    assert "this worker is remote" in place.attempts(row["id"])[-1]["error_message"]
     assert row["status"] == "dead_letter"
+
+
+async def test_a_batch_handler_gets_full_batches(place):
+    rows = place.db.execute("select posthouse.enqueue('count_batch') from generate_series(1, 20)").fetchall()
+    assert [(await place.ended(job_id))["result"] for (job_id,) in rows] == [10] * 20
 
 
 async def test_an_operator_drains_a_worker(place):

@@ -29,6 +29,7 @@ class Days(Engine):
         return job.id
 
     def kept_days(self, tenant, days):
+        self.value("select posthouse.create_tenant(%s, '{}', 'tester')", tenant)
         self.value("select posthouse.set_tenant_retention(%s, %s, 'tester')", tenant, days)
 
     def there(self, *ids):

@@ -24,7 +24,7 @@ def bench(server, monkeypatch, pytestconfig):
         ("shorter", 19_800, {"dropped": 0, "shrunk": 0, "deleted": 200}),
     ],
 )
-def test_a_long_history_is_let_go_while_jobs_are_finished(bench, name, left, counts):
+def test_a_long_history_is_deleted_while_jobs_finish(bench, name, left, counts):
     found = bench.played(20_000, bench.SCENES[name])
     assert found["left"] == left
     assert found.items() >= counts.items()

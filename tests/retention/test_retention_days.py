@@ -75,7 +75,7 @@ def test_a_table_without_partitions_is_kept_by_one_line(engine):
     assert engine.count("things") == 0, "the days of the thing are shorter than the tenant's"
 
 
-def test_a_partitioned_table_that_nobody_listed_is_kept_as_the_general_setting_says(engine):
+def test_an_unlisted_partitioned_table_follows_the_general_retention(engine):
     engine.connection.execute(
         "create table posthouse.readings (taken_at timestamptz not null, value integer) "
         "partition by range (taken_at);"
@@ -105,7 +105,7 @@ def test_rows_that_found_no_partition_go_too_when_their_time_is_over(engine):
 
 
 def test_a_round_that_died_between_two_steps_is_finished_by_the_next(engine):
-    """The partition is detached, and its jobs are gone for everybody; what hangs on them is not."""
+    """The partition is detached, and its jobs are gone for all readers; dependent rows are not."""
     job = engine.ended(payload=LARGE, dedupe_key="k", on_duplicate="reuse")
     engine.on(40)
     part = engine.value(
@@ -120,7 +120,7 @@ def test_a_round_that_died_between_two_steps_is_finished_by_the_next(engine):
     assert engine.plan(default=30) == []
 
 
-def test_several_keepers_at_once_let_go_once(engine):
+def test_concurrent_keepers_delete_once(engine):
     for _ in range(20):
         engine.ended(payload=LARGE)
     engine.kept_days("acme", 90)

@@ -1,4 +1,4 @@
-"""Whoever reads old jobs keeps retention off, and holds up nobody else."""
+"""A reader of old jobs delays retention, but no other session."""
 
 import asyncio
 import dataclasses
@@ -40,7 +40,7 @@ async def test_a_worker_goes_on_while_retention_cannot_lock_what_it_drops(app, d
     async with testing.clock(app) as clock, working(app, keeper=False):
         await clock.advance("3d")
         await keeper.retainer.run_once()
-        assert statuses(db) == {}, "nobody was in the way"
+        assert statuses(db) == {}, "no reader was in the way"
         await work.enqueue()
         await eventually(lambda: statuses(db) == {"succeeded": 1})
         await clock.advance("3d")

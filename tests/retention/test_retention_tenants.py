@@ -7,7 +7,7 @@ from enginekit import at_once
 LARGE = {"text": "x" * 5_000}
 
 
-def test_a_tenant_that_keeps_shorter_loses_its_jobs_and_nobody_else_does(engine):
+def test_a_shorter_retention_of_a_tenant_deletes_only_its_jobs(engine):
     engine.kept_days("brief", 2)
     gone = engine.ended("brief", payload=LARGE, dedupe_key="a", on_duplicate="reuse", order_key="a")
     stays = engine.ended("default", payload=LARGE, dedupe_key="a", on_duplicate="reuse", order_key="a")
@@ -152,7 +152,10 @@ def test_changes_of_a_tenants_days_are_on_record(engine):
     engine.kept_days("acme", 90)
     engine.kept_days("acme", 90)
     engine.kept_days("acme", None)
-    notes = engine.rows("select action, tenant_id, before, after from posthouse.audit order by id")
+    notes = engine.rows(
+        "select action, tenant_id, before, after from posthouse.audit"
+        " where action = 'tenant.retention' order by id"
+    )
     assert [json.loads(json.dumps(note)) for note in notes] == [
         ["tenant.retention", "acme", {"retention_days": None}, {"retention_days": 90}],
         ["tenant.retention", "acme", {"retention_days": 90}, {"retention_days": None}],

@@ -23,7 +23,7 @@ values (
   gen_random_uuid(), %(ready)s, %(ready)s, %(started)s, %(started)s, %(finished)s, %(status)s, %(outcome)s,
   %(tenant)s, %(queue)s, %(kind)s, 100, 3, 1, 0, 0, 1, 'manual', '{}', %(number)s)
 """
-COUNTS = "arrivals, ended, succeeded, dead, failures"
+COUNTS = "arrivals, ended, succeeded, failed + dead_letter as unsuccessful, failures"
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ def _compare(engine, start, tenant, jobs):
     assert row.ended == len(ended)
     assert row.arrivals == sum(start <= job["ready"] < start + MINUTE for job in own)
     assert row.succeeded == sum(job["status"] == "succeeded" for job in ended)
-    assert row.dead == row.failures == sum(job["status"] == "dead_letter" for job in ended)
+    assert row.dead_letter == row.failures == sum(job["status"] == "dead_letter" for job in ended)
     waits = [(job["started"] - job["ready"]).total_seconds() for job in ended]
     runs = [(job["finished"] - job["started"]).total_seconds() for job in ended]
     for buckets, counts, times in (
@@ -198,7 +198,7 @@ def test_a_keeper_that_dies_while_sampling_leaves_it_to_the_next(engine):
     engine.advance(60)
     with engine.another(autocommit=False) as dying:
         assert sample(dying) == 1
-        assert sample(engine) == 0  # somebody is at it
+        assert sample(engine) == 0  # another keeper is sampling
     assert sample(engine) == 1
     assert engine.value("select sum(ended) from posthouse.samples") == 1
 
@@ -290,7 +290,7 @@ async def test_keepers_sample_for_months_each_minute_once(app, db, settings):
     assert all(after - before == MINUTE for before, after in pairwise(minutes))
 
 
-async def test_samples_are_forgotten_after_their_time(app, db, settings, keeper):
+async def test_samples_are_deleted_after_their_retention(app, db, settings, keeper):
     db.execute("select posthouse.enqueue('work')")
     async with testing.clock(app) as clock:
         await clock.advance("1m")
@@ -314,7 +314,7 @@ async def test_a_series_has_a_point_for_each_step_and_says_what_is_left(app, db,
         assert len(line.points) == 10
         assert line.total.arrivals == 1 == sum(point.arrivals for point in line.points)
         assert (line.total.ready, line.points[-1].ready) == (1, 1)
-        assert line.points[0].ready is None  # nobody looked then
+        assert line.points[0].ready is None  # no sample was taken then
         db.execute("select posthouse.cancel(id) from posthouse.jobs")
         await clock.advance("1m")
         await keeper.sampler.run_once()

@@ -6,7 +6,7 @@ import pytest
 
 from posthouse import testing
 
-HEADS = ("queue", "kind", "arrived", "ended", "failures", "wait", "run", "ready", "oldest")
+HEADS = ("queue", "kind", "arrived", "finished", "failures", "wait", "run", "ready", "oldest")
 
 
 async def test_stats_show_what_the_last_hour_brought(app, db, keeper, posthouse):
@@ -43,9 +43,9 @@ def test_without_samples_it_says_who_takes_them(posthouse):
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("--by", "colour"), "split by"),
-        (("--since", "1s"), "from a minute"),
-        (("--step", "90s"), "minutes long"),
+        (("--by", "colour"), "invalid split"),
+        (("--since", "1s"), "between one minute"),
+        (("--step", "90s"), "whole number of minutes"),
     ],
 )
 def test_wrong_usage_of_stats_is_explained(posthouse, arguments, told):

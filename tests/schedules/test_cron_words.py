@@ -85,7 +85,7 @@ def _field(low, high):
 
 
 @given(st.tuples(_field(0, 59), _field(0, 23), _field(1, 31), _field(1, 12), _field(0, 6)).map(" ".join))
-def test_there_are_words_for_whatever_can_be_written(expression):
+def test_every_valid_expression_has_a_description(expression):
     try:
         Schedule.parse(expression)
     except InvalidSchedule:

@@ -23,7 +23,7 @@ def standing(next_at=NINE, last_at=NINE - HOUR, changed_at=LONG_AGO):
 
 
 @pytest.mark.parametrize("missed", ["skip", "once", "catch_up"])
-def test_a_run_on_time_is_made_whatever_the_policy(missed):
+def test_a_run_on_time_starts_under_every_policy(missed):
     assert plan(HOURLY, standing(), NINE + SECOND, missed, 10) == Plan((NINE,), None, NINE + HOUR)
 
 
@@ -57,7 +57,7 @@ def test_catching_up_makes_all_in_order_up_to_the_limit():
     assert plan(HOURLY, standing(), now, "catch_up", 3) == Plan(everything[1:], (NINE, NINE), NINE + 4 * HOUR)
 
 
-def test_a_new_schedule_counts_from_when_it_was_made_though_nobody_looked_until_later():
+def test_a_new_schedule_counts_from_its_creation_even_if_checked_later():
     new = standing(next_at=None, last_at=None, changed_at=NINE - MINUTE)
     assert plan(HOURLY, new, NINE - SECOND, "once", 10) == Plan((), None, NINE)
     assert plan(HOURLY, new, NINE + MINUTE, "once", 10) == Plan((NINE,), None, NINE + HOUR)

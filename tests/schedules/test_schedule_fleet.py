@@ -17,6 +17,7 @@ from brute import between, utc
 from timeline import timeline_of
 
 from posthouse.core.schedule import Schedule
+from waiting import WAIT_SECONDS
 
 NURSERY = Path(__file__).with_name("keeper_nursery.py")
 KEEPERS = 10
@@ -60,7 +61,7 @@ class Keepers:
 
 
 async def cut_off_one(timeline):
-    """As if Postgres had lost a keeper: in the middle of whatever it is doing."""
+    """As if Postgres had lost a keeper in the middle of its work."""
     timeline.db.execute(
         "select pg_terminate_backend(pid) from pg_stat_activity "
         "where datname = current_database() and application_name = 'posthouse a keeper' "
@@ -81,7 +82,7 @@ async def let_time_pass(timeline, end):
 
 async def until_done(timeline, moment):
     """Waits until the keepers have come so far."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(WAIT_SECONDS):
         while timeline.rows("select from posthouse.triggers where next_at is null or next_at <= %s", moment):
             await asyncio.sleep(0.02)
 

@@ -113,7 +113,7 @@ TABLE = [
         "twice": ["11-01 00:00-0230", "10-31 23:30-0330", "11-01 00:00-0330", "11-01 00:30-0330"]}),
     ("America/Havana", "0 */6 * * *", "2026-10-31T20:00", {
         "once": ["10-31 18:00-0400", "11-01 00:00-0400", "11-01 06:00-0500"]}),
-    # What runs every hour or every few minutes does so in both passes, whatever the policy.
+    # What runs every hour or every few minutes does so in both passes under every policy.
     ("America/New_York", "*/30 * * * *", "2026-11-01T05:15", {
         "once": ["11-01 01:30-0400", "11-01 01:00-0500", "11-01 01:30-0500", "11-01 02:00-0500"],
         "twice": ["11-01 01:30-0400", "11-01 01:00-0500", "11-01 01:30-0500", "11-01 02:00-0500"]}),
@@ -219,7 +219,7 @@ def test_asking_time_by_time_gives_the_same_as_asking_for_many(fields, zone, abo
         assert one_by_one == schedule.upcoming(utc(about), 30)
 
 
-def test_what_is_odd_about_a_run_is_told():
+def test_the_effect_of_a_clock_change_on_a_run_is_described():
     spring = Schedule.parse("0,30 2 * * *", "America/New_York").occurrences(utc("2026-03-08T06:00"), 2)
     assert [run.effect for run in spring] == ["moved", ""]
     assert [f"{wall:%H:%M}" for wall in spring[0].instead_of] == ["02:00", "02:30"]
@@ -228,7 +228,7 @@ def test_what_is_odd_about_a_run_is_told():
     assert effects == ["first", "second", ""]
 
 
-def test_a_day_that_was_swallowed_is_told_at_its_end():
+def test_a_skipped_day_is_described_at_its_end():
     (run,) = Schedule.parse("0 9 * * *", "Pacific/Apia").occurrences(utc("2011-12-30T00:00"), 1)
     assert run.effect == "moved"
     assert [f"{wall:%m-%d %H:%M}" for wall in run.instead_of] == ["12-30 09:00"]

@@ -10,6 +10,7 @@ from lint_metrics import problems
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.parser import text_string_to_metric_families
 
+from databases import define
 from posthouse.metrics.catalogue import METRICS
 from streaming import another
 from workshop import take
@@ -37,10 +38,10 @@ def counted(families, name, **labels):
 def past_minute(db, tenant="acme", queue="mail", kind="sync", jobs=3):
     """A minute that is over, with jobs that succeeded after waiting 2 s and running 1 s."""
     db.execute(
-        "insert into posthouse.samples (minute, tenant_id, queue, kind, arrivals, ended, succeeded, dead,"
-        " failures, retries, rescues, wait_buckets, wait_counts, run_buckets, run_counts)"
+        "insert into posthouse.samples (minute, tenant_id, queue, kind, arrivals, ended, succeeded, failed,"
+        " dead_letter, failures, retries, rescues, wait_buckets, wait_counts, run_buckets, run_counts)"
         " values (posthouse.minute_of(posthouse.now()) - interval '5 minutes', %(tenant)s, %(queue)s,"
-        " %(kind)s, %(jobs)s, %(jobs)s, %(jobs)s - 1, 1, 2, 1, 1,"
+        " %(kind)s, %(jobs)s, %(jobs)s, %(jobs)s - 3, 1, 2, 3, 1, 1,"
         " array[posthouse.bucket(2.0)], array[%(jobs)s],"
         " array[posthouse.bucket(1.0)], array[%(jobs)s])",
         {"tenant": tenant, "queue": queue, "kind": kind, "jobs": jobs},
@@ -55,7 +56,7 @@ def seal(db):
     db.execute("select posthouse.add_totals()")
 
 
-async def test_what_is_told_parses_keeps_the_conventions_and_stands_in_the_catalogue(api, db):
+async def test_metrics_parse_follow_the_conventions_and_are_documented(api, db):
     past_minute(db)
     seal(db)
     enqueue(db, "acme")
@@ -105,9 +106,9 @@ async def test_the_backlog_is_shown_by_tenant_queue_and_status(api, db):
 
 
 async def test_counters_are_the_same_at_every_server_and_outlive_their_samples(api, db, settings):
-    past_minute(db, jobs=3)
+    past_minute(db, jobs=5)
     seal(db)
-    past_minute(db, kind="other-kind", jobs=5)
+    past_minute(db, kind="other-kind", jobs=7)
     seal(db)  # that minute is counted already: a late sample of it does not count twice
     before = await scraped(api.client())
     db.execute("delete from posthouse.samples")
@@ -115,10 +116,10 @@ async def test_counters_are_the_same_at_every_server_and_outlive_their_samples(a
     async with another(api, settings) as server:
         after = await scraped(server.client())
     for families in (before, after):
-        assert counted(families, "posthouse_jobs_enqueued", tenant="acme", kind="sync") == 3
-        assert counted(families, "posthouse_jobs_ended", status="succeeded") == 2
-        assert counted(families, "posthouse_jobs_ended", status="dead") == 1
-        assert counted(families, "posthouse_attempt_failures") == 2
+        assert counted(families, "posthouse_jobs_enqueued", tenant="acme", kind="sync") == 5
+        ended = ("succeeded", "failed", "dead_letter", "canceled")
+        assert [counted(families, "posthouse_jobs_ended", status=each) for each in ended] == [2, 1, 2, 0]
+        assert counted(families, "posthouse_attempt_failures") == 3
         assert counted(families, "posthouse_attempt_retries") == 1
         assert counted(families, "posthouse_attempt_rescues") == 1
         waits = {
@@ -127,11 +128,11 @@ async def test_counters_are_the_same_at_every_server_and_outlive_their_samples(a
             if s.name.endswith("_bucket")
         }
         assert waits[1.6384] == 0
-        assert waits[3.2768] == waits[float("inf")] == 3
+        assert waits[3.2768] == waits[float("inf")] == 5
         total = next(
             s.value for s in families["posthouse_job_run_seconds"].samples if s.name.endswith("_sum")
         )
-        assert total == pytest.approx(3.0, rel=0.05)
+        assert total == pytest.approx(5.0, rel=0.05)
 
 
 async def test_there_are_only_so_many_names(api, db, settings):
@@ -154,6 +155,7 @@ async def test_requests_are_counted_by_route_and_never_by_what_stands_in_them(ap
         await acme.get(f"/api/v1/jobs/0000000{number}-0000-7000-8000-000000000000")
         await acme.get(f"/secret-{number}")
     admin = await api.as_("tenant-admin", "acme")
+    define(api.database, "sync")
     await admin.post("/api/v1/jobs", json={"definition_key": "sync"})
     families = await scraped(api.client())
     requests = families["posthouse_http_request_duration_seconds"].samples

@@ -38,11 +38,11 @@ async def tried(client, path, **body):
 
 async def test_a_payload_that_fits_and_the_command_that_would_run(boss):
     found = await tried(boss, CHECK, payload={"path": "/a b"})
-    assert (found["valid"], found["active"], found["errors"]) == (True, True, [])
+    assert (found["valid"], found["is_active"], found["errors"]) == (True, True, [])
     assert found["command"]["argv"] == ["sync", "--path", "/a b", "--for", "default"]
 
 
-async def test_what_is_wrong_with_a_payload_is_said_field_by_field(boss):
+async def test_payload_errors_are_reported_per_field(boss):
     found = await tried(boss, CHECK, payload={"path": 7, "sizes": [1, "x"], "password": "hunter2-hunter2"})
     assert not found["valid"]
     assert found["command"] is None
@@ -52,6 +52,24 @@ async def test_what_is_wrong_with_a_payload_is_said_field_by_field(boss):
     assert "hunter2" not in json.dumps(found)
     [missing] = (await tried(boss, CHECK))["errors"]
     assert missing == {"path": "", "message": '"path" is a required property'}
+
+
+async def test_formats_are_asserted_by_checks_enqueues_and_triggers(api, boss):
+    schema = {"type": "object", "properties": {"provider_id": {"type": "string", "format": "uuid"}}}
+    command = {"argv": ["true", "{payload.provider_id}"]}
+    body = {"key": "provider.sync", "arg_schema": schema, "command": command}
+    assert (await boss.post("/api/v1/admin/jobs/definitions", json=body)).status_code == 201
+    admin = await api.as_("tenant-admin", "acme")
+    bad = {"provider_id": "not-a-uuid"}
+    checked = await tried(admin, "/api/v1/definitions/provider.sync/check", payload=bad)
+    assert checked["errors"] == [{"path": "provider_id", "message": '"not-a-uuid" is not a "uuid"'}]
+    new = {"definition_key": "provider.sync", "payload": bad}
+    answer = await admin.post("/api/v1/jobs", json=new)
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid_payload")
+    assert 'payload.provider_id: "not-a-uuid" is not a "uuid"' in answer.json()["detail"]
+    trigger = {"definition_key": "provider.sync", "cron_expr": "* * * * *", "payload_template": bad}
+    shown = await tried(admin, "/api/v1/jobs/triggers/preview", trigger=trigger)
+    assert shown["payload_errors"] == checked["errors"]
 
 
 async def test_tenants_try_payloads_but_commands_are_the_operators(api, boss):
@@ -91,12 +109,11 @@ async def test_a_definition_is_tried_before_it_is_stored(boss, database):
     [
         ({"command": {"argv": []}}, "command"),
         ({"command": {"argv": ["sync", "{payload.path"]}}, "command"),
-        ({"command": COMMAND, "arg_schema": {"type": "nothing"}}, "schema"),
+        ({"command": COMMAND, "arg_schema": {"type": "nothing"}}, "arg_schema"),
         ({"command": COMMAND, "retry": {"ladder": ["x"]}}, "retry"),
-        ({"description": "of nothing"}, "command"),
     ],
 )
-async def test_what_is_wrong_with_a_definition_is_said_field_by_field(boss, fields, path):
+async def test_definition_errors_are_reported_per_field(boss, fields, path):
     found = await tried(boss, PREVIEW, **fields, payload={})
     assert not found["valid"]
     assert [error["path"] for error in found["definition_errors"]] == [path]
@@ -105,6 +122,6 @@ async def test_what_is_wrong_with_a_definition_is_said_field_by_field(boss, fiel
 async def test_fields_that_are_left_out_are_those_of_the_stored_definition(boss):
     found = await tried(boss, PREVIEW, key="sync", arg_schema={"type": "object"}, payload={"path": "/"})
     assert found["command"]["argv"][:3] == ["sync", "--path", "/"]
-    inactive = await tried(boss, PREVIEW, key="sync", active=False, payload={"path": "/"})
-    assert not inactive["active"]
-    assert (await tried(boss, CHECK, payload={"path": "/"}))["active"]
+    inactive = await tried(boss, PREVIEW, key="sync", is_active=False, payload={"path": "/"})
+    assert not inactive["is_active"]
+    assert (await tried(boss, CHECK, payload={"path": "/"}))["is_active"]

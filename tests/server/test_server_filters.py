@@ -40,8 +40,8 @@ def town(house):
         "done": house.ended(name, "succeeded", kind="mail", payload={"ok": True, "none": None, "size": 2000},
                             correlation="run-1"),
     }  # fmt: skip
-    house.queued("somebody-else", "ocr")
-    house.ended("somebody-else", kind="transcode", subject="my video", payload={"video_id": 42})
+    house.queued("other-tenant", "ocr")
+    house.ended("other-tenant", kind="transcode", subject="my video", payload={"video_id": 42})
     return town
 
 
@@ -92,7 +92,7 @@ CASES = {
     "finished:<1h": "failed dead canceled done",
     "-finished:<1h": "plain later old",
     "worker:studio-1": "",
-    "tenant:somebody-else": "",
+    "tenant:other-tenant": "",
     "mail": "canceled old done",
     '"my video"': "failed canceled",
     "nothing-of-the-kind": "",
@@ -112,7 +112,7 @@ def test_a_line_finds_the_jobs_that_it_describes(town, line):
     assert count == {"count": len(CASES[line].split()), "exact": True, "counted_up_to": 10_000}
 
 
-def test_whoever_sees_all_finds_the_same_among_all(house, town):
+def test_a_super_admin_finds_the_same_jobs_among_all_tenants(house, town):
     boss = house.as_("super-admin")
     for line, names in CASES.items():
         if "worker:" in line or "tenant:" in line:
@@ -175,7 +175,7 @@ def test_pages_go_on_behind_each_other(town):
         ("kind:", 5, 5, None),
     ],
 )
-def test_what_is_wrong_with_a_line_is_told_with_its_place(town, line, at, to, instead):
+def test_filter_errors_name_the_position(town, line, at, to, instead):
     for path in ("/jobs", "/jobs/count"):
         answer = town.client.get(path, params={"q": line})
         problem = answer.json()
@@ -191,7 +191,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("value", HOSTILE)
-def test_values_are_values_whatever_they_say(town, value):
+def test_filter_values_are_never_interpreted(town, value):
     text = value.replace("\\", "\\\\").replace('"', '\\"')
     fields = (
         "kind",
@@ -224,7 +224,7 @@ def test_what_is_masked_is_not_found_either(house):
     house.queued(town.name, "pay", payload=payload)
     house.queued(town.name, "other", payload=payload)
     kinds = {
-        line: [item["kind"] for item in found(town.client, line)["items"]]
+        line: [item["definition_key"] for item in found(town.client, line)["items"]]
         for line in ("payload.iban:DE1", "payload.card.number:4711", "payload.shop:s")
     }
     assert kinds == {

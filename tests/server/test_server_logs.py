@@ -8,6 +8,7 @@ import logging
 
 import pytest
 
+from databases import define
 from posthouse.cli.logs import JsonLines
 from posthouse.core.redaction import MASKING
 from posthouse.core.surroundings import Surroundings
@@ -33,6 +34,7 @@ def lines():
 async def test_each_request_is_a_line_without_what_stood_in_it(api, lines):
     key = await api.key("tenant-admin", "acme")
     acme = api.client(key)
+    define(api.database, "sync")
     made = await acme.post("/api/v1/jobs", json={"definition_key": "sync", "payload": {"a": "canary-1"}})
     job = made.json()["id"]
     await acme.get(f"/api/v1/jobs/{job}?token=canary-2", headers={"X-Request-Id": "mine"})

@@ -1,4 +1,4 @@
-"""The API inside somebody else's application."""
+"""The API mounted in another application."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from serverkit import key_for
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
+from databases import define
 from posthouse.server import create_app
 from posthouse.settings import Settings
 
@@ -27,6 +28,7 @@ def in_starlette(jobs, lifespan):
 
 @pytest.mark.parametrize("mounted", [in_fastapi, in_starlette])
 async def test_it_works_below_a_path_of_another_application(database, mounted):
+    define(database, "sync")
     jobs = create_app(Settings(database_url=database))
 
     @asynccontextmanager

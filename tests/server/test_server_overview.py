@@ -41,14 +41,14 @@ async def test_the_overview_has_the_backlog_the_workers_and_the_last_hour(api, e
     engine.start(tenant_id="acme")
     engine.enqueue_many(*({"kind": "task", "tenant_id": "acme"} for _ in range(3)))
     engine.enqueue("mail", queue="mail", tenant_id="acme", delay=3600)
-    sample(engine, "acme", arrivals=9, ended=8, succeeded=6, dead=1, failures=2)
+    sample(engine, "acme", arrivals=9, ended=8, succeeded=6, dead_letter=1, failures=2)
     found = await got(await api.as_("tenant-viewer", "acme"), "/overview")
     backlog = {name: found[name] for name in ("ready", "scheduled", "blocked", "running")}
     assert backlog == {"ready": 3, "scheduled": 1, "blocked": 0, "running": 1}
     assert found["oldest_ready_seconds"] >= 0
     assert found["workers"] == {"workers": 1, "slots": 4, "busy": 1}
     assert found["last_hour"]["failure_share"] == 0.25
-    assert (found["last_day"]["arrivals"], found["last_day"]["dead"]) == (9, 1)
+    assert (found["last_day"]["arrivals"], found["last_day"]["dead_letter"]) == (9, 1)
     queues = {queue["name"]: queue for queue in found["queues"]}
     assert (queues["default"]["ready"], queues["default"]["running"], queues["default"]["workers"]) == (
         3,
@@ -76,7 +76,7 @@ async def test_the_overview_of_a_tenant_knows_nothing_of_others(api, engine):
 
 
 async def test_the_doctor_tells_operators_what_is_wrong_and_what_to_do(api, engine):
-    engine.enqueue(queue="nobody-serves-it")
+    engine.enqueue(queue="unserved")
     found = await got(await api.as_("super-admin"), "/admin/doctor")
     assert found["light"] in {"warning", "critical"}
     assert found["healthy"] is (found["light"] != "critical")
@@ -138,3 +138,33 @@ async def test_a_session_says_what_its_owner_may_do(api):
     assert (viewer["role"], viewer["tenant_id"], viewer["csrf_token"]) == ("tenant-viewer", "acme", None)
     assert "jobs:read" in viewer["permissions"]
     assert "jobs:write" not in viewer["permissions"]
+
+
+@pytest.mark.parametrize(("offline_seconds", "workers"), [(0.0, 0), (600.0, 1)])
+async def test_every_route_counts_workers_by_the_setting_offline_seconds(
+    engine, database, offline_seconds, workers
+):
+    """The last heartbeat was 400 seconds ago; the worker itself announced 300."""
+    engine.value('select posthouse.announce(\'[{"key": "task"}]\')')
+    engine.register(offline_after=300)
+    job = engine.enqueue("task")
+    engine.advance(400)
+    settings = Settings(database_url=database, offline_seconds=offline_seconds)
+    headers = {"Authorization": f"Bearer {await key_for(database, 'super-admin')}"}
+    with served(settings) as url:
+        async with httpx.AsyncClient(base_url=url, headers=headers) as client:
+            [task] = [
+                item
+                for item in (await got(client, "/admin/jobs/definitions"))["items"]
+                if item["key"] == "task"
+            ]
+            [queue] = await got(client, "/queues")
+            counted = {
+                "overview": (await got(client, "/overview"))["workers"]["workers"],
+                "operator": (await got(client, "/admin/overview"))["workers"],
+                "queue": queue["workers"],
+                "definitions": task["workers"],
+                "definition": (await got(client, "/admin/jobs/definitions/task"))["workers"],
+                "why": len((await got(client, f"/jobs/{job}/why"))["workers"]),
+            }
+    assert counted == dict.fromkeys(counted, workers)

@@ -15,6 +15,7 @@ import psycopg
 import pytest
 from serverkit import key_for, served
 
+import databases
 from posthouse import testing
 from posthouse.keeper.keeper import Keeper
 from posthouse.settings import Settings
@@ -26,6 +27,7 @@ numbers = itertools.count(1)
 @pytest.fixture(scope="module")
 def place(server):
     with testing.database(server) as url, served(Settings(database_url=url)) as address:
+        databases.define(url, "sync", "other")
         yield SimpleNamespace(url=url, address=address)
 
 
@@ -412,8 +414,8 @@ def test_triggers_are_made_changed_looked_ahead_and_removed(acme, db):
     assert changed.json()["cron_expr"] == "0 3 * * *"
     late = acme.patch(f"/jobs/triggers/{trigger}", json={"label": "x"}, headers={"If-Match": tag})
     assert code(late) == (412, "changed_meanwhile")
-    assert acme.post(f"/jobs/triggers/{trigger}/disable").json()["enabled"] is False
-    assert acme.post(f"/jobs/triggers/{trigger}/enable").json()["enabled"] is True
+    assert acme.post(f"/jobs/triggers/{trigger}/disable").json()["is_enabled"] is False
+    assert acme.post(f"/jobs/triggers/{trigger}/enable").json()["is_enabled"] is True
     assert [item["id"] for item in acme.get("/jobs/triggers").json()["items"]] == [trigger]
     assert acme.delete(f"/jobs/triggers/{trigger}").status_code == 204
     assert code(acme.delete(f"/jobs/triggers/{trigger}")) == (404, "trigger_not_found")
@@ -483,8 +485,6 @@ def test_definitions_are_the_operators_and_tenants_see_how_to_enqueue(boss, acme
     assert "sync-folder" in keys
     assert boss.delete("/admin/jobs/definitions/sync-folder").status_code == 204
     assert code(boss.get("/admin/jobs/definitions/sync-folder")) == (404, "definition_not_found")
-    without = {"key": "handler", "arg_schema": {}}
-    assert code(boss.post("/admin/jobs/definitions", json=without)) == (422, "invalid_definition")
 
 
 def register(db, queue="default"):
@@ -531,7 +531,7 @@ def test_names_with_a_slash_are_reached_like_others(boss, acme):
 
 def test_queues_show_a_tenant_its_own_and_are_paused_by_operators(boss, acme, enter):
     enqueue(acme, queue="q-1")
-    other = enter("tenant-admin", "somebody-else")
+    other = enter("tenant-admin", "other-tenant")
     enqueue(other, queue="q-1")
     assert boss.post("/admin/queues/q-1/pause").json() == {"changed": True}
     (mine,) = [item for item in acme.get("/queues").json() if item["name"] == "q-1"]
@@ -595,11 +595,11 @@ def test_failures_are_grouped_and_their_jobs_run_again(place, acme, tenant, db):
     detail = acme.get(f"/failures/{group['fingerprint']}").json()
     assert [item["id"] for item in detail["jobs"]] == [job]
     looked = acme.post(
-        "/jobs/bulk", json={"action": "retry", "filter": {"kind": "sync"}, "dry_run": True}
+        "/jobs/bulk", json={"action": "retry", "filter": {"definition_key": "sync"}, "dry_run": True}
     ).json()
     assert (looked["matched"], looked["bulk_id"]) == (1, None)
     started = acme.post(
-        "/jobs/bulk", json={"action": "retry", "filter": {"kind": "sync"}, "rate": 100}
+        "/jobs/bulk", json={"action": "retry", "filter": {"definition_key": "sync"}, "rate": 100}
     ).json()
     bulk = started["bulk_id"]
     for _ in range(3):
@@ -608,7 +608,7 @@ def test_failures_are_grouped_and_their_jobs_run_again(place, acme, tenant, db):
     assert acme.get(f"/jobs/{job}").json()["status"] == "queued"
     assert [item["id"] for item in acme.get("/failures/retries").json()["items"]] == [bulk]
     assert acme.post(f"/failures/retries/{bulk}/stop").json() == {"changed": False}
-    other = acme.post("/failures/retries", json={"kind": "sync"})
+    other = acme.post("/failures/retries", json={"definition_key": "sync"})
     assert other.status_code == 202
     assert acme.post(f"/failures/retries/{other.json()['id']}/stop").json() == {"changed": True}
     assert code(acme.post("/jobs/bulk", json={"action": "retry", "filter": {"subject": "x"}}))[0] == 422

@@ -42,7 +42,7 @@ def api(server):
 
 @pytest.fixture
 def document(api, tmp_path):
-    text = httpx.get(f"{api[0]}/api/v1/openapi.json").text
+    text = httpx.get(f"{api[0]}/api/v1/openapi.json", timeout=60).text
     file = tmp_path / "openapi.json"
     file.write_text(json.dumps(json.loads(text, object_hook=shortened)) if FEW else text)
     return file

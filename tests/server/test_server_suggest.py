@@ -1,4 +1,4 @@
-"""What the filter box offers while somebody types."""
+"""Completions of the filter box."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def town(house):
         town.name, "order", payload={"code": "1234", "password": "x", "a b": 1, "deep": {"er": True}}
     )
     house.ended(town.name, subject="other", correlation="run-7", print_="beef" * 4)
-    house.queued("somebody-else", "ocr", subject="not yours", payload={"secretly": 1, "video_id": 99})
+    house.queued("other-tenant", "ocr", subject="not yours", payload={"secretly": 1, "video_id": 99})
     return town
 
 
@@ -44,12 +44,12 @@ def inserts(client, line, at=None):
 def test_names_of_fields_are_completed_with_what_they_mean(town):
     answer = offered(town.client, "kind:ocr st")
     assert (answer["from"], answer["to"]) == (9, 11)
-    assert answer["items"][0] == {"insert": "status:", "label": "status:", "detail": "where it stands"}
+    assert answer["items"][0] == {"insert": "status:", "label": "status:", "detail": "job status"}
     assert "payload." in inserts(town.client, "")
     assert inserts(town.client, "kind:ocr", at=2)[0] == "kind:"
 
 
-def test_whoever_types_a_value_is_offered_its_term(town):
+def test_a_typed_value_is_completed_to_its_term(town):
     assert inserts(town.client, "fail") == ["status:failed"]
     assert inserts(town.client, "oc") == ["kind:ocr"]
 
@@ -104,7 +104,7 @@ def test_nothing_of_other_tenants_is_offered(house, town):
         assert "not yours" not in text
         assert "secretly" not in text
         assert "99" not in text
-        assert "somebody" not in text
+        assert "other-tenant" not in text
     assert "tenant:" not in inserts(town.client, "")
     boss = house.as_("super-admin")
     assert "tenant:" in inserts(boss, "")

@@ -105,7 +105,7 @@ async def test_the_wait_that_goes_on_has_the_reason_of_now(api, engine):
     first = engine.enqueue(tenant_id="acme")
     second = engine.enqueue(tenant_id="acme", depends_on=[str(first)])
     later = engine.enqueue(tenant_id="acme", delay=3600)
-    engine.connection.execute("select posthouse.pause_queue('default', 'somebody')")
+    engine.connection.execute("select posthouse.pause_queue('default', 'operator')")
 
     async def last(job_id):
         span = (await timeline(acme, job_id))["spans"][-1]
@@ -186,7 +186,7 @@ async def test_follow_ups_are_part_of_a_timeline_and_of_the_graph(api, engine):
         assert {node["id"] for node in found["nodes"]} == {str(id_) for id_ in (root.id, *children, last)}
         assert edges(found) == expected
         assert not found["truncated"]
-    assert [(stage["kind"], stage["jobs"]) for stage in found["stages"]] == [("task", 3)]
+    assert [(stage["definition_key"], stage["jobs"]) for stage in found["stages"]] == [("task", 3)]
 
 
 async def test_jobs_that_depend_on_each_other_are_a_graph_without_a_correlation(api, engine):

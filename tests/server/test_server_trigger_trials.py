@@ -99,13 +99,13 @@ async def test_a_schedule_in_words_with_its_next_runs_and_what_clocks_do_to_them
     [
         ({"cron_expr": "61 * * * *"}, "cron_expr", "minute"),
         ({"timezone": "Europe/Pari"}, "timezone", "did you mean Europe/Paris?"),
-        ({"definition_key": "nothing"}, "definition_key", "no definition"),
-        ({"definition_key": "posthouse.webhook"}, "definition_key", "no definition"),
-        ({"payload_template": {"x": "{{event.x}}"}}, "payload_template", "starts at none of"),
-        ({"event_name": "x"}, "event_name", "means nothing"),
+        ({"definition_key": "nothing"}, "definition_key", "does not exist"),
+        ({"definition_key": "posthouse.webhook"}, "definition_key", "does not exist"),
+        ({"payload_template": {"x": "{{event.x}}"}}, "payload_template", "must start with one of"),
+        ({"event_name": "x"}, "event_name", "is not allowed"),
     ],
 )
-async def test_what_is_wrong_with_a_trigger_is_said_field_by_field(acme, changes, path, text):
+async def test_trigger_errors_are_reported_per_field(acme, changes, path, text):
     trigger = {"trigger_type": "schedule", "cron_expr": "0 2 * * *", "definition_key": "plain", **changes}
     found = await tried(acme, trigger)
     assert not found["valid"]
@@ -144,14 +144,14 @@ async def test_a_template_is_filled_with_a_sample_event(acme, engine):
     assert missing["payload_errors"][0]["message"] == "event.path is missing: event has pat"
     other = await tried(acme, FOLDERS, event={**event, "event_name": "order.paid"})
     assert (other["valid"], other["matched"], other["payload"]) == (False, False, None)
-    assert other["reason"] == "it is for folder.*, and the event is order.paid"
+    assert other["reason"] == "the trigger matches folder.*, but the event is order.paid"
     assert engine.value("select count(*) from posthouse.events") == 0
 
 
 async def test_without_a_sample_the_latest_event_is_taken_and_secrets_are_masked(acme, engine):
     none = await tried(acme, FOLDERS)
     assert (none["matched"], none["event"]) == (None, None)
-    assert "give a sample" in none["reason"]
+    assert "pass a sample event" in none["reason"]
     old = engine.value("""select posthouse.emit('folder.updated', '{"path": "/old"}', 'acme')""")
     engine.value(
         """select posthouse.emit('folder.moved', '{"path": "/new", "password": "hunter2"}', 'acme')"""
@@ -212,19 +212,19 @@ async def test_what_is_no_trial_at_all_is_refused(acme):
 
 
 async def test_a_schedule_is_fired_now_though_it_is_disabled(acme, engine):
-    trigger = await nightly(acme, enabled=False)
+    trigger = await nightly(acme, is_enabled=False)
     answer = await fire(acme, trigger)
     fired = answer.json()
     assert (answer.status_code, fired["outcome"], fired["reason"]) == (201, "fired", None)
     job = (await acme.get(f"/api/v1/jobs/{fired['job_id']}")).json()
-    assert (job["kind"], job["source"], job["source_ref"]) == ("plain", "schedule", trigger["id"])
+    assert (job["definition_key"], job["source"], job["source_ref"]) == ("plain", "schedule", trigger["id"])
     assert set(job["payload"]) == {"day"}
     assert job["place"] == "ready"
     [entry] = (await acme.get("/api/v1/admin/audit", params={"action": "trigger.fire"})).json()["items"]
     assert (entry["target"], entry["after"]["job_id"]) == (trigger["id"], fired["job_id"])
     assert job["created_by"] == entry["actor"]
     after = (await acme.get(f"/api/v1/jobs/triggers/{trigger['id']}")).json()
-    assert (after["enabled"], after["version"]) == (False, trigger["version"])
+    assert (after["is_enabled"], after["version"]) == (False, trigger["version"])
     assert after["last_fired_at"] is not None
 
 

@@ -9,11 +9,13 @@ from dataclasses import replace
 from uuid import uuid4
 
 import posthouse
+from databases import define
 from streaming import another, streaming
+from waiting import WAIT_SECONDS
 from workshop import cancel, give_away, take, working
 
 
-async def test_a_job_is_told_from_its_start_to_its_end(api, settings):
+async def test_a_job_is_streamed_from_start_to_end(api, settings):
     client = await api.as_("tenant-viewer", "acme")
     admin = await api.as_("tenant-admin", "acme")
     app = posthouse.App(settings=settings)
@@ -24,6 +26,7 @@ async def test_a_job_is_told_from_its_start_to_its_end(api, settings):
         await job.progress(40, step="half way")
         await go_on.wait()
 
+    define(api.database, "climb")
     async with app, streaming(client) as stream:
         job = (await admin.post("/api/v1/jobs", json={"definition_key": "climb"})).json()["id"]
         await stream.until(lambda s: s.statuses(job) == ["queued"])
@@ -86,7 +89,7 @@ async def test_a_log_is_followed_from_the_line_that_was_read_last(api, settings)
 
 
 async def test_no_filter_shows_what_belongs_to_another_tenant(api, db):
-    """Whatever `other` asks for, it sees its own job and nothing of acme's."""
+    """`other` sees its own job and nothing of acme's, for every request."""
     spy = await api.as_("tenant-admin", "other")
     theirs = enqueued(db, tenant_id="acme", correlation_id="trip", queue="mail")
     ways = [
@@ -137,7 +140,7 @@ async def test_who_looks_at_a_worker_sees_jobs_come_and_leave(api, db):
     assert not other.of("job")
 
 
-async def test_a_retry_of_an_ended_job_and_a_quick_failure_are_told(api, db):
+async def test_a_retry_of_a_finished_job_and_a_quick_failure_are_streamed(api, db):
     acme = await api.as_("tenant-viewer", "acme")
     job = enqueued(db, tenant_id="acme")
     async with streaming(acme) as stream:
@@ -176,7 +179,7 @@ async def test_a_stream_goes_on_where_it_stopped_at_another_server(api, db, sett
     assert {job["tenant_id"] for job in again.of("job")} == {"acme"}
 
 
-async def test_too_much_at_once_is_left_out_and_told_to_its_tenant_only(api, db):
+async def test_an_overflow_is_reported_only_to_its_tenant(api, db):
     acme, other = await api.as_("tenant-viewer", "acme"), await api.as_("tenant-viewer", "other")
     async with streaming(acme) as stream, streaming(other) as calm:
         db.execute(
@@ -223,9 +226,19 @@ async def test_there_is_room_for_so_many_streams(api, settings):
             await eventually_answers(second)
 
 
+async def test_heartbeat_and_reconnect_time_of_a_stream_are_settings(api, settings):
+    async with streaming(await api.as_("tenant-viewer", "acme")) as stream:
+        await stream.until(lambda s: s.retry == 1000)
+    chosen = replace(settings, sse_heartbeat_seconds=0.1, sse_retry_seconds=3.0)
+    async with another(api, chosen) as server:
+        client = server.client(await api.key("tenant-viewer", "acme"))
+        async with streaming(client) as stream:
+            await stream.until(lambda s: s.retry == 3000 and s.comments >= 2)
+
+
 async def eventually_answers(client):
     """A stream that was closed makes room for another."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(WAIT_SECONDS):
         while True:
             async with client.stream("GET", "/api/v1/stream") as response:
                 if response.status_code == 200:

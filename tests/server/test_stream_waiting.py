@@ -9,6 +9,7 @@ import pytest
 from posthouse.server.live import Wanted
 from posthouse.server.live import stream as streams
 from posthouse.server.live.subscription import Event, Subscription
+from waiting import WAIT_SECONDS
 
 
 def a_client(most=3):
@@ -34,7 +35,7 @@ async def test_what_is_too_much_is_counted_and_states_of_known_jobs_still_fit():
     assert await client.take(0.01) == []
 
 
-async def test_after_a_reset_nothing_older_is_told():
+async def test_no_older_events_are_sent_after_a_reset():
     client = a_client()
     client.offer(Event("job", b"1"), "a")
     client.reset()
@@ -43,7 +44,7 @@ async def test_after_a_reset_nothing_older_is_told():
 
 
 @pytest.mark.parametrize("way", ["reads nothing", "hangs up"])
-async def test_a_client_that_does_not_read_is_let_go_and_its_place_is_free(way, monkeypatch):
+async def test_a_slow_client_is_disconnected_and_frees_its_slot(way, monkeypatch):
     monkeypatch.setattr(streams, "SLOW_SECONDS", 0.05)
     left = asyncio.Event()
 
@@ -61,6 +62,6 @@ async def test_a_client_that_does_not_read_is_let_go_and_its_place_is_free(way, 
         return {"type": "http.disconnect"}
 
     answer = streams.EventStream(b": first\n\n", blocks(), left.set)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(WAIT_SECONDS):
         await answer({}, receive, send)
     assert left.is_set()

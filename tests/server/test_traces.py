@@ -1,4 +1,4 @@
-"""Spans from whoever enqueues to the handler, as OpenTelemetry's SDK collects them."""
+"""Spans from the enqueue to the handler, as OpenTelemetry's SDK collects them."""
 
 from __future__ import annotations
 

@@ -58,8 +58,8 @@ async def test_what_an_operator_changed_stays_until_the_code_says_something_else
 @pytest.mark.parametrize(
     ("declare", "error", "says"),
     [
-        (lambda job: job.on_event("two words", {"folder": 1}), InvalidTrigger, "a word like order.paid"),
-        (lambda job: job.on_event("x", {"folder": "{{nowhere}}"}), InvalidTrigger, "starts at none of"),
+        (lambda job: job.on_event("two words", {"folder": 1}), InvalidTrigger, "a name like order.paid"),
+        (lambda job: job.on_event("x", {"folder": "{{nowhere}}"}), InvalidTrigger, "must start with one of"),
         (lambda job: job.on_event("x", {"folder": "seven"}), InvalidPayload, "folder"),
         (lambda job: job.on_schedule("@daily"), InvalidPayload, "folder"),
         (
@@ -69,7 +69,7 @@ async def test_what_an_operator_changed_stays_until_the_code_says_something_else
         ),
     ],
 )
-def test_what_is_wrong_is_said_where_it_is_declared(settings, declare, error, says):
+def test_an_invalid_trigger_is_rejected_at_its_declaration(settings, declare, error, says):
     app = App(settings=settings)
 
     @app.job()

@@ -10,7 +10,7 @@ from posthouse import insights, testing
 from posthouse.keeper.keeper import Keeper
 from posthouse.storage.connect import connect_async
 
-NOBODY = {"went_offline": 0, "came_back": 0}
+NONE_CHANGED = {"went_offline": 0, "came_back": 0}
 LONG = 600
 
 
@@ -21,24 +21,27 @@ def engine(db, database):
 
 @pytest.fixture
 async def patient(settings):
-    """A keeper that gives everybody ten seconds, on a server that has been up for longer."""
+    """A keeper that gives every worker ten seconds, on a server that has been up for longer."""
     keeper = Keeper(settings.database_url, dataclasses.replace(settings, rescue_grace_seconds=10))
-    keeper.watch._grace = keeper.rescuer._grace = 0  # of the server's start; the lookout has its own
+    at_once = dataclasses.replace(
+        settings, rescue_grace_seconds=0
+    )  # after Postgres started; not the lookout's
+    keeper.watch._settings = keeper.rescuer._settings = at_once
     yield keeper
     await keeper.stop()
 
 
-async def test_a_keeper_that_has_just_started_calls_nobody_silent(app, engine, patient):
+async def test_a_keeper_that_has_just_started_declares_no_worker_silent(app, engine, patient):
     """They may have been asleep with it: they get the time to beat."""
-    engine.register()
+    engine.register(offline_after=1)
     engine.enqueue()
     job = engine.claim_one(lease=60)
     async with testing.clock(app) as clock:
         await clock.advance(LONG)
-        assert await patient.watch.run_once() == NOBODY
+        assert await patient.watch.run_once() == NONE_CHANGED
         assert await patient.rescuer.run_once() == {"rescued": 0}
         await clock.advance(9)
-        assert await patient.watch.run_once() == NOBODY
+        assert await patient.watch.run_once() == NONE_CHANGED
         await clock.advance(2)
         assert await patient.watch.run_once() == {"went_offline": 1, "came_back": 0}
         assert await patient.rescuer.run_once() == {"rescued": 1}
@@ -46,21 +49,21 @@ async def test_a_keeper_that_has_just_started_calls_nobody_silent(app, engine, p
 
 
 async def test_a_keeper_that_stood_still_begins_anew(app, engine, patient):
-    engine.register()
+    engine.register(offline_after=1)
     async with testing.clock(app) as clock:
         for _ in range(3):
             engine.heartbeat()
-            assert await patient.watch.run_once() == NOBODY
+            assert await patient.watch.run_once() == NONE_CHANGED
             await clock.advance(8)
-        await clock.advance(LONG)  # nobody looked, nobody beat
-        assert await patient.watch.run_once() == NOBODY
+        await clock.advance(LONG)  # no check and no heartbeat
+        assert await patient.watch.run_once() == NONE_CHANGED
         engine.heartbeat()
         await clock.advance(9)
-        assert await patient.watch.run_once() == NOBODY
+        assert await patient.watch.run_once() == NONE_CHANGED
 
 
 async def test_leases_that_ran_out_while_all_stood_still_can_be_renewed(app, engine, patient):
-    engine.register()
+    engine.register(offline_after=1)
     engine.enqueue()
     job = engine.claim_one(lease=60)
     async with testing.clock(app) as clock:
@@ -76,19 +79,19 @@ async def test_leases_that_ran_out_while_all_stood_still_can_be_renewed(app, eng
 
 
 async def test_who_never_beat_is_found_by_when_it_started(app, engine, db, patient):
-    engine.register()
+    engine.register(offline_after=1)
     db.execute("update posthouse.workers set heartbeat_at = null")
     async with testing.clock(app) as clock:
-        assert await patient.watch.run_once() == NOBODY
+        assert await patient.watch.run_once() == NONE_CHANGED
         await clock.advance(9)
-        assert await patient.watch.run_once() == NOBODY
+        assert await patient.watch.run_once() == NONE_CHANGED
         await clock.advance(2)
         assert (await patient.watch.run_once())["went_offline"] == 1
 
 
 def test_beats_and_looks_at_once_never_leave_a_beating_worker_offline(engine):
-    """Whoever comes last, the next beat brings it back, and each loss and return is told once."""
-    worker = engine.register()
+    """The next heartbeat brings a worker back, and each loss and return is reported once."""
+    worker = engine.register(offline_after=1)
     engine.connection.execute("update posthouse.workers set heartbeat_at = posthouse.now() - interval '1 h'")
     lost, back = [], []
 
@@ -114,7 +117,7 @@ def test_beats_and_looks_at_once_never_leave_a_beating_worker_offline(engine):
 
 async def test_several_keepers_tell_of_a_loss_and_a_return_once(app, engine, settings):
     keepers = [Keeper(settings.database_url, settings) for _ in range(3)]
-    worker = engine.register()
+    worker = engine.register(offline_after=1)
     async with testing.clock(app) as clock:
         await clock.advance(LONG)
         counts = [await keeper.watch.run_once() for keeper in keepers]
@@ -126,11 +129,11 @@ async def test_several_keepers_tell_of_a_loss_and_a_return_once(app, engine, set
         await keeper.stop()
 
 
-async def test_after_a_cut_nobody_is_declared_dead_until_all_had_time_to_come_back(db, engine, settings):
+async def test_after_an_outage_no_worker_is_declared_dead_within_the_grace(db, engine, settings):
     """Not even who holds no lock: they lost theirs as we lost our connection."""
     keeper = Keeper(settings.database_url, dataclasses.replace(settings, rescue_grace_seconds=600))
-    keeper.watch._grace = 0
-    worker = engine.register()
+    keeper.watch._settings = dataclasses.replace(settings, rescue_grace_seconds=0)
+    worker = engine.register(offline_after=1)
     db.execute("update posthouse.workers set watched = true")
     await keeper.watch.run_once()
     assert engine.value("select missing_since is not null from posthouse.workers where id = %s", worker)
@@ -141,13 +144,13 @@ async def test_after_a_cut_nobody_is_declared_dead_until_all_had_time_to_come_ba
     )
     with pytest.raises(Exception, match=r"terminat|closed"):
         await keeper.watch.run_once()
-    assert await keeper.watch.run_once() == NOBODY
+    assert await keeper.watch.run_once() == NONE_CHANGED
     assert engine.value("select stopped_at is null from posthouse.workers")
     await keeper.stop()
 
 
 async def test_the_status_of_a_worker_is_the_same_wherever_it_is_shown(engine, database, db):
-    """One rule: in the list, in the counts of queues and definitions, and for whoever names it."""
+    """One rule: in the list, in the counts of queues and definitions, and when it is named."""
     worker = engine.register(concurrency=2)
     engine.value("select posthouse.announce(%s)", json.dumps([{"key": "task"}]))
     async with await connect_async(database, "tests") as connection:

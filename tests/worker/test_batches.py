@@ -90,7 +90,7 @@ async def test_a_wrong_number_of_answers_fails_all_of_them(app, db, answered):
 
     handles = await _enqueue(app, miscount, 3)
     assert await testing.drain(app) == {"dead_letter": 3}
-    assert f"given 3 jobs and answered for {answered}" in row(db, handles[0].id)["error"]["message"]
+    assert f"received 3 jobs but returned {answered} results" in row(db, handles[0].id)["error"]["message"]
 
 
 async def test_canceling_one_job_leaves_the_rest_of_its_batch_alone(app, db):
@@ -147,7 +147,7 @@ async def test_a_batch_that_runs_too_long_times_out_as_a_whole(app, db):
 
 def test_a_batch_handler_takes_the_list_of_jobs_only(settings):
     app = posthouse.App(settings=settings)
-    with pytest.raises(ConfigurationError, match="takes one argument"):
+    with pytest.raises(ConfigurationError, match="must take one argument"):
 
         @app.job(batch=5)
         async def wrong(jobs: list[posthouse.Job], other: int):
@@ -175,5 +175,5 @@ async def test_payloads_of_a_batch_are_checked_and_one_that_does_not_fit_ends_al
 
 
 def test_only_batches_say_what_they_take(app):
-    with pytest.raises(ConfigurationError, match="takes is for batch handlers"):
+    with pytest.raises(ConfigurationError, match="takes is only for batch handlers"):
         app.job(takes=Letter)(lambda job: None)

@@ -86,7 +86,7 @@ async def test_a_block_that_raises_writes_nothing_and_the_job_is_retried(app, db
 
 
 @pytest.mark.parametrize("in_thread", [False, True])
-async def test_whoever_lost_the_lease_writes_nothing(app, db, ledger, in_thread):
+async def test_a_handler_that_lost_its_lease_writes_nothing(app, db, ledger, in_thread):
     """The classic: a worker stalls, its job is given to another, and then it wakes up and commits."""
     stalled, go_on = threading.Event(), threading.Event()
     errors = []

@@ -112,7 +112,7 @@ async def test_arguments_that_the_handler_does_not_take_are_refused_at_enqueue(a
     async def take(a: int):
         pass
 
-    with pytest.raises(InvalidPayload, match="take does not take this payload"):
+    with pytest.raises(InvalidPayload, match="invalid payload for take"):
         await take.enqueue(**wrong)
     assert db.execute("select count(*) from posthouse.jobs").fetchone() == (0,)
 
@@ -196,9 +196,7 @@ def _deep(levels):
         "lone \ud800 surrogate",
         math.nan,
         [math.inf, -math.inf],
-        object(),
         {1, 2},
-        b"\xff\xfe",
         _deep(10_000),
         "x" * 3_000_000,
         10**5000,
@@ -206,7 +204,7 @@ def _deep(levels):
         "\\u0000",
     ],
     ids=[
-        "nul", "nul-key", "surrogate", "nan", "infinity", "object", "set", "bytes", "deep", "large",
+        "nul", "nul-key", "surrogate", "nan", "infinity", "set", "deep", "large",
         "huge-int", "big-int", "backslash-u0000",
     ],
 )  # fmt: skip
@@ -236,7 +234,7 @@ async def test_odd_characters_of_a_result_are_stored_escaped(app):
     assert await handle.wait("60s") == ["a\\u0000b", "lone \\ud800", "nan"]
 
 
-async def test_an_odd_error_message_is_stored_too(app, db):
+async def test_an_odd_error_message_is_stored_and_logged_escaped(app, db, caplog):
     @app.job(max_attempts=1)
     async def fall():
         raise ValueError("a\x00b \ud800 " + "x" * 100_000)
@@ -244,6 +242,7 @@ async def test_an_odd_error_message_is_stored_too(app, db):
     handle = await fall.enqueue()
     assert await testing.drain(app) == {"dead_letter": 1}
     assert row(db, handle.id)["error"]["message"].startswith("a\\u0000b \\ud800 x")
+    assert "ValueError: a\\u0000b \\ud800 x" in caplog.text
 
 
 async def test_a_handler_sees_what_its_job_is_about(app):
@@ -274,6 +273,20 @@ async def test_records_of_the_job_s_logger_carry_its_id(app, caplog):
     await testing.drain(app)
     (record,) = [item for item in caplog.records if item.getMessage() == "hello"]
     assert (record.job_id, record.kind, record.attempt) == (str(handle.id), "speak", 1)
+
+
+async def test_the_log_line_of_a_failed_job_ends_with_its_page_in_the_console(app, caplog):
+    @app.job(max_attempts=1)
+    async def fail():
+        raise ValueError("no luck")
+
+    handle = await fail.enqueue()
+    async with working(app, public_url="https://jobs.example.com/") as worker:
+        await eventually(lambda: worker.executor.finished == 1)
+    (line,) = [item.getMessage() for item in caplog.records if "no luck" in item.getMessage()]
+    assert line == (
+        f"attempt 1 of 1 failed: ValueError: no luck https://jobs.example.com/console/jobs/{handle.id}"
+    )
 
 
 async def test_a_decorated_handler_can_still_be_called(app):
@@ -317,13 +330,13 @@ def test_two_jobs_of_one_name_are_refused(settings):
     async def same():
         pass
 
-    with pytest.raises(ConfigurationError, match="two jobs called 'same'"):
+    with pytest.raises(ConfigurationError, match="the job kind 'same' is defined twice"):
         app.job("same")(lambda: None)
 
 
 def test_a_type_that_json_cannot_carry_is_refused_at_definition(settings):
     app = posthouse.App(settings=settings)
-    with pytest.raises(ConfigurationError, match="JSON cannot carry"):
+    with pytest.raises(ConfigurationError, match="JSON cannot represent"):
 
         @app.job()
         async def take(lock: threading.Thread):
@@ -331,5 +344,5 @@ def test_a_type_that_json_cannot_carry_is_refused_at_definition(settings):
 
 
 async def test_a_worker_without_jobs_says_so(app):
-    with pytest.raises(ConfigurationError, match="knows no jobs"):
+    with pytest.raises(ConfigurationError, match="has no job kinds to run"):
         await app.worker()

@@ -1,5 +1,7 @@
 """What a handler returns or raises, and what follows: retry, fail, snooze, cancel."""
 
+import logging
+
 import pytest
 
 import posthouse
@@ -183,12 +185,12 @@ async def test_a_handler_can_cancel_its_job(app, db, returned):
     @app.job()
     async def give_up():
         if returned:
-            return posthouse.Cancel("nobody wants it")
-        raise posthouse.Cancel("nobody wants it")
+            return posthouse.Cancel("not wanted")
+        raise posthouse.Cancel("not wanted")
 
     handle = await give_up.enqueue()
     assert await testing.drain(app) == {"canceled": 1}
-    assert row(db, handle.id)["error"]["message"] == "nobody wants it"
+    assert row(db, handle.id)["error"]["message"] == "not wanted"
     assert attempts(db, handle.id) == [(1, "canceled")]
 
 
@@ -241,3 +243,49 @@ async def test_a_dead_letter_that_is_reopened_runs_as_a_new_generation(app, db):
     job = row(db, handle.id)
     assert (job["status"], job["result"], job["generation"]) == ("succeeded", "at last", 2)
     assert attempts(db, handle.id) == [(1, "failed"), (1, "succeeded")]
+
+
+async def test_a_final_failure_is_logged_as_an_error_with_its_exception(app, caplog):
+    """As error trackers that hook into logging expect it."""
+    caplog.set_level(logging.INFO, "posthouse")
+
+    @app.job(retry=posthouse.Retry(0, 0))
+    async def fall(job: posthouse.Job):
+        raise Broken(f"attempt {job.attempt}")
+
+    await fall.enqueue()
+    await testing.drain(app)
+    told = [record for record in caplog.records if "attempt" in record.getMessage()]
+    assert [record.levelname for record in told] == ["WARNING", "WARNING", "ERROR"]
+    assert [bool(record.exc_info) for record in told] == [False, False, True]
+    kind, error, trace = told[-1].exc_info
+    assert (kind.__name__, str(error)) == ("Broken", "attempt 3")
+    assert trace is not None
+
+
+async def test_the_exception_of_a_logged_failure_is_masked(app, caplog):
+    @app.job(max_attempts=1)
+    async def fall(password: str):
+        raise Broken(f"cannot log in with {password}")
+
+    await fall.enqueue(password="correct horse battery")
+    await testing.drain(app)
+    (told,) = [record for record in caplog.records if record.levelname == "ERROR"]
+    kind, error, trace = told.exc_info
+    assert (kind.__name__, trace is not None) == ("Broken", True)
+    assert "horse" not in str(error) + told.exc_text
+
+
+@pytest.mark.parametrize("runner", ["auto", "thread"])
+async def test_a_result_that_is_no_json_fails_the_job_and_names_the_type(app, db, runner):
+    async def awkward():
+        return {"connection": Broken}
+
+    def awkward_thread():
+        return {"connection": Broken}
+
+    handle = await app.job("awkward")(awkward if runner == "auto" else awkward_thread).enqueue()
+    assert await testing.drain(app) == {"failed": 1}
+    job = row(db, handle.id)
+    assert (job["error"]["type"], job["attempt_count"]) == ("InvalidResult", 1)
+    assert "the result contains an object of type type," in job["error"]["message"]

@@ -10,6 +10,7 @@ import pytest
 import posthouse
 from posthouse import testing
 from posthouse.errors import JobFailed
+from waiting import WAIT_SECONDS
 from workshop import attempts, cancel, eventually, give_away, quiet, row, status, statuses, take, working
 
 
@@ -28,7 +29,7 @@ async def test_an_async_handler_is_canceled_at_its_timeout(app, db):
     assert await testing.drain(app) == {"dead_letter": 1}
     assert told == [True]
     assert attempts(db, handle.id) == [(1, "timeout")]
-    assert "ran longer than its timeout" in row(db, handle.id)["last_error"]
+    assert "exceeded its timeout" in row(db, handle.id)["last_error"]
 
 
 async def test_a_timeout_is_retried_like_an_error(app, db):
@@ -129,7 +130,7 @@ async def test_a_handler_that_swallows_its_timeout_has_timed_out_nevertheless(ap
     assert attempts(db, handle.id) == [(1, "timeout")]
 
 
-async def test_a_running_async_handler_is_told_of_its_cancellation(app, db):
+async def test_a_running_async_handler_is_canceled(app, db):
     started, told = asyncio.Event(), []
 
     @app.job()
@@ -152,7 +153,7 @@ async def test_a_running_async_handler_is_told_of_its_cancellation(app, db):
         await handle.wait("60s")
 
 
-async def test_a_running_thread_is_told_of_its_cancellation(app, db):
+async def test_a_running_thread_handler_sees_its_cancellation(app, db):
     started, told = threading.Event(), []
 
     @app.job()
@@ -385,7 +386,7 @@ async def test_a_renewed_lease_is_never_rescued(app, db):
 async def test_a_handler_that_blocks_the_loop_keeps_its_lease_and_is_ended_by_its_timeout(app, db, how):
     @app.job(timeout="1s", max_attempts=1)
     async def block():
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + WAIT_SECONDS
         while time.monotonic() < deadline:
             if how == "sleep":
                 time.sleep(60)  # noqa: ASYNC251 - the very thing

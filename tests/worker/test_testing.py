@@ -1,5 +1,8 @@
 """The public testing module."""
 
+from datetime import UTC, datetime
+from uuid import uuid4
+
 import psycopg
 import pytest
 
@@ -141,11 +144,11 @@ async def test_assert_enqueued_finds_by_payload_and_columns(app):
     handle = await app.client.enqueue("mail", {"to": "Ada", "about": "x"}, queue="out", priority="high")
     assert await testing.assert_enqueued(app, "mail") == handle.id
     assert await testing.assert_enqueued(app, "mail", {"to": "Ada"}, queue="out", priority=50) == handle.id
-    with pytest.raises(AssertionError, match=r"no mail job with .*Bob"):
+    with pytest.raises(AssertionError, match=r"no queued mail job matches .*Bob"):
         await testing.assert_enqueued(app, "mail", {"to": "Bob"})
     with pytest.raises(AssertionError, match="queue"):
         await testing.assert_enqueued(app, "mail", queue="in")
-    with pytest.raises(AssertionError, match="none at all"):
+    with pytest.raises(AssertionError, match="queued payloads: none"):
         await testing.assert_enqueued(app, "letter")
 
 
@@ -204,3 +207,23 @@ def test_each_database_is_fresh_and_gone_afterwards(server):
             assert connection.execute("select count(*) from posthouse.jobs").fetchone() == (0,)
     with pytest.raises(psycopg.OperationalError, match="does not exist"):
         psycopg.connect(first)
+
+
+def test_each_day_has_a_template_of_its_own_with_the_partitions_of_the_days_ahead(server, monkeypatch):
+    prefix = f"posthouse_template_{uuid4().hex[:8]}_"
+    monkeypatch.setattr(testing, "TEMPLATE_PREFIX", prefix)
+
+    def templates():
+        with psycopg.connect(server) as connection:
+            return connection.execute(
+                "select array_agg(datname) from pg_database where starts_with(datname, %s)", (prefix,)
+            ).fetchone()[0]
+
+    with monkeypatch.context() as earlier:
+        earlier.setattr(testing, "_template_of_today", lambda: f"{prefix}20000101")
+        with testing.database(server):
+            assert templates() == [f"{prefix}20000101"]
+    with testing.database(server):
+        assert templates() == [f"{prefix}{datetime.now(UTC):%Y%m%d}"]
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(f"drop database {templates()[0]}")

@@ -2,6 +2,7 @@
 
 import psutil
 
+from waiting import WAIT_SECONDS
 from workshop import working
 
 
@@ -16,6 +17,6 @@ async def test_a_worker_whose_handlers_are_coroutines_and_threads_has_no_child(a
 
     before = psutil.Process().children()
     async with working(app):
-        assert await (await here.enqueue()).wait(20) == "here"
-        assert await (await in_a_thread.enqueue()).wait(20) == "in a thread"
+        assert await (await here.enqueue()).wait(WAIT_SECONDS) == "here"
+        assert await (await in_a_thread.enqueue()).wait(WAIT_SECONDS) == "in a thread"
         assert psutil.Process().children() == before

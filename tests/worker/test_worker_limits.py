@@ -158,7 +158,7 @@ def test_a_limit_that_makes_no_sense_is_refused(fields):
         Limit(**fields)
 
 
-async def test_a_capability_that_is_no_word_is_refused(app):
+async def test_an_invalid_capability_is_rejected(app):
     @app.job()
     async def task() -> None:
         pass

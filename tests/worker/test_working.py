@@ -455,3 +455,23 @@ async def test_names_with_quotes_backslashes_and_commas_are_served_like_others(a
         again = await work.using(tenant=odd).enqueue()  # by now the worker names the tenants that it served
         await again.wait("20s")
     assert statuses(db) == {"succeeded": 4}
+
+
+async def test_a_worker_renews_a_lease_for_its_duration_and_no_longer(app, db):
+    """A lease that reached further would delay the rescue of a lost job."""
+    started, enough = asyncio.Event(), asyncio.Event()
+
+    @app.job()
+    async def hold() -> None:
+        started.set()
+        await enough.wait()
+
+    async with working(app, lease_seconds=20.0, heartbeat_seconds=0.05) as worker:
+        await hold.enqueue()
+        await asyncio.wait_for(started.wait(), 60)
+        worker.heartbeat.beat_now()
+        beats = worker.heartbeat.beats
+        await eventually(lambda: worker.heartbeat.beats > beats + 1, what="two heartbeats")
+        left = "select lease_expires_at - posthouse.now() between '1 s' and '20 s' from posthouse.running"
+        assert db.execute(left).fetchone() == (True,)
+        enough.set()

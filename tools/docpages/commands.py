@@ -1,4 +1,4 @@
-"""docs/reference/commands.md, from the command line's own tree of commands."""
+"""docs/reference/commands.md, generated from the commands of the command line."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from typing import Any
 import typer.main
 
 from docpages.markdown import opening, table, text
-from posthouse.cli import cli
+from posthouse.cli.main import cli
 
 INTRODUCTION = """\
-Every command explains itself with `--help`. Those that read [settings](settings.md) take them from
-`posthouse.toml` and the environment; a flag overrides both. An error is printed as one line, and the exit
-code is then not 0.
+Every command has `--help`. Commands that use [settings](settings.md) read them from `posthouse.toml` and the
+environment; a flag overrides both. Errors are printed as one line, with an exit code other than 0.
 """
 
 
@@ -27,14 +26,14 @@ def page() -> str:
         [
             *opening("Commands", "posthouse.cli"),
             INTRODUCTION,
-            *table(["command", "does"], overview),
+            *table(["command", "summary"], overview),
             *(line for name, command in found for line in _section(name, command)),
         ]
     )
 
 
 def _walk(command: Any, path: list[str]) -> Iterator[tuple[str, Any]]:
-    """Every command that can be run. A group is known by what it has: typer may bring a click of its own."""
+    """Yield all executable commands. Groups are detected by attribute: typer may bundle its own click."""
     children = getattr(command, "commands", None)
     if children is None or getattr(command, "invoke_without_command", False):
         yield " ".join(path), command
@@ -55,7 +54,7 @@ def _section(name: str, command: Any) -> Iterator[str]:
     yield from _description(command.help)
     rows = [*(_argument_row(item) for item in arguments), *(_option_row(item) for item in options)]
     if rows:
-        yield from table(["parameter", "default", "meaning"], rows)
+        yield from table(["parameter", "default", "description"], rows)
 
 
 def _usage(argument: Any) -> str:
@@ -75,7 +74,7 @@ def _option_row(option: Any) -> tuple[str, str, str]:
 
 
 def _metavar(parameter: Any) -> str:
-    """What stands for the value: the name that was chosen, or that of the parameter itself."""
+    """Return the placeholder of the value: the metavar, or the name of the parameter."""
     if parameter.metavar:
         return str(parameter.metavar)
     longest: str = max(parameter.opts, key=len)
@@ -88,13 +87,13 @@ def _default(parameter: Any) -> str:
     default = parameter.default
     if callable(default) or default is None or default in ([], (), "", False):
         return ""
-    if "UNSET" in str(default):  # click's own mark for "not given"
+    if "UNSET" in str(default):  # click's marker for "not given"
         return ""
     return f"`{default}`"
 
 
 def _description(help_text: str | None) -> Iterator[str]:
-    """The help in paragraphs. What follows "Examples:" are commands, one a paragraph."""
+    """Yield the help as paragraphs. After "Examples:", each paragraph is a command."""
     prose, heading, examples = _unmarked(help_text).partition("Example")
     for paragraph in filter(None, prose.split("\n\n")):
         yield _prose(paragraph)
@@ -107,7 +106,7 @@ def _description(help_text: str | None) -> Iterator[str]:
 
 
 def _unmarked(help_text: str | None) -> str:
-    """Without the marks for bold text, which are meant for a terminal."""
+    """Remove the markup for bold text, which is meant for terminals."""
     return re.sub(r"\[/?b\]", "", inspect.cleandoc(help_text or ""))
 
 

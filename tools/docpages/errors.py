@@ -6,11 +6,12 @@ from collections.abc import Iterator
 
 from docpages.markdown import opening, table, text
 from posthouse.errors import PosthouseError
+from posthouse.storage.errors import BY_SQLSTATE
 
 INTRODUCTION = """\
 Every error that Posthouse raises is a `PosthouseError`. Each class has a `code`, a text that does not change
-between versions: logs and the command line use it, and programs may compare it. The classes live in
-`posthouse.errors`; those that a handler or caller meets often can be imported from `posthouse` itself.
+between versions and that logs, the API and the command line use. The classes are in `posthouse.errors`;
+common ones can also be imported from `posthouse`.
 
 ```python
 import posthouse
@@ -32,39 +33,36 @@ except InvalidPayload as error:
 
 ```text
 invalid_payload
-welcome does not take this payload: name: Input should be a valid string
+invalid payload for welcome: name: Input should be a valid string
 ```
 
-## The tree
+## Error classes
 """
 
 SQL = """\
 ## Errors from SQL
 
-The SQL functions raise conditions of their own. The Python client turns them into the classes above.
+The SQL functions raise these conditions. The Python client converts them to the classes above.
+"""
 
-| SQLSTATE | error | when |
-| --- | --- | --- |
-| `PH001` | `DuplicateJob` | the dedupe key is taken, and the caller asked for `reject` |
-| `PH002` | `InvalidJob` | a job depends on a job that does not exist |
-| `PH010` | `InactiveDefinition` | the kind of the job was deactivated |
-| `PH011` | `InvalidDefinition` | a definition cannot be like this: a field is unknown or wrong |
-
+ATTEMPTS = """\
 ## Errors that attempts record
 
-These names stand in the error of a job or attempt that Posthouse itself ended. They are not classes to catch.
+These types appear in the error of a job or attempt that Posthouse itself ended. They are not exceptions that
+you can catch.
 
 | type | meaning |
 | --- | --- |
 | `WorkerLost` | the worker died, or stopped renewing the lease |
-| `Poison` | too many workers died with this job: see [leases](../leases.md#poison-jobs) |
-| `TimedOut` | the handler ran longer than its timeout |
-| `SnoozeLimit` | the job snoozed more often, or longer, than its `Snooze` allows |
-| `Canceled` | somebody canceled it, or its handler did |
-| `DependencyFailed` | a job that it depended on did not succeed |
-| `Replaced` | a later job with the same dedupe key took its place |
-| `InvalidPayload` | the stored payload is not what the handler takes |
-| `Unstorable` | Postgres refused to store the completion |
+| `LeaseExpired` | the lease expired while the worker was alive: its claim's reply or its report was lost |
+| `Poison` | too many workers died while running this job: see [leases](../leases.md#poison-jobs) |
+| `TimedOut` | the handler exceeded its timeout |
+| `SnoozeLimit` | the job exceeded the limit or deadline of its `Snooze` |
+| `Canceled` | a caller or the handler canceled the job |
+| `DependencyFailed` | a dependency did not succeed |
+| `Replaced` | a later job with the same dedupe key replaced it |
+| `InvalidPayload` | the handler does not accept the stored payload |
+| `Unstorable` | Postgres could not store the completion |
 """
 
 
@@ -83,6 +81,15 @@ def page() -> str:
                 [(f"`{kind.__name__}`", f"`{kind.code}`", (kind.__doc__ or "").strip()) for kind, _ in tree],
             ),
             SQL,
+            *table(
+                ["SQLSTATE", "error", "meaning"],
+                [
+                    (f"`{state}`", f"`{kind.__name__}`", (kind.__doc__ or "").strip())
+                    for state, kind in BY_SQLSTATE.items()
+                    if state.startswith("PH")
+                ],
+            ),
+            ATTEMPTS,
         ]
     )
 

@@ -10,8 +10,9 @@ from posthouse.server import create_app
 from posthouse.settings import Settings
 
 INTRODUCTION = """\
-Every route of the [HTTP API](../api.md), as its OpenAPI document at `/api/v1/openapi.json` has them. All of
-them answer errors as `application/problem+json`, and may answer 401, 403, 422, 429 and 503.
+Every route of the [HTTP API](../api.md), generated from the OpenAPI document that a server has at
+`/api/v1/openapi.json`. Errors are `application/problem+json`. Every route can respond with 401, 403, 422, 429
+and 503.
 """
 _EVERYWHERE = {"401", "403", "422", "429", "503"}
 
@@ -42,7 +43,7 @@ def _by_tag(document: dict[str, Any]) -> dict[str, list[tuple[str, str, dict[str
 def _operation(method: str, path: str, operation: dict[str, Any]) -> Iterator[str]:
     yield f"### {method} {path}"
     yield ""
-    yield " ".join(operation.get("description", operation["summary"]).split())
+    yield " ".join(f"{operation['summary']}. {operation.get('description', '')}".split())
     yield ""
     for parameter in operation.get("parameters", ()):
         told = parameter.get("description", "")
@@ -57,7 +58,7 @@ def _operation(method: str, path: str, operation: dict[str, Any]) -> Iterator[st
         for status, answer in operation["responses"].items()
         if status not in _EVERYWHERE
     ]
-    yield f"- answers: {', '.join(answers)}"
+    yield f"- responses: {', '.join(answers)}"
     yield ""
 
 
@@ -116,4 +117,4 @@ def _schema(name: str, schema: dict[str, Any]) -> list[str]:
         for field, details in schema["properties"].items()
     ]
     about = " ".join(schema.get("description", "").split())
-    return [f"### {name}", "", about, "", *table(["field", "type", "needed", ""], rows)]
+    return [f"### {name}", "", about, "", *table(["field", "type", "required", "description"], rows)]

@@ -1,4 +1,4 @@
-"""docs/lifecycle.md, from the table of legal moves."""
+"""docs/lifecycle.md, generated from the transition table."""
 
 from __future__ import annotations
 
@@ -9,71 +9,71 @@ from docpages.markdown import opening, table, text
 from posthouse.core.states import TRANSITIONS, Status
 
 MEANINGS = {
-    Status.QUEUED: "It has not started, or it will run again. It may be ready, due later, or blocked.",
-    Status.RUNNING: "A worker holds its lease and runs the handler.",
-    Status.SUCCEEDED: "The handler returned. Final: nothing changes a succeeded job.",
-    Status.FAILED: "It ended with an error that must not be retried.",
-    Status.CANCELED: "Somebody or its handler canceled it, or a job that it depended on did not succeed.",
-    Status.DEAD_LETTER: "It has used up its attempts, snoozes or crashes, or its payload fits no handler.",
+    Status.QUEUED: "The job waits for its first or next attempt: it is ready, due later, or blocked.",
+    Status.RUNNING: "A worker holds the lease and runs the handler.",
+    Status.SUCCEEDED: "The handler returned. Final: a succeeded job never changes.",
+    Status.FAILED: "The job ended with an error that must not be retried.",
+    Status.CANCELED: "A caller or the handler canceled the job, or a dependency did not succeed.",
+    Status.DEAD_LETTER: "It used up its attempts, snoozes or crashes, or no handler accepts its payload.",
 }
 
 INTRODUCTION = """\
-A job has one of six statuses. It changes only by the moves on this page. The table stands in the code
+A job has one of six statuses, and changes only by the moves on this page. The table of moves is in the code
 (`posthouse.core.states`) and in the database (`posthouse.transitions`); a test compares the two.
 """
 
 PLACES = """\
-## Statuses and places
+## Statuses and tables
 
-In the database a job is a row, and the status follows from the table that the row is in. A queued job is in
-`posthouse.ready` if it may start now, and in `posthouse.waiting` if it is due later or blocked by other jobs.
-A running job is in `posthouse.running`, an ended one in `posthouse.history`. A move deletes the row in one
-place and inserts it in the other, in one statement. The view [posthouse.jobs](sql.md#the-view-posthousejobs)
-shows all places as one table, with the columns `status` and `place`.
+A job is one row, and its status follows from the table that contains it. A queued job is in `posthouse.ready`
+if it may start now, and in `posthouse.waiting` if it is due later or blocked by other jobs. A running job is
+in `posthouse.running`, an ended job in `posthouse.history`. A move deletes the row from one table and inserts
+it into another, in one statement. The view [posthouse.jobs](sql.md#the-view-posthousejobs) shows all tables
+as one, with the columns `status` and `place` (the table).
 """
 
 MOVES = """\
-## Moves
+## Transitions
 
-A move out of `running` needs the token of the lease. A report with another token changes nothing: see
+A move from `running` needs the token of the lease. A report with another token is rejected: see
 [leases](leases.md#fencing).
 """
 
 ATTEMPTS = """\
 ## Attempts
 
-A claim starts an attempt and counts it in `attempt_count`. Snooze and release give the attempt back: the
+A claim starts an attempt and increments `attempt_count`. Snooze and release do not spend the attempt: the
 next claim has the same number. Each attempt has a record in
 [posthouse.attempts](sql.md#the-view-posthouseattempts) with its outcome:
 
-| outcome | the attempt |
+| outcome | meaning |
 | --- | --- |
-| `running` | is under way |
-| `succeeded` | returned |
-| `failed` | raised an error |
-| `timeout` | ran longer than the job's timeout |
-| `canceled` | was canceled, or canceled itself |
-| `snoozed` | asked to run again later |
-| `released` | was given back by a worker that stopped |
-| `lost` | ended with its worker, or with its lease |
-| `crashed` | ended with its process (see [Where handlers run](running.md)) |
+| `running` | the attempt is running |
+| `succeeded` | the handler returned |
+| `failed` | the handler raised an error |
+| `timeout` | the handler exceeded the job's timeout |
+| `canceled` | a caller or the handler canceled the job |
+| `snoozed` | the handler asked to run again later |
+| `released` | a worker that was stopping released the job |
+| `lost` | the worker died or lost the lease |
+| `crashed` | the handler's process died (see [where handlers run](running.md)) |
 
-`attempt_count` never passes `max_attempts`. A retry after the last attempt is an `exhaust`.
+`attempt_count` never exceeds `max_attempts`. A retry after the last attempt is an `exhaust`.
 """
 
 GENERATIONS = """\
 ## Generations
 
-A person may run an ended job again: `posthouse jobs retry ID`, or `select posthouse.reopen(...)`. The job
-keeps its id and its payload. Its attempts, snoozes and crashes start from zero, and `generation` grows by
-one, so that the attempts of both lives stay apart. Who did it stands in `posthouse.audit`. A succeeded job
-cannot be reopened: enqueue a new one.
+An ended job can be reopened with `posthouse jobs retry ID` or `select posthouse.reopen(...)`. The job keeps
+its id and its payload. Its attempts, snoozes and crashes start from zero, and `generation` is incremented, so
+that the attempts of each generation can be told apart. The actor is recorded in `posthouse.audit`. A
+succeeded job cannot be reopened: enqueue a new one.
 
-## Cancellation wins
+## Cancellation
 
-A queued job that is canceled ends at once. For a running job the wish is noted in `cancel_requested_at` and
-its worker is told. From then on the job can only end as `canceled`: if the handler returns a result, asks for
-a retry or a snooze, or if its worker dies, the move that is made is `cancel`.
+A queued job that is canceled ends at once. For a running job, `cancel_requested_at` is set and the worker
+stops the handler. From then on the job can only end as `canceled`, also if the handler returns a result, asks
+for a retry or a snooze, or if its worker dies.
 """
 
 
@@ -90,7 +90,7 @@ def page() -> str:
             PLACES,
             MOVES,
             *table(
-                ["move", "from", "to", "what happened"],
+                ["transition", "from", "to", "cause"],
                 [
                     (f"`{move.event}`", f"`{move.source}`", f"`{move.target}`", move.meaning)
                     for move in TRANSITIONS
@@ -103,7 +103,7 @@ def page() -> str:
 
 
 def _diagram() -> Iterator[str]:
-    """One arrow for each pair of statuses, with all its moves: thirteen arrows would be hard to read."""
+    """Yield one arrow per pair of statuses, labelled with all transitions, to keep the diagram readable."""
     yield "stateDiagram-v2"
     yield "    [*] --> queued: enqueue"
     ends = sorted(TRANSITIONS, key=lambda move: (_place(move.source), _place(move.target)))

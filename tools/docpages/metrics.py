@@ -1,4 +1,4 @@
-"""docs/reference/metrics.md, from the catalogue of metrics."""
+"""docs/reference/metrics.md, generated from the catalogue of metrics."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from posthouse.metrics.catalogue import METRICS
 
 PLACES = {
     "database": (
-        "Of the whole",
+        "Installation",
         (
-            "Read from the database, the same from every server process. Counters and histograms are kept "
-            "there, minute by minute: they go on after restarts, and are one to two minutes behind."
+            "Read from the database and the same on every server process. Counters and histograms are stored "
+            "once a minute: they survive restarts and are one to two minutes old."
         ),
     ),
-    "server": ("Of a server process", "At `/metrics` too, beside `process_…` and `python_gc_…`."),
-    "worker": ("Of a worker", "With `posthouse worker --metrics-port PORT`."),
-    "keeper": ("Of a keeper", "With `posthouse keeper --metrics-port PORT`; a worker has them too."),
+    "server": ("Server process", "Also at `/metrics`, with `process_…` and `python_gc_…`."),
+    "worker": ("Worker", "With `posthouse worker --metrics-port PORT`."),
+    "keeper": ("Keeper", "With `posthouse keeper --metrics-port PORT`; a worker serves them too."),
 }
 
 
 def page() -> str:
     lines = opening("Metrics", "posthouse.metrics.catalogue")
-    lines += ["How to collect and use them: [monitoring](../monitoring.md).", ""]
+    lines += ["[Monitoring](../monitoring.md) describes how to collect and use these metrics.", ""]
     for place, (title, what) in PLACES.items():
         rows = [
             (f"`{item.name}`", item.kind, ", ".join(item.labels) or "-", item.help)
             for item in METRICS
             if item.place == place
         ]
-        lines += [f"## {title}", "", what, "", *table(("metric", "type", "labels", "what it is"), rows)]
+        lines += [f"## {title}", "", what, "", *table(("metric", "type", "labels", "meaning"), rows)]
     return text(lines)

@@ -1,4 +1,4 @@
-"""docs/reference/python.md, from the public names and their docstrings."""
+"""docs/reference/python.md, generated from the public names and their docstrings."""
 
 from __future__ import annotations
 
@@ -15,78 +15,59 @@ from posthouse.core.retry import DEFAULT_RETRY
 from posthouse.worker.parts import Part
 
 INTRODUCTION = """\
-All names that an application needs can be imported from `posthouse`. What is not on this page may change
-between versions. The [tutorial](../tutorial.md) shows most of it in use. Durations are numbers of seconds,
-`timedelta` objects, or texts: `"500ms"`, `"30s"`, `"5m"`, `"1h30m"`, `"2d"`.
+All names that an application needs can be imported from `posthouse`. Names that are not on this page may
+change between versions. The [tutorial](../tutorial.md) shows most of them in use. Durations are numbers of
+seconds, `timedelta` objects, or texts: `"500ms"`, `"30s"`, `"5m"`, `"1h30m"`, `"2d"`.
 """
 
 OPTIONS = """\
-## Options of an enqueue
+## Enqueue options
 
-`welcome.using(...)` takes them, `Client.enqueue` and `Request` too, and so does `job.enqueue(options={...})`.
-All are optional.
+`welcome.using(...)`, `Client.enqueue`, `Request` and `job.enqueue(options={...})` accept these options. All
+are optional.
 """
 
 MEANINGS = {
-    "id": "the job's id, a UUID made by the caller; enqueueing the same id again makes no second job",
-    "tenant": "on whose behalf; `default` unless given",
-    "queue": "the queue; what the definition says unless given",
+    "id": "the job's id, a UUID created by the caller; a second enqueue with it creates no second job",
+    "tenant": "the tenant; default: `default`",
+    "queue": "the queue; default: the definition's",
     "priority": "an integer, lower first, or `urgent` (10), `high` (50), `normal` (100), `low` (200)",
-    "at": "do not start before this time, a datetime with a time zone",
-    "delay": "do not start before so long from now",
+    "at": "the earliest start, a datetime with a time zone",
+    "delay": "the earliest start, as a duration from now",
     "dedupe_key": "no second job with this key while one is active",
-    "dedupe_content": "the same with a key made from the kind and the payload",
-    "dedupe_window": "the key also counts for so long after the enqueue",
-    "on_duplicate": "`existing` returns the job that has the key, `reject` raises DuplicateJob, `replace` "
-    "cancels it if it is still queued, `reuse` also returns one that has succeeded",
-    "order_key": "jobs with the same key run one after the other, in the order of their enqueue",
+    "dedupe_content": "derive the dedupe key from the kind and the payload",
+    "dedupe_window": "the key stays taken for this long after the enqueue, even if the job ends sooner",
+    "on_duplicate": "`existing` returns the existing job, `reject` raises DuplicateJob, `replace` cancels "
+    "the existing job if it is still queued, `reuse` also returns a job that has succeeded",
+    "order_key": "jobs with the same key run one at a time, in the order of their enqueue",
     "depends_on": "ids of jobs that must succeed first",
-    "on_dependency_failure": "if one of them does not succeed: `cancel` this job, `run` it anyway, or `wait` "
-    "until somebody retries the other",
-    "limit_key": 'what limits `per="key"` count it by; what the definition\'s `limit_by` names unless given',
-    "requires": "capabilities that a worker must have to run it; the definition's unless given",
-    "prefers": "capabilities that an idle worker should have; others leave it to such a one for a while",
-    "max_attempts": "how often it is tried",
-    "timeout": "how long an attempt may run",
-    "retry": "a `Retry` policy for this job alone",
-    "correlation_id": "what it belongs to: a request, a run of a pipeline; follow-ups inherit it",
-    "subject": "what it is about: a video, a call, a customer",
+    "on_dependency_failure": "if a dependency does not succeed: `cancel` this job, `run` it anyway, or "
+    "`wait` until the dependency is retried",
+    "limit_key": 'the key for limits `per="key"`; default: the payload field that `limit_by` names',
+    "requires": "capabilities that a worker must have; default: the definition's",
+    "prefers": "capabilities that a worker should have; other workers leave the job to it for a short time",
+    "max_attempts": "the maximum number of attempts",
+    "timeout": "the longest time of an attempt",
+    "retry": "a `Retry` policy for this job",
+    "correlation_id": "the id of a request or pipeline that the job belongs to; follow-ups inherit it",
+    "subject": "what the job is about: a video, a call, a customer",
     "source": "`manual`, `event`, `schedule` or `system`",
-    "source_ref": "what exactly caused it",
-    "created_by": "who enqueued it",
-}
-
-ATTRIBUTES = {
-    "id": "",
-    "kind": "The name of the definition.",
-    "queue": "",
-    "tenant": "On whose behalf it runs.",
-    "payload": "The arguments as they were enqueued.",
-    "attempt": "The number of this attempt; the first is 1.",
-    "max_attempts": "",
-    "priority": "",
-    "snoozes": "How often it has snoozed.",
-    "generation": "1, and one more each time that a person ran it again.",
-    "correlation_id": "",
-    "subject": "",
-    "parent_id": "The job that enqueued it as a follow-up.",
-    "queued_at": "",
-    "scheduled_for": "When it was to start at the earliest.",
-    "last_error": "What the attempt before this one ended with.",
+    "source_ref": "the id of the cause, such as an event",
+    "created_by": "the name of the caller",
 }
 
 WIDTH = 100
 
-# Members that the engine uses itself.
+# Members for internal use.
 INSIDE = {
-    "about", "age", "ask", "changed", "claimed_at", "deadline", "declaration", "delay", "expires", "finished",
-    "followup_texts", "followups", "from_json", "hex_id", "hex_token", "land", "lane", "lost", "lost_error",
-    "note_canceling", "note_lost", "noted", "payload_text", "position", "reason", "recall", "refuse_if_lost",
-    "report_part", "retry_json", "row", "steps", "take_followups", "task", "timeout_seconds", "to_json",
-    "token",
+    "about", "age", "announcement", "ask", "changed", "claimed_at", "deadline", "declaration", "delay",
+    "expires", "finished", "followup_texts", "followups", "from_json", "hex_id", "hex_token", "land", "lane",
+    "lost", "lost_error", "note_canceling", "note_lost", "noted", "payload_text", "plain_fields", "position",
+    "reason", "recall", "refuse_if_lost", "report_part", "retry_json", "row", "steps", "take_followups",
+    "task", "timeout_seconds", "to_json", "token",
 }  # fmt: skip
 
-# What an application is given and does not make itself.
+# Types that applications receive and do not construct.
 GIVEN = {posthouse.Job, posthouse.Handle, JobType, Part}
 
 
@@ -96,11 +77,11 @@ def page() -> str:
     for name in names:
         lines += _section(f"posthouse.{name}", getattr(posthouse, name))
     lines += _section("A part of a job", Part)
-    lines += _section("A decorated function", JobType, "What `@app.job()` makes of a function.")
+    lines += _section("A decorated function", JobType, "The object that `@app.job()` returns.")
     lines += [OPTIONS, *table(["option", "meaning"], _options())]
     lines += ["## posthouse.testing", "", _prose(testing.__doc__), ""]
     for name in testing.__all__:
-        if name == "Clock":  # what clock() gives
+        if name == "Clock":  # returned by clock()
             continue
         lines += _member(name, getattr(testing, name), level=3)
     lines += ["## Errors", "", _errors(), ""]
@@ -139,8 +120,8 @@ def _attributes(kind: type[Any]) -> list[tuple[str, str]]:
     for name, member in vars(kind).items():
         if isinstance(member, property) and name not in INSIDE and not name.startswith("_"):
             hint = str(member.fget.__annotations__.get("return", ""))
-            found.append((f"`{name}`: {hint.replace('|', 'or')}", _prose(member.__doc__) or ATTRIBUTES[name]))
-    return [*found, ("`result`: Any", "Stored with the completion if the handler commits by itself.")]
+            found.append((f"`{name}`: {hint.replace('|', 'or')}", _summary(member.__doc__)))
+    return [*found, ("`result`: Any", "The result to store if the handler uses `commit()`.")]
 
 
 def _is_method(member: Any) -> bool:
@@ -159,7 +140,7 @@ def _member(name: str, member: Any, level: int, owner: str = "") -> Iterator[str
 
 
 def _signature(member: Any) -> tuple[list[str], str]:
-    """Its parameters, and what it returns."""
+    """Return the parameters and the return type."""
     signature = inspect.signature(member)
     parts: list[str] = []
     for item in signature.parameters.values():
@@ -190,6 +171,11 @@ def _call(name: str, member: Any) -> list[str]:
     if len(line) > WIDTH:
         line = "\n".join([f"{name}(", *(f"    {part}," for part in parts), f"){returns}"])
     return ["```text", line, "```", ""]
+
+
+def _summary(doc: str | None) -> str:
+    """Return the first paragraph on one line, for a table cell."""
+    return " ".join(_prose(doc).partition("\n\n")[0].split())
 
 
 def _prose(doc: str | None) -> str:

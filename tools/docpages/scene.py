@@ -1,4 +1,4 @@
-"""A shop with something of everything in its queues, for the picture in the README."""
+"""Sample jobs in all statuses, for the terminal picture in the README."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ app = posthouse.App()
 
 @app.job(queue="mail")
 async def welcome(customer: int) -> str:
-    """Greets a new customer."""
-    return f"customer {customer} was greeted"
+    """Send a welcome mail to a customer."""
+    return f"welcome mail sent to customer {customer}"
 
 
 @app.job(queue="billing", retry=posthouse.Retry("1m", "5m", "15m"))
 async def charge(order: int) -> None:
-    """Charges a card at a bank that does not answer today."""
-    raise ConnectionError(f"no bank for {order}")
+    """Charge a card; fails because the bank is unavailable."""
+    raise ConnectionError(f"bank unavailable for order {order}")
 
 
 @app.job(queue="billing", max_attempts=1)
 async def refund(order: int) -> None:
-    """Fails for good."""
-    raise posthouse.Fail(f"{order} was never paid")
+    """Refund an order; fails permanently."""
+    raise posthouse.Fail(f"order {order} was never paid")
 
 
 @app.job(queue="media")
 async def transcode(job: posthouse.Job, video: str) -> None:
-    """Reports progress, and goes on for as long as the picture takes."""
+    """Transcode a video; reports progress and keeps running."""
     await job.progress(62, step="encode 720p", message=video)
     await asyncio.sleep(600)
 
 
 @app.job(queue="media")
 async def publish(video: str) -> None:
-    """Waits for the video."""
+    """Publish a video; waits for its transcoding."""
 
 
 async def fill() -> None:
-    """Enqueues what the picture shows."""
+    """Enqueue the jobs of the picture."""
     for customer in (7, 8, 9):
         await welcome.enqueue(customer=customer)
     await welcome.using(delay="6h").enqueue(customer=10)

@@ -9,30 +9,31 @@ from docpages.markdown import opening, table, text
 from posthouse.settings import ENV_PREFIX, FILE_NAME, Settings
 
 INTRODUCTION = f"""\
-Each setting has a default. The file `{FILE_NAME}` in the working directory overrides it, an environment
-variable overrides the file, and a flag of the [command line](commands.md) overrides both. In the file a
-setting has its own name; in the environment it is in capitals behind `{ENV_PREFIX}`. An empty variable counts
-as not set. A name that does not exist is an error that suggests the nearest one.
+Each setting has a default. The file `{FILE_NAME}` in the working directory overrides the default, an
+environment variable overrides the file, and a flag of the [command line](commands.md) overrides both. The
+file uses the name of the setting; the environment variable is the name in capitals with the prefix
+`{ENV_PREFIX}`. An empty variable counts as not set. An unknown name is an error that suggests the nearest
+one.
 
-`posthouse config` shows the settings in effect and where each came from.
+`posthouse config` shows the settings in effect and the source of each.
 
 ```toml
 concurrency = 50
 drain_seconds = "2m"
 ```
 
-Settings that end in `_seconds` take a number, or a text with a unit: `"500ms"`, `"30s"`, `"5m"`, `"1h30m"`.
+Settings that end in `_seconds` take a number, or a string with a unit: `"500ms"`, `"30s"`, `"5m"`, `"1h30m"`.
 """
 
 RULES = """\
 ## Rules between settings
 
-- `lease_seconds` is at least twice `heartbeat_seconds`: a worker must have a second chance to renew.
+- `lease_seconds` must be at least twice `heartbeat_seconds`, so that a worker has a second chance to renew.
 - All workers and keepers of a database should have the same `lease_seconds`, `crash_limit` and
-  `rescue_grace_seconds`. Nothing breaks if they differ, but the bounds in [leases](../leases.md) then depend
-  on which of them acts.
+  `rescue_grace_seconds`. If they differ, the bounds in [leases](../leases.md) depend on the process
+  that acts.
 
-In Python the same settings are the fields of `posthouse.settings.Settings`:
+In Python, the settings are the fields of `posthouse.settings.Settings`:
 """
 
 EXAMPLE = """\
@@ -52,7 +53,7 @@ def page() -> str:
             *opening("Settings", "posthouse.settings"),
             INTRODUCTION,
             *table(
-                ["setting", "type", "default", "at least", "meaning"],
+                ["setting", "type", "default", "minimum", "description"],
                 [_line(item, hints[item.name]) for item in fields(Settings)],
             ),
             "Environment variables: "
@@ -90,4 +91,4 @@ def _default(item: Field[Any]) -> str:
 
 def _secrets() -> str:
     names = [f"`{item.name}`" for item in fields(Settings) if item.metadata.get("secret")]
-    return f"Shown masked wherever settings are shown: {', '.join(names)}."
+    return f"These settings are secret and always shown masked: {', '.join(names)}."

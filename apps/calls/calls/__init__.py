@@ -1,4 +1,4 @@
-"""Recorded calls are heard, transcribed and analysed, those of each organisation by themselves."""
+"""Transcription and analysis of recorded calls, isolated by organisation."""
 
 from calls.handlers import app
 

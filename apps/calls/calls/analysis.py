@@ -1,4 +1,4 @@
-"""Figures of a call: who talked how long and how fast, how long nobody did, and what it was about."""
+"""Figures of a call: talk time and speed per speaker, silence, and keywords."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 from calls.transcript import Transcript, Word
 
 PAUSE = 1.0
-"""Seconds between two words of one speaker up to which they are one turn."""
+"""Longest pause in seconds within one turn of a speaker."""
 KEYWORDS = 10
 _TERM = re.compile(r"[^\W\d_]{3,}(?:['-][^\W\d_]+)*")
 
@@ -20,7 +20,7 @@ Span = tuple[float, float]
 
 
 def analyse(transcript: Transcript, duration: float) -> dict[str, Any]:
-    """The same for the same transcript, whenever it is asked for."""
+    """Return the figures of a transcript. Deterministic."""
     turns = {speaker: spans(transcript.said_by(speaker)) for speaker in transcript.speakers}
     talk = {speaker: length(of_one) for speaker, of_one in turns.items()}
     talked = union([span for of_one in turns.values() for span in of_one])
@@ -53,12 +53,12 @@ def _speaker(words: list[Word], turns: list[Span], everybody: float) -> dict[str
 
 
 def spans(words: list[Word]) -> list[Span]:
-    """The turns of one speaker."""
+    """Return the turns of one speaker."""
     return union([(word.start, word.end) for word in words], PAUSE)
 
 
 def union(found: list[Span], gap: float = 0.0) -> list[Span]:
-    """Spans that overlap, or are no further apart than this, as one."""
+    """Merge spans that overlap or are at most ``gap`` apart."""
     joined: list[Span] = []
     for start, end in sorted(found):
         if joined and start <= joined[-1][1] + gap:
@@ -78,7 +78,7 @@ def longest_gap(talked: list[Span], duration: float) -> float:
 
 
 def keywords(transcript: Transcript) -> list[dict[str, Any]]:
-    """The words that were said most often and mean something; of equal ones those that came first."""
+    """Return the most frequent words that are not stop words; ties in order of appearance."""
     said = " ".join(phrase.text for phrase in transcript.phrases).lower().replace("\u2019", "'")
     counted = Counter(term for term in _TERM.findall(said) if term not in stopwords())
     return [{"word": term, "count": count} for term, count in counted.most_common(KEYWORDS)]
@@ -86,7 +86,7 @@ def keywords(transcript: Transcript) -> list[dict[str, Any]]:
 
 @cache
 def stopwords() -> frozenset[str]:
-    """English words that do not say what a call is about."""
+    """Return English stop words."""
     return frozenset(files("calls").joinpath("stopwords.txt").read_text().split())
 
 

@@ -1,4 +1,4 @@
-"""posthouse demo calls: calls with a known script are heard, transcribed and analysed."""
+"""posthouse demo calls: transcribe and analyse calls with a known script."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STAGES = [item.kind for item in (extract_audio, transcribe_start, recognise, tra
 async def demo(stage: Stage) -> dict[str, Any]:
     scripts = list(islice(cycle(SCRIPTS), stage.size or len(SCRIPTS)))
     headers = {"Authorization": f"Bearer {stage.api_key}"}
-    stage.say(f"two voices record {len(scripts)} calls")
+    stage.say(f"generating {len(scripts)} calls with two synthetic voices")
     async with httpx.AsyncClient(base_url=stage.api_url, headers=headers, timeout=60) as api:
         calls = [await _record(stage.folder, api, script) for script in scripts]
         await stage.follow(*calls, kinds=STAGES)
@@ -50,8 +50,8 @@ async def _rate(api: httpx.AsyncClient, call: str, script: list[Line]) -> float:
 
 
 def _talk(figures: dict[str, Any]) -> str:
-    """Who talked how much and how fast."""
+    """Return the share and the speed of each speaker."""
     return " / ".join(
-        f"{item['talk_share']:.0%} at {item['words_per_minute']} words a minute"
+        f"{item['talk_share']:.0%} at {item['words_per_minute']} words per minute"
         for item in figures["speakers"].values()
     )

@@ -1,8 +1,8 @@
-"""The jobs. Each stage adds the next one in the transaction that completes it.
+"""Jobs of the application. Each stage enqueues the next one in the transaction that completes it.
 
-extract_audio -> transcribe_start -> transcribe_poll -> analyze. A stage that finds its file in the storage
-makes it no second time: it removes what the file was made from and goes on. ``recognise`` is the local
-recogniser, which the stages know as an operation that is started and asked for, like one of the cloud.
+extract_audio -> transcribe_start -> transcribe_poll -> analyze. A stage that finds its output in the storage
+does not create it again: it deletes its input and continues. ``recognise`` is the local recogniser, which the
+stages start and poll like an operation of the cloud.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from calls.transcript import Transcript
 from posthouse import Job, Retry
 
 POLL_ATTEMPTS = 20
-"""More than other stages have: an operation that was paid for is worth asking for again."""
+"""More than other stages, because a started operation has to be paid for."""
 
 
 class CallNotFound(Exception):
-    """There is no such call of this organisation."""
+    """The call does not exist in this organisation."""
 
 
 class ForeignFile(Exception):
-    """The payload names a file that is not of its call."""
+    """The payload names a file of another call."""
 
 
 FINAL = (CallNotFound, ForeignFile, NoLinks, NoSound, NotStored, OperationFailed, Refused)
-"""A second attempt would end like the first."""
+"""Errors that a retry cannot fix."""
 STAGE: dict[str, Any] = {
     "retry": Retry.exponential("30s", factor=2, cap="10m", jitter=0),
     "fail_on": FINAL,
@@ -54,7 +54,7 @@ app = posthouse.App(schema=Path(__file__).with_name("schema.sql"), routes="calls
 
 @app.job("calls.extract_audio", queue="calls.media", runner="process", max_attempts=5, **STAGE)
 def extract_audio(job: Job, call_id: UUID, raw_path: str) -> None:
-    """Takes the sound out of whatever was recorded."""
+    """Extract the audio of the recording."""
     _call(job, call_id, {raw_path: paths.raw(call_id)})
     audio = paths.audio(call_id)
     if not storage().exists(audio):
@@ -72,7 +72,7 @@ def extract_audio(job: Job, call_id: UUID, raw_path: str) -> None:
 
 @app.job("calls.transcribe_start", queue="calls.media", runner="process", max_attempts=5, **STAGE)
 def transcribe_start(job: Job, call_id: UUID, audio_path: str) -> None:
-    """Makes OGG Opus of the sound and gives it to a recogniser."""
+    """Convert the audio to OGG Opus and start its recognition."""
     _call(job, call_id, {audio_path: paths.audio(call_id)})
     ogg = paths.ogg(call_id)
     if storage().exists(paths.transcript(call_id)):
@@ -101,7 +101,7 @@ def transcribe_poll(
     ogg_path: str,
     transcript_path: str,
 ) -> None:
-    """Looks whether the recogniser is done; comes back later if not."""
+    """Poll the recognition; snooze until it has finished."""
     named = {audio_path: paths.audio, ogg_path: paths.ogg, transcript_path: paths.transcript}
     _call(job, call_id, {path: own(call_id) for path, own in named.items()})
     if not storage().exists(transcript_path):
@@ -115,7 +115,7 @@ def transcribe_poll(
 
 
 def _transcribed(job: Job, call_id: UUID) -> None:
-    """The transcript is there: what it was made from goes, and what follows from it comes."""
+    """Delete intermediate files and enqueue the analysis."""
     storage().remove([paths.ogg(call_id), paths.recognised(call_id)])
     path = paths.transcript(call_id)
     job.enqueue(analyze, call_id=call_id, transcript_path=path, options=about(analyze, call_id))
@@ -126,7 +126,7 @@ def _transcribed(job: Job, call_id: UUID) -> None:
 
 @app.job("calls.analyze", queue="calls.poll", max_attempts=5, **STAGE)
 def analyze(job: Job, call_id: UUID, transcript_path: str) -> None:
-    """Counts. There is one analysis of a call: that of its transcript, however often it is made."""
+    """Compute the figures of the call from its transcript. Idempotent."""
     call = _call(job, call_id, {transcript_path: paths.transcript(call_id)})
     transcript = Transcript.model_validate_json(storage().read(transcript_path))
     found = analyse(transcript, call.duration or 0.0)
@@ -137,7 +137,7 @@ def analyze(job: Job, call_id: UUID, transcript_path: str) -> None:
 
 @app.job(providers.RECOGNISE, queue="calls.recognise", runner="process", max_attempts=5, **STAGE)
 def recognise(job: Job, call_id: UUID, ogg_path: str) -> dict[str, str]:
-    """An operation of the local recogniser."""
+    """Transcribe the audio with the local recogniser."""
     _call(job, call_id, {ogg_path: paths.ogg(call_id)})
     answer = paths.recognised(call_id)
     if not storage().exists(answer):
@@ -148,7 +148,7 @@ def recognise(job: Job, call_id: UUID, ogg_path: str) -> dict[str, str]:
 
 
 def about(kind: Any, call_id: UUID) -> Any:
-    """Options of a stage: there is one of each for a call while it is active."""
+    """Return the job options of a stage: one active job of each kind per call."""
     return {"dedupe_key": f"{kind.kind}:{call_id}", "subject": str(call_id)}
 
 
@@ -157,15 +157,15 @@ class _Call(NamedTuple):
 
 
 def _call(job: Job, call_id: UUID, named: dict[str, str]) -> _Call:
-    """What is known of the call. Payloads may come from anybody: they reach their own call's files only."""
+    """Return the call. Payloads are not trusted: paths must be those of the call."""
     for path, own in named.items():
         if path != own:
-            raise ForeignFile(f"{path} is not {own}")
+            raise ForeignFile(f"invalid path {path!r}: expected {own!r}")
 
     def known(db: psycopg.Connection[Any]) -> Any:
         row = db.execute(statement("call_of"), {"call": call_id, "org": job.tenant}).fetchone()
         if row is None:
-            raise CallNotFound(f"there is no call {call_id}")
+            raise CallNotFound(f"call {call_id} does not exist")
         return row
 
     return _Call(*job.step_commit("call", known))
@@ -173,7 +173,7 @@ def _call(job: Job, call_id: UUID, named: dict[str, str]) -> _Call:
 
 @contextmanager
 def _patience(provider: providers.Provider) -> Iterator[None]:
-    """To be asked to wait costs no attempt."""
+    """Snooze without spending an attempt if the recogniser is busy."""
     try:
         yield
     except Busy as busy:

@@ -1,4 +1,4 @@
-"""Sound: out of whatever was recorded, and into what recognisers take."""
+"""Audio conversion for recognisers."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from typing import NamedTuple
 import av
 
 RATE = 16_000
-"""Samples a second, which is what recognisers hear."""
+"""Sample rate of recognisers, per second."""
 OPUS_BITS = 24_000
 MOST_CHANNELS = 2
 
 
 class NoSound(Exception):
-    """The recording cannot be read, or there is no sound in it."""
+    """The recording is not readable, or has no audio."""
 
 
 class Sound(NamedTuple):
@@ -35,12 +35,12 @@ def probe(path: Path) -> Sound:
             length = stream.duration and stream.time_base and float(stream.duration * stream.time_base)
             return Sound(length or (container.duration or 0) / av.time_base, stream.codec_context.channels)
     except (av.FFmpegError, IndexError):
-        raise NoSound("there is no sound in it, or it is no recording at all") from None
+        raise NoSound("the recording has no audio, or is not an audio or video file") from None
 
 
 @contextmanager
 def as_flac(recording: Path) -> Iterator[Path]:
-    """Its sound without loss. Two channels stay two: they are the two who speak."""
+    """Convert to FLAC. Two channels are kept, because each is one speaker."""
     channels = min(probe(recording).channels, MOST_CHANNELS)
     with _converted(recording, ".flac", "-vn", "-c:a", "flac", "-ac", str(channels)) as made:
         yield made
@@ -62,7 +62,7 @@ def _converted(source: Path, suffix: str, *options: str) -> Iterator[Path]:
         ]  # fmt: skip
         done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own
         if done.returncode != 0:
-            raise NoSound(f"the sound cannot be read: {done.stderr.strip()[-500:]}")
+            raise NoSound(f"cannot convert the audio: {done.stderr.strip()[-500:]}")
         yield target
 
 
@@ -70,7 +70,7 @@ def _converted(source: Path, suffix: str, *options: str) -> Iterator[Path]:
 def ffmpeg_path() -> str:
     found = shutil.which("ffmpeg")
     if found is None:
-        import imageio_ffmpeg  # noqa: PLC0415 - only where the system has none
+        import imageio_ffmpeg  # noqa: PLC0415 - only if the system has none
 
         found = imageio_ffmpeg.get_ffmpeg_exe()
     return str(found)

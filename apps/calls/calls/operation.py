@@ -1,6 +1,6 @@
-"""Operations of the cloud's asynchronous recognition, as they stand in its answers.
+"""Operations of the asynchronous recognition API, as in its responses.
 
-One that is done has either a response or an error. The local recogniser answers in the same form.
+A finished operation has either a response or an error. The local recogniser uses the same format.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ _SECONDS = re.compile(r"(\d+(?:\.\d+)?)s")
 
 
 class MalformedAnswer(Exception):
-    """What came back is not what the protocol says."""
+    """The response does not follow the protocol."""
 
 
 class OperationFailed(Exception):
-    """The recogniser has given up."""
+    """The recognition failed."""
 
 
 def _seconds(text: object) -> float:
     found = _SECONDS.fullmatch(text) if isinstance(text, str) else None
     if found is None:
-        raise ValueError(f"{text!r} is no time like 1.5s")
+        raise ValueError(f"invalid duration {text!r}; expected a value like 1.5s")
     return float(found[1])
 
 
@@ -67,13 +67,13 @@ class Operation(BaseModel):
     @model_validator(mode="after")
     def _says_how_it_ended(self) -> Self:
         if self.done and self.response is None and self.error is None:
-            raise ValueError("it is done, but there is neither a response nor an error")
+            raise ValueError("the operation is done but has neither a response nor an error")
         return self
 
     def transcript(self) -> Transcript:
-        """The likeliest reading of each chunk. Raises OperationFailed if there is none."""
+        """Return the most likely text of each chunk. Raises OperationFailed without a response."""
         if self.response is None:
-            why = self.error or Trouble(message="it is not done")
+            why = self.error or Trouble(message="the operation is not done")
             raise OperationFailed(f"operation {self.id} failed with code {why.code}: {why.message}")
         phrases = [_phrase(chunk) for chunk in self.response.chunks if chunk.alternatives]
         heard = [phrase for phrase in phrases if phrase.words]
@@ -85,8 +85,8 @@ def read_operation(answer: bytes) -> Operation:
         return Operation.model_validate_json(answer)
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(str(item) for item in first["loc"]) or "the answer"
-        raise MalformedAnswer(f"an operation was expected; {place}: {first['msg']}") from None
+        place = ".".join(str(item) for item in first["loc"]) or "the response"
+        raise MalformedAnswer(f"invalid response: expected an operation; {place}: {first['msg']}") from None
 
 
 def _phrase(chunk: Chunk) -> Phrase:

@@ -1,4 +1,4 @@
-"""Where each file of a call is. The same for every attempt, so that one finds what another has left."""
+"""Storage paths of a call. They are the same in every attempt, so that existing files are found."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from uuid import UUID
 
 
 def raw(call_id: UUID) -> str:
-    """The recording as it was uploaded, until its sound is extracted."""
+    """Return the path of the uploaded recording, which is deleted after the extraction."""
     return f"calls/{call_id}/raw"
 
 
@@ -15,7 +15,7 @@ def audio(call_id: UUID) -> str:
 
 
 def ogg(call_id: UUID) -> str:
-    """The same for the recogniser, until it has answered."""
+    """Return the path of the recogniser's input, which is deleted after the recognition."""
     return f"calls/{call_id}/speech.ogg"
 
 
@@ -24,5 +24,5 @@ def transcript(call_id: UUID) -> str:
 
 
 def recognised(call_id: UUID) -> str:
-    """What the local recogniser answers, until it was fetched."""
+    """Return the path of the local recogniser's result, which is deleted after it was read."""
     return f"calls/{call_id}/recognised.json"

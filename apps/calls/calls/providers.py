@@ -1,5 +1,5 @@
-"""Who recognises speech. Whoever it is: one call starts an operation and returns its id, the other looks
-whether it is done. Nobody holds a worker while it waits.
+"""Speech recognisers. ``start`` begins an operation and returns its id, ``look`` returns its state; no worker
+is occupied in between.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ RECOGNISE = "calls.recognise"
 
 @dataclass(frozen=True)
 class Pace:
-    """How often to look, how many times at most, and how long."""
+    """Poll interval in seconds, maximum number of polls, and deadline."""
 
     interval: float
     limit: int
@@ -32,21 +32,21 @@ class Provider(Protocol):
     @property
     def pace(self) -> Pace: ...
     def start(self, job: Job, path: str) -> str:
-        """Begins with the OGG Opus at this path of the storage; the id of the operation."""
+        """Start the recognition of the OGG Opus file at this path; return the id of the operation."""
         ...
 
     def look(self, operation_id: str) -> Operation: ...
 
 
 class Cloud:
-    """SpeechKit. It fetches the speech from the bucket."""
+    """Yandex SpeechKit. It fetches the audio from the bucket."""
 
     @property
     def pace(self) -> Pace:
         return _pace(10, 1_500, "4h")
 
     def start(self, job: Job, path: str) -> str:
-        """As a step: what was started, and will be paid for, is not started again by the next attempt."""
+        """Start as a durable step, so that the next attempt does not pay for another operation."""
 
         def begun() -> str:
             return speechkit.start(storage().link(path), str(job.id)).id
@@ -58,22 +58,22 @@ class Cloud:
 
 
 class Local:
-    """A recogniser on our own machines. Its operations are jobs, and so outlive the workers that run them."""
+    """The local recogniser. Its operations are jobs, so they survive the loss of a worker."""
 
     def __init__(self, app: App) -> None:
         self._app = app
 
     @property
     def pace(self) -> Pace:
-        return _pace(2, 50_000, "24h")  # they wait in our own queue, which may be long
+        return _pace(2, 50_000, "24h")  # operations wait in a queue, which may be long
 
     def start(self, job: Job, path: str) -> str:
-        """It begins when the job that asks for it is completed, and not otherwise."""
+        """Enqueue the recognition in the transaction that completes the job."""
         asked = {"call_id": job.payload["call_id"], "ogg_path": path}
         return str(job.enqueue(RECOGNISE, asked, options={"subject": job.subject}))
 
     def look(self, operation_id: str) -> Operation:
-        """Its answer; before there is one, whether there will be one."""
+        """Return the finished or the running operation."""
         try:
             answer = self._app.sync_client.wait(UUID(operation_id), timeout=0)
         except JobFailed as error:
@@ -82,7 +82,7 @@ class Local:
             if error.code == "wait_timeout":
                 return Operation(id=operation_id)
             if error.code == "job_not_found":
-                raise OperationFailed(f"there is no operation {operation_id}") from None
+                raise OperationFailed(f"operation {operation_id} does not exist") from None
             raise
         return read_operation(storage().read(answer["recognised_path"]))
 
@@ -93,7 +93,7 @@ def chosen(app: App) -> Provider:
         return Local(app)
     if name == settings.SPEECHKIT:
         return Cloud()
-    raise Fail(f"CALLS_PROVIDER is {settings.LOCAL} or {settings.SPEECHKIT}, not {name!r}")
+    raise Fail(f"invalid CALLS_PROVIDER {name!r}: expected {settings.LOCAL} or {settings.SPEECHKIT}")
 
 
 def _pace(interval: float, limit: int, deadline: str) -> Pace:

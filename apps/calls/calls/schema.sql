@@ -1,7 +1,7 @@
--- Calls, the files that were made of them, and their figures.
+-- Calls, their files and their figures.
 --
--- An organisation is a tenant. What a call is at is written down nowhere: it is read off its jobs, and so agrees with
--- them. Rows appear in the transactions that complete stages; each is there once, whatever was run twice.
+-- An organisation is a tenant. The status of a call is not stored but derived from its jobs, so they cannot disagree. Rows
+-- are inserted in the transactions that complete stages, once each, even if a stage runs twice.
 
 create schema if not exists calls;
 
@@ -32,7 +32,7 @@ create table if not exists calls.analyses (
   analysed_at timestamptz not null default posthouse.now()
 );
 
--- The jobs as those know them who have had a table of their own for them.
+-- The jobs with the columns of a classic processing-jobs table.
 drop view if exists calls.processing_jobs;
 create view calls.processing_jobs with (security_invoker = true) as
 select
@@ -44,7 +44,7 @@ select
   case when j.status = 'running' then j.worker_id::text end as locked_by,
   j.last_error, j.queued_at as created_at,
   coalesce(j.finished_at, j.attempt_started_at, j.started_at, j.queued_at) as updated_at,
-  j.subject  -- by which there is an index
+  j.subject  -- indexed
 from posthouse.jobs as j
 where j.kind in ('calls.extract_audio', 'calls.transcribe_start', 'calls.transcribe_poll', 'calls.analyze');
 

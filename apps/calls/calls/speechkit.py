@@ -1,5 +1,5 @@
-"""Yandex SpeechKit, asynchronous recognition (API v2): give it the address of a file, get the id of an
-operation, ask for the operation until it is done.
+"""Client of Yandex SpeechKit, asynchronous recognition (API v2): send the URL of a file, get an operation id,
+and poll the operation until it is done.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ _BUSY, _SERVER = 429, 500
 
 
 class Refused(Exception):
-    """It will not do this, however often it is asked: a wrong key, a wrong request, an unknown operation."""
+    """SpeechKit rejected the request: invalid key, invalid request or unknown operation."""
 
 
 class Unavailable(Exception):
-    """It did not answer, or not in time, or has troubles of its own."""
+    """SpeechKit did not respond in time, or returned a server error."""
 
 
 class Busy(Exception):
-    """It asks to be left alone for a while."""
+    """SpeechKit returned 429: too many requests."""
 
     def __init__(self, seconds: float | None) -> None:
         self.seconds = seconds
-        super().__init__("there are too many requests")
+        super().__init__("SpeechKit rate limit exceeded")
 
 
 def start(link: str, once: str) -> Operation:
-    """Begins to recognise OGG Opus; ``once`` names the request, so that a repeated one begins nothing new."""
+    """Start the recognition of OGG Opus. ``once``: the idempotency key of the request."""
     asked = {
         "config": {"specification": {"languageCode": settings.language(), "audioEncoding": "OGG_OPUS"}},
         "audio": {"uri": link},
@@ -44,25 +44,27 @@ def start(link: str, once: str) -> Operation:
 def look(operation_id: str) -> Operation:
     found = _ask("GET", f"{settings.operations_url()}/operations/{operation_id}")
     if found.id != operation_id:
-        raise MalformedAnswer(f"operation {operation_id} was asked for, {found.id} was answered")
+        raise MalformedAnswer(f"requested operation {operation_id}, but the response is about {found.id}")
     return found
 
 
 def _ask(method: str, address: str, *, headers: dict[str, str] | None = None, **body: Any) -> Operation:
     key = settings.speechkit_key()
     if not key:
-        raise Refused("there is no key for SpeechKit: set CALLS_SPEECHKIT_KEY")
+        raise Refused("no API key for SpeechKit: set CALLS_SPEECHKIT_KEY")
     signed = {"Authorization": f"Api-Key {key}", **(headers or {})}
     try:
         answer = httpx.request(method, address, headers=signed, timeout=settings.speechkit_seconds(), **body)
     except httpx.HTTPError as error:
-        raise Unavailable(f"{method} {address}: {type(error).__name__} {error}".rstrip()) from None
+        raise Unavailable(
+            f"SpeechKit is unavailable: {method} {address}: {type(error).__name__} {error}".rstrip()
+        ) from None
     _refuse_errors(answer)
     return read_operation(answer.content)
 
 
 def _refuse_errors(answer: httpx.Response) -> None:
-    told = f"{answer.status_code}: {answer.text[:500]}"
+    told = f"SpeechKit returned {answer.status_code}: {answer.text[:500]}"
     if answer.status_code == _BUSY:
         raise Busy(_retry_after(answer))
     if answer.status_code >= _SERVER:
@@ -72,6 +74,6 @@ def _refuse_errors(answer: httpx.Response) -> None:
 
 
 def _retry_after(answer: httpx.Response) -> float | None:
-    """None also for one that is a date: then it is asked again at the usual pace."""
+    """Return the seconds of Retry-After; None without one, or for a date, which means the normal interval."""
     text = answer.headers.get("Retry-After", "")
     return min(float(text), MOST_PATIENCE) if text.isdecimal() else None

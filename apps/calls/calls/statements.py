@@ -1,4 +1,4 @@
-"""The SQL of this application: one statement a file, in sql/."""
+"""SQL statements of the application, one file each in sql/."""
 
 from __future__ import annotations
 

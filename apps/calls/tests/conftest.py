@@ -23,7 +23,7 @@ def app_path():
 @pytest.fixture
 def settings(settings):
     """One process for handlers: each takes a second of the processor to start."""
-    return replace(settings, processes=1)
+    return replace(settings, process_slots=1)
 
 
 @pytest.fixture(scope="session")

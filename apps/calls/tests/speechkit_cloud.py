@@ -135,7 +135,7 @@ class SpeechKitCloud:
                     self.send_header("Content-Length", str(len(content)))
                     self.end_headers()
                     self.wfile.write(content)
-                except ConnectionError:  # nobody waits for it any more
+                except ConnectionError:  # the client has disconnected
                     self.close_connection = True
 
             def log_message(self, *_):

@@ -3,16 +3,19 @@
 import json
 import os
 
+import pytest
+
 import stable
 
 
-def test_the_demo_hears_what_was_said(database, tmp_path):
+@pytest.mark.soak
+def test_the_demo_transcribes_the_call(database, tmp_path):
     kept = {
         name: value for name, value in os.environ.items() if not name.startswith(("POSTHOUSE_", "CALLS_"))
     }
     env = {
         "POSTHOUSE_DATABASE_URL": database,
-        "POSTHOUSE_PROCESSES": "1",
+        "POSTHOUSE_PROCESS_SLOTS": "1",
         "CALLS_STORAGE_URL": (tmp_path / "storage").as_uri(),
     }
     done = stable.posthouse(

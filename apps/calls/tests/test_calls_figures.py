@@ -45,7 +45,7 @@ def test_talk_silence_speed_and_turns():
     assert analyse(transcript, 12) == figures
 
 
-def test_a_call_in_which_nobody_speaks():
+def test_figures_of_a_silent_call():
     figures = analyse(Transcript(phrases=[]), 3)
     assert (figures["talk_seconds"], figures["silence_seconds"], figures["longest_silence_seconds"]) == (
         0,
@@ -74,7 +74,7 @@ def test_the_word_error_rate_counts_wrong_missing_and_additional_words():
 def test_operations_are_read_as_the_protocol_has_them():
     pending = read_operation(b'{"id": "a", "done": false, "createdAt": "2026-11-16T10:00:00Z"}')
     assert not pending.done
-    with pytest.raises(MalformedAnswer, match=r"no time like 1\.5s"):
+    with pytest.raises(MalformedAnswer, match=r"expected a value like 1\.5s"):
         read_operation(
             b'{"id": "a", "done": true, "response": {"chunks": [{"alternatives": '
             b'[{"text": "a", "words": [{"word": "a", "startTime": 1, "endTime": "2s"}]}]}]}}'

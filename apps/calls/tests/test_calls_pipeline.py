@@ -3,13 +3,15 @@
 import random
 import time
 
+import pytest
+
 from calls import paths
 from calls.handlers import analyze, extract_audio, recognise, transcribe_poll, transcribe_start
 from calls.speech import word_error_rate
 from calls.storage import storage
 
 STAGES = [stage.kind for stage in (extract_audio, transcribe_start, recognise, transcribe_poll, analyze)]
-WORKER = {"POSTHOUSE_PROCESSES": "1"}
+WORKER = {"POSTHOUSE_PROCESS_SLOTS": "1"}
 
 
 async def get(client, path, status=200):
@@ -102,10 +104,11 @@ async def _check_again(product, admin, call_id):
     assert product.statuses() == {(kind, "succeeded"): count for kind, count in twice.items()}
 
 
+@pytest.mark.soak
 async def test_a_worker_killed_in_any_stage_leaves_nothing_undone_or_doubled(product, folder, send, script):
     seed = time.time_ns()
     stage = random.Random(seed).choice(STAGES)
-    print(f"kills in {stage} (seed {seed})")  # noqa: T201 - for whoever looks into a failure
+    print(f"kills in {stage} (seed {seed})")  # noqa: T201 - to reproduce a failure
     admin = await product.as_("tenant-admin", "acme")
     call_id = await send(admin)
     doomed = await product.worker(**WORKER)

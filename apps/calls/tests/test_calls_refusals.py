@@ -40,11 +40,14 @@ async def test_jobs_that_cannot_succeed_fail_at_once_and_say_why(product, folder
         row["subject"]: (row["error"]["type"].rpartition(".")[2], row["error"]["message"]) for row in rows
     }
     assert told == {
-        garbage: ("NoSound", "there is no sound in it, or it is no recording at all"),
-        lost: ("NotStored", f"there is nothing at {paths.raw(lost)}"),
-        foreign: ("CallNotFound", f"there is no call {foreign}"),
-        unheard: ("ForeignFile", f"{paths.audio(foreign)} is not {paths.audio(unheard)}"),
-        empty: ("NotStored", f"there is nothing at {paths.transcript(empty)}"),
+        garbage: ("NoSound", "the recording has no audio, or is not an audio or video file"),
+        lost: ("NotStored", f"file {paths.raw(lost)} does not exist"),
+        foreign: ("CallNotFound", f"call {foreign} does not exist"),
+        unheard: (
+            "ForeignFile",
+            f"invalid path {paths.audio(foreign)!r}: expected {paths.audio(unheard)!r}",
+        ),
+        empty: ("NotStored", f"file {paths.transcript(empty)} does not exist"),
     }
     assert (await admin.get(f"/calls/{garbage}")).json()["status"] == "failed"
 
@@ -52,7 +55,8 @@ async def test_jobs_that_cannot_succeed_fail_at_once_and_say_why(product, folder
 async def test_an_upload_of_nothing_is_refused_and_leaves_nothing(product, folder, tmp_path):
     admin = await product.as_("tenant-admin", "acme")
     answer = await admin.post("/calls", content=b"")
-    assert (answer.status_code, answer.json()["detail"]) == (422, "the recording is empty")
+    assert answer.status_code == 422
+    assert answer.json()["detail"] == "the request body is empty; send the recording as body"
     assert product.rows("select * from calls.calls") == []
     assert left(tmp_path) == []
 
@@ -65,3 +69,10 @@ async def test_uploads_are_bounded_and_need_the_right_role(product, chosen, fold
     assert product.rows("select * from calls.calls") == []
     assert left(tmp_path) == []
     assert (await admin.get(f"/calls/{uuid4()}")).status_code == 404
+
+
+async def test_values_that_cannot_be_stored_are_refused(product, folder, tmp_path):
+    admin = await product.as_("tenant-admin", "acme")
+    answer = await admin.post("/calls", params={"title": "a\x00b"}, content=b"recording")
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request"), answer.text
+    assert (product.rows("select * from calls.calls"), left(tmp_path)) == ([], [])

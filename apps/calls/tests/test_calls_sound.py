@@ -50,7 +50,7 @@ def test_what_has_no_sound_is_refused(tmp_path):
         pass
 
 
-def test_nobody_is_heard_where_nobody_speaks(tmp_path):
+def test_silence_yields_no_words(tmp_path):
     quiet = made(
         tmp_path / "quiet.ogg", "-f", "lavfi", "-i", "anullsrc=r=16000:cl=mono", "-t", "2", "-c:a", "libopus"
     )

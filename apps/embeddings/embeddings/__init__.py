@@ -1,4 +1,4 @@
-"""Rules as vectors: a database trigger enqueues, a batch handler embeds, pgvector finds what is near."""
+"""Rules as vectors: a database trigger enqueues, a batch handler embeds, pgvector finds similar rules."""
 
 from embeddings.handlers import app
 

@@ -1,4 +1,4 @@
-"""Asks a provider for vectors, and finds out which texts it does not take."""
+"""Requests vectors from a provider and isolates texts that it rejects."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from embeddings.store import Text
 
 
 class Computing:
-    """The vectors of some texts. One that the provider refuses, or a provider that is away, spoils no more
-    than it must: the errors are there by text.
+    """Computes the vectors of a batch.
+
+    A rejected text or an unavailable provider fails only the affected texts; ``errors`` maps texts to errors.
     """
 
     def __init__(self, provider: Provider) -> None:
@@ -39,12 +40,12 @@ class Computing:
             if len(texts) > 1:
                 return await self._halved(model, list(texts.items()))
             self.errors |= dict.fromkeys(texts, error)
-        except Exception as error:  # noqa: BLE001 - it is the answer to these jobs, and to no others
+        except Exception as error:  # noqa: BLE001 - fails these jobs only
             self.errors |= dict.fromkeys(texts, error)
         return {}
 
     async def _halved(self, model: str, texts: Sequence[tuple[Text, str]]) -> dict[Text, Vector]:
-        """One of them is refused, and the provider does not say which."""
+        """Split the batch, because the provider does not say which text it rejects."""
         middle = len(texts) // 2
         first = await self._of_model(model, dict(texts[:middle]))
         return first | await self._of_model(model, dict(texts[middle:]))
@@ -52,5 +53,7 @@ class Computing:
 
 def _fitting(model: str, vectors: list[Vector]) -> list[Vector]:
     if len(vectors[0]) > DIMENSIONS:
-        raise Rejected(f"{model} gives {len(vectors[0])} dimensions, and there is room for {DIMENSIONS}")
+        raise Rejected(
+            f"model {model} returns {len(vectors[0])} dimensions, more than the maximum of {DIMENSIONS}"
+        )
     return vectors

@@ -1,4 +1,4 @@
-"""Rules by the thousand, three in ten of them copies: embeds them, measures, and shows what is near."""
+"""posthouse demo embeddings: embed thousands of rules, 30 % of them copies, and search for similar ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from posthouse.demo import Stage
 SIZE = 2000
 COPIES = 0.3
 ALONE = 10
-"""One rule in so many is embedded alone before, to compare."""
+"""One in this many rules is first embedded on its own, for comparison."""
 NEAREST = 3
 
 
@@ -26,12 +26,12 @@ async def demo(stage: Stage) -> dict[str, Any]:
     run = uuid4().hex[:8]
     book = Rulebook()
     async with await AsyncConnection.connect(stage.database_url, autocommit=True) as db:
-        stage.say("the model is made ready")
+        stage.say("preparing the model")
         await _embed(stage, db, book.rules(1), run, "first")
-        stage.say("some rules one by one, to compare")
+        stage.say("embedding some rules one by one, for comparison")
         alone = book.rules(max(6, size // ALONE))
         await _embed(stage, db, alone, run, "singly")
-        stage.say(f"{size} rules in batches")
+        stage.say(f"embedding {size} rules in batches")
         written = await _embed(stage, db, book.rules(size, COPIES), run, "batches")
         singly = await _found(db, "demo_pace", f"{run} singly")
         batches = await _found(db, "demo_pace", f"{run} batches")
@@ -50,7 +50,7 @@ async def demo(stage: Stage) -> dict[str, Any]:
 
 
 async def _embed(stage: Stage, db: Db, rules: dict[str, list[str]], run: str, how: str) -> float:
-    """Writes rules, and returns when the jobs that the trigger made have ended: how long the writing took."""
+    """Insert rules and wait for the jobs that the trigger created; return the duration of the insert."""
     settings = {"import": f"{run} {how}", "singly": "on" if how == "singly" else "off"}
     started = time.perf_counter()
     async with db.transaction():
@@ -65,7 +65,7 @@ async def _nearest(stage: Stage, db: Db, name: str) -> list[str]:
     chosen = await _found(db, "demo_chosen", name)
     async with db.transaction():
         near = await near_rule(db, chosen["id"], NEAREST)
-    stage.say(f"nearest to: {chosen['guidance']} {chosen['rationale']}")
+    stage.say(f"most similar to: {chosen['guidance']} {chosen['rationale']}")
     found = [f"{one['similarity']:.3f} {one['guidance']} {one['rationale']}" for one in near]
     for line in found:
         stage.say(f"  {line}")

@@ -1,9 +1,10 @@
-"""The jobs: each gives one rule the vector of its text. They are done fifty at a time, in one transaction."""
+"""Jobs of the application: each stores the vector of one rule. A batch of 50 jobs is one transaction."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -18,15 +19,16 @@ app = posthouse.App(schema=Path(__file__).with_name("schema.sql"), routes="embed
 
 BATCH = 50
 RETRY = posthouse.Retry.exponential("60s", cap="5m", jitter=0)
-"""A minute after the first attempt, two after the second, and never more than five."""
+"""One minute after the first attempt, two after the second, at most five."""
 TIMEOUT = "5m"
+VERSION = version("posthouse")
 MOMENT = "200ms"
-"""Until the vector of a text is there that another batch has in hand."""
+"""Snooze while another batch computes the same text."""
 
 
 @dataclass
 class Asked:
-    """The payload, as embeddings.request makes it in the database."""
+    """The payload, as created by embeddings.request in the database."""
 
     rule_id: UUID
     input_text: str
@@ -38,15 +40,15 @@ class Asked:
     "embeddings.embed",
     queue="embeddings",
     batch=BATCH,
+    batches=2,  # while one computes, the other reads and writes
     takes=Asked,
     retry=RETRY,
     max_attempts=3,
     timeout=TIMEOUT,
     fail_on=[Rejected],
-    limits=[posthouse.Limit(running=2 * BATCH)],  # while one batch computes, the other reads and writes
 )
 async def embed(jobs: list[posthouse.Job]) -> list[Any]:
-    """A vector for each rule; an answer for each job."""
+    """Compute and store the vectors of a batch of rules."""
     return await _embedded(jobs)
 
 
@@ -62,8 +64,8 @@ async def embed(jobs: list[posthouse.Job]) -> list[Any]:
 async def embed_one(
     job: posthouse.Job, rule_id: UUID, input_text: str, text_hash: str, embedding_model: str | None = None
 ) -> Any:
-    """The same, one rule after the other: what batches are compared with."""
-    del rule_id, input_text, text_hash, embedding_model  # they stand here to be checked
+    """Compute and store the vector of one rule; for comparison with batches."""
+    del rule_id, input_text, text_hash, embedding_model  # declared for validation only
     (answer,) = await _embedded([job])
     if isinstance(answer, Exception):
         raise answer
@@ -71,8 +73,9 @@ async def embed_one(
 
 
 async def _embedded(jobs: Sequence[posthouse.Job]) -> list[Any]:
-    """All in one transaction, which stays open while the provider computes: it holds the locks that keep
-    others from computing the same, and they end with it, whatever happens.
+    """Run the batch in one transaction.
+
+    Its advisory locks keep other workers from computing the same texts, and are released when it ends.
     """
     wishes = [_wish(job) for job in jobs]
     async with jobs[0].transaction() as db:
@@ -95,7 +98,7 @@ def _wish(job: posthouse.Job) -> Wish:
 
 
 def _missing(wishes: Sequence[Wish], found: Sequence[Found], taken: set[Text]) -> dict[Text, str]:
-    """The texts to compute, each once."""
+    """Return the texts to compute, each once."""
     return {
         wish.text: wish.input_text
         for wish, known in zip(wishes, found, strict=True)
@@ -104,7 +107,7 @@ def _missing(wishes: Sequence[Wish], found: Sequence[Found], taken: set[Text]) -
 
 
 class Answers:
-    """What became of each job."""
+    """Outcomes of the jobs of a batch."""
 
     def __init__(self, computing: Computing, taken: set[Text], attached: dict[Text, int]) -> None:
         self._computing = computing
@@ -116,13 +119,13 @@ class Answers:
         if not known.rule_exists:
             return posthouse.Cancel("the rule was deleted")
         if not known.is_current:
-            return posthouse.Cancel("the rule has another text by now, which has a job of its own")
+            return posthouse.Cancel("the text of the rule has changed; another job embeds the new text")
         if wish.text in self._computing.errors:
             return self._computing.errors[wish.text]
         if not known.has_vector and wish.text not in self._taken:
             return posthouse.Snooze(MOMENT)
         if wish.text not in self._attached:
-            return posthouse.Cancel("the rule was changed or deleted meanwhile")
+            return posthouse.Cancel("the rule was changed or deleted in the meantime")
         return self._success(wish.text, reused=known.has_vector or wish.text in self._told)
 
     def _success(self, text: Text, *, reused: bool) -> dict[str, Any]:
@@ -131,5 +134,6 @@ class Answers:
             "embedding_model": text.model,
             "embedding_dimensions": self._attached[text],
             "reused": reused,
+            "worker_version": VERSION,
             "processing_time_ms": 0.0 if reused else self._computing.milliseconds_each,
         }

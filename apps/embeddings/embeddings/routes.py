@@ -1,144 +1,184 @@
-"""Over HTTP: rules, what is near to them, and the jobs that embed them."""
+"""HTTP routes of the application: rules, similarity search, and embedding jobs."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from fastapi import APIRouter, HTTPException, Query
+from fastapi import HTTPException, Path, Query
 from psycopg.rows import dict_row
 from pydantic import BaseModel, Field, StringConstraints
 
 from embeddings.providers import Rejected, provider
 from embeddings.search import near_rule, near_text
 from embeddings.store import Db, statement
-from posthouse.server import Access, Permission, allow
+from posthouse.server import Access, Permission, allow, api_router
 
-router = APIRouter(tags=["embeddings"])
+router = api_router("", "embeddings")
 Reader = Annotated[Access, allow(Permission.JOBS_READ, of_tenants=True)]
 Writer = Annotated[Access, allow(Permission.JOBS_WRITE, of_tenants=True)]
 Line = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=20_000)]
-Most = Annotated[int, Query(ge=1, le=100)]
+Most = Annotated[int, Query(ge=1, le=100, description="Maximum number of rows.")]
+RuleId = Annotated[UUID, Path(description="Id of the rule.")]
+JobId = Annotated[UUID, Path(description="Id of the job.")]
 Row = dict[str, Any]
 
 
 class NewRule(BaseModel, extra="forbid"):
-    rule_id: Annotated[Line, Field(max_length=200)]
-    title: Line
-    guidance: Line
-    rationale: Line | None = None
-    priority: Literal["low", "medium", "high", "critical"] = "medium"
+    """A rule to create."""
+
+    rule_id: Annotated[Line, Field(max_length=200)] = Field(
+        description="Name of the rule, unique per tenant."
+    )
+    title: Line = Field(description="Title of the rule.")
+    guidance: Line = Field(description="What the rule demands.")
+    rationale: Line | None = Field(default=None, description="Why the rule exists.")
+    priority: Literal["low", "medium", "high", "critical"] = Field(
+        default="medium", description="Priority of the rule, which sets the priority of its job."
+    )
 
 
 class RuleChange(BaseModel, extra="forbid"):
-    title: Line | None = None
-    guidance: Line | None = None
-    rationale: Line | None = None
-    priority: Literal["low", "medium", "high", "critical"] | None = None
+    """The fields to change; omitted fields stay unchanged."""
+
+    title: Line | None = Field(default=None, description="Title of the rule.")
+    guidance: Line | None = Field(default=None, description="What the rule demands.")
+    rationale: Line | None = Field(default=None, description="Why the rule exists.")
+    priority: Literal["low", "medium", "high", "critical"] | None = Field(
+        default=None, description="Priority of the rule, which sets the priority of its job."
+    )
 
 
 class NewJob(BaseModel, extra="forbid"):
-    rule_id: UUID
-    priority: Literal["low", "normal", "high", "urgent"] = "normal"
-    embedding_model: Line | None = None
+    """An embedding to request."""
+
+    rule_id: UUID = Field(description="Id of the rule.")
+    priority: Literal["low", "normal", "high", "urgent"] = Field(
+        default="normal", description="Priority of the job."
+    )
+    embedding_model: Line | None = Field(default=None, description="Model; default: that of the provider.")
 
 
 @router.post("/jobs/embedding", status_code=201)
 async def create_job(new: NewJob, access: Writer) -> Row:
-    """Embed a rule, again or with another model. While there is a job for its text, that one is returned."""
+    """Request the embedding of a rule.
+
+    Embeds the rule again, or with another model. If a job for the same text is active, that job is returned.
+    """
     async with access.session() as db:
         asked = new.model_dump() | {"actor": access.actor}
-        job_id = (await _one(db, "request_job", asked, "there is no such rule"))["id"]
-        return await _one(db, "show_job", {"id": job_id}, "there is no such job")
+        job_id = (await _one(db, "request_job", asked, "rule not found"))["id"]
+        return await _one(db, "show_job", {"id": job_id}, "job not found")
 
 
 @router.get("/jobs/embedding")
 async def list_jobs(
     access: Reader,
-    status: Literal["pending", "processing", "completed", "failed", "retrying", "canceled"] | None = None,
+    status: Annotated[
+        Literal["pending", "processing", "completed", "failed", "retrying", "canceled"] | None,
+        Query(description="Only jobs with this status."),
+    ] = None,
     limit: Most = 50,
 ) -> list[Row]:
-    """Jobs, newest first."""
+    """List embedding jobs, newest first."""
     async with access.session() as db:
         return await _rows(db, "list_jobs", {"status": status, "limit": limit})
 
 
 @router.get("/jobs/embedding/{job_id}")
-async def show_job(job_id: UUID, access: Reader) -> Row:
-    """One job, with its status."""
+async def show_job(job_id: JobId, access: Reader) -> Row:
+    """Get an embedding job."""
     async with access.session() as db:
-        return await _one(db, "show_job", {"id": job_id}, "there is no such job")
+        return await _one(db, "show_job", {"id": job_id}, "job not found")
 
 
 @router.delete("/jobs/embedding/{job_id}")
-async def cancel_job(job_id: UUID, access: Writer) -> Row:
-    """Cancel it: at once if it is pending, through its worker if it is being processed."""
+async def cancel_job(job_id: JobId, access: Writer) -> Row:
+    """Cancel an embedding job.
+
+    A pending job is canceled immediately, a running one by its worker.
+    """
     async with access.session() as db:
         asked = {"id": job_id, "actor": access.actor}
-        status = (await _one(db, "cancel_job", asked, "there is no such job"))["status"]
+        status = (await _one(db, "cancel_job", asked, "job not found"))["status"]
     if status not in {"canceled", "canceling"}:
-        raise HTTPException(409, f"the job has ended: it is {status}")
+        raise HTTPException(409, f"cannot cancel job {job_id}: it has already ended with status {status}")
     return {"id": job_id, "status": status}
 
 
 @router.get("/embeddings/queue")
 async def queue_health(access: Reader) -> list[Row]:
-    """How many jobs there are of each status and priority, and how long they took."""
+    """Count the embedding jobs by status and priority.
+
+    With their average duration.
+    """
     async with access.session() as db:
         return await _rows(db, "queue_health", {})
 
 
 @router.get("/embeddings/workers")
 async def worker_performance(access: Reader) -> list[Row]:
-    """What each worker did in the last day."""
+    """Get the performance of workers in the last 24 hours."""
     async with access.session() as db:
         return await _rows(db, "worker_performance", {})
 
 
 @router.post("/embeddings/rules", status_code=201)
 async def add_rule(new: NewRule, access: Writer) -> Row:
-    """Add a rule; it is embedded as soon as a worker gets to it."""
+    """Create a rule.
+
+    A job to embed it is enqueued in the same transaction.
+    """
     access = access.writer()
     async with access.session() as db:
-        return await _one(db, "add_rule", new.model_dump(), f"there is a rule {new.rule_id!r} already", 409)
+        return await _one(db, "add_rule", new.model_dump(), f"rule {new.rule_id!r} already exists", 409)
 
 
 @router.patch("/embeddings/rules/{rule}")
-async def change_rule(rule: UUID, change: RuleChange, access: Writer) -> Row:
-    """Change a rule; it is embedded again if its text is another."""
+async def change_rule(rule: RuleId, change: RuleChange, access: Writer) -> Row:
+    """Change a rule.
+
+    If its text changes, a job to embed it is enqueued.
+    """
     async with access.session() as db:
-        return await _one(db, "change_rule", change.model_dump() | {"id": rule}, "there is no such rule")
+        return await _one(db, "change_rule", change.model_dump() | {"id": rule}, "rule not found")
 
 
 @router.get("/embeddings/rules/{rule}")
-async def show_rule(rule: UUID, access: Reader) -> Row:
+async def show_rule(rule: RuleId, access: Reader) -> Row:
+    """Get a rule."""
     async with access.session() as db:
-        return await _one(db, "show_rule", {"id": rule}, "there is no such rule")
+        return await _one(db, "show_rule", {"id": rule}, "rule not found")
 
 
 @router.delete("/embeddings/rules/{rule}")
-async def delete_rule(rule: UUID, access: Writer) -> Row:
-    """Delete a rule. A job that it still has ends as canceled."""
+async def delete_rule(rule: RuleId, access: Writer) -> Row:
+    """Delete a rule.
+
+    Its jobs are canceled, and their texts and results erased.
+    """
     async with access.session() as db:
-        return await _one(db, "delete_rule", {"id": rule}, "there is no such rule")
+        return await _one(db, "delete_rule", {"id": rule, "actor": access.actor}, "rule not found")
 
 
 @router.get("/embeddings/rules/{rule}/near")
-async def rules_near_rule(rule: UUID, access: Reader, limit: Most = 10) -> list[Row]:
-    """The rules that are nearest to a rule."""
+async def rules_near_rule(rule: RuleId, access: Reader, limit: Most = 10) -> list[Row]:
+    """List the rules most similar to a rule."""
     async with access.session() as db:
-        await _one(db, "show_rule", {"id": rule}, "there is no such rule")
+        await _one(db, "show_rule", {"id": rule}, "rule not found")
         return await near_rule(db, rule, limit)
 
 
 @router.get("/embeddings/search")
-async def rules_near_text(q: Line, access: Reader, limit: Most = 10) -> list[Row]:
-    """The rules that are nearest to a text."""
+async def rules_near_text(
+    q: Annotated[Line, Query(description="Text to compare with.")], access: Reader, limit: Most = 10
+) -> list[Row]:
+    """List the rules most similar to a text."""
     model = provider().model
     try:
         (vector,) = await provider().embed(model, [q])
     except (Rejected, ConnectionError) as error:
-        raise HTTPException(503, f"the text cannot be embedded: {error}") from None
+        raise HTTPException(503, f"cannot embed the text: {error}; retry later") from None
     async with access.session() as db:
         return await near_text(db, model, vector, limit)
 

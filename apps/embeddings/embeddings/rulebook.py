@@ -1,4 +1,4 @@
-"""Rules of software projects, made up: enough to embed, and alike enough for some to be near each other."""
+"""Generated rules of software projects, similar enough for a search."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ DEMANDS = (
 )
 REASONS = (
     "We learned it from an outage", "The auditors ask for it", "It saves hours of searching",
-    "Customers noticed before we did", "Releases stay independent", "Nobody remembers the exceptions",
+    "Customers noticed before we did", "Releases stay independent", "Exceptions are soon forgotten",
     "It was cheaper than the incident", "New colleagues rely on it",
 )  # fmt: skip
 PRIORITIES = ("low", "medium", "medium", "medium", "high", "critical")
 
 
 class Rulebook:
-    """Every text that it gives is a new one, unless it is meant as a copy."""
+    """A generator of rules with distinct texts, except for requested copies."""
 
     def __init__(self) -> None:
         self._random = random.Random(7)  # noqa: S311 - the same rules each time
@@ -47,7 +47,7 @@ class Rulebook:
         self._numbers = count(1)
 
     def rules(self, size: int, copies: float = 0.0) -> dict[str, list[str]]:
-        """Columns of so many rules, of which this share are copies of others among them."""
+        """Return the columns of ``size`` rules; the share ``copies`` of them are copies of others."""
         copied = round(size * copies)
         texts = list(islice(self._texts, size - copied))
         texts += [self._random.choice(texts) for _ in range(copied)]
@@ -62,7 +62,7 @@ class Rulebook:
         }
 
     def _shuffled(self) -> Iterator[tuple[str, str, str]]:
-        """All of them in some order; then again, with a number."""
+        """Yield all texts in random order; then again, with a number."""
         texts = list(product(DEMANDS, PARTS, REASONS))
         self._random.shuffle(texts)
         for edition in count(1):

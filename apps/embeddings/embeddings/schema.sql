@@ -1,8 +1,8 @@
--- Rules of projects, and their vectors.
+-- Rules of projects and their vectors.
 --
--- A rule is written by anybody, in plain SQL or through the API. A trigger enqueues its embedding in the same
--- transaction, and only if the text changed. The handler computes a vector for each text once (embeddings.vectors) and
--- copies it to every rule that has this text (embeddings.rules.embedding), where an HNSW index finds what is near.
+-- Rules are written in plain SQL or through the API. A trigger enqueues the embedding in the same transaction if the text
+-- changed. The handler computes the vector of each text once (embeddings.vectors) and copies it to all rules with this
+-- text (embeddings.rules.embedding), where an HNSW index finds similar rules.
 -- Lock order: a rule, then the tables of Posthouse.
 
 do $$
@@ -11,15 +11,15 @@ declare
 begin
   if v_offered is null or string_to_array(v_offered, '.')::integer[] < '{0,8}' then
     raise feature_not_supported using
-      message = format('the application embeddings needs pgvector 0.8 or newer, and this Postgres has %s',
-        coalesce('only ' || v_offered, 'none')),
-      hint = 'Install the extension on the server, or let Posthouse start its embedded Postgres, which has it.';
+      message = format('the embeddings application needs pgvector 0.8 or newer; this Postgres has %s',
+        coalesce('version ' || v_offered, 'none')),
+      hint = 'Install the pgvector extension on the server, or use the embedded Postgres of Posthouse, which includes it.';
   end if;
 end $$;
-create extension if not exists vector with schema public;  -- where every role finds it, whatever its search path
+create extension if not exists vector with schema public;  -- found by every role, regardless of its search path
 create schema if not exists embeddings;
 
--- What of a rule is embedded.
+-- The text of a rule that is embedded.
 create or replace function embeddings.text_of(p_title text, p_guidance text, p_rationale text) returns text
 language sql immutable as $$
   select p_title || ' ' || p_guidance || ' ' || coalesce(p_rationale, '')
@@ -34,8 +34,8 @@ create table if not exists embeddings.rules (
   rationale text,
   priority text not null default 'medium',
   text_hash text not null generated always as (md5(embeddings.text_of(title, guidance, rationale))) stored,
-  -- Of the text that it was made from, which is the rule's old one until the new one is embedded. Shorter vectors are
-  -- filled up with zeros, which changes neither angles nor distances.
+  -- The vector of the previous text until the new one is embedded. Shorter vectors are padded with zeros, which changes
+  -- neither angles nor distances.
   embedding vector(768),
   embedded_hash text,
   embedding_model text,
@@ -49,7 +49,7 @@ create table if not exists embeddings.rules (
 create index if not exists rules_by_text on embeddings.rules (tenant_id, text_hash);
 create index if not exists rules_near on embeddings.rules using hnsw (embedding vector_cosine_ops);
 
--- Each text once for a model, whoever has it: what a later rule with the same text uses again.
+-- One row per text and model, reused by later rules with the same text.
 create table if not exists embeddings.vectors (
   tenant_id text not null,
   model text not null,
@@ -60,11 +60,11 @@ create table if not exists embeddings.vectors (
   primary key (tenant_id, model, text_hash)
 );
 
--- Enqueues the embedding of a rule. The payload has the text, as it is now; a second request for the same text while
--- the first is active is the first.
+-- Enqueue the embedding of a rule. The payload contains the current text; while a job for the same text is active, that
+-- job is returned.
 --
--- Two settings of the transaction change it: embeddings.import names what the rules come from, and becomes the
--- correlation id of the jobs; embeddings.singly = on has each embedded alone, by the kind embeddings.embed_one.
+-- Two settings of the transaction apply: embeddings.import becomes the correlation id of the jobs; embeddings.singly = on
+-- embeds each rule on its own, with the kind embeddings.embed_one.
 create or replace function embeddings.request(
   p_rule embeddings.rules, p_priority text, p_model text default null, p_actor text default null,
   p_source text default 'manual')
@@ -87,7 +87,7 @@ language sql as $$
     created_by => p_actor)
 $$;
 
--- For whoever writes rules: a tenant may do that, and may not enqueue anything else by it.
+-- Security definer: a tenant that writes rules may enqueue their embedding, but nothing else.
 create or replace function embeddings.rule_changed() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
@@ -101,7 +101,7 @@ for each row execute function embeddings.rule_changed();
 create or replace trigger rules_changed after update on embeddings.rules
 for each row when (old.text_hash is distinct from new.text_hash) execute function embeddings.rule_changed();
 
--- The same on request, for a rule that the caller may see; null if there is none.
+-- The same on request, for a rule visible to the caller; null if there is none.
 create or replace function embeddings.request_by_id(p_rule uuid, p_priority text, p_model text, p_actor text)
 returns uuid
 language sql security definer set search_path = pg_catalog, pg_temp as $$
@@ -109,11 +109,11 @@ language sql security definer set search_path = pg_catalog, pg_temp as $$
   where r.id = p_rule and (posthouse.tenant() is null or r.tenant_id = posthouse.tenant())
 $$;
 
--- Jobs as the embedding queue knows them.
+-- Embedding jobs, with the statuses of the embedding queue.
 create or replace view embeddings.embedding_jobs with (security_invoker = true) as
 select
   j.id, j.tenant_id as project_id,
-  case when j.payload ->> 'rule_id' ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'  -- a wrong one spoils no others
+  case when j.payload ->> 'rule_id' ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'  -- an invalid id must not break the view
     then (j.payload ->> 'rule_id')::uuid end as rule_id,
   case j.status
     when 'queued' then case when j.attempt_count > 0 then 'retrying' else 'pending' end
@@ -130,13 +130,13 @@ select
   v.embedding as embedding_vector, (j.result ->> 'embedding_dimensions')::integer as embedding_dimensions,
   (j.result ->> 'reused')::boolean as reused,
   j.last_error as error_message, (j.result ->> 'processing_time_ms')::double precision as processing_time_ms,
-  j.worker_id, j.created_by, j.correlation_id
+  j.worker_id, j.created_by, j.correlation_id, j.result ->> 'worker_version' as worker_version
 from posthouse.jobs as j
 left join embeddings.vectors as v
   on v.tenant_id = j.tenant_id and v.model = j.result ->> 'embedding_model' and v.text_hash = j.payload ->> 'text_hash'
 where j.kind in ('embeddings.embed', 'embeddings.embed_one');
 
--- How the queue is: for each status and priority.
+-- Number of jobs per status and priority.
 create or replace view embeddings.queue_health with (security_invoker = true) as
 select status, priority, count(*) as count, avg(processing_time_ms) as avg_time_ms,
   max(created_at) as newest, min(created_at) as oldest
@@ -144,7 +144,7 @@ from embeddings.embedding_jobs
 group by status, priority
 order by array_position('{urgent,high,normal,low}', priority), status;
 
--- What each worker did in the last day.
+-- Completed and failed jobs per worker in the last 24 hours.
 create or replace view embeddings.worker_performance with (security_invoker = true) as
 select worker_id, count(*) filter (where status = 'completed') as jobs_completed,
   avg(processing_time_ms) as avg_time, count(*) filter (where status = 'failed') as failures
@@ -152,7 +152,7 @@ from embeddings.embedding_jobs
 where completed_at > posthouse.now() - interval '24 hours' and worker_id is not null
 group by worker_id;
 
--- Those that will not be tried again, for a look at why.
+-- Jobs that failed and will not be retried.
 create or replace view embeddings.embedding_job_failures with (security_invoker = true) as
 select * from embeddings.embedding_jobs where status = 'failed';
 

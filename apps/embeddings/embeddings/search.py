@@ -1,4 +1,4 @@
-"""What is near: by the angle between vectors, through the HNSW index."""
+"""Similarity search by cosine distance, through the HNSW index."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Row = dict[str, Any]
 
 
 async def near_rule(db: Db, rule: UUID, limit: int) -> list[Row]:
-    """The nearest to a rule, by the same model; in a transaction."""
+    """Return the rules most similar to a rule, by the same model. Requires a transaction."""
     return await _nearest(db, "near_rule", {"rule": rule, "limit": limit})
 
 
 async def near_text(db: Db, model: str, vector: Sequence[float], limit: int) -> list[Row]:
-    """The nearest to a vector of this model; in a transaction."""
+    """Return the rules most similar to a vector of this model. Requires a transaction."""
     return await _nearest(db, "near_text", {"model": model, "vector": written(vector), "limit": limit})
 
 

@@ -1,4 +1,4 @@
-"""What the environment says: EMBEDDINGS_PROVIDER, EMBEDDINGS_MODEL and the others."""
+"""Settings: environment variables with the prefix EMBEDDINGS_."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 DIMENSIONS = 768
-"""Of the column in the database. Shorter vectors are filled up with zeros."""
+"""Dimensions of the column in the database. Shorter vectors are padded with zeros."""
 MODELS = {
     "local": "all-MiniLM-L6-v2",
     "ollama": "nomic-embed-text",
@@ -30,7 +30,7 @@ class Settings:
 def load_settings() -> Settings:
     provider = _read("PROVIDER", "local")
     if provider not in MODELS:
-        raise ValueError(f"EMBEDDINGS_PROVIDER is one of {', '.join(MODELS)}, not {provider!r}")
+        raise ValueError(f"invalid EMBEDDINGS_PROVIDER {provider!r}: expected one of {', '.join(MODELS)}")
     return Settings(
         provider=provider,
         model=_read("MODEL", MODELS[provider]),

@@ -1,4 +1,4 @@
-"""The tables of vectors, as the handlers use them: every statement is about all texts of a batch at once."""
+"""Database access of the handlers. Each statement handles all texts of a batch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Db = AsyncConnection[Any]
 
 
 class Text(NamedTuple):
-    """A text that has one vector."""
+    """The key of a vector."""
 
     tenant: str
     model: str
@@ -26,7 +26,7 @@ class Text(NamedTuple):
 
 @dataclass(frozen=True)
 class Wish:
-    """What a job asks for."""
+    """The request of a job."""
 
     text: Text
     input_text: str
@@ -34,7 +34,7 @@ class Wish:
 
 
 class Found(NamedTuple):
-    """What is known of a wish."""
+    """The state of a request in the database."""
 
     rule_exists: bool
     is_current: bool
@@ -47,7 +47,7 @@ def statement(name: str) -> str:
 
 
 async def take(db: Db, texts: Sequence[Text]) -> set[Text]:
-    """Those of the texts that nobody else is at work on. They are ours until the transaction ends."""
+    """Lock the texts until the end of the transaction; return those that no other worker has locked."""
     rows = await _rows(db, "take_texts", _columns(texts))
     return {texts[nth - 1] for nth, taken in rows if taken}
 
@@ -67,7 +67,7 @@ async def keep(db: Db, vectors: Mapping[Text, Sequence[float]]) -> None:
 
 
 async def attach(db: Db, wishes: Sequence[Wish]) -> dict[Text, int]:
-    """Gives the rules their vectors; says how many dimensions the texts have that a rule still had."""
+    """Store the vectors in the rules; return the dimensions of each text that a rule still has."""
     columns = _columns([wish.text for wish in wishes]) | {"rules": [wish.rule for wish in wishes]}
     rows = await _rows(db, "attach_vectors", columns)
     return {Text(*key): dimensions for *key, dimensions in rows}
@@ -86,6 +86,6 @@ def _columns(texts: Sequence[Text]) -> dict[str, Any]:
 
 
 def written(vector: Sequence[float]) -> str:
-    """As pgvector reads it, filled up to the length of the column."""
+    """Return the vector in the text format of pgvector, padded to the length of the column."""
     numbers = [format(number, ".8g") for number in vector]
     return f"[{','.join([*numbers, *['0'] * (DIMENSIONS - len(numbers))])}]"

@@ -13,7 +13,7 @@ def app_path():
 
 @pytest.fixture(autouse=True, scope="session")
 def _converted_once(tmp_path_factory):
-    """One conversion of the weights for the whole run: whoever is first makes it, others wait."""
+    """Convert the weights once per test run; concurrent processes wait."""
     base = tmp_path_factory.getbasetemp()
     shared = base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base
     with pytest.MonkeyPatch.context() as patch:

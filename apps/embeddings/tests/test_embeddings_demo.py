@@ -17,5 +17,5 @@ def test_the_demo_computes_seven_in_ten_and_finds_what_is_near(database, tmp_pat
     assert found["one_by_one_per_second"] > 0
     assert found["in_batches_per_second"] > 0
     assert len(found["nearest"]) == 3
-    assert "nearest to" in done.stderr
+    assert "most similar to" in done.stderr
     assert "embeddings.embed_one: 6 of 6" in done.stderr

@@ -1,4 +1,4 @@
-"""From a rule that somebody writes to its vector: the trigger, the batches, what is computed."""
+"""From a written rule to its vector: the trigger, the batches, what is computed."""
 
 import random
 

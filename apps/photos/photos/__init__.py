@@ -1,5 +1,4 @@
 """A photo library on the command line, and the definitions that run it as jobs.
 
-The commands know nothing of jobs, and nothing of Posthouse is loaded for them; the application is in
-``photos.jobs``.
+The commands do not import Posthouse; the application is in ``photos.jobs``.
 """

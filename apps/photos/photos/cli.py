@@ -1,7 +1,7 @@
-"""photos: a library of pictures for each tenant, from folders.
+"""photos: a photo library per tenant, synced from folders.
 
-It ends with 0 if all is well, with 65 if another try would end the same, with 75 if a later one may do
-better. The last line that it writes is what it did, as JSON.
+Exit codes: 0 for success, 65 for permanent errors, 75 for errors that can be retried. The last line of the
+output is the result as JSON.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """The console script."""
+    """Run the console script."""
     sys.exit(run(arguments))
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """What it would exit with."""
+    """Run a command and return its exit code."""
     given = _parser().parse_args(arguments)
     try:
         with _library(given.tenant_id) as library:
@@ -46,47 +46,61 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 def _library(tenant: str) -> Library:
     if not TENANT.fullmatch(tenant):
-        raise Hopeless(f"a tenant is named by letters, digits, dots and dashes, not {tenant!r}")
+        raise Hopeless(f"invalid tenant {tenant!r}: use letters, digits, dots, dashes and underscores")
     return Library(library_root() / tenant)
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="photos", description="A library of pictures for each tenant.")
+    parser = argparse.ArgumentParser(prog="photos", description="Manage the photo library of a tenant.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    sync = _command(commands, "sync", _sync, "take over what changed in a provider's folder, and tag it")
-    sync.add_argument("--provider-id", required=True)
-    tag = _command(commands, "tag", _tag, "tag by colours, light and shape")
+    sync = _command(
+        commands, "sync", _sync, "sync new, changed and deleted photos of a provider, and tag them"
+    )
+    sync.add_argument("--provider-id", required=True, help="id printed by add-provider")
+    tag = _command(commands, "tag", _tag, "tag photos by colour, brightness and shape")
     for each in (sync, tag):
-        each.add_argument("--path-prefix", default="/", help="only what is below it")
-    train = _command(commands, "train", _train, "learn the keywords that pictures are filed under")
-    train.add_argument("--min-photos", type=int, default=3, help="a keyword with fewer is not learned")
-    retag = _command(commands, "retag", _retag, "give every picture the keywords that were learned")
+        each.add_argument("--path-prefix", default="/", help="only photos below this path (default: /)")
+    train = _command(commands, "train", _train, "train a model with the folder names as keywords")
+    train.add_argument(
+        "--min-photos", type=int, default=3, help="minimum number of photos per keyword (default: 3)"
+    )
+    retag = _command(commands, "retag", _retag, "tag all photos with the keywords of a trained model")
     for each in (train, retag):
-        each.add_argument("--model", default="default", help="its name")
-    add = _command(commands, "add-provider", _add_provider, "make a folder a provider; PHOTOS_TOKEN opens it")
-    add.add_argument("--folder", required=True)
-    add.add_argument("--label", default="")
-    _command(commands, "list", _list, "all pictures, with their tags")
+        each.add_argument("--model", default="default", help="name of the model (default: default)")
+    add = _command(
+        commands, "add-provider", _add_provider, "register a folder as a provider, protected by PHOTOS_TOKEN"
+    )
+    add.add_argument("--folder", required=True, help="folder with the photos")
+    add.add_argument("--label", default="", help="name of the provider (default: name of the folder)")
+    connect = _command(
+        commands, "connect", _connect, "register a folder inside the library of the tenant as a provider"
+    )
+    connect.add_argument("--folder", required=True, help="name of the folder inside the library")
+    create = _command(commands, "create-list", _create_list, "list the photos with a keyword under a name")
+    create.add_argument("--name", required=True, help="name of the list")
+    create.add_argument("--keyword", required=True, help="keyword of the photos")
+    _command(commands, "list", _list, "list all photos with their tags")
     return parser
 
 
 def _command(commands: Any, name: str, function: Callable[..., Any], told: str) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(name, help=told, description=told)
-    parser.add_argument("--tenant-id", required=True)
-    parser.add_argument("--progress", action="store_true", help="write lines that Posthouse reads")
+    parser.add_argument("--tenant-id", required=True, help="tenant that owns the library")
+    parser.add_argument("--progress", action="store_true", help="write progress lines for Posthouse")
     parser.set_defaults(command=function)
     return parser
 
 
-# What a command needs is imported when it runs: numpy and Pillow take their time to load.
+# Commands import their modules when they run, because numpy and Pillow load slowly.
 
 
-def _sync(library: Library, given: argparse.Namespace) -> dict[str, int]:
+def _sync(library: Library, given: argparse.Namespace) -> dict[str, Any]:
     from photos.provider import opened  # noqa: PLC0415
     from photos.sync import sync  # noqa: PLC0415
 
     provider = opened(library, given.provider_id, os.environ.get("PHOTOS_TOKEN", ""))
-    return sync(library, provider, given.path_prefix, Progress(on=given.progress))
+    done = sync(library, provider, given.path_prefix, Progress(on=given.progress))
+    return {**done, "provider_id": provider.id, "path_prefix": given.path_prefix}
 
 
 def _tag(library: Library, given: argparse.Namespace) -> dict[str, int]:
@@ -114,13 +128,26 @@ def _add_provider(library: Library, given: argparse.Namespace) -> dict[str, str]
     return {"provider_id": add_provider(library, Path(given.folder), given.label, token)}
 
 
+def _connect(library: Library, given: argparse.Namespace) -> dict[str, str]:
+    from photos.provider import connect  # noqa: PLC0415
+
+    token = os.environ.get("PHOTOS_TOKEN", "")
+    return connect(library, library_root() / given.tenant_id, given.folder, token)
+
+
+def _create_list(library: Library, given: argparse.Namespace) -> dict[str, Any]:
+    from photos.lists import create_list  # noqa: PLC0415
+
+    return create_list(library, given.name, given.keyword)
+
+
 def _list(library: Library, given: argparse.Namespace) -> list[dict[str, Any]]:
     del given
     return library.pictures()
 
 
 def _complain(error: Exception, code: int) -> int:
-    sys.stderr.write(f"photos: {error}\n")
+    sys.stderr.write(f"photos: error: {error}\n")
     return code
 
 

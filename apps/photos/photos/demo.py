@@ -1,4 +1,4 @@
-"""Two tenants in two time zones: photos are synced at night, on request, and when a picture comes."""
+"""posthouse demo photos: two tenants in two time zones sync photos at night, on request and on events."""
 
 from __future__ import annotations
 
@@ -31,11 +31,12 @@ async def demo(stage: Stage) -> dict[str, Any]:
             with Library(root / tenant.name) as library:
                 tenant.provider_id = add_provider(library, folder, "Camera uploads", token)
             await tenant.watch_folder()
+            await tenant.tag_after_ingest()
             await tenant.sync_at_night()
             for command in ("sync", "train"):
                 await _run(stage, tenant, command)
         first, other = tenants
-        stage.say(f"a picture is dropped into the folder of {first.name}")
+        stage.say(f"adding a photo to the folder of {first.name}")
         paint("beach", root / first.name / "camera" / "inbox" / "IMG_0001.jpg", 999)
         event = await first.folder_updated("/inbox")
         await stage.follow(event, kinds=["photos.sync"])
@@ -54,9 +55,9 @@ async def demo(stage: Stage) -> dict[str, Any]:
 
 
 def cleared(folder: Path) -> Path:
-    """Without what an earlier demo left there; what is somebody's own is not touched."""
+    """Return an empty folder. Only folders created by an earlier demo are deleted."""
     if folder.exists() and not (folder / OURS).exists():
-        raise PosthouseError(f"{folder} is not of this demo: set PHOTOS_LIBRARY to another folder")
+        raise PosthouseError(f"{folder} was not created by this demo; set PHOTOS_LIBRARY to another folder")
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     (folder / OURS).touch()
@@ -71,7 +72,7 @@ def _pictures(folder: Path, count: int) -> Path:
 
 
 async def _run(stage: Stage, tenant: Tenant, command: str) -> None:
-    """By hand, as a person does in the console."""
+    """Run a command manually, as in the console."""
     await stage.follow(await tenant.run(f"photos.{command}"), kinds=["photos.sync", "photos.train"])
 
 

@@ -1,9 +1,9 @@
-"""Two ways to fail: for good, and for now."""
+"""Permanent and temporary errors."""
 
 
 class Hopeless(Exception):
-    """Another try would end the same."""
+    """A permanent error: a retry cannot succeed."""
 
 
 class Later(Exception):
-    """A later try may do better."""
+    """A temporary error: a later retry may succeed."""

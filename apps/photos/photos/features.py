@@ -1,4 +1,4 @@
-"""What can be measured in a picture: some thirty numbers between 0 and 1."""
+"""Features of a photo: about thirty numbers between 0 and 1."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 SIDE = 64
 HUES = ("red", "orange", "yellow", "green", "cyan", "blue", "purple", "pink")
 HUE_ENDS = (11, 30, 48, 115, 140, 185, 215, 240)
-"""Of Pillow's hue, which goes round from 0 to 255; what is left is red again."""
+"""Upper bounds of Pillow's hue, which is circular from 0 to 255; the remainder is red again."""
 COLOURED, LIT = 0.2, 0.15
-"""Below these a point has no colour that anybody would name."""
+"""Minimum saturation and brightness of a pixel with a nameable colour."""
 MOST_POINTS = 80_000_000
-"""Larger ones are not opened: a small file can unfold to gigabytes."""
+"""Maximum number of pixels: a small file can decompress to gigabytes."""
 
 
 @dataclass(frozen=True)
@@ -34,14 +34,16 @@ class Picture:
 
 
 def look(content: bytes) -> Picture:
-    """The picture in a file, or why there is none."""
+    """Decode a photo; on failure, ``fault`` says why."""
     try:
         with Image.open(io.BytesIO(content)) as image:
             if image.width * image.height > MOST_POINTS:
-                return Picture(fault=f"{image.width} x {image.height} points are too many")
+                return Picture(
+                    fault=f"{image.width} x {image.height} pixels exceed the limit of {MOST_POINTS:,}"
+                )
             upright = ImageOps.exif_transpose(image).convert("RGB")
     except UnidentifiedImageError:
-        return Picture(fault="it is no picture")
+        return Picture(fault="not a supported image format")
     except (OSError, ValueError, SyntaxError) as error:
         return Picture(fault=f"{type(error).__name__}: {error}"[:200])
     return Picture(upright.width, upright.height, measure(upright))
@@ -64,14 +66,14 @@ def measure(image: Image.Image) -> dict[str, float]:
 
 
 def _hues(hue: NDArray[Any], saturation: NDArray[Any], light: NDArray[Any]) -> dict[str, Any]:
-    """For each colour the share of the points that have it."""
+    """Return the share of pixels per colour."""
     nearest = np.searchsorted(np.array(HUE_ENDS), hue) % len(HUES)
     counts = np.bincount(nearest[(saturation > COLOURED) & (light > LIT)], minlength=len(HUES))
     return {f"hue {name}": count / hue.size for name, count in zip(HUES, counts, strict=True)}
 
 
 def _bands(points: NDArray[Any]) -> dict[str, Any]:
-    """The mean colour of the upper, the middle and the lower third."""
+    """Return the mean colour of the upper, middle and lower third."""
     thirds = zip(("top", "middle", "bottom"), np.array_split(points, 3), strict=True)
     return {
         f"{place} {channel}": band[:, :, number].mean()

@@ -1,4 +1,4 @@
-"""The application. Its jobs are commands: schema.sql defines them, and no handler is needed."""
+"""The application. Its jobs are commands, defined in schema.sql; there are no handlers."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import posthouse
 from photos.place import settle
+from posthouse.blobs import app_folder
 
-settle(os.environ)
+settle(os.environ, app_folder("photos"))
 app = posthouse.App(schema=Path(__file__).with_name("schema.sql"))

@@ -1,4 +1,4 @@
-"""A tenant's library: a SQLite database in a folder of its own. Each change is one transaction."""
+"""The library of a tenant: a SQLite database in its own folder. Each change is one transaction."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Self
 
 WAIT_SECONDS = 30.0
-"""For another command that writes."""
+"""How long to wait for another command that writes."""
 
 
 @cache
@@ -21,7 +21,7 @@ def statement(name: str) -> str:
 
 
 class Library:
-    """``with Library(folder) as library:``; the folder is made if it is not there."""
+    """A library, used as ``with Library(folder) as library:``. The folder is created if missing."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -40,7 +40,7 @@ class Library:
             return [dict(row) for row in cursor.fetchall()]
 
     def change(self, *changes: tuple[str, Sequence[Mapping[str, Any]]]) -> None:
-        """Statements, each for all of its parameters; all or none of it."""
+        """Execute statements, each for all of its parameters, in one transaction."""
         self._db.execute("begin immediate")
         try:
             for name, parameters in changes:
@@ -51,6 +51,6 @@ class Library:
         self._db.execute("commit")
 
     def pictures(self) -> list[dict[str, Any]]:
-        """All of them, each with its tags."""
+        """Return all photos with their tags."""
         found = self.rows("list_pictures")
         return [{**picture, "tags": json.loads(picture["tags"])} for picture in found]

@@ -1,4 +1,4 @@
-"""Pictures that are made up: beaches, forests and sunsets, no two alike."""
+"""Generated photos of beaches, forests and sunsets."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ SCENES: dict[str, list[tuple[float, tuple[int, int, int]]]] = {
     "forest": [(0.0, (60, 110, 50)), (0.4, (35, 90, 35)), (0.8, (25, 65, 30)), (1.0, (70, 55, 30))],
     "sunset": [(0.0, (60, 30, 80)), (0.45, (230, 110, 40)), (0.55, (250, 170, 60)), (1.0, (40, 20, 30))],
 }
-"""For each, colours from the top to the bottom."""
+"""Colours of each scene, from top to bottom."""
 SIZE = (320, 200)
 
 
 def paint(scene: str, path: Path, seed: int) -> Path:
-    """A JPEG of a scene; another seed, another picture."""
+    """Write a JPEG of a scene; each seed gives a different photo."""
     random = np.random.default_rng(seed)
     width, height = SIZE
     places, colours = zip(*SCENES[scene], strict=True)

@@ -1,4 +1,4 @@
-"""Where the libraries are, and what opens their providers if nobody said so."""
+"""Defaults for the library folder and the provider token."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import secrets
 from collections.abc import MutableMapping
 from pathlib import Path
 
-SECRET = "POSTHOUSE_SECRET_PHOTOS_TOKEN"  # noqa: S105 - the name of it
+SECRET = "POSTHOUSE_SECRET_PHOTOS_TOKEN"  # noqa: S105 - a name, not a secret
 TOKEN_FILE = ".token"  # noqa: S105 - likewise
 
 
@@ -16,18 +16,20 @@ def library_root() -> Path:
     return Path(os.environ.get("PHOTOS_LIBRARY") or Path(home) / "photos")
 
 
-def settle(environment: MutableMapping[str, str]) -> None:
-    """Commands get a clean environment from their worker, which knows these then. All workers of one machine
-    that were told nothing agree on them.
+def settle(environment: MutableMapping[str, str], folder: Path | None = None) -> None:
+    """Set the defaults in the environment of the worker, which passes them to commands.
+
+    All workers of a machine without explicit settings use the same values. ``folder``: the library unless
+    PHOTOS_LIBRARY is set.
     """
-    root = library_root()
+    root = Path(environment.get("PHOTOS_LIBRARY") or folder or library_root())
     environment.setdefault("PHOTOS_LIBRARY", str(root))
     if SECRET not in environment:
         environment[SECRET] = _own_token(root)
 
 
 def _own_token(root: Path) -> str:
-    """Made once, and only its owner can read it."""
+    """Return the token, generated once in a file that only its owner can read."""
     root.mkdir(parents=True, exist_ok=True)
     try:
         handle = os.open(root / TOKEN_FILE, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

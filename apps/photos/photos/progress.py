@@ -1,4 +1,4 @@
-"""How far a command is, in the lines that Posthouse reads."""
+"""Progress of a command, as lines that Posthouse reads."""
 
 from __future__ import annotations
 

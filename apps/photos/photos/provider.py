@@ -1,9 +1,10 @@
-"""Providers of pictures: folders, each opened by a token, as those of a cloud are."""
+"""Providers of photos: folders protected by a token, like cloud folders."""
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,8 @@ from photos.errors import Hopeless, Later
 from photos.library import Library
 
 ACCESS = ".photos-access"
-"""In the folder: the hash of the token that opens it."""
+"""File in the folder with the hash of its token."""
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _-]{0,99}")
 ENDINGS = {".jpg", ".jpeg", ".png", ".webp"}
 
 
@@ -23,7 +25,7 @@ class Provider:
     folder: Path
 
     def files(self, prefix: str) -> dict[str, Path]:
-        """The pictures below a part of the folder, by path. No links: they may lead out of it."""
+        """Return the photos below a path. Symbolic links are skipped, because they may leave the folder."""
         return {
             f"/{path.relative_to(self.folder).as_posix()}": path
             for path in sorted(self.folder.rglob("*"))
@@ -34,10 +36,10 @@ class Provider:
 
 def add_provider(library: Library, folder: Path, label: str, token: str) -> str:
     if not token:
-        raise Hopeless("say with PHOTOS_TOKEN what opens the folder")
+        raise Hopeless("no token: set PHOTOS_TOKEN to the token that protects the folder")
     folder = folder.resolve()
     if not folder.is_dir():
-        raise Hopeless(f"{folder} is no folder")
+        raise Hopeless(f"{folder} is not a folder")
     (folder / ACCESS).write_text(_hashed(token))
     provider_id = str(uuid4())
     library.change(
@@ -46,17 +48,25 @@ def add_provider(library: Library, folder: Path, label: str, token: str) -> str:
     return provider_id
 
 
+def connect(library: Library, root: Path, name: str, token: str) -> dict[str, str]:
+    """Register a folder inside the library of the tenant. Other folders need an operator: add-provider."""
+    if not NAME.fullmatch(name):
+        raise Hopeless(f"invalid folder {name!r}: use the name of a folder inside the library")
+    return {"provider_id": add_provider(library, root / name, name, token), "label": name}
+
+
 def opened(library: Library, provider_id: str, token: str) -> Provider:
-    """The provider, if the token opens it."""
+    """Return the provider after checking the token."""
     found = library.rows("find_provider", id=provider_id)
     if not found:
-        raise Hopeless(f"there is no provider {provider_id}")
+        raise Hopeless(f"provider {provider_id} does not exist")
     folder = Path(found[0]["folder"])
     if not folder.is_dir():
-        raise Later(f"the folder of {found[0]['label']} cannot be reached")
-    _log(f"opening {found[0]['label']} with the token {token}")
+        raise Later(f"cannot access the folder of provider {found[0]['label']}: {folder}")
+    # Deliberately logs the token, to show that Posthouse masks secrets in the output of commands.
+    _log(f"opening provider {found[0]['label']} with token {token}")
     if not hmac.compare_digest(_known(folder), _hashed(token)):
-        raise Hopeless(f"the token does not open {found[0]['label']}")
+        raise Hopeless(f"access to provider {found[0]['label']} denied: PHOTOS_TOKEN is wrong")
     return Provider(provider_id, folder)
 
 

@@ -1,4 +1,4 @@
-"""Brings the library up to date with a folder, picture by picture: what is done stays done."""
+"""Sync of the library with a folder, one transaction per photo, so that an interrupted sync can resume."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from photos.tagging import tags_of
 
 
 def sync(library: Library, provider: Provider, prefix: str, progress: Progress) -> dict[str, int]:
-    """What was added, changed, removed, and could not be read."""
+    """Sync and return the number of photos added, changed, removed and unreadable."""
     if not prefix.startswith("/") or ".." in prefix.split("/"):
-        raise Hopeless(f"a path prefix begins with / and stays in the folder: {prefix!r} does not")
+        raise Hopeless(f"invalid path prefix {prefix!r}: it must start with / and must not contain ..")
     known = {row["path"]: row for row in library.rows("known_files", provider_id=provider.id, prefix=prefix)}
     files = provider.files(prefix)
     counts = Counter({"added": 0, "changed": 0, "removed": 0, "unreadable": 0})
@@ -36,14 +36,14 @@ def sync(library: Library, provider: Provider, prefix: str, progress: Progress) 
 def _take(
     library: Library, provider: Provider, path: str, file: Path, known: Mapping[str, Any] | None
 ) -> list[str]:
-    """Takes over one file, and says what happened."""
+    """Sync one file and return what changed."""
     try:
         state = file.stat()
         seen = {"size": state.st_size, "changed_ns": state.st_mtime_ns}
         if known is not None and seen == {name: known[name] for name in seen}:
             return []
         content = file.read_bytes()
-    except FileNotFoundError:  # it went while we looked; the next sync knows more
+    except FileNotFoundError:  # deleted during the sync; the next sync handles it
         return []
     digest = hashlib.sha256(content).hexdigest()
     if known is not None and known["sha256"] == digest:
@@ -51,7 +51,7 @@ def _take(
         return []
     picture = look(content)
     if picture.fault:
-        sys.stderr.write(f"photos: {path} cannot be read: {picture.fault}\n")
+        sys.stderr.write(f"photos: warning: cannot read {path}: {picture.fault}\n")
     _keep(library, {"provider_id": provider.id, "path": path}, picture, {**seen, "sha256": digest})
     return ["added" if known is None else "changed", *(["unreadable"] if picture.fault else [])]
 

@@ -1,4 +1,4 @@
-"""Tags that need no training: what anybody would say of a picture at a glance."""
+"""Tags that need no training: colour, brightness and shape."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SMOOTH = 0.01
 
 
 def tags_of(picture: Picture) -> dict[str, float]:
-    """Keywords, each with how sure they are."""
+    """Return keywords with their confidence."""
     if picture.features is None or not picture.width or not picture.height:
         return {}
     features = picture.features
@@ -42,7 +42,7 @@ def _shape(ratio: float) -> str:
 
 
 def tag_all(library: Library, prefix: str, progress: Progress) -> dict[str, int]:
-    """Tags every picture again, below a part of the folders or all."""
+    """Tag all photos below a path again."""
     pictures = library.rows("readable_pictures", prefix=prefix)
     given = 0
     for number, row in enumerate(pictures, 1):

@@ -1,4 +1,4 @@
-"""What a tenant asks of the control plane: triggers, manual runs, events, and what came of them."""
+"""API client of a tenant: triggers, manual runs, events and their outcomes."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ class Tenant:
     @classmethod
     @asynccontextmanager
     async def all(cls, url: str, key: str, zones: Mapping[str, str]) -> AsyncIterator[list[Tenant]]:
-        """These tenants, with the key of a super-admin who acts for each."""
+        """Yield the tenants, with a super-admin key that acts for each of them."""
         headers = {"Authorization": f"Bearer {key}"}
         async with httpx.AsyncClient(base_url=f"{url}/api/v1", headers=headers, timeout=SECONDS) as client:
             yield [cls(client, name, zone) for name, zone in zones.items()]
 
     async def register(self) -> None:
-        """With a name, so that operators can choose it in the console."""
+        """Create the tenant, so that operators can select it in the console."""
         known = await self._ask("GET", "/admin/tenants")
         if self.name not in {tenant["id"] for tenant in known}:
             await self._ask("POST", "/admin/tenants", id=self.name, label=self.name.capitalize())
 
     async def forget_triggers(self) -> None:
-        """Those of an earlier time: each would make a job of its own."""
+        """Delete existing triggers, each of which would create another job."""
         for trigger in (await self._ask("GET", "/jobs/triggers"))["items"]:
             await self._ask("DELETE", f"/jobs/triggers/{trigger['id']}")
 
@@ -53,6 +53,18 @@ class Tenant:
             dedupe_window_seconds=120,
         )
 
+    async def tag_after_ingest(self) -> None:
+        await self._ask(
+            "POST",
+            "/jobs/triggers",
+            label="Tag after a sync",
+            trigger_type="event",
+            event_name="images.ingest.completed",
+            definition_key="photos.tag",
+            payload_template={"path_prefix": "{{event.path_prefix}}"},
+            dedupe_window_seconds=0,
+        )
+
     async def sync_at_night(self) -> None:
         await self._ask(
             "POST",
@@ -66,13 +78,13 @@ class Tenant:
         )
 
     async def next_night(self) -> str | None:
-        """When the nightly sync is next, once the keeper has looked."""
+        """Return the time of the next nightly sync, as computed by the keeper."""
         found = await self._ask("GET", "/jobs/triggers")
         times: list[str | None] = [one["next_at"] for one in found["items"] if one["cron_expr"]]
         return times[0]
 
     async def run(self, command: str, **payload: Any) -> str:
-        """Enqueues a command by hand; returns its correlation."""
+        """Enqueue a command; return its correlation id."""
         if command == "photos.sync":
             payload = {"provider_id": self.provider_id, **payload}
         correlation = f"{self.name} {uuid4().hex[:8]}"
@@ -80,7 +92,7 @@ class Tenant:
         return correlation
 
     async def folder_updated(self, path: str) -> str:
-        """Says that a folder has changed; returns the correlation of what follows."""
+        """Emit an event for a changed folder; return its correlation id."""
         correlation = f"{self.name} {uuid4().hex[:8]}"
         context = {"provider_id": self.provider_id, "folder_path": path}
         await self._ask(
@@ -93,7 +105,7 @@ class Tenant:
         return correlation
 
     async def output_tails(self) -> str:
-        """The ends of what its sync commands wrote to stderr."""
+        """Return the end of the standard error of the sync commands."""
         jobs = await self._ask("GET", "/jobs", kind="photos.sync")
         attempts = [await self._ask("GET", f"/jobs/{job['id']}/attempts") for job in jobs["items"]]
         return "".join(str(one["stderr_tail"]) for found in attempts for one in found)
@@ -103,5 +115,5 @@ class Tenant:
         named = {"tenant": self.name, **({} if method == "POST" else fields)}
         answer = await self._client.request(method, path, params=named, **body)  # type: ignore[arg-type]
         if not answer.is_success:
-            raise RuntimeError(f"{method} {path} was answered with {answer.status_code}: {answer.text}")
+            raise RuntimeError(f"{method} {path} failed with status {answer.status_code}: {answer.text}")
         return answer.json() if answer.content else None

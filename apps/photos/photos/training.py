@@ -1,4 +1,4 @@
-"""Keywords that are learned: pictures in a folder called beach are examples of beach, all others are none."""
+"""Trained keywords: photos in a folder named beach are positive examples of beach, all others negative."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ Array = NDArray[Any]
 
 
 def train(library: Library, name: str, min_photos: int, progress: Progress) -> dict[str, Any]:
-    """Learns each keyword that has examples enough; replaces what the model knew."""
+    """Train each keyword with enough photos; replaces the model."""
     pictures = library.rows("readable_pictures", prefix="/")
     counts = Counter(word for row in pictures for word in _filed_under(row["path"]))
     keywords = {word for word, count in counts.items() if count >= min_photos}
-    # Of the others nobody has said what they show.
+    # Photos without a keyword are neither positive nor negative examples.
     pictures = [row for row in pictures if _filed_under(row["path"]) & keywords]
     numbers = _numbers(pictures)
     learned = []
@@ -35,16 +35,18 @@ def train(library: Library, name: str, min_photos: int, progress: Progress) -> d
             learned.append({"name": name, "keyword": word, **_learned(numbers, is_one)})
         progress.tell("train", number, len(keywords))
     if not learned:
-        raise Hopeless(f"no keyword has {min_photos} pictures, and others to tell them from")
+        raise Hopeless(
+            f"nothing to train: no folder has {min_photos} photos or more, and others to compare with"
+        )
     library.change(("drop_models", [{"name": name}]), ("keep_model", learned))
     return {"model": name, "keywords": {each["keyword"]: round(each["accuracy"], 3) for each in learned}}
 
 
 def retag(library: Library, name: str, progress: Progress) -> dict[str, int]:
-    """Every picture with the keywords that the model is sure of."""
+    """Tag all photos with the keywords that the model predicts."""
     models = library.rows("find_models", name=name)
     if not models:
-        raise Hopeless(f"there is no model {name!r}: train one")
+        raise Hopeless(f"model {name!r} does not exist; train it with: photos train --model {name}")
     pictures = library.rows("readable_pictures", prefix="/")
     numbers = _numbers(pictures)
     sure = {model["keyword"]: _sure(numbers, json.loads(model["weights"])) for model in models}
@@ -76,7 +78,7 @@ def _learned(numbers: Array, is_one: Array) -> dict[str, Any]:
 
 
 def _fit(numbers: Array, is_one: Array) -> dict[str, Any]:
-    """A logistic regression, with examples and others weighing the same."""
+    """Fit a logistic regression with balanced class weights."""
     mean, spread = numbers.mean(axis=0), numbers.std(axis=0) + 1e-6
     known = (numbers - mean) / spread
     weigh = np.where(is_one > 0, 0.5 / is_one.sum(), 0.5 / (1 - is_one).sum())

@@ -21,16 +21,38 @@ def tags(photos, path, source, tenant="harbour"):
     return {tag["keyword"] for tag in found["tags"] if tag["source"] == source}
 
 
+def counts(ran):
+    return {name: number for name, number in ran[1].items() if isinstance(number, int)}
+
+
 def test_a_sync_takes_over_what_is_new_changed_and_gone(photos, provider):
     folder, provider_id = provider
     sync = ("sync", "--provider-id", provider_id)
-    assert photos(*sync)[1] == {"added": 12, "changed": 0, "removed": 0, "unreadable": 0, "pictures": 12}
-    assert photos(*sync)[1] == {"added": 0, "changed": 0, "removed": 0, "unreadable": 0, "pictures": 12}
+    assert counts(photos(*sync)) == {
+        "added": 12,
+        "changed": 0,
+        "removed": 0,
+        "unreadable": 0,
+        "pictures": 12,
+    }
+    assert counts(photos(*sync)) == {
+        "added": 0,
+        "changed": 0,
+        "removed": 0,
+        "unreadable": 0,
+        "pictures": 12,
+    }
     paint("forest", folder / "beach/0.jpg", 50)
     os.utime(folder / "beach/1.jpg", (1, 1))  # touched, but the same
     (folder / "beach/2.jpg").unlink()
     paint("sunset", folder / "new.png", 51)
-    assert photos(*sync)[1] == {"added": 1, "changed": 1, "removed": 1, "unreadable": 0, "pictures": 12}
+    assert counts(photos(*sync)) == {
+        "added": 1,
+        "changed": 1,
+        "removed": 1,
+        "unreadable": 0,
+        "pictures": 12,
+    }
     assert "green" in tags(photos, "/beach/0.jpg", "seen")
 
 
@@ -61,7 +83,13 @@ def test_only_a_part_of_the_folder_is_synced(photos, provider):
     _, provider_id = provider
     sync = ("sync", "--provider-id", provider_id, "--path-prefix")
     assert photos(*sync, "/beach")[1]["added"] == 4
-    assert photos(*sync, "/")[1] == {"added": 8, "changed": 0, "removed": 0, "unreadable": 0, "pictures": 12}
+    assert counts(photos(*sync, "/")) == {
+        "added": 8,
+        "changed": 0,
+        "removed": 0,
+        "unreadable": 0,
+        "pictures": 12,
+    }
 
 
 def test_files_that_are_no_pictures_are_named_and_do_no_harm(photos, provider):
@@ -73,8 +101,8 @@ def test_files_that_are_no_pictures_are_named_and_do_no_harm(photos, provider):
     (folder / "link.jpg").symlink_to("/etc/hostname")
     code, done, err = photos("sync", "--provider-id", provider_id)
     assert (code, done["added"], done["unreadable"]) == (0, 14, 2)
-    assert "/broken.jpg cannot be read: it is no picture" in err
-    assert "/half.jpg cannot be read: OSError: image file is truncated" in err
+    assert "cannot read /broken.jpg: not a supported image format" in err
+    assert "cannot read /half.jpg: OSError: image file is truncated" in err
     assert photos("sync", "--provider-id", provider_id)[1]["unreadable"] == 0, "told once"
 
 
@@ -82,7 +110,7 @@ def test_tenants_have_libraries_of_their_own(photos, provider, photos_root):
     _, provider_id = provider
     photos("sync", "--provider-id", provider_id)
     code, _, err = photos("sync", "--provider-id", provider_id, tenant="sakura")
-    assert (code, f"there is no provider {provider_id}" in err) == (65, True)
+    assert (code, f"provider {provider_id} does not exist" in err) == (65, True)
     assert photos("list", tenant="sakura")[1] == []
     assert sorted(path.name for path in photos_root.iterdir()) == ["harbour", "sakura"]
 
@@ -90,13 +118,13 @@ def test_tenants_have_libraries_of_their_own(photos, provider, photos_root):
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["sync", "--provider-id", "x"], "there is no provider x"),
-        (["train"], "no keyword has 3 pictures, and others to tell them from"),
-        (["retag", "--model", "none"], "there is no model 'none': train one"),
-        (["add-provider", "--folder", "no/where"], "is no folder"),
+        (["sync", "--provider-id", "x"], "provider x does not exist"),
+        (["train"], "nothing to train: no folder has 3 photos or more"),
+        (["retag", "--model", "none"], "model 'none' does not exist; train it"),
+        (["add-provider", "--folder", "no/where"], "is not a folder"),
     ],
 )
-def test_what_is_hopeless_ends_with_65(photos, arguments, told):
+def test_a_permanent_error_exits_with_65(photos, arguments, told):
     code, done, err = photos(*arguments)
     assert (code, done) == (65, None)
     assert told in err
@@ -106,23 +134,23 @@ def test_a_path_that_leads_out_of_the_folder_is_refused(photos, provider):
     _, provider_id = provider
     for prefix in ("/../x", "x"):
         code, _, err = photos("sync", "--provider-id", provider_id, "--path-prefix", prefix)
-        assert (code, "stays in the folder" in err) == (65, True)
+        assert (code, "must not contain .." in err) == (65, True)
     code, _, err = photos("list", tenant="../other")
-    assert (code, "a tenant is named by letters" in err) == (65, True)
+    assert (code, "invalid tenant" in err) == (65, True)
 
 
 def test_a_wrong_token_opens_nothing(photos, provider, monkeypatch):
     _, provider_id = provider
     monkeypatch.setenv("PHOTOS_TOKEN", "wrong")
     code, _, err = photos("sync", "--provider-id", provider_id)
-    assert (code, "the token does not open camera" in err) == (65, True)
+    assert (code, "access to provider camera denied" in err) == (65, True)
 
 
-def test_a_folder_that_is_away_may_come_back(photos, provider):
+def test_a_missing_folder_is_retried(photos, provider):
     folder, provider_id = provider
     folder.rename(folder.with_name("elsewhere"))
     code, _, err = photos("sync", "--provider-id", provider_id)
-    assert (code, "cannot be reached" in err) == (75, True)
+    assert (code, "cannot access the folder" in err) == (75, True)
 
 
 def test_a_change_is_made_whole_or_not_at_all(photos_root):

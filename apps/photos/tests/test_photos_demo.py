@@ -10,6 +10,7 @@ import stable
 from photos.demo import cleared
 
 
+@pytest.mark.soak
 def test_the_demo_drops_a_picture_and_finds_its_tags_also_beside_a_worker_of_the_product(database, tmp_path):
     env = {**os.environ, "POSTHOUSE_DATABASE_URL": database, "XDG_DATA_HOME": str(tmp_path / "data")}
     worker = stable.start(
@@ -30,7 +31,7 @@ def test_the_demo_drops_a_picture_and_finds_its_tags_also_beside_a_worker_of_the
     assert found["next_night"].keys() == {"harbour", "sakura"}
 
 
-def test_it_does_not_touch_a_library_that_is_somebodys_own(tmp_path):
+def test_the_demo_does_not_touch_an_existing_library(tmp_path):
     own = tmp_path / "harbour"
     own.mkdir()
     (own / "library.sqlite").write_text("years of pictures")

@@ -52,7 +52,9 @@ async def test_the_definitions_say_what_may_be_run(product):
     admin = await product.as_("super-admin")
     found = await ask(admin, "GET", "/admin/jobs/definitions")
     commands = {one["key"]: one for one in found["items"] if one["key"].startswith("photos.")}
-    assert sorted(commands) == ["photos.retag", "photos.sync", "photos.tag", "photos.train"]
+    assert sorted(commands) == [
+        "photos.connect", "photos.create-list", "photos.retag", "photos.sync", "photos.tag", "photos.train",
+    ]  # fmt: skip
     sync = commands["photos.sync"]
     assert sync["command"]["argv"][:4] == ["photos", "sync", "--tenant-id", "{tenant_id}"]
     assert (sync["timeout_seconds"], sync["max_attempts"], sync["queue"]) == (3600, 3, "photos")
@@ -64,7 +66,7 @@ async def test_the_definitions_say_what_may_be_run(product):
     [
         ("photos.sync", {}, "provider_id"),
         ("photos.sync", {"provider_id": "x", "path_prefix": "here"}, "path_prefix"),
-        ("photos.sync", {"provider_id": "--delete"}, "starts with '-'"),
+        ("photos.sync", {"provider_id": "--delete"}, "provider_id"),
         ("photos.sync", {"provider_id": "x", "shell": "rm -rf /"}, "shell"),
         ("photos.retag", {"model": "a; reboot"}, "model"),
         ("photos.train", {"min_photos": 0}, "min_photos"),
@@ -102,11 +104,51 @@ async def test_a_picture_is_dropped_and_tagged_and_its_keyword_found(product, te
     known = {(tag["keyword"], tag["source"]) for tag in picture["tags"]}
     assert {("blue", "seen"), ("beach", "trained")} <= known
     job = await ask(client, "GET", f"/jobs/{first}")
-    assert job["result"] == {"added": 9, "changed": 0, "removed": 0, "unreadable": 0, "pictures": 9}
+    counts = {"added": 9, "changed": 0, "removed": 0, "unreadable": 0, "pictures": 9}
+    assert job["result"] == {**counts, "provider_id": provider_id, "path_prefix": "/"}
     assert job["progress_percent"] == 100
     stranger = tenants["sakura"][0]
     assert (await ask(stranger, "GET", "/jobs"))["items"] == []
     assert photos("list", tenant="sakura")[1] == []
+
+
+async def test_events_are_emitted_where_they_happen_and_a_sync_starts_the_tagging(
+    product, tenants, start, photos_root
+):
+    client = tenants["harbour"][0]
+    for event, command, template in (
+        ("provider.connection.changed", "photos.sync", {"provider_id": "{{event.provider_id}}"}),
+        ("images.ingest.completed", "photos.tag", {"path_prefix": "{{event.path_prefix}}"}),
+    ):
+        await ask(
+            client, "POST", "/jobs/triggers", trigger_type="event", event_name=event, definition_key=command,
+            payload_template=template, dedupe_window_seconds=0,
+        )  # fmt: skip
+    await start()
+    paint("beach", photos_root / "harbour" / "phone" / "1.jpg", 1)
+    await run(client, "photos.connect", folder="phone")
+    tagged = "select from posthouse.jobs where kind = 'photos.tag' and status = 'succeeded'"
+    await product.until(lambda: product.rows(tagged), "the tagging after the sync")
+    await run(client, "photos.create-list", name="Blue", keyword="blue")
+    context = {"provider_id": "p", "folder_path": "/"}
+    await ask(client, "POST", "/events", event_name="provider.folder.updated", context=context)
+    await product.until_ended()
+    events = (await ask(client, "GET", "/events"))["items"]
+    assert sorted(event["name"] for event in events) == [
+        "images.ingest.completed", "list.created", "provider.connection.changed", "provider.folder.updated",
+    ]  # fmt: skip
+    (ingest,) = (event for event in events if event["name"] == "images.ingest.completed")
+    assert (ingest["context"]["added"], ingest["context"]["path_prefix"]) == (1, "/")
+    (listed,) = (event for event in events if event["name"] == "list.created")
+    assert (listed["context"]["name"], listed["context"]["pictures"]) == ("Blue", 1)
+
+
+@pytest.mark.parametrize("folder", ["..", "../other", "/etc", "-x", "a/b"])
+async def test_a_tenant_connects_only_folders_of_its_library(product, tenants, folder):
+    await ask(
+        tenants["harbour"][0], "POST", "/jobs", 422, definition_key="photos.connect",
+        payload={"folder": folder},
+    )  # fmt: skip
 
 
 async def test_the_token_is_in_no_log_and_no_table(product, tenants, start, token):
@@ -115,14 +157,14 @@ async def test_the_token_is_in_no_log_and_no_table(product, tenants, start, toke
     job_id = await run(client, "photos.sync", provider_id=provider_id)
     await product.until_ended()
     (attempt,) = await ask(client, "GET", f"/jobs/{job_id}/attempts")
-    assert "opening camera of harbour with the token [secret]" in attempt["stderr_tail"]
+    assert "opening provider camera of harbour with token [secret]" in attempt["stderr_tail"]
     assert '"pictures": 9' in attempt["stdout_tail"]
     assert token not in str(await ask(client, "GET", f"/jobs/{job_id}/logs"))
     assert token not in str(product.rows("select * from posthouse.attempts"))
     assert token not in product.logs()
 
 
-async def test_a_worker_that_was_not_told_the_token_has_its_own_which_opens_nothing_here(
+async def test_a_worker_without_the_token_uses_its_own_which_is_rejected(
     product, tenants, worker_env, photos_root
 ):
     client, _, provider_id = tenants["harbour"]
@@ -132,11 +174,11 @@ async def test_a_worker_that_was_not_told_the_token_has_its_own_which_opens_noth
     await product.until_ended()
     (job,) = product.rows("select status, last_error from posthouse.jobs")
     assert job["status"] == "failed"
-    assert "the token does not open camera of harbour" in job["last_error"]
+    assert "access to provider camera of harbour denied" in job["last_error"]
     assert (photos_root / ".token").stat().st_mode & 0o077 == 0
 
 
-async def test_hopeless_commands_are_not_tried_again_and_others_are(product, tenants, start):
+async def test_permanent_errors_are_not_retried_and_others_are(product, tenants, start):
     client, folder, provider_id = tenants["harbour"]
     other, _, _ = tenants["sakura"]
     folder.rename(folder.with_name("away"))
@@ -152,7 +194,7 @@ async def test_hopeless_commands_are_not_tried_again_and_others_are(product, ten
     assert (await ask(other, "GET", f"/jobs/{never}"))["status"] == "failed"
     job = await ask(client, "GET", f"/jobs/{later}")
     assert (job["status"], job["attempt_count"]) == ("queued", 1)
-    assert "cannot be reached" in job["last_error"]
+    assert "cannot access the folder" in job["last_error"]
 
 
 async def test_each_tenant_runs_one_command_at_a_time(product, tenants, start):

@@ -8,7 +8,6 @@ import pytest
 from moto.server import ThreadedMotoServer
 
 from vision.film import scenes, shoot
-from vision.handlers import scan
 from vision.storage import storage
 
 KEYS = {
@@ -26,7 +25,7 @@ def app_path():
 @pytest.fixture
 def settings(settings):
     """One process for handlers: each takes a second of the processor to start."""
-    return replace(settings, processes=1)
+    return replace(settings, process_slots=1)
 
 
 @pytest.fixture(scope="session")
@@ -82,7 +81,7 @@ def bucket(chosen_storage, s3):
 
 @pytest.fixture
 def send(product, film):
-    """Registers a video, uploads it and lets it be found; returns its id."""
+    """Registers a video and uploads it, which starts its processing; returns its id."""
 
     async def through(client, content=film, **new):
         answer = await client.post("/vision/videos", json={"title": "A film", **new})
@@ -90,7 +89,6 @@ def send(product, film):
         video_id = answer.json()["video_id"]
         put = await client.put(f"/vision/videos/{video_id}/original", content=content.read_bytes())
         assert put.status_code == 204, put.text
-        await scan.enqueue(settled=0)
         return video_id
 
     return through

@@ -70,9 +70,9 @@ def test_frames_are_read_one_after_the_other(film):
 def test_what_is_no_video_is_called_so(tmp_path, content):
     path = tmp_path / "master.mp4"
     path.write_bytes(content)
-    with pytest.raises(BadVideo, match="no video can be read"):
+    with pytest.raises(BadVideo, match="not a readable video"):
         probe(path)
-    with pytest.raises(BadVideo, match="frames cannot be read"):
+    with pytest.raises(BadVideo, match="cannot read the frames"):
         picked(path)
 
 

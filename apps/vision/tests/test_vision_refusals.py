@@ -22,15 +22,17 @@ async def test_jobs_that_cannot_succeed_fail_at_once_and_say_why(product, folder
     await _enqueue_hopeless(video_id, filmed)
     await drain(app)
     path, video, readable = paths.original(video_id), f"video {video_id}", ", ".join(sorted(LANGUAGES))
-    no_video = f"there is no {video}"
+    no_video = f"{video} does not exist"
     assert errors(product) == {
         "vision.transcode": ("S3ObjectNotFound", f"Original video not found at {path}"),
         "vision.sample": ("VideoNotFound", no_video),
         "vision.ocr of it": ("ForeignFrame", f"frames/other/0.jpg is not a frame of {video}"),
-        "vision.ocr of another": ("UnknownLanguage", f"cannot read rus; it can be {readable}"),
+        "vision.ocr of another": ("UnknownLanguage", f"unsupported language: rus; supported: {readable}"),
         "vision.segment_index": ("VideoNotFound", no_video),
         "vision.clip_generate of it": ("VideoNotFound", f"videos/other is not the original of {video}"),
-        "vision.clip_generate of another": ("EmptyClip", "the video has nothing between 9000 and 9500 ms"),
+        "vision.clip_generate of another": (
+            "EmptyClip", "the time range 9000 to 9500 ms is outside of the video"
+        ),
     }  # fmt: skip
     video = (await client.get(f"/vision/videos/{video_id}")).json()
     assert (video["status"], video["stage"], video["stage_status"]) == (
@@ -75,9 +77,13 @@ NO_VIDEO = str(uuid4())
 WRONG = [
     ("/vision/videos", {"options": {"target_fps": 0}}, "target_fps"),
     ("/vision/videos", {"options": {"dedupe_threshold": 1.5}}, "dedupe_threshold"),
-    ("/vision/videos", {"options": {"languages": ["tlh"]}}, "cannot read tlh"),
+    ("/vision/videos", {"options": {"languages": ["tlh"]}}, "unsupported language: tlh"),
     ("/vision/videos", {"options": {"speed": 1}}, "speed"),
-    ("/vision/clips", {"video_id": NO_VIDEO, "t_start": 5, "t_end": 1}, "t_end is before t_start"),
+    (
+        "/vision/clips",
+        {"video_id": NO_VIDEO, "t_start": 5, "t_end": 1},
+        "t_end (1) must not be before t_start (5)",
+    ),
     ("/vision/clips", {"video_id": NO_VIDEO, "t_start": -5, "t_end": 1}, "t_start"),
     ("/vision/clips", {"video_id": NO_VIDEO, "t_start": 0, "t_end": 1, "clip_id": "../x"}, "clip_id"),
 ]
@@ -117,3 +123,23 @@ async def test_the_scanner_takes_each_original_once_and_for_whom_it_was_register
             tenant_id=team,
             subject=str(found),
         )
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"title": "a\\u0000b"}',
+        b'{"title": "\xff"}',
+        b'{"title": "\\ud800"}',
+        b"[" * 5000,
+        b"null",
+        b"7",
+        b"{",
+    ],
+)
+async def test_odd_bodies_are_refused(product, body):
+    client = await product.as_("tenant-admin", "acme")
+    answer = await client.post("/vision/videos", content=body, headers={"Content-Type": "application/json"})
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request"), answer.text
+    assert (await client.get("/vision/search", params={"q": "a\x00b"})).status_code == 422
+    assert product.rows("select * from vision.videos") == []

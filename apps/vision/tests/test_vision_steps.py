@@ -7,7 +7,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from vision import paths
 from vision.handlers import ocr
-from vision.regions import spans_of
+from vision.regions import Span, regions_of, spans_of
 
 
 def picture(text):
@@ -27,9 +27,18 @@ def test_frames_that_no_payload_names_are_found_in_the_storage(folder):
     assert spans_of(uuid4(), None, 1400) == []
 
 
+def test_text_below_the_minimum_confidence_is_dropped(folder):
+    span = Span(paths.frame(uuid4(), 0), 0, 500)
+    folder.put(span.path, picture("Number one"))
+    (region,) = regions_of(span, ["eng"], 0.6)
+    assert (region["text"], region["t_start"], region["t_end"]) == ("Number one", 0, 500)
+    assert 0.6 <= region["confidence"] < 1
+    assert regions_of(span, ["eng"], 1.0) == []
+
+
 async def test_frames_that_were_read_are_not_read_again(product, folder):
     """The last frame is missing; when it is there, the job is retried and reads this one alone."""
-    await product.worker(VISION_OCR_BATCH="1", POSTHOUSE_PROCESSES="1")
+    await product.worker(VISION_OCR_BATCH="1", POSTHOUSE_PROCESS_SLOTS="1")
     client = await product.as_("tenant-admin", "acme")
     video_id = (await client.post("/vision/videos", json={})).json()["video_id"]
     frames = [paths.frame(video_id, at) for at in (0, 500, 1000)]

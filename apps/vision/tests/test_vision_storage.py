@@ -1,7 +1,9 @@
 """One contract for folders and S3."""
 
 from datetime import UTC, datetime, timedelta
+from uuid import uuid4
 
+import boto3
 import httpx
 import pytest
 
@@ -30,7 +32,7 @@ def test_what_is_put_is_there_and_can_be_removed(store, tmp_path):
     assert paths(store, "nothing") == []
 
 
-def test_what_is_not_there_is_said_to_be_missing(store):
+def test_a_missing_file_is_reported(store):
     with pytest.raises(S3ObjectNotFound, match=r"Frame not found at frames/a/7\.jpg"):
         store.get("frames/a/7.jpg", "Frame")
     with pytest.raises(S3ObjectNotFound), store.opened("frames/a/7.jpg"):
@@ -69,10 +71,25 @@ def test_a_bucket_gives_out_a_place_to_upload_to(bucket):
     assert bucket.get("videos/original/x/master.mp4") == b"uploaded"
 
 
-def test_a_folder_does_not(folder):
+def test_a_folder_has_no_upload_url(folder):
     assert folder.upload_url("videos/original/x/master.mp4", 60) is None
 
 
-def test_wrong_settings_are_said_to_be_wrong():
+def test_invalid_settings_are_rejected():
     with pytest.raises(Exception, match="scheme"):
         Storage("nonsense://somewhere")
+
+
+def test_the_shared_names_of_a_bucket_are_enough(chosen_storage, bucket, s3, monkeypatch):
+    del bucket
+    name = f"bucket-{uuid4().hex[:8]}"
+    keys = {"aws_access_key_id": "test", "aws_secret_access_key": "test"}
+    boto3.client("s3", endpoint_url=s3, region_name="us-east-1", **keys).create_bucket(Bucket=name)
+    for variable in ("STORAGE_URL", "S3_ENDPOINT", "S3_REGION", "S3_ACCESS_KEY_ID", "S3_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(f"VISION_{variable}")
+    store = chosen_storage(
+        S3_BUCKET=name, S3_ENDPOINT=s3, S3_REGION="us-east-1", S3_ACCESS_KEY_ID="test",
+        S3_SECRET_ACCESS_KEY="test",
+    )  # fmt: skip
+    store.put("videos/a", b"bytes")
+    assert store.get("videos/a") == b"bytes"

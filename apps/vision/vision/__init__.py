@@ -1,4 +1,4 @@
-"""Finds the text in videos: transcode, sample, ocr, segment_index; then search, and clips on demand."""
+"""Text search in videos: transcode, sample, ocr, segment_index; then search, and clips on demand."""
 
 from vision.handlers import app
 

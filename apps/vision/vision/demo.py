@@ -1,4 +1,4 @@
-"""posthouse demo vision: a video with known texts goes through all stages; then it is searched."""
+"""posthouse demo vision: process a video with known texts, then search it."""
 
 from __future__ import annotations
 
@@ -10,22 +10,21 @@ import httpx
 
 from posthouse.demo import Stage
 from vision.film import scenes, shoot
-from vision.handlers import clip_generate, ocr, sample, scan, segment_index, transcode
+from vision.handlers import clip_generate, ocr, sample, segment_index, transcode
 from vision.texts import normalize
 
 SCENES = 8
-STAGES = [scan.kind, transcode.kind, sample.kind, ocr.kind, segment_index.kind, clip_generate.kind]
+STAGES = [transcode.kind, sample.kind, ocr.kind, segment_index.kind, clip_generate.kind]
 
 
 async def demo(stage: Stage) -> dict[str, Any]:
     told = scenes(stage.size or SCENES)
-    stage.say(f"filming {len(told)} scenes, each with two texts")
+    stage.say(f"generating a video with {len(told)} scenes, two texts each")
     film = stage.folder / "film.mp4"
     await asyncio.to_thread(shoot, film, told)
     headers = {"Authorization": f"Bearer {stage.api_key}"}
     async with httpx.AsyncClient(base_url=stage.api_url, headers=headers, timeout=60) as api:
         video_id = await _upload(api, film)
-        await scan.using(correlation_id=video_id).enqueue(settled=0)
         await stage.follow(video_id, kinds=STAGES)
         found = await _compare(api, video_id, told)
         found["searches"] = [await _search(api, video_id, query) for query in _queries(told)]
@@ -41,7 +40,7 @@ async def _upload(api: httpx.AsyncClient, film: Path) -> str:
 
 
 async def _compare(api: httpx.AsyncClient, video_id: str, told: list[list[str]]) -> dict[str, Any]:
-    """What was read against what was written."""
+    """Compare the texts found with the texts in the video."""
     segments = await _get(api, f"/vision/videos/{video_id}/segments", limit=500)
     read = {normalize(segment["text"]) for segment in segments}
     written = {normalize(text) for texts in told for text in texts}
@@ -60,11 +59,11 @@ def _queries(told: list[list[str]]) -> list[str]:
 async def _search(api: httpx.AsyncClient, video_id: str, query: str) -> str:
     hits = await _get(api, "/vision/search", q=query, video_id=video_id)
     places = ", ".join(f"{hit['t_start'] / 1000:.1f}-{hit['t_end'] / 1000:.1f} s" for hit in hits)
-    return f"{query} at {places or 'no place'}"
+    return f"{query} at {places or 'no position'}"
 
 
 async def _cut(stage: Stage, api: httpx.AsyncClient, video_id: str, text: str) -> str:
-    """The moment at which a text is seen, as a file."""
+    """Create a clip of the time at which a text is visible."""
     (hit, *_) = await _get(api, "/vision/search", q=text, video_id=video_id)
     asked = {"video_id": video_id, "t_start": hit["t_start"], "t_end": hit["t_end"], "padding_ms": 500}
     made = (await api.post("/vision/clips", json=asked)).raise_for_status().json()

@@ -1,4 +1,4 @@
-"""Makes a video in which known texts are seen, for the demo and for tests."""
+"""Generates a video with known texts, for the demo and tests."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MENTIONS = (
 
 
 def scenes(count: int) -> list[list[str]]:
-    """So many, no two of them with a text in common."""
+    """Return this many scenes, each with unique texts."""
     told = [[caption, mention] for caption, mention in zip(_CAPTIONS, _MENTIONS, strict=True)]
     more = [[f"Scene number {number}", f"@rider_{number}"] for number in range(len(told) + 1, count + 1)]
     return (told + more)[:count]
@@ -32,7 +32,7 @@ def scenes(count: int) -> list[list[str]]:
 def shoot(
     path: Path, told: Sequence[Sequence[str]], *, seconds: float = 2.0, size: tuple[int, int] = (640, 360)
 ) -> None:
-    """Each scene shows its texts over a background that grows a little brighter: real ones never rest."""
+    """Write a video. The background of each scene brightens slightly, as real footage changes constantly."""
     with av.open(str(path), "w") as film:
         stream = film.add_stream("libx264", rate=FPS, options={"preset": "veryfast", "crf": "20"})
         stream.width, stream.height = size

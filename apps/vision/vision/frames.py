@@ -1,4 +1,4 @@
-"""Picks the frames of a video that are worth reading. One is in memory at a time, however many there are."""
+"""Selects the frames of a video to read. Only one frame is in memory at a time."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from vision.media import BadVideo
 Grey = npt.NDArray[np.int16]
 
 TILE = 3
-"""Pixels of a side of a tile. In eight short films (720p and 270p, crf 20 and 28, noise or none) whose
-caption changes by one digit, 3 found every change and nothing else; 4 missed some of 270p, 8 nearly all."""
+"""Side of a tile in pixels. In eight short videos (720p and 270p, crf 20 and 28, with and without noise)
+whose caption changes by one digit, 3 found exactly the changes; 4 missed some of 270p, 8 nearly all."""
 PLACE = 8
-"""Tiles of a side of a place, which is then about as large as a letter or two."""
+"""Side of a region in tiles: about the size of one or two letters."""
 LEVELS = 12
-"""So many levels of grey a tile must change by: compression and noise change it by less."""
+"""Grey levels by which a tile must change; compression and noise change it by less."""
 QUALITY = 92
 
 
@@ -35,7 +35,7 @@ class Skipped(NamedTuple):
 
 
 def pick(video: Path, target_fps: float, dedupe_threshold: float) -> Iterator[Picked | Skipped]:
-    """The frames at this pace: skipped are those that are like the last one picked."""
+    """Yield the frames at this rate; those similar to the last selected one are skipped."""
     kept: Grey | None = None
     for timestamp_ms, frame in _sampled(video, target_fps):
         seen = fingerprint(frame)
@@ -47,7 +47,7 @@ def pick(video: Path, target_fps: float, dedupe_threshold: float) -> Iterator[Pi
 
 
 def _sampled(video: Path, target_fps: float) -> Iterator[tuple[int, Any]]:
-    """The first frame at or after each tick. A source with fewer frames than that gives all it has."""
+    """Yield the first frame at or after each tick; all frames if the source has fewer."""
     next_ms = 0.0
     try:
         with av.open(video) as container:
@@ -60,23 +60,23 @@ def _sampled(video: Path, target_fps: float) -> Iterator[tuple[int, Any]]:
                 next_ms = max(next_ms + 1000 / target_fps, now - 1000 / target_fps)
                 yield round(now), frame
     except (av.FFmpegError, IndexError) as error:
-        raise BadVideo(f"its frames cannot be read: {error}") from error
+        raise BadVideo(f"cannot read the frames of the video: {error}") from error
 
 
 def fingerprint(frame: Any) -> Grey:
-    """The mean grey of each tile."""
+    """Return the mean grey level of each tile."""
     width, height = (max(1, side // TILE // PLACE) * PLACE for side in (frame.width, frame.height))
     small = frame.reformat(width=width, height=height, format="gray", interpolation="AREA")
     return small.to_ndarray().astype(np.int16)  # type: ignore[no-any-return]
 
 
 def similarity(one: Grey, other: Grey) -> float:
-    """The share of tiles that are the same, in the place that differs most.
+    """Return the share of equal tiles in the region that differs most.
 
-    Over the whole picture a new caption changes one tile in a hundred, and a hash of 8 by 8 does not see it
-    at all. In the place where it stands it changes many.
+    A new caption changes one tile in a hundred of the whole frame, which a hash of 8 by 8 does not detect,
+    but many tiles of its region.
     """
-    if one.shape != other.shape:  # some streams change their size half-way
+    if one.shape != other.shape:  # some streams change their size
         return 0.0
     same = np.abs(one - other) <= LEVELS
     rows, columns = one.shape

@@ -1,8 +1,9 @@
-"""The jobs. Each stage adds the next one in the transaction that completes it.
+"""Jobs of the application. Each stage enqueues the next one in the transaction that completes it.
 
-scan -> transcode -> sample -> ocr -> segment_index; clip_generate whenever somebody asks for a clip.
-Those that compute run in processes of their own: a worker has one for each core, and a file that crashes a
-decoder ends nothing else. Each stage has a queue of its own, so that workers can be given to the slow ones.
+transcode -> sample -> ocr -> segment_index; clip_generate on request. An upload over HTTP starts the first
+stage; scan starts it for files that were put into the storage directly. CPU-bound stages run in separate
+processes, one per core, so that a file that crashes a decoder affects no other job. Each stage has its own
+queue, so that slow stages can get more workers.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from vision import options, paths
 from vision.frames import Picked, pick
 from vision.media import BadVideo, probe
 from vision.options import ClipId, Fps, Languages, Milliseconds, ReadingOptions, Share
+from vision.pipeline_log import accounted
 from vision.publishing import EmptyClip, publish_clip, publish_hls, publish_poster
 from vision.reading import UnknownLanguage, refuse_unknown
 from vision.regions import ForeignFrame, regions_of, spans_of
@@ -32,14 +34,14 @@ from vision.storage import DENIED, S3ObjectNotFound, storage
 from vision.texts import mentioned
 
 MOST_PATHS = 10_000
-"""Frames that a payload names. Where there are more, ocr looks for them itself: a payload has a limit."""
+"""Frame paths in a payload. If there are more, ocr lists them itself, because payload size is limited."""
 CLIP_LIFE = timedelta(days=30)
 ORIGINAL = "Original video"
 RETRY = Retry("1m", "5m", "15m", jitter=0.2)
 
 
 class VideoNotFound(Exception):
-    """There is no such video of this team."""
+    """The video does not exist in this team."""
 
 
 FINAL = (
@@ -52,17 +54,18 @@ FINAL = (
     psycopg.errors.IntegrityError,
     *DENIED,
 )
-"""A second attempt would end like the first."""
+"""Errors that a retry cannot fix."""
 ONE_A_VIDEO = {"limits": [Limit(running=1, per="key")], "limit_by": "video_id"}
-"""However they were enqueued, two jobs of one kind do not work on the same video."""
-STAGE: dict[str, Any] = {"retry": RETRY, "fail_on": FINAL, "timeout": "4h", **ONE_A_VIDEO}
+"""At most one running job of each kind per video."""
+ERRORS: dict[str, Any] = {"retry": RETRY, "fail_on": FINAL}
+STAGE = {**ERRORS, "timeout": "4h", **ONE_A_VIDEO}
 
 app = posthouse.App(schema=Path(__file__).with_name("schema.sql"), routes="vision.routes")
 
 
 @app.job("vision.scan", retry=RETRY, fail_on=DENIED, timeout="10m")
 def scan(job: Job, settled: float | None = None) -> None:
-    """Finds originals that were put into the storage so many seconds ago, and starts with them."""
+    """Find new originals in the storage and enqueue their processing."""
     before = datetime.now(UTC) - timedelta(seconds=settle_seconds() if settled is None else settled)
     listed = ((paths.video_of_original(item.path), item) for item in storage().found(paths.ORIGINALS))
     found = {video_id: item.path for video_id, item in listed if video_id and item.modified <= before}
@@ -75,12 +78,13 @@ def scan(job: Job, settled: float | None = None) -> None:
         job.result = {"found": len(found), "new": len(new)}
 
 
-scan.on_schedule("* * * * *", missed="skip", overlap="skip", label="new videos in the storage")
+scan.on_schedule("* * * * *", missed="skip", overlap="skip", label="Scan the storage for new videos")
 
 
 @app.job("vision.transcode", queue="vision.transcode", runner="process", **STAGE)
+@accounted
 def transcode(job: Job, video_id: UUID, s3_original_path: str) -> None:
-    """Makes a stream for browsers and a poster."""
+    """Create an HLS stream and a poster image."""
     wanted = ReadingOptions(**_begin(job, video_id, s3_original_path)["options"])
     with storage().opened(s3_original_path, ORIGINAL) as original:
         known = probe(original)
@@ -100,6 +104,7 @@ def transcode(job: Job, video_id: UUID, s3_original_path: str) -> None:
 
 
 @app.job("vision.sample", queue="vision.sample", runner="process", **STAGE)
+@accounted
 def sample(
     job: Job,
     video_id: UUID,
@@ -107,7 +112,7 @@ def sample(
     target_fps: Fps = options.TARGET_FPS,
     dedupe_threshold: Share = options.DEDUPE_THRESHOLD,
 ) -> dict[str, int]:
-    """Keeps the frames of the original that differ from the one before."""
+    """Extract the frames that differ from the previous one."""
     video = _begin(job, video_id, s3_original_path)
     wanted = ReadingOptions(**video["options"])
     percent = _percent(job, video["duration_ms"])
@@ -131,24 +136,25 @@ def sample(
 
 
 @app.job("vision.ocr", queue="vision.ocr", runner="process", **STAGE)
+@accounted
 def ocr(
     job: Job,
     video_id: UUID,
     frame_paths: list[str] | None = None,
-    languages: Languages = list(options.LANGUAGES),  # noqa: B006 - nobody changes it
+    languages: Languages = list(options.LANGUAGES),  # noqa: B006 - never modified
     min_confidence: Share = options.MIN_CONFIDENCE,
 ) -> dict[str, int]:
-    """Reads the frames, some at a time. Those that were read stay read, whatever happens."""
+    """Read the text in the frames, in batches. Completed batches are kept across attempts."""
     refuse_unknown(languages)
     video = _begin(job, video_id)
     spans = spans_of(video_id, frame_paths, video["duration_ms"] or 0)
     job.step_commit("clear", _run, "segments_clear", {"video": video_id})
-    size = job.step("batch", ocr_batch)  # for all attempts: it is what the steps are called after
+    size = job.step("batch", ocr_batch)  # fixed for all attempts, because step names depend on it
     done = set(job.steps_done())
     for first in range(0, len(spans), size):
         batch = spans[first : first + size]
         name = f"frames {first} to {first + len(batch) - 1}"
-        if name not in done:  # no transaction is open while it reads
+        if name not in done:  # read before the transaction starts
             regions = [region for span in batch for region in regions_of(span, languages, min_confidence)]
             job.step_commit(name, _run, "segments_add", {"video": video_id, "regions": json.dumps(regions)})
         job.progress(100 * (first + len(batch)) / len(spans), step="reading", message=name)
@@ -157,8 +163,9 @@ def ocr(
 
 
 @app.job("vision.segment_index", queue="vision.segment_index", **STAGE)
+@accounted
 def segment_index(job: Job, video_id: UUID) -> None:
-    """Makes one segment of those that follow each other, finds what they mention, and lets them be found."""
+    """Merge consecutive segments with the same text, extract entities and refresh the search index."""
     _begin(job, video_id)
     video = {"video": video_id}
     with job.commit() as db:
@@ -172,14 +179,8 @@ def segment_index(job: Job, video_id: UUID) -> None:
         job.result = {"segments": len(texts), "entities": len(found.segments)}
 
 
-@app.job(
-    "vision.clip_generate",
-    queue="vision.clip_generate",
-    runner="process",
-    timeout="1h",
-    retry=RETRY,
-    fail_on=FINAL,
-)
+@app.job("vision.clip_generate", queue="vision.clip_generate", runner="process", timeout="1h", **ERRORS)
+@accounted
 def clip_generate(
     job: Job,
     *,
@@ -190,7 +191,7 @@ def clip_generate(
     s3_original_path: str,
     padding_ms: Milliseconds = options.PADDING_MS,
 ) -> None:
-    """Cuts a clip out of the original, with something before and after. One that is there stays."""
+    """Cut a clip out of the original, with padding. An existing clip is kept."""
     _video(job, "video_of", video_id, s3_original_path)
     path = paths.clip(video_id, clip_id)
     if not storage().exists(path):
@@ -205,23 +206,23 @@ def clip_generate(
 
 @app.job("vision.clip_expire", retry=RETRY, fail_on=DENIED)
 def clip_expire(job: Job) -> None:
-    """Removes clips after thirty days, in a folder as a bucket's lifecycle rule would."""
+    """Delete clips older than 30 days."""
     removed = storage().remove_older(paths.CLIPS, CLIP_LIFE, datetime.now(UTC))
     with job.commit() as db:
         _run(db, "clips_gone", {"paths": removed})
         job.result = {"removed": len(removed)}
 
 
-clip_expire.on_schedule("30 3 * * *", overlap="skip", label="clips older than thirty days")
+clip_expire.on_schedule("30 3 * * *", overlap="skip", label="Delete clips older than 30 days")
 
 
 def about(kind: Any, video_id: UUID) -> Any:
-    """Options of a stage: there is one of each for a video while it is active."""
+    """Return the job options of a stage: one active job of each kind per video."""
     return {"dedupe_key": f"{kind.kind}:{video_id}", "subject": str(video_id)}
 
 
 def _begin(job: Job, video_id: UUID, path: str | None = None) -> dict[str, Any]:
-    """What is known of the video, which is being processed from now on."""
+    """Mark the video as processing and return its row."""
     return _video(job, "video_begin", video_id, path)
 
 
@@ -232,7 +233,7 @@ def _video(job: Job, look: str, video_id: UUID, path: str | None) -> dict[str, A
     def known(db: psycopg.Connection[Any]) -> dict[str, Any]:
         row = db.execute(statement(look), {"video": video_id, "team": job.tenant}).fetchone()
         if row is None:
-            raise VideoNotFound(f"there is no video {video_id}")
+            raise VideoNotFound(f"video {video_id} does not exist")
         return {"duration_ms": row[0], "options": row[1]}
 
     return job.step_commit("video", known)  # type: ignore[no-any-return]

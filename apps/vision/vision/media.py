@@ -1,4 +1,4 @@
-"""What ffmpeg does: HLS for the browser, a poster, clips. Knows files only."""
+"""ffmpeg: HLS streams, posters and clips."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ import av
 SEGMENT_SECONDS = 4
 PROXY_HEIGHT = 720
 POSTER_AT = 0.1
-"""The share of the video before the poster: the first frame is black too often."""
+"""Position of the poster as a share of the duration; the first frame is often black."""
 _H264 = ("-c:v", "libx264", "-preset", "veryfast", "-pix_fmt", "yuv420p")
 _AAC = ("-c:a", "aac", "-b:a", "128k")
 
 Heard = Callable[[float], Any]
-"""Is told how many milliseconds are done."""
+"""Callback with the milliseconds processed."""
 
 
 class BadVideo(Exception):
-    """The file is not a video that can be read."""
+    """The file is not a readable video."""
 
 
 class FfmpegFailed(Exception):
-    """It read the file and could not finish: a full disk, too little memory."""
+    """ffmpeg failed on a readable file, for example because of a full disk or too little memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ def probe(video: Path) -> Probe:
             stream = container.streams.video[0]
             return Probe(_duration_ms(container, stream), stream.width, stream.height)
     except (av.FFmpegError, IndexError) as error:
-        raise BadVideo(f"no video can be read from it: {error}") from error
+        raise BadVideo(f"the file is not a readable video: {error}") from error
 
 
 def _duration_ms(container: Any, stream: Any) -> int:
@@ -53,12 +53,12 @@ def _duration_ms(container: Any, stream: Any) -> int:
         return round(int(container.duration) / 1000)
     if stream.duration:
         return round(float(stream.duration * stream.time_base) * 1000)
-    frames = (frame.time for frame in container.decode(stream))  # no header says: look
+    frames = (frame.time for frame in container.decode(stream))  # no duration in the header
     return round(1000 * max((time for time in frames if time is not None), default=0.0))
 
 
 def write_hls(video: Path, folder: Path, playlist: str, heard: Heard) -> None:
-    """A playlist and its segments, at most as high as the original."""
+    """Write a playlist and its segments, not higher than the original."""
     _ffmpeg(
         ("-i", str(video), "-map", "0:v:0", "-map", "0:a:0?"),
         ("-vf", f"scale=-2:'trunc(min({PROXY_HEIGHT},ih)/2)*2'"),
@@ -77,7 +77,7 @@ def write_poster(video: Path, picture: Path) -> None:
 
 
 def write_clip(video: Path, clip: Path, start_ms: int, end_ms: int, heard: Heard) -> None:
-    """Encoded anew: a copy could begin at key frames only."""
+    """Write a clip. It is encoded again, because a copy could start only at key frames."""
     _ffmpeg(
         ("-ss", f"{start_ms / 1000:.3f}", "-i", str(video), "-t", f"{(end_ms - start_ms) / 1000:.3f}"),
         ("-map", "0:v:0", "-map", "0:a:0?", *_H264, *_AAC, "-movflags", "+faststart", str(clip)),
@@ -86,13 +86,13 @@ def write_clip(video: Path, clip: Path, start_ms: int, end_ms: int, heard: Heard
 
 
 def padded(t_start: int, t_end: int, padding_ms: int, duration_ms: int) -> tuple[int, int]:
-    """With what is before and after, as far as the video goes."""
+    """Return the range with padding, limited to the duration of the video."""
     return max(0, t_start - padding_ms), min(duration_ms, t_end + padding_ms)
 
 
 @cache
 def ffmpeg() -> str:
-    """The system's, else the one from PyPI."""
+    """Return the path of the system's ffmpeg, or of the one from PyPI."""
     found = shutil.which("ffmpeg")
     if found is None:
         from imageio_ffmpeg import get_ffmpeg_exe  # noqa: PLC0415
@@ -113,11 +113,11 @@ def _ffmpeg(*arguments: Sequence[str], heard: Heard | None = None) -> None:
             process.kill()
             raise
     if process.returncode:
-        raise FfmpegFailed(f"ffmpeg ended with {process.returncode}: {' '.join(said[-5:])}")
+        raise FfmpegFailed(f"ffmpeg failed with exit code {process.returncode}: {' '.join(said[-5:])}")
 
 
 def _listen(process: subprocess.Popen[str], heard: Heard | None) -> list[str]:
-    """Reports progress; returns what else it said."""
+    """Report progress; return the other output lines."""
     said = []
     assert process.stdout is not None
     for line in process.stdout:

@@ -1,4 +1,4 @@
-"""How a video is to be read. What is not said is as it is here."""
+"""Options for reading a video, with their defaults."""
 
 from __future__ import annotations
 
@@ -20,11 +20,17 @@ PADDING_MS = 2000
 
 
 class ReadingOptions(BaseModel):
-    """Kept with the video, for its jobs."""
+    """How to read a video. Stored with the video."""
 
     model_config = ConfigDict(extra="forbid")
 
-    target_fps: Fps = TARGET_FPS
-    dedupe_threshold: Share = DEDUPE_THRESHOLD
-    languages: Languages = Field(default_factory=lambda: list(LANGUAGES))
-    min_confidence: Share = MIN_CONFIDENCE
+    target_fps: Fps = Field(default=TARGET_FPS, description="Frames per second to sample.")
+    dedupe_threshold: Share = Field(
+        default=DEDUPE_THRESHOLD, description="Skip frames that are more similar than this to the last one."
+    )
+    languages: Languages = Field(
+        default_factory=lambda: list(LANGUAGES), description="Languages of the texts, such as eng."
+    )
+    min_confidence: Share = Field(
+        default=MIN_CONFIDENCE, description="Ignore texts recognized with less confidence."
+    )

@@ -1,4 +1,4 @@
-"""Where everything of a video is kept."""
+"""Storage paths of a video."""
 
 from __future__ import annotations
 
@@ -48,3 +48,7 @@ def timestamp_of(frame_path: str) -> int | None:
 
 def clip(video_id: UUID, clip_id: str) -> str:
     return f"{CLIPS}/{video_id}/{clip_id}.mp4"
+
+
+def job_log(job_id: UUID) -> str:
+    return f"logs/pipeline/{job_id}.json"

@@ -1,4 +1,4 @@
-"""Makes a file out of an original and puts it into the storage, in that order: nobody sees half of one."""
+"""Creates files from an original and stores them when they are complete."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from vision.storage import storage
 
 
 class EmptyClip(Exception):
-    """The video has nothing between these times."""
+    """The requested time range is outside of the video."""
 
 
 def publish_hls(original: Path, video_id: UUID, heard: Heard) -> None:
@@ -31,7 +31,7 @@ def publish_poster(original: Path, video_id: UUID) -> None:
 def publish_clip(original: Path, path: str, asked: tuple[int, int], padding_ms: int, heard: Heard) -> None:
     start, end = padded(*asked, padding_ms, probe(original).duration_ms)
     if end <= start:
-        raise EmptyClip(f"the video has nothing between {asked[0]} and {asked[1]} ms")
+        raise EmptyClip(f"the time range {asked[0]} to {asked[1]} ms is outside of the video")
     with tempfile.TemporaryDirectory() as folder:
         clip = Path(folder) / "clip.mp4"
         write_clip(original, clip, start, end, heard)

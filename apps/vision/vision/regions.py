@@ -1,4 +1,4 @@
-"""The frames of a video one after the other, and the texts in them as rows of vision.segments."""
+"""Frames of a video in order, and their texts as rows of vision.segments."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from vision.texts import normalize, text_hash
 
 
 class ForeignFrame(Exception):
-    """A path that is not that of a frame of this video."""
+    """The path is not a frame of this video."""
 
 
 class Span(NamedTuple):
-    """A frame, and from when to when it is seen."""
+    """A frame and the time range in which it is visible."""
 
     path: str
     t_start: int
@@ -25,7 +25,7 @@ class Span(NamedTuple):
 
 
 def spans_of(video_id: UUID, frame_paths: Sequence[str] | None, duration_ms: int) -> list[Span]:
-    """In order of time, each until the next that differs or to the end. Without paths, all there are."""
+    """Return frames in order, each until the next one or the end. Without paths: all stored frames."""
     if frame_paths is None:
         frame_paths = [item.path for item in storage().found(paths.frames(video_id))]
     starts = sorted(_timestamp(video_id, path) for path in frame_paths)
@@ -34,7 +34,7 @@ def spans_of(video_id: UUID, frame_paths: Sequence[str] | None, duration_ms: int
 
 
 def _timestamp(video_id: UUID, path: str) -> int:
-    """Of the video's own frames only: whoever may enqueue says what is in a payload."""
+    """Return the timestamp of a frame. Payloads are not trusted: the path must belong to this video."""
     timestamp = paths.timestamp_of(path)
     if timestamp is None or path != paths.frame(video_id, timestamp):
         raise ForeignFrame(f"{path} is not a frame of video {video_id}")

@@ -1,8 +1,8 @@
--- Videos, the texts that were read in them, and what those texts mention.
+-- Videos, the texts found in them, and the entities in those texts.
 --
--- A team is a tenant of Posthouse. Every table holds team_id and is under row-level security: requests come as
--- posthouse_tenant and see their team's rows, workers come as posthouse_engine and see all. A materialized view cannot
--- be guarded this way, so nobody is granted vision.search_materialized: the view vision.search shows a team its part.
+-- A team is a tenant of Posthouse. Each table has a team_id and row-level security: requests run as posthouse_tenant and
+-- see the rows of their team, workers run as posthouse_engine and see all. Materialized views do not support row-level
+-- security, so no role is granted vision.search_materialized; the view vision.search filters it by team.
 
 create schema if not exists vision;
 
@@ -25,7 +25,7 @@ create table if not exists vision.videos (
 );
 create index if not exists videos_by_team on vision.videos (team_id, created_at desc);
 
--- One for each text region of each frame, until segment_index makes one of those that follow each other.
+-- One row per text region of each frame, until segment_index merges consecutive ones with the same text.
 create table if not exists vision.segments (
   id bigint generated always as identity primary key,
   video_id uuid not null references vision.videos (id) on delete cascade,
@@ -66,8 +66,8 @@ create table if not exists vision.clips (
   check (t_start between 0 and t_end and padding_ms >= 0)
 );
 
--- The words of a text, for the index and for a query alike. Split at ASCII punctuation only: what a letter is
--- depends on the database's locale, and this must not.
+-- The words of a text, for the index and for queries. Splits at ASCII punctuation only, because character classes
+-- depend on the locale of the database.
 create or replace function vision.words(p_text text) returns text[]
 language sql immutable parallel safe as $$
   select array_remove(regexp_split_to_array(lower(p_text), '[\s!-/:-@\[-`{-~]+'), '')
@@ -84,13 +84,13 @@ left join lateral (
   from vision.entities as e where e.segment_id = s.id) as e on true
 where v.status = 'ready';
 
--- The first is what lets it be refreshed while it is read.
+-- The unique index allows a concurrent refresh.
 create unique index if not exists search_by_segment on vision.search_materialized (segment_id);
 create index if not exists search_by_words on vision.search_materialized using gin (words);
 create index if not exists search_by_terms on vision.search_materialized using gin (terms);
 
--- One refresh after the other. The lock comes first and on its own: a refresh that waited with its snapshot already
--- taken would put back a state without the rows of the one it waited for.
+-- Refreshes run one at a time. The lock is taken first, in its own statement: a refresh that waits with an older snapshot
+-- would lose the rows of the refresh it waited for.
 create or replace function vision.refresh_search_materialized() returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
@@ -102,6 +102,39 @@ revoke all on function vision.refresh_search_materialized() from public;
 create or replace view vision.search with (security_barrier) as
 select * from vision.search_materialized
 where team_id = posthouse.tenant() or (posthouse.tenant() is null and current_user <> 'posthouse_tenant');
+
+-- Marks an uploaded video of the caller's team as processing. False: its processing has started already. Requests have no
+-- right to change the status of a video.
+create or replace function vision.start_processing(p_video uuid) returns boolean
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+  update vision.videos set status = 'processing'
+  where id = p_video and status = 'uploading' and team_id = posthouse.tenant();
+  return found;
+end $$;
+revoke all on function vision.start_processing(uuid) from public;
+
+-- The jobs of the pipeline in the words of its contract. The payload of a failed job has the error, and the original
+-- payload beside it. retry_count: the number of attempts after the first, and of those that are due.
+drop view if exists vision.jobs;
+create view vision.jobs with (security_invoker = true) as
+select j.id, j.payload ->> 'video_id' as video_id, j.tenant_id as team_id, t.job_type, t.status,
+  case when t.status = 'failed' then
+    jsonb_build_object('error', jsonb_build_object(
+      'type', coalesce(regexp_replace(j.error ->> 'type', '^.*\.', ''), initcap(j.status)),
+      'message', coalesce(j.error ->> 'message', j.last_error, 'the job was canceled'),
+      'timestamp', to_char(j.finished_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'),
+      'retry_count', t.retry_count), 'original_payload', j.payload)
+  else j.payload end as payload,
+  t.retry_count, j.max_attempts - 1 as max_retries, j.priority, j.depends_on, j.worker_id as locked_by,
+  j.lease_expires_at as locked_until, j.queued_at as created_at, j.started_at, j.finished_at, j.subject
+from posthouse.jobs as j
+cross join lateral (
+  select substr(j.kind, length('vision.') + 1) as job_type,
+    case j.status when 'queued' then 'queued' when 'running' then 'processing' when 'succeeded' then 'done' else 'failed' end
+      as status,
+    case j.status when 'queued' then j.attempt_count else greatest(j.attempt_count - 1, 0) end as retry_count) as t
+where j.kind in ('vision.transcode', 'vision.sample', 'vision.ocr', 'vision.segment_index', 'vision.clip_generate');
 
 do $$
 declare
@@ -119,7 +152,9 @@ end $$;
 grant usage on schema vision to posthouse_engine, posthouse_tenant;
 grant select, insert, update, delete on all tables in schema vision to posthouse_engine;
 grant execute on function vision.refresh_search_materialized() to posthouse_engine;
-grant select on vision.videos, vision.segments, vision.entities, vision.clips, vision.search to posthouse_tenant;
+grant select on vision.videos, vision.segments, vision.entities, vision.clips, vision.search, vision.jobs
+  to posthouse_tenant;
+grant execute on function vision.start_processing(uuid) to posthouse_tenant;
 grant insert on vision.videos, vision.clips to posthouse_tenant;
 grant update (options) on vision.videos to posthouse_tenant;
 revoke all on vision.search_materialized from posthouse_tenant;

@@ -1,4 +1,4 @@
-"""Files by their path, in a folder or in an S3 bucket: the same calls for both."""
+"""File storage in a folder or an S3 bucket."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ import obstore
 from obstore.exceptions import PermissionDeniedError, UnauthenticatedError
 from obstore.store import LocalStore, S3Store, from_url
 
-from vision.settings import s3_options, storage_url
+from posthouse.blobs import app_storage
 
 CHUNK_BYTES = 8 * 1024 * 1024
 DENIED: tuple[type[Exception], ...] = (PermissionDeniedError, UnauthenticatedError)
 
 
 class S3ObjectNotFound(Exception):
-    """There is nothing at this path of the storage."""
+    """The file does not exist in the storage."""
 
 
 class Found(NamedTuple):
@@ -31,7 +31,7 @@ class Found(NamedTuple):
 
 
 class Storage:
-    """Paths are relative, with slashes, whatever is behind them."""
+    """A storage. Paths are relative, with slashes."""
 
     def __init__(self, url: str, **options: Any) -> None:
         self.folder = Path(unquote(urlsplit(url).path)) if urlsplit(url).scheme == "file" else None
@@ -50,7 +50,7 @@ class Storage:
         return True
 
     def found(self, prefix: str) -> Iterator[Found]:
-        """What is there under this path, as it is listed: never all of it in memory."""
+        """Yield the files below a path without loading the whole list into memory."""
         for page in obstore.list(self._store, prefix):
             for item in page:
                 yield Found(item["path"], item["last_modified"])
@@ -68,7 +68,7 @@ class Storage:
 
     @contextmanager
     def opened(self, path: str, what: str = "Object") -> Iterator[Path]:
-        """A file of this machine with the content: the one in the folder itself, or a copy for the while."""
+        """Yield a local file: the one in the folder, or a temporary copy from the bucket."""
         if self.folder is not None:
             if not (self.folder / path).is_file():
                 raise S3ObjectNotFound(f"{what} not found at {path}")
@@ -81,22 +81,22 @@ class Storage:
             yield Path(file.name)
 
     def put(self, path: str, content: bytes | Path) -> None:
-        """Whole or not at all: nobody sees half a file."""
+        """Store a file atomically."""
         obstore.put(self._store, path, content)
 
     async def receive(self, path: str, pieces: AsyncIterator[bytes]) -> None:
-        """The same with pieces as they come; if they break off, nothing is there."""
+        """Store a stream atomically: if it is interrupted, nothing is stored."""
         await obstore.put_async(self._store, path, pieces)
 
     def put_folder(self, prefix: str, folder: Path, last: str) -> None:
-        """The files of a folder in place of what was there. One comes last: when it is there, all are."""
+        """Replace the files below a path with those of a folder. ``last`` is stored last."""
         names = sorted((file.name for file in folder.iterdir()), key=lambda name: (name == last, name))
         for name in names:
             self.put(f"{prefix}/{name}", folder / name)
         self.keep_only(prefix, (f"{prefix}/{name}" for name in names))
 
     def keep_only(self, prefix: str, paths: Iterable[str]) -> None:
-        """Removes what else is under this path: an earlier run with other parameters may have left it."""
+        """Delete all other files below a path, which earlier runs may have left."""
         kept = set(paths)
         self.remove([item.path for item in self.found(prefix) if item.path not in kept])
 
@@ -109,11 +109,11 @@ class Storage:
         for path in paths:
             try:
                 obstore.delete(self._store, path)
-            except FileNotFoundError:  # S3 does not mind, a folder does
+            except FileNotFoundError:  # S3 ignores missing files, a folder does not
                 continue
 
     def upload_url(self, path: str, seconds: int) -> str | None:
-        """Where a program without credentials may put it; a folder has no such place."""
+        """Return a signed upload URL; None for a folder."""
         if not isinstance(self._store, S3Store):
             return None
         return obstore.sign(self._store, "PUT", path, timedelta(seconds=seconds))
@@ -121,5 +121,6 @@ class Storage:
 
 @cache
 def storage() -> Storage:
-    """The one that the settings name."""
-    return Storage(storage_url(), **s3_options())
+    """Return the configured storage."""
+    chosen = app_storage("vision")
+    return Storage(chosen.url, **chosen.options)

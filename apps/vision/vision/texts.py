@@ -1,4 +1,4 @@
-"""What a text is made of: its normal form, the entities in it, and the parts of a query."""
+"""Normalization of texts, extraction of entities, and parsing of search queries."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ EntityType = Literal["mention", "hashtag", "url", "emoji", "number"]
 
 _MONEY = "$€£¥₹"
 _PATTERNS: dict[EntityType, re.Pattern[str]] = {
-    # In this order: what one has found is no longer there for the next, so that a URL has no numbers.
+    # Order matters: matched text is removed before the next pattern, so that a URL yields no numbers.
     "url": re.compile(r"(?:https?://|www\.)[^\s<>\"']+[^\s<>\"'.,;:!?)\]}]", re.IGNORECASE),
     "mention": re.compile(r"(?<![\w.])@[a-zA-Z0-9_]+"),
     "hashtag": re.compile(r"(?<!\w)#[a-zA-Z0-9_]+"),
@@ -36,7 +36,7 @@ class Entity(NamedTuple):
 
 
 class Mentioned(NamedTuple):
-    """Entities in columns, with the segments that they are in."""
+    """Entities as columns, with the ids of their segments."""
 
     segments: list[int]
     types: list[str]
@@ -45,7 +45,7 @@ class Mentioned(NamedTuple):
 
 
 class Query(NamedTuple):
-    """``words`` is what to look for in texts, ``terms`` are entities as the index has them."""
+    """A parsed query: ``words`` to find in texts, and ``terms`` (entities) as stored in the index."""
 
     words: str
     terms: list[str]
@@ -60,7 +60,7 @@ def text_hash(normalized: str) -> str:
 
 
 def entities(text: str) -> list[Entity]:
-    """Those in a text, each once."""
+    """Return the distinct entities of a text."""
     found: dict[tuple[EntityType, str], Entity] = {}
     for kind, pattern in _PATTERNS.items():
         for match in pattern.finditer(text):
@@ -71,7 +71,7 @@ def entities(text: str) -> list[Entity]:
 
 
 def mentioned(texts: Iterable[tuple[int, str]]) -> Mentioned:
-    """Those in the texts of segments."""
+    """Return the entities of segments."""
     found = [(segment, entity) for segment, text in texts for entity in entities(text)]
     return Mentioned(
         [segment for segment, _ in found],
@@ -94,14 +94,14 @@ def _normalized(kind: EntityType, value: str) -> str:
 
 
 def _plain_number(value: str) -> str:
-    """1,299.00 and 1299 are one number; of a telephone number the digits remain."""
+    """Normalize a number: 1,299.00 becomes 1299; a telephone number becomes its digits."""
     bare = re.sub(r"[^\d.,]", "", value)
     bare = re.sub(r",(?=\d{3}(?:\D|$))", "", bare).replace(",", ".")
     return re.sub(r"\.0*$|(\.\d*?)0+$", r"\1", bare)
 
 
 def parse_query(text: str) -> Query:
-    """``@somebody #sale https://… 4711`` are entities; all else are words, or their beginnings."""
+    """Parse a query. ``@alice #sale https://… 4711`` are entities; the rest are words or prefixes."""
     found = [entity for entity in entities(text) if entity.type != "number" or _is_bare(entity.value)]
     for entity in found:
         text = text.replace(entity.value, " ")
@@ -109,5 +109,5 @@ def parse_query(text: str) -> Query:
 
 
 def _is_bare(number: str) -> bool:
-    """12 km is a number with a word to some and two words to others: a query means the words."""
+    """Return whether the number has no unit: in a query, 12 km means two words."""
     return not re.search(r"[a-z]", number, re.IGNORECASE)

@@ -9,6 +9,8 @@ import subprocess
 import pytest
 from vlog_kit import SECRET
 
+from waiting import WAIT_SECONDS
+
 
 @pytest.fixture
 def app_path():
@@ -18,7 +20,11 @@ def app_path():
 @pytest.fixture
 def settings(settings, tmp_path):
     return dataclasses.replace(
-        settings, processes=1, admin_secret=SECRET, data_dir=tmp_path / "data" / "posthouse", poll_seconds=0.1
+        settings,
+        process_slots=1,
+        admin_secret=SECRET,
+        data_dir=tmp_path / "data" / "posthouse",
+        poll_seconds=0.1,
     )
 
 
@@ -51,7 +57,7 @@ def library(tmp_path, monkeypatch):
 
 
 class Studio:
-    """The product, as somebody with videos uses it."""
+    """The product, as a user with videos uses it."""
 
     def __init__(self, product, client):
         self.product = product
@@ -71,7 +77,7 @@ class Studio:
     async def progress(self, video):
         return (await self.client.get(f"/api/videos/{video['id']}/progress")).json()
 
-    async def until(self, video, *statuses, seconds=60):
+    async def until(self, video, *statuses, seconds=WAIT_SECONDS):
         deadline = asyncio.get_running_loop().time() + seconds
         while (found := await self.video(video))["status"] not in statuses:
             assert asyncio.get_running_loop().time() < deadline, (found, self.product.logs())

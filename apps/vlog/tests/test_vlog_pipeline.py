@@ -14,7 +14,7 @@ from vlog_kit import ffprobe
 import stable
 
 QUICK = {
-    "POSTHOUSE_PROCESSES": "1",
+    "POSTHOUSE_PROCESS_SLOTS": "1",
     "POSTHOUSE_LEASE_SECONDS": "6",  # that a worker on a busy machine is not taken for dead
     "VLOG_PARALLEL_QUALITIES": "1",
 }
@@ -23,6 +23,7 @@ BESIDE = ("--queue", "vlog-library", "--no-keeper")
 STAGES = ("when it was claimed", "in the first quality", "in the second quality", "when it is published")
 
 
+@pytest.mark.soak
 async def test_a_worker_is_killed_in_any_stage_and_nothing_is_lost_or_doubled(studio, clip, library):
     stage = random.choice(STAGES)
     print(f"killed {stage}")  # noqa: T201 - shown if it fails
@@ -108,6 +109,39 @@ async def test_10_a_failed_quality_leaves_the_others_alone_and_only_it_is_made_a
     assert redone["names"] == ["240p"]
 
 
+async def test_a_failed_quality_that_is_not_critical_is_left_out(studio, clip, broken_at, crew, monkeypatch):
+    monkeypatch.setenv("VLOG_CRITICAL_QUALITIES", "360p,144p")
+    broken_at.write_text("240p")
+    ready = await studio.until(await studio.upload(clip), "ready", "failed")
+    assert (ready["status"], ready["error_message"]) == ("ready", None)
+    assert [item["quality"] for item in ready["qualities"]] == ["360p", "144p"]
+    assert studio.parts(ready)[1:] == [
+        ("360p", "completed", 1),
+        ("240p", "failed", 1),
+        ("144p", "completed", 1),
+    ]
+    failed = [item for item in (await studio.progress(ready))["qualities"] if item["status"] == "failed"]
+    assert [item["error_message"] for item in failed] == ["MediaError: no space left"]
+    assert "240p" not in (await studio.client.get(ready["playlist"])).text
+    await crew()
+    broken_at.write_text("144p")
+    failed = await studio.until(await studio.upload(clip, "critical"), "ready", "failed")
+    assert failed["status"] == "failed"
+    await studio.client.delete(f"/api/videos/{failed['id']}")
+    monkeypatch.setenv("VLOG_QUALITIES", "144p")
+    monkeypatch.setenv("VLOG_CRITICAL_QUALITIES", "none")
+    failed = await studio.until(await studio.upload(clip, "no quality at all"), "ready", "failed")
+    assert failed["error_message"].endswith("MediaError: no space left")
+
+
+async def test_an_unknown_critical_quality_is_refused(studio, clip, monkeypatch):
+    monkeypatch.setenv("VLOG_CRITICAL_QUALITIES", "9p")
+    named = {"title": "x", "filename": clip.name}
+    answer = await studio.client.post("/api/videos", params=named, content=clip.read_bytes())
+    assert (answer.status_code, "9p" in answer.json()["detail"]) == (422, True)
+    assert (await studio.client.get("/api/videos")).json() == []
+
+
 async def test_a_video_stays_as_it_is_until_it_was_made_again(studio, clip, library, monkeypatch, crew):
     client, admin = studio.client, await studio.product.as_("super-admin")
     video = await studio.upload(clip)
@@ -154,7 +188,7 @@ async def test_a_video_stays_as_it_is_until_it_was_made_again(studio, clip, libr
 def test_the_demo_kills_a_worker_and_ends_ready(database, tmp_path):
     done = stable.posthouse(
         ["demo", "vlog", "--size", "4", "--json"], folder=tmp_path, seconds=100,
-        env={**os.environ, "POSTHOUSE_DATABASE_URL": database, "POSTHOUSE_PROCESSES": "1"},
+        env={**os.environ, "POSTHOUSE_DATABASE_URL": database, "POSTHOUSE_PROCESS_SLOTS": "1"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)

@@ -30,7 +30,7 @@ async def test_uploads_that_are_no_videos_are_refused(studio, library, monkeypat
     assert (await studio.client.get("/api/videos")).json() == []
 
 
-async def test_what_only_looks_like_a_video_fails_at_once_and_says_so(studio, tmp_path):
+async def test_an_invalid_video_fails_without_a_retry(studio, tmp_path):
     fake = tmp_path / "fake.mp4"
     fake.write_bytes(b"this is a text")
     video = await studio.upload(fake)
@@ -82,14 +82,14 @@ def archive(**files):
 GOOD = {"index.m3u8": PLAYLIST, "segment_00000.ts": b"x"}
 PACKAGES = [
     (MANIFEST, GOOD, None),
-    (MANIFEST, {"../../evil.ts": b"x", **GOOD}, "would not be inside the folder"),
+    (MANIFEST, {"../../evil.ts": b"x", **GOOD}, "would be written outside the target folder"),
     (MANIFEST, {"segment_00000.ts": b"x"}, "has no index.m3u8"),
-    (MANIFEST, {"index.m3u8": PLAYLIST}, "segments of 144p are missing"),
-    (MANIFEST, {**GOOD, "segment_00001.ts": b"x"}, "segments of 144p are missing"),
-    (MANIFEST, {**GOOD, "index.m3u8": b"#EXTM3U\n/etc/passwd\n#EXT-X-ENDLIST"}, "what is no segment"),
-    (MANIFEST, {**GOOD, "index.m3u8": PLAYLIST[:-18]}, "is not whole"),
-    ({**MANIFEST, "qualities": []}, GOOD, "the manifest cannot be read"),
-    ({**MANIFEST, "qualities": [{**QUALITY, "quality": "../up"}]}, GOOD, "the manifest cannot be read"),
+    (MANIFEST, {"index.m3u8": PLAYLIST}, "segments of 144p do not match its playlist"),
+    (MANIFEST, {**GOOD, "segment_00001.ts": b"x"}, "segments of 144p do not match its playlist"),
+    (MANIFEST, {**GOOD, "index.m3u8": b"#EXTM3U\n/etc/passwd\n#EXT-X-ENDLIST"}, "invalid segment names"),
+    (MANIFEST, {**GOOD, "index.m3u8": PLAYLIST[:-18]}, "is incomplete"),
+    ({**MANIFEST, "qualities": []}, GOOD, "invalid manifest"),
+    ({**MANIFEST, "qualities": [{**QUALITY, "quality": "../up"}]}, GOOD, "invalid manifest"),
 ]
 
 
@@ -136,3 +136,27 @@ def test_a_ladder_never_makes_a_picture_larger():
     assert size_at(RUNGS["480p"], 1920, 1080) == (854, 480)
     assert size_at(RUNGS["360p"], 1080, 1920) == (202, 360)
     assert Facts(1, 1, 12.1, has_audio=False).segments == 3
+
+
+async def test_values_that_cannot_be_stored_are_refused(studio, tmp_path):
+    note = tmp_path / "note.mp4"
+    note.write_bytes(b"x")
+    video = await studio.upload(note)
+    path = f"/api/videos/{video['id']}/transcription"
+    for body in (
+        b'{"content": "a\\u0000b"}',
+        b'{"content": "\xff"}',
+        b'{"content": "\\ud800"}',
+        b"[" * 5000,
+        b"null",
+    ):
+        answer = await studio.client.put(path, content=body, headers={"Content-Type": "application/json"})
+        assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request"), answer.text
+    named = await studio.client.post(
+        "/api/videos", params={"title": "a\x00b", "filename": "a.mp4"}, content=b"x"
+    )
+    assert named.status_code == 422, named.text
+    assert (await studio.client.get(f"/api/videos/{2**70}")).status_code == 422
+    strange = f"/api/videos/{video['id']}/hls/{video['job_id']}/"
+    assert (await studio.client.get(strange + "a%00b")).status_code in {404, 422}
+    assert (await studio.client.get(strange + "a" * 300)).status_code == 404

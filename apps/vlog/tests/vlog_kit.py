@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 
-SECRET = "the secret of whoever hires workers"
+SECRET = "the admin secret that registers workers"
 
 
 def ffprobe(path):

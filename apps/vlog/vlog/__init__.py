@@ -1,5 +1,9 @@
-"""Uploaded videos become HLS quality ladders, made by workers that have neither the database nor the disk."""
+"""Transcodes uploaded videos to HLS quality ladders on remote workers."""
 
-from vlog.handlers import app
+from vlog.dispatch import use_redis_settings
+
+use_redis_settings()  # before the settings are read
+
+from vlog.handlers import app  # noqa: E402
 
 __all__ = ["app"]

@@ -1,4 +1,4 @@
-"""A video, two remote workers, and one of them is killed half-way."""
+"""posthouse demo vlog: two remote workers transcode a video, and one of them is killed."""
 
 from __future__ import annotations
 
@@ -18,17 +18,19 @@ from vlog.media import ffmpeg_path
 SECONDS = 20
 QUALITIES = "720p,480p,360p"
 ONLY = "demo-remote"
-"""What the two can do and the worker beside the database cannot, so that they get the video."""
+"""Capability of the remote workers only, so that the local worker does not claim the video."""
 QUICK = {
-    "POSTHOUSE_LEASE_SECONDS": "6",  # so long a silent worker keeps its job
+    "POSTHOUSE_LEASE_SECONDS": "6",  # how long a lost worker keeps its job
     "POSTHOUSE_HEARTBEAT_SECONDS": "0.5",
-    "POSTHOUSE_PROCESSES": "1",
+    "POSTHOUSE_PROCESS_SLOTS": "1",
     "VLOG_PARALLEL_QUALITIES": "1",
 }
 
 
 async def demo(stage: Stage) -> dict[str, Any]:
-    os.environ.update(VLOG_QUALITIES=QUALITIES, VLOG_REQUIRES=ONLY)  # of the server, which runs in here
+    os.environ.update(
+        VLOG_QUALITIES=QUALITIES, VLOG_REQUIRES=ONLY
+    )  # for the server, which runs in this process
     clip = await asyncio.to_thread(_generate, stage.folder / "clip.mp4", stage.size or SECONDS)
     headers = {"Authorization": f"Bearer {stage.api_key}"}
     async with httpx.AsyncClient(base_url=stage.api_url, headers=headers, timeout=60) as http:
@@ -38,19 +40,19 @@ async def demo(stage: Stage) -> dict[str, Any]:
         watched = Watched(stage, http, answer.json()["id"])
         stage.say(f"uploaded {clip.stat().st_size / 1e6:.1f} MB as video {watched.id}")
         workers = {name: _worker(stage, name) for name in ("remote-1", "remote-2")}
-        await stage.until(watched.half_way, "a quality being done and another begun", 120)
+        await stage.until(watched.half_way, "one quality completed and another in progress", 120)
         victim = watched.worker
         workers[victim].kill()
         killed_at = time.monotonic()
         done = sorted(watched.completed())
-        stage.say(f"killed {victim}, which had made {', '.join(done)}")
-        await stage.until(watched.over, "the end of the video", 300)
+        stage.say(f"killed {victim} after it completed {', '.join(done)}")
+        await stage.until(watched.over, "the video to be ready", 300)
         return {**await _report(watched, stage), "killed": victim, "made before": done,
                 "seconds after that": round(time.monotonic() - killed_at, 1)}  # fmt: skip
 
 
 class Watched:
-    """A video that is looked at again and again."""
+    """A video whose progress is polled."""
 
     def __init__(self, stage: Stage, http: httpx.AsyncClient, video_id: int) -> None:
         self._stage = stage
@@ -75,7 +77,7 @@ class Watched:
         return str(self.told["job"]["processed_by_worker_name"])
 
     def completed(self) -> dict[str, int]:
-        """Qualities that are done, and in which attempt that was."""
+        """Return the completed qualities with the attempt that completed them."""
         return {
             item["quality"]: item["attempt"]
             for item in self.told["qualities"]
@@ -90,7 +92,7 @@ class Watched:
     async def over(self) -> bool:
         await self.look()
         if self.told["status"] == "failed":
-            raise RuntimeError(f"the video failed: {self.told['job']['last_error']}")
+            raise RuntimeError(f"transcoding failed: {self.told['job']['last_error']}")
         return bool(self.told["status"] == "ready")
 
 
@@ -114,7 +116,7 @@ def _worker(stage: Stage, name: str) -> subprocess.Popen[bytes]:
 
 
 def _generate(target: Path, seconds: int) -> Path:
-    """A test picture with a clock, and a tone."""
+    """Generate a test video with sound."""
     command = [
         ffmpeg_path(), "-v", "error", "-y",
         "-f", "lavfi", "-i", f"testsrc2=size=1280x720:rate=25:duration={seconds}",
@@ -126,7 +128,7 @@ def _generate(target: Path, seconds: int) -> Path:
 
 
 def _probe(url: str, key: str) -> list[str]:
-    """What a player finds, over HTTP: the sizes of the picture, and how long it is."""
+    """Return the resolutions and the duration of the stream, read over HTTP."""
     command = [
         "ffprobe", "-v", "error", "-headers", f"Authorization: Bearer {key}\r\n",
         "-show_streams", "-show_format", "-of", "json", url,

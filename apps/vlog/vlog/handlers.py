@@ -1,5 +1,5 @@
-"""The jobs. ``vlog.transcode`` runs anywhere, mostly on remote workers; the two others where database and
-library are.
+"""Jobs of the application. ``vlog.transcode`` runs on any worker, usually a remote one; the other two run on
+workers with access to the database and the library.
 """
 
 from __future__ import annotations
@@ -7,18 +7,27 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import posthouse
 from vlog import media, package, settings
+from vlog.dispatch import channel
 from vlog.ladder import RUNGS, fitting, size_at
 from vlog.library import Library, workspace
 from vlog.queries import query
 
-app = posthouse.App(schema=Path(__file__).with_name("schema.sql"), routes="vlog.routes")
+app = posthouse.App(
+    schema=Path(__file__).with_name("schema.sql"),
+    routes="vlog.routes",
+    variables=settings.OF_POSTHOUSE,
+    channel=channel,
+)
+
+RETRY = posthouse.Retry(0)
+"""A failed attempt is repeated at once, on any worker."""
 
 
 def library() -> Library:
@@ -31,14 +40,19 @@ def library() -> Library:
     runner="process",
     prefers=["gpu"],
     timeout=settings.stale_timeout(),
-    retry=posthouse.Retry(0, 0),
+    retry=RETRY,
     max_attempts=settings.max_attempts(),
     fail_on=[media.NotAVideo],
     keep_progress=settings.keep_completed_qualities(),
 )
-async def transcode(job: posthouse.Job, video_id: int, source: str, qualities: list[str]) -> dict[str, Any]:
-    """Make the qualities of a video that are no larger than it is. The source came with the job."""
-    job.log.info("transcoding video %s", video_id)
+async def transcode(
+    job: posthouse.Job, video_id: int, source: str, qualities: list[str], critical: list[str] | None = None
+) -> dict[str, Any]:
+    """Transcode a video to the qualities that are not larger than the source, an artifact of the job.
+
+    It fails if one of the ``critical`` qualities fails; None: if any of them fails.
+    """
+    job.log.info("transcoding started video=%s", video_id)
     with workspace() as folder:
         video = folder / Path(source).name
         await job.download(source, video)
@@ -48,7 +62,7 @@ async def transcode(job: posthouse.Job, video_id: int, source: str, qualities: l
         await media.thumbnail(video, folder / package.THUMBNAIL, facts)
         await job.upload(folder / package.THUMBNAIL)
         await job.progress(step="transcode")
-        made = await _climb(job, video, facts, qualities)
+        made = await _climb(job, video, facts, qualities, critical)
         await job.progress(step="master_playlist")
         manifest = package.Manifest(
             duration=facts.duration, width=facts.width, height=facts.height, qualities=made
@@ -59,17 +73,21 @@ async def transcode(job: posthouse.Job, video_id: int, source: str, qualities: l
 
 
 async def _climb(
-    job: posthouse.Job, video: Path, facts: media.Facts, qualities: Sequence[str]
+    job: posthouse.Job,
+    video: Path,
+    facts: media.Facts,
+    qualities: Sequence[str],
+    critical: Sequence[str] | None,
 ) -> list[package.Quality]:
-    """All rungs, some at a time. If one fails the others are finished all the same, and kept."""
+    """Encode all qualities, several in parallel. If one fails, the others are still completed."""
     wanted = fitting(qualities, facts.height)
     pixels = {name: float(RUNGS[name].height ** 2) for name in qualities}
     parts = await job.parts(qualities, totals=dict.fromkeys(wanted, facts.segments), weights=pixels)
     at_once = asyncio.Semaphore(settings.parallel_qualities())
 
     async def make(part: Any) -> None:
-        if part.ended:  # in an earlier attempt
-            job.log.info("%s was made before", part.name)
+        if part.ended:  # completed by an earlier attempt
+            job.log.info("quality already completed by an earlier attempt quality=%s", part.name)
         elif part.name not in wanted:
             await part.skip("larger than the source")
         else:
@@ -77,10 +95,25 @@ async def _climb(
                 await _encode(job, part, video, facts)
 
     ended = await asyncio.gather(*map(make, reversed(parts)), return_exceptions=True)
-    for error in ended:
-        if error is not None:
+    failed = {part.name: error for part, error in zip(reversed(parts), ended, strict=True) if error}
+    _check_failures(job, failed, wanted, critical)
+    done = [part for part in parts if part.name in wanted and part.name not in failed]
+    return [package.Quality.model_validate(part.result) for part in done]
+
+
+def _check_failures(
+    job: posthouse.Job,
+    failed: Mapping[str, BaseException],
+    wanted: Sequence[str],
+    critical: Sequence[str] | None,
+) -> None:
+    """Raise the first error that the video cannot be published with; log the others."""
+    none_made = failed.keys() >= set(wanted)
+    for name, error in failed.items():
+        if critical is None or name in critical or none_made or not isinstance(error, media.MediaError):
             raise error
-    return [package.Quality.model_validate(part.result) for part in parts if part.name in wanted]
+    for name, error in failed.items():
+        job.log.warning("quality left out because it failed quality=%s error=%s", name, error)
 
 
 async def _encode(job: posthouse.Job, part: Any, video: Path, facts: media.Facts) -> None:
@@ -99,7 +132,7 @@ async def _encode(job: posthouse.Job, part: Any, video: Path, facts: media.Facts
             segments=len(list(folder.glob("*.ts"))),
         )
         await part.complete(made.model_dump())
-        job.log.info("%s is made", part.name)
+        job.log.info("quality completed quality=%s", part.name)
 
 
 @app.job(
@@ -118,7 +151,7 @@ async def publish(
     replaces: str | None = None,
     keep: list[str] | None = None,
 ) -> None:
-    """Take over what was transcoded: fetch it, look at it, put it in its place, and show it."""
+    """Download the transcoded output, validate it, move it to the library and publish it."""
     shelf, version = library(), str(transcode_id)
     with shelf.building(slug, version) as folder:
         manifest = await _fetch(job, transcode_id, folder)
@@ -126,20 +159,20 @@ async def publish(
             before = shelf.output(slug, replaces)
             manifest = await asyncio.to_thread(package.carry_over, before, keep, folder, manifest)
         package.finish(folder, manifest)
-    if replaces is not None:  # viewers who are in the middle of it go on
+    if replaces is not None:  # keep it for current viewers
         delay = settings.keep_replaced_seconds()
         job.enqueue(discard, slug=slug, version=replaces, options={"delay": delay})
     job.result = {"qualities": manifest.names}
     try:
         async with job.commit() as connection:
             await _show(connection, video_id, version, manifest)
-    except posthouse.Cancel:  # nobody will ever ask for it
+    except posthouse.Cancel:  # the output will never be used
         shelf.discard(slug, version)
         raise
 
 
 async def _fetch(job: posthouse.Job, transcode_id: UUID, folder: Path) -> package.Manifest:
-    """What the worker has left with its job. Archives are unpacked by a reader that trusts nobody."""
+    """Download the artifacts of the transcoding job. Archives are extracted safely and validated."""
     await job.download(package.MANIFEST, folder / package.MANIFEST, of=transcode_id)
     await job.download(package.THUMBNAIL, folder / package.THUMBNAIL, of=transcode_id)
     manifest = package.read_manifest(folder / package.MANIFEST)
@@ -156,20 +189,20 @@ async def _fetch(job: posthouse.Job, transcode_id: UUID, folder: Path) -> packag
 
 
 async def _show(connection: Any, video_id: int, version: str, manifest: package.Manifest) -> None:
-    """From now on this output is the video's, and what the video had of others is forgotten."""
+    """Make this output the current one of the video, and delete the rows of the previous output."""
     told = {"id": video_id, "version": version, **manifest.model_dump(mode="json")}
     told["qualities"] = json.dumps(told["qualities"])
     await connection.execute(query("transcription_forget"), told)
     shown = await connection.execute(query("video_show"), told)
     if await shown.fetchone() is None:
-        raise posthouse.Cancel("the video was deleted, or another job has taken over")
+        raise posthouse.Cancel("the video was deleted, or a newer job replaced this one")
     await connection.execute(query("qualities_forget"), told)
     await connection.execute(query("qualities_keep"), told)
 
 
 @app.job("vlog.discard", queue="vlog-library", remote=False)
 def discard(slug: str, version: str | None = None, source: str | None = None) -> None:
-    """Remove an output that was replaced; without a version all of a video that was deleted."""
+    """Delete a replaced output; without a version, all files of a deleted video."""
     if version is not None:
         library().discard(slug, version)
     else:

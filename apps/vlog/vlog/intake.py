@@ -1,4 +1,4 @@
-"""Takes videos in: the file, a name, and the jobs that make something of it."""
+"""Uploads of videos, and the jobs that process them."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from fastapi import HTTPException, Request
 
 from posthouse.server import file_body
 from vlog import ladder, settings
-from vlog.handlers import library, publish, transcode
+from vlog.handlers import RETRY, library, publish, transcode
 from vlog.queries import query
 from vlog.rows import Db, one
 
 
 async def receive(request: Request) -> Path:
-    """The file, under a name of its own until it has one."""
+    """Store the request body in a temporary file."""
     folder = library().uploads
     await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
     target = folder / f".{uuid4().hex}.part"
@@ -36,17 +36,17 @@ async def receive(request: Request) -> Path:
 
 def _refuse_empty(size: int) -> None:
     if not size:
-        raise HTTPException(422, "the body is empty: it is the file")
+        raise HTTPException(422, "the request body is empty; send the video file as body")
 
 
 async def add(db: Db, title: str) -> tuple[int, str]:
-    """The id of a new video, and its name in addresses: the title, or something like it if that is taken."""
+    """Insert a video; return its id and its slug, made unique if the title is taken."""
     slug = _slug(title)
     for name in (slug, f"{slug}-{uuid4().hex[:8]}"):
         made = await one(db, "video_add", slug=name, title=title)
         if made is not None:
             return made["id"], name
-    raise HTTPException(409, f"there is no free name for {title!r}")
+    raise HTTPException(409, f"cannot create a unique slug for the title {title!r}; try another title")
 
 
 def _slug(title: str) -> str:
@@ -62,19 +62,26 @@ async def start(
     keep: list[str] | None = None,
     retranscode_metadata: str | None = None,
 ) -> None:
-    """The two jobs of a video, in the transaction that changes it: one makes it, the other waits for that, on
-    a worker beside the database, and shows it.
+    """Enqueue the two jobs of a video in the current transaction: vlog.transcode, and vlog.publish, which
+    depends on it and runs on a worker with access to the database.
     """
     named, source = f"vlog/{video['id']}", video["source"]
     run = f"{named}/{uuid4()}"
-    making = transcode.using(subject=named, correlation_id=run, max_attempts=settings.max_attempts())
+    making = transcode.using(
+        subject=named,
+        correlation_id=run,
+        max_attempts=settings.max_attempts(),
+        retry=RETRY,  # the definition is not stored before a worker with this code has started
+    )
     if settings.requires():
         making = making.using(requires=settings.requires())
+    critical = settings.critical_qualities()
     made = await making.enqueue(
-        connection=db, video_id=video["id"], source=source, qualities=checked(qualities)
-    )
+        connection=db, video_id=video["id"], source=source, qualities=checked(qualities),
+        critical=checked(critical) if critical else critical,
+    )  # fmt: skip
     await made.attach(library().source(source), source, connection=db)
-    # Whoever retries a failed transcoding gets its output shown, too.
+    # It waits after a failure, so that a retry of the transcoding is published as well.
     showing = publish.using(
         subject=named, correlation_id=run, depends_on=[made.id], on_dependency_failure="wait"
     )

@@ -1,4 +1,4 @@
-"""The quality ladder: which sizes there are, and which of them a video gets."""
+"""The quality ladder: available qualities, and the selection for a video."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Rung:
-    """One quality: lines of the picture, and bits a second of picture and sound."""
+    """One quality: height in lines, and bit rates of video and audio."""
 
     name: str
     height: int
@@ -32,21 +32,23 @@ RUNGS = {
 
 
 def checked(names: Sequence[str]) -> list[str]:
-    """The names, largest first and once each; raises ValueError if one is unknown, or there are none."""
+    """Return the distinct names, largest first. Raises ValueError for unknown names or none."""
     unknown = sorted(set(names) - RUNGS.keys())
     if unknown or not names:
-        raise ValueError(f"qualities are some of {', '.join(RUNGS)}, not {', '.join(unknown) or 'none'}")
+        raise ValueError(
+            f"invalid qualities: {', '.join(unknown) or 'none given'}; choose from {', '.join(RUNGS)}"
+        )
     return [name for name in RUNGS if name in names]
 
 
 def fitting(names: Sequence[str], height: int) -> list[str]:
-    """Those that are no larger than the source. A source smaller than all of them gets the smallest."""
+    """Return the qualities not larger than the source, or the smallest if all are larger."""
     known = checked(names)
     return [name for name in known if RUNGS[name].height <= height] or known[-1:]
 
 
 def size_at(rung: Rung, width: int, height: int) -> tuple[int, int]:
-    """The size of a picture on this rung: never larger than it was, and even, as encoders want it."""
+    """Return the frame size of a quality: not larger than the source, with even numbers for encoders."""
     lines = min(rung.height, height)
     return _even(width * lines / height), _even(lines)
 

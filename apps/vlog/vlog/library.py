@@ -1,5 +1,5 @@
-"""Where videos are: uploads as they came, and outputs. An output is a folder that is put in its place whole
-and never changed. Which one is shown is said in the database, so it changes with the job that made it.
+"""Files of videos: uploads and outputs. An output is a folder that is moved into place when complete and
+never changed. The database determines the current output, so it changes with the job that created it.
 """
 
 from __future__ import annotations
@@ -9,12 +9,13 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from uuid import uuid4
 
 from vlog import settings
 
 
 class Library:
-    """``videos/{slug}/{version}/master.m3u8`` and ``uploads/{video_id}.ext``."""
+    """The library: ``videos/{slug}/{version}/master.m3u8`` and ``uploads/{video_id}.ext``."""
 
     def __init__(self, data_dir: Path) -> None:
         self.uploads = settings.uploads_dir(data_dir)
@@ -28,9 +29,11 @@ class Library:
 
     @contextmanager
     def building(self, slug: str, version: str) -> Iterator[Path]:
-        """An empty folder beside the place where its content belongs once the block has ended."""
+        """Yield a temporary folder that is moved into place at the end of the block."""
         place = self.output(slug, version)
         place.parent.mkdir(parents=True, exist_ok=True)
+        for left in place.parent.glob(f".{version}-*"):
+            _remove_unfinished(left)
         folder = Path(tempfile.mkdtemp(prefix=f".{version}-", dir=place.parent))
         try:
             yield folder
@@ -42,7 +45,7 @@ class Library:
     def discard(self, slug: str, version: str) -> None:
         place = self.output(slug, version)
         shutil.rmtree(place, ignore_errors=True)
-        with suppress(OSError):  # others are there
+        with suppress(OSError):  # other outputs exist
             place.parent.rmdir()
 
     def discard_all(self, slug: str, source: str | None) -> None:
@@ -52,7 +55,7 @@ class Library:
 
 
 def _settle(folder: Path, place: Path) -> None:
-    """In one step. What an earlier attempt has put there is whole and the same, and may be shown already."""
+    """Rename atomically. An output of an earlier attempt is complete and identical, so it is kept."""
     try:
         folder.rename(place)
     except OSError:
@@ -60,9 +63,20 @@ def _settle(folder: Path, place: Path) -> None:
             raise
 
 
+def _remove_unfinished(folder: Path) -> None:
+    """Delete the folder of an attempt that was killed.
+
+    It is renamed first: an attempt that lost its lease and still runs can then no longer move it into place.
+    """
+    away = folder.with_name(f"{folder.name}-{uuid4().hex}")
+    with suppress(OSError):
+        folder.rename(away)
+        shutil.rmtree(away, ignore_errors=True)
+
+
 @contextmanager
 def workspace() -> Iterator[Path]:
-    """A folder for the length of an attempt; after a failed one it may be wanted for a look."""
+    """Yield a temporary folder for an attempt. After a failure it may be kept for inspection."""
     folder = Path(tempfile.mkdtemp(prefix="vlog-"))
     try:
         yield folder

@@ -1,4 +1,4 @@
-"""The work itself: look at a video, take a picture of it, encode it. Nothing here knows of jobs."""
+"""Probing, thumbnails and encoding of videos. Independent of jobs."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _ERROR_BYTES = 4000
 
 
 class MediaError(Exception):
-    """ffmpeg could not do it."""
+    """ffmpeg failed."""
 
 
 class NotAVideo(Exception):
-    """There is no picture in it: trying again would not help."""
+    """The file is not a video; a retry cannot succeed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is known of a video."""
+    """Properties of a video."""
 
     width: int
     height: int
@@ -44,7 +44,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """How far an encoding is."""
+    """Progress of an encoding."""
 
     percent: float
     segments: int
@@ -55,13 +55,13 @@ def probe(source: Path) -> Facts:
         with av.open(str(source)) as container:
             video = container.streams.video[0]
             seconds = float(container.duration or 0) / 1_000_000
-            sideways = abs(_rotation(container)) % 180 == 90  # noqa: PLR2004 - held upright
+            sideways = abs(_rotation(container)) % 180 == 90  # noqa: PLR2004 - portrait
             width, height = (video.height, video.width) if sideways else (video.width, video.height)
             facts = Facts(width, height, seconds, has_audio=bool(container.streams.audio))
     except (av.FFmpegError, IndexError) as error:
         raise NotAVideo(f"{source.name} is not a video: {error}") from error
     if not (facts.width and facts.height and facts.duration > 0):
-        raise NotAVideo(f"{source.name} is not a video: it has no size or no length")
+        raise NotAVideo(f"{source.name} is not a video: it has no frame size or no duration")
     return facts
 
 
@@ -72,14 +72,14 @@ def _rotation(container: av.container.InputContainer) -> int:
 
 
 async def thumbnail(source: Path, target: Path, facts: Facts) -> None:
-    """A picture from the first tenth, 640 pixels wide at most."""
+    """Write a thumbnail, taken at 10 % of the duration and at most 640 pixels wide."""
     at = ("-ss", f"{facts.duration / 10:.3f}", "-i", str(source), "-frames:v", "1")
     async with _ffmpeg(*at, "-vf", "scale='min(640,iw)':-2", "-q:v", "4", str(target)):
         pass
 
 
 async def encode(source: Path, folder: Path, rung: Rung, facts: Facts) -> AsyncIterator[Reached]:
-    """Writes playlist and segments of one quality into a folder; says how far it is while it does."""
+    """Write playlist and segments of one quality into a folder; yield the progress."""
     await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
     async with _ffmpeg(*_encoding(source, folder, rung, facts)) as lines:
         async for line in lines:
@@ -99,7 +99,7 @@ def _encoding(source: Path, folder: Path, rung: Rung, facts: Facts) -> Sequence[
         "-i", str(source), "-map", "0:v:0", "-map", "0:a:0?",
         "-vf", f"scale={width}:{height}", "-pix_fmt", "yuv420p", "-c:v", encoder, *speed,
         "-b:v", bits[0], "-maxrate", bits[0], "-bufsize", bits[1], *sound,
-        # Segments of all qualities begin at the same times: players change between them there.
+        # Segments of all qualities start at the same times, so that players can switch between them.
         "-force_key_frames", f"expr:gte(t,n_forced*{SEGMENT_SECONDS:g})",
         "-f", "hls", "-hls_time", f"{SEGMENT_SECONDS:g}", "-hls_playlist_type", "vod",
         "-hls_segment_filename", str(folder / "segment_%05d.ts"), str(folder / PLAYLIST),
@@ -107,18 +107,18 @@ def _encoding(source: Path, folder: Path, rung: Rung, facts: Facts) -> Sequence[
 
 
 def ffmpeg_path() -> str:
-    """The system's; without one, that of imageio-ffmpeg."""
+    """Return the path of the system's ffmpeg, or of imageio-ffmpeg."""
     found = shutil.which("ffmpeg")
     if found:
         return found
-    import imageio_ffmpeg  # noqa: PLC0415 - only where there is no other
+    import imageio_ffmpeg  # noqa: PLC0415 - only if the system has none
 
     return str(imageio_ffmpeg.get_ffmpeg_exe())
 
 
 @asynccontextmanager
 async def _ffmpeg(*arguments: str) -> AsyncIterator[AsyncIterator[str]]:
-    """Runs it; gives what it reports. Whoever leaves early ends it."""
+    """Run ffmpeg and yield its progress lines. Leaving the block early kills the process."""
     command = (ffmpeg_path(), "-nostdin", "-hide_banner", "-loglevel", "error", "-y")
     process = await asyncio.create_subprocess_exec(
         *command, *arguments, "-progress", "pipe:1",
@@ -131,7 +131,7 @@ async def _ffmpeg(*arguments: str) -> AsyncIterator[AsyncIterator[str]]:
         yield _lines(process.stdout)
         said = (await errors)[-_ERROR_BYTES:].decode(errors="replace").strip()
         if await process.wait():
-            raise MediaError(said or f"ffmpeg ended with {process.returncode}")
+            raise MediaError(said or f"ffmpeg failed with exit code {process.returncode}")
     finally:
         errors.cancel()
         if process.returncode is None:

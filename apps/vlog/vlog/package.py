@@ -1,5 +1,5 @@
-"""What a transcoded video is made of, as it travels: a manifest, and a folder for each quality. All of it was
-made elsewhere, so nothing in it is believed before it was looked at.
+"""The output of a transcoding: a manifest, and a folder per quality. It comes from remote workers, so
+everything is validated before use.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _Size = Annotated[int, Field(gt=0, le=100_000)]
 
 
 class InvalidPackage(ValueError):
-    """What was made is not a whole video."""
+    """The output of the worker is incomplete or invalid."""
 
 
 class Quality(BaseModel):
@@ -53,28 +53,31 @@ def read_manifest(path: Path) -> Manifest:
     try:
         return Manifest.model_validate_json(path.read_bytes())
     except ValueError as error:
-        raise InvalidPackage(f"the manifest cannot be read: {error}") from error
+        raise InvalidPackage(f"invalid manifest: {error}") from error
 
 
 def check_quality(folder: Path, quality: Quality) -> None:
-    """Its playlist ends, and names the segments that are there and no others."""
+    """Check that the playlist is complete and lists exactly the existing segments."""
     playlist = folder / PLAYLIST
     if not playlist.is_file():
-        raise InvalidPackage(f"{quality.quality} has no {PLAYLIST}")
+        raise InvalidPackage(f"invalid output: {quality.quality} has no {PLAYLIST}")
     lines = playlist.read_text(errors="replace").splitlines()
     segments = [line for line in lines if line and not line.startswith("#")]
     if not lines or lines[0] != "#EXTM3U" or "#EXT-X-ENDLIST" not in lines:
-        raise InvalidPackage(f"the playlist of {quality.quality} is not whole")
+        raise InvalidPackage(f"invalid output: the playlist of {quality.quality} is incomplete")
     if any(_SEGMENT.fullmatch(name) is None for name in segments):
-        raise InvalidPackage(f"the playlist of {quality.quality} names what is no segment of it")
+        raise InvalidPackage(
+            f"invalid output: the playlist of {quality.quality} contains invalid segment names"
+        )
     there = {file.name for file in folder.iterdir() if file.name != PLAYLIST and file.stat().st_size}
     if there != set(segments) or len(segments) != quality.segments:
-        raise InvalidPackage(f"segments of {quality.quality} are missing, or were not asked for")
+        raise InvalidPackage(f"invalid output: the segments of {quality.quality} do not match its playlist")
 
 
 def carry_over(before: Path, names: Sequence[str], folder: Path, manifest: Manifest) -> Manifest:
-    """The manifest with these qualities of an earlier output, which are then in the folder too. Files of an
-    output are never changed, so both may have them.
+    """Add these qualities of an earlier output to the folder and the manifest.
+
+    Files of an output never change, so both outputs can share them as hard links.
     """
     old = read_manifest(before / MANIFEST)
     kept = [item for item in old.qualities if item.quality in names and item.quality not in manifest.names]
@@ -84,13 +87,13 @@ def carry_over(before: Path, names: Sequence[str], folder: Path, manifest: Manif
 
 
 def finish(folder: Path, manifest: Manifest) -> None:
-    """Adds what names the rest."""
+    """Write the manifest and the master playlist."""
     (folder / MANIFEST).write_text(manifest.model_dump_json())
     (folder / MASTER).write_text(master_playlist(manifest.qualities))
 
 
 def master_playlist(qualities: Sequence[Quality]) -> str:
-    """Names the playlists of all qualities, best first."""
+    """Return the master playlist, best quality first."""
     lines = ["#EXTM3U", "#EXT-X-VERSION:3"]
     for item in sorted(qualities, key=lambda item: -item.height):
         size = f"BANDWIDTH={item.bitrate},RESOLUTION={item.width}x{item.height}"

@@ -1,4 +1,4 @@
-"""The statements, one a file."""
+"""SQL statements, one file each."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ _FOLDER = Path(__file__).with_name("sql")
 
 @cache
 def query(name: str) -> LiteralString:
-    """The text of sql/<name>.sql: it ships with the code, so it is as good as a literal."""
+    """Return the text of sql/<name>.sql. It is part of the package, so it counts as a literal."""
     text: LiteralString = (_FOLDER / f"{name}.sql").read_text()  # type: ignore[assignment,unused-ignore]
     return text

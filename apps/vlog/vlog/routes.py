@@ -1,4 +1,4 @@
-"""What people ask of the library over HTTP. What workers ask is served by Posthouse itself."""
+"""HTTP routes of the application. The routes of workers are part of Posthouse."""
 
 from __future__ import annotations
 
@@ -8,48 +8,65 @@ from pathlib import Path
 from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import APIRouter, HTTPException, Query, Request
+from fastapi import HTTPException, Query, Request
+from fastapi import Path as InPath
 from fastapi.responses import FileResponse
 from pydantic import BaseModel, ConfigDict, Field
 
-from posthouse.server import Access, Permission, allow
+from posthouse.server import Access, Permission, allow, api_router
 from vlog import intake, settings
 from vlog.handlers import discard, library
 from vlog.package import MASTER
 from vlog.queries import query
 from vlog.rows import Db, one, rows
 
-router = APIRouter(prefix="/api/videos", tags=["vlog"])
+router = api_router("/api/videos", "vlog")
 Reader = Annotated[Access, allow(Permission.JOBS_READ, of_tenants=True)]
 Writer = Annotated[Access, allow(Permission.JOBS_WRITE, of_tenants=True)]
-Title = Annotated[str, Query(min_length=1, max_length=300)]
+Title = Annotated[str, Query(min_length=1, max_length=300, description="Title of the video.")]
+VideoId = Annotated[int, InPath(description="Id of the video.")]
+Version = Annotated[UUID, InPath(description="Id of the output.")]
 SUFFIXES = {".mp4", ".mkv", ".mov", ".webm", ".avi", ".m4v", ".ts"}
 ACTIVE = {"pending", "processing"}
 
 
 class Retranscode(BaseModel):
-    """Which qualities to make again; without any, all that the library makes."""
+    """Options of a new transcoding."""
 
     model_config = ConfigDict(extra="forbid")
 
-    qualities: Annotated[list[str] | None, Field(max_length=20)] = None
-    delete_transcription: bool = False
+    qualities: Annotated[list[str] | None, Field(max_length=20)] = Field(
+        default=None, description="Qualities to transcode again, such as 720p; default: all configured."
+    )
+    delete_transcription: bool = Field(
+        default=False, description="Delete the transcription when the new output is published."
+    )
 
 
 class Transcription(BaseModel):
+    """The transcription of a video."""
+
     model_config = ConfigDict(extra="forbid")
 
-    content: Annotated[str, Field(max_length=1_000_000)]
+    content: Annotated[str, Field(max_length=1_000_000, description="Spoken text.")]
 
 
 @router.post("", status_code=201)
 async def upload(
-    request: Request, access: Writer, title: Title, filename: Annotated[str, Query(max_length=300)]
+    request: Request,
+    access: Writer,
+    title: Title,
+    filename: Annotated[str, Query(max_length=300, description="Name of the file, for its extension.")],
 ) -> dict[str, Any]:
-    """Add a video; the body is the file. It is there with its job, or not at all."""
+    """Upload a video and start its transcoding.
+
+    The body is the file. The video and its jobs are created in one transaction.
+    """
     suffix = Path(filename).suffix.lower()
     if suffix not in SUFFIXES:
-        raise HTTPException(415, f"{filename!r} is none of {', '.join(sorted(SUFFIXES))}")
+        raise HTTPException(
+            415, f"unsupported file type {filename!r}; supported: {', '.join(sorted(SUFFIXES))}"
+        )
     arrived = await intake.receive(request)
     try:
         async with access.writer().session() as db:
@@ -67,25 +84,28 @@ async def upload(
 @router.get("")
 async def videos(
     access: Reader,
-    limit: Annotated[int, Query(ge=1, le=200)] = 50,
-    before: Annotated[int | None, Query(description="Older than this id.")] = None,
+    limit: Annotated[int, Query(ge=1, le=200, description="Page size.")] = 50,
+    before: Annotated[int | None, Query(description="Only videos with a lower id.")] = None,
 ) -> list[dict[str, Any]]:
-    """The newest videos."""
+    """List videos, newest first."""
     async with access.session() as db:
         found = await rows(db, "videos_list", id=None, before=before, limit=limit)
     return [_shown(video) for video in found]
 
 
 @router.get("/{video_id}")
-async def video(video_id: int, access: Reader) -> dict[str, Any]:
-    """A video, with its qualities and its status."""
+async def video(video_id: VideoId, access: Reader) -> dict[str, Any]:
+    """Get a video with its status and qualities."""
     async with access.session() as db:
         return await _found(db, video_id)
 
 
 @router.get("/{video_id}/progress")
-async def progress(video_id: int, access: Reader) -> dict[str, Any]:
-    """Its newest job, and how far each quality is."""
+async def progress(video_id: VideoId, access: Reader) -> dict[str, Any]:
+    """Get the progress of a video.
+
+    Its newest job, and the progress of each quality.
+    """
     async with access.session() as db:
         found = await _found(db, video_id)
         job = await one(db, "transcoding_job", id=video_id)
@@ -97,14 +117,19 @@ async def progress(video_id: int, access: Reader) -> dict[str, Any]:
 
 
 @router.post("/{video_id}/retranscode", status_code=202)
-async def retranscode(video_id: int, asked: Retranscode, access: Writer) -> dict[str, Any]:
-    """Make qualities again. What there is stays until what is new has been looked at and takes its place."""
+async def retranscode(video_id: VideoId, asked: Retranscode, access: Writer) -> dict[str, Any]:
+    """Transcode a video again.
+
+    The current output stays available until the new one is validated and published.
+    """
     qualities = intake.checked(asked.qualities or settings.qualities())
     async with access.writer().session() as db:
         video = await _locked(db, video_id)
         found = await _found(db, video_id)
         if _has_work(found):
-            raise HTTPException(409, f"video {video_id} has a job that has not ended: {video['job_id']}")
+            raise HTTPException(
+                409, f"video {video_id} is being transcoded by job {video['job_id']}; wait until it has ended"
+            )
         await db.execute(query("job_cancel"), {"id": video["publish_id"], "actor": access.actor})
         there = [item["quality"] for item in found["qualities"]]
         again = [name for name in there if asked.qualities is None or name in qualities]
@@ -120,16 +145,19 @@ async def retranscode(video_id: int, asked: Retranscode, access: Writer) -> dict
 
 
 @router.put("/{video_id}/transcription", status_code=204)
-async def transcription(video_id: int, given: Transcription, access: Writer) -> None:
-    """Keep the spoken text of a video with it."""
+async def transcription(video_id: VideoId, given: Transcription, access: Writer) -> None:
+    """Store the transcription of a video."""
     async with access.writer().session() as db:
         if await one(db, "transcription_keep", id=video_id, content=given.content) is None:
             raise _missing(video_id)
 
 
 @router.delete("/{video_id}", status_code=204)
-async def delete(video_id: int, access: Writer) -> None:
-    """Remove a video, end its jobs and free its space."""
+async def delete(video_id: VideoId, access: Writer) -> None:
+    """Delete a video.
+
+    Cancels and erases its jobs, and deletes its files.
+    """
     async with access.writer().session() as db:
         video = await _locked(db, video_id)
         await db.execute(query("video_delete"), {"id": video_id, "actor": access.actor})
@@ -137,14 +165,22 @@ async def delete(video_id: int, access: Writer) -> None:
 
 
 @router.get("/{video_id}/hls/{version}/{path:path}", response_class=FileResponse)
-async def hls(video_id: int, version: UUID, path: str, access: Reader) -> FileResponse:
-    """A file of an output: its master playlist, and what that leads to."""
+async def hls(
+    video_id: VideoId,
+    version: Version,
+    path: Annotated[str, InPath(description="Path of the file in the output.")],
+    access: Reader,
+) -> FileResponse:
+    """Download a file of an output.
+
+    The master playlist, the playlists of the qualities and their segments.
+    """
     async with access.session() as db:
         found = await _found(db, video_id)
     folder = library().output(found["slug"], str(version))
     file = await asyncio.to_thread(_inside, folder, path)
     if file is None:
-        raise HTTPException(404, f"there is no {path!r} in this output")
+        raise HTTPException(404, f"file {path!r} does not exist in output {version} of video {video_id}")
     return FileResponse(file, media_type=_TYPES.get(file.suffix, "application/octet-stream"))
 
 
@@ -152,12 +188,15 @@ _TYPES = {".m3u8": "application/vnd.apple.mpegurl", ".ts": "video/mp2t", ".jpg":
 
 
 def _inside(folder: Path, path: str) -> Path | None:
-    file = (folder / path).resolve()
-    return file if file.is_relative_to(folder.resolve()) and file.is_file() else None
+    try:
+        file = (folder / path).resolve()
+        return file if file.is_relative_to(folder.resolve()) and file.is_file() else None
+    except (ValueError, OSError):  # a NUL character, or a name that no file can have
+        return None
 
 
 def _has_work(video: dict[str, Any]) -> bool:
-    """Whether its newest job has not ended; one that waits to make a ready video again counts."""
+    """Return whether the newest job is active, including one that waits to transcode a ready video again."""
     waits = video["status"] == "ready" and video["version"] != str(video["job_id"])
     return waits or video["status"] in ACTIVE
 
@@ -177,7 +216,7 @@ async def _found(db: Db, video_id: int) -> dict[str, Any]:
 
 
 def _missing(video_id: int) -> HTTPException:
-    return HTTPException(404, f"there is no video {video_id}")
+    return HTTPException(404, f"video {video_id} does not exist")
 
 
 def _shown(video: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Rows of the statements, as dicts."""
+"""Query helpers that return rows as dicts."""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ async def rows(db: Db, name: str, **parameters: Any) -> list[dict[str, Any]]:
 
 
 async def one(db: Db, name: str, **parameters: Any) -> dict[str, Any] | None:
-    """The first of them, if there are any."""
+    """Return the first row, or None."""
     found = await rows(db, name, **parameters)
     return found[0] if found else None

@@ -1,8 +1,8 @@
--- Videos, and what is known of them through their jobs.
+-- Videos, and views of the state of their jobs.
 --
--- What a video is at (pending, processing, ready, failed) is nowhere written down: it is read off its jobs, in the one
--- snapshot in which they are read. So it cannot disagree with them, whoever claims, loses or ends them. Written down is
--- only what outlives the jobs: which output is shown. That is set in the transaction that completes vlog.publish.
+-- The status of a video (pending, processing, ready, failed) is derived from its jobs in the same snapshot and never
+-- stored, so they cannot disagree. Only the current output is stored, because it outlives the jobs; it is set in the
+-- transaction that completes vlog.publish.
 
 create schema if not exists vlog;
 
@@ -11,11 +11,11 @@ create table if not exists vlog.uploads (
   tenant_id text not null default coalesce(posthouse.tenant(), 'default'),
   slug text not null unique,
   title text not null,
-  source text,                           -- the file in the folder of uploads
-  job_id uuid,                           -- the newest vlog.transcode, and the vlog.publish that waits for it
+  source text,                           -- file name in the uploads folder
+  job_id uuid,                           -- newest vlog.transcode, and the vlog.publish that depends on it
   publish_id uuid,
-  retranscode_metadata jsonb,            -- what goes when the newest job's output is shown
-  version uuid,                          -- the output that is shown: the vlog.transcode that made it
+  retranscode_metadata jsonb,            -- what to delete when the output of the newest job is published
+  version uuid,                          -- current output: the id of its vlog.transcode
   duration double precision,
   width integer,
   height integer,
@@ -51,9 +51,13 @@ select
   case when j.status = 'running' then j.worker_id end as worker_id,
   case when j.status = 'succeeded' then j.finished_at end as completed_at,
   j.attempt_count as attempt_number, j.max_attempts, j.last_error, j.current_step, j.progress_percent, j.started_at,
+  -- Of the last report; before the first one of an attempt, that of the attempts before.
+  coalesce(r.progress_at, j.finished_at, (select max(p.updated_at) from posthouse.parts as p where p.job_id = j.id))
+    as last_checkpoint,
   j.worker_id as processed_by_worker_id, w.name as processed_by_worker_name, u.retranscode_metadata
 from vlog.uploads as u
 join posthouse.jobs as j on j.id = u.job_id
+left join posthouse.running as r on r.id = u.job_id
 left join posthouse.seen_workers() as w on w.id = j.worker_id;
 
 drop view if exists vlog.quality_progress;
@@ -71,12 +75,12 @@ select
   case
     when u.version = u.job_id then 'ready'
     when t.status is null or 'failed' in (t.ended, p.ended) then 'failed'
-    when t.status = 'queued' and t.started_at is null and u.version is not null then 'ready'  -- to be made again
+    when t.status = 'queued' and t.started_at is null and u.version is not null then 'ready'  -- transcoding again
     when t.status = 'queued' then 'pending'
     else 'processing'
   end as status,
   case when u.version is distinct from u.job_id then
-    case when t.status is null then 'its job is no longer kept' else coalesce(p.last_error, t.last_error) end
+    case when t.status is null then 'the job of the video was deleted by retention' else coalesce(p.last_error, t.last_error) end
   end as error_message,
   u.version, u.duration, u.width, u.height, u.created_at, u.published_at, u.deleted_at, u.job_id, u.publish_id,
   u.retranscode_metadata, t.progress_percent, t.current_step
@@ -89,7 +93,7 @@ left join lateral (
   from posthouse.jobs as j where j.id = u.publish_id) as p on true
 where u.deleted_at is null;
 
--- Tenants see and write their own, the engine's workers all of it.
+-- Tenants see and write their own rows, workers all rows.
 do $$
 declare
   v_table text;

@@ -1,11 +1,28 @@
-"""What can be set, by environment variables. Read when asked for: workers, server and demo differ in them."""
+"""Settings: environment variables with the prefix VLOG_, read on each access."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
+from posthouse.blobs import app_folder
+
 ON = {"1", "true", "yes", "on"}
+MINUTE = 60.0
+
+OF_POSTHOUSE: dict[str, str | tuple[str, float]] = {
+    "VLOG_WORKER_ADMIN_SECRET": "admin_secret",
+    "VLOG_WORKER_CLAIM_DURATION_MINUTES": ("simple_claim_seconds", MINUTE),
+    "VLOG_WORKER_HEARTBEAT_INTERVAL": ("simple_heartbeat_seconds", 1.0),
+    "VLOG_WORKER_OFFLINE_THRESHOLD_MINUTES": ("offline_seconds", MINUTE),
+    "VLOG_STALE_JOB_CHECK_INTERVAL": ("rescue_seconds", 1.0),
+    "VLOG_SSE_HEARTBEAT_INTERVAL": ("sse_heartbeat_seconds", 1.0),
+    "VLOG_SSE_RECONNECT_TIMEOUT": ("sse_retry_seconds", 1.0),
+    "VLOG_ALERT_WEBHOOK_URL": "alert_webhook_url",
+    "VLOG_ALERT_RATE_LIMIT_SECONDS": ("alert_cooldown_seconds", 1.0),
+    "VLOG_ALERT_WEBHOOK_TIMEOUT": ("alert_timeout_seconds", 1.0),
+}
+"""Variables that set settings of Posthouse."""
 
 
 def _text(name: str, default: str) -> str:
@@ -17,20 +34,35 @@ def _words(name: str, default: str) -> list[str]:
 
 
 def uploads_dir(data_dir: Path) -> Path:
-    return Path(_text("UPLOADS_DIR", str(data_dir / "vlog" / "uploads"))).expanduser()
+    return Path(_text("UPLOADS_DIR", str(_folder(data_dir) / "uploads"))).expanduser()
 
 
 def videos_dir(data_dir: Path) -> Path:
-    return Path(_text("VIDEOS_DIR", str(data_dir / "vlog" / "videos"))).expanduser()
+    return Path(_text("VIDEOS_DIR", str(_folder(data_dir) / "videos"))).expanduser()
+
+
+def _folder(data_dir: Path) -> Path:
+    """Return the folder below POSTHOUSE_STORAGE_URL. Videos are served from a folder, so a bucket is not used
+    for them: then it is one in the data directory.
+    """
+    return app_folder("vlog") or data_dir / "vlog"
 
 
 def qualities() -> list[str]:
-    """The rungs of the ladder that a new video gets, as far as it is large enough."""
+    """Return the qualities of new videos; those larger than the source are skipped."""
     return _words("QUALITIES", "2160p,1440p,1080p,720p,480p,360p")
 
 
+def critical_qualities() -> list[str] | None:
+    """Return the qualities without which a video is not ready; None: all of them."""
+    named = _words("CRITICAL_QUALITIES", "all")
+    if named == ["all"]:
+        return None
+    return [] if named == ["none"] else named
+
+
 def requires() -> list[str]:
-    """Capabilities without which a worker gets no video to transcode."""
+    """Return the capabilities that a worker must have to transcode videos."""
     return _words("REQUIRES", "")
 
 
@@ -43,7 +75,7 @@ def max_attempts() -> int:
 
 
 def stale_timeout() -> float:
-    """The longest that a video may be transcoded, in seconds."""
+    """Return the timeout of a transcoding attempt in seconds."""
     return float(_text("JOB_STALE_TIMEOUT", "1800"))
 
 
@@ -56,7 +88,7 @@ def cleanup_partial_on_failure() -> bool:
 
 
 def keep_replaced_seconds() -> float:
-    """How long viewers may go on with an output that was replaced."""
+    """Return how long a replaced output is kept for its current viewers, in seconds."""
     return float(_text("KEEP_REPLACED_SECONDS", "3600"))
 
 
@@ -65,7 +97,7 @@ def parallel_qualities() -> int:
 
 
 def encoder() -> str:
-    """As ffmpeg calls it: on a machine with a GPU for instance h264_nvenc."""
+    """Return the ffmpeg encoder, for example h264_nvenc on a machine with a GPU."""
     return _text("ENCODER", "libx264")
 
 

@@ -37,11 +37,17 @@ RESCUES = 5
 
 async def fill(url: str, jobs: int) -> UUID:
     """Queue that many no-ops; returns the last one's id."""
+    await _define(url)
     async with Client(url) as client:
         for start in range(0, jobs, 100_000):
             count = min(100_000, jobs - start)
             handles = await client.enqueue_many([Request(kind="noop", payload=PAYLOAD)] * count)
     return handles[-1].id
+
+
+async def _define(url: str) -> None:
+    async with await _connect(url) as connection:
+        await connection.execute(query("bench_define"))
 
 
 async def reset(url: str) -> None:
@@ -73,6 +79,7 @@ async def drain(url: str, workers: int) -> dict[str, Any]:
 
 
 async def enqueue(url: str) -> dict[str, Any]:
+    await _define(url)
     async with Client(url) as client:
         await client.enqueue("noop", PAYLOAD)
         started, count = time.perf_counter(), 0

@@ -1,6 +1,7 @@
-"""Files of jobs: where their bytes are kept, and archives of folders."""
+"""Artifact storage, and archives of folders."""
 
 from posthouse.blobs.archive import ArchiveLimits, extract, pack
+from posthouse.blobs.choice import AppStorage, app_folder, app_storage
 from posthouse.blobs.files import FileStore
 from posthouse.blobs.names import checked_artifact_name
 from posthouse.blobs.store import (
@@ -13,9 +14,12 @@ from posthouse.blobs.store import (
 )
 
 __all__ = [
+    "AppStorage",
     "ArchiveLimits",
     "FileStore",
     "Store",
+    "app_folder",
+    "app_storage",
     "checked_artifact_name",
     "digest_of",
     "extract",

@@ -1,8 +1,8 @@
-"""Folders as tar.gz, and back: with a reader of our own that takes files and folders and nothing else.
+"""Pack folders as tar.gz and extract them safely.
 
-An archive may come from anywhere. So there are no links, no devices, no names that lead out of the folder,
-no file twice; and an end to how many there are, how large they are, and how much larger than the archive.
-Nothing is read into memory but headers and pieces.
+Archives come from untrusted sources, so the reader accepts only files and folders: no links, no devices, no
+names that lead out of the folder, and no file twice. The number of files, their size, and the compression
+ratio are limited. Only headers and chunks are held in memory.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ _FILES, _FOLDER, _PAX, _PAX_FOR_ALL, _LONG_NAME = b"0\0", b"5", b"x", b"g", b"L"
 
 @dataclass(frozen=True, slots=True)
 class ArchiveLimits:
-    """``ratio``: how many times larger than the archive its content may be, beyond the first megabytes."""
+    """Limits for extraction. ``ratio``: maximum ratio of content to archive size, beyond the
+    first megabytes.
+    """
 
     files: int = 100_000
     bytes: int = 50 * 2**30
@@ -44,7 +46,7 @@ class Member(NamedTuple):
 
 
 def pack(folder: Path, target: Path) -> None:
-    """Writes the files and folders below ``folder`` to ``target``, always the same for the same content."""
+    """Write the files and folders below ``folder`` to ``target``. The same content gives the same bytes."""
     with (
         target.open("wb") as raw,
         gzip.GzipFile(filename="", fileobj=raw, mode="wb", compresslevel=6, mtime=0) as packed,
@@ -64,9 +66,9 @@ def _without_owner(info: tarfile.TarInfo) -> tarfile.TarInfo:
 
 
 def extract(archive: Path, folder: Path, limits: ArchiveLimits = ArchiveLimits()) -> int:  # noqa: B008 - frozen
-    """Writes what is in a tar.gz into a new or empty folder; returns how many files. Raises UnsafeArchive.
+    """Extract a tar.gz archive into a new or empty folder and return the number of files.
 
-    What was written before something was found wrong stays there: the folder is then to be thrown away.
+    Raises UnsafeArchive. Files that were written before the error stay, so the caller must delete the folder.
     """
     folder.mkdir(parents=True, exist_ok=True)
     if any(folder.iterdir()):
@@ -80,7 +82,7 @@ def extract(archive: Path, folder: Path, limits: ArchiveLimits = ArchiveLimits()
 
 
 def members(raw: BinaryIO, limits: ArchiveLimits) -> Iterator[tuple[Member, Iterator[bytes]]]:
-    """What is in it. The content of each is read, or passed over, before the next."""
+    """Yield the members of an archive. Each member's content is read or skipped before the next one."""
     source = _Source(raw, limits)
     name: str | None = None
     size: int | None = None
@@ -99,7 +101,7 @@ def members(raw: BinaryIO, limits: ArchiveLimits) -> Iterator[tuple[Member, Iter
         name = size = None
         count += 1
         if count > limits.files:
-            raise UnsafeArchive(f"more than {limits.files:,} files")
+            raise UnsafeArchive(f"the archive contains more than {limits.files:,} files")
         content = source.pieces(member.size)
         yield member, content
         for _ in content:
@@ -108,7 +110,7 @@ def members(raw: BinaryIO, limits: ArchiveLimits) -> Iterator[tuple[Member, Iter
 
 
 class _Source:
-    """The tar inside the gzip, with an eye on how much comes out of how little."""
+    """The tar stream inside the gzip file, with limits on size and compression ratio."""
 
     def __init__(self, raw: BinaryIO, limits: ArchiveLimits) -> None:
         self._raw = raw
@@ -120,35 +122,35 @@ class _Source:
         try:
             data = self._tar.read(size)
         except (OSError, EOFError, zlib.error) as error:
-            raise UnsafeArchive(f"it is no tar.gz, or not all of one: {error}") from None
+            raise UnsafeArchive(f"not a valid tar.gz archive, or it is truncated: {error}") from None
         self._out += len(data)
         if self._out > self._limits.bytes:
-            raise UnsafeArchive(f"more than {self._limits.bytes:,} bytes")
+            raise UnsafeArchive(f"the archive unpacks to more than {self._limits.bytes:,} bytes")
         if self._out > self._limits.free_bytes + self._limits.ratio * self._raw.tell():
-            raise UnsafeArchive(f"more than {self._limits.ratio:g} times as large as the archive")
+            raise UnsafeArchive(f"the archive unpacks to more than {self._limits.ratio:g} times its size")
         return data
 
     def exactly(self, size: int) -> bytes:
         data = self.read(size)
         if len(data) != size:
-            raise UnsafeArchive("it ends in the middle of something")
+            raise UnsafeArchive("the archive is truncated")
         return data
 
     def header(self) -> bytes | None:
-        """The next header; None at the end."""
+        """Return the next header, or None at the end."""
         block = self.read(BLOCK)
         if not block.strip(b"\0"):
             return None
         if len(block) != BLOCK:
-            raise UnsafeArchive("it ends in the middle of something")
+            raise UnsafeArchive("the archive is truncated")
         stated = _number(block[148:156])
         if stated != sum(block) - sum(block[148:156]) + 8 * 32:
-            raise UnsafeArchive("a header does not add up")
+            raise UnsafeArchive("the archive has a header with a wrong checksum")
         return block
 
     def small(self, size: int) -> bytes:
         if not 0 <= size <= LONGEST_HEADER:
-            raise UnsafeArchive("a header is too large")
+            raise UnsafeArchive("the archive has a header that is too large")
         text = self.exactly(size)
         self.skip(-size % BLOCK)
         return text
@@ -171,9 +173,9 @@ def _member(header: bytes, name: str, kind: bytes, size: int) -> Member:
     if not 0 <= size < 2**62:
         raise UnsafeArchive(f"{name!r} has no size")
     if len(name) > NAME_LIMIT or (name not in {"", "."} and not is_safe_path(name)):
-        raise UnsafeArchive(f"{name[:200]!r} would not be inside the folder")
+        raise UnsafeArchive(f"{name[:200]!r} would be written outside the target folder")
     if not is_folder and name in {"", "."}:
-        raise UnsafeArchive("a file without a name")
+        raise UnsafeArchive("the archive contains a file without a name")
     return Member(name, size, is_folder, bool(_number(header[100:108]) & 0o100))
 
 
@@ -184,39 +186,39 @@ def _plain_name(header: bytes) -> str:
 
 
 def _pax(text: bytes, name: str | None, size: int | None) -> tuple[str | None, int | None]:
-    """Lines of "length key=value"; of those, the ones that count."""
+    """Parse pax records ("length key=value") and return the fields that are used."""
     while text:
         digits, _, _ = text.partition(b" ")
-        if not digits.isdigit() or len(digits) > 6:  # noqa: PLR2004 - no header is so long
-            raise UnsafeArchive("a header cannot be read")
+        if not digits.isdigit() or len(digits) > 6:  # noqa: PLR2004 - longer than any valid header
+            raise UnsafeArchive("the archive has an invalid header")
         length = int(digits)
         record, text = text[len(digits) + 1 : length], text[length:]
         key, equals, value = record.rstrip(b"\n").partition(b"=")
         if not length or not equals:
-            raise UnsafeArchive("a header cannot be read")
+            raise UnsafeArchive("the archive has an invalid header")
         if key == b"path":
             name = _decoded(value)
         elif key == b"size":
             size = _decimal(value)
         elif key in {b"linkpath", b"GNU.sparse.major", b"GNU.sparse.map", b"GNU.sparse.name"}:
-            raise UnsafeArchive("it holds links or sparse files")
+            raise UnsafeArchive("the archive contains links or sparse files")
     return name, size
 
 
 def _number(field: bytes) -> int:
-    if field[:1] in {b"\x80", b"\xff"}:  # larger than octal digits can say
+    if field[:1] in {b"\x80", b"\xff"}:  # a value too large for octal digits
         return int.from_bytes(field[1:], "big", signed=field[:1] == b"\xff")
     text = field.split(b"\0")[0].strip()
     if not text:
         return 0
     if not all(48 <= digit < 56 for digit in text):  # noqa: PLR2004 - octal digits
-        raise UnsafeArchive("a number cannot be read")
+        raise UnsafeArchive("the archive has an invalid number in a header")
     return int(text, 8)
 
 
 def _decimal(value: bytes) -> int:
-    if not value.isdigit() or len(value) > 19:  # noqa: PLR2004 - of 64 bits
-        raise UnsafeArchive("a number cannot be read")
+    if not value.isdigit() or len(value) > 19:  # noqa: PLR2004 - the maximum of 64 bits
+        raise UnsafeArchive("the archive has an invalid number in a header")
     return int(value)
 
 
@@ -224,7 +226,7 @@ def _decoded(name: bytes) -> str:
     try:
         return name.decode()
     except UnicodeDecodeError:
-        raise UnsafeArchive("a name is not UTF-8") from None
+        raise UnsafeArchive("the archive contains a file name that is not UTF-8") from None
 
 
 class _Content(Protocol):
@@ -241,7 +243,7 @@ def _write(member: Member, content: _Content, folder: Path) -> None:
         mode = 0o755 if member.executable else 0o644
         made = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), mode)
     except (FileExistsError, NotADirectoryError):
-        raise UnsafeArchive(f"{member.name!r} is there twice") from None
+        raise UnsafeArchive(f"{member.name!r} occurs twice in the archive") from None
     except OSError as error:
         raise UnsafeArchive(f"{member.name[:200]!r} cannot be written: {error.strerror}") from None
     with os.fdopen(made, "wb") as file:

@@ -1,4 +1,4 @@
-"""Keeps bytes in a bucket of S3, or of anything that speaks its protocol."""
+"""Artifact storage in a bucket of S3 or a compatible service."""
 
 from __future__ import annotations
 
@@ -9,25 +9,29 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+from posthouse.blobs.choice import s3_options
 from posthouse.blobs.files import PIECE
 from posthouse.errors import ArtifactNotFound, ConfigurationError, StorageUnavailable
 
 
 class BucketStore:
-    """Keys and address are those that every tool for S3 reads: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY,
-    AWS_REGION, AWS_ENDPOINT_URL.
+    """Artifacts in a bucket.
+
+    Credentials and endpoint come from the usual variables: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY,
+    AWS_REGION, AWS_ENDPOINT_URL; or from S3_… and SUPABASE_…, see ``s3_options``.
     """
 
     def __init__(self, bucket: str, prefix: str) -> None:
         try:
-            from obstore.store import S3Store  # noqa: PLC0415 - an extra
+            from obstore.store import S3Store  # noqa: PLC0415 - an optional dependency
         except ImportError:
             raise ConfigurationError("storage_url is in S3: pip install 'posthouse[s3]'") from None
-        address = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL", "")
-        own: dict[str, Any] = {}
+        own: dict[str, Any] = s3_options(os.environ)
+        usual = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL", "")
+        address: str = own.get("endpoint") or usual
         if address:
             own["endpoint"] = address
-            own["virtual_hosted_style_request"] = False  # what others than Amazon understand
+            own["virtual_hosted_style_request"] = False  # understood by S3-compatible services
         self._bucket = S3Store(
             bucket,
             prefix=unquote(prefix).strip("/") or None,
@@ -36,7 +40,7 @@ class BucketStore:
         )
 
     async def put(self, place: str, file: Path) -> None:
-        """Large ones go in parts. A place is never seen half full."""
+        """Upload a file, in parts if it is large. The object becomes visible only when it is complete."""
         with _told(place):
             await self._bucket.put_async(place, file)
 
@@ -47,7 +51,7 @@ class BucketStore:
             try:
                 answer = await self._bucket.get_async(place, options={"range": (start, start + size)})
             except FileNotFoundError:
-                raise ArtifactNotFound("its bytes are gone") from None
+                raise ArtifactNotFound("the content of the artifact no longer exists in storage") from None
             async for piece in answer.stream(min_chunk_size=PIECE):
                 yield bytes(piece)
 
@@ -58,10 +62,10 @@ class BucketStore:
 
 @contextmanager
 def _told(place: str) -> Iterator[None]:
-    """What a bucket can answer, in errors of ours."""
-    from obstore.exceptions import BaseError  # noqa: PLC0415 - an extra
+    """Translate the bucket's errors to Posthouse errors."""
+    from obstore.exceptions import BaseError  # noqa: PLC0415 - an optional dependency
 
     try:
         yield
     except (BaseError, OSError) as error:
-        raise StorageUnavailable(f"the bucket refused {place}: {str(error)[:300]}") from error
+        raise StorageUnavailable(f"the bucket rejected {place}: {str(error)[:300]}") from error

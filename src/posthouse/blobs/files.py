@@ -1,4 +1,4 @@
-"""Keeps bytes in a folder."""
+"""Artifact storage in a folder."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
 
+from posthouse.blobs.private import FILE, private_folder
 from posthouse.errors import ArtifactNotFound
 
 PIECE = 1 << 20
@@ -22,23 +23,26 @@ class FileStore:
         await asyncio.to_thread(self._put, place, file)
 
     def _put(self, place: str, file: Path) -> None:
-        """Into its place in one step: nobody sees half of it, not even after a crash."""
+        """Move the file to its path atomically, so that no partial file is visible, even after a crash."""
         target = self._folder / place
-        target.parent.mkdir(parents=True, exist_ok=True)
+        private_folder(self._folder)
+        private_folder(target.parent)
         near = target.with_suffix(".part")
         try:
             file.replace(near)
-        except OSError:  # on another disk
+        except OSError:  # on another file system
             shutil.copyfile(file, near)
+        near.chmod(FILE)
         with near.open("rb") as written:
             os.fsync(written.fileno())
         near.replace(target)
 
     async def read(self, place: str, start: int, size: int) -> AsyncIterator[bytes]:
         try:
-            file = await asyncio.to_thread((self._folder / place).open, "rb")
+            # Not in a thread: a request that is canceled meanwhile would leave the file open.
+            file = (self._folder / place).open("rb")
         except FileNotFoundError:
-            raise ArtifactNotFound("its bytes are gone") from None
+            raise ArtifactNotFound("the content of the artifact no longer exists in storage") from None
         try:
             await asyncio.to_thread(file.seek, start)
             while size > 0 and (piece := await asyncio.to_thread(file.read, min(PIECE, size))):
@@ -52,5 +56,5 @@ class FileStore:
 
     def _delete(self, target: Path) -> None:
         target.unlink(missing_ok=True)
-        with suppress(OSError):  # others are there
+        with suppress(OSError):  # the folder is not empty
             target.parent.rmdir()

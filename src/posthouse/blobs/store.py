@@ -1,4 +1,4 @@
-"""Where bytes are kept: in a folder, or in a bucket."""
+"""Artifact storage: a folder or a bucket."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from uuid import UUID, uuid4
 
 from posthouse.blobs.bucket import BucketStore
 from posthouse.blobs.files import PIECE, FileStore
+from posthouse.blobs.private import private_folder
 from posthouse.errors import ArtifactTooLarge, ConfigurationError
 from posthouse.settings import Settings
 
@@ -23,10 +24,10 @@ class Digest(NamedTuple):
 
 
 class Store(Protocol):
-    """A place is written once and never changed."""
+    """A blob store. A key is written once and never changed."""
 
     async def put(self, place: str, file: Path) -> None:
-        """Takes over the bytes of a file; the file may be gone afterwards."""
+        """Store the bytes of a file. The file may be moved."""
         ...
 
     def read(self, place: str, start: int, size: int) -> AsyncIterator[bytes]: ...
@@ -34,7 +35,7 @@ class Store(Protocol):
 
 
 def store_for(settings: Settings) -> Store:
-    """The store that the settings name."""
+    """Return the store that the settings name."""
     if not settings.storage_url:
         return FileStore(settings.data_dir / "artifacts")
     parts = urlsplit(settings.storage_url)
@@ -44,7 +45,7 @@ def store_for(settings: Settings) -> Store:
         case "s3", bucket, prefix if bucket:
             return BucketStore(bucket, prefix)
     raise ConfigurationError(
-        f"storage_url is file:///folder or s3://bucket/prefix, not {settings.storage_url!r}"
+        f"storage_url must be file:///folder or s3://bucket/prefix, not {settings.storage_url!r}"
     )
 
 
@@ -53,7 +54,7 @@ def new_place(job_id: UUID) -> str:
 
 
 async def store_copy(settings: Settings, store: Store, place: str, path: Path) -> Digest:
-    """Keeps the bytes of a file, which stays as it is. Raises ArtifactTooLarge."""
+    """Store a copy of a file. Raises ArtifactTooLarge."""
     copy = await asyncio.to_thread(_copied, path, settings.data_dir / "uploads")
     try:
         digest = await asyncio.to_thread(digest_of, copy)
@@ -65,7 +66,7 @@ async def store_copy(settings: Settings, store: Store, place: str, path: Path) -
 
 
 def _copied(path: Path, scratch: Path) -> Path:
-    scratch.mkdir(parents=True, exist_ok=True)
+    private_folder(scratch)
     copy = scratch / uuid4().hex
     shutil.copyfile(path, copy)
     return copy
@@ -74,7 +75,7 @@ def _copied(path: Path, scratch: Path) -> Path:
 def refuse_too_large(size: int, limit: int) -> None:
     if size > limit:
         raise ArtifactTooLarge(
-            f"it has {size:,} bytes, an artifact at most {limit:,}: see max_artifact_bytes"
+            f"the artifact has {size:,} bytes, the limit is {limit:,} (max_artifact_bytes)"
         )
 
 

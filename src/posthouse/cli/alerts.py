@@ -1,4 +1,4 @@
-"""posthouse alerts: what somebody should know, and whether it arrives."""
+"""posthouse alerts: list alerts and test their delivery."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from posthouse.cli.options import WrongUsage, checked_usage, json_option
+from posthouse.cli.guarding import WrongUsage
+from posthouse.cli.options import checked_usage, json_option
 from posthouse.cli.output import Cell, ago, count, dim, first_line, say, show_json, show_table, status
 
 if TYPE_CHECKING:
@@ -16,19 +17,21 @@ if TYPE_CHECKING:
     from posthouse.settings import Settings
     from posthouse.webhooks.sender import Sender
 
-alerts = typer.Typer(no_args_is_help=True, help="Alerts: what happened, what was told, and to whom.")
+alerts = typer.Typer(no_args_is_help=True, help="List and test alerts.")
 
 
 @alerts.command("list")
 def list_(
     *,
-    type_: str | None = typer.Option(None, "--type", metavar="TYPE", help="Only this type."),
+    type_: str | None = typer.Option(
+        None, "--type", metavar="TYPE", help="Only this type, e.g. queue_stuck."
+    ),
     tenant: str | None = typer.Option(None, help="Only this tenant."),
-    since: str | None = typer.Option(None, metavar="SPAN", help="Only the last so long: 30m, 2h, 7d."),
-    limit: int = typer.Option(50, help="At most so many, up to 1000.", show_default=True),
+    since: str | None = typer.Option(None, metavar="SPAN", help="Only alerts from this period, e.g. 2h, 7d."),
+    limit: int = typer.Option(50, help="Maximum number of rows (up to 1000).", show_default=True),
     as_json: bool = json_option(),
 ) -> None:
-    """List alerts, newest first, with what became of their messages.
+    """List alerts, newest first, with the state of their deliveries.
 
     [b]Examples:[/b]
 
@@ -71,13 +74,13 @@ def _what_became(alert: AlertInfo) -> Cell:
     failed = any(item["state"] == "failed" for item in alert.deliveries)
     text = ", ".join(messages) or alert.state
     if alert.held_back:
-        text += f", stands for {alert.held_back:,} more"
+        text += f", {alert.held_back:,} more suppressed"
     return Cell(text, "red" if failed else "" if alert.state == "told" else "dim")
 
 
 @alerts.command()
 def counts(as_json: bool = json_option()) -> None:
-    """Count alerts of each type: raised, suppressed by the cool-down, messages sent and failed."""
+    """Count alerts by type: raised, suppressed by the cool-down, deliveries sent and failed."""
     from posthouse import insights
     from posthouse.cli.session import read
 
@@ -101,12 +104,14 @@ def counts(as_json: bool = json_option()) -> None:
 
 @alerts.command("test")
 def send_test(
-    destination: list[str] = typer.Argument(None, metavar="[NAME]...", help="Only these destinations."),
+    destination: list[str] = typer.Argument(
+        None, metavar="NAME", help="Destinations to test (default: all)."
+    ),
     as_json: bool = json_option(),
 ) -> None:
-    """Send a test alert from here to every destination, and say what each answered.
+    """Send a test alert to every destination and print each response.
 
-    Exits with 1 if one did not take it. It needs no database.
+    Exits with 1 if a delivery fails. Needs no database.
 
     [b]Example:[/b]  POSTHOUSE_ALERT_WEBHOOK_URL=https://ops.example.com/hook posthouse alerts test
     """
@@ -129,11 +134,11 @@ def send_test(
 
 def _chosen(sender: Sender, names: list[str] | None) -> list[Destination]:
     if not sender.destinations:
-        raise WrongUsage("there is nowhere to send to: set POSTHOUSE_ALERT_WEBHOOK_URL")
+        raise WrongUsage("no alert destination is configured: set POSTHOUSE_ALERT_WEBHOOK_URL")
     for name in names or ():
         if name not in sender.destinations:
             known = ", ".join(sender.destinations)
-            raise WrongUsage(f"there is no destination {name!r}; there are {known}")
+            raise WrongUsage(f"unknown alert destination {name!r}; configured: {known}")
     return [sender.destinations[name] for name in names or sender.destinations]
 
 
@@ -157,7 +162,7 @@ async def _test_one(sender: Sender, destination: Destination) -> dict[str, Any]:
         at=datetime.now(UTC),
         tenant_id=None,
         subject="test",
-        message="This is a test: alerts of Posthouse arrive here.",
+        message="This is a test alert from Posthouse.",
         held_back=0,
         details={},
     )
@@ -174,6 +179,6 @@ def _say(answer: dict[str, Any], settings: Settings) -> None:
     if answer["ok"]:
         said = f": {answer['answer']}" if answer["answer"] else ""
         signed = ", signed" if settings.alert_webhook_secret else ""
-        say(f"{name}: answered {answer['status']} in {answer['seconds'] * 1000:.0f} ms{signed}{said}")
+        say(f"{name}: responded {answer['status']} in {answer['seconds'] * 1000:.0f} ms{signed}{said}")
     else:
         say(f"{name}: {answer['error']}", style="red")

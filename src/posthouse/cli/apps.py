@@ -1,4 +1,4 @@
-"""Finds the apps that a command is to run, and makes one of them."""
+"""Load the apps that a command runs, and combine them into one."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from typing import Any
 
 from posthouse.app import App
 from posthouse.errors import ConfigurationError
-from posthouse.settings import Settings, load_settings
+from posthouse.settings import Settings, Variable, load_settings, settings_of
 
 
 def load_apps(paths: Sequence[str]) -> dict[str, App]:
-    """The apps at these places, by place."""
+    """Return the apps at these paths, by path."""
     return {path: load_app(path) for path in dict.fromkeys(paths)}
 
 
 def load_app(path: str) -> App:
-    """The app at ``module:name``; the name may be left out if it is ``app``."""
+    """Return the app at ``module:name``; the default name is ``app``."""
     module_name, _, name = path.partition(":")
     module = _import(module_name, path)
     found: Any = module
@@ -44,12 +44,12 @@ def _import(module_name: str, path: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name and (module_name == error.name or module_name.startswith(f"{error.name}.")):
             raise ConfigurationError(
-                f"--app {path}: there is no module {error.name!r}; run this in the folder that holds it, "
-                "or install it"
+                f"--app {path}: module {error.name!r} does not exist; "
+                "run the command in the folder that contains the module, or install it"
             ) from None
-        raise ConfigurationError(f"--app {path}: importing it failed: {_where(error)}") from error
-    except Exception as error:  # whatever the user's module raises
-        raise ConfigurationError(f"--app {path}: importing it failed: {_where(error)}") from error
+        raise ConfigurationError(f"--app {path}: the import failed: {_where(error)}") from error
+    except Exception as error:  # a user's module may raise anything
+        raise ConfigurationError(f"--app {path}: the import failed: {_where(error)}") from error
 
 
 def _where(error: Exception) -> str:
@@ -58,52 +58,61 @@ def _where(error: Exception) -> str:
 
 
 def chosen_paths(given: Sequence[str], settings: Settings) -> list[str]:
-    """What the command line names, else the setting ``app``."""
+    """Return the paths of the command line, or those of the setting ``app``."""
     return list(given) or [path.strip() for path in settings.app.split(",") if path.strip()]
 
 
 def installed_apps() -> dict[str, str]:
-    """Where the apps of installed packages are, by name: their entry points in ``posthouse.apps``."""
+    """Return the apps of installed packages by name: their entry points in ``posthouse.apps``."""
     return {point.name: point.value for point in entry_points(group="posthouse.apps")}
 
 
 def routers_of(apps: Iterable[App]) -> list[Any]:
-    """The routes that apps want served beside the API."""
+    """Return the routers of apps, to be served beside the API."""
     found = []
     for app in apps:
         if app.routes is not None:
             module_name, _, name = app.routes.partition(":")
             router = getattr(_import(module_name, app.routes), name or "router", None)
             if not hasattr(router, "routes"):
-                raise ConfigurationError(f"routes={app.routes!r}: there is no FastAPI router")
+                raise ConfigurationError(f"routes={app.routes!r} does not name a FastAPI router")
             found.append(router)
     return found
 
 
 def combined(apps: dict[str, App], settings: Settings) -> App:
-    """One app with the jobs of all of them. Two of one kind are refused."""
+    """Return one app with the jobs of all; raise if two apps define the same kind."""
     whole = App(settings=settings)
     homes: dict[str, str] = {}
     for path, app in apps.items():
         for kind, definition in app.definitions.items():
             if kind in homes:
                 raise ConfigurationError(
-                    f"both {homes[kind]} and {path} define a job called {kind!r}: rename one of them"
+                    f"both {homes[kind]} and {path} define the job kind {kind!r}; rename one of them"
                 )
             homes[kind] = path
             whole.definitions[kind] = definition
     return whole
 
 
+def settings_for(apps: dict[str, App], **flags: Any) -> Settings:
+    """Return the settings of this process, with those that variables of the apps set."""
+    return load_settings(variables=_variables(apps), **flags)
+
+
 def shared_settings(apps: dict[str, App], **flags: Any) -> Settings:
-    """The settings that the apps agree on, changed by flags that were given."""
+    """Return the settings of the apps, which must use one database, with the flags applied."""
     if not apps:
         return load_settings(**flags)
     first, *others = apps.values()
     for path, other in zip(list(apps)[1:], others, strict=True):
         if other.settings.database_url != first.settings.database_url:
             raise ConfigurationError(
-                f"{path} uses another database than {next(iter(apps))}: run a worker for each"
+                f"{path} uses another database than {next(iter(apps))}; start a separate worker for each"
             )
     given = {name: value for name, value in flags.items() if value is not None}
-    return dataclasses.replace(first.settings, **given)
+    return dataclasses.replace(first.settings, **{**settings_of(_variables(apps)), **given})
+
+
+def _variables(apps: dict[str, App]) -> dict[str, Variable]:
+    return {name: meaning for app in apps.values() for name, meaning in app.variables.items()}

@@ -1,4 +1,4 @@
-"""posthouse audit: what people did."""
+"""posthouse audit: the audit log."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from posthouse.cli.options import WrongUsage, checked_usage
+from posthouse.cli.guarding import WrongUsage
+from posthouse.cli.options import checked_usage
 from posthouse.cli.output import Cell, dim, first_line, one_line_json, plain, say, show_json, show_table
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from posthouse.insights import AuditEntry, AuditFilter
 
-audit = typer.Typer(no_args_is_help=True, help="What people did: who, what, when, before and after.")
+audit = typer.Typer(no_args_is_help=True)
 
 SHOWN_CHANGES = 3
 COLUMN = 60
@@ -24,30 +25,34 @@ COLUMN = 60
 
 @audit.callback()
 def group() -> None:
-    """What people did: who, what, when, before and after."""
+    """Show the audit log."""
 
 
 @audit.command("list")
 def list_(
     *,
-    actor: str | None = typer.Option(None, help="Only what this one did, like cli:anna@studio."),
-    action: str | None = typer.Option(None, help="Only this: job.retry, or all that begins with job."),
+    actor: str | None = typer.Option(None, help="Only actions of this actor, e.g. cli:anna@studio."),
+    action: str | None = typer.Option(
+        None, help="Only this action, e.g. job.retry, or all that start with a word, e.g. job."
+    ),
     target: str | None = typer.Option(
-        None, help="Only what was done to this: a job's or worker's id, a queue, limit, definition or tenant."
+        None, help="Only actions on this target: a job or worker id, or a queue, limit, definition or tenant."
     ),
-    tenant: str | None = typer.Option(None, help="Only what concerns this tenant."),
+    tenant: str | None = typer.Option(None, help="Only actions that concern this tenant."),
     since: str | None = typer.Option(
-        None, metavar="TIME|SPAN", help="Not older than this: 2030-01-31T08:00Z, or 2h."
+        None, metavar="TIME|SPAN", help="Start of the period, e.g. 2030-01-31T08:00Z, or its age, e.g. 2h."
     ),
-    until: str | None = typer.Option(None, metavar="TIME|SPAN", help="Older than this."),
-    limit: int = typer.Option(50, help="At most so many, up to 1000.", show_default=True),
-    after: int | None = typer.Option(None, metavar="ID", help="Go on behind this entry, the last one seen."),
-    follow: bool = typer.Option(False, "--follow", "-f", help="Oldest first; go on with what comes."),
+    until: str | None = typer.Option(None, metavar="TIME|SPAN", help="End of the period, or its age."),
+    limit: int = typer.Option(50, help="Maximum number of rows (up to 1000).", show_default=True),
+    after: int | None = typer.Option(None, metavar="ID", help="Last entry of the previous page."),
+    follow: bool = typer.Option(
+        False, "--follow", "-f", help="Print entries oldest first, then new ones as they arrive."
+    ),
     as_json: bool = typer.Option(
-        False, "--json", help="One JSON document on stdout; with --follow one for each entry."
+        False, "--json", help="Print one JSON document to stdout; with --follow one line per entry."
     ),
 ) -> None:
-    """List what people did, newest first. Secrets are masked.
+    """List audit entries, newest first. Secrets are masked.
 
     [b]Examples:[/b]
 
@@ -83,7 +88,7 @@ def list_(
         return
     _show(found)
     if len(found) == limit:
-        say(f"more: --after {found[-1].id}", style="dim", err=True)
+        say(f"next page: --after {found[-1].id}", style="dim", err=True)
 
 
 def _until_interrupted(
@@ -121,8 +126,8 @@ def _show(found: list[AuditEntry]) -> None:
         )
         for entry in found
     ]
-    heads = ("id", "at", "who", "action", "tenant", "target", "change")
-    show_table(heads, rows, empty="nobody did anything that matches")
+    heads = ("id", "time", "actor", "action", "tenant", "target", "change")
+    show_table(heads, rows, empty="no audit entries match")
 
 
 def _at(entry: AuditEntry) -> str:
@@ -130,7 +135,7 @@ def _at(entry: AuditEntry) -> str:
 
 
 def _changes(entry: AuditEntry) -> str:
-    """The first fields that changed: ``status: "failed" → "queued"``."""
+    """Return the first changed fields: ``status: "failed" → "queued"``."""
     changes = entry.changes()
     shown = [
         f"{name}: {plain(before)} → {plain(after)}".replace(":  →", ":")
@@ -141,7 +146,7 @@ def _changes(entry: AuditEntry) -> str:
 
 
 def _moment(text: str | None, now: datetime) -> datetime | None:
-    """A time, or a span before now."""
+    """Parse a time, or an age relative to now."""
     from datetime import timedelta
 
     from posthouse.core.duration import seconds
@@ -156,6 +161,6 @@ def _moment(text: str | None, now: datetime) -> datetime | None:
             return now - timedelta(seconds=seconds(text))
         except (ConfigurationError, OverflowError):
             raise WrongUsage(
-                f"{text!r} is neither a time like 2030-01-31T08:00Z nor a span like 2h"
+                f"invalid time {text!r}: expected a time like 2030-01-31T08:00Z or an age like 2h"
             ) from None
     return moment.astimezone() if moment.tzinfo is None else moment

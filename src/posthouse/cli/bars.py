@@ -1,4 +1,4 @@
-"""A bar on a terminal, lines elsewhere, for what takes its time."""
+"""Progress of long operations: a bar on a terminal, lines elsewhere."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Shown(Protocol):
 
 
 class _Lines:
-    """For logs: a line whenever the counts have changed."""
+    """Print a line when the counts change."""
 
     def __init__(self) -> None:
         self._last = ""
@@ -39,7 +39,7 @@ class _Bar:
 
 @contextmanager
 def shown_progress(name: str) -> Iterator[Shown]:
-    """On stderr, so that stdout holds the answer alone."""
+    """Show progress on stderr, so that stdout has only the result."""
     if not sys.stderr.isatty():
         yield _Lines()
         return

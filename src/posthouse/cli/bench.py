@@ -1,4 +1,4 @@
-"""posthouse bench: what it does on this machine."""
+"""posthouse bench: benchmarks on this machine."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import typer
 
 def bench(
     what: list[str] = typer.Argument(
-        None, help="drain, enqueue, latency, pinned, backlog, rescue; default all."
+        None, help="Benchmarks: drain, enqueue, latency, pinned, backlog, rescue (default: all)."
     ),
-    as_json: bool = typer.Option(False, "--json", help="One JSON object on stdout."),
+    as_json: bool = typer.Option(False, "--json", help="Print one JSON document to stdout."),
 ) -> None:
-    """Measure this machine's rates, side by side in one run, in a database of its own.
+    """Run benchmarks on this machine, in a database created for the run.
 
-    Uses POSTHOUSE_DATABASE_URL, or the embedded Postgres. Takes about two minutes.
+    Uses the server of POSTHOUSE_DATABASE_URL, or the embedded Postgres. Takes about two minutes.
     """
     from posthouse import testing
     from posthouse.bench.measures import MEASURES
@@ -27,7 +27,7 @@ def bench(
     chosen = what or list(MEASURES)
     for name in chosen:
         if name not in MEASURES:
-            raise ConfigurationError(f"there is no measure {name!r}; choose from {', '.join(MEASURES)}")
+            raise ConfigurationError(f"unknown benchmark {name!r}; available: {', '.join(MEASURES)}")
     found: dict[str, Any] = {}
     try:
         with testing.database() as url, _progress(chosen) as step:

@@ -1,4 +1,4 @@
-"""Many jobs that the keeper retries or cancels: watched from the command line."""
+"""Progress of bulk changes: many jobs that the keeper retries or cancels."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from posthouse.cli.bars import shown_progress
-from posthouse.cli.options import WrongUsage
+from posthouse.cli.guarding import WrongUsage
 from posthouse.cli.output import say, show_json
 
 if TYPE_CHECKING:
@@ -30,12 +30,16 @@ def follow(bulk_id: UUID, *, detach: bool, as_json: bool) -> None:
         try:
             done = read(lambda db, _: _until_ended(db, bulk_id))
         except KeyboardInterrupt:
-            say(f"it goes on; `posthouse failures stop {bulk_id}` stops it", err=True)
+            say(
+                "the bulk change continues in the background; stop it with "
+                f"`posthouse failures stop {bulk_id}`",
+                err=True,
+            )
             raise typer.Exit(130) from None
     if as_json:
         show_json(done)
     elif not detach:
-        say(f"{done.state}: {_told(done)}{f' - {done.reason}' if done.reason else ''}")
+        say(f"{done.state}: {_told(done)}{f'; {done.reason}' if done.reason else ''}")
     if done.state in {"halted", "stopped"}:
         raise typer.Exit(1)
 
@@ -57,7 +61,7 @@ async def _until_ended(db: Any, bulk_id: UUID) -> BulkChange:
 
 def _told(bulk: BulkChange) -> str:
     if bulk.total is None:
-        return "its jobs are being gathered"
+        return "collecting jobs"
     skipped = f", {bulk.skipped:,} skipped" if bulk.skipped else ""
     if bulk.action == "cancel":
         return f"{bulk.canceled:,} of {bulk.total:,} canceled{skipped}"
@@ -68,11 +72,11 @@ def _told(bulk: BulkChange) -> str:
 
 
 def share_of(text: str) -> float:
-    """A share as people write it: 20% or 0.2."""
+    """Parse a ratio: 20% or 0.2."""
     try:
         share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
     except ValueError:
         share = -1.0
     if not 0 <= share <= 1:
-        raise WrongUsage(f"--stop-at is a share like 20% or 0.2, not {text!r}")
+        raise WrongUsage(f"invalid --stop-at {text!r}: expected a ratio like 20% or 0.2")
     return share

@@ -1,4 +1,4 @@
-"""Commands of posthouse failures that run many jobs again."""
+"""Commands of posthouse failures that retry many jobs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from uuid import UUID
 import typer
 
 from posthouse.cli.bulk import follow, share_of
-from posthouse.cli.options import WrongUsage, caller, checked_usage, job_id, json_option
+from posthouse.cli.guarding import WrongUsage
+from posthouse.cli.options import caller, checked_usage, id_of, json_option
 from posthouse.cli.output import Cell, ago, count, dim, say, show_json, show_table
 
 if TYPE_CHECKING:
@@ -27,36 +28,45 @@ STATE_STYLES = {
 
 def retry(
     fingerprint: str | None = typer.Argument(
-        None, metavar="[FAILURE]", help="Jobs of this failure: its fingerprint, or the beginning of it."
+        None, metavar="FAILURE", help="Only this failure group: its fingerprint or a unique prefix."
     ),
     *,
     kind: str | None = typer.Option(None, help="Only this kind."),
     queue: str | None = typer.Option(None, help="Only this queue."),
     tenant: str | None = typer.Option(None, help="Only this tenant."),
-    since: str | None = typer.Option(None, metavar="SPAN", help="Only jobs that ended within this time: 2h."),
-    until: str | None = typer.Option(
-        None, metavar="SPAN", help="Only jobs that ended longer ago than this: 30m."
+    since: str | None = typer.Option(
+        None, metavar="SPAN", help="Only jobs finished within this time, e.g. 2h."
     ),
-    limit: int | None = typer.Option(None, min=1, metavar="N", help="At most so many, the oldest first."),
+    until: str | None = typer.Option(
+        None, metavar="SPAN", help="Only jobs finished longer ago than this, e.g. 30m."
+    ),
+    limit: int | None = typer.Option(None, min=1, metavar="N", help="Maximum number of jobs, oldest first."),
     rate: str = typer.Option(
-        "10/s", metavar="N/SPAN", help="So many in a time: 10/s, 100/m.", show_default=True
+        "10/s", metavar="N/SPAN", help="Jobs retried per time, e.g. 10/s, 100/m.", show_default=True
     ),
     stop_at: str = typer.Option(
         "50%",
-        metavar="SHARE",
-        help="Stop if more than this share fails again; 100%: never.",
+        metavar="RATIO",
+        help="Ratio of jobs failing again at which to stop; 100% never stops.",
         show_default=True,
     ),
     stop_after: int = typer.Option(
-        20, min=1, metavar="N", help="But not before so many have shown how they do.", show_default=True
+        20,
+        min=1,
+        metavar="N",
+        help="Minimum number of finished jobs before --stop-at applies.",
+        show_default=True,
     ),
-    detach: bool = typer.Option(False, "--detach", help="Do not wait: the keeper goes on by itself."),
-    dry_run: bool = typer.Option(False, "--dry-run", help="Only say how many jobs it would be."),
+    detach: bool = typer.Option(
+        False, "--detach", help="Return immediately; the keeper continues in the background."
+    ),
+    dry_run: bool = typer.Option(False, "--dry-run", help="Only print the number of matching jobs."),
     as_json: bool = json_option(),
 ) -> None:
-    """Run failed and dead-letter jobs again, at a rate, until too many of them fail again. Audited.
+    """Retry failed and dead-letter jobs at a controlled rate; stop if too many fail again. Audited.
 
-    The keeper does it, also if this command is interrupted. Exits with 1 if it was stopped or halted.
+    The keeper does the work and continues if this command is interrupted. Exits with 1 if the bulk retry was
+    stopped or halted.
 
     [b]Examples:[/b]
 
@@ -97,7 +107,7 @@ def retry(
 
 
 async def _chosen(db: Any, *, fingerprint: str | None, **choice: Any) -> dict[str, Any]:
-    """The choice with times of the database's clock, and the whole of a fingerprint."""
+    """Resolve ages to times of the database clock, and a prefix to the full fingerprint."""
     from datetime import timedelta
 
     from posthouse import insights
@@ -116,10 +126,12 @@ async def _chosen(db: Any, *, fingerprint: str | None, **choice: Any) -> dict[st
 
 
 def retries(
-    limit: int = typer.Option(20, min=1, max=1000, help="At most so many.", show_default=True),
+    limit: int = typer.Option(
+        20, min=1, max=1000, help="Maximum number of rows (up to 1000).", show_default=True
+    ),
     as_json: bool = json_option(),
 ) -> None:
-    """List bulk retries and how far they are, newest first."""
+    """List bulk retries with their progress, newest first."""
     from posthouse import insights
     from posthouse.cli.session import read
 
@@ -148,19 +160,19 @@ def retries(
 
 
 def stop(
-    bulk_id: str = typer.Argument(..., metavar="ID", help="The bulk retry's id."),
+    bulk_id: str = typer.Argument(..., metavar="ID", help="Bulk retry id."),
     as_json: bool = json_option(),
 ) -> None:
-    """Stop a bulk retry. Jobs that were retried already go on. Audited."""
+    """Stop a bulk retry. Jobs already retried continue. Audited."""
     from posthouse.cli.session import read
     from posthouse.storage.control import stop_bulk_change
 
-    wanted = job_id(bulk_id)
+    wanted = id_of("bulk retry", bulk_id, "failures retries")
     stopped = read(lambda db, _: stop_bulk_change(db, wanted, actor=caller()))
     if as_json:
         show_json({"id": bulk_id, "stopped": stopped})
     else:
-        say(f"{bulk_id}  {'stopped' if stopped else 'had ended already'}")
+        say(f"{bulk_id}  {'stopped' if stopped else 'already finished'}")
 
 
 def _span(text: str | None) -> float | None:

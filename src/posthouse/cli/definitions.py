@@ -1,4 +1,4 @@
-"""posthouse definitions: what kinds of job there are; create commands, change and check definitions."""
+"""posthouse definitions: list, create and change job definitions."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from posthouse.cli.guarding import WrongUsage
 from posthouse.cli.inputs import file_object, json_object
-from posthouse.cli.options import WrongUsage, caller, json_option
+from posthouse.cli.options import caller, json_option
 from posthouse.cli.output import Cell, ago, dim, first_line, say, show_fields, show_json, show_table, span
 from posthouse.cli.session import act
 
@@ -16,40 +17,49 @@ if TYPE_CHECKING:
 
     from posthouse.insights import DefinitionInfo
 
-definitions = typer.Typer(
-    invoke_without_command=True, help="Kinds of job: look at them, create commands, change and check them."
-)
+definitions = typer.Typer(invoke_without_command=True)
 
-_KEY = typer.Argument(..., metavar="KEY", help="The kind's name.")
-_KEYS = typer.Argument(..., metavar="KEY...", help="Names of kinds.")
-_FILE = typer.Option(None, "--file", metavar="FILE", help="Fields from a JSON or TOML file; - reads JSON.")
+_KEY = typer.Argument(..., metavar="KEY", help="Job kind.")
+_KEYS = typer.Argument(..., metavar="KEY...", help="Job kinds.")
+_FILE = typer.Option(None, "--file", metavar="FILE", help="JSON or TOML file with fields; - reads JSON.")
 _COMMAND = typer.Option(
-    None, "--command", metavar="JSON", help="The command: a list of arguments, or an object with all of it."
+    None,
+    "--command",
+    metavar="JSON",
+    help="Command: a list of arguments, or an object with all command fields.",
 )
-_DESCRIPTION = typer.Option(None, help="What it does.")
-_QUEUE = typer.Option(None, help="Where its jobs wait unless the caller says otherwise.")
-_PRIORITY = typer.Option(None, metavar="N|NAME", help="A number, lower first, or urgent, high, normal, low.")
-_ATTEMPTS = typer.Option(None, metavar="N", help="How often it is tried.")
-_TIMEOUT = typer.Option(None, metavar="SPAN", help="How long it may run: 30s, 5m.")
-_RETRY = typer.Option(None, metavar="SPANS", help="Delays between attempts: 1m,5m,15m.")
-_SCHEMA = typer.Option(None, metavar="FILE", help="A JSON Schema that payloads must fit; - reads stdin.")
-_REDACT = typer.Option(
-    [], metavar="PATH", help="A place in the payload that nobody is to see; several times."
+_DESCRIPTION = typer.Option(None, help="Description.")
+_QUEUE = typer.Option(None, help="Default queue of its jobs.")
+_PRIORITY = typer.Option(
+    None,
+    metavar="N|NAME",
+    help="Default priority: a number (lower runs first), or urgent, high, normal, low.",
 )
-_REQUIRES = typer.Option([], metavar="NAME", help="A capability that its workers must have; several times.")
-_PREFERS = typer.Option([], metavar="NAME", help="A capability that they had better have; several times.")
+_ATTEMPTS = typer.Option(None, metavar="N", help="Maximum number of attempts.")
+_TIMEOUT = typer.Option(None, metavar="SPAN", help="Maximum run time of an attempt, e.g. 30s, 5m.")
+_RETRY = typer.Option(None, metavar="SPANS", help="Delays between attempts, e.g. 1m,5m,15m.")
+_SCHEMA = typer.Option(None, metavar="FILE", help="JSON Schema file for payloads; - reads stdin.")
+_REDACT = typer.Option([], metavar="PATH", help="Payload field to mask; repeatable.")
+_REQUIRES = typer.Option([], metavar="NAME", help="Required worker capability; repeatable.")
+_PREFERS = typer.Option([], metavar="NAME", help="Preferred worker capability; repeatable.")
+_FOLLOWUP_QUEUES = typer.Option(
+    [],
+    "--followup-queue",
+    metavar="QUEUE",
+    help="Queue that follow-ups may use even if the worker's key does not serve it; repeatable.",
+)
 
 
 @definitions.callback()
 def list_unless_told(context: typer.Context, as_json: bool = json_option()) -> None:
-    """Kinds of job: look at them, create commands, change and check them. Alone it lists them."""
+    """List job definitions; create, change and check them."""
     if context.invoked_subcommand is None:
         _list(as_json=as_json)
 
 
 @definitions.command("list")
 def list_(as_json: bool = json_option()) -> None:
-    """List the kinds of job that workers have announced and that operators have created."""
+    """List job definitions announced by workers or created by operators."""
     _list(as_json=as_json)
 
 
@@ -57,7 +67,7 @@ def _list(*, as_json: bool) -> None:
     from posthouse import insights
     from posthouse.cli.session import read
 
-    found = read(lambda db, known: insights.definitions(db, offline_after=known.lease_seconds))
+    found = read(lambda db, known: insights.definitions(db, offline_after=known.offline_after))
     if as_json:
         show_json(found)
         return
@@ -73,24 +83,24 @@ def _list(*, as_json: bool) -> None:
         )
         for item in found
     ]
-    heads = ("kind", "queue", "priority", "attempts", "timeout", "workers", "what it does")
-    empty = "no kind is known yet: workers announce theirs when they start"
+    heads = ("kind", "queue", "priority", "attempts", "timeout", "workers", "description")
+    empty = "no definitions yet: workers announce theirs when they start"
     show_table(heads, rows, empty=empty, right=("priority", "attempts", "timeout", "workers"))
 
 
 def _note(item: DefinitionInfo) -> str:
     state = "" if item.active else "(inactive) "
-    return state + (item.description.partition("\n")[0] or ("a command" if item.command else ""))
+    return state + (item.description.partition("\n")[0] or ("command" if item.command else ""))
 
 
 @definitions.command()
 def show(key: str = _KEY, as_json: bool = json_option()) -> None:
-    """Show all of one definition, and which fields an operator set."""
+    """Show a definition, and which fields an operator overrode."""
     from posthouse import insights
     from posthouse.cli.session import read
 
     async def look(db: Any, known: Any) -> tuple[DefinitionInfo, datetime]:
-        found = await insights.get_definition(db, key, offline_after=known.lease_seconds)
+        found = await insights.get_definition(db, key, offline_after=known.offline_after)
         return found, await insights.database_now(db)
 
     found, now = read(look)
@@ -103,7 +113,10 @@ def show(key: str = _KEY, as_json: bool = json_option()) -> None:
 def _fields(item: DefinitionInfo, now: datetime) -> list[tuple[str, str | Cell]]:
     return [
         ("key", Cell(item.key, "bold")),
-        ("state", Cell("active", "green") if item.active else Cell("inactive: takes no jobs", "bold red")),
+        (
+            "state",
+            Cell("active", "green") if item.active else Cell("inactive: new jobs are rejected", "bold red"),
+        ),
         ("description", item.description),
         ("runner", f"{item.runner}, from {item.origin}"),
         ("command", _json(item.command)),
@@ -114,9 +127,10 @@ def _fields(item: DefinitionInfo, now: datetime) -> list[tuple[str, str | Cell]]
         ("limits", _json(item.limits)),
         ("requires", ", ".join(item.requires)),
         ("prefers", ", ".join(item.prefers)),
+        ("followup queues", ", ".join(item.followup_queues)),
         ("redact", ", ".join(item.redact)),
         ("schema", _json(item.schema or None)),
-        ("set by hand", ", ".join(item.overridden)),
+        ("overridden", ", ".join(item.overridden)),
         ("version", f"{item.version}, {ago(item.updated_at, now)}"),
         ("workers", str(item.workers)),
     ]
@@ -131,7 +145,9 @@ def _json(value: Any) -> str:
 @definitions.command()
 def create(
     key: str = _KEY,
-    argv: list[str] = typer.Argument(None, metavar="[-- ARGV...]", help="The command, as a template."),
+    argv: list[str] = typer.Argument(
+        None, metavar="[-- ARGV...]", help="Command template: program and arguments."
+    ),
     *,
     file: str | None = _FILE,
     command: str | None = _COMMAND,
@@ -145,9 +161,10 @@ def create(
     redact: list[str] = _REDACT,
     requires: list[str] = _REQUIRES,
     prefers: list[str] = _PREFERS,
+    followup_queue: list[str] = _FOLLOWUP_QUEUES,
     as_json: bool = json_option(),
 ) -> None:
-    """Create a command: a kind of job that runs a program. Audited.
+    """Create a command definition: a kind of job that runs a program. Audited.
 
     [b]Examples:[/b]
 
@@ -171,6 +188,7 @@ def create(
         redact=redact,
         requires=requires,
         prefers=prefers,
+        followup_queues=followup_queue,
     )
     if argv:
         fields["command"] = {**fields.get("command", {}), "argv": list(argv)}
@@ -193,12 +211,13 @@ def edit(
     redact: list[str] = _REDACT,
     requires: list[str] = _REQUIRES,
     prefers: list[str] = _PREFERS,
+    followup_queue: list[str] = _FOLLOWUP_QUEUES,
     clear: list[str] = typer.Option(
-        [], metavar="FIELD", help="Give a field back to the code, or to its default; several times."
+        [], metavar="FIELD", help="Field to reset to the code default; repeatable."
     ),
     as_json: bool = json_option(),
 ) -> None:
-    """Change a definition. What is set here wins over what the code says, until it is cleared. Audited.
+    """Override fields of a definition. Overrides win over the code until they are cleared. Audited.
 
     [b]Examples:[/b]
 
@@ -220,9 +239,12 @@ def edit(
         redact=redact,
         requires=requires,
         prefers=prefers,
+        followup_queues=followup_queue,
     )
     if not changes and not clear:
-        raise WrongUsage(f"nothing to change; see `posthouse definitions show {key}` and --help")
+        raise WrongUsage(
+            "no changes given: pass at least one option; see `posthouse definitions edit --help`"
+        )
     act(
         lambda db: change_definition(db, key, changes, clear=clear, actor=caller()),
         f"{key} changed",
@@ -232,13 +254,13 @@ def edit(
 
 @definitions.command()
 def activate(keys: list[str] = _KEYS, as_json: bool = json_option()) -> None:
-    """Take jobs of these kinds again. Audited."""
+    """Accept new jobs of these kinds again. Audited."""
     _switch(keys, active=True, as_json=as_json)
 
 
 @definitions.command()
 def deactivate(keys: list[str] = _KEYS, as_json: bool = json_option()) -> None:
-    """Refuse new jobs of these kinds. Those that are queued stay, and run. Audited."""
+    """Reject new jobs of these kinds. Queued jobs still run. Audited."""
     _switch(keys, active=False, as_json=as_json)
 
 
@@ -254,10 +276,12 @@ def _switch(keys: list[str], *, active: bool, as_json: bool) -> None:
 @definitions.command()
 def remove(
     key: str = _KEY,
-    force: bool = typer.Option(False, "--force", help="Also while jobs of this kind are queued or running."),
+    force: bool = typer.Option(
+        False, "--force", help="Remove it even if jobs of this kind are queued or running."
+    ),
     as_json: bool = json_option(),
 ) -> None:
-    """Remove a definition. A worker that knows the kind announces it again when it starts. Audited."""
+    """Remove a definition. A worker with this kind announces it again on start. Audited."""
     from posthouse.definitions import remove_definition
 
     act(lambda db: remove_definition(db, key, actor=caller(), force=force), f"{key} removed", as_json=as_json)
@@ -266,10 +290,10 @@ def remove(
 @definitions.command()
 def check(
     key: str = _KEY,
-    payload: str = typer.Option("{}", metavar="JSON", help="The payload to try; - reads stdin."),
+    payload: str = typer.Option("{}", metavar="JSON", help="Payload to test; - reads stdin."),
     as_json: bool = json_option(),
 ) -> None:
-    """Say whether a payload fits, and what is wrong with it. Enqueues nothing."""
+    """Validate a payload against a definition. Enqueues nothing."""
     from posthouse.cli.session import read
     from posthouse.definitions import payload_problems
 
@@ -278,7 +302,7 @@ def check(
     if as_json:
         show_json({"valid": not problems, "problems": problems})
     elif not problems:
-        say(f"{key} takes this payload")
+        say(f"valid payload for {key}")
     for problem in problems if not as_json else ():
         typer.echo(problem, err=True)
     if problems:
@@ -289,13 +313,13 @@ def check(
 def preview(
     key: str = _KEY,
     *,
-    payload: str = typer.Option("{}", metavar="JSON", help="The payload to try; - reads stdin."),
-    tenant: str = typer.Option("default", help="On whose behalf."),
-    correlation: str | None = typer.Option(None, metavar="ID", help="What it belongs to."),
-    subject: str | None = typer.Option(None, help="What it is about."),
+    payload: str = typer.Option("{}", metavar="JSON", help="Payload to test; - reads stdin."),
+    tenant: str = typer.Option("default", help="Tenant of the job."),
+    correlation: str | None = typer.Option(None, metavar="ID", help="Correlation id of the job."),
+    subject: str | None = typer.Option(None, help="Subject of the job."),
     as_json: bool = json_option(),
 ) -> None:
-    """Print the exact command that a job would run, quoted as a shell would need it. Runs nothing.
+    """Print the command that a job would run, quoted for a shell. Runs nothing.
 
     [b]Example:[/b]  posthouse definitions preview thumbnail --payload '{"source": "a.png"}' --json
     """
@@ -328,8 +352,9 @@ def _given(
     redact: list[str],
     requires: list[str],
     prefers: list[str],
+    followup_queues: list[str],
 ) -> dict[str, Any]:
-    """The fields that flags set."""
+    """Return the fields set by options."""
     fields = {
         "command": _command(command) if command else None,
         "description": description,
@@ -342,20 +367,21 @@ def _given(
         "redact": redact or None,
         "requires": requires or None,
         "prefers": prefers or None,
+        "followup_queues": followup_queues or None,
     }
     return {name: value for name, value in fields.items() if value is not None}
 
 
 def _command(text: str) -> dict[str, Any]:
-    """A whole command, or the arguments alone."""
+    """Parse a command: an object, or a list of arguments."""
     import json
 
     try:
         value = json.loads(text)
     except ValueError as error:
-        raise WrongUsage(f"--command is not JSON: {error}; quote it for the shell") from None
+        raise WrongUsage(f"--command is not valid JSON: {error}; quote it for the shell") from None
     if isinstance(value, list):
         return {"argv": value}
     if not isinstance(value, dict):
-        raise WrongUsage('--command is a JSON list like ["convert", "{payload.file}"], or an object')
+        raise WrongUsage('--command must be a JSON list like ["convert", "{payload.file}"] or an object')
     return value

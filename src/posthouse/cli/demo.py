@@ -1,5 +1,5 @@
-# ruff: noqa: S311 - chance is all that is asked of it here
-"""The built-in demo: a few letters to carry, so that there is something to look at."""
+# ruff: noqa: S311 - random numbers vary the demo; nothing depends on them being secret
+"""The built-in demo jobs of `posthouse up`: they give a new installation something to show."""
 
 from __future__ import annotations
 
@@ -13,18 +13,22 @@ app = posthouse.App()
 STAGES = ("sorting", "stamping", "loading", "riding", "delivering")
 LEGS = ("north", "coast", "mountain")
 BRIDGES = ("stone", "stone", "stone", "wooden", "wooden", "old", "ford")
-SNAGS = 0.15
+FLAKY_SHARE = 0.15
+
+
+class OnPurpose(RuntimeError):
+    """A failure that the demo makes deliberately."""
 
 
 @app.job("demo.greet")
 async def greet(name: str = "traveller") -> str:
-    """Says hello, at once."""
+    """Return a greeting at once."""
     return f"Hello, {name}!"
 
 
 @app.job("demo.ride", timeout="1m")
 async def ride(job: posthouse.Job, letters: int = 20, seconds: float = 5.0) -> dict[str, int]:
-    """Carries letters for a few seconds, and reports progress."""
+    """Run for a few seconds and report progress."""
     for done, stage in enumerate(STAGES, start=1):
         await asyncio.sleep(seconds / len(STAGES))
         await job.progress(100 * done / len(STAGES), step=stage)
@@ -32,36 +36,36 @@ async def ride(job: posthouse.Job, letters: int = 20, seconds: float = 5.0) -> d
     return {"delivered": letters}
 
 
-@app.job("demo.ford", retry=posthouse.Retry("2s", "2s"))
-async def ford(job: posthouse.Job) -> str:
-    """Crosses a river in flood: fails once, then succeeds."""
+@app.job("demo.flaky", retry=posthouse.Retry("2s", "2s"))
+async def flaky(job: posthouse.Job) -> str:
+    """Fail on the first attempt, on purpose, and succeed on the second."""
     if job.attempt == 1:
-        raise ConnectionError("the river is too high; trying again in 2 s")
-    return "crossed"
+        raise OnPurpose("demo.flaky fails on its first attempt on purpose; the retry in 2 s will succeed")
+    return f"succeeded on attempt {job.attempt}"
 
 
 @app.job("demo.dispatch")
 async def dispatch(job: posthouse.Job, letter: str) -> str:
-    """Sends a letter: the next station follows in a moment."""
+    """Start a chain of three jobs, each enqueued by the completion of the one before."""
     job.enqueue(relay, letter=letter, station=2, options={"delay": "2s"})
     return f"{letter} left station 1"
 
 
 @app.job("demo.relay")
 async def relay(job: posthouse.Job, letter: str, station: int) -> str:
-    """Changes horses at a station, and rides on to the next, three in all."""
-    if station < 3:  # noqa: PLR2004 - the road has three stations
+    """Carry on the chain until station 3."""
+    if station < 3:  # noqa: PLR2004 - the chain has three stations
         job.enqueue(relay, letter=letter, station=station + 1, options={"delay": "2s"})
         return f"{letter} left station {station}"
     return f"{letter} arrived"
 
 
-# And a little traffic, every minute, as long as somebody looks.
+# A little traffic every minute, so that the charts of the console have something to show.
 
 
-@app.job("coach.depart")
-async def depart(job: posthouse.Job) -> str:
-    """Leaves with a few parcels, and pays the toll on the way."""
+@app.job("demo.coach")
+async def coach(job: posthouse.Job) -> str:
+    """Enqueue a few parcels and a toll; runs every minute."""
     parcels = random.randint(2, 6)
     for number in range(parcels):
         weight = random.randint(1, 9)
@@ -70,9 +74,9 @@ async def depart(job: posthouse.Job) -> str:
     return f"left with {parcels} parcels"
 
 
-@app.job("coach.parcel", queue="coach", limits=[posthouse.Limit(running=3, name="coach-seats")])
+@app.job("demo.parcel", queue="demo", limits=[posthouse.Limit(running=3, name="demo-seats")])
 async def parcel(job: posthouse.Job, weight: int) -> dict[str, int]:
-    """Carries a parcel: the heavier, the slower."""
+    """Report progress in three parts; a heavier parcel takes longer. At most three run at a time."""
     for number, leg in enumerate(LEGS):
         part = job.part(leg)
         await part.start()
@@ -85,23 +89,25 @@ async def parcel(job: posthouse.Job, weight: int) -> dict[str, int]:
     return {"weight": weight}
 
 
-@app.job("coach.toll", queue="coach", retry=posthouse.Retry("5s", "20s"))
+@app.job("demo.toll", queue="demo", retry=posthouse.Retry("5s", "20s"))
 async def toll(bridge: str) -> str:
-    """Pays at a bridge. The one at the ford wants coins that nobody has."""
-    if bridge == "ford" or random.random() < SNAGS:
-        raise ValueError(f"the keeper of the {bridge} bridge wants {random.randint(2, 9)} coins in silver")
+    """Fail now and then on purpose, and always at the ford, to show retries and failure groups."""
+    if bridge == "ford":
+        raise OnPurpose("demo.toll always fails at the ford, on purpose, to show a failure group")
+    if random.random() < FLAKY_SHARE:
+        raise OnPurpose(f"demo.toll failed at the {bridge} bridge on purpose; it will be retried")
     return f"paid at the {bridge} bridge"
 
 
-depart.on_schedule("* * * * *", label="The mail coach leaves every minute", missed="skip")
+coach.on_schedule("* * * * *", label="Demo traffic, every minute", missed="skip")
 
 
 async def enqueue_some() -> int:
-    """What the first start finds to do; returns how many jobs."""
+    """Enqueue the jobs of the first start; return how many."""
     for name in ("Ada", "Grace", "Edsger"):
         await greet.enqueue(name=name)
     await ride.enqueue(letters=42)
-    await ford.enqueue()
+    await flaky.enqueue()
     await dispatch.enqueue(letter="letter to Vienna")
-    await greet.using(delay="30s").enqueue(name="the one who waited")
+    await greet.using(delay="30s").enqueue(name="Barbara, 30 seconds later")
     return 7

@@ -1,4 +1,4 @@
-"""posthouse demo: an application end to end, on data that it brings along."""
+"""posthouse demo: the crash demo, and installed applications end to end."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
-from posthouse.cli.options import WrongUsage, json_option
+from posthouse.cli.guarding import WrongUsage
+from posthouse.cli.options import json_option
 from posthouse.cli.output import say, show_json
 
 if TYPE_CHECKING:
@@ -14,6 +15,10 @@ if TYPE_CHECKING:
     from posthouse.demo.stage import Demo
     from posthouse.identity import Role
     from posthouse.settings import Settings
+
+CRASH = "crash"
+CRASH_JOBS = 1000
+LEAST_CRASH_JOBS = 10
 
 
 class _Prepared(NamedTuple):
@@ -26,32 +31,80 @@ class _Prepared(NamedTuple):
 
 def demo(
     *,
-    name: str | None = typer.Argument(None, help="Which; without a name they are listed."),
-    size: int | None = typer.Option(None, min=1, metavar="N", help="How much to do, instead of a little."),
-    workers: int = typer.Option(1, min=0, metavar="N", help="Workers to start.", show_default=True),
+    name: str | None = typer.Argument(None, help="The demo to run. Without a name: list the demos."),
+    size: int | None = typer.Option(
+        None, "--size", "--jobs", min=1, metavar="N", help="The amount of work, such as the number of jobs."
+    ),
+    workers: int = typer.Option(
+        1, min=0, metavar="N", help="Workers to start; the crash demo always has two.", show_default=True
+    ),
     as_json: bool = json_option(),
 ) -> None:
-    """Run one application end to end, with its own worker, and print what it found.
+    """Run a demo end to end and print its result.
 
-    It runs on the database that the settings name, or on the embedded Postgres: what it did can be looked at
-    afterwards.
+    [b]crash[/b] runs 1,000 jobs that each write a row, on a temporary Postgres of its own, while it kills
+    workers and Postgres. It exits with 1 unless each row was written exactly once.
+
+    The other demos belong to installed applications. They run on the configured database, or on the embedded
+    Postgres, so that you can look at their jobs afterwards.
 
     [b]Examples:[/b]
 
-    posthouse demo
+    posthouse demo crash
 
-    posthouse demo embeddings --size 500 --json
+    posthouse demo crash --jobs 200 --json
+
+    posthouse demo embeddings --size 500
     """
-    from posthouse.worker.process import run_loop
+    from posthouse.cli.interrupts import exit_on_interrupt
 
+    exit_on_interrupt()
     demos = _installed()
     if name is None:
         _list(demos, as_json=as_json)
-        return
-    if name not in demos:
-        raise WrongUsage(f"there is no demo called {name!r}: {_choice(demos)}")
+    elif name == CRASH:
+        _crash(CRASH_JOBS if size is None else size, as_json=as_json)
+    elif name in demos:
+        _run_installed(name, demos[name], size=size, workers=workers, as_json=as_json)
+    else:
+        raise WrongUsage(f"demo {name!r} does not exist; choose one of: {', '.join(_names(demos))}")
+
+
+def _crash(jobs: int, *, as_json: bool) -> None:
+    from posthouse.cli.extras import require_extras
+    from posthouse.cli.interrupts import run_interruptible
+
+    if jobs < LEAST_CRASH_JOBS:
+        raise WrongUsage(f"--jobs must be at least {LEAST_CRASH_JOBS} for the crash demo, not {jobs}")
+    require_extras("posthouse demo crash", "embedded")
+    from posthouse.demo.crash import Report, run
+    from posthouse.demo.crash.screen import make_screen
+
+    found: list[Report] = []
+
+    async def go() -> None:
+        with make_screen() as screen:
+            found.append(await run(jobs, screen.show))
+
+    run_interruptible(go())
+    report = found[0]
+    if as_json:
+        show_json(report.as_json())
+    else:
+        say(str(report), style="bold green" if report.exact else "bold red")
+    if not report.exact:
+        raise typer.Exit(1)
+
+
+def _run_installed(name: str, point: Any, *, size: int | None, workers: int, as_json: bool) -> None:
+    from posthouse.cli.extras import require_extras
+    from posthouse.cli.interrupts import run_interruptible
+    from posthouse.settings import load_settings
+
+    extras = ["server"] if load_settings().database_url else ["embedded", "server"]
+    require_extras(f"posthouse demo {name}", *extras)
     found: dict[str, Any] = {}
-    run_loop(_run(demos[name].load(), _prepare(name), found, size=size, workers=workers))
+    run_interruptible(_run(point.load(), _prepare(name), found, size=size, workers=workers))
     _show(found, as_json=as_json)
 
 
@@ -61,36 +114,43 @@ def _installed() -> dict[str, Any]:
     return {point.name: point for point in sorted(entry_points(group="posthouse.demos"))}
 
 
-def _choice(demos: dict[str, Any]) -> str:
-    return f"choose one of {', '.join(demos)}" if demos else "no application with a demo is installed"
+def _names(demos: dict[str, Any]) -> list[str]:
+    return [CRASH, *demos]
 
 
 def _list(demos: dict[str, Any], *, as_json: bool) -> None:
+    from posthouse.cli.invocation import own_command
+
     if as_json:
-        show_json(list(demos))
+        show_json(_names(demos))
         return
-    for name in demos:
-        say(f"posthouse demo {name}")
-    if not demos:
-        say(_choice(demos))
+    for name in _names(demos):
+        say(f"{own_command()} demo {name}")
 
 
 def _prepare(name: str) -> _Prepared:
     import os
 
-    from posthouse.cli.apps import installed_apps, load_app
+    from posthouse.cli.apps import installed_apps, load_app, settings_for
     from posthouse.errors import ConfigurationError
     from posthouse.settings import ENV_PREFIX, load_settings
     from posthouse.storage.server import database_url
 
     path = installed_apps().get(name)
     if path is None:
-        raise ConfigurationError(f"the package of the demo {name!r} has no app of this name")
+        raise ConfigurationError(
+            f"the demo {name!r} has no application: its package must declare an entry point {name!r} "
+            "in the group posthouse.apps"
+        )
     # For the app, which reads the settings itself, and for the workers.
     os.environ[f"{ENV_PREFIX}DATABASE_URL"] = database_url(load_settings())
     app = load_app(path)
     app.migrate()
-    return _Prepared(app, path, load_settings())
+    # The workers of the demo inherit it. A Redis that stops serving does not stop the demo.
+    if load_settings().redis_url:
+        os.environ.setdefault(f"{ENV_PREFIX}DISPATCH", "hybrid")
+    # The server has just started, and a demo kills a remote worker: its jobs must not wait for the grace.
+    return _Prepared(app, path, settings_for({path: app}, remote_grace_seconds=0.0))
 
 
 async def _run(
@@ -101,6 +161,7 @@ async def _run(
 
     from posthouse.cli.listening import address_of, listen
     from posthouse.cli.server import Serving
+    from posthouse.demo.processes import in_thread
     from posthouse.demo.screen import Screen
     from posthouse.demo.stage import Stage
     from posthouse.identity import Role
@@ -119,12 +180,15 @@ async def _run(
         await serving.start(listening)
         keys = [admin, worker] = [await _key(url, role) for role in (Role.SUPER_ADMIN, Role.WORKER)]
         stage = Stage(app, path, url, address_of(listening), admin, worker, Path(folder), screen, size)
+        if settings.dispatch != "database":
+            stage.say(f"jobs are dispatched through Redis (mode {settings.dispatch})")
         try:
             for _ in range(workers):
                 stage.worker("--no-keeper")
             found.update(await demo(stage))
         finally:
-            stage.stop_workers()
+            # In a thread: remote workers need the API while they stop.
+            await in_thread(stage.stop_workers)
             await _revoke(url, keys)
             await serving.stop()
             await keeper.stop()
@@ -133,11 +197,11 @@ async def _run(
 
 async def _key(url: str, role: Role) -> str:
     from posthouse.cli.options import caller
-    from posthouse.identity import issue_key
+    from posthouse.identity import Role, issue_key
     from posthouse.storage.connect import connect_async
 
     async with await connect_async(url, "cli") as connection:
-        return await issue_key(connection, "demo", role, actor=caller())
+        return await issue_key(connection, "demo", role, may_announce=role is Role.WORKER, actor=caller())
 
 
 async def _revoke(url: str, keys: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""posthouse doctor: is all well, and if not, what is it?"""
+"""posthouse doctor: health checks."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _MARKS = {"ok": "✓", "warning": "!", "error": "✗"}
 
 def doctor(
     as_json: bool = json_option(),
-    quiet: bool = typer.Option(False, "--quiet", "-q", help="Leave out what is well."),
+    quiet: bool = typer.Option(False, "--quiet", "-q", help="Show only warnings and errors."),
 ) -> None:
-    """Examine the database and the queue; name what is wrong, what it means and what to do.
+    """Check the database, workers and queues, and explain each problem and its fix.
 
-    Exits with 1 if there is an error, so that it can guard a deployment.
+    Exits with 1 if there is an error, for use in deployment scripts.
 
     [b]Example:[/b]  posthouse doctor --json | jq '.findings[] | select(.severity != "ok")'
     """

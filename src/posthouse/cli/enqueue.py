@@ -1,4 +1,4 @@
-"""posthouse enqueue: one job, by the name of its kind."""
+"""posthouse enqueue: enqueue one job."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from posthouse.cli.guarding import WrongUsage
 from posthouse.cli.inputs import json_object, number_or_name
-from posthouse.cli.options import WrongUsage, caller, checked_usage, json_option
+from posthouse.cli.options import caller, checked_usage, json_option
 from posthouse.cli.output import say, show_json
 from posthouse.errors import JobFailed
 
@@ -22,28 +23,30 @@ if TYPE_CHECKING:
 
 
 def enqueue(
-    kind: str = typer.Argument(..., metavar="KIND", help="What to do: the name of the job's kind."),
+    kind: str = typer.Argument(..., metavar="KIND", help="Job kind."),
     *,
-    payload: str = typer.Option("{}", metavar="JSON", help="Its arguments, a JSON object; - reads stdin."),
-    tenant: str = typer.Option("default", help="On whose behalf."),
-    queue: str | None = typer.Option(None, help="Default: what the kind's definition says."),
+    payload: str = typer.Option("{}", metavar="JSON", help="Payload, a JSON object; - reads stdin."),
+    tenant: str = typer.Option("default", help="Tenant of the job."),
+    queue: str | None = typer.Option(None, help="Queue. Default: the queue of the definition."),
     priority: str | None = typer.Option(
-        None, metavar="N|NAME", help="A number, lower first, or urgent, high, normal, low."
+        None, metavar="N|NAME", help="Priority: a number (lower runs first), or urgent, high, normal, low."
     ),
     at: str | None = typer.Option(
-        None, metavar="TIME", help="Not before: 2030-01-31T08:00Z; without a zone, this machine's."
+        None, metavar="TIME", help="Earliest start, e.g. 2030-01-31T08:00Z; local time without a zone."
     ),
     delay: str | None = typer.Option(
-        None, metavar="SPAN", help="Not before so long from now: 30s, 5m, 1h30m."
+        None, metavar="SPAN", help="Delay before the earliest start, e.g. 30s, 5m, 1h30m."
     ),
     dedupe: str | None = typer.Option(
-        None, metavar="KEY", help="While a job with this key is active, return that one."
+        None, metavar="KEY", help="Dedupe key: if an active job has it, return that job instead."
     ),
-    correlation: str | None = typer.Option(None, metavar="ID", help="What it belongs to: a run, a request."),
-    subject: str | None = typer.Option(None, help="What it is about: a video, a call, a customer."),
-    wait: bool = typer.Option(False, "--wait", help="Wait for its end, and print its result."),
+    correlation: str | None = typer.Option(
+        None, metavar="ID", help="Correlation id, e.g. of a run or a request."
+    ),
+    subject: str | None = typer.Option(None, help="Subject, e.g. a video, a call, a customer."),
+    wait: bool = typer.Option(False, "--wait", help="Wait until the job finishes and print its result."),
     timeout: str | None = typer.Option(
-        None, metavar="SPAN", help="How long to wait; default: as long as it takes."
+        None, metavar="SPAN", help="Maximum time to wait, e.g. 30s (default: no limit)."
     ),
     as_json: bool = json_option(),
 ) -> None:
@@ -90,7 +93,7 @@ async def _enqueue(
     from posthouse.cli.session import reachable
     from posthouse.client.client import Client
 
-    # Asked first, because the client would be patient with a database that is away.
+    # Checked first, because the client would retry while the database is unreachable.
     url = await asyncio.to_thread(reachable, settings)
     async with Client(settings=settings) as client:
         handle = await client.submit(request)
@@ -106,24 +109,25 @@ async def _enqueue(
     if wait and answer["status"] != "succeeded":
         detail = f": {answer['last_error']}" if answer["last_error"] else ""
         raise JobFailed(
-            f"job {handle.id} ended as {answer['status']}{detail}; see `posthouse jobs attempts {handle.id}`"
+            f"job {handle.id} finished as {answer['status']}{detail}; "
+            f"see `posthouse jobs attempts {handle.id}`"
         )
 
 
 def _show_receipt(handle: Handle) -> None:
     say(str(handle.id))
     if handle.outcome != "created":
-        say("note: a job with this key was there already; this is its id", err=True, style="yellow")
+        say("note: an active job has this dedupe key; this is its id", err=True, style="yellow")
 
 
 async def _ending(client: Client, job_id: UUID, url: str, timeout: float | None) -> dict[str, Any]:
-    """How the job ended, once it has."""
+    """Wait for the job and return how it finished."""
     from contextlib import suppress
 
     from posthouse.insights import get_job
     from posthouse.storage.connect import connect_async
 
-    with suppress(JobFailed):  # the job itself says more
+    with suppress(JobFailed):  # the job row has more details
         await client.wait(job_id, timeout)
     async with await connect_async(url, "cli") as connection:
         job = await get_job(connection, job_id)
@@ -137,7 +141,7 @@ def _moment(text: str | None) -> datetime | None:
         moment = datetime.fromisoformat(text)
     except ValueError:
         raise WrongUsage(
-            f"--at takes a time like 2030-01-31T08:00Z or 2030-01-31T08:00+01:00, not {text!r}; "
-            "for a time from now use --delay"
+            f"invalid --at {text!r}: expected a time like 2030-01-31T08:00Z or 2030-01-31T08:00+01:00; "
+            "for a relative time use --delay"
         ) from None
     return moment.astimezone() if moment.tzinfo is None else moment

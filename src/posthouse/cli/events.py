@@ -1,4 +1,4 @@
-"""posthouse events: say that something happened; see what became of it."""
+"""posthouse events: emit, list, show and replay events."""
 
 from __future__ import annotations
 
@@ -8,7 +8,17 @@ import typer
 
 from posthouse.cli.inputs import json_object
 from posthouse.cli.options import caller, id_of, json_option
-from posthouse.cli.output import Cell, ago, count, dim, first_line, show_fields, show_json, show_table
+from posthouse.cli.output import (
+    Cell,
+    ago,
+    count,
+    dim,
+    first_line,
+    job_cell,
+    show_fields,
+    show_json,
+    show_table,
+)
 from posthouse.cli.session import act
 
 if TYPE_CHECKING:
@@ -16,23 +26,25 @@ if TYPE_CHECKING:
 
     from posthouse.insights import EventInfo, MatchInfo
 
-events = typer.Typer(no_args_is_help=True, help="Events: emit, list, show and replay them.")
+events = typer.Typer(no_args_is_help=True, help="Emit, list, show and replay events.")
 
-_ID = typer.Argument(..., metavar="EVENT", help="The event's id.")
+_ID = typer.Argument(..., metavar="EVENT", help="Event id.")
 _OUTCOMES = {"fired": "green", "deduped": "cyan", "error": "red"}
 
 
 @events.command()
 def emit(
-    name: str = typer.Argument(..., metavar="NAME", help="What happened: order.paid"),
+    name: str = typer.Argument(..., metavar="NAME", help="Event name, e.g. order.paid."),
     *,
-    context: str = typer.Option("{}", metavar="JSON", help="What to know of it; - reads stdin."),
-    tenant: str = typer.Option("default", help="Whose event."),
-    subject: str | None = typer.Option(None, help="What it is about: a video, a call, a customer."),
-    correlation: str | None = typer.Option(None, metavar="ID", help="What it belongs to: a run, a request."),
+    context: str = typer.Option("{}", metavar="JSON", help="Event data, a JSON object; - reads stdin."),
+    tenant: str = typer.Option("default", help="Tenant of the event."),
+    subject: str | None = typer.Option(None, help="Subject, e.g. a video, a call, a customer."),
+    correlation: str | None = typer.Option(
+        None, metavar="ID", help="Correlation id, e.g. of a run or a request."
+    ),
     as_json: bool = json_option(),
 ) -> None:
-    """Emit an event and print its id. The tenant's triggers make jobs of it.
+    """Emit an event and print its id. Matching triggers of the tenant create jobs.
 
     [b]Example:[/b]  posthouse events emit folder.updated --context '{"folder_id": 7}'
     """
@@ -56,12 +68,16 @@ def emit(
 
 @events.command("list")
 def list_(
-    tenant: str | None = typer.Option(None, help="Only this tenant's."),
-    name: str | None = typer.Option(None, help="Only with this name; * stands for any part: order.*"),
-    limit: int = typer.Option(50, "-n", "--limit", min=1, max=1000, help="So many."),
+    tenant: str | None = typer.Option(None, help="Only this tenant."),
+    name: str | None = typer.Option(
+        None, help="Only events with this name; * matches any part, e.g. order.*"
+    ),
+    limit: int = typer.Option(
+        50, "-n", "--limit", min=1, max=1000, help="Maximum number of rows (up to 1000)."
+    ),
     as_json: bool = json_option(),
 ) -> None:
-    """List events, the newest first, and how many jobs each made."""
+    """List events, newest first, with the number of jobs each created."""
     from posthouse import insights
     from posthouse.cli.session import read
 
@@ -82,7 +98,7 @@ def list_(
             count(item.fired, "green"),
             count(item.deduped),
             count(item.errors, "red"),
-            dim("waits" if item.pending else ""),
+            dim("pending" if item.pending else ""),
         )
         for item in found
     ]
@@ -92,7 +108,7 @@ def list_(
 
 @events.command()
 def show(event: str = _ID, as_json: bool = json_option()) -> None:
-    """Show an event, and what it did at each trigger."""
+    """Show an event and the outcome at each trigger."""
     from posthouse import insights
     from posthouse.cli.session import read
 
@@ -113,14 +129,14 @@ def show(event: str = _ID, as_json: bool = json_option()) -> None:
         (
             Cell(item.label or str(item.trigger_id)),
             Cell(item.outcome, _OUTCOMES[item.outcome]),
-            Cell(str(item.job_id or "")),
+            job_cell(item.job_id),
             dim(f"replay {item.replay}" if item.replay else ""),
             Cell(first_line(item.error, 100), "red"),
         )
         for item in matches
     ]
-    empty = "no keeper has looked at it yet" if found.pending else "no trigger wanted it"
-    show_table(("trigger", "did", "job", "", "error"), rows, empty=empty)
+    empty = "pending: no keeper has processed the event yet" if found.pending else "no trigger matched"
+    show_table(("trigger", "outcome", "job", "", "error"), rows, empty=empty)
 
 
 def _fields(item: EventInfo, now: datetime) -> list[tuple[str, str | Cell]]:
@@ -141,10 +157,10 @@ def _fields(item: EventInfo, now: datetime) -> list[tuple[str, str | Cell]]:
 @events.command()
 def replay(
     event: str = _ID,
-    trigger: list[str] = typer.Option([], metavar="TRIGGER", help="Only with this trigger; several times."),
+    trigger: list[str] = typer.Option([], metavar="TRIGGER", help="Only this trigger; repeatable."),
     as_json: bool = json_option(),
 ) -> None:
-    """Match an event once more, with the triggers as they are now. No dedupe window counts. Audited.
+    """Match an event again, with the current triggers and without dedupe windows. Audited.
 
     [b]Example:[/b]  posthouse events replay 01890a5d-ac96-774b-bcce-b302099a8057
     """
@@ -154,6 +170,6 @@ def replay(
     only = [id_of("trigger", text) for text in trigger] or None
     act(
         lambda db: replay_event(db, wanted, actor=caller(), triggers=only),
-        f"{wanted} is matched again",
+        f"{wanted} will be matched again",
         as_json=as_json,
     )

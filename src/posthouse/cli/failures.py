@@ -1,4 +1,4 @@
-"""posthouse failures: what goes wrong, grouped by fault; run its jobs again."""
+"""posthouse failures: failure groups, and retrying their jobs."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from posthouse.cli.output import (
     count,
     dim,
     first_line,
+    job_cell,
     last_lines,
     say,
     show_fields,
@@ -29,16 +30,14 @@ from posthouse.cli.output import (
 if TYPE_CHECKING:
     from posthouse.insights import FailureDetail, FailureGroup
 
-failures = typer.Typer(
-    invoke_without_command=True, help="What goes wrong, grouped by fault; run its jobs again."
-)
+failures = typer.Typer(invoke_without_command=True)
 for _command in (retry, retries, stop):
     failures.command()(_command)
 
 
 @failures.callback()
 def list_unless_told(context: typer.Context, as_json: bool = json_option()) -> None:
-    """What goes wrong, grouped by fault; run its jobs again. Alone it lists the groups."""
+    """List failures grouped by error, and retry their jobs."""
     if context.invoked_subcommand is None:
         _list(as_json=as_json)
 
@@ -49,15 +48,15 @@ def list_(
     kind: str | None = typer.Option(None, help="Only this kind."),
     tenant: str | None = typer.Option(None, help="Only this tenant."),
     since: str | None = typer.Option(
-        None, metavar="SPAN", help="Only what happened within this time: 1h, 2d."
+        None, metavar="SPAN", help="Only failures within this time, e.g. 1h, 2d."
     ),
-    limit: int = typer.Option(50, help="At most so many, up to 1000.", show_default=True),
+    limit: int = typer.Option(50, help="Maximum number of rows (up to 1000).", show_default=True),
     as_json: bool = json_option(),
 ) -> None:
-    """List groups of failures, the latest first.
+    """List failure groups, most recent first.
 
-    Attempts belong to one group if the type of their error, its place in the code and its message are the
-    same; numbers, ids, quoted values and the like in the message do not count.
+    Attempts belong to the same group if the error type, its location in the code and the message are equal.
+    Numbers, ids and quoted values in the message are ignored.
 
     [b]Examples:[/b]
 
@@ -124,15 +123,17 @@ def _ended(group: FailureGroup) -> int:
 @failures.command()
 def show(
     fingerprint: str = typer.Argument(
-        ..., metavar="FAILURE", help="Its fingerprint, or the beginning of it."
+        ..., metavar="FAILURE", help="Fingerprint of the failure group, or a unique prefix."
     ),
     *,
-    kind: str | None = typer.Option(None, help="Of this kind."),
-    tenant: str | None = typer.Option(None, help="Of this tenant."),
-    jobs: int = typer.Option(10, min=0, max=1000, help="List so many of its ended jobs.", show_default=True),
+    kind: str | None = typer.Option(None, help="Only this kind."),
+    tenant: str | None = typer.Option(None, help="Only this tenant."),
+    jobs: int = typer.Option(
+        10, min=0, max=1000, help="Maximum number of finished jobs to list.", show_default=True
+    ),
     as_json: bool = json_option(),
 ) -> None:
-    """Show a group of failures: counts, the latest error with its traceback, the jobs that ended with it.
+    """Show a failure group: counts, the latest error with its traceback, and affected jobs.
 
     [b]Example:[/b]  posthouse failures show 3f2a
     """
@@ -156,12 +157,12 @@ def _show_detail(detail: FailureDetail, now: datetime) -> None:
             ("kind", group.kind),
             ("tenant", group.tenant_id if group.tenant_id != "default" else ""),
             ("error", Cell(first_line(f"{group.type}: {shown_text(group.message)}", 500), "red")),
-            ("place", shown_text(error.get("place", ""))),
+            ("location", shown_text(error.get("place", ""))),
             (
                 "failures",
                 f"{group.failures:,}, {sum(group.last_hour):,} in the last hour {sparkline(group.last_hour)}",
             ),
-            ("jobs ended", ", ".join(f"{number:,} {name}" for number, name in ended if number)),
+            ("finished jobs", ", ".join(f"{number:,} {name}" for number, name in ended if number)),
             ("first", at(group.first_seen, now)),
             ("last", at(group.last_seen, now)),
             ("latest job", str(group.job_id)),
@@ -171,9 +172,9 @@ def _show_detail(detail: FailureDetail, now: datetime) -> None:
     if detail.jobs:
         say("")
         rows = [
-            (dim(str(job.id)), status(job.status), job.queue, f"{job.attempt_count}/{job.max_attempts}",
+            (job_cell(job.id), status(job.status), job.queue, f"{job.attempt_count}/{job.max_attempts}",
              ago(job.finished_at, now), shown_text(job.subject or ""))
             for job in detail.jobs
         ]  # fmt: skip
-        show_table(("id", "status", "queue", "attempt", "ended", "subject"), rows, empty="")
-        say(f"run them again: posthouse failures retry {group.fingerprint}", style="dim", err=True)
+        show_table(("id", "status", "queue", "attempt", "finished", "subject"), rows, empty="")
+        say(f"retry them with: posthouse failures retry {group.fingerprint}", style="dim", err=True)

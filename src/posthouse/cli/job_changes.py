@@ -1,4 +1,4 @@
-"""Commands of posthouse jobs that change them: those that are named, or all that a filter finds."""
+"""Commands that retry or cancel jobs, by id or by filter."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import typer
 
 from posthouse.cli.bulk import follow, share_of
-from posthouse.cli.options import WrongUsage, caller, checked_usage, job_id, json_option
+from posthouse.cli.guarding import WrongUsage
+from posthouse.cli.job_ids import HELP, find_job, job_reference
+from posthouse.cli.options import caller, checked_usage, json_option
 from posthouse.cli.output import say, show_json
 
 if TYPE_CHECKING:
@@ -19,37 +21,41 @@ if TYPE_CHECKING:
     from posthouse.core.filters import Filter, Wanted
     from posthouse.insights import JobCount
 
-_IDS = typer.Argument(None, metavar="ID", help="Ids of jobs.")
+_IDS = typer.Argument(None, metavar="ID", help=HELP)
 _LINE = typer.Option(
     None,
     "--filter",
-    metavar="LINE",
-    help="Instead of ids: all jobs that a line of the filter language finds. The keeper does it, at a rate.",
+    metavar="QUERY",
+    help="Filter query that selects jobs, instead of ids; the keeper changes them at a controlled rate.",
 )
 _TENANT = typer.Option(None, help="With --filter: only this tenant.")
-_LIMIT = typer.Option(None, min=1, metavar="N", help="With --filter: at most so many.")
-_DETACH = typer.Option(False, "--detach", help="With --filter: do not wait, the keeper goes on by itself.")
-_DRY_RUN = typer.Option(False, "--dry-run", help="With --filter: only say how many jobs it would be.")
+_LIMIT = typer.Option(None, min=1, metavar="N", help="With --filter: maximum number of jobs.")
+_DETACH = typer.Option(False, "--detach", help="With --filter: return immediately; the keeper continues.")
+_DRY_RUN = typer.Option(False, "--dry-run", help="With --filter: only print the number of matching jobs.")
 
 
 def retry(
     wanted: list[str] | None = _IDS,
     *,
-    fresh: bool = typer.Option(False, "--fresh", help="With ids: forget finished steps, parts and progress."),
+    fresh: bool = typer.Option(
+        False, "--fresh", help="With ids: discard finished steps, parts and progress."
+    ),
     line: str | None = _LINE,
     tenant: str | None = _TENANT,
     limit: int | None = _LIMIT,
-    rate: str = typer.Option("10/s", metavar="N/SPAN", help="With --filter: so many in a time: 10/s, 100/m."),
+    rate: str = typer.Option(
+        "10/s", metavar="N/SPAN", help="With --filter: jobs per time, e.g. 10/s, 100/m."
+    ),
     stop_at: str = typer.Option(
-        "50%", metavar="SHARE", help="With --filter: stop if more than this share fails again; 100%: never."
+        "50%", metavar="RATIO", help="With --filter: ratio of jobs failing again at which to stop."
     ),
     detach: bool = _DETACH,
     dry_run: bool = _DRY_RUN,
     as_json: bool = json_option(),
 ) -> None:
-    """Run failed, canceled or dead-letter jobs again, with fresh attempts. Audited.
+    """Retry failed, canceled or dead-letter jobs with a new set of attempts. Audited.
 
-    A filter takes canceled ones only if it says status:canceled.
+    A filter includes canceled jobs only if it contains status:canceled.
 
     [b]Examples:[/b]
 
@@ -60,13 +66,13 @@ def retry(
     from posthouse.storage.control import retry_job
 
     if _by_filter(wanted, line):
-        _refuse("with ids only", fresh=fresh)
+        _refuse("only with job ids", fresh=fresh)
         with checked_usage():
             share = share_of(stop_at)
         found = _Found("retry", line or "", rate, tenant, limit, share)
         found.change(detach=detach, dry_run=dry_run, as_json=as_json)
     else:
-        _refuse("with --filter only", tenant=tenant, limit=limit, detach=detach, dry_run=dry_run)
+        _refuse("only with --filter", tenant=tenant, limit=limit, detach=detach, dry_run=dry_run)
         _control(wanted or [], partial(retry_job, fresh=fresh), as_json=as_json)
 
 
@@ -76,12 +82,12 @@ def cancel(
     line: str | None = _LINE,
     tenant: str | None = _TENANT,
     limit: int | None = _LIMIT,
-    rate: str = typer.Option("100/s", metavar="N/SPAN", help="With --filter: so many in a time: 10/s."),
+    rate: str = typer.Option("100/s", metavar="N/SPAN", help="With --filter: jobs per time, e.g. 10/s."),
     detach: bool = _DETACH,
     dry_run: bool = _DRY_RUN,
     as_json: bool = json_option(),
 ) -> None:
-    """Cancel jobs: queued ones at once, running ones by telling their worker. Audited.
+    """Cancel jobs: queued jobs at once, running jobs through their worker. Audited.
 
     [b]Example:[/b]  posthouse jobs cancel --filter 'queue:mail status:queued created:>1d' --dry-run
     """
@@ -91,26 +97,26 @@ def cancel(
         found = _Found("cancel", line or "", rate, tenant, limit)
         found.change(detach=detach, dry_run=dry_run, as_json=as_json)
     else:
-        _refuse("with --filter only", tenant=tenant, limit=limit, detach=detach, dry_run=dry_run)
+        _refuse("only with --filter", tenant=tenant, limit=limit, detach=detach, dry_run=dry_run)
         _control(wanted or [], cancel_job, as_json=as_json)
 
 
 def _by_filter(wanted: list[str] | None, line: str | None) -> bool:
     if bool(wanted) == (line is not None):
-        raise WrongUsage("say which jobs: their ids, or --filter LINE")
+        raise WrongUsage("no jobs selected: pass either job ids or --filter QUERY")
     return line is not None
 
 
 def _refuse(when: str, **options: Any) -> None:
-    """What would have no effect is a misunderstanding."""
+    """Reject options that would have no effect."""
     for name, value in options.items():
         if value:
-            raise WrongUsage(f"--{name.replace('_', '-')} goes {when}")
+            raise WrongUsage(f"--{name.replace('_', '-')} is allowed {when}")
 
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """All jobs that a line finds."""
+    """A change of all jobs that match a filter."""
 
     action: Literal["retry", "cancel"]
     line: str
@@ -166,19 +172,21 @@ class _Found:
 
 
 def _control(wanted: list[str], act: Callable[..., Awaitable[str]], *, as_json: bool) -> None:
-    """Does it to each job; those that do not allow it are named, and the others done."""
+    """Apply the change to each job; report those that fail and change the others."""
     from posthouse.cli.session import read
     from posthouse.errors import PosthouseError
 
-    ids = [job_id(text) for text in wanted]
+    references = [job_reference(text) for text in wanted]
 
     async def work(db: Any, _: Any) -> list[dict[str, Any]]:
         done: list[dict[str, Any]] = []
-        for item in ids:
+        for reference in references:
+            job_id = reference
             try:
-                done.append({"id": item, "status": await act(db, item, actor=caller())})
+                job_id = await find_job(db, reference)
+                done.append({"id": job_id, "status": await act(db, job_id, actor=caller())})
             except PosthouseError as error:
-                done.append({"id": item, "status": None, "error": str(error), "code": error.code})
+                done.append({"id": job_id, "status": None, "error": str(error), "code": error.code})
         return done
 
     done = read(work)

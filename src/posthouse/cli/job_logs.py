@@ -1,4 +1,4 @@
-"""posthouse jobs logs: what a job logs and puts out, live."""
+"""posthouse jobs logs: the log and output of a job, live."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from posthouse.cli.options import WrongUsage, job_id
+from posthouse.cli.guarding import WrongUsage
+from posthouse.cli.job_ids import HELP, find_job, job_reference
 from posthouse.cli.output import one_line_json, say, show_json
 
 if TYPE_CHECKING:
@@ -18,28 +19,28 @@ _STYLES = {"warning": "yellow", "error": "red", "critical": "bold red", "debug":
 
 
 def logs(
-    job: str = typer.Argument(..., metavar="ID", help="The job's id."),
+    job: str = typer.Argument(..., metavar="ID", help=HELP),
     *,
-    follow: bool = typer.Option(False, "--follow", "-f", help="Go on until the job has ended."),
+    follow: bool = typer.Option(False, "--follow", "-f", help="Print new lines until the job finishes."),
     attempt: str | None = typer.Option(
-        None, metavar="N", help="Only this attempt: 2, or 1.2 for the second one of the first run."
+        None, metavar="N", help="Only this attempt, e.g. 2, or 1.2 for the second attempt of the first run."
     ),
     as_json: bool = typer.Option(
-        False, "--json", help="One JSON document on stdout; with --follow one for each line."
+        False, "--json", help="Print one JSON document to stdout; with --follow one per log line."
     ),
 ) -> None:
-    """Show what a job logged and what it put out on stdout and stderr.
+    """Show the log, stdout and stderr of a job.
 
     [b]Example:[/b]  posthouse jobs logs --follow "$(posthouse enqueue report)"
     """
     from posthouse import insights
     from posthouse.cli.session import read
 
-    wanted, which = job_id(job), _which(attempt)
+    wanted, which = job_reference(job), _which(attempt)
     found: list[LogLine] = []
 
     async def look(db: Any, _: Any) -> None:
-        pages = insights.follow_log(db, wanted, which=which, to_the_end=follow)
+        pages = insights.follow_log(db, await find_job(db, wanted), which=which, to_the_end=follow)
         async for lines in pages:
             if as_json and not follow:
                 found.extend(lines)
@@ -70,5 +71,5 @@ def _which(text: str | None) -> WhichAttempt:
         return WhichAttempt()
     match = re.fullmatch(r"(?:(\d{1,9})\.)?(\d{1,9})", text)
     if match is None:
-        raise WrongUsage(f"--attempt is a number like 2, or 1.2 with its run, not {text!r}")
+        raise WrongUsage(f"invalid --attempt {text!r}: expected a number like 2, or 1.2 with its run")
     return WhichAttempt(int(match[2]), None if match[1] is None else int(match[1]))

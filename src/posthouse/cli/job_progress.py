@@ -1,4 +1,4 @@
-"""How far a job is: a bar, its parts, its finished steps."""
+"""Progress of a job: a bar, its parts and its finished steps."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CLEAR = "\x1b[H\x1b[2J"
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """A job with all that is to be shown of it."""
+    """A job with everything that is shown of it."""
 
     job: JobDetail
     parts: list[PartInfo]
@@ -41,7 +41,7 @@ class Whole:
 
     @property
     def news(self) -> tuple[Any, ...]:
-        """What makes a second look worth showing."""
+        """What is compared to decide whether the job changed."""
         return self.job, self.parts, [step.name for step in self.steps]
 
 
@@ -111,7 +111,7 @@ def _took(part: PartInfo, now: datetime) -> str:
 
 
 async def watch(db: Any, job_id: UUID, show: Any) -> None:
-    """Shows the job whenever something changed, until it has ended."""
+    """Show the job after every change until it finishes."""
     import asyncio
 
     from posthouse.core.states import Status

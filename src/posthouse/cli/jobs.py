@@ -1,21 +1,24 @@
-"""posthouse jobs: look at jobs, retry and cancel them."""
+"""posthouse jobs: list, show, retry and cancel jobs."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from posthouse.cli.job_changes import cancel, retry
+from posthouse.cli.job_ids import HELP, find_job, job_reference
 from posthouse.cli.job_logs import logs
-from posthouse.cli.options import checked_usage, job_id, json_option
+from posthouse.cli.options import checked_usage, json_option
 from posthouse.cli.output import (
     Cell,
     ago,
     at,
     dim,
     first_line,
+    job_cell,
     last_lines,
     one_line_json,
     say,
@@ -31,11 +34,11 @@ if TYPE_CHECKING:
     from posthouse.cli.job_progress import Whole
     from posthouse.insights import AttemptInfo, FoundJobs, JobDetail, JobSummary, Why
 
-jobs = typer.Typer(no_args_is_help=True, help="Look at jobs; retry and cancel them.")
+jobs = typer.Typer(no_args_is_help=True, help="List, show, explain, retry and cancel jobs.")
 
 jobs.command()(logs)
 
-_ID = typer.Argument(..., metavar="ID", help="The job's id.")
+_ID = typer.Argument(..., metavar="ID", help=HELP)
 
 
 @jobs.command("list")
@@ -45,23 +48,23 @@ def list_(
         [],
         "--status",
         metavar="STATUS",
-        help="queued, running, succeeded, failed, canceled, dead_letter; several times for any of them.",
+        help="Only this status: queued, running, succeeded, failed, canceled, dead_letter; repeatable.",
     ),
     kind: str | None = typer.Option(None, help="Only this kind."),
     queue: str | None = typer.Option(None, help="Only this queue."),
     tenant: str | None = typer.Option(None, help="Only this tenant."),
     correlation: str | None = typer.Option(
-        None, help="Only jobs with this correlation id: one run of a pipeline."
+        None, help="Only jobs with this correlation id, e.g. one run of a pipeline."
     ),
-    subject: str | None = typer.Option(None, help="Only jobs about this."),
+    subject: str | None = typer.Option(None, help="Only jobs with this subject."),
     line: str | None = typer.Option(
         None,
         "--filter",
-        metavar="LINE",
-        help="A line of the filter language: 'kind:ocr payload.video_id:42 created:<2h -queue:slow'.",
+        metavar="QUERY",
+        help="Filter query, e.g. 'kind:ocr payload.video_id:42 created:<2h -queue:slow'.",
     ),
-    limit: int = typer.Option(50, help="At most so many, up to 1000.", show_default=True),
-    after: str | None = typer.Option(None, metavar="ID", help="Go on behind this job, the last one seen."),
+    limit: int = typer.Option(50, help="Maximum number of rows (up to 1000).", show_default=True),
+    after: str | None = typer.Option(None, metavar="ID", help="Last job of the previous page."),
     as_json: bool = json_option(),
 ) -> None:
     """List jobs, newest first.
@@ -87,23 +90,24 @@ def list_(
             correlation=correlation,
             subject=subject,
             limit=limit,
-            after=job_id(after) if after else None,
         )
+        behind = None if after is None else job_reference(after)
         wanted = None if line is None else read_filter(line)
 
     async def look(db: Any, _: Any) -> tuple[FoundJobs, datetime]:
+        page = chosen if behind is None else replace(chosen, after=await find_job(db, behind))
         if wanted is not None:
-            return await insights.find_jobs(db, wanted, chosen), await insights.database_now(db)
-        listed = await insights.list_jobs(db, chosen)
+            return await insights.find_jobs(db, wanted, page), await insights.database_now(db)
+        listed = await insights.list_jobs(db, page)
         last = listed[-1].id if len(listed) == limit else None
         return insights.FoundJobs.of(listed, last, full=True), await insights.database_now(db)
 
     page, now = read(look)
     show_json(page.jobs) if as_json else _show_list(page.jobs, now)
     if page.partial and page.looked_back_to is not None:
-        say(f"looked at jobs of the last {span((now - page.looked_back_to).total_seconds())}", err=True)
+        say(f"searched jobs of the last {span((now - page.looked_back_to).total_seconds())} only", err=True)
     if page.after is not None and not as_json:
-        say(f"more: --after {page.after}", style="dim", err=True)
+        say(f"next page: --after {page.after}", style="dim", err=True)
 
 
 def _show_list(found: list[JobSummary], now: datetime) -> None:
@@ -112,7 +116,7 @@ def _show_list(found: list[JobSummary], now: datetime) -> None:
     rows = []
     for job in found:
         row: list[str | Cell] = [
-            dim(str(job.id)),
+            job_cell(job.id),
             Cell(job.kind, "bold"),
             status(job.status),
             job.queue,
@@ -123,7 +127,7 @@ def _show_list(found: list[JobSummary], now: datetime) -> None:
         rows.append([*row[:4], job.tenant_id, *row[4:]] if several_tenants else row)
     if several_tenants:
         heads.insert(4, "tenant")
-    show_table(heads, rows, empty="no job matches")
+    show_table(heads, rows, empty="no jobs match")
 
 
 def _when(job: JobSummary, now: datetime) -> str:
@@ -138,29 +142,30 @@ def _note(job: JobSummary) -> str:
     if job.status == "running" and job.progress_percent is not None:
         return f"{job.progress_percent:.0f} % {job.current_step or ''}".strip()
     if job.blockers:
-        return f"waits for {job.blockers} job(s)"
+        return f"waiting for {job.blockers} job(s)"
     return first_line(job.last_error, 60) if job.status != "succeeded" else ""
 
 
 @jobs.command()
 def show(
     job: str = _ID,
-    watch: bool = typer.Option(False, "--watch", help="Show it whenever it changed, until it has ended."),
+    watch: bool = typer.Option(False, "--watch", help="Print it after every change until the job finishes."),
     as_json: bool = typer.Option(
-        False, "--json", help="One JSON document on stdout; with --watch one line for each change."
+        False, "--json", help="Print one JSON document to stdout; with --watch one line per change."
     ),
 ) -> None:
-    """Show all of one job: payload, result, progress, parts, steps, error."""
+    """Show a job: payload, result, progress, parts, steps and error."""
     from posthouse.cli import job_progress
     from posthouse.cli.session import read
 
-    wanted = job_id(job)
+    wanted = job_reference(job)
 
     async def look(db: Any, _: Any) -> None:
+        found = await find_job(db, wanted)
         if watch:
-            await job_progress.watch(db, wanted, _show_line if as_json else _show_whole)
+            await job_progress.watch(db, found, _show_line if as_json else _show_whole)
             return
-        whole = await job_progress.look_at(db, wanted)
+        whole = await job_progress.look_at(db, found)
         show_json(whole.document()) if as_json else _show_whole(whole)
 
     read(look)
@@ -196,7 +201,8 @@ def _fields(job: JobDetail, now: datetime) -> list[tuple[str, str | Cell]]:
         ("scheduled", at(job.scheduled_for, now) if job.scheduled_for != job.queued_at else ""),
         ("started", at(job.started_at, now)),
         ("finished", at(job.finished_at, now)),
-        ("lease until", at(job.lease_expires_at, now)),
+        ("erased", at(job.erased_at, now)),
+        ("lease expires", at(job.lease_expires_at, now)),
         ("worker", str(job.worker_id or "")),
         ("timeout", span(job.timeout_seconds)),
         ("dedupe key", job.dedupe_key or ""),
@@ -214,7 +220,7 @@ def _fields(job: JobDetail, now: datetime) -> list[tuple[str, str | Cell]]:
 
 
 def _output(attempt: AttemptInfo | None) -> list[tuple[str, str | Cell]]:
-    """Of the last attempt, if a command ran."""
+    """Return the output of the last attempt of a command job."""
     if attempt is None or attempt.stdout_tail is None:
         return []
     return [
@@ -234,18 +240,20 @@ def _json(value: Any) -> str:
 @jobs.command()
 def attempts(
     job: str = _ID,
-    traceback: bool = typer.Option(False, "--traceback", help="Also print the tracebacks."),
-    output: bool = typer.Option(False, "--output", help="Also print what commands wrote last."),
+    traceback: bool = typer.Option(False, "--traceback", help="Also print tracebacks."),
+    output: bool = typer.Option(
+        False, "--output", help="Also print the end of stdout and stderr of commands."
+    ),
     as_json: bool = json_option(),
 ) -> None:
-    """Show every attempt at a job: when, on which worker, how it ended."""
+    """List the attempts of a job: start, duration, worker, outcome."""
     from posthouse import insights
     from posthouse.cli.session import read
 
-    wanted = job_id(job)
+    wanted = job_reference(job)
 
     async def look(db: Any, _: Any) -> tuple[list[AttemptInfo], datetime]:
-        return await insights.attempts_of(db, wanted), await insights.database_now(db)
+        return await insights.attempts_of(db, await find_job(db, wanted)), await insights.database_now(db)
 
     found, now = read(look)
     if as_json:
@@ -264,7 +272,7 @@ def attempts(
         for item in found
     ]
     heads = ("attempt", "outcome", "started", "took", "worker", "exit", "error")
-    show_table(heads, rows, empty="it has not started yet: `posthouse jobs why` says why")
+    show_table(heads, rows, empty="the job has not started yet; see `posthouse jobs why`")
     for item in found:
         texts = {
             "": item.traceback if traceback else None,
@@ -288,19 +296,20 @@ def _outcome_style(outcome: str) -> str:
 
 @jobs.command()
 def why(job: str = _ID, as_json: bool = json_option()) -> None:
-    """Say why a job is where it is, and what to do about it.
+    """Explain why a job has its status, and what to do about it.
 
-    Scheduled until when, blocked by which jobs, at which limit and who holds it, in a paused queue, without a
-    worker that can run it, left to a better one, in line and about when it starts, running, or ended.
+    Reasons for a queued job: it is scheduled for later, blocked by other jobs, held by a limit, in a paused
+    queue, without a suitable worker, reserved for a preferred worker, or waiting for its turn.
     """
     from posthouse import insights
     from posthouse.cli.session import read
 
-    wanted = job_id(job)
+    wanted = job_reference(job)
 
     async def look(db: Any, known: Any) -> tuple[Why, datetime]:
+        job_id = await find_job(db, wanted)
         found = await insights.why(
-            db, wanted, offline_after=known.lease_seconds, patience=2 * known.heartbeat_seconds
+            db, job_id, offline_after=known.offline_after, patience=2 * known.heartbeat_seconds
         )
         return found, await insights.database_now(db)
 
@@ -309,10 +318,10 @@ def why(job: str = _ID, as_json: bool = json_option()) -> None:
         show_json(found)
         return
     say(found.summary, style=status(found.status).style)
-    blocked_by = [f"{item.id}  {item.kind or ''}  {item.status or 'dropped'}" for item in found.blocked_by]
+    blocked_by = [f"{item.id}  {item.kind or ''}  {item.status or 'deleted'}" for item in found.blocked_by]
     servers = [f"{item.name}  {item.running}/{item.concurrency}" for item in found.workers]
     holders = [
-        f"{item.id}  {item.kind}  on {item.worker or 'a worker that is gone'}, since {ago(item.since, now)}"
+        f"{item.id}  {item.kind}  on {item.worker or 'a disconnected worker'}, started {ago(item.since, now)}"
         for limit in found.limits
         for item in limit.holders
     ]
@@ -321,12 +330,12 @@ def why(job: str = _ID, as_json: bool = json_option()) -> None:
             ("also", "\n".join(found.also)),
             ("until", at(found.until, now)),
             ("since", at(found.since, now)),
-            ("lease until", at(found.lease_expires_at, now)),
+            ("lease expires", at(found.lease_expires_at, now)),
             ("blocked by", "\n".join(blocked_by)),
             ("held by", "\n".join(holders)),
             ("workers", "\n".join(servers)),
             ("last error", Cell(found.last_error or "", "red")),
-            ("do", Cell(found.advice, "bold")),
+            ("next step", Cell(found.advice, "bold")),
         ]
     )
 

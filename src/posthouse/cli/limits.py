@@ -1,4 +1,4 @@
-"""posthouse limits: how many jobs may run at a time or start in a time."""
+"""posthouse limits: concurrency and rate limits."""
 
 from __future__ import annotations
 
@@ -6,17 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from posthouse.cli.options import WrongUsage, caller, checked_usage, json_option
+from posthouse.cli.guarding import WrongUsage
+from posthouse.cli.options import caller, checked_usage, json_option
 from posthouse.cli.output import Cell, dim, say, show_json, show_table
 
 if TYPE_CHECKING:
     from posthouse.insights import LimitInfo, SlotInfo
 
-limits = typer.Typer(
-    invoke_without_command=True, help="Limits on how many jobs run at a time or start in a time."
-)
+limits = typer.Typer(invoke_without_command=True)
 
-_SLOTS = typer.Option(False, "--slots", help="Each tenant's or key's count by itself, the fullest first.")
+_SLOTS = typer.Option(False, "--slots", help="Usage of each tenant or key, fullest first.")
 _COLUMNS = {
     "running": ("max_running",),
     "rate": ("rate", "burst"),
@@ -30,14 +29,14 @@ _COLUMNS = {
 
 @limits.callback()
 def list_unless_told(context: typer.Context, slots: bool = _SLOTS, as_json: bool = json_option()) -> None:
-    """Limits on how many jobs run at a time or start in a time. Alone it lists them."""
+    """List concurrency and rate limits; set and remove them."""
     if context.invoked_subcommand is None:
         _list(slots=slots, as_json=as_json)
 
 
 @limits.command("list")
 def list_(slots: bool = _SLOTS, as_json: bool = json_option()) -> None:
-    """List the limits and how full they are now."""
+    """List limits and their current usage."""
     _list(slots=slots, as_json=as_json)
 
 
@@ -66,17 +65,17 @@ def _show_limits(found: list[LimitInfo]) -> None:
         )
         for item in found
     ]
-    heads = ("limit", "per", "running", "rate", "tokens", "counts", "set by")
+    heads = ("limit", "per", "running", "rate", "tokens", "applies to", "set by")
     show_table(heads, rows, empty="no limits: set one with `posthouse limits set`, or in the code of a job")
 
 
 def _running(item: LimitInfo) -> Cell:
-    """In use and the most; of a limit with many slots those of the fullest."""
+    """Return the usage and the maximum; of a limit with many slots those of the fullest."""
     if item.max_running is None:
         return Cell(f"{item.in_use}", "dim")
     text = f"{item.fullest}/{item.max_running}"
     if item.per != "all":
-        text += f", {item.in_use} in all"
+        text += f", {item.in_use} in total"
     return Cell(text, "yellow" if item.fullest >= item.max_running else "")
 
 
@@ -114,35 +113,39 @@ def _show_slots(found: list[SlotInfo]) -> None:
         for item in found
     ]
     heads = ("limit", "tenant", "key", "running", "tokens")
-    show_table(heads, rows, empty="no limit counts anything now")
+    show_table(heads, rows, empty="no limit is in use")
 
 
 @limits.command("set")
 def set_(
-    name: str = typer.Argument(..., metavar="NAME", help="The limit's name."),
+    name: str = typer.Argument(..., metavar="NAME", help="Limit name."),
     *,
-    running: int | None = typer.Option(None, metavar="N", min=0, help="So many run at a time; 0: none."),
-    rate: str | None = typer.Option(None, metavar="N/SPAN", help="So many start in a time: 10/s, 100/5m."),
+    running: int | None = typer.Option(
+        None, metavar="N", min=0, help="Maximum concurrent jobs; 0 stops all."
+    ),
+    rate: str | None = typer.Option(
+        None, metavar="N/SPAN", help="Maximum starts per time, e.g. 10/s, 100/5m."
+    ),
     burst: float | None = typer.Option(
-        None, metavar="N", help="So many may start at once after a quiet time. Default: those of a second."
+        None, metavar="N", help="Maximum starts at once after an idle time. Default: those of one second."
     ),
     per: str | None = typer.Option(
-        None, metavar="all|tenant|key", help="Count all together, each tenant or each key by itself."
+        None, metavar="all|tenant|key", help="Scope: one limit for all jobs, per tenant, or per key."
     ),
-    kind: list[str] = typer.Option([], metavar="KIND", help="Only this kind; several count together."),
-    queue: list[str] = typer.Option([], metavar="QUEUE", help="Only this queue; several times."),
-    tenant: list[str] = typer.Option([], metavar="TENANT", help="Only this tenant; several times."),
+    kind: list[str] = typer.Option([], metavar="KIND", help="Only this kind; repeatable, counted together."),
+    queue: list[str] = typer.Option([], metavar="QUEUE", help="Only this queue; repeatable."),
+    tenant: list[str] = typer.Option([], metavar="TENANT", help="Only this tenant; repeatable."),
     weight: list[str] = typer.Option(
-        [], metavar="KIND=N", help="One start of this kind counts as N in the rate; several times."
+        [], metavar="KIND=N", help="Tokens that a start of this kind takes from the rate; repeatable."
     ),
     clear: list[str] = typer.Option(
-        [], metavar="FIELD", help=f"Take a part of it away: {', '.join(_COLUMNS)}; several times."
+        [], metavar="FIELD", help=f"Field to clear: {', '.join(_COLUMNS)}; repeatable."
     ),
     as_json: bool = json_option(),
 ) -> None:
-    """Make a limit, or change the named parts of one. It takes effect at once. Audited.
+    """Create a limit, or change the given fields of one; effective immediately. Audited.
 
-    Jobs that run already count. A limit that comes from the code keeps what is set here.
+    Running jobs count. Fields set here override those of a limit defined in code.
 
     [b]Examples:[/b]
 
@@ -168,7 +171,9 @@ def set_(
         )
         fields |= {column: None for field in clear for column in _cleared(field)}
     if not fields:
-        raise WrongUsage("nothing to set: give --running, --rate or another option; see --help")
+        raise WrongUsage(
+            "no fields given: pass --running, --rate or another option; see `posthouse limits set --help`"
+        )
     done = read(lambda db, _: set_limit(db, name, fields, actor=caller()))
     if as_json:
         show_json(done)
@@ -177,12 +182,12 @@ def set_(
 
 
 def _given(**options: Any) -> dict[str, Any]:
-    """The fields that options set, as they are stored."""
+    """Return the fields set by options, as they are stored."""
     from posthouse.core.limit import checked_per, rate_per_second
 
     fields = {name: value for name, value in options.items() if value is not None}
     if "rate" in fields:
-        # Without a burst that of the old rate would stay.
+        # Otherwise the burst of the old rate would stay.
         fields = {"burst": None, **fields, "rate": rate_per_second(fields["rate"])}
     if "per" in fields:
         checked_per(fields["per"])
@@ -193,7 +198,7 @@ def _given(**options: Any) -> dict[str, Any]:
 
 def _cleared(field: str) -> tuple[str, ...]:
     if field not in _COLUMNS:
-        raise WrongUsage(f"--clear takes one of {', '.join(_COLUMNS)}, not {field!r}")
+        raise WrongUsage(f"invalid --clear {field!r}; expected one of {', '.join(_COLUMNS)}")
     return _COLUMNS[field]
 
 
@@ -204,7 +209,7 @@ def _weight(text: str) -> tuple[str, float]:
             return kind, float(number)
     except ValueError:
         pass
-    raise WrongUsage(f"--weight is like welcome=2, not {text!r}")
+    raise WrongUsage(f"invalid --weight {text!r}: expected KIND=N, e.g. welcome=2")
 
 
 def _sentence(limit: dict[str, Any]) -> str:
@@ -212,17 +217,17 @@ def _sentence(limit: dict[str, Any]) -> str:
 
     parts = []
     if limit["max_running"] is not None:
-        parts.append(f"at most {limit['max_running']} at a time")
+        parts.append(f"at most {limit['max_running']} concurrent")
     if limit["rate"] is not None:
-        parts.append(f"{shown_rate(limit['rate'])}, {limit['burst']:g} at once")
+        parts.append(f"{shown_rate(limit['rate'])}, burst {limit['burst']:g}")
     return ", ".join(parts) + ("" if limit["per"] == "all" else f", per {limit['per']}")
 
 
 @limits.command()
 def remove(
-    name: str = typer.Argument(..., metavar="NAME", help="The limit's name."), as_json: bool = json_option()
+    name: str = typer.Argument(..., metavar="NAME", help="Limit name."), as_json: bool = json_option()
 ) -> None:
-    """Remove a limit. One that comes from the code is back when a worker with it starts. Audited."""
+    """Remove a limit. A limit defined in code returns when its worker starts. Audited."""
     from posthouse.cli.session import read
     from posthouse.storage.control import remove_limit
 

@@ -1,4 +1,4 @@
-"""The port that a server listens on."""
+"""Listening sockets of servers."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from posthouse.errors import ConfigurationError
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Takes the port before anything else is started, so that a second start fails at once."""
+    """Bind the port before anything else starts, so that a second start fails immediately."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family)
     except OSError as error:
         raise ConfigurationError(
             f"cannot listen on {host} port {port}: {error.strerror or error}; "
-            "stop what is there or choose another with --port"
+            "stop the program that uses the port, or choose another one with --port"
         ) from None
 
 

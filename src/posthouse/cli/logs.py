@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import logging
 import sys
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import IO, Any
 
-from posthouse.cli.options import WrongUsage
+from posthouse.cli.guarding import WrongUsage
 from posthouse.core.redaction import MASKING, mask_output
 from posthouse.core.surroundings import Surroundings
 
@@ -30,15 +31,15 @@ _DIM, _PLAIN = "\x1b[2m", "\x1b[0m"
 
 
 def start_logging(*, as_json: bool | None, level: str, stream: IO[str] | None = None) -> WorkerField:
-    """Sends log records to ``stream`` (stdout). Returns what adds the worker's id to each of them."""
+    """Send log records to ``stream`` (default: stdout); return the filter that adds the worker's id."""
     target = stream or sys.stdout
     number = logging.getLevelNamesMapping().get(level.upper())
     if number is None:
-        raise WrongUsage(f"--log-level is debug, info, warning or error, not {level!r}")
+        raise WrongUsage(f"invalid --log-level {level!r}: use debug, info, warning or error")
     handler = logging.StreamHandler(target)
     wants_json = not target.isatty() if as_json is None else as_json
     handler.setFormatter(JsonLines() if wants_json else HumanLines(colour=target.isatty()))
-    worker = WorkerField()
+    worker = WorkerField(handler)
     handler.addFilter(worker)
     handler.addFilter(Surroundings())
     handler.addFilter(MASKING)
@@ -49,9 +50,12 @@ def start_logging(*, as_json: bool | None, level: str, stream: IO[str] | None = 
 
 
 class WorkerField(logging.Filter):
-    """Adds the worker's id to every record, once there is a worker."""
+    """Adds the worker's id to every record of a handler, once there is a worker."""
 
-    worker_id: str | None = None
+    def __init__(self, handler: logging.Handler) -> None:
+        super().__init__()
+        self.handler = handler
+        self.worker_id: str | None = None
 
     def filter(self, record: logging.LogRecord) -> bool:
         if self.worker_id is not None and not hasattr(record, "worker_id"):
@@ -59,8 +63,19 @@ class WorkerField(logging.Filter):
         return True
 
 
+class HideKinds(logging.Filter):
+    """Drops the log lines of some kinds of job; the lines are still stored with the jobs."""
+
+    def __init__(self, kinds: Iterable[str]) -> None:
+        super().__init__()
+        self._kinds = frozenset(kinds)
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return getattr(record, "kind", None) not in self._kinds
+
+
 class JsonLines(logging.Formatter):
-    """One JSON object a line."""
+    """One JSON object per line."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {
@@ -70,13 +85,13 @@ class JsonLines(logging.Formatter):
             "message": record.getMessage(),
         }
         line |= {name: getattr(record, name) for name in FIELDS if hasattr(record, name)}
-        if record.exc_text:  # the mask has made a text of it
+        if record.exc_text:  # set by the masking filter
             line["exception"] = record.exc_text
         return json.dumps(line, default=str, ensure_ascii=False)
 
 
 class HumanLines(logging.Formatter):
-    """Time, level if it matters, message, and which job it is about."""
+    """Time, level unless it is info, message, and the job or request that the line is about."""
 
     def __init__(self, *, colour: bool) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""posthouse migrate: the schema."""
+"""posthouse migrate: the database schema."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from posthouse.errors import ConfigurationError
 
 
 def migrate(app: list[str] = app_option(), as_json: bool = json_option()) -> None:
-    """Bring the database schema up to date. Safe to run at any time and by several at once.
+    """Migrate the database schema to the current version. Safe to run at any time and concurrently.
 
-    With apps, the tables of their own too.
+    With --app, also the tables of the applications.
 
     [b]Examples:[/b]
 
@@ -32,7 +32,7 @@ def migrate(app: list[str] = app_option(), as_json: bool = json_option()) -> Non
         applied = apply(connection)
         try:
             check_guarded(connection)
-        except ConfigurationError as error:  # the queue works all the same
+        except ConfigurationError as error:  # jobs work without it
             say(f"warning: {error}", err=True, style="yellow")
     for loaded in load_apps(chosen_paths(app, settings)).values():
         loaded.migrate()
@@ -43,4 +43,4 @@ def migrate(app: list[str] = app_option(), as_json: bool = json_option()) -> Non
         return
     for item in applied:
         say(f"applied {item.number:04} {item.name}", style="green")
-    say(f"the schema is at {version:04}" + ("" if applied else ": there was nothing to do"))
+    say(f"schema version {version:04}" + ("" if applied else ": up to date, nothing to do"))

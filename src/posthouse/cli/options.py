@@ -1,4 +1,4 @@
-"""Options that several commands have."""
+"""Options and checks that several commands share."""
 
 from __future__ import annotations
 
@@ -9,16 +9,13 @@ from uuid import UUID
 
 import typer
 
+from posthouse.cli.guarding import WrongUsage
 from posthouse.errors import ConfigurationError, InvalidFilter, InvalidJob, InvalidKey, InvalidTenant
-
-
-class WrongUsage(ConfigurationError):
-    """The command was not given what it takes."""
 
 
 @contextmanager
 def checked_usage() -> Iterator[None]:
-    """What is wrong with a value that was typed in is wrong usage, whoever finds it."""
+    """Report invalid values from the command line as usage errors (exit code 2)."""
     try:
         yield
     except (ConfigurationError, InvalidFilter, InvalidJob, InvalidKey, InvalidTenant) as error:
@@ -26,7 +23,7 @@ def checked_usage() -> Iterator[None]:
 
 
 def json_option() -> Any:
-    return typer.Option(False, "--json", help="One JSON document on stdout, nothing else.")
+    return typer.Option(False, "--json", help="Print one JSON document to stdout.")
 
 
 def app_option() -> Any:
@@ -34,7 +31,7 @@ def app_option() -> Any:
         [],
         "--app",
         metavar="MODULE:NAME",
-        help="Where your app is; may be given several times. Default: the setting [b]app[/b].",
+        help="Application, e.g. shop.jobs:app; repeatable. Default: the setting [b]app[/b].",
     )
 
 
@@ -42,37 +39,34 @@ def commands_option() -> Any:
     return typer.Option(
         None,
         "--commands/--no-commands",
-        help="Also run commands that operators have defined. Default: the setting [b]commands[/b].",
+        help="Run command jobs that operators defined. Default: the setting [b]commands[/b].",
         show_default=False,
     )
 
 
 def log_json_option() -> Any:
     return typer.Option(
-        None, "--log-json/--log-text", help="Log lines as JSON. Default: unless on a terminal."
+        None, "--log-json/--log-text", help="Log format. Default: text on a terminal, JSON otherwise."
     )
 
 
 def log_level_option() -> Any:
-    return typer.Option("info", metavar="LEVEL", help="debug, info, warning or error.")
+    return typer.Option("info", metavar="LEVEL", help="Log level: debug, info, warning or error.")
 
 
-def job_id(text: str) -> UUID:
-    return id_of("job", text)
-
-
-def id_of(thing: str, text: str) -> UUID:
+def id_of(thing: str, text: str, listing: str = "") -> UUID:
+    """Return the id; ``listing`` is the command that lists them, unless it is ``<thing>s list``."""
     try:
         return UUID(text)
     except ValueError:
         raise WrongUsage(
-            f"{text!r} is not a {thing} id, which looks like 01890a5d-ac96-774b-bcce-b302099a8057; "
-            f"`posthouse {thing}s list` shows them"
+            f"{text!r} is not a {thing} id; expected one like 01890a5d-ac96-774b-bcce-b302099a8057; "
+            f"list them with `posthouse {listing or f'{thing}s list'}`"
         ) from None
 
 
 def caller() -> str:
-    """Who is doing this, for the audit: ``cli:anna@studio``, or whom the setting ``actor`` names."""
+    """Return the actor for the audit log: ``cli:anna@studio``, or the setting ``actor``."""
     from getpass import getuser
     from platform import node
 
@@ -89,9 +83,9 @@ def caller() -> str:
 def metrics_port_option() -> Any:
     return typer.Option(
         None, "--metrics-port", min=0, max=65535, metavar="PORT",
-        help="Serve metrics of this process for Prometheus here; 0 takes a free port.",
+        help="Port of the Prometheus metrics endpoint of this process; 0 picks a free port.",
     )  # fmt: skip
 
 
 def metrics_host_option() -> Any:
-    return typer.Option("127.0.0.1", "--metrics-host", help="Where to listen for whoever collects them.")
+    return typer.Option("127.0.0.1", "--metrics-host", help="Host to bind the metrics endpoint to.")

@@ -1,4 +1,4 @@
-"""What commands print: tables for people, plain columns for pipes, JSON for programs."""
+"""Output of commands: tables on a terminal, plain columns in a pipe, JSON on request."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
+from uuid import UUID
 
 import typer
 
@@ -31,9 +32,21 @@ STATUS_STYLES = {
 }
 
 
+SHORT_ID = 8
+
+
 class Cell(NamedTuple):
+    """A value of a table. ``short`` replaces the text on a terminal, where columns are narrow."""
+
     text: str
     style: str = ""
+    short: str = ""
+
+
+def job_cell(job_id: UUID | None) -> Cell:
+    """A job's id: on a terminal its last characters, which commands accept."""
+    text = "" if job_id is None else str(job_id)
+    return Cell(text, "dim", text[-SHORT_ID:])
 
 
 def status(name: str) -> Cell:
@@ -49,7 +62,7 @@ def dim(text: str) -> Cell:
 
 
 def show_json(value: Any) -> None:
-    """One document on stdout. Dataclasses become objects, times ISO 8601."""
+    """Print one JSON document. Dataclasses become objects, times ISO 8601."""
     import json
 
     typer.echo(json.dumps(value, default=_plain, indent=2, ensure_ascii=False))
@@ -62,7 +75,7 @@ def one_line_json(value: Any) -> str:
 
 
 def plain(value: Any) -> str:
-    """A stored value in one line; nothing if there is none."""
+    """Return a stored value as one line of JSON; empty for None."""
     return "" if value is None else one_line_json(value)
 
 
@@ -77,29 +90,33 @@ def _plain(value: Any) -> Any:
 def show_table(
     heads: Sequence[str], rows: Iterable[Sequence[str | Cell]], *, empty: str, right: Sequence[str] = ()
 ) -> None:
-    """A table on a terminal, aligned columns elsewhere. Without rows only what ``empty`` says."""
+    """Print a table on a terminal, aligned columns elsewhere; without rows print ``empty`` to stderr."""
     cells = [[cell if isinstance(cell, Cell) else Cell(cell) for cell in row] for row in rows]
     if not cells:
         typer.echo(empty, err=True)
     elif sys.stdout.isatty():
-        _show_rich(heads, cells, right)
+        from rich.console import Console
+
+        Console().print(rich_table(heads, cells, right))
     else:
         _show_plain(heads, cells)
 
 
-def _show_rich(heads: Sequence[str], rows: Iterable[Sequence[Cell]], right: Sequence[str]) -> None:
+def rich_table(
+    heads: Sequence[str], rows: Iterable[Sequence[Cell]], right: Sequence[str], *, lines: bool = True
+) -> Any:
+    """Return a table for a terminal; without ``lines`` it is its head and its rows only."""
     from rich.box import SIMPLE_HEAD
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=SIMPLE_HEAD, header_style="bold", pad_edge=False, padding=(0, 1))
+    table = Table(box=SIMPLE_HEAD if lines else None, header_style="bold", pad_edge=False, padding=(0, 1))
     for head in heads:
         is_key = head in {"id", "kind", "status", "queue"}
         table.add_column(head, justify="right" if head in right else "left", no_wrap=is_key)
     for row in rows:
-        table.add_row(*(Text(cell.text, style=cell.style) for cell in row))
-    Console().print(table)
+        table.add_row(*(Text(cell.short or cell.text, style=cell.style) for cell in row))
+    return table
 
 
 def _show_plain(heads: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
@@ -111,7 +128,7 @@ def _show_plain(heads: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
 
 
 def show_fields(pairs: Iterable[tuple[str, str | Cell]]) -> None:
-    """Names and values, one a line; empty values are left out."""
+    """Print names and values, one per line; empty values are omitted."""
     shown = [(name, cell if isinstance(cell, Cell) else Cell(cell)) for name, cell in pairs]
     shown = [(name, cell) for name, cell in shown if cell.text]
     width = max((len(name) for name, _ in shown), default=0)
@@ -121,7 +138,7 @@ def show_fields(pairs: Iterable[tuple[str, str | Cell]]) -> None:
 
 
 def say(text: str, *, style: str = "", end: str = "\n", err: bool = False) -> None:
-    """A line; in colour on a terminal. Never wrapped, so that it can be copied."""
+    """Print a line, in colour on a terminal. It is never wrapped, so that it can be copied."""
     stream = sys.stderr if err else sys.stdout
     if not style or not stream.isatty():
         typer.echo(text + end, err=err, nl=False)
@@ -132,7 +149,7 @@ def say(text: str, *, style: str = "", end: str = "\n", err: bool = False) -> No
 
 
 def ago(moment: datetime | None, now: datetime) -> str:
-    """How far a moment lies from now, roughly: ``3 m ago``, ``in 2 h``."""
+    """Return the rough distance from now: ``3 m ago``, ``in 2 h``."""
     if moment is None:
         return ""
     seconds = (now - moment).total_seconds()
@@ -142,7 +159,7 @@ def ago(moment: datetime | None, now: datetime) -> str:
 
 
 def span(seconds: float | None) -> str:
-    """A length of time in its largest fitting unit."""
+    """Return a duration in its largest fitting unit."""
     if seconds is None:
         return ""
     for unit, size in (("d", 86400.0), ("h", 3600.0), ("m", 60.0)):
@@ -155,7 +172,7 @@ SPARKS = "▁▂▃▄▅▆▇█"
 
 
 def sparkline(values: Sequence[float | None]) -> str:
-    """A small chart in one line: the highest value is a full block, nothing is a dot."""
+    """Return a one-line chart: the highest value is a full block, zero is a dot."""
     most = max((value for value in values if value), default=0)
     return "".join(
         SPARKS[min(len(SPARKS) - 1, int(value / most * len(SPARKS)))] if value else "·" for value in values
@@ -163,7 +180,7 @@ def sparkline(values: Sequence[float | None]) -> str:
 
 
 def at(moment: datetime | None, now: datetime) -> str:
-    """A moment with its distance: ``2030-01-01 12:00:00+00:00 (in 3 d)``."""
+    """Return a time and its distance: ``2030-01-01 12:00:00+00:00 (in 3 d)``."""
     return f"{moment.isoformat(' ', 'seconds')} ({ago(moment, now)})" if moment else ""
 
 
@@ -173,13 +190,13 @@ def first_line(text: str | None, limit: int = 80) -> str:
 
 
 def last_lines(text: str, most: int = 20) -> str:
-    """The end of a longer text."""
+    """Return the last lines of a text."""
     lines = shown_text(text).rstrip().split("\n")
     return "\n".join(lines if len(lines) <= most else ["…", *lines[-most:]])
 
 
 def shown_text(text: str) -> str:
-    """Text of somebody else: what would command the terminal is shown, not sent."""
+    """Escape control characters in untrusted text, so that they do not reach the terminal."""
     return "".join(char if char.isprintable() or char in "\n\t" else ascii(char)[1:-1] for char in text)
 
 

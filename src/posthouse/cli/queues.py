@@ -1,4 +1,4 @@
-"""posthouse queues: what is in them; pause, resume and drain them."""
+"""posthouse queues: list, pause, resume and drain queues."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from posthouse.cli.bars import shown_progress
-from posthouse.cli.options import WrongUsage, caller, checked_usage, json_option
+from posthouse.cli.guarding import WrongUsage
+from posthouse.cli.options import caller, checked_usage, json_option
 from posthouse.cli.output import Cell, ago, count, say, show_json, show_table, span
 
 if TYPE_CHECKING:
@@ -15,25 +16,25 @@ if TYPE_CHECKING:
 
     from posthouse.insights import QueueCounts, QueueInfo
 
-queues = typer.Typer(invoke_without_command=True, help="Queues: what is in them; pause, resume, drain them.")
+queues = typer.Typer(invoke_without_command=True)
 
-_NAME = typer.Argument(..., metavar="NAME", help="The queue.")
-_NAMES = typer.Argument(..., metavar="NAME...", help="Queues.")
+_NAME = typer.Argument(..., metavar="NAME", help="Queue name.")
+_NAMES = typer.Argument(..., metavar="NAME...", help="Queue names.")
 LOOK_SECONDS = 0.2
 COSTLY = 20
-"""The longer a look takes, the rarer it is: it costs no more than one part in so many."""
+"""The pause between polls is at least this many times the duration of a poll."""
 
 
 @queues.callback()
 def list_unless_told(context: typer.Context, as_json: bool = json_option()) -> None:
-    """Queues: what is in them; pause, resume, drain them. Alone it lists them."""
+    """List queues; pause, resume and drain them."""
     if context.invoked_subcommand is None:
         _list(as_json=as_json)
 
 
 @queues.command("list")
 def list_(as_json: bool = json_option()) -> None:
-    """List the queues: what is in them, how long the oldest job has waited, how many workers serve them."""
+    """List queues: jobs by state, the longest wait, and the number of workers."""
     _list(as_json=as_json)
 
 
@@ -42,7 +43,7 @@ def _list(*, as_json: bool) -> None:
     from posthouse.cli.session import read
 
     async def look(db: Any, known: Any) -> tuple[list[QueueInfo], datetime]:
-        found = await insights.queue_overview(db, offline_after=known.lease_seconds)
+        found = await insights.queue_overview(db, offline_after=known.offline_after)
         return found, await insights.database_now(db)
 
     found, now = read(look)
@@ -63,23 +64,23 @@ def _list(*, as_json: bool) -> None:
         for queue in found
     ]
     heads = ("queue", "ready", "scheduled", "blocked", "running", "oldest", "workers", "paused")
-    show_table(heads, rows, empty="no queue yet: enqueue a job, or start a worker", right=heads[1:7])
+    show_table(heads, rows, empty="no queues yet: enqueue a job or start a worker", right=heads[1:7])
 
 
 @queues.command()
 def pause(names: list[str] = _NAMES, as_json: bool = json_option()) -> None:
-    """Start nothing more from these queues. What runs goes on, and jobs are still taken in. Audited.
+    """Pause queues: start no more jobs. Running jobs continue, and new jobs are accepted. Audited.
 
     [b]Example:[/b]  posthouse queues pause mail
     """
     from posthouse.storage.control import pause_queue
 
-    _switch(names, pause_queue, "paused", "was paused already", as_json=as_json)
+    _switch(names, pause_queue, "paused", "already paused", as_json=as_json)
 
 
 @queues.command()
 def resume(names: list[str] = _NAMES, as_json: bool = json_option()) -> None:
-    """Go on with paused queues. Audited."""
+    """Resume paused queues. Audited."""
     from posthouse.storage.control import resume_queue
 
     _switch(names, resume_queue, "resumed", "was not paused", as_json=as_json)
@@ -102,21 +103,25 @@ def _switch(names: list[str], act: Any, done: str, already: str, *, as_json: boo
         if not as_json:
             say(f"{name}  {done if changed else already}")
         if not known:
-            say(f"note: no job, worker or definition names queue {name!r} yet", style="yellow", err=True)
+            say(
+                f"note: queue {name!r} is not used by any job, worker or definition yet",
+                style="yellow",
+                err=True,
+            )
 
 
 @queues.command()
 def drain(
     name: str = _NAME,
-    timeout: str | None = typer.Option(None, metavar="SPAN", help="Give up after this time: 30s, 5m."),
+    timeout: str | None = typer.Option(None, metavar="SPAN", help="Maximum time to wait, e.g. 30s, 5m."),
     until_empty: bool = typer.Option(
-        False, "--until-empty", help="Do not pause: wait until everything that is queued has run."
+        False, "--until-empty", help="Do not pause; wait until all queued jobs have run."
     ),
     as_json: bool = json_option(),
 ) -> None:
-    """Pause a queue and wait until nothing of it runs any more. Audited.
+    """Pause a queue and wait until its running jobs finish. Audited.
 
-    It stays paused, also if the time is over. Exits with 1 if it was not done in time.
+    The queue stays paused, even after a timeout. Exits with 1 on a timeout.
 
     [b]Examples:[/b]
 
@@ -140,14 +145,14 @@ def drain(
     if as_json:
         show_json({**_document(left), "drained": done})
     elif done:
-        say(f"{name}  is empty" if until_empty else f"{name}  is paused, and nothing of it runs")
+        say(f"{name}  empty" if until_empty else f"{name}  paused, no running jobs")
     if not done:
         typer.echo(f"error: queue {name} was not drained within {timeout}: {_told(left)}", err=True)
         raise typer.Exit(1)
 
 
 async def _wait(db: Any, name: str, limit: float | None, *, until_empty: bool) -> tuple[QueueCounts, bool]:
-    """The last look, and whether it found what was waited for."""
+    """Return the last counts, and whether the queue is drained."""
     import asyncio
     import time
 
@@ -159,7 +164,9 @@ async def _wait(db: Any, name: str, limit: float | None, *, until_empty: bool) -
             started = time.monotonic()
             counts = await insights.queue_counts(db, name)
             if until_empty and counts.paused_at is not None and counts.ready:
-                raise WrongUsage(f"queue {name} is paused: `posthouse queues resume {name}` first")
+                raise WrongUsage(
+                    f"queue {name} is paused; resume it first with `posthouse queues resume {name}`"
+                )
             left = counts.running + (counts.ready + counts.waiting if until_empty else 0)
             bar.show(left, _told(counts))
             if not left or (deadline is not None and time.monotonic() >= deadline):

@@ -1,4 +1,4 @@
-"""posthouse retention: what is kept for how long, and letting it go."""
+"""posthouse retention: retention periods and clean-up."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ if TYPE_CHECKING:
     from posthouse.storage.retention import Due
 
 ACTIONS = {
-    "drop": "is dropped",
-    "shrink": "only those of {tenants} stay",
-    "purge": "those of {tenants} are deleted",
-    "delete": "old rows are deleted",
-    "finish": "is dropped",
+    "drop": "drop",
+    "shrink": "keep only rows of {tenants}",
+    "purge": "delete rows of {tenants}",
+    "delete": "delete old rows",
+    "finish": "drop",
 }
 MOST_TENANTS = 3
 THOUSAND = 1000
 
 
 def retention(
-    run: bool = typer.Option(False, "--run", help="Let go now of what is due. Audited."),
+    run: bool = typer.Option(False, "--run", help="Delete expired data now (audited)."),
     as_json: bool = json_option(),
 ) -> None:
-    """Show what is kept for how long, how much there is, and what goes next; with --run let it go now.
+    """Show retention periods, stored data and what is due for deletion; with --run delete it now.
 
-    The keeper does that by itself every ten minutes. Rows are those that Postgres counted last.
+    The keeper deletes expired data every ten minutes. Row counts are estimates of Postgres.
 
     [b]Examples:[/b]
 
@@ -65,7 +65,7 @@ def _report(*, as_json: bool) -> None:
     _show_things(found, now)
     if found.tenants:
         own = ", ".join(f"{tenant.id} {tenant.retention_days:g} d" for tenant in found.tenants)
-        say(f"\ntenants with days of their own: {own}")
+        say(f"\ntenants with their own retention: {own}")
     _show_due(found.due)
 
 
@@ -82,17 +82,17 @@ def _show_things(found: RetentionReport, now: datetime) -> None:
         )
         for item in found.things
     ]
-    heads = ("thing", "table", "kept", "rows", "size", "oldest", "next goes")
+    heads = ("data", "table", "retention", "rows", "size", "oldest", "next drop")
     show_table(heads, rows, empty="", right=heads[2:5])
 
 
 def _show_due(due: list[Due]) -> None:
     if not due:
-        say("\nnothing is due")
+        say("\nnothing is due for deletion")
         return
-    say("\ndue now:")
+    say("\ndue for deletion:")
     rows = [(Cell(item.name, "bold"), _told(item), count(item.rows), _bytes(item.bytes)) for item in due]
-    show_table(("what", "how", "rows", "size"), rows, empty="", right=("rows", "size"))
+    show_table(("table", "action", "rows", "size"), rows, empty="", right=("rows", "size"))
 
 
 def _told(due: Due) -> str:
@@ -122,7 +122,7 @@ def _run(*, as_json: bool) -> None:
         f"{counts['deleted']:,} row(s) deleted"
     )
     if counts["busy"]:
-        say("some tables were in use all the time; the next round tries again", style="yellow", err=True)
+        say("some tables were locked; the keeper tries again in its next clean-up", style="yellow", err=True)
 
 
 async def _let_go(db: Any, known: Settings) -> dict[str, int]:
@@ -146,7 +146,7 @@ async def _let_go(db: Any, known: Settings) -> dict[str, int]:
 
 @contextmanager
 def _bar(due: list[Due]) -> Iterator[Callable[[Due, float], None]]:
-    """On stderr: one step for each thing that is due."""
+    """Show progress on stderr: one step per due item."""
     if not sys.stderr.isatty():
         yield lambda _due, _share: None
         return

@@ -1,4 +1,4 @@
-"""posthouse triggers next: when a schedule runs, before it does."""
+"""posthouse triggers next: the next runs of a schedule."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from posthouse.cli.options import WrongUsage, id_of, json_option
+from posthouse.cli.guarding import WrongUsage
+from posthouse.cli.options import id_of, json_option
 from posthouse.cli.output import Cell, ago, dim, say, show_json, show_table, span
 
 if TYPE_CHECKING:
@@ -19,21 +20,27 @@ MOST = 1000
 
 
 def next_runs(
-    trigger: str | None = typer.Argument(None, metavar="[TRIGGER]", help="The id of a schedule's trigger."),
+    trigger: str | None = typer.Argument(None, metavar="TRIGGER", help="Trigger id of a schedule."),
     *,
     cron: str | None = typer.Option(
-        None, "--cron", metavar="EXPR", help="Instead: an expression to try out."
+        None, "--cron", metavar="EXPR", help="Cron expression to preview instead."
     ),
-    zone: str = typer.Option("UTC", "--zone", metavar="ZONE", help="With --cron: in which time zone."),
-    gap: str = typer.Option("next", "--gap", metavar="next|skip", help="With --cron: times that never come."),
+    zone: str = typer.Option("UTC", "--zone", metavar="ZONE", help="With --cron: time zone."),
+    gap: str = typer.Option(
+        "next", "--gap", metavar="next|skip", help="With --cron: policy for times skipped by DST."
+    ),
     fold: str = typer.Option(
-        "once", "--fold", metavar="once|twice", help="With --cron: times that do twice."
+        "once", "--fold", metavar="once|twice", help="With --cron: policy for times repeated by DST."
     ),
-    since: str | None = typer.Option(None, "--from", metavar="TIME", help="After this time; default: now."),
-    count: int = typer.Option(20, "--count", "-n", metavar="N", min=1, max=MOST, help="So many."),
+    since: str | None = typer.Option(
+        None, "--from", metavar="TIME", help="Start of the preview (default: now)."
+    ),
+    count: int = typer.Option(
+        20, "--count", "-n", metavar="N", min=1, max=MOST, help="Number of runs (up to 1000)."
+    ),
     as_json: bool = json_option(),
 ) -> None:
-    """Show the next runs of a schedule in its time zone and in UTC, and what changes of clocks do to them.
+    """Show the next runs of a schedule in its time zone and in UTC, with daylight saving changes.
 
     [b]Examples:[/b]
 
@@ -42,18 +49,22 @@ def next_runs(
     posthouse triggers next --cron '30 2 * * *' --zone America/New_York --from 2026-03-06 -n 5
     """
     if (trigger is None) == (cron is None):
-        raise WrongUsage("which schedule? give a trigger's id, or --cron EXPR and --zone ZONE")
+        raise WrongUsage("missing schedule: pass either a trigger id, or --cron EXPR with --zone ZONE")
     schedule, now, stored = _stored(trigger) if trigger else _tried_out(cron or "", zone, gap, fold)
     runs = schedule.occurrences(now if since is None else _moment(since, schedule), count)
     if as_json:
         show_json(runs)
         return
-    heads = (schedule.zone.key, "UTC", "away" if since is None else "", "clocks")
-    show_table(heads, [_row(run, now, since) for run in runs], empty="it never runs again")
+    heads = (schedule.zone.key, "UTC", "in" if since is None else "", "daylight saving")
+    show_table(heads, [_row(run, now, since) for run in runs], empty="no further runs")
     if stored is not None and not stored.enabled:
-        say("it is disabled: none of these until it is enabled", style="yellow", err=True)
+        say(
+            "the trigger is disabled: these runs will not happen until it is enabled",
+            style="yellow",
+            err=True,
+        )
     if stored is not None and stored.jitter_seconds:
-        say(f"each starts up to {span(stored.jitter_seconds)} later, as jitter says", style="dim", err=True)
+        say(f"jitter: each run starts up to {span(stored.jitter_seconds)} later", style="dim", err=True)
 
 
 def _tried_out(expression: str, zone: str, gap: Any, fold: Any) -> tuple[Schedule, datetime, None]:
@@ -80,20 +91,20 @@ def _stored(trigger: str) -> tuple[Schedule, datetime, TriggerInfo]:
 
     found, now = read(look)
     if found.cron_expr is None or found.timezone is None:
-        raise WrongUsage(f"{wanted} is no schedule: events set it off ({found.event_name})")
+        raise WrongUsage(f"trigger {wanted} is not a schedule; it fires on events ({found.event_name})")
     gap: Any = found.gap
     fold: Any = found.fold
     return Schedule.parse(found.cron_expr, found.timezone, gap=gap, fold=fold), now, found
 
 
 def _moment(text: str, schedule: Schedule) -> datetime:
-    """A time that says no zone is one of the schedule's."""
+    """Parse a time; without a zone it is in the zone of the schedule."""
     from datetime import datetime
 
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise WrongUsage(f"--from is a time like 2026-03-08 or 2026-03-08T02:30, not {text!r}") from None
+        raise WrongUsage(f"invalid --from {text!r}: expected 2026-03-08 or 2026-03-08T02:30") from None
     return moment if moment.tzinfo else moment.replace(tzinfo=schedule.zone)
 
 

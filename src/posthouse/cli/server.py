@@ -1,9 +1,10 @@
-"""posthouse server: the HTTP API alone."""
+"""posthouse server: the HTTP API and the console, without a worker."""
 
 from __future__ import annotations
 
+import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -22,15 +23,25 @@ if TYPE_CHECKING:
     from posthouse.settings import Settings
 
 
+HANDOVER_ROUNDS = 5
+"""Turns of the event loop in which asyncio hands an accepted connection over. It takes three."""
+SWITCH_SECONDS = 0.001
+"""How long a thread may keep the event loop from the interpreter; Python's default is 5 ms. See heavy.py."""
+CLOSE_SECONDS = 0.02
+"""How often a stopping server looks for connections that are still open."""
+
+
 def server(
     *,
-    host: str = typer.Option("127.0.0.1", help="Where to listen.", show_default=True),
-    port: int = typer.Option(8765, min=0, max=65535, help="0 takes a free one.", show_default=True),
+    host: str = typer.Option("127.0.0.1", help="The address to listen on.", show_default=True),
+    port: int = typer.Option(
+        8765, min=0, max=65535, help="The port; 0 chooses a free one.", show_default=True
+    ),
     app: list[str] = app_option(),
     log_json: bool | None = log_json_option(),
     log_level: str = log_level_option(),
 ) -> None:
-    """Serve the HTTP API until told to stop, and beside it the routes of apps that have some.
+    """Serve the HTTP API and the console until told to stop, with the routes of the given applications.
 
     [b]Examples:[/b]
 
@@ -40,7 +51,7 @@ def server(
     """
     import sys
 
-    from posthouse.cli.apps import chosen_paths, load_apps
+    from posthouse.cli.apps import chosen_paths, load_apps, settings_for
     from posthouse.cli.listening import listen
     from posthouse.cli.logs import start_logging
     from posthouse.cli.session import reachable
@@ -49,10 +60,10 @@ def server(
 
     with listen(host, port) as listening:
         settings = load_settings()
-        reachable(settings)
-        apps = load_apps(chosen_paths(app, settings))
         start_logging(as_json=log_json, level=log_level, stream=sys.stderr)
-        run_loop(_serve(settings, listening, list(apps.values())))
+        reachable(settings, patient=True)
+        apps = load_apps(chosen_paths(app, settings))
+        run_loop(_serve(settings_for(apps), listening, list(apps.values())))
 
 
 async def _serve(settings: Settings, listening: socket.socket, apps: Sequence[App]) -> None:
@@ -63,7 +74,7 @@ async def _serve(settings: Settings, listening: socket.socket, apps: Sequence[Ap
 
     stop = Stop(asyncio.get_running_loop())
     serving = Serving(settings, apps)
-    await serving.start(listening)
+    await stop.unless_asked(serving.start(listening))
     say(f"Posthouse is ready: {address_of(listening)}")
     await stop.asked_or()
     await serving.stop()
@@ -71,8 +82,32 @@ async def _serve(settings: Settings, listening: socket.socket, apps: Sequence[Ap
         await app.close()
 
 
+class WaitingConnections:
+    """Connections without a complete request, which uvicorn would wait for without a time limit."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._since: dict[Any, tuple[Any, float]] = {}
+
+    def close_overdue(self, connections: Iterable[Any], now: float) -> None:
+        """Close the connections that wait for the headers of a request for too long.
+
+        ``cycle`` is the last request of a connection; another one means that requests were served meanwhile.
+        """
+        waiting: dict[Any, tuple[Any, float]] = {}
+        for connection in list(connections):
+            cycle = getattr(connection, "cycle", None)
+            if cycle is not None and not cycle.response_complete:
+                continue
+            last, began = self._since.get(connection, (cycle, now))
+            waiting[connection] = (cycle, began if last is cycle else now)
+            if now - waiting[connection][1] >= self._seconds:
+                connection.transport.close()
+        self._since = waiting
+
+
 class Serving:
-    """The API on a socket, started and stopped by whoever owns the process."""
+    """The API on a socket. Its owner starts and stops it."""
 
     def __init__(self, settings: Settings, apps: Iterable[App] = ()) -> None:
         self._settings = settings
@@ -81,78 +116,123 @@ class Serving:
 
     async def start(self, listening: socket.socket) -> None:
         import asyncio
+        import sys
         from socket import IPPROTO_TCP, TCP_NODELAY
 
+        from posthouse.dispatch import check_redis
         from posthouse.errors import PosthouseError
-        from posthouse.storage.server import guarded_database_url
+        from posthouse.storage.server import awaited_database_url
 
-        guarded_database_url(self._settings)  # so that what is wrong is said here, and not in a log only
-        # Connections have it from here. asyncio sets it on few of them; without it the body of an answer
-        # waits until the other side has acknowledged the head, and that has 40 ms for it.
+        await awaited_database_url(self._settings)  # here, because uvicorn would only log the error
+        await check_redis(self._settings)  # likewise
+        # Accepted connections inherit the option. Without it the body of a response waits up to 40 ms, until
+        # the client has acknowledged the headers; asyncio does not set it on all of them.
         listening.setsockopt(IPPROTO_TCP, TCP_NODELAY, 1)
+        sys.setswitchinterval(SWITCH_SECONDS)
         self._task = asyncio.create_task(self._server.serve(sockets=[listening]))
         while not self._server.started:
             if self._task.done():
                 self._task.result()
-                raise PosthouseError("the server did not start; the log says why")
+                raise PosthouseError("the API server did not start; the log shows the error")
             await asyncio.sleep(0.01)
 
     def console_for(self, name: str, address: str) -> str:
-        """Where this operator's browser is logged in without a key: good once, for some minutes."""
+        """Return a link that logs this operator's browser in; it works once, for ten minutes."""
         from posthouse.identity import Principal, Role
 
-        somebody = Principal(name=name, role=Role.SUPER_ADMIN, tenant=None)
-        return f"{address}/console/#ticket={self._app.state.gate.tickets.issue(somebody)}"
+        operator = Principal(name=name, role=Role.SUPER_ADMIN, tenant=None)
+        return f"{address}/console/#ticket={self._app.state.gate.tickets.issue(operator)}"
 
     async def stop(self) -> None:
+        """Finish the requests that are being served, then close every connection."""
         self._server.should_exit = True
         wakeups = getattr(self._app.state, "wakeups", None)
-        if wakeups is not None:  # whoever waits here for something need not be waited for
+        if wakeups is not None:  # long polls return at once
             wakeups.release()
         if self._task is not None:
             await self._task
 
 
-def _uvicorn(settings: Settings, apps: Iterable[App]) -> tuple[uvicorn.Server, FastAPI]:
+def _application(settings: Settings, apps: Iterable[App]) -> FastAPI:
     from posthouse.cli.apps import routers_of
     from posthouse.errors import ConfigurationError
 
     try:
-        import uvicorn
+        import uvicorn  # noqa: F401 - of the same extra
 
         from posthouse.server import create_app
     except ImportError as error:
-        raise ConfigurationError(f"the API needs {error.name}: pip install 'posthouse[server]'") from None
+        raise ConfigurationError(
+            f"the API needs the package {error.name}; install it with: pip install 'posthouse[server]'"
+        ) from None
+    apps = list(apps)
+    channels = [app.channel for app in apps if app.channel is not None]
+    return create_app(settings, routers_of(apps), channels)
 
-    app = create_app(settings, routers_of(apps))
+
+def _uvicorn(settings: Settings, apps: Iterable[App]) -> tuple[uvicorn.Server, FastAPI]:
+    app = _application(settings, apps)
+
+    import asyncio
+
+    import uvicorn
+
+    unanswered = WaitingConnections(settings.header_timeout_seconds)
 
     class Server(uvicorn.Server):
+        async def on_tick(self, counter: int) -> bool:
+            unanswered.close_overdue(self.server_state.connections, time.monotonic())
+            return await super().on_tick(counter)
+
         @contextmanager
         def capture_signals(self) -> Iterator[None]:
-            """Signals are for the whole process, whose parts stop in order."""
+            """Leave signals to the process, which stops its parts in order."""
             yield
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-            """Live streams end only when they are told to, and everybody would wait for them."""
+            """Also close event streams, and connections that were accepted a moment before.
+
+            uvicorn closes the connections that it knows. asyncio has some that it accepted and not yet handed
+            over: when the listening socket is closed, it leaves them open and answers nothing, and a client
+            waits until its timeout. So accept no more first, and let those be handed over.
+            """
             await app.state.streams.close()
-            await super().shutdown(sockets)
+            for listening in sockets or ():
+                asyncio.get_running_loop().remove_reader(listening)
+            for _ in range(HANDOVER_ROUNDS):
+                await asyncio.sleep(0)
+            closing = asyncio.create_task(self._close_connections())
+            try:
+                await super().shutdown(sockets)
+            finally:
+                closing.cancel()
+                for connection in list(self.server_state.connections):
+                    connection.transport.close()
+
+        async def _close_connections(self) -> None:
+            while True:
+                for connection in list(self.server_state.connections):
+                    connection.shutdown()
+                await asyncio.sleep(CLOSE_SECONDS)
 
     server = Server(
         uvicorn.Config(
             app,
             log_config=None,
-            log_level="warning",  # of its own lines: that it starts and stops is said here
+            log_level="warning",  # Posthouse logs start and stop itself
             access_log=False,
             lifespan="on",
             timeout_graceful_shutdown=5,
             server_header=False,
+            proxy_headers=bool(settings.trusted_proxies.strip()),
+            forwarded_allow_ips=settings.trusted_proxies,
         )
     )
     return server, app
 
 
 async def first_key(url: str) -> str | None:
-    """A key for whoever set this up, if there is none yet."""
+    """Create and return an admin key if there is none yet."""
     from posthouse.cli.options import caller
     from posthouse.identity import Role, issue_key
     from posthouse.insights import keys

@@ -1,4 +1,4 @@
-"""A command's way to the database."""
+"""Database access for commands."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 def read(work: Callable[[Db, Settings], Awaitable[T]], *, direct: bool = False) -> T:
-    """Does the work on a connection to the database that the settings name; ``direct``: past its pooler."""
+    """Run the work on a connection to the configured database; ``direct`` bypasses its pooler."""
     import asyncio
 
     from posthouse.settings import load_settings
@@ -34,7 +34,7 @@ async def _read(settings: Settings, url: str, work: Callable[[Db, Settings], Awa
 
 
 def act(work: Callable[[Db], Awaitable[Any]], done: str, *, as_json: bool) -> None:
-    """Does what was asked for, and says so; with --json it shows the answer, secrets masked."""
+    """Run an action and print ``done``; with --json print its result, secrets masked."""
     from posthouse.cli.output import say, show_json
     from posthouse.core.redaction import PLAIN
 
@@ -45,16 +45,28 @@ def act(work: Callable[[Db], Awaitable[Any]], done: str, *, as_json: bool) -> No
         say(done)
 
 
-def reachable(settings: Settings, *, check_schema: bool = True) -> str:
-    """The URL of a database that answers, with the schema that this version needs."""
-    from posthouse.storage.migrate import check_schema as check
+def reachable(settings: Settings, *, check_schema: bool = True, patient: bool = False) -> str:
+    """Return the URL of the database after checking that it is reachable and its schema is current.
+
+    ``patient``: wait for a database that is down or restarting, as processes that keep running do.
+    """
     from posthouse.storage.server import database_url
+    from posthouse.storage.startup import patiently_sync
 
     url = database_url(settings)
+    if patient:
+        patiently_sync("connect to Postgres", lambda: _look(url, check_schema=check_schema))
+    else:
+        _look(url, check_schema=check_schema)
+    return url
+
+
+def _look(url: str, *, check_schema: bool) -> None:
+    from posthouse.storage.migrate import check_schema as check
+
     with _connected(url) as connection:
         if check_schema:
             check(connection)
-    return url
 
 
 def _connected(url: str) -> Any:
@@ -68,6 +80,6 @@ def _connected(url: str) -> Any:
     except psycopg.Error as error:
         reason = " ".join(str(error).split())
         raise DatabaseUnavailable(
-            f"Postgres cannot be reached: {reason} - check that it is up and that "
-            "POSTHOUSE_DATABASE_URL names it (`posthouse config`)"
-        ) from None
+            f"cannot connect to Postgres: {reason}; check that the server is running and that "
+            "POSTHOUSE_DATABASE_URL is correct (see `posthouse config`)"
+        ) from error

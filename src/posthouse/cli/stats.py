@@ -1,4 +1,4 @@
-"""posthouse stats: arrivals, ends, failures, waits and run times, minute by minute."""
+"""posthouse stats: arrivals, finished jobs, failures, waits and run times by minute."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from posthouse.insights import Series
 
 CHART = 30
-"""So many characters of a chart fit into a table."""
+"""Width of a chart in a table, in characters."""
 
 
 def stats(
@@ -21,21 +21,22 @@ def stats(
     queue: str | None = typer.Option(None, help="Only this queue."),
     kind: str | None = typer.Option(None, help="Only this kind."),
     tenant: str | None = typer.Option(None, help="Only this tenant."),
-    since: str = typer.Option("1h", metavar="SPAN", help="How far back: 15m, 1h, 7d."),
+    since: str = typer.Option("1h", metavar="SPAN", help="Length of the period, e.g. 15m, 1h, 7d."),
     by: str = typer.Option(
         "queue,kind",
         metavar="COLUMNS",
-        help="A line for each: tenant, queue, kind, several with commas, or all.",
+        help="Grouping: tenant, queue, kind, several separated by commas, or all for one total.",
     ),
     step: str | None = typer.Option(
-        None, metavar="SPAN", help="Time between two points. Default: 1m, from 2 h on 5m, from 12 h on 1h."
+        None,
+        metavar="SPAN",
+        help="Time between points. Default: 1m; 5m for more than 2h, 1h for more than 12h.",
     ),
     as_json: bool = json_option(),
 ) -> None:
-    """Show what came, ended and failed, how long jobs waited and ran, and what is left.
+    """Show arrived, finished and failed jobs, wait and run times, and the backlog.
 
-    From samples that the keeper takes of each minute when it is over. Times are the median and the 95th
-    percentile.
+    The keeper records a sample of each full minute. Times are the median and the 95th percentile.
 
     [b]Examples:[/b]
 
@@ -61,7 +62,7 @@ def stats(
 
 
 def _show(found: list[Series], columns: list[str]) -> None:
-    heads = [*columns, "arrived", "", "ended", "failures", "wait", "run", "ready", "oldest"]
+    heads = [*columns, "arrived", "", "finished", "failures", "wait", "run", "ready", "oldest"]
     rows = [
         (
             *(Cell(getattr(line, name) or "", "bold") for name in columns),
@@ -79,8 +80,8 @@ def _show(found: list[Series], columns: list[str]) -> None:
     show_table(
         heads,
         rows,
-        empty="no samples of this time: a keeper, as in `posthouse worker`, takes one of each minute",
-        right=("arrived", "ended", "failures", "ready", "oldest"),
+        empty="no samples in this period: a keeper (part of `posthouse worker`) records one per minute",
+        right=("arrived", "finished", "failures", "ready", "oldest"),
     )
 
 
@@ -89,6 +90,6 @@ def _times(half: float | None, most: float | None) -> str:
 
 
 def _chart(values: list[int]) -> str:
-    """At most so wide: neighbours are added up."""
+    """Return a chart of limited width; neighbouring values are added up."""
     width = -(-len(values) // CHART)
     return sparkline([sum(values[start : start + width]) for start in range(0, len(values), width)])

@@ -1,25 +1,26 @@
-"""posthouse tenants: who has work, and whose share is larger."""
+"""posthouse tenants: list, create, change and delete tenants."""
 
 from __future__ import annotations
 
 import typer
 
-from posthouse.cli.options import WrongUsage, caller, checked_usage, json_option
+from posthouse.cli.guarding import WrongUsage
+from posthouse.cli.options import caller, checked_usage, json_option
 from posthouse.cli.output import Cell, count, dim, say, show_json, show_table
 
-tenants = typer.Typer(invoke_without_command=True, help="Tenants, their work and their share.")
+tenants = typer.Typer(invoke_without_command=True)
 
 
 @tenants.callback()
 def list_unless_told(context: typer.Context, as_json: bool = json_option()) -> None:
-    """Tenants, their work and their share. Alone it lists them."""
+    """List tenants; create, change and delete them."""
     if context.invoked_subcommand is None:
         _list(as_json=as_json)
 
 
 @tenants.command("list")
 def list_(as_json: bool = json_option()) -> None:
-    """List the tenants that were created or have jobs."""
+    """List tenants that were created or have jobs."""
     _list(as_json=as_json)
 
 
@@ -42,19 +43,24 @@ def _list(*, as_json: bool) -> None:
         )
         for tenant in found
     ]
-    heads = ("tenant", "label", "queued", "running", "weight", "kept")
-    show_table(heads, rows, empty="no tenant was created or has jobs", right=heads[2:])
+    heads = ("tenant", "label", "queued", "running", "weight", "retention")
+    show_table(
+        heads,
+        rows,
+        empty="no tenants: create one with `posthouse tenants create`, or enqueue a job",
+        right=heads[2:],
+    )
 
 
 @tenants.command()
 def create(
-    name: str = typer.Argument(..., metavar="TENANT", help="What jobs and keys call it."),
-    label: str = typer.Option("", help="What people call it."),
-    weight: float = typer.Option(1.0, help="Its share beside the others'; 1 is ordinary."),
-    retention: float | None = typer.Option(None, metavar="DAYS", help="How long its ended jobs are kept."),
+    name: str = typer.Argument(..., metavar="TENANT", help="Tenant id, used by jobs and keys."),
+    label: str = typer.Option("", help="Display name."),
+    weight: float = typer.Option(1.0, help="Share of the workers relative to other tenants; default 1."),
+    retention: float | None = typer.Option(None, metavar="DAYS", help="Retention of finished jobs in days."),
     as_json: bool = json_option(),
 ) -> None:
-    """Create a tenant. One that was never created works too, with what is ordinary. Audited.
+    """Create a tenant. Tenants that only have jobs need not be created. Audited.
 
     [b]Example:[/b]  posthouse tenants create acme --label "Acme Ltd" --weight 2
     """
@@ -68,16 +74,16 @@ def create(
     if as_json:
         show_json({"id": name, **fields})
     else:
-        say(f"tenant {name} is there; make it a key: posthouse keys create NAME --tenant {name}")
+        say(f"tenant {name} created; create a key: posthouse keys create NAME --tenant {name}")
 
 
 @tenants.command()
 def delete(
-    name: str = typer.Argument(..., metavar="TENANT", help="The tenant."), as_json: bool = json_option()
+    name: str = typer.Argument(..., metavar="TENANT", help="Tenant id."), as_json: bool = json_option()
 ) -> None:
-    """Forget a tenant that has no active jobs: its keys end at once, and its triggers. Audited.
+    """Delete a tenant without active jobs, with its keys and triggers. Audited.
 
-    Its ended jobs stay for as long as jobs are kept.
+    Its finished jobs stay until their retention period ends.
 
     [b]Example:[/b]  posthouse tenants delete acme
     """
@@ -88,16 +94,16 @@ def delete(
     if as_json:
         show_json({"id": name, "deleted": True})
     else:
-        say(f"tenant {name} is gone, and so are its keys and triggers")
+        say(f"tenant {name} deleted, with its keys and triggers")
 
 
 @tenants.command()
 def label(
-    name: str = typer.Argument(..., metavar="TENANT", help="The tenant."),
-    text: str = typer.Argument(..., metavar="LABEL", help="What people call it."),
+    name: str = typer.Argument(..., metavar="TENANT", help="Tenant id."),
+    text: str = typer.Argument(..., metavar="LABEL", help="Display name."),
     as_json: bool = json_option(),
 ) -> None:
-    """Say what people call a tenant. Audited.
+    """Set the display name of a tenant. Audited.
 
     [b]Example:[/b]  posthouse tenants label acme "Acme Ltd"
     """
@@ -108,16 +114,18 @@ def label(
     if as_json:
         show_json({"id": name, "label": text})
     else:
-        say(f"{name} is called {text}")
+        say(f"{name} labeled {text!r}")
 
 
 @tenants.command()
 def weight(
-    name: str = typer.Argument(..., metavar="NAME", help="The tenant."),
-    number: float = typer.Argument(..., metavar="N", help="Its share beside the others'; 1 is ordinary."),
+    name: str = typer.Argument(..., metavar="TENANT", help="Tenant id."),
+    number: float = typer.Argument(
+        ..., metavar="N", help="Share of the workers relative to other tenants; default 1."
+    ),
     as_json: bool = json_option(),
 ) -> None:
-    """Give a tenant a larger or smaller share of the workers, while others have work too. Audited.
+    """Set the share of the workers that a tenant gets while others have work too. Audited.
 
     [b]Example:[/b]  posthouse tenants weight acme 3
     """
@@ -129,19 +137,19 @@ def weight(
     if as_json:
         show_json({"id": name, "weight": number})
     else:
-        say(f"{name} has weight {number:g}; workers notice within ten seconds")
+        say(f"{name} weight set to {number:g}; effective within 10 seconds")
 
 
 @tenants.command()
 def retention(
-    name: str = typer.Argument(..., metavar="TENANT", help="The tenant."),
-    days: str = typer.Argument(..., metavar="DAYS|default", help="How long its ended jobs are kept."),
+    name: str = typer.Argument(..., metavar="TENANT", help="Tenant id."),
+    days: str = typer.Argument(..., metavar="DAYS|default", help="Retention of finished jobs in days."),
     as_json: bool = json_option(),
 ) -> None:
-    """Keep a tenant's ended jobs longer or shorter than the others'. Audited.
+    """Set the retention of a tenant's finished jobs. Audited.
 
-    Its attempts, logs and events follow, but no longer than their own settings say; the audit does not. What
-    is over goes with the next round of retention. [b]posthouse retention[/b] shows what that is.
+    Its attempts, logs and events are kept as long as the jobs, but not longer than their own settings allow.
+    The audit log is not affected. The next clean-up deletes expired data; see [b]posthouse retention[/b].
 
     [b]Examples:[/b]
 
@@ -158,9 +166,9 @@ def retention(
     if as_json:
         show_json({"id": name, "retention_days": wanted})
     elif wanted is None:
-        say(f"jobs of {name} are kept as long as the others'")
+        say(f"{name} retention reset to the default")
     else:
-        say(f"jobs of {name} are kept for {wanted:g} day(s)")
+        say(f"{name} retention set to {wanted:g} day(s)")
 
 
 def _days(text: str) -> float | None:
@@ -169,4 +177,4 @@ def _days(text: str) -> float | None:
     try:
         return float(text)
     except ValueError:
-        raise WrongUsage(f"say how many days, or default; not {text!r}") from None
+        raise WrongUsage(f"invalid retention {text!r}: expected a number of days, or default") from None

@@ -1,4 +1,4 @@
-"""posthouse triggers fire and outcomes: set one off by hand, and see what came of it."""
+"""posthouse triggers fire and outcomes: fire a trigger by hand, and list its runs."""
 
 from __future__ import annotations
 
@@ -6,30 +6,41 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from posthouse.cli.guarding import WrongUsage
 from posthouse.cli.inputs import json_object
-from posthouse.cli.options import WrongUsage, caller, id_of, json_option
-from posthouse.cli.output import STATUS_STYLES, Cell, ago, dim, first_line, say, show_json, show_table
+from posthouse.cli.options import caller, id_of, json_option
+from posthouse.cli.output import (
+    STATUS_STYLES,
+    Cell,
+    ago,
+    dim,
+    first_line,
+    job_cell,
+    say,
+    show_json,
+    show_table,
+)
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from posthouse.insights import TriggerOutcome
 
-_ID = typer.Argument(..., metavar="TRIGGER", help="The trigger's id.")
+_ID = typer.Argument(..., metavar="TRIGGER", help="Trigger id.")
 
 
 def fire(
     trigger: str = _ID,
     *,
     event: str | None = typer.Option(
-        None, "--event", metavar="NAME|ID", help="The event that it answers to."
+        None, "--event", metavar="NAME|ID", help="Event to fire with: a name, or the id of a stored event."
     ),
     context: str = typer.Option(
-        "{}", "--context", metavar="JSON", help="With the name of an event: its context."
+        "{}", "--context", metavar="JSON", help="With an event name: event data, a JSON object."
     ),
     as_json: bool = json_option(),
 ) -> None:
-    """Make a trigger's job now, whether it is enabled or not, and print its id. Audited.
+    """Fire a trigger now, even if it is disabled, and print the job id. Audited.
 
     [b]Examples:[/b]
 
@@ -50,7 +61,7 @@ def fire(
     if as_json:
         show_json(done)
     elif done.job_id is None:
-        raise WrongUsage(f"nothing was made: {done.reason}")
+        raise WrongUsage(f"no job was created: {done.reason}")
     else:
         say(str(done.job_id))
 
@@ -71,10 +82,12 @@ def _event(event: str | None, context: str) -> dict[str, Any]:
 def outcomes(
     trigger: str = _ID,
     *,
-    limit: int = typer.Option(20, "--limit", "-n", min=1, max=1000, help="So many at most."),
+    limit: int = typer.Option(
+        20, "--limit", "-n", min=1, max=1000, help="Maximum number of rows (up to 1000)."
+    ),
     as_json: bool = json_option(),
 ) -> None:
-    """List what came of a trigger, the latest first: its jobs, and why there is none."""
+    """List the outcomes of a trigger, newest first: jobs created, or why none was."""
     from posthouse import insights
     from posthouse.cli.session import read
 
@@ -88,8 +101,8 @@ def outcomes(
     if as_json:
         show_json(found)
         return
-    heads = ("when", "what set it off", "outcome", "job", "status", "reason")
-    show_table(heads, [_row(item, now) for item in found], empty="nothing yet")
+    heads = ("when", "cause", "outcome", "job", "status", "reason")
+    show_table(heads, [_row(item, now) for item in found], empty="the trigger has not fired yet")
 
 
 def _row(item: TriggerOutcome, now: datetime) -> tuple[str | Cell, ...]:
@@ -102,7 +115,7 @@ def _row(item: TriggerOutcome, now: datetime) -> tuple[str | Cell, ...]:
         dim(ago(item.at, now)),
         cause,
         Cell(item.outcome, "red" if item.outcome == "error" else ""),
-        str(item.job_id or ""),
+        job_cell(item.job_id),
         Cell(item.job_status or "", STATUS_STYLES.get(item.job_status or "", "")),
         first_line(item.reason or "", 60),
     )

@@ -1,4 +1,4 @@
-"""posthouse triggers: jobs that events make, or the clock."""
+"""posthouse triggers: create jobs on events or schedules."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from posthouse.cli.guarding import WrongUsage
 from posthouse.cli.inputs import file_object, json_object, number_or_name
-from posthouse.cli.options import WrongUsage, caller, id_of, json_option
+from posthouse.cli.options import caller, id_of, json_option
 from posthouse.cli.output import Cell, ago, at, dim, first_line, show_fields, show_json, show_table, span
 from posthouse.cli.schedules import next_runs
 from posthouse.cli.session import act
@@ -18,51 +19,51 @@ if TYPE_CHECKING:
 
     from posthouse.insights import TriggerInfo
 
-triggers = typer.Typer(
-    invoke_without_command=True, help="Rules that make jobs: of events, or at certain times."
-)
+triggers = typer.Typer(invoke_without_command=True)
 
 triggers.command("next")(next_runs)
 triggers.command("fire")(fire)
 triggers.command("outcomes")(outcomes)
 
-_ID = typer.Argument(..., metavar="TRIGGER", help="The trigger's id.")
-_TENANT = typer.Option(None, help="Only this tenant's.")
-_FILE = typer.Option(None, "--file", metavar="FILE", help="Fields from a JSON or TOML file; - reads JSON.")
-_LABEL = typer.Option(None, help="What people call it.")
-_EVENT = typer.Option(None, "--on", metavar="EVENT", help="The event's name; * stands for any part: order.*")
-_CRON = typer.Option(None, "--cron", metavar="EXPR", help="When: five fields, @daily, or every 15m.")
-_ZONE = typer.Option(None, "--zone", metavar="ZONE", help="In which time zone: Europe/Paris. Default: UTC.")
-_KIND = typer.Option(None, "--kind", metavar="KIND", help="What kind of job it makes.")
+_ID = typer.Argument(..., metavar="TRIGGER", help="Trigger id.")
+_TENANT = typer.Option(None, help="Only this tenant.")
+_FILE = typer.Option(None, "--file", metavar="FILE", help="JSON or TOML file with fields; - reads JSON.")
+_LABEL = typer.Option(None, help="Display name.")
+_EVENT = typer.Option(None, "--on", metavar="EVENT", help="Event name; * matches any part, e.g. order.*")
+_CRON = typer.Option(None, "--cron", metavar="EXPR", help="Schedule: five cron fields, @daily, or every 15m.")
+_ZONE = typer.Option(None, "--zone", metavar="ZONE", help="Time zone, e.g. Europe/Paris (default: UTC).")
+_KIND = typer.Option(None, "--kind", metavar="KIND", help="Kind of the jobs it creates.")
 _PAYLOAD = typer.Option(
     None,
     "--payload",
     metavar="JSON",
-    help="The payload's template: {{event.x}} stands for a value of the event.",
+    help="Payload template; {{event.x}} is replaced by a value of the event.",
 )
-_WINDOW = typer.Option(None, metavar="SPAN", help="No second job with the same payload within this time: 2m.")
-_QUEUE = typer.Option(None, help="Default: what the kind's definition says.")
-_PRIORITY = typer.Option(None, metavar="N|NAME", help="A number, lower first, or urgent, high, normal, low.")
-_MISSED = typer.Option(None, metavar="skip|once|catch_up", help="What happens to runs that were missed.")
-_OVERLAP = typer.Option(None, metavar="allow|skip|queue", help="What happens while the last run still runs.")
-_LIMIT = typer.Option(None, metavar="N", min=1, max=1000, help="How many runs catch_up makes up for at most.")
-_GAP = typer.Option(None, metavar="next|skip", help="What happens to times that clocks are put forward over.")
-_FOLD = typer.Option(None, metavar="once|twice", help="And to times that come twice as clocks are put back.")
-_JITTER = typer.Option(None, metavar="SPAN", help="Spread the starts over this time.")
+_WINDOW = typer.Option(None, metavar="SPAN", help="Dedupe window for equal payloads, e.g. 2m.")
+_QUEUE = typer.Option(None, help="Queue of the jobs. Default: the queue of the definition.")
+_PRIORITY = typer.Option(
+    None, metavar="N|NAME", help="Priority: a number (lower runs first), or urgent, high, normal, low."
+)
+_MISSED = typer.Option(None, metavar="skip|once|catch_up", help="Policy for missed runs.")
+_OVERLAP = typer.Option(None, metavar="allow|skip|queue", help="Policy while the last run is active.")
+_LIMIT = typer.Option(None, metavar="N", min=1, max=1000, help="Maximum number of missed runs for catch_up.")
+_GAP = typer.Option(None, metavar="next|skip", help="Policy for times skipped by daylight saving.")
+_FOLD = typer.Option(None, metavar="once|twice", help="Policy for times repeated by daylight saving.")
+_JITTER = typer.Option(None, metavar="SPAN", help="Maximum random delay of each run, e.g. 30s.")
 
 
 @triggers.callback()
 def list_unless_told(
     context: typer.Context, tenant: str | None = _TENANT, as_json: bool = json_option()
 ) -> None:
-    """Rules that make jobs: of events, or at certain times. Alone it lists them."""
+    """Create jobs on events or schedules."""
     if context.invoked_subcommand is None:
         _list(tenant, as_json=as_json)
 
 
 @triggers.command("list")
 def list_(tenant: str | None = _TENANT, as_json: bool = json_option()) -> None:
-    """List triggers: what sets them off, what they make, when they last did."""
+    """List triggers: event or schedule, job kind, last run, state."""
     _list(tenant, as_json=as_json)
 
 
@@ -89,7 +90,7 @@ def _list(tenant: str | None, *, as_json: bool) -> None:
         )
         for item in found
     ]
-    heads = ("trigger", "tenant", "label", "when", "makes", "last made", "state")
+    heads = ("trigger", "tenant", "label", "when", "kind", "last fired", "state")
     show_table(heads, rows, empty="no triggers: create one with `posthouse triggers create`")
 
 
@@ -107,7 +108,7 @@ def _state(item: TriggerInfo, now: datetime) -> Cell:
 
 @triggers.command()
 def show(trigger: str = _ID, as_json: bool = json_option()) -> None:
-    """Show all of one trigger."""
+    """Show a trigger."""
     from posthouse import insights
     from posthouse.cli.session import read
 
@@ -147,12 +148,12 @@ def _fields(item: TriggerInfo, now: datetime) -> list[tuple[str, str | Cell]]:
         ("state", _state(item, now)),
         ("when", _when(item)),
         *([("in words", trigger_words(asdict(item)))] if item.type == "schedule" else []),
-        ("makes", item.definition_key),
+        ("kind", item.definition_key),
         ("payload", json.dumps(item.payload_template, indent=2, ensure_ascii=False)),
         ("queue", item.queue or ""),
         ("priority", "" if item.priority is None else str(item.priority)),
-        *([("window", span(item.dedupe_window_seconds))] if item.type == "event" else timed),
-        ("last made", ago(item.last_fired_at, now)),
+        *([("dedupe window", span(item.dedupe_window_seconds))] if item.type == "event" else timed),
+        ("last fired", ago(item.last_fired_at, now)),
         ("error", Cell(item.last_error or "", "red")),
         ("created", f"{ago(item.created_at, now)} by {item.created_by}"),
         ("version", f"{item.version}, {ago(item.updated_at, now)}"),
@@ -162,7 +163,7 @@ def _fields(item: TriggerInfo, now: datetime) -> list[tuple[str, str | Cell]]:
 @triggers.command()
 def create(
     *,
-    tenant: str = typer.Option("default", help="Whose events or schedule, and whose jobs."),
+    tenant: str = typer.Option("default", help="Tenant of the events and of the jobs."),
     file: str | None = _FILE,
     label: str | None = _LABEL,
     event: str | None = _EVENT,
@@ -212,7 +213,7 @@ def create(
         jitter_seconds=jitter,
     )
     if "event_name" not in fields and "cron_expr" not in fields:
-        raise WrongUsage("when? say --on EVENT or --cron EXPR; see --help")
+        raise WrongUsage("missing --on EVENT or --cron EXPR; see `posthouse triggers create --help`")
     made = read(lambda db, _: create_trigger(db, fields, actor=caller(), tenant=tenant))
     if as_json:
         show_json(PLAIN.value(made))
@@ -242,7 +243,7 @@ def edit(
     jitter: str | None = _JITTER,
     as_json: bool = json_option(),
 ) -> None:
-    """Change a trigger: what is given, and nothing else. Audited.
+    """Change the given fields of a trigger. Audited.
 
     [b]Example:[/b]  posthouse triggers edit 01890a5d-ac96-774b-bcce-b302099a8057 --cron '0 3 * * *'
     """
@@ -264,25 +265,25 @@ def edit(
         jitter_seconds=jitter,
     )
     if not changes:
-        raise WrongUsage(f"nothing to change; see `posthouse triggers show {trigger}` and --help")
+        raise WrongUsage("no changes given: pass at least one option; see `posthouse triggers edit --help`")
     _change(trigger, changes, "changed", as_json=as_json)
 
 
 @triggers.command()
 def enable(trigger: str = _ID, as_json: bool = json_option()) -> None:
-    """Let a trigger make jobs again. A schedule goes on with its next time. Audited."""
+    """Enable a trigger. A schedule continues with its next time. Audited."""
     _change(trigger, {"enabled": True}, "enabled", as_json=as_json)
 
 
 @triggers.command()
 def disable(trigger: str = _ID, as_json: bool = json_option()) -> None:
-    """Let a trigger make no more jobs until it is enabled. Audited."""
+    """Disable a trigger: it creates no jobs until it is enabled. Audited."""
     _change(trigger, {"enabled": False}, "disabled", as_json=as_json)
 
 
 @triggers.command()
 def remove(trigger: str = _ID, as_json: bool = json_option()) -> None:
-    """Remove a trigger. The jobs that it made stay. Audited."""
+    """Remove a trigger. Its jobs stay. Audited."""
     from posthouse.triggers import remove_trigger
 
     wanted = id_of("trigger", trigger)
@@ -297,7 +298,7 @@ def _change(trigger: str, changes: dict[str, Any], done: str, *, as_json: bool) 
 
 
 def _given(**options: Any) -> dict[str, Any]:
-    """The fields that options set."""
+    """Return the fields set by options."""
     fields = {name: value for name, value in options.items() if value is not None}
     if "payload_template" in fields:
         fields["payload_template"] = json_object(fields["payload_template"])

@@ -1,49 +1,59 @@
-"""posthouse up: everything, on an embedded Postgres or on yours."""
+"""posthouse up: start every part, on an embedded Postgres or on your own."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from posthouse.cli.options import app_option, commands_option, log_json_option, log_level_option
 from posthouse.cli.output import say
+from posthouse.cli.reload import reload_option
 
 if TYPE_CHECKING:
     import socket
 
     from posthouse.app import App
-    from posthouse.cli.logs import WorkerField
+    from posthouse.cli.reload import Inherited
     from posthouse.cli.server import Serving
     from posthouse.settings import Settings
+    from posthouse.supervisor.settling import Settling
+    from posthouse.supervisor.supervisor import Supervisor
+    from posthouse.worker.process import Stop
 
 DEMO = "posthouse.cli.demo:app"
 
 
 def up(
     *,
-    host: str = typer.Option("127.0.0.1", help="Where to listen.", show_default=True),
-    port: int = typer.Option(8765, min=0, max=65535, help="0 takes a free one.", show_default=True),
-    data_dir: Path | None = typer.Option(None, help="Where the embedded Postgres keeps its data."),
+    host: str = typer.Option("127.0.0.1", help="The address to listen on.", show_default=True),
+    port: int = typer.Option(
+        8765, min=0, max=65535, help="The port; 0 chooses a free one.", show_default=True
+    ),
+    data_dir: Path | None = typer.Option(None, help="The folder for the data of the embedded Postgres."),
     app: list[str] = app_option(),
     demo: bool = typer.Option(
         True,
         "--demo/--no-demo",
-        help="Without an app, load what is installed, and a small one.",
+        help="Without --app, load the installed applications and the built-in demo jobs.",
     ),
     commands: bool | None = commands_option(),
     open_: bool | None = typer.Option(
-        None, "--open/--no-open", help="Open the console in a browser. By default on a terminal, on loopback."
+        None,
+        "--open/--no-open",
+        help="Open the console in a browser. Default: if started from a terminal on a loopback address.",
     ),
+    reload: bool = reload_option(),
     log_json: bool | None = log_json_option(),
     log_level: str = log_level_option(),
 ) -> None:
-    """Start everything: Postgres, the schema, a keeper, a worker, and the API.
+    """Start everything: Postgres, the schema, the API with the console, a keeper and a worker.
 
-    Without POSTHOUSE_DATABASE_URL an embedded Postgres is started, and stopped again at the end.
+    Without POSTHOUSE_DATABASE_URL it starts an embedded Postgres, and stops it at the end. The data is kept.
 
     [b]Examples:[/b]
 
@@ -51,21 +61,34 @@ def up(
 
     posthouse up --app shop.jobs:app --data-dir ./data
 
+    posthouse up --app shop.jobs:app --reload
+
     POSTHOUSE_DATABASE_URL=postgresql://app@db/app posthouse up --app shop.jobs:app
     """
     import os
     import sys
 
-    from posthouse.cli.apps import chosen_paths
+    from posthouse.cli.apps import chosen_paths, settings_for
+    from posthouse.cli.child import spec_of
+    from posthouse.cli.extras import require_extras
     from posthouse.cli.listening import listen
     from posthouse.cli.logs import start_logging
+    from posthouse.cli.reload import inherited, run_reloading
     from posthouse.settings import ENV_PREFIX, load_settings
     from posthouse.worker.process import run_loop
 
-    with listen(host, port) as listening:
-        settings = load_settings(data_dir=data_dir)
-        embedded = not settings.database_url
-        url = _start_database(settings)
+    settings = load_settings(data_dir=data_dir)
+    embedded = not settings.database_url
+    require_extras(
+        "posthouse up", *(["embedded"] if embedded else []), "server", *(["reload"] if reload else [])
+    )
+    parent = inherited()
+    if reload:
+        with listen(host, port) as listening:
+            _start_database(settings)  # and stay attached to it, so that restarts do not restart Postgres
+            sys.exit(run_reloading(chosen_paths(app, settings), listening))
+    with listen(host, port) if parent is None else parent.listening() as listening:
+        url = _start_database(settings, quiet=parent is not None)
         # For the apps, which read the settings themselves, and for the processes that they start.
         os.environ[f"{ENV_PREFIX}DATABASE_URL"] = url
         os.environ[f"{ENV_PREFIX}DATA_DIR"] = str(settings.data_dir.resolve())
@@ -76,45 +99,62 @@ def up(
             loaded.migrate()
         if demo and not paths:
             apps = {**_load([DEMO], settings), **_load_installed(settings)}
-        field = start_logging(as_json=log_json, level=log_level, stream=sys.stderr)
-        hint = _hint(settings, data_dir) if embedded else ""
+        settings = settings_for(apps, data_dir=data_dir, commands=commands)
+        start_logging(as_json=log_json, level=log_level, stream=sys.stderr)
+        spec = spec_of(
+            apps=list(apps),
+            flags={"commands": commands, "data_dir": data_dir and str(data_dir)},
+            log_json=log_json,
+            log_level=log_level,
+            log_stream="stderr",
+            hidden=[DEMO] if DEMO in apps and log_level != "debug" else [],
+            shared=False,
+            quiet=True,
+        )
+        data = _Data(settings, embedded=embedded, chosen=data_dir is not None)
         opens = _is_here(listening) and sys.stdout.isatty() if open_ is None else open_
-        run_loop(_serve(apps, settings, listening, field, hint, opens=opens))
+        run_loop(_serve(apps, settings, listening, spec, _Screen(data, parent, opens)))
 
 
-def _start_database(settings: Settings) -> str:
+def _start_database(settings: Settings, *, quiet: bool = False) -> str:
     from posthouse.cli.session import reachable
-    from posthouse.storage.connect import connect_sync
-    from posthouse.storage.migrate import migrate
     from posthouse.storage.server import embedded_server
+    from posthouse.storage.startup import patiently_sync
 
-    with _reported() as report:
+    with nullcontext(lambda _: None) if quiet else _reported() as report:
         if not settings.database_url:
             return embedded_server(settings.data_dir, report).url
-        url = reachable(settings, check_schema=False)
+        url = reachable(settings, check_schema=False, patient=True)
         report("migrating")
-        with connect_sync(url, "migrate") as connection:
-            migrate(connection)
+        patiently_sync("migrate", lambda: _migrate(url))
         return url
+
+
+def _migrate(url: str) -> None:
+    from posthouse.storage.connect import connect_sync
+    from posthouse.storage.migrate import migrate
+
+    with connect_sync(url, "migrate") as connection:
+        migrate(connection)
 
 
 @contextmanager
 def _reported() -> Iterator[Callable[[str], None]]:
-    """Says on stderr what is being done, as a spinner on a terminal."""
+    """Show each step of the start on stderr, as a spinner on a terminal."""
     import sys
 
     texts = {
-        "initialising": "making a Postgres of our own (only the first time)",
-        "starting": "starting Postgres",
-        "ready": "Postgres is up",
-        "migrating": "bringing the schema up to date",
+        "initialising": "Creating the embedded Postgres (first start only)",
+        "starting": "Starting Postgres",
+        "ready": "Postgres is running",
+        "migrating": "Updating the schema",
     }
     if not sys.stderr.isatty():
         yield lambda step: typer.echo(texts.get(step, step), err=True)
         return
     from rich.console import Console
 
-    with Console(stderr=True).status("looking for Postgres") as shown:
+    with Console(stderr=True).status("Looking for Postgres") as shown:
         yield lambda step: shown.update(texts.get(step, step))
 
 
@@ -126,16 +166,14 @@ def _load(paths: list[str], settings: Settings) -> dict[str, App]:
     for path, app in apps.items():
         if app.settings.database_url != settings.database_url:
             raise ConfigurationError(
-                f"{path} names a database of its own: leave it out of App(...), "
-                "or run it with `posthouse worker`"
+                f"{path} sets its own database URL, but `posthouse up` runs all apps on one database; "
+                "remove the URL from App(...), or run this application with `posthouse worker`"
             )
     return apps
 
 
 def _load_installed(settings: Settings) -> dict[str, App]:
-    """The apps of installed packages that can run here. Nobody asked for the others by name: they are left
-    out.
-    """
+    """Return the apps of installed packages that load and migrate; the others are skipped with a warning."""
     from posthouse.cli.apps import installed_apps
     from posthouse.errors import ConfigurationError, SchemaError
 
@@ -145,60 +183,132 @@ def _load_installed(settings: Settings) -> dict[str, App]:
             found = _load([path], settings)
             found[path].migrate()
         except (ConfigurationError, SchemaError) as error:
-            say(f"{path} is left out: {error}", err=True, style="yellow")
+            say(f"warning: skipped the application {path}: {error}", err=True, style="yellow")
         else:
             able |= found
     return able
 
 
-def _hint(settings: Settings, data_dir: Path | None) -> str:
-    """How other commands find this Postgres."""
-    return f"POSTHOUSE_DATA_DIR={settings.data_dir.resolve()} " if data_dir is not None else ""
+@dataclass(frozen=True, slots=True)
+class _Data:
+    """Where the data is, and what other commands need to find it."""
+
+    settings: Settings
+    embedded: bool
+    chosen: bool
+    """Whether --data-dir was given: other commands then need POSTHOUSE_DATA_DIR."""
+
+    @property
+    def command(self) -> str:
+        import shlex
+
+        from posthouse.cli.invocation import own_command
+
+        if not (self.embedded and self.chosen):
+            return own_command()
+        return f"POSTHOUSE_DATA_DIR={shlex.quote(str(self.settings.data_dir.resolve()))} {own_command()}"
+
+    def __str__(self) -> str:
+        from psycopg.conninfo import conninfo_to_dict
+
+        if self.embedded:
+            return f"{self.settings.data_dir.resolve()} (embedded Postgres; kept after you stop)"
+        parts = conninfo_to_dict(self.settings.database_url)
+        host = parts.get("host") or "the local socket"
+        return f"database {parts.get('dbname') or parts.get('user') or ''} on {host} (your Postgres)"
+
+
+@dataclass(frozen=True, slots=True)
+class _Screen:
+    """The first screen; after a reload one line."""
+
+    data: _Data
+    parent: Inherited | None
+    opens: bool
+
+    def show(
+        self, serving: Serving, listening: socket.socket, key: str | None, *, running: str, demo: bool
+    ) -> None:
+        import webbrowser
+
+        from posthouse.cli.listening import address_of
+        from posthouse.cli.options import caller
+        from posthouse.cli.welcome import Welcome
+
+        if self.parent is not None:
+            self.parent.tell_ready()
+            if self.parent.is_restart:
+                say("reload: ready", err=True, style="dim")
+                return
+        address = address_of(listening)
+        login = serving.console_for(caller(), address) if _is_here(listening) else None
+        Welcome(
+            address=address,
+            admin_key=key,
+            login=login,
+            running=running,
+            tries=_tries(self.data.command, demo=demo),
+            data=str(self.data),
+        ).show()
+        if self.opens and login is not None:
+            webbrowser.open(login)
 
 
 def _is_here(listening: socket.socket) -> bool:
-    """Whether only this machine can reach it."""
+    """Whether only this machine can reach the address."""
     from ipaddress import ip_address
 
     return ip_address(listening.getsockname()[0]).is_loopback
 
 
-def _show_console(serving: Serving, listening: socket.socket, *, opens: bool) -> None:
-    """The way in for whoever started this; from another machine one needs a key."""
-    import webbrowser
+def _running(apps: dict[str, App], settings: Settings, supervisor: Supervisor | None) -> str:
+    """Return what runs, in one line."""
+    parts = "API and console, keeper"
+    if supervisor is None:
+        return f"{parts}; no worker was started because no application is given: pass --app module:name"
+    names = [_name(path) for path in apps]
+    loaded = f" for {', '.join(names)}" if names else ""
+    count = settings.process_count()
+    workers = "worker" if count == 1 else f"{count} workers"
+    return f"{parts}, {workers}{loaded} ({count * settings.concurrency} jobs at a time)"
 
-    from posthouse.cli.listening import address_of
-    from posthouse.cli.options import caller
 
-    if not _is_here(listening):
-        return
-    address = serving.console_for(caller(), address_of(listening))
-    say(f"Open the console, without a key this once: {address}")
-    if opens:
-        webbrowser.open(address)
+def _name(path: str) -> str:
+    return "demo jobs" if path == DEMO else path.partition(":")[0].partition(".")[0]
+
+
+def _tries(command: str, *, demo: bool) -> list[tuple[str, str]]:
+    """Return three commands that work as printed, each after what it does."""
+    job = f"""{command} enqueue demo.greet --payload '{{"name": "Ada"}}' --wait"""
+    return [
+        ("run a job", job) if demo else ("check the queue", f"{command} doctor"),
+        ("list jobs", f"{command} jobs list"),
+        ("inject crashes", f"{command} demo crash"),
+    ]
 
 
 async def _serve(
     apps: dict[str, App],
     settings: Settings,
     listening: socket.socket,
-    field: WorkerField,
-    hint: str,
-    *,
-    opens: bool,
+    spec: dict[str, Any],
+    screen: _Screen,
 ) -> None:
     import asyncio
     import logging
+    from dataclasses import replace
 
     from posthouse.cli.apps import combined
     from posthouse.cli.listening import address_of
     from posthouse.cli.server import Serving, first_key
-    from posthouse.cli.worker import announce
     from posthouse.errors import PosthouseError
+    from posthouse.supervisor.supervisor import Supervisor
     from posthouse.system.housekeeping import Housekeeping
     from posthouse.worker.process import Stop
 
     stop = Stop(asyncio.get_running_loop())
+    settings = replace(settings, public_url=settings.public_url or address_of(listening))
+    spec["flags"]["public_url"] = settings.public_url
     whole = combined(apps, settings)
     if DEMO in apps and await _is_first_start(settings.database_url, whole):
         from posthouse.cli.demo import enqueue_some
@@ -206,34 +316,51 @@ async def _serve(
         await enqueue_some()
     keeper = Housekeeping(settings.database_url, settings)
     await keeper.start()
-    worker = await whole.worker() if whole.definitions or settings.commands else None
-    if worker is not None:
-        await worker.start()
-        announce(worker, field)
-    key = await first_key(settings.database_url)
+    supervisor = None
+    if whole.definitions or settings.commands:
+        supervisor = Supervisor(spec, _settle)
+        supervisor.start()
     serving = Serving(settings, apps.values())
     await serving.start(listening)
-    say(f"Posthouse is ready: {address_of(listening)}")
-    if key is not None:
-        say(f"Your admin key, shown this once: {key}")
-    _show_console(serving, listening, opens=opens)
-    say(f"Look around: {hint}posthouse jobs list, or {hint}posthouse doctor", err=True, style="dim")
-    if DEMO in apps and len(apps) > 1:
-        say(f"Give it something to do: {hint}posthouse demo, in another terminal", err=True, style="dim")
-    await stop.asked_or(*((worker.failed, worker.dismissed) if worker is not None else ()))
-    logging.getLogger("posthouse.up").info("stopping: running jobs are finished first")
+    key = await first_key(settings.database_url)
+    if await _ready(supervisor, stop):
+        screen.show(serving, listening, key, running=_running(apps, settings, supervisor), demo=DEMO in apps)
+        await stop.asked_or(*(() if supervisor is None else (supervisor.failed, supervisor.dismissed)))
+    logging.getLogger("posthouse.up").info("stopping: waiting for running jobs; Ctrl-C again releases them")
     await serving.stop()
-    if worker is not None:
-        await stop.again(asyncio.ensure_future(worker.stop()), worker.hurry)
+    if supervisor is not None:
+        await stop.again(asyncio.ensure_future(supervisor.stop()), supervisor.hurry)
     await keeper.stop()
     for app in apps.values():
         await app.close()
-    if worker is not None and worker.failed.is_set():
-        raise PosthouseError("the worker broke down; the log says why")
+    if supervisor is not None and supervisor.failed.is_set():
+        raise supervisor.error or PosthouseError("the worker could not run; see the log for details")
+
+
+async def _ready(supervisor: Supervisor | None, stop: Stop) -> bool:
+    """Wait until the workers run; return False if they cannot, or if the command was told to stop."""
+    import asyncio
+
+    if supervisor is None:
+        return True
+    ready = asyncio.ensure_future(supervisor.ready())
+    asked = asyncio.ensure_future(stop.asked_or())
+    await asyncio.wait([ready, asked], return_when=asyncio.FIRST_COMPLETED)
+    asked.cancel()
+    if not ready.done():
+        ready.cancel()
+        return False
+    return ready.result()
+
+
+async def _settle(settings: Settings) -> Settling:
+    from posthouse.supervisor.settling import Settling
+
+    return Settling.direct(settings.database_url, settings)
 
 
 async def _is_first_start(url: str, app: App) -> bool:
-    """Whether no worker has announced these jobs before."""
+    """Whether no worker has announced any of these jobs before."""
     from posthouse.insights import definitions
     from posthouse.storage.connect import connect_async
 

@@ -1,13 +1,13 @@
-"""posthouse worker and posthouse keeper: the parts alone."""
+"""posthouse worker and posthouse keeper, each in a process of its own."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
+from posthouse.cli.guarding import WrongUsage
 from posthouse.cli.options import (
-    WrongUsage,
     app_option,
     commands_option,
     json_option,
@@ -16,39 +16,54 @@ from posthouse.cli.options import (
     metrics_host_option,
     metrics_port_option,
 )
+from posthouse.cli.reload import reload_option
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    import asyncio
+    from collections.abc import Mapping, Sequence
 
-    from posthouse.app import App
-    from posthouse.cli.logs import WorkerField
     from posthouse.settings import Settings
+    from posthouse.supervisor.settling import Settling
+    from posthouse.supervisor.supervisor import Supervisor
+    from posthouse.system.housekeeping import Housekeeping
     from posthouse.worker.worker import Worker
+
+MOST_NAMES = 6
 
 
 def worker(
     *,
     app: list[str] = app_option(),
-    queue: list[str] = typer.Option(
-        [], metavar="QUEUE", help="Serve only this queue; may be given several times."
-    ),
+    queue: list[str] = typer.Option([], metavar="QUEUE", help="Serve only this queue; repeat for several."),
     commands: bool | None = commands_option(),
-    concurrency: int | None = typer.Option(None, metavar="N", min=1, help="Jobs to run at the same time."),
-    name: str | None = typer.Option(None, help="What to call it. Default: its host and process."),
+    concurrency: int | None = typer.Option(
+        None, metavar="N", min=1, help="The number of jobs to run at the same time."
+    ),
+    name: str | None = typer.Option(None, help="The name of the worker. Default: host name and process id."),
     capability: list[str] = typer.Option(
-        [], metavar="WORD", help="What it can do that others cannot, like gpu; may be given several times."
+        [], metavar="WORD", help="A capability that jobs can require, such as gpu; repeat for several."
     ),
     remote: str | None = typer.Option(
-        None, metavar="URL", help="Get jobs from this server over HTTP; needs no database."
+        None, metavar="URL", help="Get jobs from this server over HTTP, without a database."
     ),
     key: str | None = typer.Option(
         None,
         metavar="KEY",
-        help="The API key for --remote; rather set POSTHOUSE_REMOTE_KEY, which no one sees.",
+        help="The API key for --remote. Prefer POSTHOUSE_REMOTE_KEY: other users can see command lines.",
     ),
     no_keeper: bool = typer.Option(
-        False, "--no-keeper", help="Only run jobs: leave due and lost jobs to a keeper elsewhere."
+        False, "--no-keeper", help="Run jobs only; a keeper in another process promotes and rescues jobs."
     ),
+    processes: str | None = typer.Option(
+        None, metavar="N", help="The number of child processes that run jobs; auto: one per core. Default: 1."
+    ),
+    max_jobs: int | None = typer.Option(
+        None, metavar="N", min=1, help="Replace a child process after it has run this many jobs."
+    ),
+    max_rss: int | None = typer.Option(
+        None, metavar="MB", min=1, help="Replace a child process that uses more memory than this."
+    ),
+    reload: bool = reload_option(),
     metrics_port: int | None = metrics_port_option(),
     metrics_host: str = metrics_host_option(),
     log_json: bool | None = log_json_option(),
@@ -56,13 +71,17 @@ def worker(
 ) -> None:
     """Run jobs until told to stop.
 
-    SIGTERM or Ctrl-C: no new jobs, running ones are finished; a second one lets go of them.
+    Jobs run in child processes. A child that crashes or is stuck is replaced, and only the job that blocked
+    it counts a crash. On SIGTERM or Ctrl-C the workers claim no more jobs and finish the running ones. A
+    second signal releases the running jobs, so that other workers run them.
 
     [b]Examples:[/b]
 
     posthouse worker --app shop.jobs:app
 
     posthouse worker --app shop.jobs:app --queue mail --concurrency 20
+
+    posthouse worker --app shop.jobs:app --processes auto --max-jobs 10000 --max-rss 500
 
     posthouse worker --commands
 
@@ -72,36 +91,65 @@ def worker(
 
     posthouse worker --remote https://jobs.example.com --app shop.jobs:app
     """
-    from posthouse.cli.apps import chosen_paths, combined, load_apps, shared_settings
+    import sys
+
+    from posthouse.cli.apps import chosen_paths
+    from posthouse.cli.child import spec_of
     from posthouse.cli.logs import start_logging
-    from posthouse.cli.session import reachable
+    from posthouse.cli.reload import inherited
     from posthouse.settings import load_settings
     from posthouse.worker.process import run_loop
 
     _go_remote(remote, key)
-    paths = chosen_paths(app, load_settings())
-    apps = load_apps(paths)
-    settings = shared_settings(
-        apps,
-        commands=commands,
-        concurrency=concurrency,
-        worker_name=name,
-        capabilities=",".join(capability) or None,
-        remote_url=remote,
-        remote_key=key,
-    )
+    settings = load_settings(commands=commands)
+    paths = chosen_paths(app, settings)
+    inherited()
     if not paths and not settings.commands:
-        raise WrongUsage("which app? say --app module:name, or set POSTHOUSE_APP; or run --commands")
-    whole = combined(apps, settings)
-    field = start_logging(as_json=log_json, level=log_level)
+        raise WrongUsage(
+            "no application given: pass --app module:name or set POSTHOUSE_APP, "
+            "or pass --commands to run only commands"
+        )
+    if reload:
+        sys.exit(_reload(paths))
+    start_logging(as_json=log_json, level=log_level)
+    spec = spec_of(
+        apps=paths,
+        queues=queue,
+        flags={
+            "commands": commands,
+            "concurrency": concurrency,
+            "worker_name": name,
+            "capabilities": ",".join(capability) or None,
+            "remote_url": remote,
+            "remote_key": key,
+            "processes": processes,
+            "max_jobs": max_jobs,
+            "max_rss_mb": max_rss,
+        },
+        metrics=metrics_port is not None,
+        log_json=log_json,
+        log_level=log_level,
+    )
+    codes: list[int] = []
+    metrics = None if metrics_port is None else (metrics_host, metrics_port)
+    run_loop(_supervise(spec, codes, metrics, with_keeper=not no_keeper))
+    if any(codes):
+        sys.exit(codes[0])
+
+
+def _reload(paths: Sequence[str]) -> int:
+    from posthouse.cli.reload import run_reloading
+    from posthouse.cli.session import reachable
+    from posthouse.settings import load_settings
+
+    settings = load_settings()
     if not settings.remote_url:
-        reachable(settings)
-    _serve_metrics(metrics_host, metrics_port, worker=True)
-    run_loop(_work(whole, list(apps.values()), queue, field, with_keeper=not no_keeper))
+        reachable(settings)  # and stay attached to an embedded Postgres over restarts
+    return run_reloading(paths)
 
 
 def _go_remote(url: str | None, key: str | None) -> None:
-    """In the environment, so that all apps know it, and those in processes of the worker too."""
+    """Set the environment variables, which apps and the worker's processes read."""
     import os
 
     for name, value in (("POSTHOUSE_REMOTE_URL", url), ("POSTHOUSE_REMOTE_KEY", key)):
@@ -109,59 +157,136 @@ def _go_remote(url: str | None, key: str | None) -> None:
             os.environ[name] = value
 
 
-def _serve_metrics(host: str, port: int | None, *, worker: bool) -> None:
-    if port is None:
-        return
+def _serve_metrics(host: str, port: int, supervisor: Supervisor | None = None) -> None:
+    """Serve the metrics of this process and of the supervisor's children, and the liveness probe."""
+    import asyncio
     import logging
 
     from posthouse.errors import ConfigurationError
 
     try:
-        from posthouse.metrics.port import serve
+        from posthouse.metrics.merged import MergedMetrics
+        from posthouse.metrics.port import measured, serve
     except ImportError as error:
-        raise ConfigurationError(f"metrics need {error.name}: pip install 'posthouse[server]'") from None
-    port = serve(host, port, worker=worker)
-    logging.getLogger("posthouse.up").info("metrics: http://%s:%d/metrics", host, port)
+        raise ConfigurationError(
+            f"--metrics-port needs the package {error.name}; install it with: pip install 'posthouse[server]'"
+        ) from None
+    loop = asyncio.get_running_loop()
+    registry = measured(worker=False)
+    if supervisor is None:
+        port = serve(host, port, registry, _LoopWatch(loop).problems)
+    else:
+        children = supervisor
+        merged = MergedMetrics(
+            registry, lambda: asyncio.run_coroutine_threadsafe(children.measure(), loop).result()
+        )
+        children.on_metrics_end = merged.add_ended
+        port = serve(host, port, merged.registry(), children.problems)
+    logging.getLogger("posthouse.up").info("metrics served: url=http://%s:%d/metrics", host, port)
 
 
-async def _work(
-    whole: App, apps: Sequence[App], queues: Sequence[str], field: WorkerField, *, with_keeper: bool
+class _LoopWatch:
+    """Notes when the event loop of a keeper last ran."""
+
+    TICK_SECONDS = 1.0
+    LIMIT_SECONDS = 30.0
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._tick()
+
+    def _tick(self) -> None:
+        import time
+
+        self._ran_at = time.monotonic()
+        self._loop.call_later(self.TICK_SECONDS, self._tick)
+
+    def problems(self) -> list[str]:
+        import time
+
+        still = time.monotonic() - self._ran_at
+        return [f"the event loop has not run for {still:.1f} s"] if still > self.LIMIT_SECONDS else []
+
+
+async def _supervise(
+    spec: Mapping[str, Any], codes: list[int], metrics: tuple[str, int] | None, *, with_keeper: bool
 ) -> None:
-    try:
-        await whole.work(queues=queues, keeper=with_keeper, ready=lambda started: announce(started, field))
-    finally:
-        for app in apps:
-            await app.close()
+    """Run the supervisor, and the keeper beside it, until told to stop."""
+    import asyncio
+
+    from posthouse.supervisor.supervisor import Supervisor
+    from posthouse.worker.process import Stop
+
+    keepers: list[Housekeeping] = []
+
+    async def on_loaded(settings: Settings) -> Settling:
+        return await _prepare(settings, keepers, with_keeper=with_keeper)
+
+    stop = Stop(asyncio.get_running_loop())
+    supervisor = Supervisor(spec, on_loaded)
+    if metrics is not None:
+        _serve_metrics(*metrics, supervisor)
+    supervisor.start()
+    await stop.asked_or(supervisor.failed, supervisor.dismissed)
+    await stop.again(asyncio.ensure_future(supervisor.stop()), supervisor.hurry)
+    for keeper in keepers:
+        await keeper.stop()
+    codes.append(supervisor.exit_code)
+    if supervisor.error is not None:
+        raise supervisor.error
 
 
-def announce(worker: Worker, field: WorkerField) -> None:
-    """The line that says what this worker is."""
+async def _prepare(settings: Settings, keepers: list[Housekeeping], *, with_keeper: bool) -> Settling:
+    """Check the database of the application and start the keeper; return how to settle jobs."""
+    import asyncio
+
+    from posthouse.cli.session import reachable
+    from posthouse.storage.startup import patiently
+    from posthouse.supervisor.settling import Settling
+    from posthouse.system.housekeeping import Housekeeping
+
+    if settings.remote_url:
+        return Settling.remote(settings)
+    url = await patiently("connect to Postgres", lambda: asyncio.to_thread(reachable, settings))
+    if with_keeper:
+        keepers.append(Housekeeping(url, settings))
+        await keepers[0].start()
+    return Settling.direct(url, settings)
+
+
+def announce(worker: Worker) -> None:
+    """Log what this worker serves."""
     import logging
 
-    field.worker_id = str(worker.id)
     kinds = sorted(worker.definitions)
     logging.getLogger("posthouse.worker").info(
-        "worker %s: queues %s; kinds %s; concurrency %d",
+        "worker started: name=%s queues=%s kinds=%s concurrency=%d",
         worker.name,
-        ", ".join(worker.queues),
-        ", ".join(kinds),
+        _shortened(worker.queues),
+        _shortened(kinds),
         worker.settings.concurrency,
         extra={"queues": worker.queues, "kinds": kinds, "concurrency": worker.settings.concurrency},
     )
 
 
+def _shortened(names: Sequence[str]) -> str:
+    """Return the first names and the number of others; a log line in JSON has all of them."""
+    more = len(names) - MOST_NAMES
+    return ",".join([*names[:MOST_NAMES], *([f"+{more}"] if more > 0 else [])])
+
+
 def keeper(
     *,
-    once: bool = typer.Option(False, "--once", help="Take each step once, and say what was done."),
+    once: bool = typer.Option(False, "--once", help="Run each step once, print the counts, and exit."),
     metrics_port: int | None = metrics_port_option(),
     metrics_host: str = metrics_host_option(),
     log_json: bool | None = log_json_option(),
     log_level: str = log_level_option(),
     as_json: bool = json_option(),
 ) -> None:
-    """Promote due jobs, rescue lost ones, make jobs of events, send alerts, keep partitions, until stopped.
+    """Run the keeper: promote due jobs, rescue lost jobs, start triggers, send alerts, delete old rows.
 
-    A worker does this too unless told not to. Any number of keepers may run.
+    Every worker runs a keeper too, unless started with --no-keeper. Any number of keepers may run.
     """
     from posthouse.cli.logs import start_logging
     from posthouse.cli.session import reachable
@@ -170,9 +295,9 @@ def keeper(
 
     settings = load_settings()
     start_logging(as_json=log_json, level=log_level)
-    url = reachable(settings)
-    _serve_metrics(metrics_host, metrics_port, worker=False)
-    run_loop(_keep_once(url, settings, as_json=as_json) if once else _keep(url, settings))
+    url = reachable(settings, patient=not once)
+    metrics = None if metrics_port is None else (metrics_host, metrics_port)
+    run_loop(_keep_once(url, settings, as_json=as_json) if once else _keep(url, settings, metrics))
 
 
 async def _keep_once(url: str, settings: Settings, *, as_json: bool) -> None:
@@ -191,7 +316,7 @@ async def _keep_once(url: str, settings: Settings, *, as_json: bool) -> None:
         say(f"{name}: {', '.join(f'{what} {number}' for what, number in counts.items())}")
 
 
-async def _keep(url: str, settings: Settings) -> None:
+async def _keep(url: str, settings: Settings, metrics: tuple[str, int] | None) -> None:
     import asyncio
     import logging
 
@@ -199,9 +324,11 @@ async def _keep(url: str, settings: Settings) -> None:
     from posthouse.worker.process import Stop
 
     stop = Stop(asyncio.get_running_loop())
+    if metrics is not None:
+        _serve_metrics(*metrics)
     housekeeping = Housekeeping(url, settings)
     await housekeeping.start()
-    steps = ", ".join(step.name for step in housekeeping.steps)
-    logging.getLogger("posthouse.keeper").info("keeper: %s", steps)
-    await stop.asked_or()  # a keeper mends itself
+    steps = ",".join(step.name for step in housekeeping.steps)
+    logging.getLogger("posthouse.keeper").info("keeper started: steps=%s", steps)
+    await stop.asked_or()  # a keeper recovers by itself
     await housekeeping.stop()

@@ -1,4 +1,4 @@
-"""posthouse workers: who is there and what they do; disable, enable and drain them."""
+"""posthouse workers: list, disable, enable and drain workers."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
     from posthouse.insights import NamedWorker, WorkerInfo
 
-workers = typer.Typer(
-    invoke_without_command=True, help="Workers and what they do; disable, enable and drain them."
-)
+workers = typer.Typer(invoke_without_command=True)
 
-_EVERYONE = typer.Option(False, "--all", help="Also those that left more than a day ago.")
-_WHO = typer.Argument(..., metavar="ID|NAME...", help="Ids or names; a name means every worker that has it.")
+_EVERYONE = typer.Option(False, "--all", help="Also workers that disconnected more than a day ago.")
+_WHO = typer.Argument(
+    ..., metavar="ID|NAME...", help="Worker ids or names; a name selects all workers with it."
+)
 SHOWN_JOBS = 2
 
 
@@ -28,14 +28,14 @@ SHOWN_JOBS = 2
 def list_unless_told(
     context: typer.Context, everyone: bool = _EVERYONE, as_json: bool = json_option()
 ) -> None:
-    """Workers and what they do; disable, enable and drain them. Alone it lists them."""
+    """List workers and their jobs; disable, enable and drain them."""
     if context.invoked_subcommand is None:
         _list(everyone=everyone, as_json=as_json)
 
 
 @workers.command("list")
 def list_(everyone: bool = _EVERYONE, as_json: bool = json_option()) -> None:
-    """List the workers: idle, active (runs jobs, has room), busy (full), disabled or offline."""
+    """List workers: idle, active (has free slots), busy (no free slots), disabled or offline."""
     _list(everyone=everyone, as_json=as_json)
 
 
@@ -45,7 +45,7 @@ def _list(*, everyone: bool, as_json: bool) -> None:
 
     async def look(db: Any, known: Any) -> tuple[list[WorkerInfo], datetime]:
         within = None if everyone else 86400.0
-        found = await insights.workers(db, offline_after=known.lease_seconds, offline_within=within)
+        found = await insights.workers(db, offline_after=known.offline_after, offline_within=within)
         return found, await insights.database_now(db)
 
     found, now = read(look)
@@ -68,9 +68,10 @@ def _list(*, everyone: bool, as_json: bool) -> None:
         for worker in found
     ]
     heads = (
-        "worker", "status", "jobs", "runs", "queues", "kinds", "offers", "heartbeat", "version", "id",
+        "worker", "status", "jobs", "running", "queues", "kinds", "capabilities", "heartbeat", "version",
+        "id",
     )  # fmt: skip
-    show_table(heads, rows, empty="no worker: start one with `posthouse worker --app module:app`")
+    show_table(heads, rows, empty="no workers: start one with `posthouse worker --app module:app`")
 
 
 def _state(worker: WorkerInfo) -> Cell:
@@ -82,27 +83,27 @@ def _state(worker: WorkerInfo) -> Cell:
 
 
 def _runs(worker: WorkerInfo) -> str:
-    names = [job["kind"] for job in worker.jobs[:SHOWN_JOBS]]
+    names = [job.kind for job in worker.jobs[:SHOWN_JOBS]]
     more = worker.running - len(names)
     return first_line(", ".join(names) + (f" + {more}" if names and more > 0 else ""), 40)
 
 
 @workers.command()
 def disable(who: list[str] = _WHO, as_json: bool = json_option()) -> None:
-    """Let workers take no more jobs. What they run goes on. Audited.
+    """Disable workers: they start no more jobs. Running jobs continue. Audited.
 
-    One that was given a name stays disabled when it is started again.
+    A worker with a configured name stays disabled after a restart.
 
     [b]Example:[/b]  posthouse workers disable studio-gpu
     """
     from posthouse.storage.control import disable_worker
 
-    _tell(who, disable_worker, "disabled", "was disabled already", as_json=as_json)
+    _tell(who, disable_worker, "disabled", "already disabled", as_json=as_json)
 
 
 @workers.command()
 def enable(who: list[str] = _WHO, as_json: bool = json_option()) -> None:
-    """Let disabled workers take jobs again. Audited."""
+    """Enable disabled workers. Audited."""
     from posthouse.storage.control import enable_worker
 
     _tell(who, enable_worker, "enabled", "was not disabled", as_json=as_json)
@@ -110,15 +111,15 @@ def enable(who: list[str] = _WHO, as_json: bool = json_option()) -> None:
 
 @workers.command()
 def drain(who: list[str] = _WHO, as_json: bool = json_option()) -> None:
-    """Let workers finish what they run and stop, however long that takes. Audited.
+    """Drain workers: they finish their running jobs, without a time limit, and stop. Audited.
 
-    It ends with 0: a process manager that always restarts it starts a new one.
+    The process exits with 0; a process manager that always restarts it starts a new worker.
 
     [b]Example:[/b]  posthouse workers drain studio:4712
     """
     from posthouse.storage.control import drain_worker
 
-    _tell(who, drain_worker, "drains", "drains already", as_json=as_json, alive=True)
+    _tell(who, drain_worker, "draining", "already draining", as_json=as_json, alive=True)
 
 
 def _tell(
@@ -137,9 +138,9 @@ def _tell(
     async def work(db: Any, known: Any) -> list[tuple[NamedWorker, bool]]:
         meant = {}
         for name in who:
-            for worker in await insights.workers_named(db, name, offline_after=known.lease_seconds):
+            for worker in await insights.workers_named(db, name, offline_after=known.offline_after):
                 if alive and not worker.alive:
-                    raise IllegalTransition(f"worker {name} is offline: there is nothing to drain")
+                    raise IllegalTransition(f"worker {name} is offline and cannot be drained")
                 meant[worker.id] = worker
         return [(worker, await act(db, worker.id, actor=caller())) for worker in meant.values()]
 

@@ -1,1 +1,1 @@
-"""The way in: enqueue jobs, and wait for them."""
+"""Clients that enqueue jobs and wait for their results."""

@@ -1,4 +1,4 @@
-"""Files that a job is enqueued with."""
+"""Artifacts that are attached to a job at enqueue."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ ANY_TYPE = "application/octet-stream"
 
 
 async def attach(settings: Settings, job_id: UUID, path: Path, name: str | None, connection: Any) -> None:
-    """Stores the bytes, then says on the connection whose they are. Bytes that nobody got are taken away."""
+    """Store the bytes, then record the artifact on the caller's connection.
+
+    If that fails, the stored bytes are deleted again.
+    """
     named = checked_artifact_name(name or path.name)
     store, place = store_for(settings), new_place(job_id)
     digest = await store_copy(settings, store, place, path)
@@ -34,4 +37,6 @@ async def _tell(connection: Any, file: dict[str, Any]) -> None:
     with translated():
         ((found,),) = await ask_on(connection, "artifact_attach", json.dumps(file))
     if not found:
-        raise JobNotFound(f"no job {file['job_id']} is queued that could take a file")
+        raise JobNotFound(
+            f"job {file['job_id']} is not queued: artifacts can only be attached to queued jobs"
+        )

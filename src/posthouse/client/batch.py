@@ -1,4 +1,4 @@
-"""What an enqueue sends and what it hears back, whoever carries it."""
+"""The requests of one enqueue and the results, independent of the connection that carries them."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ Outcome: TypeAlias = Literal["created", "repeated", "existing", "rejected"]
 
 
 Receipt: TypeAlias = tuple[UUID, Outcome]
-"""What became of one request: the job that stands for it, and how it came to."""
+"""Result of one request: the id of the job, and how it came about."""
 
 
 class Batch:
-    """Requests with their ids. The ids stay the same however often the batch is sent."""
+    """Requests with their job ids. The ids stay the same when the batch is sent again."""
 
     def __init__(self, requests: Sequence[Request], payload_limit: int) -> None:
         self.requests = requests
@@ -31,18 +31,22 @@ class Batch:
         self.payload_limit = payload_limit
 
     def for_engine(self, *, again: bool = False) -> Sending:
-        """All of it through posthouse.enqueue_many. ``again``: it may have been sent before."""
+        """Plan to send all requests through posthouse.enqueue_many. ``again``: they may have been sent
+        before.
+        """
         return Sending(self, range(len(self.requests)), again=again)
 
     def for_bulk(self, *, again: bool = False) -> Sending:
-        """By COPY what can go that way. A repeat goes through the engine, which knows what is there."""
+        """Plan to send plain requests by COPY. A repeated send uses the engine, which detects
+        existing jobs.
+        """
         if again or len(self.requests) == 1 or not any(map(_is_bare, self.requests)):
             return self.for_engine(again=again)
         return Sending(self, ())
 
 
 class Sending:
-    """One try at sending a batch: some of it by COPY, the rest through the engine."""
+    """One attempt to send a batch: some requests by COPY, the others through the engine."""
 
     def __init__(self, batch: Batch, engine_places: Sequence[int], *, again: bool = False) -> None:
         self._batch = batch
@@ -52,7 +56,10 @@ class Sending:
         self.plain_one = not again and len(batch.requests) == 1 and _is_bare(batch.requests[0])
 
     def fields(self) -> dict[str, Any]:
-        """The only request, field by field: spares the database 60 of 125 us over taking JSON apart."""
+        """Return the fields of the only request.
+
+        Separate parameters save the database 60 of 125 µs compared with parsing JSON.
+        """
         return self._batch.requests[0].plain_fields(UUID(bytes=self._batch.ids[0]), self._batch.payload_limit)
 
     @property
@@ -60,8 +67,10 @@ class Sending:
         return sorted({request.kind for request in self._batch.requests})
 
     def blocks(self, copier: Copier) -> Iterator[bytes]:
-        """The rows for COPY, block by block: the database stores one while the next is written. What is not
-        plain is left to the engine, and so are payloads too large to move from place to place.
+        """Yield the rows for COPY in blocks, so that the database stores one block while the next is encoded.
+
+        Requests that are not plain, and payloads that are too large to be moved between tables, are left to
+        the engine.
         """
         batch = self._batch
         limit = batch.payload_limit
@@ -79,7 +88,7 @@ class Sending:
         yield b"".join(rows)
 
     def parameter(self) -> str | None:
-        """The JSON array for posthouse.enqueue_many; None if nothing is left for it."""
+        """Return the JSON array for posthouse.enqueue_many, or None if no request is left for it."""
         batch = self._batch
         items = [
             batch.requests[place].to_json(
@@ -92,7 +101,7 @@ class Sending:
         return f"[{','.join(items)}]" if items else None
 
     def receipts(self, answers: Iterable[Sequence[Any]] = ()) -> Receipts:
-        """What the engine answered and what was copied, in the order of the requests."""
+        """Return the results of the engine and of COPY in the order of the requests."""
         answered: dict[int, Receipt] = {
             self._places[ordinal - 1]: (UUID(str(job_id)), outcome) for ordinal, job_id, outcome in answers
         }
@@ -100,9 +109,10 @@ class Sending:
 
 
 class Receipts(Sequence[Receipt]):
-    """What became of requests, in their order; each made when it is looked at. Most callers of a bulk enqueue
-    look at none, and objects that wait for it keep the garbage collector busy: without them a job took 9.7
-    instead of 14.5 us, measured by turns.
+    """Results in the order of the requests, each created on access.
+
+    Most callers of a bulk enqueue use none of them, and keeping objects alive costs garbage collection:
+    created on access, a job takes 9.7 µs instead of 14.5 µs (measured alternately).
     """
 
     def __init__(self, ids: Sequence[bytes], answered: Mapping[int, Receipt]) -> None:
@@ -124,12 +134,12 @@ class Receipts(Sequence[Receipt]):
 
 
 def _is_bare(request: Request) -> bool:
-    """Goes by the short ways, which know nothing of traces: whoever makes spans does not need them."""
+    """Whether the fast paths can be used. They do not store traces, so they are skipped while tracing."""
     return request.plain and request.trace is None
 
 
 def only(receipts: Sequence[Receipt], request: Request) -> Receipt:
-    """The one receipt; a rejected one is an error."""
+    """Return the only result. Raises DuplicateJob if the request was rejected."""
     job_id, outcome = receipts[0]
     if outcome == "rejected":
         key = repr(request.dedupe_key) if request.dedupe_key else "for this content"

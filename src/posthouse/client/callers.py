@@ -1,7 +1,7 @@
-"""Enqueue on the caller's own connection: psycopg, asyncpg, SQLAlchemy 2, Django.
+"""Enqueue on the caller's own connection: psycopg, asyncpg, SQLAlchemy 2 or Django.
 
-Only psycopg is imported here; a connection is recognised by the package that its class comes from. Each
-carries the same statement with one text parameter, inside whatever transaction the caller has open.
+Only psycopg is imported here; other connections are recognised by the package of their class. Each adapter
+runs the same statement with one text parameter in the transaction that the caller has open.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from posthouse.storage.queries import query
 Rows: TypeAlias = list[Sequence[Any]]
 
 _SUPPORTED = "pass a psycopg, asyncpg, SQLAlchemy or Django connection (or an SQLAlchemy session)"
-# As text first: many applications have told asyncpg to make JSON of whatever goes into a jsonb.
+# Cast to text first: many applications configure asyncpg to encode jsonb parameters as JSON themselves.
 _AS_TEXT = "cast(cast({} as text) as jsonb)"
 _WORKS_BY = {"psycopg": "execute", "asyncpg": "fetch", "sqlalchemy": "execute", "django": "cursor"}
 
 
 def _family(connection: object) -> str:
-    """Which library a connection comes from; its base classes count, so wrappers that inherit work."""
+    """Return the library of a connection. Base classes count, so that subclasses work too."""
     for base in type(connection).__mro__:
         package = base.__module__.partition(".")[0]
         if package in _WORKS_BY and hasattr(connection, _WORKS_BY[package]):
@@ -37,12 +37,10 @@ def _statement(name: str, placeholder: str) -> str:
 
 
 async def ask_on(connection: Any, name: str, parameter: str) -> Rows:
-    """Runs sql/<name>.sql, which takes one JSON parameter, on a connection of an async library."""
+    """Run sql/<name>.sql, which takes one JSON parameter, on a connection of an async library."""
     family = _family(connection)
     if not _is_async(family, connection):
-        raise InvalidJob(
-            f"a {type(connection).__qualname__} is a synchronous connection: use enqueue_sync with it"
-        )
+        raise InvalidJob(f"a {type(connection).__qualname__} is a synchronous connection; use enqueue_sync")
     if family == "asyncpg":
         return list(await connection.fetch(_statement(name, _AS_TEXT.format("$1")), parameter))
     if family == "psycopg":
@@ -54,11 +52,11 @@ async def ask_on(connection: Any, name: str, parameter: str) -> Rows:
 
 
 def ask_on_sync(connection: Any, name: str, parameter: str) -> Rows:
-    """The same on a connection of a synchronous library."""
+    """Run sql/<name>.sql, which takes one JSON parameter, on a connection of a synchronous library."""
     family = _family(connection)
     if _is_async(family, connection):
         raise InvalidJob(
-            f"a {type(connection).__qualname__} is an asynchronous connection: await enqueue with it"
+            f"a {type(connection).__qualname__} is an asynchronous connection; use await enqueue"
         )
     if family == "psycopg":
         with Cursor(_bare(connection), row_factory=tuple_row) as cursor:
@@ -77,11 +75,13 @@ def _is_async(family: str, connection: object) -> bool:
 
 
 def _bare(connection: Any) -> Any:
-    """The psycopg connection itself, whose own cursors may give dicts or want other placeholders."""
+    """Return the plain psycopg connection: the caller's cursors may return dicts or use other
+    placeholders.
+    """
     return getattr(connection, "connection", connection)
 
 
 def _sqlalchemy_statement(name: str) -> Any:
-    from sqlalchemy import text  # noqa: PLC0415 - only there if the caller uses it
+    from sqlalchemy import text  # noqa: PLC0415 - installed if the caller uses it
 
     return text(_statement(name, _AS_TEXT.format(":jobs")))

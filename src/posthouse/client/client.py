@@ -1,4 +1,4 @@
-"""Enqueue and wait, for code that runs in an event loop."""
+"""Enqueue jobs and wait for them, for code that runs in an event loop."""
 
 from __future__ import annotations
 
@@ -21,10 +21,12 @@ from posthouse.client.bulk import Copier, ways_to_copy
 from posthouse.client.callers import ask_on
 from posthouse.client.emitting import EventOptions, event_text
 from posthouse.client.endings import Endings
+from posthouse.client.erasing import erase_text, erasure_of
 from posthouse.client.handle import Handle, Handles, result_of
 from posthouse.client.kinds import Kinds, refuse_unstorable
 from posthouse.client.options import Options
 from posthouse.core.duration import Duration, seconds
+from posthouse.core.erasure import Erasure
 from posthouse.core.request import Request
 from posthouse.errors import ClientClosed, DatabaseUnavailable, JobNotFound, WaitTimeout
 from posthouse.settings import Settings, load_settings
@@ -38,11 +40,15 @@ T = TypeVar("T")
 
 POOL_SECONDS = 5.0
 RETRY_FOR = 30.0
-"""Seconds that an enqueue keeps trying while Postgres is away. Safe: the ids stay the same."""
+"""Seconds for which an enqueue is retried while Postgres is unreachable. Safe: the job ids stay the same."""
 
 
 class Client:
-    """Enqueues jobs and waits for them. ``async with Client() as client:``, or close() it."""
+    """An asynchronous client that enqueues jobs and waits for their results.
+
+    Use ``async with Client() as client:``, or call ``close()``. ``url`` is the URL of the Postgres database;
+    the default comes from the settings. ``settings`` replaces the settings from the environment.
+    """
 
     def __init__(self, url: str | None = None, *, settings: Settings | None = None) -> None:
         self.settings = settings or load_settings(database_url=url)
@@ -62,7 +68,7 @@ class Client:
         await self.close()
 
     async def close(self) -> None:
-        """Closes its connections. Whoever still waits for a job gets ClientClosed."""
+        """Close all connections. Pending ``wait()`` calls raise ClientClosed."""
         self._closed = True
         endings, self._endings = self._endings, None
         pool, self._pool = self._pool, None
@@ -79,15 +85,29 @@ class Client:
         connection: Any = None,
         **options: Unpack[Options],
     ) -> Handle:
-        """Enqueue one job; on ``connection`` if given, in the transaction that is open there."""
+        """Enqueue one job and return its handle.
+
+        - ``kind``: name of the job kind.
+        - ``payload``: arguments of the job, stored as JSON.
+        - ``connection``: a psycopg, asyncpg, SQLAlchemy or Django connection. The job is inserted in its open
+          transaction, and exists only if that transaction is committed. Default: a connection of the client.
+        - ``options``: see "Enqueue options".
+        """
         return await self.submit(Request(kind=kind, payload=payload or {}, **options), connection=connection)
 
     async def submit(self, request: Request, *, connection: Any = None) -> Handle:
-        """Enqueue one job from its request."""
+        """Enqueue one job from a ``Request`` and return its handle. ``connection`` is as for
+        ``enqueue()``.
+        """
         return Handle(self, *only(await self._send([request], connection), request))
 
     async def enqueue_many(self, requests: Iterable[Request], *, connection: Any = None) -> Sequence[Handle]:
-        """Enqueue many, all or none. Plain ones go by COPY. A rejected duplicate shows in its outcome."""
+        """Enqueue many jobs in one transaction: all of them or none.
+
+        Returns the handles in the order of the requests. Plain requests are stored by COPY, which is the
+        fastest way to enqueue. A duplicate that was rejected has the ``outcome`` ``"rejected"``; no error is
+        raised. ``connection`` is as for ``enqueue()``.
+        """
         return Handles(partial(Handle, self), await self._send(list(requests), connection))
 
     async def emit(
@@ -98,9 +118,11 @@ class Client:
         connection: Any = None,
         **options: Unpack[EventOptions],
     ) -> UUID:
-        """Say that something happened: triggers make jobs of it. Returns the event's id.
+        """Emit an event, from which triggers create jobs. Return the id of the event.
 
-        On ``connection`` if given, in the transaction that is open there: no commit, no event.
+        ``context`` holds the values that trigger templates can use. ``options`` are ``tenant``, ``id``,
+        ``subject``, ``correlation_id`` and ``created_by``. With ``connection``, the event is stored in the
+        transaction that is open there, and exists only if that transaction is committed.
         """
         event_id, text = event_text(name, context, options, self.settings.max_payload_bytes)
         if connection is None:
@@ -110,8 +132,32 @@ class Client:
                 await ask_on(connection, "emit", text)
         return event_id
 
+    async def erase(
+        self,
+        subject: str,
+        *,
+        tenant: str = "default",
+        actor: str = "",
+        connection: Any = None,
+    ) -> Erasure:
+        """Erase all jobs and events of a subject: payloads, results, errors, logs, progress and
+        artifacts. Times and statuses stay.
+
+        Queued jobs are canceled, and running jobs are requested to stop; the keeper erases them when they
+        have ended. ``actor`` is the name in the audit log. ``connection`` is as for ``enqueue()``.
+        """
+        text = erase_text(subject, tenant, actor)
+        if connection is None:
+            return erasure_of(await self._run(lambda c, _: _erase(c, text)))
+        with translated():
+            return erasure_of(await ask_on(connection, "erase", text))
+
     async def wait(self, job_id: UUID, timeout: Duration | None = None) -> Any:
-        """The result of a job, once it has succeeded. Raises JobFailed, JobNotFound or WaitTimeout."""
+        """Wait until a job has finished and return its result.
+
+        Raises JobFailed if the job did not succeed, JobNotFound if it does not exist, and WaitTimeout if it
+        has not finished after ``timeout``.
+        """
         limit = None if timeout is None else seconds(timeout)
         endings = await self._watch_endings(limit)
         deadline = None if limit is None else time.monotonic() + limit
@@ -120,7 +166,7 @@ class Client:
                 left = None if deadline is None else deadline - time.monotonic()
                 row = await self._run(lambda c, _: _fetch_ending(c, job_id), patience=left)
                 if row is None:
-                    raise JobNotFound(f"there is no job {job_id}")
+                    raise JobNotFound(f"job {job_id} does not exist")
                 if row[0] not in {"queued", "running"}:
                     return result_of(job_id, *row)
                 left = None if deadline is None else deadline - time.monotonic()
@@ -129,7 +175,7 @@ class Client:
                 await ended.pause(left)
 
     async def attach(self, job_id: UUID, path: Path, name: str | None = None, *, connection: Any) -> None:
-        """Give a file to a job that was enqueued on this connection: see ``Handle.attach``."""
+        """Attach a file to a job that was enqueued on this connection. See ``Handle.attach``."""
         await attach(self.settings, job_id, path, name, connection)
 
     async def _send(self, requests: list[Request], connection: Any) -> Sequence[Receipt]:
@@ -148,25 +194,38 @@ class Client:
             return sending.receipts(await ask_on(connection, "enqueue_here", sending.parameter() or "[]"))
 
     async def _admitted(self, requests: Sequence[Request], connection: Any) -> Sequence[Request]:
-        """The requests after a look at the definitions of their kinds, which is taken every few seconds."""
+        """Return the requests after validation against the definitions of their kinds, which are cached for
+        seconds.
+        """
         unknown = self._kinds.unknown(requests)
         if unknown:
-            asked = json.dumps(unknown)
-            if connection is None:
-                rows: Sequence[Any] = await self._run(lambda c, _: _fetch_rules(c, asked))
-            else:
-                refuse_unstorable(requests, self.settings.max_payload_bytes)
-                with translated():
-                    rows = await ask_on(connection, "definition_rules", asked)
-            self._kinds.learn(unknown, [row[0] for row in rows])
+            await self._learn(unknown, requests, connection)
+            code = [request.code() for request in self._kinds.undefined(requests) if request.code]
+            if code and connection is None:  # a caller's transaction is not made to hold locks on definitions
+                announced = json.dumps(code)
+                await self._run(lambda c, _: c.execute(query("announce_missing"), (announced,)))
+                await self._learn(unknown, requests, None)
         return self._kinds.admitted(requests, self.settings.max_payload_bytes)
+
+    async def _learn(self, kinds: list[str], requests: Sequence[Request], connection: Any) -> None:
+        """Read the definitions of these kinds."""
+        asked = json.dumps(kinds)
+        if connection is None:
+            rows: Sequence[Any] = await self._run(lambda c, _: _fetch_rules(c, asked))
+        else:
+            refuse_unstorable(requests, self.settings.max_payload_bytes)
+            with translated():
+                rows = await ask_on(connection, "definition_rules", asked)
+        self._kinds.learn(kinds, [row[0] for row in rows])
 
     async def _run(
         self,
         work: Callable[[AsyncConnection[tuple[Any, ...]], bool], Awaitable[T]],
         patience: float | None = None,
     ) -> T:
-        """Does the work on a pooled connection, again with True after a lost connection."""
+        """Run the work on a pooled connection. After a lost connection it runs again, with True as its
+        argument.
+        """
         patience = RETRY_FOR if patience is None else min(patience, RETRY_FOR)
         give_up = time.monotonic() + patience
         tries = 0
@@ -178,14 +237,14 @@ class Client:
                         return await work(connection, tries > 0)
             except (DatabaseUnavailable, PoolTimeout, psycopg.OperationalError) as error:
                 if time.monotonic() > give_up:
-                    raise DatabaseUnavailable(f"Postgres cannot be reached: {error}") from error
+                    raise DatabaseUnavailable(f"cannot connect to Postgres: {error}") from error
                 await asyncio.sleep(retry_pause(tries))
                 tries += 1
 
     async def _connected(self) -> AsyncConnectionPool[AsyncConnection[tuple[Any, ...]]]:
         async with self._opening:
             if self._closed:
-                raise ClientClosed("this client is closed; make a new one")
+                raise ClientClosed("the client is closed; create a new one")
             if self._pool is None:
                 self._url = await asyncio.to_thread(database_url, self.settings)
                 self._pool = AsyncConnectionPool(
@@ -209,7 +268,7 @@ class Client:
         return self._endings
 
     def _endings_at(self, url: str | None) -> Endings:
-        if self._endings is None:  # else another waiter was quicker
+        if self._endings is None:  # otherwise another waiter has created it meanwhile
             self._endings = Endings(url)
         return self._endings
 
@@ -233,6 +292,8 @@ async def _send(connection: AsyncConnection[tuple[Any, ...]], sending: Sending) 
                 await copy.write(block)
         for name in after:
             await connection.execute(query(name))
+        for noted in copier.undefined:
+            await connection.execute(query("undefined_note"), noted)
         if copier.queues:
             await connection.execute(query("open_lanes"), (copier.lanes,))
             await connection.execute(query("wake"), (copier.queues,))
@@ -245,6 +306,11 @@ async def _send(connection: AsyncConnection[tuple[Any, ...]], sending: Sending) 
 
 async def _fetch_rules(connection: AsyncConnection[tuple[Any, ...]], asked: str) -> list[tuple[Any, ...]]:
     cursor = await connection.execute(query("definition_rules"), (asked,))
+    return await cursor.fetchall()
+
+
+async def _erase(connection: AsyncConnection[tuple[Any, ...]], text: str) -> list[tuple[Any, ...]]:
+    cursor = await connection.execute(query("erase"), (text,))
     return await cursor.fetchall()
 
 

@@ -1,4 +1,4 @@
-"""Events as they are sent."""
+"""Encode events for the database."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from posthouse.core.payload import encode_payload
 
 
 class EventOptions(TypedDict, total=False):
-    """What may be said of an event besides its name and context."""
+    """The options of an event besides its name and context."""
 
     tenant: str
     id: UUID
@@ -25,7 +25,9 @@ class EventOptions(TypedDict, total=False):
 def event_text(
     name: str, context: Mapping[str, Any] | None, options: EventOptions, payload_limit: int
 ) -> tuple[UUID, str]:
-    """Its id, and the event as sql/emit.sql takes it. The id makes it safe to send it again."""
+    """Return the id of the event and the JSON for sql/emit.sql. The id makes it safe to send
+    the event again.
+    """
     event_id = options.get("id") or new_id()
     fields: dict[str, Any] = {**options, "event": name, "id": event_id}
     fields["tenant_id"] = fields.pop("tenant", "default")

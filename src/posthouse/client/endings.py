@@ -1,4 +1,4 @@
-"""Hears which jobs ended: by LISTEN where the connection allows it, else by asking again."""
+"""Wait for finished jobs: by LISTEN if the connection allows it, otherwise by polling."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LISTENING_PAUSE = 2.0
 
 
 class Ended:
-    """Wakes one waiter. Asks less and less often while nothing is heard."""
+    """The wakeup of one waiter, which polls less and less often while no notification arrives."""
 
     def __init__(self, endings: Endings) -> None:
         self._endings = endings
@@ -39,7 +39,7 @@ class Ended:
 
 
 class Endings:
-    """One LISTEN for all waiters of a client."""
+    """One LISTEN connection for all waiters of a client."""
 
     def __init__(self, url: str | None) -> None:
         self._url = url

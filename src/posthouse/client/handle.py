@@ -1,4 +1,4 @@
-"""What enqueue gives back: a job's id, and a way to wait for its end."""
+"""Handles of enqueued jobs: the job's id, and a way to wait for its result."""
 
 from __future__ import annotations
 
@@ -19,7 +19,12 @@ H = TypeVar("H")
 
 
 class Handle:
-    """A job that was enqueued, or that already stood for it (see ``outcome``)."""
+    """A handle of an enqueued job: its ``id``, and the ``outcome`` of the enqueue.
+
+    ``outcome`` is ``"created"``; ``"existing"`` if the handle refers to an existing job with the same dedupe
+    key; ``"rejected"`` for a rejected duplicate; or ``"repeated"`` if a job with this id had already been
+    enqueued.
+    """
 
     __slots__ = ("_client", "id", "outcome")
 
@@ -32,21 +37,24 @@ class Handle:
         return f"<Handle {self.id} {self.outcome}>"
 
     async def wait(self, timeout: Duration | None = None) -> Any:
-        """The job's result, once it has succeeded. Raises JobFailed or WaitTimeout."""
+        """Wait until the job has finished and return its result.
+
+        Raises JobFailed if the job did not succeed, and WaitTimeout if it has not finished after ``timeout``.
+        """
         return await self._client.wait(self.id, timeout)
 
     async def attach(self, path: str | Path, name: str | None = None, *, connection: Any) -> None:
-        """Give the job a file, which its handler gets with ``job.download(name, …)`` wherever it runs.
+        """Attach a file to the job. Its handler gets the file with ``job.download(name, …)``.
 
-        On the connection, and so in the transaction, that enqueued the job: it cannot start without the file.
-        The name is that of the file unless another is given. Raises JobNotFound if the job is no longer
-        queued.
+        ``connection`` must be the connection that the job was enqueued on: the job cannot start before that
+        transaction is committed, and so never starts without the file. ``name`` defaults to the name of the
+        file. Raises JobNotFound if the job is no longer queued.
         """
         await self._client.attach(self.id, Path(path), name, connection=connection)
 
 
 class SyncHandle:
-    """A job that was enqueued, for callers without an event loop."""
+    """A handle of an enqueued job, for code without an event loop."""
 
     __slots__ = ("_client", "id", "outcome")
 
@@ -59,12 +67,15 @@ class SyncHandle:
         return f"<SyncHandle {self.id} {self.outcome}>"
 
     def wait(self, timeout: Duration | None = None) -> Any:
-        """The job's result, once it has succeeded. Raises JobFailed or WaitTimeout."""
+        """Wait until the job has finished and return its result.
+
+        Raises JobFailed if the job did not succeed, and WaitTimeout if it has not finished after ``timeout``.
+        """
         return self._client.wait(self.id, timeout)
 
 
 class Handles(Sequence[H]):
-    """Those of many jobs, in the order of their requests; each is made when it is looked at."""
+    """The handles of many jobs in the order of their requests, each created on access."""
 
     def __init__(self, make: Callable[[UUID, Outcome], H], receipts: Sequence[Receipt]) -> None:
         self._make = make
@@ -87,7 +98,7 @@ class Handles(Sequence[H]):
 
 
 def result_of(job_id: UUID, status: str, result: Any, error: dict[str, Any] | None) -> Any:
-    """The result of an ended job, or the error that says how it ended."""
+    """Return the result of a finished job. Raises JobFailed if it did not succeed."""
     if status == "succeeded":
         return result
     detail = f": {error.get('type')}: {error.get('message')}" if error else ""

@@ -1,4 +1,4 @@
-"""What a client knows of the kinds that it enqueues. Read again every few seconds, so that changes arrive."""
+"""A client's cache of the definitions of the kinds that it enqueues, refreshed every few seconds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ MOST_KINDS = 10_000
 
 class _Known(NamedTuple):
     until: float
-    rules: KindRules | None  # None: there is nothing to check or to change
+    rules: KindRules | None  # None: nothing to validate or override
+    defined: bool
 
 
 class Kinds:
@@ -27,24 +28,32 @@ class Kinds:
         self._known: dict[str, _Known] = {}
 
     def unknown(self, requests: Sequence[Request]) -> list[str]:
-        """The kinds to ask the database about before these requests are sent."""
+        """Return the kinds whose definitions must be loaded before these requests are sent."""
         now = time.monotonic()
         known = self._known
         kinds = {requests[0].kind} if len(requests) == 1 else {request.kind for request in requests}
         return [kind for kind in kinds if kind not in known or known[kind].until < now]
 
     def learn(self, asked: Iterable[str], texts: Iterable[str]) -> None:
-        """What the database answered; kinds that it did not mention have no definition."""
+        """Cache the loaded definitions. Kinds that are not among them have no definition."""
         if len(self._known) > MOST_KINDS:
             self._known.clear()
         until = time.monotonic() + FRESH_SECONDS
         found = {rules.key: rules for rules in map(KindRules.from_text, texts)}
         for kind in asked:
             rules = found.get(kind)
-            self._known[kind] = _Known(until, None if rules is None or rules.allow_all else rules)
+            binding = None if rules is None or rules.allow_all else rules
+            self._known[kind] = _Known(until, binding, rules is not None)
+
+    def undefined(self, requests: Sequence[Request]) -> list[Request]:
+        """Return a request of each kind that the database knew no definition of."""
+        found = {request.kind: request for request in requests}
+        return [found[kind] for kind in found if kind in self._known and not self._known[kind].defined]
 
     def admitted(self, requests: Sequence[Request], payload_limit: int) -> Sequence[Request]:
-        """The requests as they are to be sent. Raises InvalidPayload if a payload does not fit its kind."""
+        """Return the requests with overrides applied. Raises InvalidPayload if a payload is invalid for its
+        kind.
+        """
         kinds = {requests[0].kind} if len(requests) == 1 else {request.kind for request in requests}
         if not any(self._rules(kind) for kind in kinds):
             return requests
@@ -72,6 +81,6 @@ class Kinds:
 
 
 def refuse_unstorable(requests: Sequence[Request], payload_limit: int) -> None:
-    """What is wrong in any case is refused before a caller's transaction is touched."""
+    """Reject payloads that can never be stored, before the caller's transaction is used."""
     for request in requests:
         encode_payload(request.payload, payload_limit)

@@ -1,4 +1,4 @@
-"""The options of an enqueue, typed once for every way to call it."""
+"""The typed options of an enqueue, shared by all ways to enqueue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Enqueue and wait, for code without an event loop."""
+"""Enqueue jobs and wait for them, for code without an event loop."""
 
 from __future__ import annotations
 
@@ -18,10 +18,12 @@ from posthouse.client.callers import ask_on_sync
 from posthouse.client.client import RETRY_FOR
 from posthouse.client.emitting import EventOptions, event_text
 from posthouse.client.endings import FIRST_PAUSE, LONGEST_PAUSE
+from posthouse.client.erasing import erase_text, erasure_of
 from posthouse.client.handle import Handles, SyncHandle, result_of
 from posthouse.client.kinds import Kinds, refuse_unstorable
 from posthouse.client.options import Options
 from posthouse.core.duration import Duration, seconds
+from posthouse.core.erasure import Erasure
 from posthouse.core.request import Request
 from posthouse.errors import DatabaseUnavailable, JobNotFound, WaitTimeout
 from posthouse.settings import Settings, load_settings
@@ -35,7 +37,11 @@ T = TypeVar("T")
 
 
 class SyncClient:
-    """Enqueues jobs and waits for them. ``with SyncClient() as client:``, or close() it. Thread-safe."""
+    """A synchronous, thread-safe client that enqueues jobs and waits for their results.
+
+    Use ``with SyncClient() as client:``, or call ``close()``. ``url`` is the URL of the Postgres database;
+    the default comes from the settings. ``settings`` replaces the settings from the environment.
+    """
 
     def __init__(self, url: str | None = None, *, settings: Settings | None = None) -> None:
         self.settings = settings or load_settings(database_url=url)
@@ -52,6 +58,7 @@ class SyncClient:
         self.close()
 
     def close(self) -> None:
+        """Close the connection. The client opens a new one if it is used again."""
         with self._lock:
             self._discard()
 
@@ -63,15 +70,23 @@ class SyncClient:
         connection: Any = None,
         **options: Unpack[Options],
     ) -> SyncHandle:
-        """Enqueue one job; on ``connection`` if given, in the transaction that is open there."""
+        """Enqueue one job and return its handle.
+
+        The arguments are those of ``Client.enqueue``.
+        """
         return self.submit(Request(kind=kind, payload=payload or {}, **options), connection=connection)
 
     def submit(self, request: Request, *, connection: Any = None) -> SyncHandle:
-        """Enqueue one job from its request."""
+        """Enqueue one job from a ``Request`` and return its handle. ``connection`` is as for
+        ``enqueue()``.
+        """
         return SyncHandle(self, *only(self._send([request], connection), request))
 
     def enqueue_many(self, requests: Iterable[Request], *, connection: Any = None) -> Sequence[SyncHandle]:
-        """Enqueue many, all or none. Plain ones go by COPY. A rejected duplicate shows in its outcome."""
+        """Enqueue many jobs in one transaction: all of them or none.
+
+        The arguments and the handles are those of ``Client.enqueue_many``.
+        """
         return Handles(partial(SyncHandle, self), self._send(list(requests), connection))
 
     def emit(
@@ -82,9 +97,9 @@ class SyncClient:
         connection: Any = None,
         **options: Unpack[EventOptions],
     ) -> UUID:
-        """Say that something happened: triggers make jobs of it. Returns the event's id.
+        """Emit an event, from which triggers create jobs. Return the id of the event.
 
-        On ``connection`` if given, in the transaction that is open there: no commit, no event.
+        The arguments are those of ``Client.emit``.
         """
         event_id, text = event_text(name, context, options, self.settings.max_payload_bytes)
         if connection is None:
@@ -94,8 +109,30 @@ class SyncClient:
                 ask_on_sync(connection, "emit", text)
         return event_id
 
+    def erase(
+        self,
+        subject: str,
+        *,
+        tenant: str = "default",
+        actor: str = "",
+        connection: Any = None,
+    ) -> Erasure:
+        """Erase all jobs and events of a subject.
+
+        The arguments are those of ``Client.erase``.
+        """
+        text = erase_text(subject, tenant, actor)
+        if connection is None:
+            return erasure_of(self._run(lambda c, _: c.execute(query("erase"), (text,)).fetchall()))
+        with translated():
+            return erasure_of(ask_on_sync(connection, "erase", text))
+
     def wait(self, job_id: UUID, timeout: Duration | None = None) -> Any:
-        """The result of a job, once it has succeeded. Raises JobFailed, JobNotFound or WaitTimeout."""
+        """Wait until a job has finished and return its result.
+
+        Raises JobFailed if the job did not succeed, JobNotFound if it does not exist, and WaitTimeout if it
+        has not finished after ``timeout``.
+        """
         limit = None if timeout is None else seconds(timeout)
         deadline = None if limit is None else time.monotonic() + limit
         pause = FIRST_PAUSE
@@ -103,7 +140,7 @@ class SyncClient:
             left = None if deadline is None else deadline - time.monotonic()
             row = self._run(lambda c, _: c.execute(query("job_ending"), (job_id,)).fetchone(), left)
             if row is None:
-                raise JobNotFound(f"there is no job {job_id}")
+                raise JobNotFound(f"job {job_id} does not exist")
             if row[0] not in {"queued", "running"}:
                 return result_of(job_id, *row)
             if deadline is not None and time.monotonic() >= deadline:
@@ -127,25 +164,36 @@ class SyncClient:
             return sending.receipts(ask_on_sync(connection, "enqueue_here", sending.parameter() or "[]"))
 
     def _admitted(self, requests: Sequence[Request], connection: Any) -> Sequence[Request]:
-        """The requests after a look at the definitions of their kinds, which is taken every few seconds."""
+        """Return the requests after validation against the definitions of their kinds, which are cached for
+        seconds.
+        """
         unknown = self._kinds.unknown(requests)
         if unknown:
-            asked = json.dumps(unknown)
-            if connection is None:
-                rows: Sequence[Any] = self._run(
-                    lambda c, _: c.execute(query("definition_rules"), (asked,)).fetchall()
-                )
-            else:
-                refuse_unstorable(requests, self.settings.max_payload_bytes)
-                with translated():
-                    rows = ask_on_sync(connection, "definition_rules", asked)
-            self._kinds.learn(unknown, [row[0] for row in rows])
+            self._learn(unknown, requests, connection)
+            code = [request.code() for request in self._kinds.undefined(requests) if request.code]
+            if code and connection is None:  # a caller's transaction is not made to hold locks on definitions
+                announced = json.dumps(code)
+                self._run(lambda c, _: c.execute(query("announce_missing"), (announced,)))
+                self._learn(unknown, requests, None)
         return self._kinds.admitted(requests, self.settings.max_payload_bytes)
+
+    def _learn(self, kinds: list[str], requests: Sequence[Request], connection: Any) -> None:
+        """Read the definitions of these kinds."""
+        asked = json.dumps(kinds)
+        if connection is None:
+            rows: Sequence[Any] = self._run(
+                lambda c, _: c.execute(query("definition_rules"), (asked,)).fetchall()
+            )
+        else:
+            refuse_unstorable(requests, self.settings.max_payload_bytes)
+            with translated():
+                rows = ask_on_sync(connection, "definition_rules", asked)
+        self._kinds.learn(kinds, [row[0] for row in rows])
 
     def _run(
         self, work: Callable[[Connection[tuple[Any, ...]], bool], T], patience: float | None = None
     ) -> T:
-        """Does the work, again with True after a lost connection."""
+        """Run the work. After a lost connection it runs again, with True as its argument."""
         give_up = time.monotonic() + (RETRY_FOR if patience is None else min(patience, RETRY_FOR))
         tries = 0
         while True:
@@ -188,6 +236,8 @@ def _send(connection: Connection[tuple[Any, ...]], sending: Sending) -> Sequence
                 copy.write(block)
         for name in after:
             cursor.execute(query(name))
+        for noted in copier.undefined:
+            cursor.execute(query("undefined_note"), noted)
         if copier.queues:
             cursor.execute(query("open_lanes"), (copier.lanes,))
             cursor.execute(query("wake"), (copier.queues,))

@@ -1,4 +1,7 @@
-"""Runs programs as jobs: a definition, argument lists from templates, and processes that never outlive us."""
+"""Run programs as jobs: definitions, argument templates, and process supervision.
+
+No process of a command outlives the worker.
+"""
 
 from posthouse.commands.completed import Completed
 from posthouse.commands.exits import Outcome
@@ -7,7 +10,7 @@ from posthouse.commands.runner import CommandRunner
 from posthouse.commands.spec import CommandSpec
 from posthouse.errors import CommandUnstartable, InvalidPayload
 
-#: What no retry would change: for a policy's ``fail_on``.
+# : Errors that a retry would not change, for a policy's ``fail_on``.
 PERMANENT = (CommandUnstartable, InvalidPayload)
 
 __all__ = ["PERMANENT", "CommandRunner", "CommandSpec", "Completed", "Outcome", "Progress"]

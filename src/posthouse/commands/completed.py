@@ -1,4 +1,4 @@
-"""How a command ended."""
+"""The result of a command."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from posthouse.core.outcome import Fail, Snooze, TimedOut
 from posthouse.errors import CommandFailed
 
 _STOPPED_BY = {"timeout": Outcome("timeout"), "order": Outcome("canceled")}
-_HINTS = {signal.SIGKILL: " (out of memory, perhaps)", signal.SIGXCPU: " (its CPU time was used up)"}
+_HINTS = {signal.SIGKILL: " (possibly out of memory)", signal.SIGXCPU: " (CPU time limit exceeded)"}
 _QUOTED = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completed:
-    """``exit_code`` or ``signal`` is set; ``outcome`` is what the definition makes of it, and ``reason`` why.
+    """The result of a command.
 
-    ``stdout_dropped`` and ``stderr_dropped`` count the bytes before the tails, ``cpu_seconds`` and
-    ``max_rss_mb`` are the command's and its waited-for children's. ``leftovers`` is true if a process of it
-    hangs inside the kernel and could not be ended.
+    Either ``exit_code`` or ``signal`` is set; ``outcome`` is what the definition makes of it, and ``reason``
+    explains it. ``stdout_dropped`` and ``stderr_dropped`` count the bytes before the stored tails.
+    ``cpu_seconds`` and ``max_rss_mb`` include the children that the command waited for. ``leftovers`` is true
+    if a process hangs inside the kernel and could not be killed.
     """
 
     pid: int
@@ -43,7 +44,9 @@ class Completed:
     leftovers: bool = False
 
     def ending(self) -> Exception | None:
-        """What a handler would have raised: an ending for ``posthouse.core.outcome.decide``, or None."""
+        """Return the exception that a handler would have raised (see ``posthouse.core.outcome.decide``), or
+        None.
+        """
         match self.outcome.action:
             case "succeed":
                 return None
@@ -59,7 +62,7 @@ class Completed:
 
 
 def completed(spec: CommandSpec, pid: int, report: dict[str, Any], stdout: Tail, stderr: Tail) -> Completed:
-    """Reads a minder's last report."""
+    """Build the result from the last report of a minder."""
     status = report["status"]
     code = status if status is not None and status >= 0 else None
     number = -status if status is not None and status < 0 else None
@@ -90,7 +93,7 @@ def _reason(
     outcome: Outcome, report: dict[str, Any], code: int | None, number: int | None, stderr: Tail
 ) -> str:
     if outcome.action == "timeout":
-        return f"the command was ended after {report['seconds']:.1f} s"
+        return f"the command timed out after {report['seconds']:.1f} s"
     if outcome.action == "canceled":
         return "the command was canceled"
     if number is not None:
@@ -105,7 +108,7 @@ def _with_result(plain: Completed, stdout: Tail) -> Completed:
     try:
         return replace(plain, result=json.loads(line))
     except (ValueError, RecursionError):
-        # The work is done: it is not repeated for the sake of its last line.
+        # The work is done, so it is not repeated because of its last line.
         reason = f"exit code {plain.exit_code}, but the last line of stdout is not JSON"
         return replace(plain, outcome=Outcome("fail"), reason=reason)
 

@@ -1,4 +1,4 @@
-"""One command from its start until nothing of it lives."""
+"""Run one command until none of its processes is left."""
 
 from __future__ import annotations
 
@@ -9,33 +9,50 @@ import json
 import os
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from posthouse.commands.guardian.minder import ORPHANED, RUN, TERMINATE
-from posthouse.commands.stream import Stream
 from posthouse.commands.warden import Warden
 from posthouse.errors import CommandError, CommandLost, CommandUnstartable
 
 Report: TypeAlias = dict[str, Any]
 
-# What another attempt, perhaps a minute later, may well not meet again.
+# Errors that another attempt may not meet again.
 _PASSING = {errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ETXTBSY, errno.EIO}
 _LENGTH = 8
-_ALL_GONE = "the processes that look after commands were killed"
+_ALL_GONE = "the processes that supervise commands were killed"
+
+
+class Handed(Protocol):
+    """A descriptor for the program: see launch.py of the guardian for the numbers that it gets."""
+
+    @property
+    def other_end(self) -> int: ...
+    def let_go(self) -> None: ...
+    def close(self) -> None: ...
 
 
 class Execution:
-    """Talks to the minder. Everything happens in callbacks: only ``wait`` waits."""
+    """Communication with the minder of one program. Works in callbacks; only ``wait`` waits.
+
+    All programs of Posthouse are started and killed here: commands, processes of the process runner, and the
+    children of a supervisor. ``on_end`` is called when no process of the tree is left.
+    """
 
     def __init__(
-        self, request: Report, stdout: Stream, stderr: Stream, on_start: Callable[[int], None]
+        self,
+        request: Report,
+        streams: Sequence[Handed],
+        on_start: Callable[[int], None],
+        on_end: Callable[[Report], None] = lambda _: None,
     ) -> None:
         self.pid = 0
         self._request = request
-        self._streams = (stdout, stderr)
+        self._streams = streams
         self._on_start = on_start
+        self._on_end = on_end
         self._loop = asyncio.get_running_loop()
         self._ended: asyncio.Future[Report] = self._loop.create_future()
         self._received = b""
@@ -54,25 +71,28 @@ class Execution:
         self._send()
 
     def _hand_over(self, warden: Warden) -> socket.socket:
-        """Sends the first bytes, with the descriptors, to a minder that lives."""
+        """Send the first bytes and the descriptors to a minder that is alive."""
         while True:
             minder = warden.minder()
             try:
                 sent = socket.send_fds(minder, [self._unsent], [stream.other_end for stream in self._streams])
             except ConnectionError:
-                minder.close()  # it was killed while it had nothing to do
+                minder.close()  # it was killed while idle
             else:
                 self._unsent = self._unsent[sent:]
                 return minder
 
     async def wait(self) -> tuple[Report, asyncio.CancelledError | None]:
-        """The last report. A cancellation ends the command, and is handed back once it is gone."""
+        """Return the last report. A cancellation ends the command and is returned after it has ended."""
         canceled: asyncio.CancelledError | None = None
         while not self._ended.done():
             try:
                 await asyncio.wait([self._ended])
             except asyncio.CancelledError as error:
-                self._stop(at_once=canceled is not None)
+                if canceled is None:
+                    self.terminate()
+                else:
+                    self.kill()
                 canceled = canceled or error
         return self._ended.result(), canceled
 
@@ -96,21 +116,28 @@ class Execution:
             except BlockingIOError:
                 pass
             except OSError:
-                self._unsent = b""  # the minder is gone, as we shall read
+                self._unsent = b""  # the minder is gone; the next read reports it
         if self._unsent:
             self._loop.add_writer(self._minder, self._send)
         else:
             self._loop.remove_writer(self._minder)
 
-    def _stop(self, *, at_once: bool) -> None:
+    def terminate(self) -> None:
+        """Send SIGTERM, and SIGKILL after the grace of the request."""
+        if self._unsent:  # it has not started
+            self.kill()
+            return
         assert self._minder
         with contextlib.suppress(OSError):
-            if at_once or self._unsent:
-                self._hurried = True
-                self._loop.remove_writer(self._minder)
-                self._minder.shutdown(socket.SHUT_WR)
-            else:
-                self._minder.send(TERMINATE)
+            self._minder.send(TERMINATE)
+
+    def kill(self) -> None:
+        """Kill the whole tree at once."""
+        assert self._minder
+        with contextlib.suppress(OSError):
+            self._hurried = True
+            self._loop.remove_writer(self._minder)
+            self._minder.shutdown(socket.SHUT_WR)
 
     def _readable(self) -> None:
         assert self._minder
@@ -131,13 +158,17 @@ class Execution:
             self.pid = report["pid"]
             self._on_start(self.pid)
         elif not self._ended.done():
-            # Who was cut short, orphaned or killed, or has something left to kill, serves no other command.
+            # A minder that was interrupted, orphaned or killed, or has processes left to kill, is not reused.
             leaving = self._hurried or report.get("stopped_by") == ORPHANED
             self._in_order = not leaving and report.get("all_gone", report["event"] == "refused")
-            self._ended.set_result(report)
+            self._end(report)
+
+    def _end(self, report: Report) -> None:
+        self._ended.set_result(report)
+        self._on_end(report)
 
     def _hung_up(self) -> None:
-        """Guardian and minder are both gone, or nothing was started."""
+        """Handle the end of the connection: guardian and minder are gone, or nothing was started."""
         assert self._minder
         self._loop.remove_reader(self._minder)
         if self._ended.done():
@@ -145,34 +176,35 @@ class Execution:
         if self.pid:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, signal.SIGKILL)
-        self._ended.set_result({"event": "lost", "text": _ALL_GONE})
+        self._end({"event": "lost", "text": _ALL_GONE})
 
 
 def trouble(report: Report, request: Report) -> CommandError | None:
-    """Why there is no exit status."""
+    """Return the error if the command has no exit status."""
     match report["event"]:
         case "lost":
-            return CommandLost(report["text"])
+            return CommandLost(report["text"], may_have_run=True)
         case "refused" if report["stage"] == "fork" or report["number"] in _PASSING:
             return CommandLost(f"the command could not be started: {report['text']}")
         case "refused":
             return CommandUnstartable(_explanation(report, request))
         case "ended" if report["stopped_by"] == ORPHANED:
-            return CommandLost("the process that starts commands was killed, and the command ended with it")
+            text = "the command supervisor was killed, and the command with it"
+            return CommandLost(text, may_have_run=True)
     return None
 
 
 def _explanation(report: Report, request: Report) -> str:
     program, cwd, text = request["argv"][0], request["cwd"], report["text"]
     if report["stage"] == "cwd":
-        return f"cannot work in the directory {cwd}: {text}"
+        return f"cannot use the working directory {cwd}: {text}"
     match report["number"]:
         case errno.ENOENT:
             return _not_found(program, request)
         case errno.EACCES:
             return f"{program} is not executable for this user"
         case errno.ENOEXEC:
-            return f"{program} is no program: a script needs a first line like #!/bin/sh"
+            return f"{program} is not executable: a script needs a first line such as #!/bin/sh"
         case errno.E2BIG:
             return f"the arguments of {program} are too long for this system; pass a file or a reference"
     return f"cannot start {program}: {text}"
@@ -180,7 +212,7 @@ def _explanation(report: Report, request: Report) -> str:
 
 def _not_found(program: str, request: Report) -> str:
     if "/" not in program:
-        return f"no program {program} on the PATH {request['env'].get('PATH', os.defpath)}"
+        return f"program {program} not found on the PATH {request['env'].get('PATH', os.defpath)}"
     if Path(request["cwd"], program).exists():
-        return f"{program} is there, but the interpreter that its first line names is not"
-    return f"no program {program}"
+        return f"{program} exists, but the interpreter in its first line does not"
+    return f"program {program} not found"

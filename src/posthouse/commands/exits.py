@@ -1,4 +1,4 @@
-"""From exit codes to what happens to the job."""
+"""Map exit codes to outcomes of the job."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from posthouse.errors import ConfigurationError, InvalidCommand
 
 Action = Literal["succeed", "retry", "fail", "snooze", "timeout", "canceled"]
 
-SIGNALED = 128  # a death by signal n counts as exit code 128 + n, as in shells
+SIGNALED = 128  # a process killed by signal n counts as exit code 128 + n, as in shells
 _HIGHEST = 255
 _KEY = re.compile(r"(\d{1,3})(?:-(\d{1,3}))?")
 _DEFAULTS = {"0": "succeed", "65": "fail", "75": "retry"}  # EX_DATAERR, EX_TEMPFAIL of sysexits.h
@@ -21,14 +21,16 @@ _DEFAULTS = {"0": "succeed", "65": "fail", "75": "retry"}  # EX_DATAERR, EX_TEMP
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What follows from an ending; ``delay`` is that of a snooze, in seconds."""
+    """An outcome; ``delay`` is the delay of a snooze in seconds."""
 
     action: Action
     delay: float = 0.0
 
 
 class ExitCodes:
-    """A table of exit codes and ranges. A single code goes before a range, and that before the defaults."""
+    """A table of exit codes and ranges. Single codes take precedence over ranges, and both
+    over the defaults.
+    """
 
     def __init__(self, table: Mapping[str, str]) -> None:
         self._singles: dict[int, Outcome] = {}
@@ -58,10 +60,14 @@ class ExitCodes:
 def _span(key: Any) -> tuple[int, int]:
     match = _KEY.fullmatch(key) if isinstance(key, str) else None
     if match is None:
-        raise InvalidCommand(f'exit_codes: {key!r} is neither a code like "75" nor a range like "1-63"')
+        raise InvalidCommand(
+            f'exit_codes: invalid key {key!r}; use a code such as "75" or a range such as "1-63"'
+        )
     low, high = int(match[1]), int(match[2] or match[1])
     if not low <= high <= _HIGHEST:
-        raise InvalidCommand(f"exit_codes: {key!r} does not lie between 0 and {_HIGHEST}, low before high")
+        raise InvalidCommand(
+            f"exit_codes: {key!r} must be between 0 and {_HIGHEST}, with the lower code first"
+        )
     return low, high
 
 
@@ -75,7 +81,7 @@ def _outcome(key: str, action: Any) -> Outcome:
             except ConfigurationError as error:
                 raise InvalidCommand(f"exit_codes: {key}: {error}") from None
     raise InvalidCommand(
-        f'exit_codes: {key}: write "succeed", "retry", "fail" or "snooze:30s", not {action!r}'
+        f'exit_codes: {key} must be "succeed", "retry", "fail" or "snooze:30s", not {action!r}'
     )
 
 

@@ -1,4 +1,4 @@
-"""Values must not become code: ``sh -c "echo {payload.name}"`` is refused when the definition is made."""
+"""Reject definitions in which payload values would become code: ``sh -c "echo {payload.name}"``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from posixpath import basename
 
 from posthouse.errors import InvalidCommand
 
-# Program name -> the letters of the options whose argument is code.
+# Program name -> letters of the options whose argument is code.
 _CODE_OPTIONS = (
     (re.compile(r"(?:ba|da|z|k|mk|a|fi|c|tc|r?ba)?sh"), "c"),
     (re.compile(r"(?:python|pypy)[0-9.]*w?"), "c"),
@@ -20,14 +20,14 @@ _LONG = ("--eval", "--command", "--print", "--run")
 
 
 def refuse_values_in_code(elements: Iterable[tuple[str, bool]]) -> None:
-    """Takes each element's source and whether it has placeholders."""
+    """Reject placeholders in code. Each element is its source and whether it has placeholders."""
     letters = ""
     code_next = False
     for source, has_values in elements:
         if has_values and (code_next or (letters and _glued(source))):
             raise InvalidCommand(
-                f"{source!r} is code for an interpreter, and a value in it would be run; "
-                'pass it as an argument instead, like ["sh", "-c", "echo \\"$1\\"", "sh", "{payload.name}"]'
+                f"{source!r} is code for an interpreter, and a value in it would be executed; "
+                'pass it as an argument, for example ["sh", "-c", "echo \\"$1\\"", "sh", "{payload.name}"]'
             )
         code_next = not has_values and bool(letters) and _takes_code(source, letters)
         letters = letters or _letters_of(source)

@@ -1,4 +1,4 @@
-"""Takes secrets out of a stream of bytes."""
+"""Mask secrets in a stream of bytes."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import re
 from collections.abc import Iterable
 
 MASK = b"[secret]"
-_SHORTEST = 4  # shorter ones hide nothing, and would be found everywhere
+_SHORTEST = 4  # shorter ones would match by chance
 
 
 class Masker:
-    """Replaces secrets even if they come in pieces: what may be the start of one is held back."""
+    """Replaces secrets even if they arrive in pieces: a possible start of a secret is held back."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
         found = {secret.encode() for secret in secrets if len(secret) >= _SHORTEST}
-        self._secrets = sorted(found, key=len, reverse=True)  # one may be the start of another
+        self._secrets = sorted(found, key=len, reverse=True)  # a secret may be the start of another one
         self._pattern = re.compile(b"|".join(map(re.escape, self._secrets)))
         self._held = b""
 
@@ -26,7 +26,7 @@ class Masker:
         done, written = 0, []
         for match in self._pattern.finditer(data):
             if any(done <= start <= match.start() for start in starts):
-                break  # it may belong to a longer one
+                break  # it may be part of a longer secret
             written += [data[done : match.start()], MASK]
             done = match.end()
         hold = min((start for start in starts if start >= done), default=len(data))
@@ -34,12 +34,12 @@ class Masker:
         return b"".join((*written, data[done:hold]))
 
     def release(self) -> bytes:
-        """What was held back."""
+        """Return the bytes that were held back."""
         held, self._held = self._held, b""
         return self._pattern.sub(MASK, held) if self._secrets else held
 
     def _possible_starts(self, data: bytes) -> set[int]:
-        """Where a secret may begin of which the rest is still to come."""
+        """Return the positions where a secret may begin whose rest has not arrived yet."""
         return {
             len(data) - length
             for secret in self._secrets

@@ -1,4 +1,4 @@
-"""What a command writes: the tail that is kept, and the text that is passed on while it runs."""
+"""Output of a command: the tail that is stored, and the text that is passed on while it runs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ LIVE_LIMIT = 64 * 1024
 
 
 class Tail:
-    """The last ``limit`` bytes."""
+    """The last ``limit`` bytes of a stream."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -28,7 +28,7 @@ class Tail:
 
     @property
     def dropped(self) -> int:
-        """How many bytes came before the tail."""
+        """The number of bytes before the tail."""
         return max(0, self._total - self._limit)
 
     def bytes(self) -> bytes:
@@ -40,20 +40,20 @@ class Tail:
 
 
 def decoded(data: bytes) -> str:
-    """Text that can be stored and shown, whatever the bytes are."""
+    """Decode arbitrary bytes to text that can be stored and shown."""
     return escape(data.decode("utf-8", "replace"))
 
 
 def _whole_start(data: bytes) -> bytes:
-    """Without the rest of a character that was cut."""
+    """Remove the rest of a character that was cut."""
     cut = 0
-    while cut < min(3, len(data)) and data[cut] & 0xC0 == 0x80:  # noqa: PLR2004 - a byte that continues
+    while cut < min(3, len(data)) and data[cut] & 0xC0 == 0x80:  # noqa: PLR2004 - a continuation byte
         cut += 1
     return data[cut:]
 
 
 class Live:
-    """Gathers bytes between two deliveries. Of a flood only the end of each is passed on."""
+    """Collects bytes between two deliveries. Of a large amount only the end is passed on."""
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -63,10 +63,10 @@ class Live:
         self._tail.feed(data)
 
     def take(self, *, final: bool = False) -> str:
-        """The text since the last time, in whole characters."""
+        """Return the text since the last call, in whole characters."""
         tail, self._tail = self._tail, Tail(LIVE_LIMIT)
         if tail.dropped:
-            note = f"{self._decoder.decode(b'', True)}\n[{tail.dropped:,} bytes left out]\n"
+            note = f"{self._decoder.decode(b'', True)}\n[{tail.dropped:,} bytes omitted]\n"
             self._decoder.reset()
             return note + escape(self._decoder.decode(_whole_start(tail.bytes()), final))
         return escape(self._decoder.decode(tail.bytes(), final))

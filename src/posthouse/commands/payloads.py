@@ -1,4 +1,4 @@
-"""Whether a payload fits its kind, for all who have to know before a worker does."""
+"""Validate a payload against its kind before a worker runs it."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from posthouse.core.schema import Fault
 from posthouse.errors import InvalidCommand, InvalidDefinition, InvalidPayload
 
 _NOT_YET = {"job_id": "00000000-0000-0000-0000-000000000000", "attempt": 1}
-"""What a job gets only when it is stored, or runs."""
+"""Placeholder values for fields that a job gets when it is stored or runs."""
 
 
 def faults_with(rules: KindRules, payload: str, about: Values) -> list[Fault]:
-    """What its schema says; and if that is nothing, whether its command's arguments can be made of it.
+    """Return the schema errors; if there are none, the errors of rendering the command's arguments.
 
     ``about`` is the job's tenant_id, correlation_id and subject.
     """
@@ -26,7 +26,7 @@ def faults_with(rules: KindRules, payload: str, about: Values) -> list[Fault]:
 
 
 def problems_with(rules: KindRules, payload: str, about: Values) -> list[str]:
-    """The same as texts."""
+    """Return the errors as text."""
     return rules.problems(payload) or _unusable(rules, payload, about)
 
 
@@ -42,18 +42,18 @@ def _unusable(rules: KindRules, payload: str, about: Values) -> list[str]:
 
 
 def arguments(rules: KindRules, payload: Any, about: Values) -> list[str]:
-    """The exact arguments that would run, or InvalidPayload."""
+    """Return the exact arguments that would run. Raises InvalidPayload."""
     return spec_of(rules).template.render({**_NOT_YET, **about, "payload": payload})
 
 
 def spec_of(rules: KindRules) -> CommandSpec:
-    """Its command. One stored by hand may be none: that is the definition's fault, not the payload's."""
+    """Return the command of a definition. Raises InvalidDefinition if the stored command is invalid."""
     if rules.command is None:
         raise InvalidDefinition(f"{rules.key} is not a command: it runs in a handler")
     try:
         return _parsed(_text(rules.command))
     except InvalidCommand as error:
-        raise InvalidDefinition(f"the definition of {rules.key} is unusable: {error}") from None
+        raise InvalidDefinition(f"the definition of {rules.key} is invalid: {error}") from None
 
 
 def _text(command: Mapping[str, Any]) -> str:

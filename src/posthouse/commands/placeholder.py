@@ -1,4 +1,4 @@
-"""One ``{…}`` of a template: where its value comes from and how it becomes text."""
+"""One ``{…}`` of a template: the source of its value and its conversion to text."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class Placeholder:
 
     @property
     def name(self) -> str:
-        """What ``allow_dash`` and error messages call it."""
+        """The name in ``allow_dash`` and in error messages."""
         return ".".join((self.root, *self.path))
 
     def value(self, values: Values) -> Any:
-        """The value, or None if there is none."""
+        """Return the value, or None if it is missing."""
         found: Any = values.get(self.root)
         for key in self.path:
             found = _step(found, key)
@@ -43,14 +43,14 @@ class Placeholder:
     def required(self, values: Values) -> Any:
         found = self.value(values)
         if found is None:
-            raise InvalidPayload(f"the command needs {self.name}, which is missing or null")
+            raise InvalidPayload(f"{self.name} is required by the command, but missing or null")
         return found
 
     def text(self, value: Any) -> str:
-        """One value as text, safe to hand to a program."""
+        """Convert one value to text that is safe to pass to a program."""
         text = json.dumps(value, separators=(",", ":")) if self.as_json else self._plain(value)
         if "\x00" in text:
-            raise InvalidPayload(f"{self.name} contains a NUL character, which no argument can hold")
+            raise InvalidPayload(f"{self.name} contains a NUL character, which an argument cannot contain")
         try:
             text.encode()
         except UnicodeEncodeError:
@@ -66,13 +66,13 @@ class Placeholder:
             case bool() | int() | float():
                 return json.dumps(value)
             case None:
-                raise InvalidPayload(f"{self.name} contains null, which is no argument")
+                raise InvalidPayload(f"{self.name} contains null, which cannot be an argument")
             case list() | tuple() if not self.spread:
                 hint = f"write {{{self.name}*}} for one argument per item, or {{{self.name}:json}}"
-                raise InvalidPayload(f"{self.name} is a list, and the command takes one value; {hint}")
+                raise InvalidPayload(f"{self.name} is a list, but the command takes one value; {hint}")
             case Mapping() | list() | tuple():
-                hint = f"the definition would have to say {self._with_json()}"
-                raise InvalidPayload(f"{self.name} is no single value; to pass it on as JSON {hint}")
+                hint = f"change the definition to {self._with_json()}"
+                raise InvalidPayload(f"{self.name} is not a single value; to pass it as JSON, {hint}")
         return str(value)  # a UUID
 
     def _with_json(self) -> str:
@@ -88,13 +88,13 @@ def _step(found: Any, key: str) -> Any:
 
 
 def parse_placeholder(inside: str) -> Placeholder:
-    """Reads what stands between the braces."""
+    """Parse the text between the braces."""
     match = _FORM.fullmatch(inside)
     if match is None:
         raise InvalidCommand(
-            f"cannot read the placeholder {{{inside}}}; write {{tenant_id}}, {{payload.name}}, "
+            f"invalid placeholder {{{inside}}}; write {{tenant_id}}, {{payload.name}}, "
             "{payload.name?}, {payload.list*}, {payload.object:json} or {if payload.flag}, "
-            "and {{ or }} for a brace itself"
+            "and {{ or }} for a literal brace"
         )
     placeholder = Placeholder(
         root=match["root"],
@@ -111,13 +111,13 @@ def parse_placeholder(inside: str) -> Placeholder:
 def _check(placeholder: Placeholder, inside: str) -> None:
     if placeholder.root not in ROOTS:
         raise InvalidCommand(
-            f"{{{inside}}}: there is no {placeholder.root!r}; a placeholder starts with {', '.join(ROOTS)}"
+            f"{{{inside}}}: invalid placeholder: it must start with one of {', '.join(ROOTS)}"
         )
     if placeholder.root != "payload" and placeholder.path:
-        raise InvalidCommand(f"{{{inside}}}: {placeholder.root} is a single value and has no parts")
+        raise InvalidCommand(f"{{{inside}}}: {placeholder.root} is a single value and has no fields")
     if placeholder.root == "payload" and not placeholder.path and not placeholder.as_json:
         raise InvalidCommand(
-            f"{{{inside}}}: name a part of the payload, like {{payload.name}}, or write {{payload:json}}"
+            f"{{{inside}}}: name a field of the payload, such as {{payload.name}}, or write {{payload:json}}"
         )
     if placeholder.condition and (placeholder.optional or placeholder.spread or placeholder.as_json):
         raise InvalidCommand(f"{{{inside}}}: a condition takes neither ?, nor *, nor :json")

@@ -1,4 +1,4 @@
-"""Progress that a command writes among its output: ``posthouse: {"percent": 40, "step": "tag"}``."""
+"""Progress lines in a command's output: ``posthouse: {"percent": 40, "step": "tag"}``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Progress:
 
 
 def parse_progress(line: bytes) -> Progress | None:
-    """None if the line is not a progress line, or a wrong one: that is output like any other."""
+    """Parse a line. Returns None for other lines and for invalid progress, which count as output."""
     if not line.startswith(PREFIX) or len(line) > _LONGEST_LINE:
         return None
     try:
@@ -45,7 +45,7 @@ def _is_text(value: Any) -> bool:
 
 
 class ProgressLines:
-    """Finds the newest progress in a stream; a flood of other output costs next to nothing."""
+    """Finds the newest progress in a stream at almost no cost for other output."""
 
     def __init__(self) -> None:
         self._line = b""
@@ -57,12 +57,12 @@ class ProgressLines:
         if end and PREFIX in data:
             for line in data[:end].split(b"\n"):
                 self._newest = parse_progress(line) or self._newest
-        self._line = data[end : end + _LONGEST_LINE + 1]  # a longer line cannot become a valid one
+        self._line = data[end : end + _LONGEST_LINE + 1]  # a longer line cannot become valid
 
     def take(self) -> Progress | None:
         newest, self._newest = self._newest, None
         return newest
 
     def close(self) -> None:
-        """The last line need not end with a newline."""
+        """Parse the last line, which may lack a newline."""
         self.feed(b"\n")

@@ -1,4 +1,4 @@
-"""Runs commands, any number at a time, on one event loop."""
+"""Run any number of commands at a time on one event loop."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ DEFAULT_GRACE_SECONDS = 5.0
 
 
 class CommandRunner:
-    """Starts commands; nothing of one outlives its end, its timeout, its cancellation or this process.
+    """Runs commands. No process of a command outlives its end, timeout or cancellation, or this process.
 
-    ``grace`` is how long a command has between SIGTERM and SIGKILL. Close it when done, or use it as an
-    async context manager.
+    ``grace`` is the time between SIGTERM and SIGKILL. Call ``close()``, or use it as an async context
+    manager.
     """
 
     def __init__(self, *, grace: Duration = DEFAULT_GRACE_SECONDS) -> None:
@@ -32,7 +32,7 @@ class CommandRunner:
         self._throttle: Throttle | None = None
 
     def start(self) -> None:
-        """Starts the guardian, which else the first command would have to wait for."""
+        """Start the guardian now, so that the first command need not wait for it."""
         self._warden.keep(self._warden.minder())
 
     async def run(
@@ -47,19 +47,19 @@ class CommandRunner:
         on_progress: OnProgress | None = None,
         on_end: Callable[[Completed], None] | None = None,
     ) -> Completed:
-        """Runs a command to its end. Returns, or raises, only when no process of it is left.
+        """Run a command to its end. Returns or raises only when no process of it is left.
 
-        ``secrets`` are values by the names that the definition refers to. ``on_start`` gets the pid,
-        ``on_output`` the stream's name and text, ``on_progress`` the newest progress, at most ten times a
-        second. ``on_end`` gets what ``run`` returns, and when ``run`` is canceled too.
+        ``secrets`` maps the names in the definition to values. ``on_start`` receives the pid, ``on_output``
+        the stream's name and text, ``on_progress`` the newest progress, at most ten times a second.
+        ``on_end`` receives what ``run`` returns, also when ``run`` is canceled.
 
-        Raises InvalidPayload if the values do not fit, CommandUnstartable if there is no such program, folder
-        or secret (neither is worth a retry), and CommandLost if a process that looks after it was killed.
+        Raises InvalidPayload if the values are invalid, CommandUnstartable if the program, folder or secret
+        does not exist (neither is worth a retry), and CommandLost if a supervising process was killed.
         """
         request = self._request(spec, values, secrets or {}, timeout)
         hidden = [request["env"][variable] for variable in spec.secrets]
         streams = self._streams(spec, hidden, on_output, on_progress)
-        execution = Execution(request, *streams, on_start or _ignore)
+        execution = Execution(request, streams, on_start or _ignore)
         try:
             execution.start(self._warden)
             report, canceled = await execution.wait()
@@ -88,6 +88,8 @@ class CommandRunner:
             "open_files": spec.open_files,
             "timeout": None if timeout is None else seconds(timeout),
             "grace": self._grace,
+            "confined": True,
+            "expendable": True,
         }
 
     def _streams(
@@ -116,11 +118,11 @@ class CommandRunner:
 
     @property
     def guardian_pid(self) -> int | None:
-        """The process that starts commands; None before the first."""
+        """The pid of the process that starts commands, or None before the first command."""
         return self._warden.pid
 
     def close(self) -> None:
-        """Ends the guardian, and every command that still runs."""
+        """Stop the guardian and every command that is still running."""
         self._warden.close()
 
     async def __aenter__(self) -> Self:
@@ -131,4 +133,4 @@ class CommandRunner:
 
 
 def _ignore(_: int) -> None:
-    """Nobody wants to know."""
+    """The default listener, which does nothing."""

@@ -1,4 +1,4 @@
-"""What an operator writes down about a command."""
+"""Command definitions."""
 
 from __future__ import annotations
 
@@ -16,13 +16,18 @@ from posthouse.errors import InvalidCommand
 
 DEFAULT_INHERITED = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "TMPDIR", "TZ", "USER")
 
+OWN_PREFIX = "POSTHOUSE_"
+"""Of the settings of the worker, such as the URL of its database with the password."""
+_EVENT = re.compile(r"[^\s*\x00-\x1f\x7f]{1,200}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _MOST_OUTPUT = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandSpec:
-    """A command definition. Making one checks it: InvalidCommand says what is wrong and what to write."""
+    """A command definition. Creating one validates it; InvalidCommand says what is wrong and
+    what to write.
+    """
 
     argv: ArgvTemplate
     allow_dash: tuple[str, ...] = ()
@@ -37,6 +42,7 @@ class CommandSpec:
     exit_codes: Mapping[str, str] = field(default_factory=dict)
     progress: Literal["lines"] | None = None
     result: Literal["json"] | None = None
+    emits: str | None = None
     template: Template = field(init=False, repr=False, compare=False)
     endings: ExitCodes = field(init=False, repr=False, compare=False)
 
@@ -56,16 +62,18 @@ class CommandSpec:
     @classmethod
     def from_json(cls, data: Any) -> CommandSpec:
         if not isinstance(data, Mapping):
-            raise InvalidCommand(f"a command definition is a JSON object, not {type(data).__name__}")
+            raise InvalidCommand(f"a command definition must be a JSON object, not {type(data).__name__}")
         for name in data:
             if name not in _FIELDS:
-                raise InvalidCommand(f"a command definition has no {name!r}{_guess(str(name))}")
+                raise InvalidCommand(f"unknown field {name!r} in the command definition{_guess(str(name))}")
         if "argv" not in data:
-            raise InvalidCommand('a command definition needs argv, like ["convert", "{payload.file}"]')
+            raise InvalidCommand(
+                'a command definition must have argv, for example ["convert", "{payload.file}"]'
+            )
         return cls(**data)
 
     def to_json(self) -> dict[str, Any]:
-        """What ``from_json`` takes; fields that have their default are left out."""
+        """Return the JSON that ``from_json`` accepts, without fields that have their default."""
         return {
             name: _plain(getattr(self, name)) for name in _FIELDS if getattr(self, name) != _default(name)
         }
@@ -89,17 +97,17 @@ def _plain(value: Any) -> Any:
 
 def _guess(name: str) -> str:
     near = difflib.get_close_matches(name, _FIELDS, n=1)
-    return f"; did you mean {near[0]!r}?" if near else f"; it has {', '.join(_FIELDS)}"
+    return f"; did you mean {near[0]!r}?" if near else f"; the fields are {', '.join(_FIELDS)}"
 
 
 def _check_cwd(name: str, value: Any) -> None:
-    if not isinstance(value, str) or not os.path.isabs(value) or "\x00" in value:  # noqa: PTH117 - a string
-        raise InvalidCommand(f"{name} is an absolute path, not {value!r}")
+    if not isinstance(value, str) or not os.path.isabs(value) or "\x00" in value:  # noqa: PTH117 - a string, not a Path
+        raise InvalidCommand(f"{name} must be an absolute path, not {value!r}")
 
 
 def _check_names(name: str, value: Any) -> None:
     if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):
-        raise InvalidCommand(f"{name} is a list of names, not {value!r}")
+        raise InvalidCommand(f"{name} must be a list of names, not {value!r}")
 
 
 def _check_variables(name: str, value: Any) -> None:
@@ -107,17 +115,19 @@ def _check_variables(name: str, value: Any) -> None:
     for item in value:
         _check_variable(name, item)
         if item.startswith(SECRET_PREFIX):
-            raise InvalidCommand(f"{name}: {item} is a secret: name it in secrets, so that it is masked")
+            raise InvalidCommand(f"{name}: {item} is a secret; put it into secrets, so that it is masked")
+        if item.startswith(OWN_PREFIX):
+            raise InvalidCommand(f"{name}: {item} is a setting of Posthouse, which commands cannot inherit")
 
 
 def _check_variable(name: str, variable: Any) -> None:
     if not isinstance(variable, str) or not _VARIABLE.fullmatch(variable):
-        raise InvalidCommand(f"{name}: {variable!r} is not the name of an environment variable")
+        raise InvalidCommand(f"{name}: {variable!r} is not a valid name of an environment variable")
 
 
 def _check_mapping(name: str, value: Any) -> None:
     if not isinstance(value, Mapping):
-        raise InvalidCommand(f"{name} is a JSON object, not {value!r}")
+        raise InvalidCommand(f"{name} must be a JSON object, not {value!r}")
 
 
 def _check_environment(name: str, value: Any) -> None:
@@ -125,7 +135,7 @@ def _check_environment(name: str, value: Any) -> None:
     for variable, text in value.items():
         _check_variable(name, variable)
         if not isinstance(text, str) or "\x00" in text:
-            raise InvalidCommand(f"{name}: {variable} is a text without NUL; write numbers in quotes")
+            raise InvalidCommand(f"{name}: {variable} must be a string without NUL; write numbers in quotes")
 
 
 def _check_secrets(name: str, value: Any) -> None:
@@ -133,9 +143,9 @@ def _check_secrets(name: str, value: Any) -> None:
     for variable, reference in value.items():
         _check_variable(name, variable)
         if not isinstance(reference, str) or not is_secret_name(reference):
-            # The reference is not shown: who wrote a secret here by mistake shall not read it in a log.
+            # The value is not shown: it may be a secret that was entered here by mistake.
             raise InvalidCommand(
-                f"{name}: {variable} is the name of a secret, never its value: letters, digits and . _ -"
+                f"{name}: {variable} must be the name of a secret, not its value: letters, digits and . _ -"
             )
 
 
@@ -144,7 +154,7 @@ def _whole(low: int, high: int, *, optional: bool) -> Callable[[str, Any], None]
         if value is None and optional:
             return
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            raise InvalidCommand(f"{name} is a whole number from {low:,} to {high:,}, not {value!r}")
+            raise InvalidCommand(f"{name} must be an integer from {low:,} to {high:,}, not {value!r}")
 
     return check
 
@@ -152,9 +162,14 @@ def _whole(low: int, high: int, *, optional: bool) -> Callable[[str, Any], None]
 def _one_of(allowed: str) -> Callable[[str, Any], None]:
     def check(name: str, value: Any) -> None:
         if value is not None and value != allowed:
-            raise InvalidCommand(f'{name} is null or "{allowed}", not {value!r}')
+            raise InvalidCommand(f'{name} must be null or "{allowed}", not {value!r}')
 
     return check
+
+
+def _check_event(name: str, value: Any) -> None:
+    if value is not None and not (isinstance(value, str) and _EVENT.fullmatch(value)):
+        raise InvalidCommand(f"{name} must be null or the name of an event such as order.paid, not {value!r}")
 
 
 _CHECKS: dict[str, Callable[[str, Any], None]] = {
@@ -170,4 +185,5 @@ _CHECKS: dict[str, Callable[[str, Any], None]] = {
     "exit_codes": _check_mapping,
     "progress": _one_of("lines"),
     "result": _one_of("json"),
+    "emits": _check_event,
 }

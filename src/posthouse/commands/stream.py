@@ -1,4 +1,4 @@
-"""Reads the two pipes of a command on the event loop, without ever waiting for them."""
+"""Read the two pipes of a command on the event loop without blocking it."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ OnOutput: TypeAlias = Callable[[StreamName, str], None]
 OnProgress: TypeAlias = Callable[[Progress], None]
 
 DELIVERY_SECONDS = 0.1
-_CHUNK = 64 * 1024  # what a pipe holds
+_CHUNK = 64 * 1024  # the capacity of a pipe
 _MOST_LEFT_OVER = 1024 * 1024
 
 
 class Throttle:
-    """Shares out how much of all commands' output is read: 1 MB in 10 ms, a sixth of the loop's time.
+    """Limits how fast the output of all commands is read: 1 MB per 10 ms, a sixth of the loop's time.
 
-    A flood is read at that speed, and beside it everything else goes on.
+    A flood of output is read at that rate, and everything else continues beside it.
     """
 
     WINDOW_SECONDS = 0.01
@@ -39,7 +39,7 @@ class Throttle:
         self._paused: list[Stream] = []
 
     def read(self, stream: Stream, amount: int) -> None:
-        """Pauses the stream if too much was read."""
+        """Pause the stream if too much was read."""
         now = self._loop.time()
         if now >= self._ends:
             self._left, self._ends = self.WINDOW_BYTES, now + self.WINDOW_SECONDS
@@ -57,7 +57,7 @@ class Throttle:
 
 
 class Stream:
-    """One of stdout and stderr."""
+    """The stdout or stderr of a command."""
 
     def __init__(
         self,
@@ -85,11 +85,11 @@ class Stream:
 
     @property
     def other_end(self) -> int:
-        """For the command to write to."""
+        """The end that the command writes to."""
         return self._other_end
 
     def let_go(self) -> None:
-        """The command has its end: ours of it is closed, so that we see the end of the stream."""
+        """Close our copy of the command's end, so that the end of the stream is seen."""
         if self._other_end >= 0:
             os.close(self._other_end)
             self._other_end = -1
@@ -135,7 +135,9 @@ class Stream:
             _call(self._on_progress, progress)
 
     def finish(self) -> None:
-        """The command is gone: takes what is left in the pipe and closes it, whoever else has it open."""
+        """Read what is left in the pipe after the command has ended, and close it even if other processes
+        have it open.
+        """
         left_over = 0
         while self._fd >= 0 and left_over < _MOST_LEFT_OVER and (data := self._read()):
             left_over += len(data)
@@ -165,8 +167,8 @@ class Stream:
 
 
 def _call(listener: Callable[..., None], *arguments: object) -> None:
-    """A listener's trouble is not the command's."""
+    """Call a listener. Its errors are logged and do not affect the command."""
     try:
         listener(*arguments)
     except Exception:  # noqa: BLE001 - logged with its traceback
-        _log.exception("a listener to a command's output failed")
+        _log.exception("command output listener failed")

@@ -1,7 +1,7 @@
-"""Argument lists from templates. Parsed and checked once, when the definition is made; never a shell.
+"""Argument lists from templates, validated once when the definition is created. No shell is involved.
 
-A template is a list. A string in it makes one argument (one per item if it spreads a list); a list in it is a
-*group*, left out as a whole when an optional value of it is missing or a condition of it is not true.
+A template is a list. A string makes one argument (or one per item if it expands a list). A nested list is a
+*group*, which is omitted as a whole if one of its optional values is missing or its condition is false.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Element:
 
     source: str
     parts: tuple[str | Placeholder, ...]
-    bold: frozenset[str] = frozenset()  # the placeholders that may begin an argument with a dash
+    bold: frozenset[str] = frozenset()  # placeholders whose value may start with a dash
 
     @property
     def placeholders(self) -> tuple[Placeholder, ...]:
@@ -53,7 +53,7 @@ class Element:
             return [self._argument(values, None)]
         items = spread.required(values)
         if not isinstance(items, list | tuple):
-            raise InvalidPayload(f"{spread.name} is to be a list, not {type(items).__name__}")
+            raise InvalidPayload(f"{spread.name} must be a list, not {type(items).__name__}")
         return [self._argument(values, item) for item in items]
 
     def _argument(self, values: Values, item: Any) -> str:
@@ -67,12 +67,12 @@ class Element:
         return argument
 
     def _refuse_option(self, texts: list[str]) -> None:
-        """A value that begins the argument would be read as an option."""
+        """Reject a value at the start of an argument that would be parsed as an option."""
         source = next(part for part, text in zip(self.parts, texts, strict=True) if text)
         if isinstance(source, Placeholder) and source.name not in self.bold:
             raise InvalidPayload(
                 f"{source.name} starts with '-' and could be read as an option; "
-                f"if that is meant, name {source.name!r} in allow_dash of the definition"
+                f"to allow it, add {source.name!r} to allow_dash of the definition"
             )
 
 
@@ -94,7 +94,7 @@ def _wanted(placeholder: Placeholder, values: Values) -> bool:
     value = placeholder.value(values)
     if placeholder.condition:
         if value is not None and not isinstance(value, bool):
-            raise InvalidPayload(f"{placeholder.name} is to be true or false, not {type(value).__name__}")
+            raise InvalidPayload(f"{placeholder.name} must be true or false, not {type(value).__name__}")
         return value is True
     if placeholder.spread and isinstance(value, list) and not value:
         return False
@@ -103,12 +103,12 @@ def _wanted(placeholder: Placeholder, values: Values) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A checked template: ``render`` makes an argument list of a job's values."""
+    """A validated template. ``render`` makes an argument list from a job's values."""
 
     items: tuple[Element | Group, ...]
 
     def render(self, values: Values) -> list[str]:
-        """The arguments, or InvalidPayload if a value is missing or not to be trusted in its place."""
+        """Return the arguments. Raises InvalidPayload if a value is missing or unsafe."""
         return [argument for item in self.items for argument in item.render(values)]
 
     @property
@@ -118,7 +118,9 @@ class Template:
 
 def parse_template(argv: ArgvTemplate, allow_dash: Collection[str] = ()) -> Template:
     if not isinstance(argv, list | tuple) or not argv:
-        raise InvalidCommand('argv is a list that starts with a program, like ["convert", "{payload.file}"]')
+        raise InvalidCommand(
+            'argv must be a list that starts with a program, for example ["convert", "{payload.file}"]'
+        )
     bold = frozenset(allow_dash)
     template = Template(tuple(_item(item, bold) for item in argv))
     _check_program(template.items[0])
@@ -133,26 +135,26 @@ def _item(item: Any, bold: frozenset[str]) -> Element | Group:
         _check_alone(element)
         return element
     if not isinstance(item, Sequence) or not item or not all(isinstance(part, str) for part in item):
-        raise InvalidCommand(f"argv holds strings and lists of strings, not {item!r}")
+        raise InvalidCommand(f"argv must contain only strings and lists of strings, not {item!r}")
     group = Group(tuple(_element(part, bold) for part in item))
     if not any(p.optional or p.condition or p.spread for e in group.elements for p in e.placeholders):
         raise InvalidCommand(
-            f"the group {list(item)} is never left out: put its strings into argv itself, "
-            "or make a placeholder in it optional, like {payload.name?}"
+            f"the group {list(item)} is never omitted: put its strings into argv itself, "
+            "or make a placeholder in it optional, such as {payload.name?}"
         )
     return group
 
 
 def _element(source: str, bold: frozenset[str]) -> Element:
     if "\x00" in source:
-        raise InvalidCommand(f"{source!r} contains a NUL character, which no argument can hold")
+        raise InvalidCommand(f"{source!r} contains a NUL character, which an argument cannot contain")
     element = Element(source, tuple(_parts(source)), bold)
     placeholders = element.placeholders
     if sum(placeholder.spread for placeholder in placeholders) > 1:
-        raise InvalidCommand(f"{source!r} spreads two lists: an element can spread one")
+        raise InvalidCommand(f"{source!r} expands two lists; an element can expand only one")
     if any(placeholder.condition for placeholder in placeholders) and len(element.parts) > 1:
         raise InvalidCommand(
-            f'{source!r}: a condition stands alone, like ["--force", "{{if payload.force}}"]'
+            f'{source!r}: a condition must be a separate element, such as ["--force", "{{if payload.force}}"]'
         )
     _refuse_option_names(element)
     return element
@@ -177,13 +179,13 @@ def _check_alone(element: Element) -> None:
     for placeholder in element.placeholders:
         if placeholder.optional or placeholder.condition:
             raise InvalidCommand(
-                f"{element.source!r} may be left out, so it belongs into a list of its own: "
-                f'["{element.source}"], with the option that goes with it, if there is one'
+                f"{element.source!r} is optional and must be in a list of its own: "
+                f'["{element.source}"], together with its option, if it has one'
             )
 
 
 def _refuse_option_names(element: Element) -> None:
-    """``--{payload.x}`` would let the payload choose the option, ``--out{payload.x}`` complete its name."""
+    """Reject ``--{payload.x}`` and ``--out{payload.x}``: the payload must not choose an option's name."""
     before = ""
     for part in element.parts:
         if isinstance(part, Placeholder):
@@ -196,22 +198,22 @@ def _refuse_option_names(element: Element) -> None:
 def _refuse_option_name(element: Element, placeholder: Placeholder) -> None:
     if placeholder.name not in element.bold:
         raise InvalidCommand(
-            f"{element.source!r} lets a value be part of an option's name; write --option={{…}} or "
-            f"two elements, or name {placeholder.name!r} in allow_dash"
+            f"{element.source!r} lets a value be part of an option's name; use --option={{…}} or "
+            f"two elements, or add {placeholder.name!r} to allow_dash"
         )
 
 
 def _check_program(first: Element | Group) -> None:
     if isinstance(first, Group) or first.literal is None:
-        raise InvalidCommand("the program, the first of argv, is fixed: it cannot come from a value")
+        raise InvalidCommand("the program (argv[0]) must be a fixed text, not a placeholder")
     if not first.literal.strip() or first.literal.startswith("-"):
-        raise InvalidCommand(f"{first.literal!r} is not the name of a program")
+        raise InvalidCommand(f"{first.literal!r} is not a valid name of a program")
 
 
 def _check_allow_dash(template: Template, bold: frozenset[str]) -> None:
     used = {placeholder.name for element in template.elements for placeholder in element.placeholders}
     if unknown := sorted(bold - used):
-        raise InvalidCommand(f"allow_dash names {', '.join(unknown)}, which argv does not use")
+        raise InvalidCommand(f"allow_dash contains {', '.join(unknown)}, which argv does not use")
 
 
 def _flat(items: Sequence[Element | Group]) -> Iterator[Element]:

@@ -1,4 +1,4 @@
-"""The worker's side of the guardian: starts it when it is first needed, and anew when it has died."""
+"""The worker's side of the guardian: starts it on first use, and again if it has died."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from posthouse.errors import CommandLost
 _HOME = str(Path(__file__).parent)
 _CODE = f"import sys; sys.path.append({_HOME!r}); from guardian.main import main; main({{fd}}, {{pid}})"
 _LEAVE_SECONDS = 15.0
-_MOST_IDLE = 16  # each has 1.3 MB of its own
+_MOST_IDLE = 16  # each uses 1.3 MB
 
 
 class Warden:
@@ -24,11 +24,11 @@ class Warden:
 
     @property
     def pid(self) -> int | None:
-        """The guardian's, if one was started."""
+        """The pid of the guardian, if it was started."""
         return self._process.pid if self._process else None
 
     def minder(self) -> socket.socket:
-        """A connection to a process that will run a command: one that has done so before, or a new one."""
+        """Return a connection to a process that can run a command: an idle one or a new one."""
         while self._idle:
             minder = self._idle.pop()
             if is_idle(minder):
@@ -37,7 +37,7 @@ class Warden:
         return self._new_minder()
 
     def keep(self, minder: socket.socket) -> None:
-        """Takes back a connection whose command has ended."""
+        """Return a connection to the pool after its command has ended."""
         if len(self._idle) < _MOST_IDLE and self._socket is not None:
             self._idle.append(minder)
         else:
@@ -60,12 +60,12 @@ class Warden:
             try:
                 socket.send_fds(self._connection(), [b"m"], [descriptor])
             except (BrokenPipeError, ConnectionResetError):
-                self._forget()  # it has died since
+                self._forget()  # it has died meanwhile
             except BlockingIOError:
                 break
             else:
                 return
-        raise CommandLost("the process that starts commands does not answer; the command was not started")
+        raise CommandLost("the command supervisor does not respond; the command was not started")
 
     def _connection(self) -> socket.socket:
         if self._process is not None and self._process.poll() is not None:
@@ -80,12 +80,12 @@ class Warden:
         ours.setblocking(False)
         code = _CODE.format(fd=theirs.fileno(), pid=os.getpid())
         try:
-            self._process = subprocess.Popen(  # noqa: S603 - our own code
+            self._process = subprocess.Popen(  # noqa: S603 - a fixed command line
                 [sys.executable, "-I", "-S", "-c", code],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
-                start_new_session=True,  # Ctrl-C is the worker's
+                start_new_session=True,  # Ctrl-C goes to the worker only
                 cwd="/",
                 env={},
             )
@@ -109,21 +109,21 @@ class Warden:
         self._socket = self._process = None
 
     def close(self) -> None:
-        """Ends the guardian and with it every command. Blocks until they are gone."""
+        """Stop the guardian and all commands. Blocks until they are gone."""
         self._dismiss_idle()
         if self._socket:
             self._socket.close()
         if self._process:
             try:
                 self._process.wait(_LEAVE_SECONDS)
-            except subprocess.TimeoutExpired:  # a process hangs in the kernel; its minder goes on trying
+            except subprocess.TimeoutExpired:  # a process hangs in the kernel; its minder keeps trying
                 self._process.kill()
                 self._process.wait()
         self._socket = self._process = None
 
 
 def is_idle(minder: socket.socket) -> bool:
-    """Who lives and waits for a command says nothing."""
+    """Whether the minder is alive and waiting for a command; it sends nothing then."""
     try:
         minder.recv(1, socket.MSG_PEEK)
     except BlockingIOError:

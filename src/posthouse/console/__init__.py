@@ -1,4 +1,4 @@
-"""The web console: one page, its scripts and styles. What it shows and does, it asks the API for."""
+"""The web console: one page with scripts and styles that use the HTTP API."""
 
 from posthouse.console.pages import PUBLIC, router
 

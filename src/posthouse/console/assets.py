@@ -1,14 +1,17 @@
-"""The files of the console, read once: each under an address that changes when any of them does."""
+"""The static files of the console, read once. Their URL contains a hash that changes with any of them."""
 
 from __future__ import annotations
 
 import gzip
 import hashlib
+import json
 import re
 from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import NamedTuple
+
+from posthouse.core.glossary import TERMS
 
 TYPES = {
     ".js": "text/javascript; charset=utf-8",
@@ -22,6 +25,7 @@ TYPES = {
 OWN_WORDS = ("js/", "css/")
 _COMMENTS = re.compile(rb"^\s*(?://.*|/\*(?:[^*]|\*(?!/))*\*/\s*)$", re.MULTILINE)
 _INDENTS = re.compile(rb"\n\s+")
+_CSS_SPACES = re.compile(rb"\s*([{};])\s*|([:,])\s+")
 
 
 class Asset(NamedTuple):
@@ -47,7 +51,15 @@ class Assets:
 
 @cache
 def assets() -> Assets:
-    return Assets(dict(_below(files("posthouse.console") / "static")))
+    return Assets(dict(_below(files("posthouse.console") / "static")) | {"js/glossary.js": _glossary()})
+
+
+def _glossary() -> bytes:
+    """Generate the module of the tooltips: the first sentence of each term."""
+    terms = {
+        name.lower(): meaning.partition(". ")[0].removesuffix(".") + "." for name, meaning in TERMS.items()
+    }
+    return f"export const TERMS = {json.dumps(terms, ensure_ascii=False)}\n".encode()
 
 
 def _below(folder: Traversable, prefix: str = "") -> list[tuple[str, bytes]]:
@@ -61,10 +73,13 @@ def _below(folder: Traversable, prefix: str = "") -> list[tuple[str, bytes]]:
 
 
 def lean(path: str, content: bytes) -> bytes:
-    """Without what only readers of the source need: comments on lines of their own, and indents. In templates
-    white space around a line break means nothing.
+    """Remove comments on lines of their own, indentation, and in style sheets spaces around punctuation.
+    In templates white space around a line break has no meaning.
     """
-    return _INDENTS.sub(b"\n", _COMMENTS.sub(b"", content)) if path.startswith(OWN_WORDS) else content
+    if not path.startswith(OWN_WORDS):
+        return content
+    content = _INDENTS.sub(b"\n", _COMMENTS.sub(b"", content))
+    return _CSS_SPACES.sub(rb"\1\2", content) if path.endswith(".css") else content
 
 
 def _asset(path: str, content: bytes) -> Asset:

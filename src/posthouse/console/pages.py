@@ -1,4 +1,4 @@
-"""The addresses of the console. None asks who is there: they hold no data, and the API asks."""
+"""Routes of the console. They need no authentication: they serve static files only; the API authenticates."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _POLICY = (
 @router.get("/")
 @router.get("/console")
 async def enter(request: Request) -> Response:
-    """Where people arrive."""
+    """Redirect to the console."""
     return RedirectResponse(f"{_base(request)}")
 
 
@@ -31,7 +31,7 @@ async def enter(request: Request) -> Response:
 async def asset(request: Request, version: str, path: str) -> Response:
     found = assets().find(path)
     if found is None or version != assets().version:
-        raise HTTPException(404, "no such file: load the page again")
+        raise HTTPException(404, "file not found: the console was updated; reload the page")
     headers = {"Cache-Control": _FOREVER, "Vary": "Accept-Encoding", "X-Content-Type-Options": "nosniff"}
     if "gzip" in request.headers.get("accept-encoding", ""):
         return Response(
@@ -41,8 +41,8 @@ async def asset(request: Request, version: str, path: str) -> Response:
 
 
 @router.get("/console/{path:path}")
-async def page(request: Request, path: str) -> Response:  # noqa: ARG001 - the page reads its address itself
-    """Every page of the console is this one; its script shows what the address says."""
+async def page(request: Request, path: str) -> Response:  # noqa: ARG001 - the script reads the path itself
+    """Serve the page of the console, which is the same for all paths; its script routes by the URL."""
     nonce = secrets.token_urlsafe(16)
     kept = assets()
     shell = kept.find("index.html")
@@ -65,5 +65,5 @@ async def page(request: Request, path: str) -> Response:  # noqa: ARG001 - the p
 
 
 def _base(request: Request) -> str:
-    """Where the console is, wherever it was mounted."""
+    """Return the URL path of the console, including the path it is mounted at."""
     return f"{request.scope.get('root_path', '')}/console/"

@@ -23,16 +23,16 @@ class AlertType(StrEnum):
 
 
 ORDINARY = frozenset(AlertType) - {AlertType.WORKER_STARTUP, AlertType.WORKER_SHUTDOWN}
-"""Those that are on unless the settings say otherwise."""
+"""The types that are on by default."""
 
 
 def chosen_types(text: str) -> frozenset[AlertType]:
-    """The types that a setting switches on: a list of them, or ``+`` and ``-`` against the ordinary ones."""
+    """Return the types that a setting enables: a list of types, or ``+`` and ``-`` changes to the default."""
     words = [word.strip() for word in text.split(",") if word.strip()]
     changes = [word for word in words if word[0] in "+-"]
     if changes and len(changes) < len(words):
         raise ConfigurationError(
-            "alert_types is either a list of types, or changes with + and -, like +worker_shutdown; not both"
+            "alert_types must be either types or changes with + and -, like +worker_shutdown; not both"
         )
     if not changes:
         return frozenset(map(_known_type, words))
@@ -46,11 +46,11 @@ def _known_type(word: str) -> AlertType:
         return AlertType(word.strip())
     except ValueError:
         names = ", ".join(AlertType)
-        raise ConfigurationError(f"alert_types: there is no type {word!r}; the types are {names}") from None
+        raise ConfigurationError(f"alert_types: unknown type {word!r}; the types are {names}") from None
 
 
 class Shape(StrEnum):
-    """What a message looks like."""
+    """The message format of a destination."""
 
     JSON = "json"
     SLACK = "slack"
@@ -59,7 +59,7 @@ class Shape(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """Where alerts go. The URL is a secret: whoever has it may post there."""
+    """Where alerts are sent. The URL is a secret: it is the only credential needed to post there."""
 
     name: str
     shape: Shape
@@ -67,7 +67,7 @@ class Destination:
 
     @property
     def word(self) -> str:
-        """What a worker offers that knows it, and what jobs for it require."""
+        """The capability of workers that know this destination; jobs for it require it."""
         return f"webhook:{self.name}"
 
 
@@ -85,15 +85,15 @@ _HOSTS = {
 
 
 def destinations(text: str) -> tuple[Destination, ...]:
-    """From ``alert_webhook_url``: URLs with commas or spaces, each ``[name=][shape+]https://...``.
+    """Parse ``alert_webhook_url``: URLs separated by commas or spaces, each ``[name=][format+]https://...``.
 
-    No error repeats what is in there: it is a secret.
+    Error messages never repeat the text, because it is a secret.
     """
     found: dict[str, Destination] = {}
     for number, entry in enumerate((word for word in re.split(r"[,\s]+", text) if word), start=1):
         item = _destination(entry, number, found.keys())
         if item.name in found:
-            raise ConfigurationError(f"alert_webhook_url: two destinations are called {item.name!r}")
+            raise ConfigurationError(f"alert_webhook_url: two destinations are named {item.name!r}")
         found[item.name] = item
     return tuple(found.values())
 
@@ -119,7 +119,7 @@ def _checked_url(text: str, number: int) -> SplitResult:
         raise ConfigurationError(f"alert_webhook_url: entry {number} has no host, or one that is not ASCII")
     if url.username is not None or url.password is not None:
         raise ConfigurationError(
-            f"alert_webhook_url: entry {number} has a user or password in it, which is not supported"
+            f"alert_webhook_url: entry {number} contains a user or password, which is not supported"
         )
     return url
 
@@ -131,8 +131,8 @@ def _shape(word: str | None, host: str, number: int) -> Shape:
         return Shape(word.lower())
     except ValueError:
         raise ConfigurationError(
-            f"alert_webhook_url: entry {number} asks for the shape {word!r}; "
-            f"the shapes are {', '.join(Shape)}, like slack+https://..."
+            f"alert_webhook_url: entry {number} has the unknown format {word!r}; "
+            f"the formats are {', '.join(Shape)}, for example slack+https://..."
         ) from None
 
 

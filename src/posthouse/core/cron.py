@@ -1,7 +1,7 @@
-"""The five fields of cron: which days, and which minutes of them. Pure calendar, no time zone.
+"""Parse the five fields of a cron expression: days, and minutes of a day. Pure calendar, no time zone.
 
-Beyond numbers, names, ranges, steps and lists: ``L`` is the last day of the month, ``FRI#2`` the second
-Friday, ``FRIL`` the last one.
+Besides numbers, names, ranges, steps and lists: ``L`` is the last day of the month, ``FRI#2`` the second
+Friday, ``FRIL`` the last Friday.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ALIASES = {
     "@hourly": "0 * * * *",
 }
 YEARS_AHEAD = 41
-"""A 29 February that is a certain weekday comes within 40 years; what has not come by then never does."""
+"""A 29 February on a given weekday occurs within 40 years; an expression without a match by then has none."""
 
 _MONTHS = ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"]
 _WEEKDAYS = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"]
@@ -59,10 +59,10 @@ _MINUTE, _HOUR, _DAY, _MONTH, _WEEKDAY = _FIELDS
 
 @dataclass(frozen=True, slots=True)
 class Cron:
-    """What the fields say. ``minutes`` are those of a day, counted from midnight; weekdays count from
-    Sunday = 0; of ``nth``, 0 is the last of the month.
+    """A parsed cron expression.
 
-    ``any_hour``: every hour is meant. ``wild``: that, or the minute field begins with a star.
+    ``minutes`` count from midnight; weekdays count from Sunday = 0; in ``nth``, 0 means the last of the
+    month. ``any_hour``: the hour field is ``*``. ``wild``: that, or the minute field begins with a star.
     """
 
     minutes: tuple[int, ...]
@@ -85,7 +85,7 @@ class Cron:
         except InvalidSchedule as error:
             raise InvalidSchedule(f"{text!r}: {error}") from None
         if next(cron.days_from(date(2000, 1, 1)), None) is None:
-            raise InvalidSchedule(f"{text!r} never comes: no month that it names has such a day")
+            raise InvalidSchedule(f"{text!r} never matches: none of its months has that day")
         return cron
 
     @classmethod
@@ -112,7 +112,7 @@ class Cron:
         )
 
     def on(self, day: date) -> bool:
-        """Whether there are times on this day."""
+        """Whether the expression matches on this day."""
         if day.month not in self.months:
             return False
         length = monthrange(day.year, day.month)[1]
@@ -126,7 +126,7 @@ class Cron:
         return (in_month or in_week) if self.either else (in_month and in_week)
 
     def days_from(self, first: date) -> Iterator[date]:
-        """Its days from this one on."""
+        """Yield the matching days from this day on."""
         year, month = first.year, first.month
         found = year
         while year <= min(found + YEARS_AHEAD, date.max.year):
@@ -141,9 +141,9 @@ class Cron:
 
 def _what_instead(text: str, count: int) -> str:
     if text.strip().startswith("@"):
-        return f"there is no such name; there are {', '.join(ALIASES)} and @every 90s"
+        return f"unknown name; the names are {', '.join(ALIASES)} and @every 90s"
     if count == len(_FIELDS) + 1:
-        return "cron has five fields and no seconds; for less than a minute write: every 30s"
+        return "cron has five fields and no seconds; for intervals below a minute write: every 30s"
     names = ", ".join(field.name for field in _FIELDS)
     return f"cron has five fields ({names}), not {count}; or write: every 15m"
 
@@ -171,10 +171,12 @@ def _item(field: _Field, item: str) -> range:
 def _ends(field: _Field, low: str, high: str) -> tuple[int, int]:
     first, last = _number(field, low), _number(field, high)
     if field is _WEEKDAY and last == 0 and first > 0:
-        last = 7  # FRI-SUN: the week may end with Sunday
+        last = 7  # FRI-SUN: Sunday may end the week
     if first > last:
         whole = f"{low}-{field.high},{field.low}-{high}"
-        raise InvalidSchedule(f"{field.name}: {low}-{high} runs backwards; around the end write {whole}")
+        raise InvalidSchedule(
+            f"{field.name}: {low}-{high} is a descending range; to wrap around write {whole}"
+        )
     return first, last
 
 
@@ -182,24 +184,24 @@ def _number(field: _Field, text: str) -> int:
     if text in field.names:
         return field.names[text]
     if not (text.isascii() and text.isdigit()):
-        shown = repr(text) if text else "nothing"
+        shown = repr(text) if text else "(empty)"
         raise InvalidSchedule(
-            f"{field.name}: {shown} is not one; it takes {field.takes}, ranges, steps and lists"
+            f"{field.name}: invalid value {shown}; expected {field.takes}, ranges, steps or lists"
         )
     number = _small(text)
     if not field.low <= number <= field.high:
-        raise InvalidSchedule(f"{field.name}: {text} is not from {field.takes}")
+        raise InvalidSchedule(f"{field.name}: {text} is out of range; expected {field.takes}")
     return number
 
 
 def _step(field: _Field, text: str) -> int:
     if not (text.isascii() and text.isdigit() and 1 <= _small(text) <= field.high):
-        raise InvalidSchedule(f"{field.name}: a step is a number from 1 to {field.high}, not {text!r}")
+        raise InvalidSchedule(f"{field.name}: a step must be a number from 1 to {field.high}, not {text!r}")
     return int(text)
 
 
 def _small(digits: str) -> int:
-    """The number, or one that is too large for any field: Python refuses to read thousands of digits."""
+    """Parse digits, or return a number too large for any field: Python rejects very long integers."""
     return int(digits) if len(digits) <= _MOST_DIGITS else 10**_MOST_DIGITS
 
 
@@ -207,7 +209,7 @@ def _nth_weekday(item: str) -> tuple[int, int] | None:
     if match := _NTH.match(item):
         week = _small(match[2])
         if not 1 <= week <= _MOST_WEEKS:
-            raise InvalidSchedule(f"day of week: {item} asks for week {match[2]}; it is from 1 to 5")
+            raise InvalidSchedule(f"day of week: {item} has week {match[2]}; weeks are 1 to 5")
         return _number(_WEEKDAY, match[1]) % 7, week
     if match := _LAST.match(item):
         return _number(_WEEKDAY, match[1]) % 7, 0

@@ -1,4 +1,4 @@
-"""Cron expressions in plain words: ``at 02:30 on Monday to Friday``."""
+"""Describe cron expressions in words: ``at 02:30 on Monday to Friday``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from posthouse.core.cron import ALIASES, Cron
 
 MOST_LISTED = 6
-"""Longer lists are told field by field, as they were written."""
+"""Longer lists are described field by field, as they were written."""
 
 _MONTHS = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September", "October",
@@ -19,15 +19,15 @@ _WHICH = ("last", "first", "second", "third", "fourth", "fifth")
 _FIELDS = ("minute", "hour", "day of the month", "month", "day of the week")
 _HOUR, _DAY, _MONTH, _YEAR, _WEEK = 60, 24, 31, 12, 7
 _SPAN = 3
-"""So many in a row are told by the first and the last."""
+"""From this many consecutive values on, only the first and the last are named."""
 
 
 class _Unusual(Exception):
-    """There are no short words for it."""
+    """The expression has no short description."""
 
 
 def describe_cron(expression: str) -> str:
-    """What five fields of cron mean; those that are unusual one by one."""
+    """Describe a cron expression; unusual expressions are described field by field."""
     cron = Cron.parse(expression)
     fields = ALIASES.get(expression.strip().lower(), expression).upper().split()
     try:
@@ -41,7 +41,7 @@ def describe_cron(expression: str) -> str:
 
 def describe_interval(seconds: int) -> str:
     for length, name in ((86400, "day"), (3600, "hour"), (60, "minute"), (1, "second")):
-        if seconds % length == 0 and seconds != 86400:  # noqa: PLR2004 - a day says nothing of midnight
+        if seconds % length == 0 and seconds != 86400:  # noqa: PLR2004 - "every day" would suggest midnight
             count = seconds // length
             return f"every {name}" if count == 1 else f"every {count} {name}s"
     return "every 24 hours"
@@ -58,9 +58,9 @@ def _times(cron: Cron) -> str:
 
 
 def _is_even(minutes: list[int], hours: list[int]) -> bool:
-    """Whether there are shorter words than a list of its times."""
+    """Whether there is a shorter description than a list of the times."""
     if len(minutes) == 1:
-        return bool(_steps(hours, _DAY)) and len(hours) > 2  # noqa: PLR2004 - two times are soon told
+        return bool(_steps(hours, _DAY)) and len(hours) > 2  # noqa: PLR2004 - two times are short enough as a list
     return bool(_steps(minutes, _HOUR)) and (len(hours) == 1 or _in_a_row(hours))
 
 
@@ -142,7 +142,7 @@ def _months(months: Collection[int]) -> str:
 
 
 def _steps(values: Sequence[int], length: int) -> int | None:
-    """The distance between values that are the same from the start to the end of an hour or a day."""
+    """Return the step between values that are evenly spaced over a whole hour or day, or None."""
     step = values[1] - values[0] if len(values) > 1 else 0
     even = step > 1 and length % step == 0 and list(values) == list(range(0, length, step))
     return step if even else None

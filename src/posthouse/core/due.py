@@ -1,7 +1,7 @@
-"""Which times of a schedule are to run now, and which are too late. Whatever happened, it is bounded.
+"""Decide which times of a schedule are due now and which were missed.
 
-A keeper may have slept for a month, and a clock may have been put back: what is due is worked out from where
-the schedule stands and the time that it is, never by waiting for each time in turn.
+The result is computed from the stored position of the schedule and the current time, so that the work is
+bounded even if no keeper ran for a month or the clock was set back.
 """
 
 from __future__ import annotations
@@ -16,14 +16,16 @@ from posthouse.core.schedule import Schedule
 Missed: TypeAlias = Literal["skip", "once", "catch_up"]
 
 GRACE = timedelta(minutes=1)
-"""So late a run may be that must not be late."""
+"""Maximum delay of a run with ``missed="skip"``."""
 
 _INSTANT = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Where a schedule stands: its next time (None: to be worked out), its last, and when it was changed."""
+    """The stored position of a schedule: next run (None: not computed yet), last run, and time of the last
+    change.
+    """
 
     next_at: datetime | None
     last_at: datetime | None
@@ -32,8 +34,8 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to do: make these runs, oldest first; note that those from ``missed[0]`` to ``missed[1]`` were not
-    made; and look again at ``next_at``.
+    """What to do: start ``runs``, oldest first; record the times from ``missed[0]`` to ``missed[1]`` as
+    missed; check again at ``next_at``.
     """
 
     runs: tuple[datetime, ...]
@@ -42,7 +44,10 @@ class Plan:
 
 
 def plan(schedule: Schedule, standing: Standing, now: datetime, missed: Missed, limit: int) -> Plan:
-    """``skip``: only one that is on time. ``once``: the latest one due. ``catch_up``: the last ``limit``."""
+    """Return what to do now.
+
+    ``skip`` runs only what is on time, ``once`` the latest time due, ``catch_up`` the last ``limit`` times.
+    """
     since = _since(standing, now)
     first = schedule.after(since - _INSTANT)
     if first is None or first > now:
@@ -56,16 +61,16 @@ def plan(schedule: Schedule, standing: Standing, now: datetime, missed: Missed, 
 
 
 def _since(standing: Standing, now: datetime) -> datetime:
-    """From when on times count that have not been dealt with."""
-    if standing.next_at is None:  # new or changed: from then on, though nobody looked until now
+    """Return the time from which unhandled times count."""
+    if standing.next_at is None:  # new or changed: count from the change, even if no keeper has run since
         return min(standing.changed_at, now) + _INSTANT
     if standing.last_at is not None and standing.last_at > now:
-        # The clock was put back, perhaps by years: go on from the time that it is. What ran is on record.
+        # The clock was set back, perhaps by years: continue from the current time. Past runs are recorded.
         return min(standing.next_at, now + _INSTANT)
     return standing.next_at
 
 
 def jitter(trigger_id: str, nominal: datetime, most_seconds: float) -> timedelta:
-    """How much later than its time a run may start: always the same for the same run."""
+    """Return the delay of a run. It is deterministic: the same run always has the same delay."""
     digest = hashlib.sha256(f"{trigger_id} {nominal.timestamp():.6f}".encode()).digest()
     return timedelta(seconds=most_seconds * int.from_bytes(digest[:6], "big") / 2**48)

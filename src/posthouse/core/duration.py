@@ -1,4 +1,4 @@
-"""Lengths of time as people write them: ``"90s"``, ``"5m"``, ``"1h30m"``, a number of seconds."""
+"""Durations: ``"90s"``, ``"5m"``, ``"1h30m"``, or a number of seconds."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|w)\s*")
 
 
 def seconds(value: Duration) -> float:
-    """Seconds in a duration. Negative or unreadable ones are a ConfigurationError."""
+    """Return the seconds of a duration. Raises ConfigurationError if it is negative or invalid."""
     amount = _amount(value)
-    if amount < 0 or amount != amount or amount == float("inf"):  # noqa: PLR0124 - NaN is not itself
-        raise ConfigurationError(f"a duration is a finite number of seconds >= 0, not {value!r}")
+    if amount < 0 or amount != amount or amount == float("inf"):  # noqa: PLR0124 - NaN does not equal itself
+        raise ConfigurationError(f"a duration must be a finite number of seconds >= 0, not {value!r}")
     return amount
 
 
@@ -34,5 +34,5 @@ def _parse(text: str) -> float:
     compact = text.strip().lower()
     parts = _PART.findall(compact)
     if not parts or "".join(f"{n}{u}" for n, u in parts) != compact.replace(" ", ""):
-        raise ConfigurationError(f"cannot read {text!r} as a duration; write 30s, 5m, 1h30m or 2d")
+        raise ConfigurationError(f"invalid duration {text!r}; use a form like 30s, 5m, 1h30m or 2d")
     return sum(float(number) * _UNITS[unit] for number, unit in parts)

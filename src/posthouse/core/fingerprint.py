@@ -1,4 +1,4 @@
-"""The fingerprint of an error: the same fault with other values has the same one."""
+"""Compute the fingerprint of an error. Errors that differ only in values have the same fingerprint."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from typing import Any, TypeAlias
 LENGTH = 16
 _REMEMBERED = 256
 _READ = 2_000
-"""Characters of a message that are looked at."""
+"""Characters of a message that are examined."""
 _KEPT = 300
-"""Characters of a normalised message that count: what comes after them is more often data than fault."""
+"""Characters of a normalised message that count. Later ones are more often data than the error itself."""
 
-# Messages of these name workers, processes and times: the type says all.
+# Messages of these types contain workers, processes and times; the type alone identifies the error.
 _BY_TYPE_ALONE = frozenset(
-    {"Canceled", "DependencyFailed", "Poison", "SnoozeLimit", "TimedOut", "WorkerLost"}
+    {"Canceled", "DependencyFailed", "LeaseExpired", "Poison", "SnoozeLimit", "TimedOut", "WorkerLost"}
 )
 
 _VALUE = "#"
-"""One for all sorts of values: a hexadecimal number may happen to have digits only."""
+"""One placeholder for all values: a hexadecimal number may consist of decimal digits only."""
 
 Placeholder: TypeAlias = str | Callable[[re.Match[str]], str]
 
 _UNCLOSED = re.compile(r"(?<!\w)(['\"`])(?:\\.|(?!\1).)*$", re.DOTALL)
 _PATTERNS: tuple[tuple[str, Placeholder], ...] = (
-    # What an exit or HTTP code says is the fault itself: its digits are hidden from the rules below.
+    # Exit and HTTP status codes identify the error, so their digits are protected from the rules below.
     (
         r"(?i)\b(status|code|http(?:/[\d.]+)?|errno|sqlstate|signal)(\W{1,3})(\d{1,3})\b",
         lambda m: m[1].lower() + m[2] + _hidden(m[3]),
@@ -41,34 +41,36 @@ _PATTERNS: tuple[tuple[str, Placeholder], ...] = (
     (r"\b\d\d?:\d\d(?::\d\d)?(?:[.,]\d+)?\b", _VALUE),
     (r"(?<!\w)(?:[A-Za-z]:)?(?:[/\\][\w.@+~-]+){2,}[/\\]?", _VALUE),
     (r"(?i)\b0x[0-9a-f]+\b", _VALUE),
-    (r"(?i)\b\d+(?:\.\d+)?e[-+]?\d+\b", _VALUE),  # before what looks like hexadecimal digits
+    (r"(?i)\b\d+(?:\.\d+)?e[-+]?\d+\b", _VALUE),  # before the rule for hexadecimal digits
     (r"(?i)\b(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{6,}\b", _VALUE),
     (r"(?i)[-+]?\d+(?:[.,_]\d+)*(?:e[-+]?\d+)?", _VALUE),
     (r"\s+", " "),
-    (rf"[-+]?{_VALUE}(?:[,;]? ?[-+]?{_VALUE})*", _VALUE),  # a list of values has any length
+    (rf"[-+]?{_VALUE}(?:[,;]? ?[-+]?{_VALUE})*", _VALUE),  # lists of values may have any length
 )
 _RULES = tuple((re.compile(pattern), placeholder) for pattern, placeholder in _PATTERNS)
 
 
 def fingerprint(error: Mapping[str, Any]) -> str:
-    """Of an error as it is stored, secrets masked: type, place in the code, message without its values."""
+    """Return the fingerprint of a stored, masked error: from its type, code location and
+    normalised message.
+    """
     kind = str(error["type"])
     parts = [kind]
     if kind not in _BY_TYPE_ALONE:
         message = error.get("message")
         parts += [str(error.get("place") or ""), normalised(message if isinstance(message, str) else "")]
-    # posthouse.fingerprint gives errors that are made in SQL one of their type alone, in the same way.
+    # posthouse.fingerprint uses the same rule for errors created in SQL: their type alone.
     text = "\x1f".join(parts).rstrip("\x1f")
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:LENGTH]
 
 
 @lru_cache(_REMEMBERED)
 def normalised(message: str) -> str:
-    """A message without what differs from one time to the next."""
+    """Return the message without the values that differ between occurrences."""
     text = message[:_READ]
     for pattern, placeholder in _RULES:
         text = pattern.sub(placeholder, text)
-    if len(message) > _READ:  # cut, perhaps in the middle of a value
+    if len(message) > _READ:  # truncated, perhaps in the middle of a value
         text = _UNCLOSED.sub(_VALUE, text)
     return text.translate(_SHOWN).strip()[:_KEPT]
 

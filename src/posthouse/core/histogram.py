@@ -1,6 +1,6 @@
-"""Histograms of times: they can be added up, and percentiles read from the sum.
+"""Histograms of durations. They can be added, and percentiles read from the sum.
 
-Eight buckets double a time; posthouse.bucket puts times into them.
+There are eight buckets per doubling; posthouse.bucket assigns durations to them.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from collections.abc import Iterable
 _SHORTEST = 0.0001
 _PER_DOUBLING = 8
 PRECISION = 2 ** (0.5 / _PER_DOUBLING) - 1
-"""How far from the truth a percentile may be: 4.4 %."""
+"""Maximum relative error of a percentile: 4.4 %."""
 
 
 class Histogram:
-    """How many times fell into each bucket."""
+    """The number of durations in each bucket."""
 
     __slots__ = ("_counts",)
 
@@ -38,7 +38,9 @@ class Histogram:
         return self._counts.total()
 
     def quantile(self, share: float) -> float | None:
-        """The time in seconds that this share of them did not exceed; None if there are none."""
+        """Return the duration in seconds that this share of the durations does not exceed, or
+        None if empty.
+        """
         left = share * len(self)
         for bucket in sorted(self._counts):
             left -= self._counts[bucket]
@@ -48,5 +50,5 @@ class Histogram:
 
 
 def middle(bucket: int) -> float:
-    """The time, in seconds, that is equally far from both ends of a bucket, as a factor."""
+    """Return the geometric middle of a bucket in seconds."""
     return _SHORTEST * 2 ** ((bucket - 0.5) / _PER_DOUBLING) if bucket > 0 else _SHORTEST

@@ -1,4 +1,4 @@
-"""Job ids are UUIDv7, made by the caller: a repeated enqueue carries the same id and makes one job."""
+"""Job ids: UUIDv7, created by the caller. A repeated enqueue has the same id and creates one job."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 from datetime import UTC, datetime
 from uuid import UUID
 
-_UNITS = 4096  # in a millisecond
+_UNITS = 4096  # per millisecond
 _VERSION = 7
 _VARIANT = 0x2 << 62
 _RANDOM_MASK = (1 << 62) - 1
@@ -17,15 +17,17 @@ _next = 0
 
 
 def new_id() -> UUID:
-    """A UUIDv7 whose sub-millisecond bits carry time too, so that ids of one process sort by age."""
+    """Return a UUIDv7 with sub-millisecond time bits, so that ids of one process sort by age."""
     return UUID(bytes=new_ids(1)[0])
 
 
 def new_ids(count: int) -> list[bytes]:
-    """Many at once, each as its 16 bytes: those are what a bulk enqueue sends, and the garbage collector does
-    not look at them. They share one look at the clock and one at the random source.
+    """Return many ids as 16 bytes each.
+
+    Bulk enqueue sends bytes, which the garbage collector does not track. The ids share one read of the clock
+    and one of the random source.
     """
-    global _next  # noqa: PLW0603 - two threads may get the same times; their ids differ all the same
+    global _next  # noqa: PLW0603 - threads may use the same times; the random bits differ
     first = max(_next, time.time_ns() * _UNITS // 1_000_000)
     _next = first + count
     randoms = struct.unpack(f"!{count}Q", os.urandom(8 * count))
@@ -36,13 +38,13 @@ def new_ids(count: int) -> list[bytes]:
 
 
 def first_id_at(moment: datetime) -> UUID:
-    """No id that is made at this moment or later is lower."""
+    """Return the lowest id that can be created at or after this moment."""
     milliseconds = int(moment.timestamp() * 1000)
     return UUID(int=min(max(milliseconds, 0), (1 << 48) - 1) << 80)
 
 
 def made_at(job_id: UUID) -> datetime | None:
-    """The time that an id holds; None for one that was made in another way."""
+    """Return the time encoded in an id, or None if it is not a UUIDv7."""
     if job_id.version != _VERSION:
         return None
     return datetime.fromtimestamp((job_id.int >> 80) / 1000, UTC)

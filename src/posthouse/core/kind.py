@@ -1,4 +1,4 @@
-"""What the database says of a kind of job now: the rules that clients and workers keep to."""
+"""The stored definition of a job kind: the rules that clients and workers apply."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 from pydantic_core import from_json
 
 from posthouse.core.redaction import Redactor, Secrets, redactor_for
+from posthouse.core.redaction.secrets import NO_SECRETS
 from posthouse.core.request import Request
 from posthouse.core.retry import Retry
 from posthouse.core.schema import Fault, compiled
@@ -18,7 +19,9 @@ from posthouse.errors import InvalidDefinition, InvalidPayload
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KindRules:
-    """The fields of sql/definition_rules.sql. ``overrides`` is what an operator set over the code's word."""
+    """The fields of sql/definition_rules.sql. ``overrides`` holds the values an operator set
+    over the code's.
+    """
 
     key: str
     active: bool = True
@@ -30,6 +33,8 @@ class KindRules:
     queue: str = "default"
     timeout_seconds: float | None = None
     retry: Mapping[str, Any] | None = None
+    announced_schema: str | None = None
+    """What the code that was announced last accepts, whatever an operator set."""
 
     @classmethod
     def from_text(cls, text: str) -> KindRules:
@@ -38,7 +43,7 @@ class KindRules:
 
     @property
     def allow_all(self) -> bool:
-        """Whether there is nothing about any request to check or to change."""
+        """Whether there is nothing to validate or override in any request."""
         return not self.overrides and self.schema in _ANY_PAYLOAD
 
     @property
@@ -47,39 +52,37 @@ class KindRules:
 
     @property
     def operators_retry(self) -> Retry | None:
-        """The policy that an operator set; without one the handler's own counts."""
+        """The retry policy that an operator set, or None."""
         chosen = self.overrides.get("retry")
         return Retry.from_json(chosen) if chosen else None
 
     @property
     def operators_schema(self) -> bool:
-        """Whether payloads must fit more than what their handler takes."""
+        """Whether an operator set a schema in addition to the handler's type annotations."""
         return "schema" in self.overrides
 
     def gives_way(self, request: Request) -> Request:
-        """A request whose implied options give way to those that an operator set."""
+        """Return the request with the operator's overrides in place of its implied options."""
         yielding = [name for name in request.implied or () if name in self.overrides]
         return request.changed(**dict.fromkeys(yielding)) if yielding else request
 
     def faults(self, payload: str) -> list[Fault]:
-        """What is wrong with a payload, secrets masked."""
+        """Validate a payload and return the errors, with secrets masked."""
         schema = compiled_or_raise(self)
         if schema is None:
             return []
-        value = from_json(payload)
-        if schema.accepts(value):
-            return []
-        secrets = self.redactor.secrets(value)
-        return [self._masked(fault, secrets) for fault in schema.faults(value)]
+        found: list[Fault] = schema.faults_of(payload)
+        secrets = self.redactor.secrets(from_json(payload)) if found else NO_SECRETS
+        return [self._masked(fault, secrets) for fault in found]
 
     def _masked(self, fault: Fault, secrets: Secrets) -> Fault:
-        """By the whole text: the name of a field says whether what follows it is a secret."""
+        """Mask the whole message, because the field name tells whether the value after it is a secret."""
         text = self.redactor.text(fault.within("payload"), secrets)
         place = Fault(fault.path, "").within("payload")
         return Fault(fault.path, text.removeprefix(place)) if text.startswith(place) else Fault("", text)
 
     def problems(self, payload: str) -> list[str]:
-        """The same as texts."""
+        """Validate a payload and return the errors as text."""
         return [fault.within("payload") for fault in self.faults(payload)]
 
     def check(self, payload: str) -> None:
@@ -88,16 +91,21 @@ class KindRules:
             raise self.refusal(found)
 
     def refusal(self, problems: Sequence[str]) -> InvalidPayload:
-        return InvalidPayload(f"{self.key} does not take this payload: {'; '.join(problems)}")
+        return InvalidPayload(f"invalid payload for {self.key}: {'; '.join(problems)}")
+
+
+def is_own(kind: str) -> bool:
+    """Return whether a kind is one of Posthouse's own, which have no definition."""
+    return kind.startswith("posthouse.")
 
 
 def compiled_or_raise(rules: KindRules) -> Any:
-    """Its schema. One stored by hand may be none: that is the definition's fault, not the payload's."""
+    """Return the compiled schema. Raises InvalidDefinition if the stored schema is invalid."""
     try:
         return compiled(rules.schema)
     except InvalidDefinition as error:
-        raise InvalidDefinition(f"the definition of {rules.key} is unusable: {error}") from None
+        raise InvalidDefinition(f"the definition of {rules.key} is invalid: {error}") from None
 
 
-_ANY_PAYLOAD = {"{}", '{"type": "object"}'}  # as jsonb writes them
+_ANY_PAYLOAD = {"{}", '{"type": "object"}'}  # as jsonb prints them
 _NAMES = {item.name for item in fields(KindRules)}

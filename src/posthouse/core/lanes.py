@@ -1,4 +1,4 @@
-"""Lane numbers, as posthouse.lane_number computes them: bulk enqueue writes them itself."""
+"""Compute lane numbers like posthouse.lane_number; bulk enqueue writes them itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Limits that a kind of job asks for: how many run at a time, how many start in a time."""
+"""Concurrency and rate limits of job kinds."""
 
 from __future__ import annotations
 
@@ -21,11 +21,16 @@ _RATE = re.compile(r"\s*([0-9.]+)\s*/\s*([0-9.]*)\s*([a-z]+)\s*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """At most ``running`` jobs at a time, or ``rate`` starts in a time ("10/s", "100/5m"), or both.
+    """A limit on the number of running jobs, on the rate of starts, or on both.
 
-    Counted over all jobs of the kind, ``per="tenant"``, or ``per="key"`` (the job's limit_key). Limits of
-    several kinds that have the same ``name`` are one: its jobs count together. ``weight`` is how many starts
-    one start of this kind counts for; ``burst`` is how many may start at once after a quiet time.
+    - ``running``: maximum number of jobs that run at the same time.
+    - ``rate``: maximum number of starts per time, such as ``"10/s"`` or ``"100/5m"``.
+    - ``per``: what the limit applies to: ``"all"`` jobs of the kind together, each ``"tenant"``, or each
+      ``"key"`` (the job's ``limit_key``).
+    - ``name``: name of the limit. Kinds with a limit of the same name share it. Default: derived from the
+      kind.
+    - ``burst``: maximum number of starts at once after an idle period.
+    - ``weight``: number of starts that one start of this kind counts for.
     """
 
     running: int | None = None
@@ -37,15 +42,15 @@ class Limit:
 
     def __post_init__(self) -> None:
         if self.running is None and self.rate is None:
-            raise ConfigurationError("a limit needs running, rate or both")
+            raise ConfigurationError("a limit must have running, rate or both")
         checked_per(self.per)
         if self.running is not None and self.running < 0:
-            raise ConfigurationError(f"a limit's running is 0 or more, not {self.running}")
+            raise ConfigurationError(f"running must be 0 or more, not {self.running}")
         if self.rate is not None:
             rate_per_second(self.rate)
 
     def announcement(self, kind: str) -> dict[str, Any]:
-        """What the database is told."""
+        """Return the limit as it is registered in the database."""
         fields: dict[str, Any] = {
             "name": self.name or self._own_name(kind),
             "kinds": [kind],
@@ -65,27 +70,27 @@ class Limit:
 
 def checked_per(per: str) -> str:
     if per not in _PER:
-        raise ConfigurationError(f"a limit is per {', '.join(_PER)}, not {per!r}")
+        raise ConfigurationError(f"per must be one of {', '.join(_PER)}, not {per!r}")
     return per
 
 
 def rate_per_second(text: str) -> float:
-    """``10/s``, ``100/m`` or ``5/30s`` as starts a second."""
+    """Convert a rate such as ``10/s``, ``100/m`` or ``5/30s`` to starts per second."""
     found = _RATE.fullmatch(text)
     try:
         if found is None:
-            raise ValueError  # noqa: TRY301 - one message for every way to be wrong
+            raise ValueError  # noqa: TRY301 - one error message for all invalid forms
         count, length, unit = found.groups()
         rate = float(count) / seconds(f"{length or 1}{unit}")
         if rate <= 0:
             raise ValueError  # noqa: TRY301
     except (ValueError, ConfigurationError, ZeroDivisionError):
-        raise ConfigurationError(f"a rate is like 10/s, 100/m or 5/30s, not {text!r}") from None
+        raise ConfigurationError(f"invalid rate {text!r}: use a form like 10/s, 100/m or 5/30s") from None
     return rate
 
 
 def shown_rate(rate: float) -> str:
-    """Starts a second as one would write them, in the first unit that makes them whole: ``10/s``, ``5/m``."""
+    """Format starts per second in the smallest unit that gives a whole number: ``10/s``, ``5/m``."""
     counts = [(rate * length, unit) for unit, length in _RATE_UNITS.items()]
     whole = [
         (count, unit) for count, unit in counts if count >= 1 and abs(count - round(count)) < 1e-6 * count
@@ -95,7 +100,7 @@ def shown_rate(rate: float) -> str:
 
 
 def text_at(payload: Mapping[str, Any], path: str) -> str | None:
-    """The text at a place of a payload, as posthouse.limit_key finds it; None if there is none."""
+    """Return the payload field at a path as text, or None, by the same rules as posthouse.limit_key."""
     value: Any = payload
     for name in path.split("."):
         if not isinstance(value, Mapping):

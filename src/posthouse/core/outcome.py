@@ -1,4 +1,4 @@
-"""How an attempt ended, as data, and the one place that decides what follows from it."""
+"""The outcome of an attempt, as data, and the decision that follows from it."""
 
 from __future__ import annotations
 
@@ -18,10 +18,13 @@ _MESSAGE_LIMIT = 4_000
 
 
 class Snooze(Exception):
-    """Return or raise it to run again later without spending an attempt.
+    """Return or raise this in a handler to run the job again later without using up an attempt.
 
-    ``limit`` caps how often, ``deadline`` how long after the first start; past either, the job goes to
-    the dead letter.
+    - ``delay``: time until the job runs again.
+    - ``limit``: maximum number of snoozes.
+    - ``deadline``: maximum time since the first start of the job.
+
+    A job that exceeds ``limit`` or ``deadline`` becomes a dead letter.
     """
 
     def __init__(
@@ -34,22 +37,28 @@ class Snooze(Exception):
 
 
 class Cancel(Exception):
-    """Return or raise it to end the job as canceled."""
+    """Return or raise this in a handler to finish the job as canceled.
+
+    ``reason`` is stored as the job's error.
+    """
 
     def __init__(self, reason: str = "canceled by its handler") -> None:
         super().__init__(reason)
 
 
 class Fail(Exception):
-    """Return or raise it to end the job as failed: this error must not be retried."""
+    """Return or raise this in a handler to fail the job without a retry.
+
+    ``Fail("the file is not a video")``: the text is stored as the job's error.
+    """
 
 
 class TimedOut(Exception):
-    """The handler ran longer than its timeout."""
+    """The handler exceeded its timeout."""
 
 
 class Crashed(Exception):
-    """The process that ran the handler died. The details go into the attempt's error."""
+    """The process that ran the handler died. The details are stored in the attempt's error."""
 
     def __init__(self, message: str, **details: Any) -> None:
         super().__init__(message)
@@ -57,7 +66,7 @@ class Crashed(Exception):
 
 
 class Reported(Exception):
-    """An error that was raised, and described, in another process."""
+    """An error that was raised and described in another process."""
 
     def __init__(self, error: dict[str, Any]) -> None:
         super().__init__(f"{error['type']}: {error['message']}")
@@ -65,7 +74,7 @@ class Reported(Exception):
 
 
 class Attempt(Protocol):
-    """What the decision needs to know of the attempt."""
+    """The facts about an attempt that the decision depends on."""
 
     @property
     def attempt(self) -> int: ...
@@ -77,7 +86,7 @@ class Attempt(Protocol):
     def crashes(self) -> int: ...
     @property
     def age(self) -> float:
-        """Seconds since the job was first started."""
+        """Seconds since the first start of the job."""
         ...
 
 
@@ -90,7 +99,7 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What is to be written: the event, the attempt's outcome, seconds until it runs again, the error."""
+    """What to write: the event, the attempt's outcome, the delay until the next attempt, and the error."""
 
     event: Event
     outcome: str
@@ -99,7 +108,7 @@ class Verdict:
 
 
 def decide(attempt: Attempt, ending: BaseException, policy: Policy, rng: random.Random) -> Verdict:
-    """What follows from an attempt that did not simply succeed."""
+    """Decide what happens after an attempt that did not succeed."""
     match ending:
         case Snooze():
             return _snooze(attempt, ending)
@@ -129,7 +138,7 @@ def _snooze(attempt: Attempt, ending: Snooze) -> Verdict:
 
 
 def _crashed(attempt: Attempt, ending: Crashed, limit: int) -> Verdict:
-    """As when a worker dies (posthouse.rescue): at once again, until it was too often."""
+    """Decide as for a dead worker (posthouse.rescue): retry at once, until the crash limit is reached."""
     poison = attempt.crashes + 1 >= limit
     error = {"type": "Poison" if poison else "Crashed", "message": str(ending), **ending.details}
     if poison or attempt.attempt >= attempt.max_attempts:
@@ -138,7 +147,7 @@ def _crashed(attempt: Attempt, ending: Crashed, limit: int) -> Verdict:
 
 
 def describe(ending: BaseException, name: str | None = None) -> dict[str, Any]:
-    """The error as it is stored: type, message, traceback, and its place in the code."""
+    """Return the error as it is stored: type, message, traceback and code location."""
     if isinstance(ending, Reported):
         return ending.error
     kind = type(ending)
@@ -156,7 +165,7 @@ def describe(ending: BaseException, name: str | None = None) -> dict[str, Any]:
 def _message(ending: BaseException) -> str:
     try:
         return str(ending)
-    except Exception:  # noqa: BLE001 - an error that cannot describe itself is still to be recorded
+    except Exception:  # noqa: BLE001 - an error whose __str__ fails is recorded as well
         return "the error has no readable message"
 
 

@@ -1,7 +1,7 @@
-"""Payloads and results as JSON that Postgres will take.
+"""Encode payloads and results as JSON that Postgres can store.
 
-A payload that it would not take is the caller's error and is refused. A result is the end of work that was
-done: what cannot be stored as it is, is stored escaped.
+An invalid payload is rejected as the caller's error. A result is the outcome of finished work: values that
+cannot be stored are escaped or replaced.
 """
 
 from __future__ import annotations
@@ -9,34 +9,39 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from itertools import accumulate
 from typing import Any
 
-from pydantic_core import PydanticSerializationError, to_json
+from pydantic_core import PydanticSerializationError, from_json, to_json
 
-from posthouse.errors import InvalidPayload, PayloadTooLarge
+from posthouse.errors import InvalidPayload, InvalidResult, PayloadTooLarge
 
 MAX_DEPTH = 200
-MAX_DIGITS = 4300  # Python, by default, reads no longer integer
+MAX_DIGITS = 4300  # Python's default limit for parsing integers
 _NUL = b"\\u0000"
-_STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*"')
-_LONG_INTEGER = re.compile(rb"\d{%d}" % (MAX_DIGITS + 1))
+_STRINGS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_STEP = dict(zip(b"[{]}", (1, 1, -1, -1), strict=True))
+_NO_BRACKETS = bytes(set(range(256)) - set(b"[{]}"))
+_NO_SEPARATORS = _NO_BRACKETS.replace(b",", b"")
+_DIGITS_AS_ZEROS = bytes.maketrans(b"123456789", b"000000000")
+_LONG_INTEGER = b"0" * (MAX_DIGITS + 1)
 
 
 class Encoded(str):
-    """A result that is JSON text already, made by encode_result in another process."""
+    """A result that another process has already encoded with encode_result."""
 
     __slots__ = ()
 
 
 def encode_payload(value: Any, limit: int) -> str:
-    """JSON text of a payload, at most ``limit`` bytes of it."""
+    """Return the JSON text of a payload. Raises InvalidPayload above ``limit`` bytes."""
     return payload_bytes(value, limit).decode()
 
 
 def payload_bytes(value: Any, limit: int) -> bytes:
     if not isinstance(value, dict):
         if not isinstance(value, Mapping):
-            raise InvalidPayload(f"a payload is a JSON object, not {type(value).__name__}")
+            raise InvalidPayload(f"the payload must be a JSON object, not {type(value).__name__}")
         value = dict(value)
     data = _encode(value)
     if len(data) > limit:
@@ -50,19 +55,42 @@ def payload_bytes(value: Any, limit: int) -> bytes:
 
 
 def encode_result(value: Any, limit: int) -> str:
-    """JSON text of a result. What Postgres or JSON cannot hold is escaped or replaced by a note."""
+    """Return the JSON text of a result.
+
+    Raise InvalidResult for an object that has no JSON form, naming its type. Texts that Postgres cannot
+    hold are escaped, and a result that is too large is replaced by a note.
+    """
     if isinstance(value, Encoded):
         return value
+    unknown: list[type[Any]] = []
     try:
-        data = to_json(value, inf_nan_mode="strings", fallback=repr)
+        data = to_json(value, inf_nan_mode="strings", fallback=lambda item: unknown.append(type(item)))
+        if unknown:
+            raise InvalidResult(_no_json(unknown[0]))
         if len(data) <= limit and not (_NUL in data and contains_nul(data)):
             _check_depth(data)
             _check_digits(data)
             return data.decode()
-        value = json.loads(data)  # models, dates and the like have become texts
+        value = json.loads(data)  # models, dates and similar values are plain JSON now
     except (ValueError, RecursionError, InvalidPayload, PydanticSerializationError):
         pass
     return _encode_awkward(value, limit)
+
+
+def parse_json(data: bytes | str) -> Any:
+    """Parse like json.loads, in half the time. Raises ValueError or RecursionError."""
+    try:
+        return from_json(data)
+    except ValueError:  # lone surrogates, deep nesting, or no JSON at all
+        return json.loads(data)
+
+
+def _no_json(kind: type[Any]) -> str:
+    name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    return (
+        f"the result contains an object of type {name}, which cannot be stored as JSON; "
+        "return dicts, lists, texts, numbers, dates, dataclasses or Pydantic models"
+    )
 
 
 def _encode(value: Any) -> bytes:
@@ -74,7 +102,7 @@ def _encode(value: Any) -> bytes:
         raise InvalidPayload(_too_deep()) from None
     if b"NaN" in data or b"Infinity" in data:
         _refuse_constants(data)
-    if len(data) > MAX_DEPTH:  # else it is neither deep nor has it such digits
+    if len(data) > MAX_DEPTH:  # otherwise it can neither be too deep nor contain such integers
         _check_depth(data)
         _check_digits(data)
     return data
@@ -95,35 +123,60 @@ def _too_deep() -> str:
 
 def _refuse_constants(data: bytes) -> None:
     def refuse(constant: str) -> None:
-        raise InvalidPayload(f"the payload contains {constant}, which JSON does not have")
+        raise InvalidPayload(f"the payload contains {constant}, which JSON does not support")
 
     json.loads(data, parse_constant=refuse)
 
 
 def _check_depth(data: bytes) -> None:
-    """Only text with that many brackets can be too deep; then it is measured."""
+    """Reject payloads that are nested too deeply. Depth is measured only for text with that many brackets."""
     if data.count(b"[") + data.count(b"{") <= MAX_DEPTH:
         return
-    depth = deepest = 0
-    for char in _STRINGS.sub(b"", data):
-        depth += (char in b"[{") - (char in b"]}")
-        deepest = max(deepest, depth)
-    if deepest > MAX_DEPTH:
+    if depth_of(data) > MAX_DEPTH:
         raise InvalidPayload(_too_deep())
 
 
 def _check_digits(data: bytes) -> None:
-    """Postgres stores integers that whoever reads them in Python could not."""
-    if (
-        len(data) > MAX_DIGITS
-        and _LONG_INTEGER.search(data)
-        and _LONG_INTEGER.search(_STRINGS.sub(b"", data))
-    ):
+    """Reject integers that Postgres can store but Python cannot read back."""
+    if len(data) > MAX_DIGITS and _has_long_integer(data) and _has_long_integer(without_strings(data)):
         raise InvalidPayload(f"the payload contains an integer of more than {MAX_DIGITS:,} digits")
 
 
+def _has_long_integer(data: bytes) -> bool:
+    """A search for many zeros: 20 times as fast as a regular expression for many digits."""
+    return _LONG_INTEGER in data.translate(_DIGITS_AS_ZEROS)
+
+
+def depth_of(data: bytes) -> int:
+    """Return how deep a JSON text is nested."""
+    brackets = without_strings(data).translate(None, _NO_BRACKETS)
+    return max(accumulate(map(_STEP.__getitem__, brackets)), default=0)
+
+
+def values_of(data: bytes) -> int:
+    """Return how many values a JSON text without strings has; with strings, an upper limit."""
+    return 1 + data.count(b",") + data.count(b"{") + data.count(b"[")
+
+
+def values_by_depth(data: bytes) -> list[int]:
+    """Return how many values a JSON text has at each depth, at most; the outermost one is at depth 0."""
+    counts = [1]
+    depth = 0
+    for mark in without_strings(data).translate(None, _NO_SEPARATORS):
+        depth += _STEP.get(mark, 0)
+        if depth == len(counts):
+            counts.append(0)
+        if mark not in b"]}":
+            counts[depth] += 1
+    return counts
+
+
+def without_strings(data: bytes) -> bytes:
+    return _STRINGS.sub(b"", data)
+
+
 def contains_nul(data: bytes) -> bool:
-    r"""Tell a NUL from the six harmless characters ``\u0000`` in a string."""
+    r"""Distinguish a NUL character from the literal text ``\u0000`` in a string."""
     stack = [json.loads(data)]
     while stack:
         item = stack.pop()
@@ -141,7 +194,9 @@ def contains_nul(data: bytes) -> bool:
 def _encode_awkward(value: Any, limit: int) -> str:
     try:
         text = json.dumps(_escaped(value, MAX_DEPTH // 2))
-    except Exception as error:  # noqa: BLE001 - the work is done, and a result may fail in any way to be shown
+    except InvalidResult:
+        raise
+    except Exception as error:  # noqa: BLE001 - the work is done; encoding an arbitrary result may raise anything
         return json.dumps({"unstorable": f"the result could not be stored: {type(error).__name__}"})
     if len(text) > limit:
         note = f"the result has {len(text):,} bytes, the limit is {limit:,}"
@@ -153,16 +208,26 @@ def _escaped(value: Any, depth: int) -> Any:
     match value:
         case None | bool() | int():
             return value
-        case float() if value - value == 0:  # neither infinite nor NaN
+        case float() if value - value == 0:  # finite
             return value
         case dict() if depth:
-            return {escape(str(key)): _escaped(item, depth - 1) for key, item in value.items()}
+            return {escape(str(_escaped(key, 1))): _escaped(item, depth - 1) for key, item in value.items()}
         case list() | tuple() | set() | frozenset() if depth:
             return [_escaped(item, depth - 1) for item in value]
+        case str() | float() | dict() | list() | tuple() | set() | frozenset():
+            return escape(value if isinstance(value, str) else repr(value)[:1000])
         case _:
-            return escape(str(value) if depth else repr(value)[:1000])
+            return _escaped(_plain(value), depth)
+
+
+def _plain(value: Any) -> Any:
+    """A date, model or the like as plain JSON values."""
+    try:
+        return json.loads(to_json(value))
+    except (ValueError, RecursionError, PydanticSerializationError):
+        raise InvalidResult(_no_json(type(value))) from None
 
 
 def escape(text: str) -> str:
-    """The text with what neither Postgres nor a log file takes written out: NUL and lone surrogates."""
+    """Escape the characters that neither Postgres nor a log file accepts: NUL and lone surrogates."""
     return text.replace("\x00", "\\u0000").encode("utf-8", "backslashreplace").decode()

@@ -1,4 +1,4 @@
-"""Where in the code an error happened: the innermost frame of the user's own code."""
+"""Locate an error in the code: the innermost frame of the user's own code."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _STANDARD = tuple({sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"
 
 
 def place_of(trace: TracebackType | None) -> str | None:
-    """``module.function``, without a line number so that edits above it do not change it.
+    """Return ``module.function``, without a line number, so that edits above it do not change it.
 
-    Code that is installed as a package is a library, unless the handler itself lives there: then its package
-    is the user's. Without a frame of the user it is the innermost one that is not ours.
+    Installed packages count as libraries, except the package that contains the handler. Without a frame of
+    the user's code, the innermost frame outside Posthouse is used.
     """
     frames = [frame for frame in _frames(trace) if not frame.f_code.co_filename.startswith(_OURS)]
     if not frames:
@@ -32,7 +32,7 @@ def _frames(trace: TracebackType | None) -> Iterator[FrameType]:
 
 
 def _module(frame: FrameType) -> str:
-    """A script's name is its file's: ``__main__`` would be the same for all of them."""
+    """Return the module of a frame; for a script its file name, because ``__main__`` would be ambiguous."""
     name = str(frame.f_globals.get("__name__") or "__main__")
     return Path(frame.f_code.co_filename).stem if name == "__main__" else name
 
@@ -42,7 +42,7 @@ def _package(frame: FrameType) -> str:
 
 
 def _is_plain(frame: FrameType) -> bool:
-    """Neither installed, nor of Python itself."""
+    """Whether the code is neither installed nor part of Python."""
     path = frame.f_code.co_filename
     if any(folder in path for folder in _INSTALLED):
         return False

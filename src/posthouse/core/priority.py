@@ -1,4 +1,4 @@
-"""Priorities are integers, lower first; four of them have names."""
+"""Priorities: integers, lower first; four have names."""
 
 from __future__ import annotations
 
@@ -14,4 +14,4 @@ def priority_number(value: int | str) -> int:
         return NAMES[value.lower()]
     except KeyError:
         names = ", ".join(NAMES)
-        raise InvalidJob(f"priority is an integer or one of {names}, not {value!r}") from None
+        raise InvalidJob(f"priority must be an integer or one of {names}, not {value!r}") from None

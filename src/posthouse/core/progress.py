@@ -1,4 +1,4 @@
-"""What a job may say of itself: percentages, names, texts, results of steps."""
+"""Validate what a job reports: percentages, names, texts and results of steps."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def checked_percent(value: Any) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 100:  # noqa: PLR2004
-        raise InvalidReport(f"percent is a number from 0 to 100, not {value!r}")
+        raise InvalidReport(f"percent must be a number from 0 to 100, not {value!r}")
     return float(value)
 
 
@@ -29,7 +29,7 @@ def checked_count(what: str, value: Any) -> int | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**63:
-        raise InvalidReport(f"{what} is a whole number from 0 up, not {value!r}")
+        raise InvalidReport(f"{what} must be an integer of at least 0, not {value!r}")
     return value
 
 
@@ -37,20 +37,20 @@ def checked_weight(value: Any) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1e9:  # noqa: PLR2004
-        raise InvalidReport(f"weight is a number from 0 up, not {value!r}")
+        raise InvalidReport(f"weight must be a number of at least 0, not {value!r}")
     return float(value)
 
 
 def checked_name(what: str, value: Any) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise InvalidReport(f"the name of a {what} is a text, not {value!r}")
+        raise InvalidReport(f"the name of a {what} must be a string, not {value!r}")
     if len(value) > NAME_LIMIT:
         raise InvalidReport(f"the name of a {what} has {len(value)} characters, the limit is {NAME_LIMIT}")
     return escape(value)
 
 
 def clipped(value: object, limit: int = TEXT_LIMIT) -> str | None:
-    """A text short enough to be looked at, in characters that Postgres takes."""
+    """Truncate a text for display and escape characters that Postgres cannot store."""
     if value is None:
         return None
     text = escape(str(value))
@@ -58,7 +58,9 @@ def clipped(value: object, limit: int = TEXT_LIMIT) -> str | None:
 
 
 def encode_kept(what: str, value: Any, limit: int) -> str:
-    """JSON text of a result that a later attempt reads: stored as it is, or refused."""
+    """Return the JSON text of a result that later attempts read. Raises InvalidReport if it
+    cannot be stored.
+    """
     try:
         text = encode_payload({"kept": value}, limit + len('{"kept":}'))
     except PayloadTooLarge:

@@ -1,9 +1,9 @@
-"""A request to enqueue one job, as the SQL engine takes it."""
+"""A request to enqueue one job."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from operator import attrgetter
@@ -40,7 +40,11 @@ _MOST_ATTEMPTS = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """One job to enqueue. Only ``kind`` is needed; what is left out comes from the job's definition."""
+    """A request to enqueue one job, for ``Client.submit`` and ``Client.enqueue_many``.
+
+    Only ``kind`` is required. The other fields are the "Enqueue options" below; a field that is omitted is
+    taken from the job's definition.
+    """
 
     kind: str
     payload: Mapping[str, Any] = field(default_factory=dict)
@@ -70,28 +74,32 @@ class Request:
     created_by: str | None = None
     parent_id: UUID | None = None
     trace: str | None = None
-    """The W3C traceparent that its spans go on from; set where tracing is on."""
+    """The W3C traceparent that the job's spans continue; set if tracing is on."""
     implied: frozenset[str] | None = field(default=None, repr=False, compare=False)
-    """Made by a handler that this process knows, which has checked the payload: the options that are the
-    handler's and not the caller's. They give way to what an operator set."""
+    """Names of the options that come from a handler's definition in this process, not from the caller.
+    Overrides by an operator take precedence over them. None if no handler has validated the payload.
+    """
+    code: Callable[[], dict[str, Any]] | None = field(default=None, repr=False, compare=False)
+    """Returns what sql/announce_missing.sql stores if the kind has no definition; None: its handler is not
+    known here."""
 
     @property
     def about(self) -> dict[str, str | None]:
-        """What a command's arguments may be made of, beside the payload."""
+        """Return the values that a command template may use besides the payload."""
         return {"tenant_id": self.tenant, "correlation_id": self.correlation_id, "subject": self.subject}
 
     def __post_init__(self) -> None:
         if not self.kind:
-            raise InvalidJob("a job needs a kind")
+            raise InvalidJob("kind must not be empty")
         if self.at is not None and self.delay is not None:
-            raise InvalidJob("give a job either a time (at) or a delay, not both")
+            raise InvalidJob("pass either at or delay, not both")
         if self.at is not None and self.at.tzinfo is None:
             raise InvalidJob(f"the time {self.at} has no time zone; pass an aware datetime")
         if self.max_attempts is not None and not 1 <= self.max_attempts <= _MOST_ATTEMPTS:
-            raise InvalidJob(f"max_attempts is from 1 to {_MOST_ATTEMPTS:,}, not {self.max_attempts}")
+            raise InvalidJob(f"max_attempts must be from 1 to {_MOST_ATTEMPTS:,}, not {self.max_attempts}")
         for name, choices in _CHOICES.items():
             if getattr(self, name) not in choices:
-                raise InvalidJob(f"{name} is one of {', '.join(choices)}, not {getattr(self, name)!r}")
+                raise InvalidJob(f"{name} must be one of {', '.join(choices)}, not {getattr(self, name)!r}")
         for name in _TEXTS:
             _check_text(name, getattr(self, name))
         for word in (*(self.requires or ()), *(self.prefers or ())):
@@ -99,7 +107,7 @@ class Request:
 
     @property
     def plain(self) -> bool:
-        """Needs nothing but an insert, so that it can be stored by COPY."""
+        """Whether the job needs only an insert, so that COPY can store it."""
         return _SPECIAL(self) == _PLAIN or not (
             self.id
             or self.dedupe_key
@@ -115,13 +123,13 @@ class Request:
 
     @property
     def attempts(self) -> int | None:
-        """How many attempts it has: as said, or as many as its ladder gives; None leaves it to the kind."""
+        """Return the number of attempts: explicit, from the retry policy, or None for the definition's."""
         if self.max_attempts is None and self.retry is not None and self.retry.ladder:
             return self.retry.attempts
         return self.max_attempts
 
     def plain_fields(self, job_id: UUID, payload_limit: int) -> dict[str, Any]:
-        """The parameters of sql/enqueue_one.sql, for a plain request."""
+        """Return the parameters of sql/enqueue_one.sql for a plain request."""
         return {
             "id": job_id,
             "kind": self.kind,
@@ -141,7 +149,7 @@ class Request:
         }
 
     def to_json(self, job_id: UUID, *, verify: bool, payload_limit: int) -> str:
-        """The JSON object that posthouse.enqueue_many takes."""
+        """Return the JSON object that posthouse.enqueue_many expects."""
         fields = {
             "id": job_id,
             "kind": self.kind,
@@ -193,7 +201,7 @@ _SPECIAL = attrgetter(
     "prefers",
 )
 _PLAIN = (None, None, False, None, (), None, None, None, None, None)
-"""Nearly all of those that come in bulk, told by one comparison."""
+"""Default values of the options. One comparison recognises almost all requests of a bulk enqueue."""
 
 
 def _seconds(value: Duration | None) -> float | None:
@@ -218,8 +226,8 @@ def _check_text(name: str, value: str | None) -> None:
     if value is None:
         return
     if not value:
-        raise InvalidJob(f"{name} is empty; leave it out instead")
+        raise InvalidJob(f"{name} is empty; omit it instead")
     if len(value) > _TEXT_LIMIT:
         raise InvalidJob(f"{name} has {len(value)} characters, the limit is {_TEXT_LIMIT}")
-    if not value.isprintable() and _UNWANTED.search(value):  # wide spaces are not "printable", but fine
+    if not value.isprintable() and _UNWANTED.search(value):  # wide spaces are not "printable" but are allowed
         raise InvalidJob(f"{name} contains a control character or a lone surrogate: {value!r}")

@@ -1,4 +1,4 @@
-"""When a failed job runs again."""
+"""Retry policies: when a failed job runs again."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ DEFAULT_MAX_ATTEMPTS = 3
 
 @dataclass(frozen=True, slots=True, init=False)
 class Retry:
-    """A retry policy: a ladder of delays, or exponential growth.
+    """A retry policy: a list of delays, or exponential backoff.
 
-    ``Retry("1m", "5m", "15m")`` waits these delays, one for each retry, so the job has one attempt more
-    than the ladder has rungs. ``Retry.exponential("30s", cap="10m")`` doubles from 30 seconds.
+    ``Retry("1m", "5m", "15m")`` waits for these delays, one before each retry, so a job has four attempts.
+    ``Retry.exponential("30s", cap="10m")`` starts with 30 seconds and doubles the delay each time.
+
+    ``jitter`` is a share from 0 to 1: each delay varies randomly by up to that share.
     """
 
     ladder: tuple[float, ...]
@@ -29,8 +31,8 @@ class Retry:
     def __init__(self, *ladder: Duration, jitter: float = 0.0) -> None:
         if not ladder:
             raise ConfigurationError(
-                'Retry needs at least one delay, like Retry("1m", "5m"); '
-                "for growing ones use Retry.exponential(...)"
+                'Retry needs at least one delay, such as Retry("1m", "5m"); '
+                "for growing delays use Retry.exponential(...)"
             )
         self._fill(ladder=tuple(seconds(rung) for rung in ladder), jitter=jitter)
 
@@ -43,7 +45,10 @@ class Retry:
         cap: Duration = "10m",
         jitter: float = 0.2,
     ) -> Retry:
-        """``base``, ``base * factor``, ... up to ``cap``, each varied by ``jitter`` (a share of it)."""
+        """Return a policy with the delays ``base``, ``base * factor``, ``base * factor²``, … up to ``cap``.
+
+        ``jitter`` is a share from 0 to 1: each delay varies randomly by up to that share.
+        """
         if factor < 1:
             raise ConfigurationError(f"factor must be at least 1, not {factor}")
         policy = object.__new__(cls)
@@ -60,18 +65,18 @@ class Retry:
         jitter: float,
     ) -> None:
         if not 0 <= jitter <= 1:
-            raise ConfigurationError(f"jitter is a share from 0 to 1, not {jitter}")
+            raise ConfigurationError(f"jitter must be from 0 to 1, not {jitter}")
         values = {"ladder": ladder, "base": base, "factor": factor, "cap": cap, "jitter": jitter}
         for name, value in values.items():
             object.__setattr__(self, name, value)  # the dataclass is frozen
 
     @property
     def attempts(self) -> int:
-        """How many attempts a job with this policy has unless told otherwise."""
+        """Default number of attempts of a job with this policy."""
         return len(self.ladder) + 1 if self.ladder else DEFAULT_MAX_ATTEMPTS
 
     def delay(self, attempt: int, rng: random.Random) -> float:
-        """Seconds to wait after the given attempt (the first is 1) failed."""
+        """Return the seconds to wait after the given attempt failed. The first attempt is 1."""
         if self.ladder:
             plain = self.ladder[min(attempt, len(self.ladder)) - 1]
         else:

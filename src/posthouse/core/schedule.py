@@ -1,17 +1,17 @@
-"""When a schedule fires: a cron expression in a time zone, or an interval.
+"""Compute when a schedule runs: a cron expression in a time zone, or an interval.
 
-Times of day that clocks do not show, and those that they show twice:
+Local times that do not exist or occur twice at a clock change:
 
-- A time that never comes, because clocks were put forward over it, runs at the first minute that comes after
-  the gap (``gap="next"``) or not at all (``"skip"``). All that one gap swallowed is one run.
-- A time that comes twice, because clocks were put back, runs the first time (``fold="once"``) or both
+- A time that is skipped when clocks go forward runs at the first valid minute after the gap (``gap="next"``)
+  or not at all (``"skip"``). All times in one gap give one run.
+- A time that occurs twice when clocks go back runs the first time (``fold="once"``) or both times
   (``"twice"``).
-- What runs every hour, or every few minutes, goes with the clock as it is. Every hour: there is nothing to
-  make up for after a gap, the next hour comes anyway. Every hour, or a star in the minute field: the second
-  pass counts like the first, so that it does not stop for an hour.
+- A schedule with ``*`` in the hour field follows the clock: nothing is made up after a gap, because the next
+  hour has its own run. With ``*`` in the hour field, or a star in the minute field, the repeated hour counts
+  like the first, so that runs do not pause for an hour.
 
-An interval (``every 15m``) counts from 1970-01-01 00:00 UTC and knows no time zone, so every keeper finds the
-same times, and neither restarts nor changed clocks shift them.
+An interval (``every 15m``) counts from 1970-01-01 00:00 UTC and has no time zone, so every keeper computes
+the same times, and neither restarts nor clock changes shift them.
 """
 
 from __future__ import annotations
@@ -47,16 +47,18 @@ _FEW = 3
 
 @dataclass(frozen=True, slots=True)
 class Occurrence:
-    """One run: when, what clocks show then, and what is odd about it."""
+    """One run: when, the local time, and the effect of a clock change."""
 
     at: datetime
     local: datetime
     effect: Literal["", "moved", "first", "second"] = ""
-    """``moved``: made up for times that do not exist. ``first`` or ``second`` of the two that clocks show."""
+    """``moved``: replaces times that do not exist. ``first`` or ``second``: of a local time that occurs
+    twice.
+    """
     instead_of: tuple[datetime, ...] = ()
-    """The times on the wall that it makes up for."""
+    """The skipped local times that the run replaces."""
     note: str = ""
-    """What is odd, in words."""
+    """The effect in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,28 +68,28 @@ class Schedule:
     gap: Gap
     fold: Fold
     rule: Cron | int = field(compare=False)
-    """The fields of cron, or the seconds of an interval."""
+    """The cron fields, or the seconds of an interval."""
 
     @staticmethod
     def parse(expression: str, zone: str = "UTC", *, gap: Gap = "next", fold: Fold = "once") -> Schedule:
-        """Reads ``0 9 * * MON-FRI``, ``@daily`` or ``every 15m``; InvalidSchedule says what is wrong."""
+        """Parse ``0 9 * * MON-FRI``, ``@daily`` or ``every 15m``. Raises InvalidSchedule with the reason."""
         return _parsed(expression, zone, gap, fold)
 
     def after(self, moment: datetime) -> datetime | None:
-        """The next time, in UTC, later than this moment. None: not before the calendar ends."""
+        """Return the next time after this moment in UTC, or None if there is none."""
         return next(self.times_after(moment), None)
 
     def upcoming(self, after: datetime, count: int) -> list[datetime]:
         return list(islice(self.times_after(after), count))
 
     def occurrences(self, after: datetime, count: int) -> list[Occurrence]:
-        """The same, each with what is odd about it."""
+        """Return the next runs with the effect of clock changes."""
         return [self.occurrence(at) for at in self.upcoming(after, count)]
 
     def latest(self, since: datetime, until: datetime, count: int) -> list[datetime]:
-        """The last so many times from ``since`` to ``until``, both included, oldest first.
+        """Return the last ``count`` times from ``since`` to ``until``, both included, oldest first.
 
-        Looks back step by step, so that a long time of many runs is not walked through.
+        Searches backwards in steps, so that a long period with many runs is not iterated.
         """
         width = _NARROWEST
         while True:
@@ -98,7 +100,7 @@ class Schedule:
             width *= 2
 
     def times_after(self, moment: datetime) -> Iterator[datetime]:
-        """All of them, later than this moment, in UTC."""
+        """Yield all times after this moment in UTC."""
         times = self._cron_after if isinstance(self.rule, Cron) else self._interval_after
         try:
             yield from times(moment.astimezone(UTC))
@@ -106,7 +108,7 @@ class Schedule:
             return
 
     def occurrence(self, at: datetime) -> Occurrence:
-        """What there is to say of one of its times."""
+        """Return the run at this time with the effect of a clock change."""
         local = at.astimezone(self.zone)
         if not isinstance(self.rule, Cron):
             return Occurrence(at, local)
@@ -120,7 +122,7 @@ class Schedule:
 
     @property
     def words(self) -> str:
-        """When it runs, as people say it. Intervals know no zone."""
+        """Describe the schedule in words. Intervals have no time zone."""
         if isinstance(self.rule, Cron):
             return f"{describe_cron(self.expression)}, {self.zone.key}"
         return describe_interval(self.rule)
@@ -144,7 +146,7 @@ class Schedule:
     def _cron_after(self, moment: datetime) -> Iterator[datetime]:
         assert isinstance(self.rule, Cron)
         today = moment.astimezone(self.zone).date()
-        waiting: list[datetime] = []  # clocks put back over midnight show the day before again
+        waiting: list[datetime] = []  # clocks that go back over midnight show the previous day again
         for day in self.rule.days_from(max(today, date.min + _DAY) - _DAY):
             offset = steady_offset(day, self.zone)
             if offset is None:
@@ -160,7 +162,7 @@ class Schedule:
         yield from waiting
 
     def _swallowed_before(self, at: datetime, rule: Cron) -> tuple[datetime, ...]:
-        """The times that the clocks jumped over right before this one, if it makes up for them."""
+        """Return the skipped local times that the run at this time replaces."""
         start = jumped_from(at, self.zone)
         if start is None or self.gap == "skip" or rule.any_hour:
             return ()
@@ -185,10 +187,10 @@ def _plain_day(day: date, offset: timedelta, rule: Cron, moment: datetime) -> It
 
 @lru_cache(maxsize=64)
 def _odd_day(schedule: Schedule, day: date) -> list[datetime]:
-    """The times of a day near a change of clocks. Asked for again and again while they pass."""
+    """Return the times of a day near a clock change. Cached, because they are requested repeatedly."""
     rule = schedule.rule
     assert isinstance(rule, Cron)
-    midnight = datetime(day.year, day.month, day.day)  # noqa: DTZ001 - on the wall
+    midnight = datetime(day.year, day.month, day.day)  # noqa: DTZ001 - local time
     found: set[datetime] = set()
     for minute in rule.minutes:
         times, first, second = showing(midnight + timedelta(minutes=minute), schedule.zone)
@@ -202,9 +204,11 @@ def _odd_day(schedule: Schedule, day: date) -> list[datetime]:
 @lru_cache(maxsize=4096)
 def _parsed(expression: str, zone: str, gap: Gap, fold: Fold) -> Schedule:
     if gap not in GAPS or fold not in FOLDS:
-        raise InvalidSchedule(f"gap is next or skip, not {gap!r}; fold is once or twice, not {fold!r}")
+        raise InvalidSchedule(
+            f"gap must be next or skip, not {gap!r}; fold must be once or twice, not {fold!r}"
+        )
     if len(expression) > LONGEST_EXPRESSION:
-        raise InvalidSchedule(f"a schedule has at most {LONGEST_EXPRESSION} characters")
+        raise InvalidSchedule(f"a schedule must have at most {LONGEST_EXPRESSION} characters")
     head, *rest = expression.split(maxsplit=1) or [""]
     interval = head.lower() in {"every", "@every"}
     rule = _interval(expression, *(rest or [""])) if interval else Cron.parse(expression)
@@ -217,5 +221,5 @@ def _interval(expression: str, length: str) -> int:
     except ConfigurationError as error:
         raise InvalidSchedule(f"{expression!r}: {error}") from None
     if amount < 1 or amount != int(amount) or amount > LONGEST_INTERVAL:
-        raise InvalidSchedule(f"{expression!r}: an interval is of whole seconds, from 1s to 366d")
+        raise InvalidSchedule(f"{expression!r}: an interval must be whole seconds from 1s to 366d")
     return int(amount)

@@ -1,7 +1,7 @@
-"""The JSON Schema of a payload: compiled once, quick to check, harmless whoever wrote it.
+"""JSON Schemas of payloads, compiled once and safe to run when untrusted.
 
-Nothing is ever fetched for a reference, and patterns run on an engine without backtracking: those that would
-need it (look-around, back-references) are refused.
+References are never fetched, and patterns run on an engine without backtracking: those that would need it
+(look-around, back-references) are rejected. ``format`` is asserted.
 """
 
 from __future__ import annotations
@@ -12,6 +12,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from pydantic_core import from_json
+
+from posthouse.core.formats import FORMATS
+from posthouse.core.schema_cost import MOST_EVALUATIONS, SchemaCost
 from posthouse.errors import InvalidDefinition
 
 MOST_PROBLEMS = 10
@@ -19,33 +23,68 @@ MOST_BYTES = 65_536
 _LONGEST_PROBLEM = 300
 _PLAIN_KEY = re.compile(r"[\w-]+\Z")
 _PATTERN_BYTES = 1_000_000
+MOST_EXPLAINED = 5_000
+MOST_ALTERNATIVES = 100
+_TOO_EXPENSIVE = (
+    f"its validation may need more than {MOST_EVALUATIONS:,} evaluations of the schema; send a smaller or "
+    "less nested payload, or use fewer alternatives (oneOf, anyOf) in the schema"
+)
+_UNEXPLAINED = "it does not match the schema; there are too many alternatives to say which one"
 _ANYTHING: tuple[dict[str, Any], ...] = ({}, {"type": "object"})
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What is wrong with a value, and where in it: ``items[0].name``; nowhere: it is about all of it."""
+    """A validation error and its path: ``items[0].name``; empty for the whole value."""
 
     path: str
     message: str
 
     def within(self, name: str) -> str:
-        """The same about something with a name: ``payload.user_id: "x" is not of type "integer"``."""
+        """Return the message for a named value: ``payload.user_id: "x" is not of type "integer"``."""
         dot = "." if self.path and not self.path.startswith("[") else ""
         return f"{name}{dot}{self.path}: {self.message}"
 
 
 class PayloadSchema:
     def __init__(self, schema: dict[str, Any]) -> None:
-        import jsonschema_rs  # noqa: PLC0415 - takes 45 ms, and most callers check by their handlers' types
+        import jsonschema_rs  # noqa: PLC0415 - takes 45 ms, and most callers validate by type annotations
 
         patterns = jsonschema_rs.RegexOptions(size_limit=_PATTERN_BYTES, dfa_size_limit=_PATTERN_BYTES)
         try:
-            self._validator = jsonschema_rs.validator_for(schema, offline=True, pattern_options=patterns)
+            self._validator = jsonschema_rs.validator_for(
+                schema, offline=True, pattern_options=patterns, validate_formats=True, formats=FORMATS
+            )
         except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError) as error:
-            raise InvalidDefinition(f"this is not a valid JSON Schema: {_shortened(error.message)}") from None
+            raise InvalidDefinition(f"invalid JSON Schema: {_shortened(error.message)}") from None
         except ValueError as error:
-            raise InvalidDefinition(f"this is not a valid JSON Schema: {error}") from None
+            raise InvalidDefinition(f"invalid JSON Schema: {error}") from None
+        self._cost = SchemaCost(schema)
+
+    def faults_of(self, payload: str) -> list[Fault]:
+        """Return what is wrong with a payload in this JSON text, as far as finding it out is affordable.
+
+        An error takes 0.1 ms or more, and the one of a oneOf holds those of all its alternatives.
+        """
+        text = payload.encode()
+        each, total = self._cost.of(text)
+        if total > MOST_EVALUATIONS:
+            return [Fault("", _TOO_EXPENSIVE)]
+        value = from_json(text)
+        if self.accepts(value):
+            return []
+        if total <= MOST_EXPLAINED:
+            return self.faults(value)
+        return [self.first_fault(value) if each <= MOST_ALTERNATIVES else Fault("", _UNEXPLAINED)]
+
+    def first_fault(self, value: Any) -> Fault:
+        """Return the first error only: each one holds copies of the values and alternatives in question."""
+        try:
+            self._validator.validate(value)
+        except ValueError as error:  # jsonschema_rs.ValidationError
+            path: list[str | int] = getattr(error, "instance_path", [])
+            return Fault(_place(path), _shortened(getattr(error, "message", str(error))))
+        return Fault("", _UNEXPLAINED)
 
     def accepts(self, value: Any) -> bool:
         return self._validator.is_valid(value)
@@ -59,18 +98,18 @@ class PayloadSchema:
         return found
 
     def problems(self, value: Any, name: str = "payload") -> list[str]:
-        """The same as texts."""
+        """Validate a value and return the errors as text."""
         return [fault.within(name) for fault in self.faults(value)]
 
 
 @lru_cache(maxsize=512)
 def compiled(text: str) -> PayloadSchema | None:
-    """The schema in this JSON text; None if every payload is fine by it."""
+    """Return the schema in this JSON text, or None if it accepts every payload."""
     schema = json.loads(text)
     if schema in _ANYTHING:
         return None
     if len(text) > MOST_BYTES:
-        raise InvalidDefinition(f"a schema has at most {MOST_BYTES:,} bytes, this one has {len(text):,}")
+        raise InvalidDefinition(f"the schema has {len(text):,} bytes, the limit is {MOST_BYTES:,}")
     return PayloadSchema(schema)
 
 
@@ -85,6 +124,6 @@ def _place(path: list[str | int]) -> str:
 
 
 def _shortened(text: str) -> str:
-    """Long values stand at the start of a message, what is wrong with them at its end."""
+    """Shorten a message in the middle: it starts with the value and ends with the error."""
     half = _LONGEST_PROBLEM // 2
     return text if len(text) <= _LONGEST_PROBLEM else f"{text[:half]} … {text[-half:]}"

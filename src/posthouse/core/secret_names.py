@@ -1,13 +1,13 @@
-"""What the secrets of commands are called. A definition holds names only; workers have the values."""
+"""Names of the secrets of commands. Definitions contain names only; workers have the values."""
 
 from __future__ import annotations
 
 import re
 
-SECRET_PREFIX = "POSTHOUSE_SECRET_"  # noqa: S105 - a name, not a secret
-"""Environment variables of a worker that hold secrets begin so."""
+SECRET_PREFIX = "POSTHOUSE_SECRET_"  # noqa: S105 - a prefix, not a secret
+"""Prefix of the environment variables of a worker that contain secrets."""
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")  # also that of a file
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")  # must also be a valid file name
 
 
 def is_secret_name(text: str) -> bool:
@@ -15,5 +15,5 @@ def is_secret_name(text: str) -> bool:
 
 
 def variable_of(name: str) -> str:
-    """Where a secret is: ``dropbox-token`` in POSTHOUSE_SECRET_DROPBOX_TOKEN."""
+    """Return the environment variable of a secret: POSTHOUSE_SECRET_DROPBOX_TOKEN for ``dropbox-token``."""
     return SECRET_PREFIX + re.sub(r"[^A-Za-z0-9]", "_", name).upper()

@@ -1,4 +1,4 @@
-"""The one table of legal moves. The database holds a copy that a test compares with this one."""
+"""The table of legal state transitions. The database has a copy, which a test compares with this one."""
 
 from __future__ import annotations
 
@@ -40,37 +40,42 @@ class Transition(NamedTuple):
 
 
 TRANSITIONS: tuple[Transition, ...] = (
-    Transition(Event.CLAIM, Status.QUEUED, Status.RUNNING, "a worker takes the job and gets a lease"),
+    Transition(Event.CLAIM, Status.QUEUED, Status.RUNNING, "a worker claims the job and gets a lease"),
     Transition(Event.SUCCEED, Status.RUNNING, Status.SUCCEEDED, "the handler returned a result"),
-    Transition(Event.FAIL, Status.RUNNING, Status.FAILED, "an error that must not be retried"),
+    Transition(
+        Event.FAIL, Status.RUNNING, Status.FAILED, "the handler failed with an error that must not be retried"
+    ),
     Transition(
         Event.EXHAUST,
         Status.RUNNING,
         Status.DEAD_LETTER,
         "attempts, snoozes or crashes are used up",
     ),
-    Transition(Event.RETRY, Status.RUNNING, Status.QUEUED, "an error; the job runs again later"),
+    Transition(Event.RETRY, Status.RUNNING, Status.QUEUED, "the handler failed; the job runs again later"),
     Transition(
         Event.SNOOZE,
         Status.RUNNING,
         Status.QUEUED,
-        "the handler asked to run again later; no attempt spent",
+        "the handler snoozed the job; no attempt is used up",
     ),
-    Transition(Event.RELEASE, Status.RUNNING, Status.QUEUED, "the worker is stopping; no attempt spent"),
+    Transition(Event.RELEASE, Status.RUNNING, Status.QUEUED, "the worker is stopping; no attempt is used up"),
     Transition(
         Event.RESCUE,
         Status.RUNNING,
         Status.QUEUED,
-        "the worker or the handler's process died, or the lease was lost; counts as a crash",
+        "the worker or the handler's process died, or the lease expired; counts as a crash "
+        "unless the worker is alive",
     ),
-    Transition(Event.CANCEL, Status.QUEUED, Status.CANCELED, "canceled before it started"),
+    Transition(Event.CANCEL, Status.QUEUED, Status.CANCELED, "the job was canceled before it started"),
     Transition(
         Event.CANCEL,
         Status.RUNNING,
         Status.CANCELED,
-        "the handler was told to stop, or canceled itself",
+        "the job was canceled while running, or the handler returned Cancel",
     ),
-    Transition(Event.REOPEN, Status.FAILED, Status.QUEUED, "a person retries it: a new generation"),
-    Transition(Event.REOPEN, Status.CANCELED, Status.QUEUED, "a person retries it: a new generation"),
-    Transition(Event.REOPEN, Status.DEAD_LETTER, Status.QUEUED, "a person retries it: a new generation"),
+    Transition(Event.REOPEN, Status.FAILED, Status.QUEUED, "an operator retried the job: a new generation"),
+    Transition(Event.REOPEN, Status.CANCELED, Status.QUEUED, "an operator retried the job: a new generation"),
+    Transition(
+        Event.REOPEN, Status.DEAD_LETTER, Status.QUEUED, "an operator retried the job: a new generation"
+    ),
 )

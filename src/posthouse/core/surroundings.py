@@ -1,4 +1,4 @@
-"""What a log line is about: the job, the request and the trace where it is logged, whoever logs it."""
+"""Context of log lines: the job, the request and the trace that they belong to."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Told: TypeAlias = Callable[[], Mapping[str, object]]
 
 
 def _job() -> Mapping[str, object]:
-    """The job that runs here is known already: what must not be shown of it is masked."""
+    """Return the context of the current job. Its secrets are masked already."""
     return getattr(mask_now(), "about", None) or {}
 
 
@@ -20,13 +20,13 @@ _tellers: list[Told] = [_job]
 
 
 def tell(teller: Told) -> None:
-    """From now on lines carry what this says of the place where they are logged."""
+    """Register a source of context for all later log lines."""
     if teller not in _tellers:
         _tellers.append(teller)
 
 
 class Surroundings(logging.Filter):
-    """Adds it to every record. What a record says of itself stays."""
+    """A logging filter that adds the context to every record. Fields that a record already has are kept."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         for teller in _tellers:

@@ -1,7 +1,7 @@
-r"""Payload templates: JSON in which ``{{event.folder.path}}`` stands for a value. Nothing is computed.
+r"""Payload templates: JSON with placeholders such as ``{{event.folder.path}}``. Nothing is computed.
 
-A string that is one placeholder becomes the value itself, of whatever type. Within a longer string it becomes
-text. ``\{{`` stands for the characters themselves. A path that leads nowhere is an error, never a blank.
+A string that is exactly one placeholder becomes the value itself, with its type. Within a longer string the
+value becomes text. ``\{{`` is a literal ``{{``. A path that does not exist is an error, never an empty value.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ _PATH = re.compile(r"[\w-]+(\.[\w-]+)*\Z")
 
 
 def check_template(template: Any, roots: frozenset[str]) -> None:
-    """Raises InvalidTemplate unless it is a JSON object whose placeholders start at one of these names."""
+    """Raise InvalidTemplate unless this is a JSON object whose placeholders start with one of these names."""
     if not isinstance(template, Mapping):
-        raise InvalidTemplate("a payload template is a JSON object")
+        raise InvalidTemplate("a payload template must be a JSON object")
     if len(to_json(template)) > MOST_BYTES:
-        raise InvalidTemplate(f"a payload template has at most {MOST_BYTES:,} bytes")
+        raise InvalidTemplate(f"a payload template must have at most {MOST_BYTES:,} bytes")
     for path in _paths(template, "template", 0):
         root = path.partition(".")[0]
         if root not in roots:
-            raise InvalidTemplate(f"{{{{{path}}}}} starts at none of {', '.join(sorted(roots))}")
+            raise InvalidTemplate(f"{{{{{path}}}}} must start with one of {', '.join(sorted(roots))}")
 
 
 def is_fixed(template: Any) -> bool:
-    """Whether it makes the same payload every time."""
+    """Whether the template has no placeholders."""
     return next(_paths(template, "template", 0), None) is None
 
 
 def masked_place(template: Any, place: str = "template") -> str | None:
-    """Where it says [redacted]: that came from an answer, which does not show what is secret."""
+    """Return the path of a masked value ("[redacted]"), which was copied from an API response, or None."""
     if isinstance(template, Mapping):
         found = (masked_place(item, f"{place}.{key}") for key, item in template.items())
     elif isinstance(template, list):
@@ -54,18 +54,20 @@ def masked_place(template: Any, place: str = "template") -> str | None:
 
 
 def render(template: Any, context: Mapping[str, Any]) -> Any:
-    """The template with its placeholders filled in; raises TemplateError if one cannot be."""
+    """Render the template. Raises TemplateError if a placeholder has no value."""
     return _Rendering(context).value(template)
 
 
 def _paths(value: Any, place: str, depth: int) -> Iterator[str]:
-    """Every placeholder in it. Raises InvalidTemplate where it is none."""
+    """Yield all placeholders. Raises InvalidTemplate for an invalid one."""
     if depth > MOST_DEPTH:
-        raise InvalidTemplate(f"a payload template is at most {MOST_DEPTH} levels deep")
+        raise InvalidTemplate(f"a payload template must be at most {MOST_DEPTH} levels deep")
     if isinstance(value, Mapping):
         for key, item in value.items():
             if "{{" in key:
-                raise InvalidTemplate(f"{place}: the name {key!r} holds a placeholder; only values can")
+                raise InvalidTemplate(
+                    f"{place}: the field name {key!r} contains a placeholder; only values may"
+                )
             yield from _paths(item, f"{place}.{key}", depth + 1)
     elif isinstance(value, list):
         for index, item in enumerate(value):
@@ -78,10 +80,12 @@ def _paths(value: Any, place: str, depth: int) -> Iterator[str]:
 
 def _path_of(match: re.Match[str], place: str) -> str:
     if match[1] is None:
-        raise InvalidTemplate(f"{place}: not closed; write \\{{{{ for the characters as such")
+        raise InvalidTemplate(f"{place}: the placeholder is not closed; write \\{{{{ for literal braces")
     path = match[1].strip()
     if not _PATH.match(path):
-        raise InvalidTemplate(f"{place}: {match[0]} is not a path like {{{{event.folder.path}}}}")
+        raise InvalidTemplate(
+            f"{place}: invalid placeholder {match[0]}; use a path such as {{{{event.folder.path}}}}"
+        )
     return path
 
 
@@ -112,7 +116,7 @@ class _Rendering:
         if isinstance(value, str):
             return value
         if value is None or isinstance(value, Mapping | list):
-            raise TemplateError(f"{path} is {_described(value)}, which cannot be part of a text")
+            raise TemplateError(f"{path} is {_described(value)}, which cannot be inserted into text")
         return to_json(value).decode()
 
     def _lookup(self, path: str) -> Any:
@@ -120,7 +124,7 @@ class _Rendering:
             value = _follow(self._context, path)
             self._found[path] = value, len(to_json(value))
         value, size = self._found[path]
-        self._bytes += size  # the same large value many times over is a large payload
+        self._bytes += size  # a large value that is inserted many times makes a large payload
         if self._bytes > RENDERED_BYTES:
             raise TemplateError(f"the payload would have more than {RENDERED_BYTES:,} bytes")
         return value

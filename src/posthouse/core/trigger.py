@@ -1,4 +1,4 @@
-"""What a trigger can be like."""
+"""Validation of triggers."""
 
 from __future__ import annotations
 
@@ -51,7 +51,9 @@ _STORED: dict[str, Callable[[Any], Any]] = {
 
 
 def checked_trigger(fields: Mapping[str, Any], type_: str) -> dict[str, Any]:
-    """The fields of a trigger of this type, as they are stored. Durations may be texts, priorities names."""
+    """Validate the fields of a trigger and return them as stored. Durations may be texts,
+    priorities names.
+    """
     problems = _FIELDS.problems(dict(fields), "trigger")
     if problems:
         raise InvalidTrigger("; ".join(problems))
@@ -64,14 +66,16 @@ def checked_trigger(fields: Mapping[str, Any], type_: str) -> dict[str, Any]:
     except (ConfigurationError, TypeError, ValueError) as error:
         raise InvalidTrigger(f"trigger: {error}") from None
     if "event_name" in known and not _EVENT_NAME.match(known["event_name"]):
-        raise InvalidTrigger("trigger.event_name: a word like order.paid, or order.* for all that begin so")
+        raise InvalidTrigger(
+            "trigger.event_name: expected a name like order.paid, or order.* for all names with this prefix"
+        )
     if "payload_template" in known:
         check_template(known["payload_template"], EVENT_ROOTS if type_ == "event" else SCHEDULE_ROOTS)
     return known
 
 
 def schedule_of(trigger: Mapping[str, Any]) -> Schedule:
-    """Of a trigger as it is stored or going to be; raises InvalidSchedule if there cannot be such a one."""
+    """Return the schedule of a trigger. Raises InvalidSchedule."""
     return Schedule.parse(
         trigger["cron_expr"],
         trigger.get("timezone", "UTC"),
@@ -81,26 +85,26 @@ def schedule_of(trigger: Mapping[str, Any]) -> Schedule:
 
 
 def trigger_words(trigger: Mapping[str, Any]) -> str:
-    """When it makes a job, as people say it."""
+    """Describe in words when the trigger creates a job."""
     if trigger.get("event_name"):
         like = "events like " if "*" in trigger["event_name"] else "event "
         return f"on {like}{trigger['event_name']}"
     try:
         return schedule_of(trigger).words
-    except InvalidSchedule:  # of a zone that this machine does not know
+    except InvalidSchedule:  # the time zone is unknown on this machine
         return f"{trigger['cron_expr']}, {trigger['timezone']}"
 
 
 def missing_fields(fields: Mapping[str, Any], type_: str) -> list[str]:
-    """What a trigger of this type cannot do without."""
+    """Return the required fields that are missing."""
     needed = ("event_name" if type_ == "event" else "cron_expr", "definition_key")
     return [name for name in needed if not fields.get(name)]
 
 
 def _refuse_others(fields: Mapping[str, Any], type_: str) -> None:
-    """What means nothing for a trigger of this type was meant for another, or is a mistake."""
+    """Reject fields that belong to triggers of another type."""
     for name in fields.keys() & (_OF_SCHEDULES if type_ == "event" else _OF_EVENTS):
-        raise InvalidTrigger(f"trigger.{name}: means nothing for a trigger of type {type_}")
+        raise InvalidTrigger(f"trigger.{name} is not allowed for {type_} triggers")
 
 
 _OF_SCHEDULES = {

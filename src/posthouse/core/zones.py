@@ -1,4 +1,4 @@
-"""What the clocks on the walls of a time zone show, and when: some times never come, some come twice."""
+"""Local times of a time zone: some do not exist, some occur twice."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo, available_timezones
 from posthouse.errors import InvalidSchedule
 
 _MACHINES_OWN = ("localtime", "posixrules", "Factory", "posix/", "right/")
-"""In some machines' folder of zones, but not names of zones."""
+"""Entries of the system's time zone folder that are not time zones."""
 
 _MINUTE = timedelta(minutes=1)
 _HOUR = timedelta(hours=1)
@@ -19,7 +19,7 @@ _HOUR = timedelta(hours=1)
 
 @lru_cache(maxsize=1024)
 def zone_named(name: str) -> ZoneInfo:
-    """The IANA zone, or an error that suggests another name."""
+    """Return the IANA time zone. Raises InvalidSchedule with a similar name if it is unknown."""
     try:
         if not name.startswith(_MACHINES_OWN):
             return ZoneInfo(name)
@@ -27,12 +27,14 @@ def zone_named(name: str) -> ZoneInfo:
         pass
     names = {known for known in available_timezones() if not known.startswith(_MACHINES_OWN)}
     near = get_close_matches(name, names, n=1, cutoff=0.6)
-    hint = f"did you mean {near[0]}?" if near else "names are like Europe/Berlin, America/New_York or UTC"
-    raise InvalidSchedule(f"there is no time zone {name!r}; {hint}")
+    hint = f"did you mean {near[0]}?" if near else "use a name such as Europe/Berlin, America/New_York or UTC"
+    raise InvalidSchedule(f"unknown time zone {name!r}; {hint}")
 
 
 class Showing(NamedTuple):
-    """When clocks show a time: ``times`` is 0, 1 or 2. If 0, ``first`` is the first whole minute after it."""
+    """When clocks show a local time: ``times`` is 0, 1 or 2. If 0, ``first`` is the first whole minute after
+    it.
+    """
 
     times: int
     first: datetime
@@ -40,7 +42,7 @@ class Showing(NamedTuple):
 
 
 def showing(wall: datetime, zone: ZoneInfo) -> Showing:
-    """When the clocks of a zone show this time (which has no zone of its own)."""
+    """Return when the clocks of a zone show this local time."""
     first = wall.replace(tzinfo=zone, fold=0).astimezone(UTC)
     second = wall.replace(tzinfo=zone, fold=1).astimezone(UTC)
     if first == second:
@@ -52,7 +54,7 @@ def showing(wall: datetime, zone: ZoneInfo) -> Showing:
 
 
 def _gap_end(before: datetime, after: datetime, zone: ZoneInfo) -> datetime:
-    """The first whole minute on the wall after the clocks were moved, which happened between the two."""
+    """Return the first whole local minute after the gap, which lies between the two moments."""
     offset = _offset(after, zone)
     low, high = int(before.timestamp()), int(after.timestamp())
     while high - low > 1:
@@ -73,14 +75,15 @@ def _offset(moment: datetime, zone: ZoneInfo) -> timedelta:
 
 @lru_cache(maxsize=8192)
 def steady_offset(day: date, zone: ZoneInfo) -> timedelta | None:
-    """The offset that holds on this day, if it does from the day before to the day after."""
+    """Return the UTC offset of this day if it is the same from the day before to the day after, or None."""
     noon = datetime(day.year, day.month, day.day, 12, tzinfo=UTC)
     offset = _offset(noon, zone)
-    moments = (noon + hours * _HOUR for hours in range(-48, 49, 3))  # nobody changes clocks twice in three
+    # no zone changes its clocks twice within three hours
+    moments = (noon + hours * _HOUR for hours in range(-48, 49, 3))
     return offset if all(_offset(moment, zone) == offset for moment in moments) else None
 
 
 def jumped_from(moment: datetime, zone: ZoneInfo) -> datetime | None:
-    """What clocks would show if they had not just been put forward; None if they have not."""
+    """Return what clocks would show without the change that just happened, or None without a change."""
     before, now = _offset(moment - _MINUTE, zone), _offset(moment, zone)
     return (moment + before).replace(tzinfo=None) if before < now else None

@@ -1,6 +1,6 @@
-"""What operators do to definitions: create commands, change, activate, remove. Each is audited.
+"""Operator actions on definitions: create, change, activate, remove. Each action is audited.
 
-Fields are checked here as far as the database cannot: schemas, retry policies, commands.
+Schemas, retry policies and commands are validated here, because the database cannot do it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from posthouse.definitions.checks import (
     preview_command,
 )
 from posthouse.definitions.fields import checked_fields
-from posthouse.errors import DefinitionNotFound, InvalidDefinition
+from posthouse.errors import DefinitionNotFound
 from posthouse.storage.errors import translated
 from posthouse.storage.reading import Db, fetch_value
 
@@ -39,10 +39,11 @@ __all__ = [
 async def create_definition(
     connection: Db, key: str, fields: Mapping[str, Any], *, actor: str
 ) -> dict[str, Any]:
-    """Create a command. Returns the definition as it is stored."""
+    """Create a definition and return it as stored.
+
+    Without a command, its jobs wait until a worker announces the handler or a command is set.
+    """
     known = checked_fields(fields)
-    if "command" not in known:
-        raise InvalidDefinition("a definition that an operator creates is a command: it needs one")
     with translated():
         created: dict[str, Any] = await fetch_value(
             connection, "definition_create", key=key, fields=json.dumps(known), actor=actor
@@ -53,7 +54,7 @@ async def create_definition(
 async def change_definition(
     connection: Db, key: str, changes: Mapping[str, Any], *, clear: Sequence[str] = (), actor: str
 ) -> dict[str, Any]:
-    """Set fields over what the code says, and give cleared ones back to it."""
+    """Override fields of the code's definition, and clear overrides."""
     known = checked_fields(changes)
     with translated():
         changed: dict[str, Any] | None = await fetch_value(
@@ -65,13 +66,15 @@ async def change_definition(
             actor=actor,
         )
     if changed is None:
-        raise DefinitionNotFound(f"there is no definition {key!r}")
+        raise DefinitionNotFound(f"definition {key!r} does not exist")
     return changed
 
 
 async def remove_definition(connection: Db, key: str, *, actor: str, force: bool = False) -> None:
-    """Refused while jobs of this kind are queued or running, unless forced."""
+    """Remove a definition. Rejected while jobs of this kind are queued or running, unless
+    ``force`` is set.
+    """
     with translated():
         removed = await fetch_value(connection, "definition_remove", key=key, actor=actor, force=force)
     if not removed:
-        raise DefinitionNotFound(f"there is no definition {key!r}")
+        raise DefinitionNotFound(f"definition {key!r} does not exist")

@@ -1,4 +1,4 @@
-"""What would become of a payload: whether it is taken, and the command that it makes. Nothing is stored."""
+"""Dry runs: whether a payload is valid, and the command that would run. Nothing is stored."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from posthouse.storage.definitions import rules_of
 from posthouse.storage.reading import Db
 
 ANYBODY = {"tenant_id": "default", "correlation_id": "", "subject": ""}
-"""Of a job of which only the payload is in question."""
+"""Attributes of a job of which only the payload matters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preview:
-    """What would run. ``variables`` may be set in its environment, ``secrets`` are needed for it."""
+    """The command that would run. ``variables`` may be set in its environment, ``secrets`` are required."""
 
     argv: list[str]
     cwd: str
@@ -32,8 +32,10 @@ class Preview:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PayloadCheck:
-    """Whether a payload fits. ``active``: whether jobs of this kind are taken at all. ``command``: what would
-    run, if a command does. ``definition_errors``: why the definition itself cannot be so.
+    """The result of validating a payload.
+
+    ``active``: whether the definition accepts jobs. ``command``: the command that would run, if any.
+    ``definition_errors``: why the definition itself is invalid.
     """
 
     valid: bool
@@ -46,14 +48,14 @@ class PayloadCheck:
 async def payload_problems(
     connection: Db, key: str, payload: Mapping[str, Any], *, payload_limit: int
 ) -> list[str]:
-    """What an enqueue of this payload would be refused for."""
+    """Return the errors that an enqueue of this payload would be rejected with."""
     return problems_with(await _rules(connection, key), encode_payload(payload, payload_limit), ANYBODY)
 
 
 async def preview_command(
     connection: Db, key: str, payload: Mapping[str, Any], about: Mapping[str, Any], *, payload_limit: int
 ) -> Preview:
-    """The command that a job with this payload would run; raises InvalidPayload if there would be none."""
+    """Return the command that a job with this payload would run. Raises InvalidPayload."""
     rules = await _rules(connection, key)
     spec_of(rules)
     text = encode_payload(payload, payload_limit)
@@ -66,7 +68,7 @@ async def preview_command(
 async def check_payload(
     connection: Db, key: str, payload: Mapping[str, Any], about: Mapping[str, Any], *, payload_limit: int
 ) -> PayloadCheck:
-    """Whether jobs of this kind take a payload."""
+    """Validate a payload against a stored definition."""
     return _checked(await _rules(connection, key), encode_payload(payload, payload_limit), about)
 
 
@@ -79,17 +81,15 @@ async def check_draft(
     *,
     payload_limit: int,
 ) -> PayloadCheck:
-    """The same for a definition as it would be with these fields, be there one with this key or not."""
+    """Validate a payload against a definition as it would be with these fields. It need not exist."""
     text = encode_payload(payload, payload_limit)
     known, faults = read_fields(fields)
     stored = await rules_of(connection, [key]) if key else []
-    if not stored and "command" not in known and not faults:
-        faults = [Fault("command", "a definition that an operator creates is a command: it needs one")]
     if faults:
         return PayloadCheck(valid=False, active=True, errors=[], definition_errors=faults)
     try:
         return _checked(_drafted(stored[0] if stored else None, key, known), text, about)
-    except InvalidDefinition as error:  # what is stored may be unusable
+    except InvalidDefinition as error:  # a stored definition may be invalid
         unusable = [Fault("", str(error))]
         return PayloadCheck(valid=False, active=True, errors=[], definition_errors=unusable)
 
@@ -132,5 +132,5 @@ def _preview(rules: KindRules, text: str, about: Mapping[str, Any]) -> Preview:
 async def _rules(connection: Db, key: str) -> KindRules:
     found = await rules_of(connection, [key])
     if not found:
-        raise DefinitionNotFound(f"there is no definition {key!r}")
+        raise DefinitionNotFound(f"definition {key!r} does not exist")
     return found[0]

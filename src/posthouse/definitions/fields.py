@@ -1,4 +1,4 @@
-"""The fields of a definition: whether they are what they should be, and how they are stored."""
+"""Validation of the fields of a definition, and their stored form."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ _FIELDS = PayloadSchema({
         "limits": {"type": ["object", "null"]},
         "requires": _TEXTS,
         "prefers": _TEXTS,
+        "followup_queues": _TEXTS,
         "active": {"type": "boolean"},
         "redact": _TEXTS,
         "keep_steps": {"type": "boolean"},
@@ -40,7 +41,7 @@ _FIELDS = PayloadSchema({
 
 
 def checked_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields as they are stored. Durations may be texts (``5m``), priorities names (``high``)."""
+    """Return the fields as stored. Durations may be texts (``5m``), priorities names (``high``)."""
     known, faults = read_fields(fields)
     if faults:
         raise InvalidDefinition("; ".join(fault.within("definition") for fault in faults))
@@ -48,7 +49,7 @@ def checked_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_fields(fields: Mapping[str, Any]) -> tuple[dict[str, Any], list[Fault]]:
-    """The same, and what is wrong with them."""
+    """Return the valid fields as stored, and the errors of the others."""
     known = dict(fields)
     faults = _FIELDS.faults(known)
     for name, stored in _STORED.items() if not faults else ():

@@ -1,4 +1,4 @@
-"""Where a demo shows what it does: bars on a terminal, lines elsewhere. Stdout holds what it found alone."""
+"""The progress of a demo on stderr: bars on a terminal, lines elsewhere. Stdout holds only the result."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 
 
 class Screen:
-    """Named bars. Each is a line of its own, kept when it is full."""
+    """Named progress bars, one per line; a full bar stays visible."""
 
     def __init__(self) -> None:
         self._bars: dict[str, Any] = {}
@@ -42,7 +42,7 @@ class Screen:
             self._progress.console.print(text, markup=False, highlight=False)
 
     def show(self, name: str, done: float, total: float, told: str = "") -> None:
-        """Sets the bar of this name; it appears when it is first set."""
+        """Set the bar of this name, and add it if it is new."""
         told = told or f"{done:.0f} of {total:.0f}"
         if self._progress is None:
             if self._said.get(name) != told:

@@ -1,4 +1,4 @@
-"""What a demo is given."""
+"""The interface that demos of applications use."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from posthouse.app import App
+from posthouse.demo.processes import stop_processes
 from posthouse.demo.screen import Screen
 from posthouse.errors import PosthouseError, WaitTimeout
 from posthouse.insights import StageInfo, stages_of
@@ -20,43 +21,44 @@ from posthouse.storage.connect import connect_async
 from posthouse.storage.reading import Db
 
 LOOK_SECONDS = 0.2
-STOP_SECONDS = 20.0
 
 
 @dataclass
 class Stage:
-    """A running product with one application on it."""
+    """A running Posthouse with one application: what the coroutine of a demo receives."""
 
     app: App
     path: str
-    """Where the application is, as ``module:name``."""
+    """The application as ``module:name``."""
     database_url: str
     api_url: str
-    """Of the control plane and of the application's own routes."""
+    """The address of the API and of the application's own routes."""
     api_key: str
-    """Of a super-admin."""
+    """An API key with the role super-admin."""
     worker_key: str
-    """For remote workers."""
+    """An API key for remote workers."""
     folder: Path
-    """For files of the demo; it is removed afterwards."""
+    """A folder for files of the demo; it is deleted at the end."""
     screen: Screen
     size: int | None = None
-    """How much to do, if the user said so."""
+    """The value of --size, if given."""
     _workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def say(self, text: str) -> None:
-        """A line for the user."""
+        """Print a line for the user."""
         self.screen.say(text)
 
     def show(self, name: str, done: float, total: float, told: str = "") -> None:
-        """The bar of this name: so much is done, of so much."""
+        """Show the progress bar of this name: ``done`` of ``total``."""
         self.screen.show(name, done, total, told)
 
     def worker(self, *options: str, remote: bool = False, **environment: str) -> subprocess.Popen[bytes]:
-        """Start a worker for the application in a process of its own: one more, or one that works over HTTP
-        and does not know the database. Options are those of `posthouse worker`. It is stopped with the demo.
+        """Start a worker process for the application, with options of `posthouse worker`.
+
+        A ``remote`` worker uses the HTTP API and does not know the database. The demo stops the worker at
+        its end.
         """
-        # A remote one knows nothing of ours; one beside the database finds its files where the others do.
+        # A remote worker gets no settings of this machine; a local one needs the same data folder.
         kept = {
             name: value for name, value in os.environ.items() if not (remote and name.startswith(ENV_PREFIX))
         }
@@ -77,9 +79,10 @@ class Stage:
     async def follow(
         self, *correlation_ids: str, kinds: Sequence[str] = (), timeout: float = 600.0
     ) -> list[StageInfo]:
-        """A bar for each kind of job until every job of these correlations has ended; how they ended.
+        """Show a bar for each kind until every job of these correlation ids has ended; return the counts.
 
-        ``kinds`` are shown first and in this order, others as they come. Raises if one did not succeed.
+        ``kinds`` are shown first, in this order; other kinds follow as they appear. Raises PosthouseError if
+        a job did not succeed.
         """
         async with await connect_async(self.database_url, "demo") as connection, asyncio.timeout(timeout):
             while True:
@@ -91,24 +94,17 @@ class Stage:
                 await asyncio.sleep(LOOK_SECONDS)
 
     async def until(self, condition: Callable[[], Awaitable[bool]], what: str, timeout: float = 60.0) -> None:
-        """Wait for something that the demo watches by itself."""
+        """Wait until the condition is true; raise WaitTimeout, naming ``what``, if it is not in time."""
         try:
             async with asyncio.timeout(timeout):
                 while not await condition():
                     self._refuse_silence()
                     await asyncio.sleep(LOOK_SECONDS)
         except TimeoutError:
-            raise WaitTimeout(f"{what} did not happen within {timeout:g} s") from None
+            raise WaitTimeout(f"the demo timed out after {timeout:g} s while waiting for: {what}") from None
 
     def stop_workers(self) -> None:
-        for process in self._workers:
-            process.terminate()
-        for process in self._workers:
-            try:
-                process.wait(STOP_SECONDS)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+        stop_processes(self._workers)
 
     async def _look(self, connection: Db, correlation_ids: Sequence[str]) -> list[StageInfo]:
         found: dict[str, StageInfo] = {}
@@ -126,17 +122,17 @@ class Stage:
                 self.show(kind, stage.done, stage.jobs, f"{stage.succeeded} of {stage.jobs}")
 
     def _refuse_silence(self) -> None:
-        """Without any worker left nothing would ever end."""
+        """Raise if every worker has stopped: the demo would wait forever."""
         if self._workers and all(process.poll() is not None for process in self._workers):
             log = (self.folder / f"worker-{len(self._workers)}.log").read_text(errors="replace")
-            raise PosthouseError(f"the worker stopped:\n{log[-2000:]}")
+            raise PosthouseError(f"the worker of the demo stopped; the end of its log:\n{log[-2000:]}")
 
 
 def _refuse_failures(stages: list[StageInfo]) -> list[StageInfo]:
     failed = {stage.kind: stage.unsuccessful for stage in stages if stage.unsuccessful}
     if failed:
-        named = ", ".join(f"{count} of {kind}" for kind, count in failed.items())
-        raise PosthouseError(f"some jobs did not succeed: {named}; `posthouse failures` says why")
+        named = ", ".join(f"{count} {kind} job{'s' if count > 1 else ''}" for kind, count in failed.items())
+        raise PosthouseError(f"{named} did not succeed; run `posthouse failures` to see the errors")
     return stages
 
 

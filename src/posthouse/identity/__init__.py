@@ -1,6 +1,6 @@
-"""Who somebody is and what they may do: roles, principals, keys, tokens, logins.
+"""Authentication and authorisation: roles, principals, keys, tokens, logins.
 
-What needs the extra `server` (credentials, tokens) is imported from its own module.
+Modules that need the extra `server` (credentials, tokens) are imported directly.
 """
 
 from posthouse.identity.issuing import issue_key

@@ -1,7 +1,8 @@
-"""What a token says of its owner: a tenant and a role, at places that the settings name."""
+"""Map the claims of a token to a tenant and a role, at paths that the settings name."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -11,8 +12,10 @@ from posthouse.identity.principal import Principal
 from posthouse.identity.roles import Role
 from posthouse.settings import Settings
 
+LONGEST_NAME = 512
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _NEVER = {Role.WORKER}
-"""Tokens are people's. What a worker may do is not a tenant's, and its key is revoked by itself."""
+"""Tokens are for people. A worker's permissions are not a tenant's, and its key is revoked separately."""
 
 
 class Claims:
@@ -22,23 +25,29 @@ class Claims:
         self._roles = role_names(settings.jwt_roles)
 
     def principal(self, claims: Mapping[str, Any]) -> Principal | None:
-        """None for a token whose role is unknown, or that belongs to no tenant and is no super-admin's."""
+        """Return the principal, or None if the role is unknown, or without a tenant unless it is a
+        super-admin.
+        """
         role = self._roles.get(str(_at(claims, self._role)))
         tenant = _at(claims, self._tenant)
         subject = claims.get("sub")
-        if role is None or not isinstance(subject, str) or not subject:
+        if role is None or not _is_name(subject):
             return None
         if role is Role.SUPER_ADMIN:
             tenant = None
-        elif not isinstance(tenant, str) or not tenant:
+        elif not _is_name(tenant):
             return None
-        expires_at = datetime.fromtimestamp(claims["exp"], UTC)
+        try:
+            expires_at = datetime.fromtimestamp(float(claims["exp"]), UTC)
+        except (OverflowError, ValueError, OSError):  # beyond the year 9999
+            return None
         return Principal(name=f"jwt:{subject}", role=role, tenant=tenant, expires_at=expires_at)
 
 
 def role_names(text: str) -> dict[str, Role]:
-    """``owner=tenant-admin,member=tenant-viewer``, beside the roles' own names. A super-admin sees all
-    tenants: this role goes by no name unless one is given to it here.
+    """Parse ``owner=tenant-admin,member=tenant-viewer`` in addition to the names of the roles.
+
+    A super-admin sees all tenants, so no claim maps to that role unless it is listed here.
     """
     names = {role.value: role for role in Role if role not in {*_NEVER, Role.SUPER_ADMIN}}
     for item in filter(None, (part.strip() for part in text.split(","))):
@@ -50,6 +59,11 @@ def role_names(text: str) -> dict[str, Role]:
             )
         names[name] = Role(role)
     return names
+
+
+def _is_name(value: Any) -> bool:
+    """Return whether a claim is a text that Postgres can store: no NUL, no lone surrogates."""
+    return isinstance(value, str) and 0 < len(value) <= LONGEST_NAME and not _UNSTORABLE.search(value)
 
 
 def _at(claims: Mapping[str, Any], path: str) -> Any:

@@ -1,4 +1,4 @@
-"""Turns what somebody shows into who they are: a key, a token of another login, or the admin secret."""
+"""Authenticate a credential: an API key, an external token, or the admin secret."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MOST_TOUCHES = 10_000
 
 
 class Credentials:
-    """``connect`` lends a connection of the engine's."""
+    """Authenticates credentials. ``connect`` provides a database connection."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class Credentials:
         self._touched: dict[str, float] = {}
 
     async def principal(self, text: str) -> Principal | None:
-        """None: it is unknown, expired, revoked or no credential at all."""
+        """Return the principal, or None if the credential is unknown, expired, revoked or invalid."""
         if self._secret and hmac.compare_digest(text.encode(), self._secret):
             return Principal(name="admin-secret", role=Role.SUPER_ADMIN, tenant=None)
         prefix = prefix_of(text)
@@ -63,7 +63,7 @@ class Credentials:
         return principal
 
     async def _touch(self, prefix: str) -> None:
-        """When it was last used is kept to the minute, so that it costs one write a minute."""
+        """Record the last use of a key to the minute, which costs at most one write per minute."""
         now = time.monotonic()
         if now - self._touched.get(prefix, float("-inf")) < TOUCH_SECONDS:
             return

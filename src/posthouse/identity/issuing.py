@@ -1,4 +1,4 @@
-"""Makes keys. The text of one is given out here and nowhere else."""
+"""Create API keys. The key itself is returned only here."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from posthouse.storage.keys import store_key
 from posthouse.storage.reading import Db
 
 RESERVED = "posthouse"
+MOST_KEYS = 100
 _WITHOUT_TENANT = {Role.SUPER_ADMIN, Role.WORKER}
 
 
@@ -21,23 +22,32 @@ async def issue_key(
     *,
     tenant: str | None = None,
     queues: list[str] | None = None,
+    may_announce: bool = False,
     expires_at: datetime | None = None,
     actor: str,
+    most: int = MOST_KEYS,
 ) -> str:
-    """Make a key and return its text, which cannot be had again."""
+    """Create a key and return it. It cannot be shown again.
+
+    ``most``: how many valid keys the tenant may have.
+    """
     if not name.strip():
-        raise InvalidKey("a key has a name, by which people know what it is for")
+        raise InvalidKey("name is required")
     if tenant is None and role not in _WITHOUT_TENANT:
-        raise InvalidKey(f"a {role} belongs to a tenant: say which")
+        raise InvalidKey(f"tenant is required for role {role}")
     if tenant is not None and role is Role.SUPER_ADMIN:
-        raise InvalidKey("a super-admin belongs to no tenant; a tenant-admin does")
+        raise InvalidKey("role super-admin cannot have a tenant; use tenant-admin")
     if tenant == RESERVED:
-        raise InvalidKey(f"{RESERVED} is what our own jobs go by: choose another tenant")
+        raise InvalidKey(f'the tenant name "{RESERVED}" is reserved')
     if queues is not None and role is not Role.WORKER:
-        raise InvalidKey("only workers are scoped to queues")
+        raise InvalidKey("queues can only be set for role worker")
+    if may_announce and (role is not Role.WORKER or tenant is not None):
+        raise InvalidKey(
+            "may_announce is only for worker keys without a tenant: definitions are shared by all tenants"
+        )
     key = make_key()
     await store_key(
         connection, key.prefix, key.hash, name=name, role=role, tenant=tenant, queues=queues,
-        expires_at=expires_at, actor=actor,
+        may_announce=may_announce, expires_at=expires_at, actor=actor, most=most,
     )  # fmt: skip
     return key.text

@@ -1,4 +1,4 @@
-"""API keys: 256 random bits that are shown once. What is stored is a hash, and a prefix to find it by."""
+"""API keys: 256 random bits, shown once. Only a hash and a prefix for lookup are stored."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class MadeKey(NamedTuple):
 
 
 def make_key() -> MadeKey:
-    """``ph_<prefix>_<secret>``: recognisable by scanners that look for leaked credentials."""
+    """Return a new key ``ph_<prefix>_<secret>``. Scanners for leaked credentials recognise the form."""
     prefix = _base32(secrets.token_bytes(_PREFIX_BYTES))
     text = f"{_MARK}_{prefix}_{secrets.token_urlsafe(_SECRET_BYTES)}"
     return MadeKey(prefix, text, digest(text))
 
 
 def prefix_of(text: str) -> str | None:
-    """The part that a key is found by; None for what cannot be a key."""
+    """Return the prefix of a key, or None if the text cannot be a key."""
     match = _SHAPE.fullmatch(text)
     return match[1] if match else None
 
@@ -39,7 +39,7 @@ def verify(text: str, stored: bytes) -> bool:
 
 
 def digest(text: str) -> bytes:
-    """What is stored of a random secret."""
+    """Return the hash that is stored."""
     return hashlib.sha256(text.encode()).digest()
 
 

@@ -1,4 +1,4 @@
-"""Logins of the console: a random cookie that stands for a credential, which no page ever holds."""
+"""Console logins: a random cookie stands for the credential, which no page ever contains."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Login(NamedTuple):
 
 async def log_in(connection: Db, principal: Principal, *, seconds: float) -> Login:
     if principal.role not in _PEOPLE:
-        raise Forbidden(f"a {principal.role} does not log in: it shows its key with every request")
+        raise Forbidden(f"role {principal.role} cannot log in; send the key with every request")
     cookie = secrets.token_urlsafe(32)
     whose = {
         "key_prefix": principal.key,
@@ -54,7 +54,7 @@ async def log_out(connection: Db, cookie: str) -> None:
 
 
 def csrf_token(cookie: str) -> str:
-    """Only who may read our answers knows it: a page of another site can send the cookie and not this."""
+    """Return the CSRF token. Another site can send the cookie, but cannot read this token."""
     return hmac.new(cookie.encode(), b"posthouse csrf", hashlib.sha256).hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""Keys that were found to be good, remembered for as long as we would hear that one is revoked."""
+"""A cache of valid keys, used while revocations are received by LISTEN."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ from posthouse.identity.principal import Principal
 from posthouse.storage.listening import listen
 
 REMEMBER_SECONDS = 15.0
-"""A connection that died without a word is noticed within this time; until then nothing is heard on it."""
+"""A dead connection is detected within this time; until then revocations are not received."""
 MOST_KEYS = 10_000
 
 
 class KeyMemory:
-    """Empty while nobody listens: behind a transaction pooler, and while Postgres is away. Then every request
-    looks its key up.
+    """A cache of keys.
+
+    It stays empty while the process cannot LISTEN: behind a transaction pooler, and while Postgres is
+    unreachable. Every request then reads its key from the database.
     """
 
     def __init__(self, url: str, clock: Callable[[], float] = time.monotonic) -> None:
@@ -34,7 +36,7 @@ class KeyMemory:
 
     @property
     def heard(self) -> int:
-        """How often it was told to forget: what was looked up before the last time may be out of date."""
+        """Number of invalidations. A key that was read before the last one may be outdated."""
         return self._heard
 
     def recall(self, digest: bytes) -> Principal | None:
@@ -42,7 +44,9 @@ class KeyMemory:
         return principal if until > self._clock() else None
 
     def remember(self, digest: bytes, principal: Principal, *, heard: int, seconds: float | None) -> None:
-        """``heard``: as it was before the key was looked up. ``seconds``: until the key expires."""
+        """Cache a key. ``heard``: the number of invalidations before it was read. ``seconds``: until it
+        expires.
+        """
         if not self._listening or heard != self._heard:
             return
         if len(self._known) >= MOST_KEYS:
@@ -54,7 +58,7 @@ class KeyMemory:
         self._known = {key: item for key, item in self._known.items() if item[1].key != prefix}
 
     async def run(self) -> None:
-        """Listens until canceled; returns at once where one cannot listen."""
+        """Listen until canceled. Returns at once if LISTEN is not possible."""
         await listen(
             self._url, "server keys", ["posthouse_keys"], begun=self._begin,
             heard=lambda _, prefix: self.forget(prefix), lost=self._lose,

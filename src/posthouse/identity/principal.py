@@ -1,4 +1,4 @@
-"""Whoever makes a request, as their credential says."""
+"""The caller of a request, as authenticated."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from posthouse.identity.roles import Permission, Role, permissions_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Principal:
-    """``tenant`` is None for those who see all of them; ``queues`` is None for those who serve any.
-    ``key``: the prefix of the key that was shown, if it was one.
+    """An authenticated caller.
+
+    ``tenant`` is None for callers with access to all tenants; ``queues`` is None for access to all queues.
+    ``key`` is the prefix of the API key, if one was used.
     """
 
     name: str
@@ -27,4 +29,4 @@ class Principal:
 
     def demand(self, permission: Permission) -> None:
         if not self.may(permission):
-            raise Forbidden(f"{self.name} is a {self.role}, which may not do this: it takes {permission}")
+            raise Forbidden(f"permission denied: {self.name} ({self.role}) lacks {permission}")

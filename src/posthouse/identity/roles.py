@@ -1,4 +1,4 @@
-"""The one table of roles and permissions."""
+"""The table of roles and permissions."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ class Role(StrEnum):
 
 
 class Permission(StrEnum):
-    """What a route asks for: a thing, and what is done to it."""
+    """What a route requires: a resource and an action."""
 
     JOBS_READ = "jobs:read"
     JOBS_WRITE = "jobs:write"
+    JOBS_ERASE = "jobs:erase"
     TRIGGERS_READ = "triggers:read"
     TRIGGERS_WRITE = "triggers:write"
     EVENTS_READ = "events:read"
@@ -52,6 +53,7 @@ _PERMISSIONS: dict[Role, frozenset[Permission]] = {
         _VIEW
         | {
             Permission.JOBS_WRITE,
+            Permission.JOBS_ERASE,
             Permission.TRIGGERS_WRITE,
             Permission.EVENTS_EMIT,
             Permission.KEYS_READ,
@@ -70,5 +72,5 @@ def permissions_of(role: Role) -> frozenset[Permission]:
 
 
 def may_grant(giver: Role, role: Role) -> bool:
-    """Nobody gives away more than they have; a super-admin may give anything."""
+    """Whether a caller may grant a role: only its own permissions; a super-admin may grant any role."""
     return giver is Role.SUPER_ADMIN or permissions_of(role) <= permissions_of(giver)

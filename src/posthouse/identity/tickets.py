@@ -1,4 +1,4 @@
-"""Tickets: one-time words that log somebody in, handed from the process to the browser that it opens."""
+"""One-time login tickets, passed from the process to the browser that it opens."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ GOOD_FOR = 600.0
 
 
 class Tickets:
-    """Kept in this process alone, and only as digests."""
+    """Tickets of this process, stored only as digests in memory."""
 
     def __init__(self) -> None:
         self._open: dict[bytes, tuple[Principal, float]] = {}
@@ -23,6 +23,6 @@ class Tickets:
         return ticket
 
     def redeem(self, text: str) -> Principal | None:
-        """Whoever it was issued for, the first time it is shown."""
+        """Return the principal of a ticket, the first time that it is used."""
         principal, until = self._open.pop(digest(text), (None, 0.0))
         return principal if time.monotonic() < until else None

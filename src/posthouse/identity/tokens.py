@@ -1,4 +1,4 @@
-"""Tokens (JWT) of another login. How they are signed is for the settings to say, never for the token."""
+"""JWTs of an external identity provider. The settings choose the signature algorithm, never the token."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class Tokens:
         return bool(self._settings.jwt_secret) or self._keys is not None
 
     async def principal(self, text: str) -> Principal | None:
-        """Whoever the token is for; None for one that is not good."""
+        """Return the principal of a token, or None if the token is invalid."""
         try:
             key, algorithm = await self._key(text)
             claims = self._read(text, key, algorithm)
-        except jwt.PyJWTError:
+        except (jwt.PyJWTError, ValueError, TypeError, RecursionError):  # PyJWT passes some on of its parsers
             return None
         return self._claims.principal(claims)
 
@@ -40,7 +40,7 @@ class Tokens:
         key_id = jwt.get_unverified_header(text).get("kid")
         found = await self._keys.key(key_id) if self._keys and isinstance(key_id, str) else None
         if found is None:
-            raise jwt.InvalidKeyError("nobody signs with this key")
+            raise jwt.InvalidKeyError("this key is not used for signatures")
         return found.key, found.algorithm_name
 
     def _read(self, text: str, key: Any, algorithm: str) -> dict[str, Any]:

@@ -1,10 +1,12 @@
-"""The one read side: what the command line, the API, the console and metrics know of jobs.
+"""The read side, shared by the command line, the API, the console and metrics.
 
 Every function takes a psycopg AsyncConnection and returns plain data. Times are the database's.
 """
 
+from posthouse.insights.activity import Activity, activity
 from posthouse.insights.alerts import AlertCount, AlertFilter, AlertInfo, alert_counts, list_alerts
 from posthouse.insights.audit import AuditEntry, AuditFilter, follow_audit, list_audit
+from posthouse.insights.erasures import erasures, get_erasure
 from posthouse.insights.failures import (
     BulkChange,
     FailedJob,
@@ -35,6 +37,7 @@ from posthouse.insights.fleet import (
     TenantInfo,
     WorkerChange,
     WorkerInfo,
+    definition_keys,
     definitions,
     get_definition,
     get_tenant,
@@ -47,7 +50,9 @@ from posthouse.insights.fleet import (
     workers,
     workers_named,
 )
-from posthouse.insights.glance import Glance, glance
+from posthouse.insights.glance import Glance, QueueGlance, glance
+from posthouse.insights.job_ids import SEARCHED as SEARCHED_IDS
+from posthouse.insights.job_ids import MatchedJob, jobs_by_part_of_id
 from posthouse.insights.jobs import (
     AttemptInfo,
     FoundJobs,
@@ -89,6 +94,8 @@ from posthouse.insights.triggers import (
 from posthouse.insights.why import why
 
 __all__ = [
+    "SEARCHED_IDS",
+    "Activity",
     "AlertCount",
     "AlertFilter",
     "AlertInfo",
@@ -118,11 +125,13 @@ __all__ = [
     "LimitInfo",
     "LogLine",
     "MatchInfo",
+    "MatchedJob",
     "NamedWorker",
     "Overview",
     "PartInfo",
     "Pipeline",
     "QueueCounts",
+    "QueueGlance",
     "QueueInfo",
     "RetentionReport",
     "SeenWorker",
@@ -142,6 +151,7 @@ __all__ = [
     "Why",
     "WorkerChange",
     "WorkerInfo",
+    "activity",
     "alert_counts",
     "attempts_of",
     "bulk_changes",
@@ -151,8 +161,10 @@ __all__ = [
     "count_retriable",
     "count_to_change",
     "database_now",
+    "definition_keys",
     "definitions",
     "end_of_log",
+    "erasures",
     "events",
     "failure_groups",
     "find_jobs",
@@ -161,6 +173,7 @@ __all__ = [
     "follow_log",
     "get_bulk_change",
     "get_definition",
+    "get_erasure",
     "get_event",
     "get_failure",
     "get_job",
@@ -168,6 +181,7 @@ __all__ = [
     "get_trigger",
     "glance",
     "ids_of_jobs",
+    "jobs_by_part_of_id",
     "jobs_in_short",
     "keys",
     "limit_slots",

@@ -1,4 +1,4 @@
-"""Alerts, what became of them, and how many there were."""
+"""Alerts, their delivery, and their counts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_ALERTS = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertFilter:
-    """Which alerts to list. ``within``: only those of the last so many seconds; ``before``: those older than
+    """Which alerts to list. ``within``: only alerts of the last seconds; ``before``: only alerts older than
     this time and id.
     """
 
@@ -29,15 +29,15 @@ class AlertFilter:
 
     def __post_init__(self) -> None:
         if self.type is not None and self.type not in list(AlertType):
-            raise InvalidJob(f"there is no type {self.type!r}; choose from {', '.join(AlertType)}")
+            raise InvalidJob(f"unknown alert type {self.type!r}; choose from {', '.join(AlertType)}")
         if not 1 <= self.limit <= MOST_ALERTS:
-            raise InvalidJob(f"limit is from 1 to {MOST_ALERTS:,}, not {self.limit:,}")
+            raise InvalidJob(f"limit must be between 1 and {MOST_ALERTS:,}, not {self.limit:,}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertInfo:
-    """An alert. Its ``state``: new, told, held (back while its subject cools down; ``held_back`` counts it in
-    the next one that is told) or off. ``deliveries``: each destination with the state of its message.
+    """An alert. ``state``: new, told (sent), held (suppressed during the cool-down of its subject, counted in
+    ``held_back`` of the next one sent) or off. ``deliveries``: the state of the message by destination.
     """
 
     id: UUID
@@ -56,8 +56,8 @@ class AlertInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertCount:
-    """Of one type, since the beginning: alerts raised; those of them that were suppressed, that is told as a
-    number only; messages that destinations took, and those that they never did.
+    """Totals of one alert type: alerts raised, alerts suppressed (sent as a count only), messages sent, and
+    messages that failed.
     """
 
     type: str
@@ -69,7 +69,7 @@ class AlertCount:
 
 
 async def list_alerts(connection: Db, chosen: AlertFilter | None = None) -> list[AlertInfo]:
-    """Newest first. Secrets are masked."""
+    """Return the alerts, newest first, with secrets masked."""
     values = asdict(chosen or AlertFilter())
     values["before_at"], values["before_id"] = values.pop("before") or (None, None)
     found = await fetch(connection, "alerts_list", AlertInfo, **values)

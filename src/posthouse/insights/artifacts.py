@@ -1,4 +1,4 @@
-"""Files that jobs keep."""
+"""Artifacts: files stored by jobs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from posthouse.storage.reading import Db, fetch_rows
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArtifactInfo:
-    """``attempt`` is the one that kept it."""
+    """An artifact. ``attempt`` is the attempt that stored it."""
 
     name: str
     size: int
@@ -26,7 +26,7 @@ class ArtifactInfo:
 
 
 async def artifacts_of(connection: Db, job_id: UUID, *, tenant: str | None = None) -> list[ArtifactInfo]:
-    """By name."""
+    """Return the artifacts of a job, by name."""
     await get_job(connection, job_id, tenant=tenant)
     rows = await fetch_rows(connection, "artifacts_list", id=job_id, tenant=tenant, name=None)
     return [ArtifactInfo(**{name: value for name, value in row.items() if name != "place"}) for row in rows]
@@ -35,7 +35,7 @@ async def artifacts_of(connection: Db, job_id: UUID, *, tenant: str | None = Non
 async def artifact_place(
     connection: Db, job_id: UUID, name: str, *, tenant: str | None = None
 ) -> dict[str, Any]:
-    """One of them, and where its bytes are."""
+    """Return an artifact and the key of its bytes."""
     found = await fetch_rows(connection, "artifacts_list", id=job_id, tenant=tenant, name=name)
     if not found:
         raise ArtifactNotFound(f"job {job_id} has no artifact {name!r}")

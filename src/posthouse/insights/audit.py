@@ -1,4 +1,4 @@
-"""What people did."""
+"""The audit log."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from posthouse.storage.reading import Db, fetch
 
 MOST_ENTRIES = 1000
 LATE_IDS = 200
-"""Ids are given out before a transaction commits, so that a lower one may turn up after a higher."""
+"""Ids are assigned before commit, so a lower id may appear after a higher one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditFilter:
-    """Which entries to list. ``action`` is one, or the first word of several: ``job`` for ``job.retry`` and
-    ``job.cancel``. ``after`` is the id of the last entry seen: the list goes on behind it.
+    """Which entries to list. ``action`` is an action or its first word: ``job`` selects ``job.retry`` and
+    ``job.cancel``. ``after`` is the id of the last entry of the previous page.
     """
 
     actor: str | None = None
@@ -34,7 +34,7 @@ class AuditFilter:
 
     def __post_init__(self) -> None:
         if not 1 <= self.limit <= MOST_ENTRIES:
-            raise ConfigurationError(f"limit is from 1 to {MOST_ENTRIES:,}, not {self.limit:,}")
+            raise ConfigurationError(f"limit must be between 1 and {MOST_ENTRIES:,}, not {self.limit:,}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ class AuditEntry:
     after: dict[str, Any] | None
 
     def changes(self) -> dict[str, tuple[Any, Any]]:
-        """The fields that differ: what they were, and what they became."""
+        """Return the changed fields with their old and new values."""
         before, after = self.before or {}, self.after or {}
         names = [*before, *(name for name in after if name not in before)]
         return {
@@ -58,14 +58,14 @@ class AuditEntry:
 
 
 async def list_audit(connection: Db, chosen: AuditFilter | None = None) -> list[AuditEntry]:
-    """Newest first. Secrets are masked, here too."""
+    """Return the entries, newest first, with secrets masked."""
     return await _fetch(connection, chosen or AuditFilter(), above=None)
 
 
 async def follow_audit(
     connection: Db, chosen: AuditFilter | None = None, *, pause: float = 1.0
 ) -> AsyncIterator[list[AuditEntry]]:
-    """What there is, then what comes, oldest first, for as long as it is asked."""
+    """Yield the existing entries, then new ones, oldest first, until the iteration ends."""
     chosen = chosen or AuditFilter()
     found = await _fetch(connection, chosen, above=None)
     seen: set[int] = set()

@@ -1,10 +1,9 @@
-"""How many jobs there are, where, and who works on them."""
+"""Counts of jobs and workers."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from posthouse.insights.overview import OFFLINE_AFTER
 from posthouse.storage.reading import Db, fetch, fetch_rows
 
 WORKER_STATUSES = ("active", "idle", "busy", "offline", "disabled")
@@ -12,7 +11,7 @@ WORKER_STATUSES = ("active", "idle", "busy", "offline", "disabled")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueCensus:
-    """``ready`` could start now, ``scheduled`` is due later, ``blocked`` waits for other jobs."""
+    """``ready`` can start now, ``scheduled`` is due later, ``blocked`` waits for other jobs."""
 
     tenant_id: str
     queue: str
@@ -32,7 +31,7 @@ async def census(connection: Db) -> list[QueueCensus]:
     return await fetch(connection, "census", QueueCensus)
 
 
-async def worker_counts(connection: Db, *, offline_after: float = OFFLINE_AFTER) -> dict[str, int]:
+async def worker_counts(connection: Db, *, offline_after: float | None = None) -> dict[str, int]:
     """How many workers have each status; offline are those that left within the last hour."""
     rows = await fetch_rows(connection, "worker_counts", offline_after=offline_after)
     found = {row["status"]: row["workers"] for row in rows}

@@ -1,4 +1,4 @@
-"""Failure groups, and the bulk retries of their jobs."""
+"""Failure groups and bulk changes of their jobs."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, Literal
 from uuid import UUID
 
 from posthouse.errors import BulkChangeNotFound, FailureNotFound, InvalidJob
+from posthouse.heavy import off_loop
 from posthouse.insights.jobs import MOST_JOBS
 from posthouse.insights.masking import WITHOUT_JOB, mask_for
 from posthouse.storage.reading import Db, fetch, fetch_value
@@ -18,9 +19,9 @@ from posthouse.storage.reading import Db, fetch, fetch_value
 class FailureGroup:
     """Attempts of one tenant and kind that failed in the same way.
 
-    ``message`` and ``job_id`` are of the latest. ``failures`` counts attempts; ``dead_letter``, ``failed``
-    and ``canceled`` count the jobs that ended with it (canceled: one that they depended on did not succeed).
-    ``last_hour``: failures in steps of five minutes, the present one last; ``last_day``: in hours.
+    ``message`` and ``job_id`` are those of the latest failure. ``failures`` counts attempts; ``dead_letter``,
+    ``failed`` and ``canceled`` count the jobs that ended with it (canceled: a dependency did not succeed).
+    ``last_hour``: failures per five minutes, the current interval last; ``last_day``: per hour.
     """
 
     tenant_id: str
@@ -53,7 +54,7 @@ class FailedJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailureDetail:
-    """A group with the error of its latest job, as long as that is kept, and the ended jobs it has now."""
+    """A failure group with the error of its latest job, while that job is stored, and its ended jobs."""
 
     group: FailureGroup
     error: dict[str, Any] | None
@@ -62,8 +63,8 @@ class FailureDetail:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailureFilter:
-    """Which groups to list. ``fingerprint`` may be the beginning of one. ``behind``: the last_seen, tenant,
-    kind and fingerprint of the last one seen.
+    """Which failure groups to list. ``fingerprint`` may be a prefix. ``behind``: last_seen, tenant, kind and
+    fingerprint of the last group of the previous page.
     """
 
     fingerprint: str | None = None
@@ -75,15 +76,15 @@ class FailureFilter:
 
     def __post_init__(self) -> None:
         if not 1 <= self.limit <= MOST_JOBS:
-            raise InvalidJob(f"limit is from 1 to {MOST_JOBS:,}, not {self.limit:,}")
+            raise InvalidJob(f"limit must be between 1 and {MOST_JOBS:,}, not {self.limit:,}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BulkChange:
-    """Many jobs run again, or canceled. ``failed``: of those ``retried``, the ones that failed again.
+    """A bulk retry or cancellation. ``failed`` counts retried jobs that failed again.
 
-    ``state``: gathering, running, done (all were changed), stopped (by a person) or halted (too many failed
-    again). Before ``starts_at`` nothing happens.
+    ``state``: gathering, running, done (all were changed), stopped (by an operator) or halted (too many
+    failed again). It begins at ``starts_at``.
     """
 
     id: UUID
@@ -111,7 +112,9 @@ class BulkChange:
 
 
 async def failure_groups(connection: Db, chosen: FailureFilter | None = None) -> list[FailureGroup]:
-    """The latest first. Counts are exact: what no keeper has put into its group yet is in them."""
+    """Return the groups, latest first. Counts are exact: failures that no keeper has grouped yet are
+    included.
+    """
     found = await fetch(connection, "failures_list", FailureGroup, **_plain(chosen or FailureFilter()))
     return [WITHOUT_JOB.of(group) for group in found]
 
@@ -119,7 +122,9 @@ async def failure_groups(connection: Db, chosen: FailureFilter | None = None) ->
 def _plain(chosen: FailureFilter) -> dict[str, Any]:
     values = asdict(chosen)
     if chosen.fingerprint is not None and not chosen.fingerprint.isalnum():
-        raise FailureNotFound(f"there is no failure {chosen.fingerprint!r}")  # a pattern is no fingerprint
+        raise FailureNotFound(
+            f"failure group {chosen.fingerprint!r} does not exist"
+        )  # a pattern is no fingerprint
     names = ("behind_at", "behind_tenant", "behind_kind", "behind_fingerprint")
     return {**values, **dict(zip(names, values.pop("behind") or (None,) * 4, strict=True))}
 
@@ -132,11 +137,13 @@ async def get_failure(
     tenant: str | None = None,
     jobs: int = 10,
 ) -> FailureDetail:
-    """The group with this fingerprint, or the beginning of one; of several the latest."""
+    """Return the group with this fingerprint or prefix; of several, the latest."""
     chosen = FailureFilter(fingerprint=fingerprint, kind=kind, tenant=tenant, limit=1)
     groups = await failure_groups(connection, chosen)
     if not groups:
-        raise FailureNotFound(f"there is no failure {fingerprint!r}; `posthouse failures` lists them")
+        raise FailureNotFound(
+            f"failure group {fingerprint!r} does not exist; list failure groups with `posthouse failures`"
+        )
     group = groups[0]
     error = await fetch_value(connection, "failure_error", job_id=group.job_id, fingerprint=group.fingerprint)
     ended = await fetch(
@@ -146,7 +153,7 @@ async def get_failure(
     mask = await mask_for(connection, group.job_id)
     return FailureDetail(
         group=group,
-        error=None if error is None else mask.json(error),
+        error=None if error is None else await off_loop(mask.json, error, about=error),
         jobs=[WITHOUT_JOB.of(job) for job in ended],
     )
 
@@ -159,7 +166,7 @@ async def bulk_changes(
     before: tuple[datetime, UUID] | None = None,
     limit: int = 20,
 ) -> list[BulkChange]:
-    """Newest first; ``before``: those older than this time and id."""
+    """Return bulk changes, newest first; ``before``: continue after this time and id."""
     at, last = before or (None, None)
     return await fetch(
         connection, "bulk_changes_list", BulkChange, id=None, action=action, tenant=tenant, before_at=at,
@@ -173,12 +180,12 @@ async def get_bulk_change(connection: Db, bulk_id: UUID, *, tenant: str | None =
         before_id=None, limit=1,
     )  # fmt: skip
     if not found:
-        raise BulkChangeNotFound(f"there is no bulk change {bulk_id}")
+        raise BulkChangeNotFound(f"bulk change {bulk_id} does not exist")
     return found[0]
 
 
 async def count_retriable(connection: Db, chosen: dict[str, Any], *, most: int = 1_000_000) -> int:
-    """How many ended jobs a bulk retry with this choice would be about now."""
+    """Count the finished jobs that a bulk retry with this filter would include."""
     return int(
         await fetch_value(connection, "bulk_change_count", chosen=json.dumps(chosen, default=str), most=most)
     )

@@ -23,7 +23,7 @@ _PROBE = "a text that is no secret by itself"
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How many jobs a search looks at, and for how long, before it says how far it came."""
+    """How many jobs a search reads, and for how long, before it returns a partial result."""
 
     jobs: int
     seconds: float
@@ -31,12 +31,12 @@ class Effort:
 
 PAGE = Effort(500_000, 1.0)
 COUNT = Effort(200_000, 0.4)
-GLANCE = Effort(2000, 0.02)
+GLANCE = Effort(2000, 0.25)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobCount:
-    """``exact``, or as many at least: all were not looked at, or there are more than are counted."""
+    """A count; if not ``exact`` it is a lower bound."""
 
     count: int
     exact: bool
@@ -89,7 +89,7 @@ async def search_to_change(
     find any such one.
     """
     if not chosen.terms:
-        raise InvalidRequest("say which jobs: a filter with at least one term")
+        raise InvalidRequest("no jobs selected: pass a filter with at least one term")
     found = await search_for(connection, chosen, tenant=tenant, among=_changeable(action, chosen))
     if not found.statuses:
         raise InvalidRequest(_NONE_TO_CHANGE[action])
@@ -97,7 +97,7 @@ async def search_to_change(
 
 
 def _changeable(action: str, chosen: Filter) -> frozenset[Status]:
-    """Whoever was canceled meant it: only who says so runs such jobs again."""
+    """Canceled jobs were ended on purpose: they are retried only if the filter names them."""
     if action == "cancel":
         return _ACTIVE
     if chosen.asks_for("status", Status.CANCELED):
@@ -107,8 +107,8 @@ def _changeable(action: str, chosen: Filter) -> frozenset[Status]:
 
 _ACTIVE = frozenset({Status.QUEUED, Status.RUNNING})
 _NONE_TO_CHANGE = {
-    "retry": "only failed, dead-letter and canceled jobs are retried: this filter asks for others",
-    "cancel": "only queued and running jobs are canceled: this filter asks for others",
+    "retry": "only failed, dead-letter and canceled jobs can be retried, but the filter selects other states",
+    "cancel": "only queued and running jobs can be canceled, but the filter selects other states",
 }
 
 

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, cast
 from uuid import UUID
 
 from posthouse.core.redaction import PLAIN
 from posthouse.errors import DefinitionNotFound, TenantNotFound, WorkerNotFound
 from posthouse.insights.masking import shown_command
-from posthouse.insights.overview import OFFLINE_AFTER
-from posthouse.storage.reading import Db, fetch, fetch_value
+from posthouse.storage.reading import Db, fetch, fetch_rows, fetch_value
 
 MOST_JOBS_OF_A_WORKER = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueInfo:
-    """A queue. ``ready`` could start now, ``scheduled`` is due later, ``blocked`` waits for other jobs."""
+    """A queue. ``ready`` can start now, ``scheduled`` is due later, ``blocked`` waits for other jobs."""
 
     name: str
     ready: int
@@ -34,8 +34,21 @@ class QueueInfo:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerJob:
+    """A job that a worker runs."""
+
+    id: UUID
+    kind: str
+    since: datetime
+
+    @classmethod
+    def from_json(cls, job: Mapping[str, Any]) -> WorkerJob:
+        return cls(id=UUID(job["id"]), kind=job["kind"], since=datetime.fromisoformat(job["since"]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerInfo:
-    """A worker. ``died``: it is offline and did not sign off. ``jobs``: some of what it runs."""
+    """A worker. ``died``: it disconnected without shutting down. ``jobs``: some of the jobs that it runs."""
 
     id: UUID
     name: str
@@ -57,14 +70,18 @@ class WorkerInfo:
     disabled_at: datetime | None
     drain_asked_at: datetime | None
     died: bool
-    jobs: list[dict[str, Any]]
+    jobs: list[WorkerJob]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeenWorker:
-    """What a tenant may know of a worker: which queues it serves, and how many of their jobs it runs."""
+    """A worker as a tenant sees it: the queues that it serves, and how many of the tenant's jobs it runs.
+
+    ``version`` is empty for tenants.
+    """
 
     id: UUID
+    version: str
     queues: list[str]
     offers: list[str]
     concurrency: int
@@ -75,7 +92,7 @@ class SeenWorker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerChange:
-    """``started``, ``stopped`` (it signed off), ``lost`` (it was found gone) or ``back`` (it was not)."""
+    """A change of a worker: ``started``, ``stopped``, ``lost`` or ``back`` (it returned)."""
 
     id: int
     at: datetime
@@ -93,7 +110,7 @@ class NamedWorker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueCounts:
-    """What is left in a queue."""
+    """Counts of the jobs in a queue."""
 
     name: str
     running: int
@@ -104,8 +121,9 @@ class QueueCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TenantInfo:
-    """A tenant. ``weight``: its share of the workers, beside the others that have work. ``retention_days``:
-    how long its jobs are kept; None: as long as the others'. ``created_at``: None if it only has jobs.
+    """A tenant. ``weight``: its share of the workers relative to other tenants with ready jobs.
+    ``retention_days``: how long its jobs are stored; None: the default. ``created_at``: None if it was never
+    created and only has jobs.
     """
 
     id: str
@@ -119,8 +137,8 @@ class TenantInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DefinitionInfo:
-    """A kind of job, as it is in effect. ``overridden`` names the fields that an operator set, ``beneath``
-    says what each of them would be without that: as the code has it, or what is ordinary.
+    """A kind of job with its effective settings. ``overridden`` names the fields set by an operator;
+    ``beneath`` holds their values without that, from the code or the defaults.
     """
 
     key: str
@@ -134,6 +152,7 @@ class DefinitionInfo:
     limits: dict[str, Any] | None
     requires: list[str]
     prefers: list[str]
+    followup_queues: list[str]
     active: bool
     redact: list[str]
     keep_steps: bool
@@ -149,19 +168,19 @@ class DefinitionInfo:
     workers: int
 
 
-async def queue_overview(connection: Db, *, offline_after: float = OFFLINE_AFTER) -> list[QueueInfo]:
+async def queue_overview(connection: Db, *, offline_after: float | None = None) -> list[QueueInfo]:
     return await fetch(connection, "queues_list", QueueInfo, offline_after=offline_after)
 
 
 async def workers(
     connection: Db,
     *,
-    offline_after: float = OFFLINE_AFTER,
+    offline_after: float | None = None,
     offline_within: float | None = 86400.0,
     jobs: int = MOST_JOBS_OF_A_WORKER,
 ) -> list[WorkerInfo]:
-    """Those that are there, then those that left within ``offline_within`` seconds (None: ever), each with
-    so many of the jobs that it runs.
+    """Return the live workers, then those that left within ``offline_within`` seconds (None: all), each with
+    some of its running jobs.
     """
     found = await fetch(
         connection,
@@ -171,28 +190,33 @@ async def workers(
         offline_within=offline_within,
         jobs=jobs,
     )
-    return [replace(worker, metadata=PLAIN.value(worker.metadata)) for worker in found]
+    return [
+        replace(
+            worker,
+            metadata=PLAIN.value(worker.metadata),
+            jobs=[WorkerJob.from_json(job) for job in cast("list[dict[str, Any]]", worker.jobs)],
+        )
+        for worker in found
+    ]
 
 
-async def workers_named(
-    connection: Db, who: str, *, offline_after: float = OFFLINE_AFTER
-) -> list[NamedWorker]:
-    """The workers with this id or name: those that are there, else the last one that was."""
+async def workers_named(connection: Db, who: str, *, offline_after: float | None = None) -> list[NamedWorker]:
+    """Return the live workers with this id or name; without one, the last that had it."""
     found = await fetch(connection, "workers_named", NamedWorker, who=who, offline_after=offline_after)
     if not found:
-        raise WorkerNotFound(f"there is no worker {who!r}; `posthouse workers` lists them")
+        raise WorkerNotFound(f"worker {who!r} does not exist; list workers with `posthouse workers`")
     return found
 
 
-async def seen_workers(connection: Db, *, offline_after: float = OFFLINE_AFTER) -> list[SeenWorker]:
-    """Those that are there, as a tenant may know them."""
+async def seen_workers(connection: Db, *, offline_after: float | None = None) -> list[SeenWorker]:
+    """Return the live workers as a tenant may see them."""
     return await fetch(connection, "workers_seen", SeenWorker, offline_after=offline_after)
 
 
 async def worker_changes(
     connection: Db, *, worker: UUID | None = None, after: int | None = None, limit: int = 100
 ) -> list[WorkerChange]:
-    """When workers came and went, newest first; goes on behind ``after``, the last one seen."""
+    """Return the changes of workers, newest first; ``after``: continue after this change."""
     return await fetch(
         connection, "worker_changes_list", WorkerChange, worker=worker, after=after, limit=limit
     )
@@ -204,19 +228,19 @@ async def queue_counts(connection: Db, name: str) -> QueueCounts:
 
 
 async def queue_is_known(connection: Db, name: str) -> bool:
-    """Whether any job, worker or definition names it."""
+    """Whether any job, worker or definition uses the queue."""
     return bool(await fetch_value(connection, "queue_known", name=name))
 
 
 async def tenants(connection: Db) -> list[TenantInfo]:
-    """Those that were created or have jobs now."""
+    """Return the tenants that were created or have jobs now."""
     return await fetch(connection, "tenants_list", TenantInfo, id=None)
 
 
 async def get_tenant(connection: Db, tenant: str) -> TenantInfo:
     found = await fetch(connection, "tenants_list", TenantInfo, id=tenant)
     if not found:
-        raise TenantNotFound(f"there is no tenant {tenant!r}")
+        raise TenantNotFound(f"tenant {tenant!r} does not exist")
     return found[0]
 
 
@@ -226,9 +250,9 @@ async def definitions(
     key: str | None = None,
     after: str | None = None,
     limit: int | None = None,
-    offline_after: float = OFFLINE_AFTER,
+    offline_after: float | None = None,
 ) -> list[DefinitionInfo]:
-    """All of them, or the one with this key; ``after``: those behind this key."""
+    """Return all definitions, or the one with this key; ``after``: continue after this key."""
     found = await fetch(
         connection, "definitions_list", DefinitionInfo, key=key, after=after, limit=limit,
         offline_after=offline_after,
@@ -238,8 +262,12 @@ async def definitions(
     ]
 
 
-async def get_definition(connection: Db, key: str, *, offline_after: float = OFFLINE_AFTER) -> DefinitionInfo:
+async def definition_keys(connection: Db) -> list[str]:
+    return [row["key"] for row in await fetch_rows(connection, "definition_keys")]
+
+
+async def get_definition(connection: Db, key: str, *, offline_after: float | None = None) -> DefinitionInfo:
     found = await definitions(connection, key=key, offline_after=offline_after)
     if not found:
-        raise DefinitionNotFound(f"there is no definition {key!r}")
+        raise DefinitionNotFound(f"definition {key!r} does not exist")
     return found[0]

@@ -1,4 +1,4 @@
-"""What somebody wants to see first: the backlog, who works on it, how it went. History is not read."""
+"""The overview: backlog, workers and recent results. Does not read the history."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import datetime
 
 from posthouse.insights.fleet import seen_workers
 from posthouse.insights.jobs import MOST_COUNTED
-from posthouse.insights.overview import OFFLINE_AFTER, database_now
+from posthouse.insights.overview import database_now
 from posthouse.insights.stats import StatPoint, series
 from posthouse.storage.reading import Db, fetch
 
@@ -16,14 +16,15 @@ HOUR, DAY = 3600.0, 86400.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rates:
-    """How it went in a span of time, to the minute. ``failure_share``: of the attempts that succeeded or
-    failed; None without any. ``wait_p95`` and the like are in seconds.
+    """Results in a period, to the minute. ``failure_share``: the share of finished attempts that failed;
+    None if there were none. ``wait_p95`` and similar fields are in seconds.
     """
 
     arrivals: int = 0
     ended: int = 0
     succeeded: int = 0
-    dead: int = 0
+    failed: int = 0
+    dead_letter: int = 0
     failures: int = 0
     failure_share: float | None = None
     wait_p50: float | None = None
@@ -47,7 +48,7 @@ class QueueGlance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slots:
-    """``busy``: of ``slots``, those that run jobs that one may see."""
+    """Slots of the workers. ``busy``: slots that run jobs visible to the caller."""
 
     workers: int
     slots: int
@@ -56,8 +57,8 @@ class Slots:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Glance:
-    """A line that has ``counted_up_to`` jobs may have more. ``oldest_ready_seconds``: since when the one that
-    has waited longest could have started.
+    """The overview. A queue with ``counted_up_to`` jobs may have more. ``oldest_ready_seconds``: how long the
+    oldest ready job has been waiting.
     """
 
     at: datetime
@@ -87,10 +88,8 @@ class _Queue:
     oldest_ready_seconds: float | None
 
 
-async def glance(
-    connection: Db, *, tenant: str | None = None, offline_after: float = OFFLINE_AFTER
-) -> Glance:
-    """Of one tenant, or of all."""
+async def glance(connection: Db, *, tenant: str | None = None, offline_after: float | None = None) -> Glance:
+    """Return the overview of one tenant, or of all."""
     found = await fetch(
         connection, "glance_queues", _Queue, tenant=tenant, most=MOST_COUNTED, offline_after=offline_after
     )
@@ -111,7 +110,7 @@ async def glance(
     )
 
 
-async def _slots(connection: Db, offline_after: float) -> Slots:
+async def _slots(connection: Db, offline_after: float | None) -> Slots:
     there = await seen_workers(connection, offline_after=offline_after)
     free = [worker.concurrency for worker in there if worker.status == "online"]
     return Slots(workers=len(there), slots=sum(free), busy=sum(worker.running for worker in there))
@@ -133,7 +132,8 @@ def _of(total: StatPoint) -> Rates:
         arrivals=total.arrivals,
         ended=total.ended,
         succeeded=total.succeeded,
-        dead=total.dead,
+        failed=total.failed,
+        dead_letter=total.dead_letter,
         failures=total.failures,
         failure_share=round(total.failures / tried, 4) if tried else None,
         wait_p50=total.wait_p50,

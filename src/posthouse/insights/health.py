@@ -1,4 +1,4 @@
-"""Whether all is well, for machines that ask often: some of the doctor's checks, and figures beside them."""
+"""Health for monitoring systems: some of the doctor's checks, with figures."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from posthouse.settings import Settings
 from posthouse.storage.migrate import migrations
 from posthouse.storage.reading import Db, fetch_row, fetch_value
 
-CHECKS = ("schema", "connections", "horizon", "keeper", "leases", "unserved", "stuck")
-"""Of the doctor's: those that say whether jobs are done now, and are quickly made."""
+CHECKS = ("schema", "connections", "dispatch", "horizon", "keeper", "leases", "unserved", "stuck")
+"""The doctor's checks that are fast and tell whether jobs run now."""
 LITTLE_SPACE, NO_SPACE = 1_000_000_000, 100_000_000
 _WORST = {"ok": 0, "warning": 1, "error": 2}
 
@@ -30,7 +30,7 @@ class Cause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
-    """``failing``: jobs are not done as they should be. ``degraded``: they are; something needs a look."""
+    """``failing``: jobs do not run as they should. ``degraded``: they run; a check needs attention."""
 
     status: Literal["ok", "degraded", "failing"]
     causes: list[Cause]
@@ -60,7 +60,7 @@ async def health(connection: Db, settings: Settings) -> Health:
         schema_version=int(await fetch_value(connection, "schema_version")),
         storage_free_bytes=space.free,
         storage_total_bytes=space.total,
-        workers=await worker_counts(connection, offline_after=settings.lease_seconds),
+        workers=await worker_counts(connection, offline_after=settings.offline_after),
         keepers=keepers["sessions"],
         queued=sum(item.ready + item.waiting for item in counted),
         ready=sum(item.ready for item in counted),
@@ -70,21 +70,25 @@ async def health(connection: Db, settings: Settings) -> Health:
 
 
 async def latency(connection: Db) -> float:
-    """Milliseconds to the database and back."""
+    """Return the round-trip time to the database in milliseconds."""
     began = time.perf_counter()
     await fetch_value(connection, "clock_now")
     return round((time.perf_counter() - began) * 1000, 2)
 
 
 async def schema_problem(connection: Db) -> str | None:
-    """Why this version cannot work with the schema that is there; None if it can."""
+    """Return why this version cannot work with the schema, or None if it can."""
     known = migrations()[-1].number
     version = int(await fetch_value(connection, "schema_version"))
-    return None if version == known else f"the schema is at {version}, this version works with {known}"
+    return (
+        None
+        if version == known
+        else f"the database schema has version {version}, but this version of Posthouse needs {known}"
+    )
 
 
 def unreachable(summary: str) -> Health:
-    """What there is to say without a database."""
+    """Return the health without a database."""
     return Health(status="failing", causes=[Cause(check="database", severity="error", summary=summary)])
 
 
@@ -109,7 +113,9 @@ def _short_of_space(free: int) -> list[Finding]:
 
 
 def _existing(path: Path) -> Path:
-    """The path, or the nearest folder above it: a server without an embedded Postgres has none."""
+    """Return the path or its nearest existing parent: without an embedded Postgres the folder
+    may not exist.
+    """
     return next(folder for folder in (path.absolute(), *path.absolute().parents) if folder.exists())
 
 

@@ -11,23 +11,23 @@ from posthouse.core.filters.wanted import CLOCKS_AGREE, FIRST_ID, LAST_ID, moved
 from posthouse.core.ids import first_id_at, made_at
 from posthouse.core.states import Status
 from posthouse.errors import InvalidJob, JobNotFound
-from posthouse.insights.masking import WITHOUT_JOB, mask_for
+from posthouse.insights.masking import WITHOUT_JOB, mask_for, masked
 from posthouse.storage.reading import Db, fetch, fetch_by_kept_plan, fetch_row, fetch_rows, fetch_value
 
 MOST_JOBS = 1000
 MOST_COUNTED = 100_000
 LOOKED_AT = 2500
-"""Jobs of each status that a page of a list reads, at most: 20 ms when none of them is wanted."""
+"""Maximum number of jobs per status that a page reads: 20 ms if none of them matches."""
 FEW_READY = 200
-"""Ready jobs of a tenant that are found by its lanes; of more than that, one in so many is soon met."""
+"""Up to this many ready jobs of a tenant are found by its lanes; above it, a scan finds one soon."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobFilter:
-    """Which jobs to list. ``after`` is the id of the last job seen: the list goes on behind it.
+    """Which jobs to list. ``after`` is the id of the last job of the previous page.
 
-    ``created_after`` and ``created_before`` find jobs whose ids were made when they were enqueued, as all are
-    that did not get one from elsewhere.
+    ``created_after`` and ``created_before`` compare the time in the job id, which is the time of the enqueue
+    unless the caller chose the id.
     """
 
     statuses: list[str] | None = None
@@ -47,13 +47,15 @@ class JobFilter:
         known = [status.value for status in Status]
         for status in self.statuses or ():
             if status not in known:
-                raise InvalidJob(f"there is no status {status!r}; choose from {', '.join(known)}")
+                raise InvalidJob(f"unknown status {status!r}; choose from {', '.join(known)}")
         if not 1 <= self.limit <= MOST_JOBS:
-            raise InvalidJob(f"limit is from 1 to {MOST_JOBS:,}, not {self.limit:,}")
+            raise InvalidJob(f"limit must be between 1 and {MOST_JOBS:,}, not {self.limit:,}")
 
     def parameters(self, most: int | None) -> dict[str, Any]:
-        """Of the statements that list jobs. The ids that a time of creation can have are a part of it, always
-        as two bounds: a plan that serves all lists uses the index by them.
+        """Return the parameters of the list statements.
+
+        The range of ids for the creation time is always given as two bounds, so that one plan for all lists
+        uses the index.
         """
         below = [self.after or LAST_ID]
         if self.created_before is not None:
@@ -79,7 +81,7 @@ class JobFilter:
 
     @property
     def sifts(self) -> bool:
-        """Whether it may have to read many jobs to find those that are wanted."""
+        """Whether many jobs may have to be read to find matching ones."""
         if self.correlation or self.subject:  # by indexes of their own
             return False
         others = (self.kind, self.queue, self.source, self.created_after, self.created_before)
@@ -88,7 +90,7 @@ class JobFilter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSummary:
-    """A job as a line of a list. ``place`` says where a queued job stands: ready or waiting."""
+    """A job in a list. ``place`` is the table of a queued job: ready or waiting."""
 
     id: UUID
     tenant_id: str
@@ -131,6 +133,7 @@ class JobDetail(JobSummary):
     timeout_seconds: float | None
     lease_expires_at: datetime | None
     cancel_requested_at: datetime | None
+    erased_at: datetime | None
     progress_message: str | None
 
 
@@ -154,8 +157,8 @@ class AttemptInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundJobs:
-    """A page of jobs; the next one begins behind ``after``, None: there is none. ``partial``: it was given up
-    before it was full or all was seen; ``looked_back_to`` is when the last job was made that it saw.
+    """A page of jobs; ``after`` is the cursor of the next page, None on the last one. ``partial``: the search
+    stopped before the page was full; ``looked_back_to`` is the creation time of the last job that it read.
     """
 
     jobs: list[JobSummary]
@@ -171,17 +174,17 @@ class FoundJobs:
 
 
 async def list_jobs(connection: Db, chosen: JobFilter | None = None) -> list[JobSummary]:
-    """Newest first. Secrets are masked, here as in everything below."""
+    """Return jobs, newest first, with secrets masked."""
     chosen = chosen or JobFilter()
     found = await fetch(connection, chosen.statement, JobSummary, **chosen.parameters(None))
     return [WITHOUT_JOB.of(job) for job in found]
 
 
 async def page_of_jobs(connection: Db, chosen: JobFilter) -> FoundJobs:
-    """The same, page by page. It reads no more than so many jobs: a page may hold fewer than asked for, even
-    none, and others follow. In a transaction.
+    """Return a page of jobs. Must run in a transaction.
 
-    Its plans are kept: to make one takes 8 ms, with a partition for each day of ten.
+    A page reads a limited number of jobs, so it may have fewer than requested, even none, while more follow.
+    Its plans are kept: planning takes 8 ms with daily partitions for ten days.
     """
     most = LOOKED_AT + chosen.offset
     parameters = chosen.parameters(most)
@@ -216,10 +219,10 @@ class JobCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobsInShort:
-    """How many jobs have each status; a count that is ``counted_up_to`` stands for that many or more.
+    """Counts of jobs by status; a count of ``counted_up_to`` means that many or more.
 
-    Of those queued, ``ready`` could start now and ``waiting`` are due later or wait for others.
-    ``oldest_queued_seconds``: since when the one that has waited longest could have started.
+    Of the queued jobs, ``ready`` can start now, and ``waiting`` are due later or wait for other jobs.
+    ``oldest_queued_seconds``: how long the oldest ready job has been waiting.
     """
 
     counts: JobCounts
@@ -247,27 +250,27 @@ async def jobs_in_short(
 
 
 async def ids_of_jobs(connection: Db, chosen: JobFilter, *, most: int) -> list[UUID]:
-    """Of the queued and running jobs among those chosen, oldest first."""
+    """Return the ids of the matching queued and running jobs, oldest first."""
     found = await fetch_rows(connection, "jobs_active", **chosen.parameters(most))
     return [row["id"] for row in found]
 
 
 async def count_jobs(connection: Db, chosen: JobFilter, *, most: int = MOST_COUNTED) -> int:
-    """How many queued and running jobs are among those chosen, up to ``most``."""
+    """Count the matching queued and running jobs, up to ``most``."""
     return int(await fetch_value(connection, "jobs_active_count", **chosen.parameters(most)))
 
 
 async def get_job(connection: Db, job_id: UUID, *, tenant: str | None = None) -> JobDetail:
     found = await fetch(connection, "job_show", JobDetail, id=job_id, tenant=tenant)
     if not found:
-        raise JobNotFound(f"there is no job {job_id}")
-    return (await mask_for(connection, job_id)).of(found[0])
+        raise JobNotFound(f"job {job_id} does not exist")
+    (job,) = await masked(await mask_for(connection, job_id), found[:1])
+    return job
 
 
 async def attempts_of(connection: Db, job_id: UUID, *, tenant: str | None = None) -> list[AttemptInfo]:
-    """First to last; empty for a job that has not started."""
+    """Return the attempts of a job, first to last; empty if it has not started."""
     found = await fetch(connection, "job_attempts", AttemptInfo, id=job_id, tenant=tenant)
     if not found:
         await get_job(connection, job_id, tenant=tenant)
-    mask = await mask_for(connection, job_id)
-    return [mask.of(attempt) for attempt in found]
+    return await masked(await mask_for(connection, job_id), found)

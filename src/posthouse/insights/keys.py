@@ -1,4 +1,4 @@
-"""API keys, without what they open."""
+"""API keys, without their secrets."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ class KeyInfo:
     role: str
     tenant_id: str | None
     queues: list[str] | None
+    may_announce: bool
     created_by: str
     created_at: datetime
     expires_at: datetime | None
@@ -23,5 +24,5 @@ class KeyInfo:
 
 
 async def keys(connection: Db, *, tenant: str | None = None) -> list[KeyInfo]:
-    """Newest first."""
+    """Return the keys, newest first."""
     return await fetch(connection, "keys_list", KeyInfo, tenant=tenant)

@@ -1,4 +1,4 @@
-"""Limits and how full they are."""
+"""Limits and their use."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ MOST_SLOTS = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitInfo:
-    """A limit. ``in_use`` counts over all of its slots, ``fullest`` is the fullest of them, ``tokens`` the
-    fewest that one has.
+    """A limit. ``in_use``: running jobs over all of its slots; ``fullest``: those of the fullest slot;
+    ``tokens``: the fewest tokens of any slot.
     """
 
     name: str
@@ -37,7 +37,7 @@ class LimitInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotInfo:
-    """What a limit counts for one tenant or key."""
+    """The use of a limit by one tenant or key."""
 
     limit_name: str
     tenant_id: str | None
@@ -50,10 +50,10 @@ class SlotInfo:
 
 
 async def limits(connection: Db, *, name: str | None = None) -> list[LimitInfo]:
-    """All of them, or the one with this name."""
+    """Return all limits, or the one with this name."""
     return await fetch(connection, "limits_list", LimitInfo, name=name)
 
 
 async def limit_slots(connection: Db, *, name: str | None = None, limit: int = MOST_SLOTS) -> list[SlotInfo]:
-    """The slots that count something now, the fullest of each limit first."""
+    """Return the slots in use, the fullest of each limit first."""
     return await fetch(connection, "limit_slots_list", SlotInfo, name=name, limit=limit)

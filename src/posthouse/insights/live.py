@@ -1,4 +1,4 @@
-"""What changes, for whoever looks on: read a few times a second, so each look is as short as it can be."""
+"""Changes for event streams. Polled several times a second, so each query is as short as possible."""
 
 from __future__ import annotations
 
@@ -11,29 +11,28 @@ from uuid import UUID
 from posthouse.core.ids import first_id_at
 from posthouse.insights.jobs import JobSummary
 from posthouse.insights.masking import WITHOUT_JOB
-from posthouse.insights.overview import OFFLINE_AFTER
 from posthouse.storage.queries import query
 from posthouse.storage.reading import Db, fetch, fetch_rows
 
 Where = Literal["history", "past_attempts"]
 
 ENDED_WITHIN = timedelta(minutes=10)
-"""Jobs that changed lately and have ended did so within this time."""
+"""Finished jobs that changed recently finished within this time."""
 CLOCKS_AGREE = timedelta(seconds=2)
-"""Ids carry the time of whoever made them. Those of clocks that are further off are seen when they start."""
+"""Ids carry the clock of their creator. Jobs from clocks that are further off are seen when they start."""
 COMMITTED_WITHIN = timedelta(seconds=5)
-"""What is recorded with a time can be seen so much later, at the latest: its transaction has to end first."""
+"""Maximum delay until a recorded change is visible: its transaction must be committed first."""
 
 
 class Clock(NamedTuple):
-    """The database's time, as things are recorded by it and as ids are made by it. Tests move the first."""
+    """The database's time for records and for ids. Tests move the first."""
 
     now: datetime
     of_ids: datetime
 
 
 class Seen(NamedTuple):
-    """A running job at a glance: who has it, and a number that changes with what is told of it."""
+    """A running job: its worker, and a number that changes with every report."""
 
     worker: bytes
     state: int
@@ -41,7 +40,7 @@ class Seen(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ChangedJobs:
-    """``left_out``: by tenant, how many more there were than were asked for."""
+    """``left_out``: number of further changed jobs by tenant."""
 
     jobs: list[JobSummary]
     left_out: dict[str, int]
@@ -49,7 +48,7 @@ class ChangedJobs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerState:
-    """A worker, as far as it changes."""
+    """The changing fields of a worker."""
 
     id: UUID
     name: str
@@ -69,14 +68,14 @@ async def clock(connection: Db) -> Clock:
 
 
 async def running_now(connection: Db, ids: Collection[UUID] | None = None) -> dict[bytes, Seen]:
-    """Everything that runs, or of these jobs those that do, by the bytes of the id."""
+    """Return all running jobs, or those with these ids, by the bytes of the id."""
     async with connection.cursor(binary=True) as cursor:
         await cursor.execute(query("live_running"), {"ids": None if ids is None else list(ids)})
         return {row[0]: Seen(row[1], row[2]) for row in await cursor.fetchall()}
 
 
 async def queued_between(connection: Db, since: datetime, until: datetime, most: int) -> list[UUID]:
-    """Jobs that are queued and whose ids were made then, by the clock of ids."""
+    """Return the queued jobs whose ids were created in this period."""
     low, high = first_id_at(since - CLOCKS_AGREE), first_id_at(until + CLOCKS_AGREE)
     cursor = await connection.execute(query("live_queued"), {"low": low, "high": high, "most": most})
     return [row[0] for row in await cursor.fetchall()]
@@ -85,16 +84,14 @@ async def queued_between(connection: Db, since: datetime, until: datetime, most:
 async def ended_lately(
     connection: Db, where: Where, since: datetime, pages: int
 ) -> list[tuple[UUID, datetime]]:
-    """Jobs whose end, or the end of whose attempt, was recorded since then, and when; not more than fit on so
-    many pages.
-    """
+    """Return jobs with an outcome recorded since then, and when; limited to a number of pages."""
     wanted = {"table": where, "since": since - COMMITTED_WITHIN, "pages": pages}
     cursor = await connection.execute(query("live_lately"), wanted)
     return await cursor.fetchall()
 
 
 async def changed_since(connection: Db, since: datetime, at: Clock, most: int) -> list[UUID] | None:
-    """Jobs that may have changed since a moment before ``at``; None if there are more than so many."""
+    """Return the jobs that may have changed since a moment before ``at``; None if there are too many."""
     low = first_id_at(since + (at.of_ids - at.now) - CLOCKS_AGREE)
     wanted = {"since": since - COMMITTED_WITHIN, "low": low, "most": most}
     cursor = await connection.execute(query("live_since"), wanted)
@@ -110,7 +107,7 @@ async def changed_jobs(
     tenants: Collection[str] | None = None,
     most: int = 1000,
 ) -> ChangedJobs:
-    """Of each tenant that is asked for (None: of all) the newest so many of these jobs, oldest first."""
+    """Return the newest of these jobs per requested tenant (None: all tenants), oldest first."""
     rows = await fetch_rows(
         connection,
         "live_changed",
@@ -126,11 +123,11 @@ async def changed_jobs(
     return ChangedJobs(sorted(jobs, key=lambda job: job.id), left_out)
 
 
-async def worker_states(connection: Db, *, offline_after: float = OFFLINE_AFTER) -> list[WorkerState]:
+async def worker_states(connection: Db, *, offline_after: float | None = None) -> list[WorkerState]:
     return await fetch(connection, "live_workers", WorkerState, offline_after=offline_after)
 
 
 async def log_ends(connection: Db, ids: Collection[UUID]) -> dict[UUID, int]:
-    """The number of the last line that each of these jobs has logged."""
+    """Return the number of the last log line of each of these jobs."""
     rows = await fetch_rows(connection, "live_log_ends", ids=list(ids))
     return {row["id"]: row["sequence"] for row in rows if row["sequence"] is not None}

@@ -1,4 +1,4 @@
-"""What a job logged and put out, while it runs and afterwards."""
+"""Log lines and output of jobs, while they run and afterwards."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ACTIVE = {Status.QUEUED.value, Status.RUNNING.value}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogLine:
-    """``stream`` is log, stdout or stderr; lines of the log have a level."""
+    """A log line. ``stream`` is log, stdout or stderr; lines of the log have a level."""
 
     sequence: int
     at: datetime
@@ -43,10 +43,10 @@ async def log_of(
     *,
     tenant: str | None = None,
     after: int = 0,
-    which: WhichAttempt = WhichAttempt(),  # noqa: B008 - it cannot change
+    which: WhichAttempt = WhichAttempt(),  # noqa: B008 - immutable
     limit: int = PAGE,
 ) -> list[LogLine]:
-    """First to last, behind the line with the number ``after``."""
+    """Return log lines, first to last, after the line with the number ``after``."""
     return await fetch(
         connection, "job_log", LogLine, id=job_id, tenant=tenant, after=after, limit=limit, **which._asdict()
     )
@@ -58,10 +58,10 @@ async def end_of_log(
     *,
     tenant: str | None = None,
     before: int | None = None,
-    which: WhichAttempt = WhichAttempt(),  # noqa: B008 - it cannot change
+    which: WhichAttempt = WhichAttempt(),  # noqa: B008 - immutable
     limit: int = PAGE,
 ) -> list[LogLine]:
-    """The last lines, or the last before the one with the number ``before``; first to last too."""
+    """Return the last lines, or the last before the line with the number ``before``, in order."""
     return await fetch(
         connection, "job_log_end", LogLine, id=job_id, tenant=tenant, before=before, limit=limit,
         **which._asdict(),
@@ -74,17 +74,18 @@ async def follow_log(
     *,
     tenant: str | None = None,
     after: int = 0,
-    which: WhichAttempt = WhichAttempt(),  # noqa: B008 - it cannot change
+    which: WhichAttempt = WhichAttempt(),  # noqa: B008 - immutable
     to_the_end: bool = True,
 ) -> AsyncIterator[list[LogLine]]:
-    """Lines as they come, until the job (or that attempt) ends; with ``to_the_end=False`` those there are.
+    """Yield lines as they are written until the job (or attempt) ends; with ``to_the_end=False``, only
+    existing ones.
 
-    The connection must be in autocommit mode, and is busy for as long as this is iterated.
+    The connection must be in autocommit mode and is in use during the iteration.
     """
     await get_job(connection, job_id, tenant=tenant)
     async with Following(connection, job_id) as following:
         while True:
-            # Asked before reading: lines are written before the end of their job is.
+            # Checked before reading: lines are written before the outcome of their job.
             over = not to_the_end or await _is_over(connection, job_id, which)
             while lines := await log_of(connection, job_id, tenant=tenant, after=after, which=which):
                 after = lines[-1].sequence

@@ -1,13 +1,15 @@
-"""Takes secrets out of what is read, whoever wrote it."""
+"""Masks secrets in everything that is read."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any, TypeVar
 from uuid import UUID
 
+from posthouse.core.payload import parse_json
 from posthouse.core.redaction import PLAIN, Redactor, Secrets, redactor_for
+from posthouse.heavy import off_loop
 from posthouse.storage.reading import Db, fetch_rows
 
 T = TypeVar("T")
@@ -78,7 +80,14 @@ async def mask_for(connection: Db, job_id: UUID) -> JobMask:
     if not found:
         return WITHOUT_JOB
     row = found[0]
-    return JobMask(redactor_for(row["schema"], tuple(row["redact"])), row["payload"])
+    redactor = redactor_for(row["schema"], tuple(row["redact"]))
+    return await off_loop(lambda: JobMask(redactor, parse_json(row["payload"])), about=row["payload"])
+
+
+async def masked(mask: JobMask, records: Sequence[T]) -> list[T]:
+    """Mask records that may have large payloads, results or texts."""
+    values = [getattr(record, item.name) for record in records for item in fields(record)]  # type: ignore[arg-type]
+    return await off_loop(lambda: [mask.of(record) for record in records], about=values)
 
 
 def shown_command(command: Mapping[str, Any] | None) -> dict[str, Any] | None:

@@ -1,4 +1,4 @@
-"""The whole in a few numbers."""
+"""Overall counts."""
 
 from __future__ import annotations
 
@@ -6,9 +6,6 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from posthouse.storage.reading import Db, fetch, fetch_value
-
-OFFLINE_AFTER = 30.0
-"""Seconds without a heartbeat after which a worker counts as gone, unless the settings say otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +15,7 @@ class Overview:
     workers: int
 
 
-async def overview(connection: Db, *, offline_after: float = OFFLINE_AFTER) -> Overview:
+async def overview(connection: Db, *, offline_after: float | None = None) -> Overview:
     (found,) = await fetch(connection, "overview_counts", Overview, offline_after=offline_after)
     return found
 

@@ -1,4 +1,4 @@
-"""A pipeline seen as one thing: the jobs of a correlation, and what leads from one to the next."""
+"""Pipelines: the jobs of a correlation and their dependencies."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from posthouse.storage.reading import Db, fetch, fetch_rows
 
 MOST_NODES = 200
 MOST_RELATED = 50
-"""Jobs beyond these that are added because the one in question has to do with them."""
+"""Maximum number of related jobs that are added to those of the correlation."""
 MOST_COUNTED = 10_000
 GENERATIONS = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageInfo:
-    """How far the jobs of one kind are."""
+    """Progress of the jobs of one kind."""
 
     kind: str
     jobs: int
     succeeded: int
     unsuccessful: int
     done: float
-    """In jobs: those that succeeded, and of the others what they reported."""
+    """In jobs: those that succeeded, plus the progress of the others."""
 
     def __add__(self, other: StageInfo) -> StageInfo:
-        """The same stage of two pipelines."""
+        """Add the same stage of two pipelines."""
         return StageInfo(
             kind=self.kind,
             jobs=self.jobs + other.jobs,
@@ -49,7 +49,7 @@ class StageInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineJob:
-    """A job of a pipeline. ``parent_id``: the job that made it."""
+    """A job of a pipeline. ``parent_id``: the job that enqueued it."""
 
     id: UUID
     kind: str
@@ -70,12 +70,12 @@ class PipelineJob:
 
 
 Edge = TypedDict("Edge", {"from": UUID, "to": UUID, "type": Literal["depends_on", "follow_up"]})
-"""``depends_on``: the second waits for the first to end. ``follow_up``: the first made the second."""
+"""``depends_on``: the second waits for the first to finish. ``follow_up``: the first enqueued the second."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pipeline:
-    """``truncated``: the correlation has more jobs; ``stages`` count up to ``counted_up_to`` of them."""
+    """A pipeline. ``truncated``: there are more jobs; ``stages`` count up to ``counted_up_to``."""
 
     job_id: UUID
     correlation_id: str | None
@@ -87,12 +87,12 @@ class Pipeline:
 
 
 async def stages_of(connection: Db, correlation_id: str) -> list[StageInfo]:
-    """In the order in which their first jobs were enqueued."""
+    """Return the stages in the order of their first jobs."""
     return await fetch(connection, "correlation_stages", StageInfo, correlation_id=correlation_id)
 
 
 async def pipeline_of(connection: Db, job_id: UUID, *, tenant: str | None = None) -> Pipeline:
-    """The graph that a job is part of: its correlation, what its jobs depend on, and what waits for it."""
+    """Return the graph of a job: its correlation, the dependencies of those jobs, and their dependants."""
     job = await get_job(connection, job_id, tenant=tenant)
     chosen = {"correlation": job.correlation_id or str(job.id), "tenant": job.tenant_id}
     found = await fetch(connection, "pipeline_of_correlation", PipelineJob, **chosen, most=MOST_NODES + 1)
@@ -110,8 +110,8 @@ async def pipeline_of(connection: Db, job_id: UUID, *, tenant: str | None = None
 
 
 async def _add_related(connection: Db, job: JobDetail, nodes: dict[UUID, PipelineJob]) -> None:
-    """The job itself, what it made way for, and what the others come from, though they have no correlation
-    or another one.
+    """Add the job itself, its predecessor, and the origins of the others, which may have
+    another correlation.
     """
     waiting = await fetch_rows(connection, "pipeline_dependents", id=job.id, most=MOST_RELATED)
     wanted = {job.id, *_origin(job.correlation_id), *(row["id"] for row in waiting)}
@@ -132,7 +132,7 @@ async def _by_id(connection: Db, ids: list[UUID], tenant: str) -> list[PipelineJ
 
 
 def _origin(correlation: Any) -> list[UUID]:
-    """Follow-ups of a job without a correlation have its id as theirs."""
+    """Return the id of the first job: follow-ups of a job without a correlation id use its id."""
     try:
         return [UUID(correlation)]
     except (TypeError, ValueError, AttributeError):
@@ -140,7 +140,7 @@ def _origin(correlation: Any) -> list[UUID]:
 
 
 def _shown(node: PipelineJob, nodes: Collection[UUID]) -> PipelineJob:
-    """What it depends on may be another tenant's: of that not even the id is told."""
+    """Hide dependencies that belong to another tenant, including their ids."""
     return replace(WITHOUT_JOB.of(node), depends_on=[id_ for id_ in node.depends_on if id_ in nodes])
 
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, TypeVar
 from uuid import UUID
 
-from posthouse.insights.masking import mask_for
+from posthouse.insights.masking import mask_for, masked
 from posthouse.storage.reading import Db, fetch
 
 T = TypeVar("T")
@@ -44,12 +44,12 @@ class StepInfo:
 
 
 async def parts_of(connection: Db, job_id: UUID, *, tenant: str | None = None) -> list[PartInfo]:
-    """In the order in which they were named."""
+    """Return the parts in the order of their declaration."""
     return await _masked(connection, job_id, "job_parts", PartInfo, tenant)
 
 
 async def steps_of(connection: Db, job_id: UUID, *, tenant: str | None = None) -> list[StepInfo]:
-    """First to last."""
+    """Return the steps, first to last."""
     return await _masked(connection, job_id, "job_steps", StepInfo, tenant)
 
 
@@ -57,5 +57,4 @@ async def _masked(connection: Db, job_id: UUID, name: str, row_type: type[T], te
     rows = await fetch(connection, name, row_type, id=job_id, tenant=tenant)
     if not rows:
         return rows
-    mask = await mask_for(connection, job_id)
-    return [mask.of(row) for row in rows]
+    return await masked(await mask_for(connection, job_id), rows)

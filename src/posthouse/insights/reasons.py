@@ -1,4 +1,4 @@
-"""What there is to say of why a job is where it is."""
+"""The parts of an explanation of a job's state."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, TypeAlias
 from uuid import UUID
+
+from posthouse.core.kind import is_own
 
 Reason: TypeAlias = Literal[
     "scheduled",
@@ -24,7 +26,7 @@ Reason: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Blocker:
-    """A job that must end first. No status: it is no longer kept."""
+    """A job that must end first. Its status is None if it is no longer stored."""
 
     id: UUID
     kind: str | None
@@ -33,7 +35,7 @@ class Blocker:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A live worker that could take the job."""
+    """A live worker that can run the job."""
 
     id: UUID
     name: str
@@ -43,7 +45,7 @@ class Server:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holder:
-    """A job that runs in a slot of a limit."""
+    """A running job that uses a slot of a limit."""
 
     id: UUID
     kind: str
@@ -53,7 +55,7 @@ class Holder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hindrance:
-    """A limit that lets the job not start now, and some of the jobs that hold its slot."""
+    """A limit that keeps the job from starting, and some of the jobs that use its slots."""
 
     name: str
     per: str
@@ -69,9 +71,9 @@ class Hindrance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Why:
-    """``also``: what else would keep it from starting. ``missing``: capabilities that no worker has.
-    ``ahead``: jobs of its queue and kind that stand before it. ``starts_in_seconds``: a guess from how many
-    ended lately.
+    """Why a job is in its state. ``also``: further reasons. ``missing``: capabilities that no worker has.
+    ``ahead``: jobs of its queue and kind ahead of it. ``starts_in_seconds``: an estimate from recent
+    throughput.
     """
 
     job_id: UUID
@@ -122,7 +124,17 @@ class Place:
     turn: int | None
     paused_at: datetime | None
     paused_by: str | None
+    defined: bool
     now: datetime
+
+    @property
+    def lacks_definition(self) -> bool:
+        """Whether the job waits for a definition. Posthouse's own kinds have none."""
+        return not self.defined and not is_own(self.kind)
+
+
+def undefined_summary(place: Place) -> str:
+    return f"no definition of kind {place.kind!r}"
 
 
 def paused_summary(place: Place) -> str:

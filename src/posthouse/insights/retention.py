@@ -1,4 +1,4 @@
-"""What is kept for how long, how much there is of it, and what goes next."""
+"""Retention: how long data is stored, how much there is, and what is deleted next."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from posthouse.storage.retention import Due, plan
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptThing:
-    """A table that retention looks after. ``rows`` are those that Postgres counted last. ``next_drop_at``:
-    when its oldest partition is over, for tenants without days of their own.
+    """A table with retention. ``rows``: the last estimate of Postgres. ``next_drop_at``: when its oldest
+    partition expires, for tenants without their own retention.
     """
 
     thing: str
@@ -36,7 +36,7 @@ class TenantKept:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionReport:
-    """``due``: what the next round lets go, in order."""
+    """The retention of all tables. ``due``: what the next round deletes, in order."""
 
     things: list[KeptThing]
     tenants: list[TenantKept]
@@ -44,7 +44,7 @@ class RetentionReport:
 
 
 async def retention(connection: Db, days: Mapping[str, float]) -> RetentionReport:
-    """``days``: how long each thing is kept, as Settings.kept_days says."""
+    """Return the retention report. ``days``: see Settings.kept_days."""
     return RetentionReport(
         things=await fetch(connection, "retention_sizes", KeptThing, days=json.dumps(dict(days))),
         tenants=await fetch(connection, "tenants_kept", TenantKept),

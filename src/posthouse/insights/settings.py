@@ -13,7 +13,7 @@ Source: TypeAlias = Literal["default", "file", "environment", "flag"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingInfo:
-    """``source``: flag, if a flag of the command or the program that mounts the server set it."""
+    """A setting. ``source`` is flag if a command-line flag or the embedding program set it."""
 
     name: str
     variable: str
@@ -24,7 +24,7 @@ class SettingInfo:
 
 
 def settings_in_effect(settings: Settings) -> list[SettingInfo]:
-    """Secrets are masked."""
+    """Return the settings with secrets masked."""
     shown, sources = settings.shown(), _sources(settings)
     return [
         SettingInfo(
@@ -42,7 +42,7 @@ def settings_in_effect(settings: Settings) -> list[SettingInfo]:
 def _sources(settings: Settings) -> dict[str, Source]:
     try:
         loaded, sources = load_settings(), setting_sources()
-    except ConfigurationError:  # whoever set these by themselves need not care for what lies about
+    except ConfigurationError:  # settings given in code do not depend on the environment
         loaded, sources = Settings(), {}
     found: dict[str, Source] = {}
     for item in fields(Settings):

@@ -1,4 +1,4 @@
-"""What the samples tell: arrivals, ends, failures, waits, run times and backlog over time."""
+"""Statistics from samples: arrivals, ends, failures, waits, run times and backlog over time."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ LONGEST = 366 * 86400
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatPoint:
-    """A step of time, of ``seconds`` from ``at`` on. Waits and run times are in seconds.
+    """An interval of ``seconds`` from ``at`` on. Waits and run times are in seconds.
 
-    ``ended`` counts jobs, ``dead`` those of them that failed for good, ``failures`` attempts. A wait is from
-    the moment where a job could start to its start; of jobs that waited for others it is not known.
-    ``ready``, ``waiting``, ``running`` and ``oldest_seconds`` are what it was like at the end of the step;
+    ``ended``, ``succeeded``, ``failed`` and ``dead_letter`` count jobs, ``failures`` attempts. A wait lasts
+    from when a job could start until it started; it is unknown for jobs that waited for others.
+    ``ready``, ``waiting``, ``running`` and ``oldest_seconds`` are the values at the end of the interval;
     None if no keeper ran then.
     """
 
@@ -34,7 +34,8 @@ class StatPoint:
     arrivals: int
     ended: int
     succeeded: int
-    dead: int
+    failed: int
+    dead_letter: int
     failures: int
     wait_p50: float | None
     wait_p95: float | None
@@ -48,7 +49,7 @@ class StatPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
-    """One line of a chart: a point for each step, and the whole of it. What it is not split by is None."""
+    """One series of a chart: a point per interval, and the total. Fields that it is not split by are None."""
 
     tenant: str | None
     queue: str | None
@@ -68,7 +69,7 @@ class _Part:
 
 
 def step_for(span: float) -> int:
-    """Seconds between two points of a chart that shows this many: a minute, five, or an hour."""
+    """Return the seconds between two points of a chart for this period: a minute, five, or an hour."""
     return next((step for longest, step in STEPS if span <= longest), LONG_STEP)
 
 
@@ -83,9 +84,9 @@ async def series(
     queue: str | None = None,
     kind: str | None = None,
 ) -> list[Series]:
-    """The last ``span`` seconds before ``until`` (now), split by tenant, queue, kind, or none of them.
+    """Return the last ``span`` seconds before ``until`` (now), split by tenant, queue, kind, or none of them.
 
-    Points without anything are there too, so that all lines have the same steps.
+    Empty points are included, so that all series have the same steps.
     """
     check_series(span, step, by)
     step = step or step_for(span)
@@ -103,17 +104,17 @@ async def series(
 
 
 def check_series(span: float, step: int | None, by: Sequence[str]) -> None:
-    """Refuses what ``series`` cannot show."""
+    """Raise ConfigurationError for parameters that ``series`` does not support."""
     if unknown := [name for name in by if name not in COLUMNS]:
-        raise ConfigurationError(f"statistics are split by {', '.join(COLUMNS)}, not {unknown[0]!r}")
+        raise ConfigurationError(f"invalid split {unknown[0]!r}: use {', '.join(COLUMNS)}")
     if not MINUTE <= span <= LONGEST:
-        raise ConfigurationError("statistics cover from a minute to a year")
+        raise ConfigurationError("the period must be between one minute and one year")
     if step is not None and (step < MINUTE or step % MINUTE):
-        raise ConfigurationError(f"a step is some minutes long, not {step} s")
+        raise ConfigurationError(f"invalid step {step} s: use a whole number of minutes")
 
 
 def _bounds(now: datetime, span: float, step: int) -> tuple[datetime, datetime]:
-    """Whole steps: the present one belongs to it as far as its minutes are over."""
+    """Return whole steps; the current one includes the minutes that are over."""
     past = now.timestamp() % step
     end = now - timedelta(seconds=past) + timedelta(seconds=step if step > MINUTE and past else 0)
     return end - timedelta(seconds=-(-span // step) * step), end
@@ -125,7 +126,7 @@ def _part(row: dict[str, Any]) -> _Part:
 
 
 class _Axis:
-    """The steps of a chart, and those of them at whose end it is known what was left."""
+    """The steps of a chart, and those with a known backlog at their end."""
 
     def __init__(self, since: datetime, step: int, count: int, known: set[datetime]) -> None:
         self._step = step
@@ -143,7 +144,7 @@ class _Axis:
         return Series(tenant=key[0], queue=key[1], kind=key[2], points=points, total=total)
 
     def _left(self, moment: datetime | None, found: dict[datetime, _Part]) -> dict[str, Any]:
-        """The backlog at the end of a step: nothing, if that is known and no sample tells of any."""
+        """Return the backlog at the end of a step; zero if it was sampled and no sample has any."""
         if moment is None or moment not in self._known:
             return {}
         row = found[moment].row if moment in found else {}
@@ -163,7 +164,8 @@ def _point(at: datetime, seconds: int, parts: list[_Part], left: dict[str, Any])
         arrivals=total("arrivals"),
         ended=total("ended"),
         succeeded=total("succeeded"),
-        dead=total("dead"),
+        failed=total("failed"),
+        dead_letter=total("dead_letter"),
         failures=total("failures"),
         wait_p50=wait.quantile(0.5),
         wait_p95=wait.quantile(0.95),

@@ -1,4 +1,4 @@
-"""What may be written next in a line of the filter language."""
+"""Suggestions for completing a filter expression."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _USUAL = {
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """``insert`` goes into the line, ``label`` is to be shown, ``detail`` explains it."""
+    """A suggestion. ``insert`` is the text to insert, ``label`` the text to show, ``detail`` explains it."""
 
     insert: str
     label: str
@@ -47,7 +47,7 @@ class Suggestion:
 
 
 async def suggest(connection: Db, asked: Asked, *, tenant: str | None = None) -> list[Suggestion]:
-    """The likeliest first. ``tenant``: of whoever asks; only those without one are told of tenants."""
+    """Return suggestions, the likeliest first. Only callers without a ``tenant`` see tenants."""
     if asked.what == "value":
         return await _values(connection, asked, tenant)
     if asked.typed.lower().startswith("payload."):
@@ -65,7 +65,7 @@ def _start(name: str) -> str:
 
 
 async def _whole_terms(connection: Db, asked: Asked) -> list[Suggestion]:
-    """Statuses and kinds that begin with what stands there: whoever types a value need not know its field."""
+    """Suggest statuses and kinds with this prefix, so that a value can be typed without its field."""
     if not asked.typed:
         return []
     typed = asked.typed.lower()
@@ -84,7 +84,7 @@ class _Name:
 
 @dataclass(frozen=True, slots=True)
 class _Sample:
-    """A job, and what says which parts of its payload are secret."""
+    """A job and its redaction rules."""
 
     subject: str | None
     correlation: str | None
@@ -123,7 +123,7 @@ def _value(text: str, detail: str) -> Suggestion:
 
 
 def _counted(values: Iterable[str], typed: str, of: int) -> list[Suggestion]:
-    """The most frequent first; those that were seen last come first among equals."""
+    """Return the most frequent values first; among equals, the most recent."""
     counts = Counter(value for value in values if 0 < len(value) <= LONGEST_SHOWN)
     fitting = [(value, count) for value, count in counts.most_common() if value.lower().startswith(typed)]
     return [_value(value, f"{count} of the newest {of}") for value, count in fitting[:MOST]]
@@ -158,12 +158,12 @@ async def _keys(connection: Db, asked: Asked, tenant: str | None) -> list[Sugges
 
 
 def _is_plain(key: str) -> bool:
-    """Whether a line can name it."""
+    """Whether a filter can name the key."""
     return bool(key) and not any(letter.isspace() or letter in '.:,"' for letter in key)
 
 
 def _all_at(value: Any, path: tuple[str, ...]) -> Iterator[Any]:
-    """What stands at a path, through lists too."""
+    """Yield the values at a path, also inside lists."""
     if isinstance(value, list):
         for item in value:
             yield from _all_at(item, path)
@@ -178,7 +178,7 @@ def _leaves(value: Any, path: tuple[str, ...]) -> Iterator[Any]:
 
 
 async def _samples(connection: Db, others: Filter, tenant: str | None, *, payloads: bool) -> list[_Sample]:
-    """The newest jobs that fit the other terms."""
+    """Return the newest jobs that match the other terms."""
     found = await sift(connection, await search_for(connection, others, tenant=tenant), SAMPLED, GLANCE)
     if not found.ids:
         return []

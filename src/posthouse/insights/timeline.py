@@ -1,4 +1,4 @@
-"""A job from its enqueue to its end, as a chart shows it: what it waited for, attempts, steps, parts."""
+"""The timeline of a job for a chart: waits, attempts, steps, parts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 from uuid import UUID
 
 from posthouse.insights.jobs import JobDetail, get_job
-from posthouse.insights.masking import mask_for
+from posthouse.insights.masking import mask_for, masked
 from posthouse.insights.overview import database_now
 from posthouse.insights.waits import AttemptSpan, Blank, blanks
 from posthouse.insights.why import why
@@ -17,18 +17,18 @@ from posthouse.storage.reading import Db, fetch, fetch_value
 MOST_SPANS = 500
 MOST_FOLLOW_UPS = 200
 LOOKED_AT = 20_000
-"""Jobs of a correlation that are looked through for those that a job made: 30 ms at the most."""
+"""Maximum number of jobs of a correlation that are searched for follow-ups: 30 ms."""
 
 SpanType: TypeAlias = Literal["wait", "attempt", "step", "part"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """Something that took time; ``ended_at`` is None while it goes on.
+    """A period of a job; ``ended_at`` is None while it lasts.
 
-    ``reason``, of a wait: scheduled, blocked (by jobs it depends on), ordered (by those before it in its
-    line), retry, snoozed, queued (it could have started); and of the present one what ``why`` says: paused,
-    no_worker, limit, rate, preferred, due. ``detail`` says the present one in words.
+    ``reason``, of a wait: scheduled, blocked (by jobs it depends on), ordered (by earlier jobs of its
+    ordered group), retry, snoozed, queued (it could have started); the current wait has the reason of
+    ``why``: paused, no_worker, limit, rate, preferred, due. ``detail`` describes the current wait.
     """
 
     type: SpanType
@@ -47,7 +47,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowUp:
-    """A job that the job made."""
+    """A job that the job enqueued."""
 
     id: UUID
     kind: str
@@ -79,7 +79,7 @@ class TimelineJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
-    """``now`` is the database's time, up to which what goes on is drawn. ``truncated``: there is more."""
+    """``now``: the database's time, the end of unfinished spans. ``truncated``: there are more."""
 
     job: TimelineJob
     now: datetime
@@ -103,7 +103,7 @@ class _Part:
 
 
 async def timeline_of(connection: Db, job_id: UUID, *, tenant: str | None = None) -> Timeline:
-    """Spans in the order of their start; of a job with more than so many the latest."""
+    """Return the spans in the order of their start; of a job with too many, the latest."""
     job = await get_job(connection, job_id, tenant=tenant)
     attempts = await fetch(connection, "job_attempt_spans", AttemptSpan, id=job_id, most=MOST_SPANS + 1)
     parts = await fetch(connection, "job_part_spans", _Part, id=job_id, most=MOST_SPANS + 1)
@@ -122,14 +122,14 @@ async def timeline_of(connection: Db, job_id: UUID, *, tenant: str | None = None
     return Timeline(
         job=_in_short(job),
         now=await database_now(connection),
-        spans=[mask.of(span) for span in spans[-MOST_SPANS:]],
+        spans=await masked(mask, spans[-MOST_SPANS:]),
         follow_ups=follow_ups,
         truncated=len(spans) > MOST_SPANS or len(follow_ups) == MOST_FOLLOW_UPS,
     )
 
 
 _RANK: dict[SpanType, int] = {"wait": 0, "attempt": 1, "part": 2, "step": 3}
-"""Of those that start together, what holds the others comes first."""
+"""Order of spans that start at the same time: the enclosing one first."""
 
 
 async def _unblocked_at(connection: Db, job: JobDetail) -> datetime | None:
@@ -145,7 +145,7 @@ async def _of_wait(connection: Db, job: JobDetail, wait: Blank) -> Span:
         told = await why(connection, job.id)
         reason, detail = "queued" if told.reason == "ready" else told.reason, told.summary
         if reason == "scheduled" and wait.reason in {"retry", "snoozed"}:
-            reason = wait.reason  # which says more
+            reason = wait.reason  # more specific
     status = "waiting" if wait.ended_at is None else "over"
     return Span(
         type="wait", name=reason, reason=reason, detail=detail, status=status, started_at=wait.started_at,
@@ -170,7 +170,7 @@ def _of_attempt(item: AttemptSpan) -> Span:
 
 
 def _of_part(item: _Part, attempt_ended_at: datetime | None) -> Span:
-    """One that was not finished went on for no longer than its attempt."""
+    """Return the span of a part. An unfinished part ends with its attempt."""
     return Span(
         type=item.type,
         name=item.name,

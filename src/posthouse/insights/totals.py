@@ -1,4 +1,4 @@
-"""Counts that only ever grow, as metrics want them: the same from every process, and after every restart."""
+"""Counters for metrics, identical from every process and after every restart."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SHORTEST = 0.0001
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobTotals:
-    """What the names that were not given out have in common stands under ``other``."""
+    """Totals of names beyond the limit are in ``other``."""
 
     tenant_id: str
     queue: str
@@ -20,19 +20,20 @@ class JobTotals:
     arrivals: int
     ended: int
     succeeded: int
-    dead: int
+    failed: int
+    dead_letter: int
     failures: int
     retries: int
     rescues: int
 
     @property
     def canceled(self) -> int:
-        return self.ended - self.succeeded - self.dead
+        return self.ended - self.succeeded - self.failed - self.dead_letter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeTotals:
-    """Attempts that waited, or ran, for up to ``bound`` seconds and longer than half of that."""
+    """Number of attempts that waited or ran for at most ``bound`` seconds and more than half of that."""
 
     queue: str
     kind: str
@@ -51,7 +52,7 @@ def bound_of(octave: int) -> float:
 
 
 async def job_totals(connection: Db, *, tenants: int, lines: int) -> list[JobTotals]:
-    """At most so many tenants, and so many queues with a kind, by name."""
+    """Return totals for a limited number of tenants, and of queues with their kinds."""
     return await fetch(connection, "totals_jobs", JobTotals, tenants=tenants, lines=lines)
 
 
@@ -60,7 +61,7 @@ async def time_totals(connection: Db, *, lines: int) -> list[TimeTotals]:
 
 
 async def totals_age(connection: Db) -> float | None:
-    """Seconds since the end of the last minute that is counted; None if none is."""
+    """Return the seconds since the last counted minute, or None without one."""
     return await fetch_value(connection, "totals_until")  # type: ignore[no-any-return]
 
 

@@ -1,4 +1,4 @@
-"""What came of a trigger lately."""
+"""Recent runs of a trigger."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from posthouse.storage.reading import Db, fetch
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriggerOutcome:
-    """One time that it was set off, and the job that it made, as far as that is kept.
+    """A run of a trigger and the job that it created, if that is still stored.
 
-    ``outcome``: fired; deduped (``job_id`` was made before with the same payload); overlap (the job before
-    was still active); missed (nobody made it in time, nor those up to ``through``); or error. ``reason`` says
-    why there is no job.
+    ``outcome``: fired; deduped (``job_id`` was created before, same payload); overlap (the previous job
+    was still active); missed (no keeper created it in time, nor those up to ``through``); or error.
+    ``reason`` says why there is no job.
     """
 
     at: datetime
@@ -36,14 +36,14 @@ class TriggerOutcome:
 
     @property
     def position(self) -> datetime:
-        """Where the list goes on behind it."""
+        """The cursor of this run in the list."""
         return self.nominal_at or self.at
 
 
 async def outcomes_of(
     connection: Db, trigger: TriggerInfo, *, before: datetime | None = None, limit: int = 20
 ) -> list[TriggerOutcome]:
-    """The latest first; ``before``: those behind this position."""
+    """Return the latest runs first; ``before``: continue after this cursor."""
     name = "trigger_matches" if trigger.type == "event" else "trigger_runs"
     found = await fetch(connection, name, TriggerOutcome, id=trigger.id, before=before, limit=limit)
     return [WITHOUT_JOB.of(item) for item in found]

@@ -1,4 +1,4 @@
-"""Triggers, events, and what became of them."""
+"""Triggers, events and their matches."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from posthouse.errors import EventNotFound, TriggerNotFound
-from posthouse.insights.masking import JobMask
+from posthouse.insights.masking import JobMask, masked
 from posthouse.storage.reading import Db, fetch
 
 
@@ -48,7 +48,7 @@ class TriggerInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventInfo:
-    """An event. ``pending``: nobody has matched it yet, or a replay of it."""
+    """An event. ``pending``: the event, or a replay of it, has not been matched yet."""
 
     id: UUID
     at: datetime
@@ -66,7 +66,7 @@ class EventInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatchInfo:
-    """What an event did at a trigger: fired, deduped or error. ``label`` is None if the trigger is gone."""
+    """An event matched with a trigger: fired, deduped or error. ``label``: None if it was removed."""
 
     trigger_id: UUID
     label: str | None
@@ -85,7 +85,9 @@ async def triggers(
     after: tuple[str, str, UUID] | None = None,
     limit: int | None = None,
 ) -> list[TriggerInfo]:
-    """All of them, or those of a tenant, or of one type; ``after``: behind that tenant, label and id."""
+    """Return the triggers, optionally of a tenant or type; ``after``: continue after this tenant, label and
+    id.
+    """
     found = await fetch(
         connection,
         "triggers_list",
@@ -96,7 +98,7 @@ async def triggers(
         after=after and [str(part) for part in after],
         limit=limit,
     )
-    return [JobMask().of(item) for item in found]
+    return await masked(JobMask(), found)
 
 
 async def get_trigger(connection: Db, trigger_id: UUID, *, tenant: str | None = None) -> TriggerInfo:
@@ -104,8 +106,8 @@ async def get_trigger(connection: Db, trigger_id: UUID, *, tenant: str | None = 
         connection, "triggers_list", TriggerInfo, id=trigger_id, tenant=tenant, type=None, after=None, limit=1
     )
     if not found:
-        raise TriggerNotFound(f"there is no trigger {trigger_id}")
-    return JobMask().of(found[0])
+        raise TriggerNotFound(f"trigger {trigger_id} does not exist")
+    return (await masked(JobMask(), found[:1]))[0]
 
 
 async def events(
@@ -116,9 +118,7 @@ async def events(
     before: EventInfo | tuple[datetime, UUID] | None = None,
     limit: int = 50,
 ) -> list[EventInfo]:
-    """The newest first; those older than ``before``: an event, or its time and id. ``name`` may hold stars:
-    ``order.*``.
-    """
+    """Return the events, newest first; ``before``: continue after this event. ``name`` may contain stars."""
     key = (before.at, before.id) if isinstance(before, EventInfo) else before
     return await _events(connection, tenant=tenant, name=name, before=key, limit=limit)
 
@@ -126,7 +126,7 @@ async def events(
 async def get_event(connection: Db, event_id: UUID, *, tenant: str | None = None) -> EventInfo:
     found = await _events(connection, event_id=event_id, tenant=tenant, limit=1)
     if not found:
-        raise EventNotFound(f"there is no event {event_id}")
+        raise EventNotFound(f"event {event_id} does not exist")
     return found[0]
 
 
@@ -150,9 +150,9 @@ async def _events(
         before_id=before and before[1],
         limit=limit,
     )
-    return [JobMask().of(item) for item in found]
+    return await masked(JobMask(), found)
 
 
 async def matches_of(connection: Db, event_id: UUID) -> list[MatchInfo]:
-    """What became of it at each trigger, in the order of time."""
-    return [JobMask().of(item) for item in await fetch(connection, "event_matches", MatchInfo, id=event_id)]
+    """Return the matches of an event with its triggers, oldest first."""
+    return await masked(JobMask(), await fetch(connection, "event_matches", MatchInfo, id=event_id))

@@ -1,4 +1,4 @@
-"""What a job waited for between its attempts, as far as the records tell."""
+"""Waits of a job between its attempts, reconstructed from its records."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from posthouse.insights.jobs import JobDetail
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptSpan:
-    """The columns of sql/job_attempt_spans.sql. ``ready_at``: since when it could have started; None: of the
-    last attempt the job itself says so, of others it is not known.
+    """The columns of sql/job_attempt_spans.sql.
+
+    ``ready_at``: when the attempt could have started; None: for the last attempt the job has it, for others
+    it is unknown.
     """
 
     generation: int
@@ -30,7 +32,7 @@ class AttemptSpan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blank:
-    """A time in which nothing ran; one that has not ended yet goes on for another reason, perhaps."""
+    """A wait. Its reason may change while it has not ended."""
 
     reason: str
     started_at: datetime
@@ -39,7 +41,7 @@ class Blank:
 
 
 _AFTER = {"snoozed": "snoozed", "released": "queued", "lost": "queued", "crashed": "queued"}
-"""What a job waits for after an attempt with this outcome; after others for its retry."""
+"""What a job waits for after an attempt with this outcome; after others, for its retry."""
 
 
 def blanks(job: JobDetail, attempts: Sequence[AttemptSpan], unblocked_at: datetime | None) -> list[Blank]:
@@ -61,7 +63,7 @@ def _all(job: JobDetail, attempts: Sequence[AttemptSpan], unblocked_at: datetime
 
 
 def _ready_at(job: JobDetail, unblocked_at: datetime | None, *, first: bool, last: bool) -> datetime | None:
-    """Since when an attempt could have started whose record does not say so."""
+    """Return when an attempt could have started whose record does not contain it."""
     if first and _is_held(job):
         return unblocked_at
     return job.scheduled_for if last else None
@@ -76,12 +78,12 @@ def _is_held(job: JobDetail) -> bool:
 
 
 def _was_ended_by(job: JobDetail, attempt: AttemptSpan | None) -> bool:
-    """Else it goes on, or was canceled while it waited."""
+    """Whether this attempt finished the job."""
     return job.finished_at is not None and attempt is not None and attempt.finished_at == job.finished_at
 
 
 def _at_last(job: JobDetail, before: AttemptSpan | None, unblocked_at: datetime | None) -> Iterator[Blank]:
-    """The wait that goes on now, or in which it was canceled."""
+    """Yield the current wait, or the one in which the job was canceled."""
     ready_at = _ready_at(job, unblocked_at, first=before is None, last=True)
     yield from _between(job, before, ready_at, job.finished_at, job.generation)
 
@@ -93,7 +95,9 @@ def _between(
     end: datetime | None,
     generation: int,
 ) -> Iterator[Blank]:
-    """From one attempt to the next: until it could start, and until it did. No end: it has not yet."""
+    """Yield the waits between two attempts: until it could start, and until it did. No end:
+    it still waits.
+    """
     reason, start = _reason_and_start(job, before, ready_at, generation)
     if start is None:
         return

@@ -1,13 +1,12 @@
-"""Why a job is where it is."""
+"""Why a job has not started, is running, or has ended."""
 
 from __future__ import annotations
 
 from uuid import UUID
 
 from posthouse.errors import JobNotFound
-from posthouse.insights.masking import mask_for
-from posthouse.insights.overview import OFFLINE_AFTER
-from posthouse.insights.reasons import Blocker, Place, Why, paused_summary
+from posthouse.insights.masking import mask_for, masked
+from posthouse.insights.reasons import Blocker, Place, Why, paused_summary, undefined_summary
 from posthouse.insights.why_ready import why_ready
 from posthouse.insights.why_shared import as_tenants_see
 from posthouse.storage.reading import Db, fetch, fetch_value
@@ -21,20 +20,20 @@ async def why(
     job_id: UUID,
     *,
     tenant: str | None = None,
-    offline_after: float = OFFLINE_AFTER,
+    offline_after: float | None = None,
     patience: float = PATIENCE,
 ) -> Why:
-    """What a job waits for, or who runs it, or how it ended."""
+    """Return what a job waits for, which worker runs it, or how it ended."""
     found = await fetch(connection, "job_place", Place, id=job_id, tenant=tenant)
     if not found:
-        raise JobNotFound(f"there is no job {job_id}")
-    place = (await mask_for(connection, job_id)).of(found[0])
+        raise JobNotFound(f"job {job_id} does not exist")
+    (place,) = await masked(await mask_for(connection, job_id), found[:1])
     if await fetch_value(connection, "speaks_for") is None:
         return await _told(connection, place, offline_after, patience)
     return as_tenants_see(await _told(connection, place, offline_after, None), place)
 
 
-async def _told(connection: Db, place: Place, offline_after: float, patience: float | None) -> Why:
+async def _told(connection: Db, place: Place, offline_after: float | None, patience: float | None) -> Why:
     match place.place:
         case "ready":
             return await why_ready(connection, place, offline_after=offline_after, patience=patience)
@@ -53,12 +52,14 @@ def _jobs(count: int) -> str:
 async def _waiting(connection: Db, place: Place) -> Why:
     blockers = await fetch(connection, "job_blockers", Blocker, id=place.id)
     also = [paused_summary(place)] if place.paused_at else []
+    if place.lacks_definition:
+        also.append(undefined_summary(place))
     if blockers:
         return Why(
             job_id=place.id,
             status=place.status,
             reason="blocked",
-            summary=f"waits for {_jobs(len(blockers))} to end",
+            summary=f"waiting for {_jobs(len(blockers))} to end",
             advice=_blocked_advice(blockers),
             until=place.due_at if place.due_at and place.due_at > place.now else None,
             blocked_by=blockers,
@@ -71,8 +72,8 @@ async def _waiting(connection: Db, place: Place) -> Why:
         job_id=place.id,
         status=place.status,
         reason="due" if overdue else "scheduled",
-        summary="due, and about to be moved into the line" if overdue else f"scheduled for later{tried}",
-        advice="if it stays here, no keeper is running: start one with `posthouse keeper`" if overdue else "",
+        summary="due: a keeper will make it ready" if overdue else f"scheduled for later{tried}",
+        advice="if it stays due, no keeper is running: start one with `posthouse keeper`" if overdue else "",
         until=place.due_at,
         also=also,
         last_error=place.last_error,
@@ -94,10 +95,10 @@ def _running(place: Place) -> Why:
         job_id=place.id,
         status=place.status,
         reason="running",
-        summary=f"runs on {name}, attempt {place.attempt_count} of {place.max_attempts}"
-        + (", and has been told to stop" if canceling else "")
-        + ("; its lease has run out" if expired else ""),
-        advice="a keeper gives it to another worker: is one running? see `posthouse doctor`"
+        summary=f"running on {name}, attempt {place.attempt_count} of {place.max_attempts}"
+        + ("; cancellation was requested" if canceling else "")
+        + ("; its lease has expired" if expired else ""),
+        advice="a keeper will rescue it; check with `posthouse doctor` that one is running"
         if expired
         else "",
         worker_id=place.worker_id,
@@ -113,8 +114,8 @@ def _ended(place: Place) -> Why:
         job_id=place.id,
         status=place.status,
         reason="ended",
-        summary=f"ended as {place.status}",
-        advice=f"to run it again: posthouse jobs retry {place.id}" if unsuccessful else "",
+        summary=f"ended with status {place.status}",
+        advice=f"run it again with: posthouse jobs retry {place.id}" if unsuccessful else "",
         worker_id=place.worker_id,
         since=place.finished_at,
         last_error=place.last_error,

@@ -1,4 +1,4 @@
-"""Why a job that could start has not: its queue, the workers, the limits, or the line."""
+"""Why a ready job has not started: its queue, workers, limits, or jobs ahead of it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,16 @@ from shlex import quote
 from uuid import UUID
 
 from posthouse.core.limit import shown_rate
-from posthouse.insights.reasons import Hindrance, Holder, Place, Reason, Server, Why, paused_summary
+from posthouse.insights.reasons import (
+    Hindrance,
+    Holder,
+    Place,
+    Reason,
+    Server,
+    Why,
+    paused_summary,
+    undefined_summary,
+)
 from posthouse.storage.reading import Db, fetch, fetch_row, fetch_rows, fetch_value
 
 MOST_AHEAD = 10_000
@@ -28,13 +37,14 @@ class _Candidate:
     serves_queue: bool
     knows_kind: bool
     lacks: list[str]
+    outdated: bool
     preferred: bool | None
     disabled_at: datetime | None
     drain_asked_at: datetime | None
 
     @property
     def would_do(self) -> bool:
-        return self.serves_queue and self.knows_kind and not self.lacks
+        return self.serves_queue and self.knows_kind and not self.lacks and not self.outdated
 
     @property
     def kept_off(self) -> bool:
@@ -54,8 +64,10 @@ class _Cause:
     missing: list[str] = field(default_factory=list)
 
 
-async def why_ready(connection: Db, place: Place, *, offline_after: float, patience: float | None) -> Why:
-    """``patience``: None for somebody who does not see what workers have in hand."""
+async def why_ready(
+    connection: Db, place: Place, *, offline_after: float | None, patience: float | None
+) -> Why:
+    """Explain a ready job. ``patience`` is None if the caller may not see what workers run."""
     candidates = await fetch(
         connection,
         "job_servers",
@@ -118,43 +130,61 @@ def _paused(place: Place) -> Iterable[_Cause]:
         yield _Cause(
             reason="paused",
             summary=paused_summary(place),
-            advice=f"to go on: posthouse queues resume {place.queue}",
+            advice=f"resume it with: posthouse queues resume {place.queue}",
             since=place.paused_at,
         )
 
 
 def _no_worker(place: Place, candidates: Sequence[_Candidate]) -> Iterable[_Cause]:
-    """Names what is missing, from the least to the most."""
-    what = f"queue {place.queue!r} and knows kind {place.kind!r}"
-    start = f"start one whose app defines {place.kind}: posthouse worker --app module:app"
+    """Name what is missing, the smallest obstacle first."""
+    what = f"queue {place.queue!r} and has a handler for kind {place.kind!r}"
+    start = f"start a worker whose app defines {place.kind}: posthouse worker --app module:app"
     kept_off = [item for item in candidates if item.would_do]
     lacking = [item for item in candidates if item.serves_queue and item.knows_kind and item.lacks]
+    outdated = [item for item in candidates if item.serves_queue and item.knows_kind and item.outdated]
     if kept_off:
         names = ", ".join(f"{item.name} ({_how_kept_off(item)})" for item in kept_off)
-        summary = f"every worker that could run it is kept from it: {names}"
+        summary = f"every worker that could run it is disabled or draining: {names}"
         yield _Cause(
             reason="no_worker", summary=summary, advice=f"posthouse workers enable {kept_off[0].name}"
+        )
+    elif outdated:
+        names = ", ".join(item.name for item in outdated)
+        summary = (
+            f"the handlers of the workers that serve {place.kind!r} do not accept its payload ({names}); "
+            "the newest definition does, so these workers run older code"
+        )
+        yield _Cause(
+            reason="no_worker", summary=summary, advice="deploy the current code and restart these workers"
         )
     elif lacking:
         missing = min((item.lacks for item in lacking), key=len)
         yield _Cause(
             reason="no_worker",
-            summary=f"no worker that serves {what} offers {', '.join(missing)}",
-            advice=f"start one that does: posthouse worker --app module:app --capability {missing[0]}",
+            summary=f"no worker that serves {what} has the capability {', '.join(missing)}",
+            advice=f"start one: posthouse worker --app module:app --capability {missing[0]}",
             missing=missing,
         )
     elif any(item.knows_kind for item in candidates):
         names = ", ".join(item.name for item in candidates if item.knows_kind)
-        summary = f"workers know kind {place.kind!r} ({names}), but none of them serves queue {place.queue!r}"
-        advice = f"start one with --queue {place.queue}, or without --queue"
+        summary = (
+            f"workers have a handler for kind {place.kind!r} ({names}), but none serves queue {place.queue!r}"
+        )
+        advice = f"start a worker with --queue {place.queue}, or without --queue"
         yield _Cause(reason="no_worker", summary=summary, advice=advice)
     elif candidates:
         names = ", ".join(item.name for item in candidates)
-        summary = f"workers serve queue {place.queue!r} ({names}), but none of them knows kind {place.kind!r}"
-        yield _Cause(reason="no_worker", summary=summary, advice=start)
+        summary = (
+            f"workers serve queue {place.queue!r} ({names}), but none has a handler for kind {place.kind!r}"
+        )
+        yield _Cause(reason="no_worker", summary=_undefined(place) + summary, advice=start)
     else:
-        summary = f"no worker that is alive serves {what}"
-        yield _Cause(reason="no_worker", summary=summary, advice=start)
+        summary = f"no live worker serves {what}"
+        yield _Cause(reason="no_worker", summary=_undefined(place) + summary, advice=start)
+
+
+def _undefined(place: Place) -> str:
+    return f"{undefined_summary(place)}; " if place.lacks_definition else ""
 
 
 def _how_kept_off(item: _Candidate) -> str:
@@ -179,17 +209,17 @@ def _limited(place: Place, hindrances: Sequence[Hindrance]) -> Iterable[_Cause]:
             per = "" if limit.per == "all" else f" for its {limit.per}"
             yield _Cause(
                 reason="limit",
-                summary=f"limit {limit.name!r} is full{per}: {limit.in_use} of {limit.max_running} run",
-                advice=f"to raise it: posthouse limits set {quote(limit.name)} --running N",
+                summary=f"limit {limit.name!r} is full{per}: {limit.in_use} of {limit.max_running} running",
+                advice=f"raise it with: posthouse limits set {quote(limit.name)} --running N",
             )
     for limit in hindrances:
         if limit.seconds is not None:
             yield _Cause(
                 reason="rate",
-                summary=f"limit {limit.name!r} lets {shown_rate(limit.rate or 0)} start: the next one "
+                summary=f"limit {limit.name!r} allows {shown_rate(limit.rate or 0)}: the next start is "
                 f"in about {limit.seconds:.1f} s",
                 until=place.now + timedelta(seconds=limit.seconds),
-                advice=f"to raise it: posthouse limits set {quote(limit.name)} --rate N/s",
+                advice=f"raise it with: posthouse limits set {quote(limit.name)} --rate N/s",
             )
 
 
@@ -205,7 +235,8 @@ async def _left_to_others(
     return [
         _Cause(
             reason="preferred",
-            summary=f"left to a worker with {', '.join(place.prefers)} ({names}); others take it after that",
+            summary=f"reserved for workers with {', '.join(place.prefers)} ({names}); "
+            "any worker can take it afterwards",
             until=until,
         )
     ]
@@ -213,10 +244,10 @@ async def _left_to_others(
 
 def _in_line(place: Place, able: Sequence[_Candidate], ahead: int, pace: float | None) -> _Cause:
     count = f"{ahead:,} or more" if ahead >= MOST_AHEAD else f"{ahead:,}"
-    before = f"{count} before it in its line" if ahead else "first in its line"
+    before = f"{count} ahead of it in its lane" if ahead else "first in its lane"
     free = sum(max(0, item.concurrency - item.running) for item in able)
     guess = _guess(ahead, pace)
-    starts = "" if guess is None else f"; it starts in about {_rounded(guess)}"
+    starts = "" if guess is None else f"; estimated start in {_rounded(guess)}"
     return _Cause(
         reason="ready",
         summary=f"ready, {before}; {len(able)} worker(s) serve queue {place.queue!r}, "
@@ -234,7 +265,7 @@ def _rounded(seconds: float) -> str:
 
 def _in_line_advice(place: Place, able: Sequence[_Candidate]) -> str:
     if place.turn == SUSPECT_TURN:
-        return "workers died with this job: each worker runs such jobs one at a time"
+        return "workers died while running this job: each worker runs such jobs one at a time"
     if all(item.running >= item.concurrency for item in able):
-        return "all of these workers are full: start more, or raise their concurrency"
+        return "all slots of these workers are busy: start more workers, or raise their concurrency"
     return ""

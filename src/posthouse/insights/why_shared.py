@@ -1,17 +1,17 @@
-"""Why a job is where it is, for somebody who sees one tenant's jobs: nothing of others', or the operator's.
+"""Why a job has not started, for callers that may see one tenant only.
 
-Workers and limits are shared. That a limit is full may be told; who fills it, how many run and on which
-machines may not.
+Workers and limits are shared. Such a caller may learn that a limit is full, but not which jobs fill it, how
+many run, or on which machines.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from posthouse.insights.reasons import Hindrance, Place, Why
+from posthouse.insights.reasons import Hindrance, Place, Why, undefined_summary
 
 _OWN = {"tenant", "key"}
-"""Limits that count the jobs of each tenant apart."""
+"""Limits that count each tenant separately."""
 
 
 def as_tenants_see(why: Why, place: Place) -> Why:
@@ -33,13 +33,14 @@ def _summary(why: Why, place: Place) -> str:
         case "paused":
             return f"queue {place.queue!r} is paused"
         case "no_worker":
-            return f"no worker takes it: it is in queue {place.queue!r} and of kind {place.kind!r}"
+            unserved = f"no live worker serves queue {place.queue!r} with kind {place.kind!r}"
+            return undefined_summary(place) if place.lacks_definition else unserved
         case "limit":
             return f"limit {why.limits[0].name!r} is full"
         case "preferred":
-            return "left to a worker that it prefers; others take it after that"
+            return "reserved for a preferred worker; any worker can take it afterwards"
         case "ready":
-            return f"ready, {why.ahead:,} before it" if why.ahead else "ready, none before it"
+            return f"ready, {why.ahead:,} ahead of it" if why.ahead else "ready, none ahead of it"
         case _:
             return why.summary
 

@@ -1,4 +1,4 @@
-"""What must happen whoever runs jobs: due jobs are promoted, lost ones rescued, partitions made and dropped.
+"""The keeper: promotes due jobs, rescues lost ones, creates and drops partitions, raises alerts.
 
-Any number of keepers may run. Each step is safe to repeat and to run twice at once.
+Any number of keepers may run. Each step is safe to repeat and to run concurrently.
 """

@@ -1,4 +1,4 @@
-"""Makes alerts of what the engine recorded, and decides which of them are told."""
+"""Creates alerts from recorded facts and decides which ones are sent."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ER
 
 
 class Alerter:
-    """Any number may run: one at a time looks, and a fact makes one alert whoever finds it."""
+    """Any number may run: one searches at a time, and each fact makes one alert."""
 
     name = "alerter"
 

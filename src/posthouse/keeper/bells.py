@@ -1,4 +1,4 @@
-"""Hears that there is something to do, so that a step need not wait for its next look."""
+"""Listens for notifications, so that a step need not wait for its next poll."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from posthouse.storage.queries import query
 
 
 class Bells:
-    """Rings for names that ``posthouse.wake`` was called with. Behind a pooler it is silent."""
+    """Sets an event for each name passed to ``posthouse.wake``. Does nothing behind a pooler."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -27,7 +27,7 @@ class Bells:
     async def _begin(self, connection: AsyncConnection[Any]) -> None:
         await connection.execute(query("be_hungry"), (list(self._bells),))
         for bell in self._bells.values():
-            bell.set()  # for what came while nobody listened
+            bell.set()  # for events that came before listening began
 
     def _hear(self, _: str, name: str) -> None:
         if name in self._bells:

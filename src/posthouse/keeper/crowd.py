@@ -1,4 +1,4 @@
-"""How many keepers there are likely to be, so that a large fleet does not look a hundred times as often."""
+"""Estimates how many keepers run, so that a large fleet does not poll more often than a small one."""
 
 from __future__ import annotations
 
@@ -22,4 +22,4 @@ class Crowd:
         return {}
 
     def pause(self) -> float:
-        return 5.0 / self.patience  # in its own pace, whatever the patience
+        return 5.0 / self.patience  # independent of the patience

@@ -1,4 +1,4 @@
-"""Puts what failed into its groups."""
+"""Moves failures into their failure groups."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from posthouse.storage.connect import Line
 from posthouse.storage.keeping import forget_failures, group_failures
 
 BATCH = 5000
-LOOK_SECONDS = 1.0
+LOOK_SECONDS = 2.0
+"""Counts are exact in between: reading a group adds the rows that were not moved yet."""
 FORGET_SECONDS = 3600.0
 
 
@@ -27,7 +28,7 @@ class Grouper:
         return {"moved": self._moved, "forgotten": await self._forget()}
 
     async def _forget(self) -> int:
-        """Groups live as long as the jobs that they are about."""
+        """Delete failure groups whose jobs are past retention."""
         if time.monotonic() < self._forget_at:
             return 0
         self._forget_at = time.monotonic() + FORGET_SECONDS

@@ -1,13 +1,16 @@
-"""The keeper: all steps, each in a loop of its own."""
+"""The keeper: runs each step in its own loop."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
 
+from posthouse.dispatch import Relay, redis_of
+from posthouse.keeper.adopter import Adopter
 from posthouse.keeper.alerter import Alerter
 from posthouse.keeper.bells import Bells
 from posthouse.keeper.crowd import Crowd
+from posthouse.keeper.eraser import Eraser
 from posthouse.keeper.grouper import Grouper
 from posthouse.keeper.lanes import Lanes
 from posthouse.keeper.lookout import Lookout
@@ -28,25 +31,29 @@ PATIENT_SECONDS = 1.0
 
 class Keeper:
     def __init__(self, url: str, settings: Settings, more: Sequence[Step] = ()) -> None:
-        """``more``: steps of others that are taken at the keeper's pace."""
+        """``more``: additional steps to run."""
         making, guarding, counting = (Line(url, "keeper") for _ in range(3))
         retaining = Line(url, "retainer")  # what may take its time has a line of its own: no job waits for it
         self._lines = [making, guarding, counting, retaining]
         self._crowd = Crowd(guarding)
         lookout = Lookout(settings.rescue_grace_seconds, lambda: 2 * LOOK_SECONDS * self._crowd.patience)
         self.promoter = Promoter(making)
-        self.rescuer = Rescuer(guarding, settings, lookout)
+        self.rescuer = Rescuer(guarding, settings, lookout, self.promoter.hurry)
         self.watch = Watch(guarding, settings, lookout, self.rescuer.hurry)
         self.retainer = Retainer(retaining, settings)
         self.lanes = Lanes(guarding)
+        self.adopter = Adopter(counting)
         self.matcher = Matcher(making, settings)
         self.sampler = Sampler(counting, settings)
         self.grouper = Grouper(counting, settings)
         self.retrier = Retrier(counting)
+        self.eraser = Eraser(counting)
         self.alerter = Alerter(counting, settings)
         self.scheduler = Scheduler(making, settings, self._crowd)
         self._bells = Bells(settings.direct_url or url)
         self._more = tuple(more)
+        redis = redis_of(settings)
+        self.relay = None if redis is None else Relay(url, settings, redis)
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
@@ -67,13 +74,25 @@ class Keeper:
 
     @property
     def _patient(self) -> tuple[Step, ...]:
-        """Can wait until a worker that starts has got its first jobs."""
-        return (self.grouper, self.retrier, self.sampler, self.alerter, *self._more)
+        """Steps that may wait until a starting worker has claimed its first jobs."""
+        return (
+            self.adopter,
+            self.grouper,
+            self.retrier,
+            self.eraser,
+            self.sampler,
+            self.alerter,
+            *self._more,
+        )
 
     async def start(self) -> None:
+        if self.relay is not None:
+            await self.relay.open()
+            self._tasks.append(asyncio.create_task(self.relay.run()))
         rung = ((self.matcher, "posthouse:events"), (self.scheduler, "posthouse:triggers"))
         bells = {step.name: self._bells.add(name) for step, name in rung}
         bells[self.rescuer.name] = self.rescuer.bell
+        bells[self.promoter.name] = self.promoter.bell
         for step in (*self.steps, self._crowd):
             bell = bells.get(step.name) or asyncio.Event()
             after = PATIENT_SECONDS if step in self._patient else 0.0
@@ -89,3 +108,5 @@ class Keeper:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for line in self._lines:
             await line.close()
+        if self.relay is not None:
+            await self.relay.close()

@@ -1,4 +1,4 @@
-"""Keeps the directory of lanes small: every claim looks at each lane of its queues."""
+"""Keeps the table of lanes small: every claim reads each lane of its queues."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ MENDINGS = 12
 
 
 class Lanes:
-    """Forgets lanes where nobody stands. For a while after that it looks whether somebody entered one of them
-    in that very moment: such jobs would be seen by no worker.
+    """Delete empty lanes, then repair lanes for a minute.
+
+    A job enqueued during the deletion would otherwise be invisible to workers.
     """
 
     name = "lanes"
 
     def __init__(self, line: Line) -> None:
         self._line = line
-        self._mendings = MENDINGS  # a keeper before us may have forgotten some
+        self._mendings = MENDINGS  # another keeper may have deleted some
 
     async def run_once(self) -> dict[str, int]:
         mended = await self._line.run(mend_lanes)

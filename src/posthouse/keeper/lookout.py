@@ -1,8 +1,8 @@
-"""Whether a keeper has looked long enough to call others silent.
+"""Whether a keeper has been polling long enough to judge missing heartbeats.
 
-A keeper that has just started, or that stood still for a while, finds everybody's last beat long ago:
-perhaps the whole machine was asleep, and they are about to beat again. So who is only silent is judged by a
-keeper that has been looking for as long as they get to beat. Who died with its session is found without that.
+A keeper that has just started or was suspended finds old heartbeats everywhere: perhaps the whole machine was
+asleep and workers are about to send one. So missing heartbeats count only for a keeper that has been polling
+for as long as workers have to send one. Workers whose session ended are found without that.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from posthouse.storage.keeping import Db, clock_now
 
 
 class Lookout:
-    """``pace``: seconds between two looks as they are meant to be; a longer gap is one."""
+    """``pace``: the planned seconds between two polls; a longer gap starts the wait again."""
 
     def __init__(self, grace: float, pace: Callable[[], float]) -> None:
         self._grace = timedelta(seconds=grace)
@@ -25,7 +25,7 @@ class Lookout:
         self._blind_until = 0.0
 
     async def settled(self, connection: Db) -> bool:
-        """Looks at the clock. Times are the database's: that of a machine that was asleep stood still."""
+        """Return whether it has. Uses the database's clock: the local one stops during suspend."""
         now = await clock_now(connection)
         gap = self._grace + timedelta(seconds=self._pace())
         if self._since is None or self._seen is None or now - self._seen > gap:
@@ -34,11 +34,11 @@ class Lookout:
         return now - self._since >= self._grace
 
     def cut_off(self) -> None:
-        """We were, perhaps everybody was: whoever could not renew gets time to do so."""
+        """Record that this keeper lost the database; workers get the grace period to renew their leases."""
         self._seen = None
         self._blind_until = time.monotonic() + self._grace.total_seconds()
 
     @property
     def blind(self) -> bool:
-        """Nobody is declared dead, not even who holds no lock: they may be on their way back like us."""
+        """Whether no worker may be declared lost now: workers may be reconnecting, as this keeper is."""
         return time.monotonic() < self._blind_until

@@ -1,4 +1,4 @@
-"""Makes jobs of events: each that was emitted, with each trigger that wants it."""
+"""Creates jobs from events: one for each matching trigger."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from posthouse.errors import PosthouseError
 from posthouse.settings import Settings
 from posthouse.storage.connect import Line
 from posthouse.storage.definitions import rules_of
-from posthouse.storage.events import Taken, match_events, take_events
+from posthouse.storage.events import Taken, events_waiting, match_events, take_events
 from posthouse.storage.reading import Db
 from posthouse.trigger_jobs import event_about, event_context, event_request, filled
 
 BATCH = 100
 """Few at a time: those that promote jobs and run schedules share the line."""
-PAUSE = 0.5
+PAUSE = 1.0
+"""Events ring a bell; this is for keepers behind a pooler, which do not hear it."""
 
 
 class Matcher:
@@ -38,6 +39,9 @@ class Matcher:
         return 0.0 if self._more else PAUSE
 
     async def _match(self, connection: Db) -> dict[str, int]:
+        self._more = False
+        if not await events_waiting(connection):
+            return {"fired": 0, "deduped": 0, "errors": 0}
         async with connection.transaction():
             taken = await take_events(connection, BATCH)
             self._more = len(taken) == BATCH
@@ -71,6 +75,6 @@ class Matcher:
 
 
 def _digest(payload: str) -> str:
-    """Whether two payloads are the same, however long."""
+    """Return a digest that is equal for equal payloads."""
     canonical = json.dumps(json.loads(payload), sort_keys=True)
     return hashlib.sha256(canonical.encode()).hexdigest()

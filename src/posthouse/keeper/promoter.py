@@ -1,6 +1,8 @@
-"""Moves jobs that have become due, or whose dependencies ended, into the line."""
+"""Promotes jobs that are due or whose dependencies have ended: moves them from waiting to ready."""
 
 from __future__ import annotations
+
+import asyncio
 
 from posthouse.storage.connect import Line
 from posthouse.storage.keeping import promote
@@ -17,6 +19,11 @@ class Promoter:
         self._line = line
         self._swept = "{0,0,0}"
         self._pause = LONGEST_PAUSE
+        self.bell = asyncio.Event()
+
+    def hurry(self) -> None:
+        """Run now: rescued jobs are due soon."""
+        self.bell.set()
 
     async def run_once(self) -> dict[str, int]:
         promoted, due, self._swept = await self._line.run(lambda c: promote(c, BATCH, self._swept))

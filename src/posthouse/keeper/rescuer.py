@@ -1,10 +1,11 @@
-"""Gives lost jobs to other workers: at once when their worker is gone, else when the lease has run out."""
+"""Rescues lost jobs: at once if their worker is lost, otherwise when the lease has expired."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
+from collections.abc import Callable
 
 import psycopg
 
@@ -15,22 +16,23 @@ from posthouse.storage.keeping import Db, rescue
 
 _log = logging.getLogger("posthouse.keeper")
 
-EXPIRED_SECONDS = 1.0
-
 
 class Rescuer:
     name = "rescuer"
 
-    def __init__(self, line: Line, settings: Settings, lookout: Lookout) -> None:
+    def __init__(
+        self, line: Line, settings: Settings, lookout: Lookout, on_rescue: Callable[[], None]
+    ) -> None:
+        """``on_rescue`` is called when jobs were rescued, which are due soon."""
         self._line = line
-        self._crash_limit = settings.crash_limit
-        self._grace = settings.rescue_grace_seconds
+        self._settings = settings
         self._lookout = lookout
-        self._pause = EXPIRED_SECONDS
+        self._on_rescue = on_rescue
+        self._pause = settings.rescue_seconds
         self.bell = asyncio.Event()
 
     def hurry(self) -> None:
-        """Somebody is gone: look now."""
+        """Run now: a worker was lost."""
         self.bell.set()
 
     async def run_once(self) -> dict[str, int]:
@@ -42,17 +44,21 @@ class Rescuer:
         except psycopg.OperationalError:
             self._lookout.cut_off()
             raise
+        if rescued:
+            self._on_rescue()
         # Finding expired leases reads all of running: the longer that takes, the less often it is done.
-        self._pause = max(EXPIRED_SECONDS, 20 * (time.monotonic() - started))
+        self._pause = max(self._settings.rescue_seconds, 20 * (time.monotonic() - started))
         return {"rescued": rescued}
 
     async def _rescue(self, connection: Db) -> int:
         expired = await self._lookout.settled(connection)
         rescued = 0
-        while found := await rescue(connection, self._crash_limit, self._grace, expired=expired):
+        while found := await rescue(connection, self._settings, expired=expired):
             rescued += len(found)
             for job_id, worker_id, event in found:
-                _log.warning("job %s was lost with worker %s: %s", job_id, worker_id, event)
+                _log.warning(
+                    "job rescued from lost worker job_id=%s worker_id=%s event=%s", job_id, worker_id, event
+                )
         return rescued
 
     def pause(self) -> float:

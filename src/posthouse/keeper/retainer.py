@@ -1,4 +1,4 @@
-"""Makes partitions ahead of time and lets go of what has been kept long enough."""
+"""Creates partitions ahead of time and deletes data past its retention."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ REST = 1.0
 
 
 class Retainer:
-    """Has a line of its own, which it closes after each round: nobody else waits for a long step."""
+    """Uses its own connection, closed after each round, so that no other step waits for a long one."""
 
     name = "retainer"
 

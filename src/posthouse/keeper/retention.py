@@ -1,4 +1,4 @@
-"""Lets go of what has been kept long enough, step by step: each transaction is short and locks little."""
+"""Deletes data past its retention in short transactions that lock little."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Protocol, TypeVar
 from psycopg.errors import DeadlockDetected, LockNotAvailable
 
 from posthouse.storage.connect import Line
+from posthouse.storage.keeping import forget_artifacts
 from posthouse.storage.reading import Db
 from posthouse.storage.retention import (
     Due,
@@ -35,13 +36,13 @@ SHORTEST_REST = 0.01
 
 
 class PageStep(Protocol):
-    """Works on some pages from this one on; returns the page to go on with."""
+    """A function that processes some pages from this one on and returns the next page."""
 
     def __call__(self, connection: Db, *, page: int) -> Awaitable[int | None]: ...
 
 
 class Busy(Exception):
-    """Somebody reads or writes the table all the time: the next round tries again."""
+    """The table is constantly in use: the next round tries again."""
 
 
 def _untold(due: Due, share: float) -> None:
@@ -49,8 +50,8 @@ def _untold(due: Due, share: float) -> None:
 
 
 class Retention:
-    """One round of it. ``rest``: how long to pause after each step, as a share of what it took, so that a
-    long purge leaves the disk and autovacuum room. ``told`` hears what share of each thing is done.
+    """One round of retention. ``rest``: the pause after each step, as a share of its duration, which leaves
+    room for autovacuum and other I/O. ``told`` is called with the progress of each item.
     """
 
     def __init__(
@@ -63,7 +64,7 @@ class Retention:
         self.counts: Counter[str] = Counter(dropped=0, shrunk=0, deleted=0, busy=0)
 
     async def run(self) -> dict[str, int]:
-        """Does what is due; a table that is busy is left for the next round."""
+        """Process all due items; a table that is in use is left for the next round."""
         busy: set[str] = set()
         for due in await self._do(lambda c: plan(c, self._days)):
             if due.relation in busy:
@@ -74,7 +75,14 @@ class Retention:
                 busy.add(due.relation)
                 self.counts["busy"] += 1
             self._told(due, 1.0)
+        await self._forget_artifacts()
         return dict(self.counts)
+
+    async def _forget_artifacts(self) -> None:
+        """Delete artifacts that are kept for a shorter time than their jobs."""
+        days = self._days.get("artifacts")
+        while days and (rows := await self._step(lambda c: forget_artifacts(c, days))):
+            self.counts["deleted"] += rows
 
     async def _carry_out(self, due: Due) -> None:
         match due.action:
@@ -97,7 +105,7 @@ class Retention:
             await self._finish(due, f"{due.name}_detached", dropped=0)
 
     async def _finish(self, due: Due, name: str, *, dropped: int = 1) -> None:
-        """The partition is detached: clears what hangs on its jobs, then drops it."""
+        """Delete the rows that belong to the jobs of a detached partition, then drop it."""
         await self._walk(due, name, partial(clear_detached, name=name))
         await self._insist(lambda c: drop_detached(c, name))
         self.counts["dropped"] += dropped
@@ -111,7 +119,7 @@ class Retention:
         await self._walk(due, due.name, step)
 
     async def _walk(self, due: Due, name: str, step: PageStep) -> None:
-        """Goes through a table, some pages at a time."""
+        """Process a table, some pages at a time."""
         page: int | None = 0
         pages = await self._do(lambda c: count_pages(c, name))
         while page is not None:
@@ -123,7 +131,7 @@ class Retention:
             self.counts["deleted"] += rows
 
     async def _insist(self, work: Callable[[Db], Awaitable[T]], *, missing: bool | None = False) -> T:
-        """Tries a few times to get what somebody else has locked. ``missing`` is the answer that says so."""
+        """Try a few times to lock the table. ``missing`` is the result that means it is locked."""
         for _ in range(TRIES):
             answer = await self._do(work)
             if answer is not missing:

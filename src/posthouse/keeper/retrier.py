@@ -1,4 +1,4 @@
-"""Carries bulk retries and cancels on: each at its rate, retries until too many of the jobs fail again."""
+"""Advances bulk retries and cancellations, each at its rate; halts a retry if too many jobs fail again."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _log = logging.getLogger("posthouse.keeper")
 BATCH = 50
 STEPS = 20
 BUSY_SECONDS = 0.2
-IDLE_SECONDS = 1.0
+IDLE_SECONDS = 2.0
 
 
 class Retrier:
@@ -24,7 +24,7 @@ class Retrier:
         self._busy = False
 
     async def run_once(self) -> dict[str, int]:
-        """Steps until nothing moves any more: the rates of all of them are used up, or there is none."""
+        """Advance bulk changes until their rates are used up or none is left."""
         counts = {"retried": 0, "canceled": 0, "skipped": 0}
         self._busy = False
         idle: set[UUID] = set()

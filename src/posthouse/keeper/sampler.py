@@ -1,4 +1,4 @@
-"""Counts what each minute brought, when it is over."""
+"""Samples each minute after it has ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Makes the jobs of schedules at their times. The database sees to it that each time has one job at most."""
+"""Creates the jobs of schedules. The database ensures at most one job for each scheduled time."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Scheduler:
         return await self._line.run(self._look)
 
     def pause(self) -> float:
-        # Whoever waits for it stretches it by the patience: that must not make a run late.
+        # The loop multiplies the pause by the patience; that must not delay a run.
         return min(LONGEST_PAUSE, self._pause / self._crowd.patience)
 
     async def _look(self, connection: Db) -> dict[str, int]:
@@ -64,7 +64,7 @@ class Scheduler:
     async def _see_to(
         self, connection: Db, trigger: Mapping[str, Any], rules: Mapping[str, KindRules], now: datetime
     ) -> dict[str, int]:
-        """One that cannot be served must not hold up the others."""
+        """Create the due jobs of a trigger. An error must not delay other triggers."""
         timetable = Timetable(trigger, rules.get(trigger["definition_key"]), self._payload_limit)
         runs, next_at = timetable.due(now)
         self._look_again_in((next_at - now).total_seconds())
@@ -75,7 +75,7 @@ class Scheduler:
         except psycopg.Error:
             if connection.broken:
                 raise
-            _log.exception("trigger %s could not be served; it is tried again", trigger["id"])
+            _log.exception("trigger failed, retrying trigger_id=%s", trigger["id"])
             return {}
 
     def _look_again_in(self, seconds: float | None) -> None:

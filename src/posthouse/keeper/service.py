@@ -1,4 +1,4 @@
-"""A loop with a step that a test can take once."""
+"""The loop that runs a step of the keeper; tests run the step once."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _observe: Observe | None = None
 
 
 def observe_steps(observe: Observe) -> None:
-    """Is told from now on how long each step took, and whether it failed."""
+    """Call ``observe`` after each step with its name, its duration and whether it failed."""
     global _observe  # noqa: PLW0603 - a process is measured or it is not
     _observe = observe
 
 
 class Step(Protocol):
-    """One noun, one step: ``run_once`` does what there is to do and returns how much it did."""
+    """A step of the keeper. ``run_once`` does the pending work and returns counts."""
 
     name: str
 
@@ -40,7 +40,7 @@ class Step(Protocol):
 
 
 async def run_forever(step: Step, crowd: Crowd, bell: asyncio.Event, *, after: float = 0.0) -> None:
-    """Takes the step, waits until its pause is over or its bell rings, and takes it again."""
+    """Run the step repeatedly, after its pause or when its bell is set."""
     await until_set(bell, after * _about_one())
     while True:
         bell.clear()
@@ -54,8 +54,8 @@ async def run_forever(step: Step, crowd: Crowd, bell: asyncio.Event, *, after: f
         except psycopg.OperationalError as error:
             _log.debug("%s: %s", step.name, error)
             pause = TROUBLE_PAUSE
-        except Exception:  # noqa: BLE001 - whatever it was, nobody would take the step any more
-            _log.exception("%s failed; it goes on", step.name)
+        except Exception:  # noqa: BLE001 - any error: the step must be repeated
+            _log.exception("keeper step failed, retrying in %g s step=%s", 5 * TROUBLE_PAUSE, step.name)
             pause = 5 * TROUBLE_PAUSE
         if _observe is not None:
             _observe(step.name, time.perf_counter() - began, failed)
@@ -63,5 +63,5 @@ async def run_forever(step: Step, crowd: Crowd, bell: asyncio.Event, *, after: f
 
 
 def _about_one() -> float:
-    """So that keepers do not walk in step."""
+    """Return a random factor, so that keepers do not poll in lockstep."""
     return random.uniform(0.8, 1.2)  # noqa: S311

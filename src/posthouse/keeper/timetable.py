@@ -1,4 +1,4 @@
-"""What is to become of the times of a schedule that are due: which run, with what jobs."""
+"""Which due times of a schedule run, and with which jobs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NEVER = timedelta(days=366)
 
 
 class Timetable:
-    """A trigger, as its row in JSON, and the rules of the kind of job that it makes."""
+    """A trigger (its row as JSON) and the rules of its kind of job."""
 
     def __init__(self, trigger: Mapping[str, Any], rules: KindRules | None, payload_limit: int) -> None:
         self._trigger = trigger
@@ -29,7 +29,7 @@ class Timetable:
         self.next_at = _moment(trigger["next_at"])
 
     def due(self, now: datetime) -> tuple[list[dict[str, Any]], datetime]:
-        """The runs that fire_schedule is to record, and when to look again."""
+        """Return the runs to record with fire_schedule, and the next time."""
         trigger = self._trigger
         last_at = _moment(trigger["last_nominal_at"])
         try:

@@ -1,4 +1,4 @@
-"""Watches the workers: finds those that died or fell silent, and those that are back."""
+"""Detects workers that were lost and workers that returned."""
 
 from __future__ import annotations
 
@@ -19,14 +19,13 @@ LOOK_SECONDS = 0.4
 
 
 class Watch:
-    """``on_loss`` is called when somebody was found gone: their jobs are to be taken back at once."""
+    """``on_loss`` is called when a worker was lost, so that its jobs are rescued at once."""
 
     name = "watch"
 
     def __init__(self, line: Line, settings: Settings, lookout: Lookout, on_loss: Callable[[], None]) -> None:
         self._line = line
-        self._grace = settings.rescue_grace_seconds
-        self._silence = settings.lease_seconds
+        self._settings = settings
         self._lookout = lookout
         self._on_loss = on_loss
 
@@ -46,14 +45,16 @@ class Watch:
 
     async def _look(self, connection: Db) -> tuple[list[UUID], list[UUID]]:
         settled = await self._lookout.settled(connection)
-        return await watch_workers(connection, self._grace, self._silence if settled else None)
+        return await watch_workers(connection, self._settings, judge=settled)
 
     async def _report(self, gone: list[UUID], back: list[UUID]) -> None:
         names = await self._line.run(lambda c: worker_names(c, gone + back))
         for worker in gone:
-            _log.warning("worker %s went offline without signing off (%s)", names.get(worker), worker)
+            _log.warning(
+                "worker disconnected without shutting down worker=%s worker_id=%s", names.get(worker), worker
+            )
         for worker in back:
-            _log.info("worker %s is back (%s)", names.get(worker), worker)
+            _log.info("worker reconnected worker=%s worker_id=%s", names.get(worker), worker)
 
     def pause(self) -> float:
         return LOOK_SECONDS

@@ -1,1 +1,1 @@
-"""Metrics for Prometheus: catalogue.py says which. Nothing here is imported unless it is asked for."""
+"""Prometheus metrics; catalogue.py defines them. Imported only when metrics are used."""

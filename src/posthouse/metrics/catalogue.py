@@ -1,4 +1,4 @@
-"""Every metric: its name, what it is, what it is split by. The documentation shows this table."""
+"""All metrics: name, help text and labels. The documentation is generated from this table."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Place = Literal["database", "server", "worker", "keeper"]
 
 
 class Metric(NamedTuple):
-    """``place``: of the whole, read from the database and the same from every server; or of one process."""
+    """A metric. ``place``: database (the same from every server) or the kind of process that exposes it."""
 
     name: str
     kind: Kind
@@ -30,19 +30,19 @@ QUEUE_JOBS = Metric(
     ("tenant", "queue", "status"), "database",
 )  # fmt: skip
 OLDEST_READY = Metric(
-    "posthouse_queue_oldest_ready_seconds", "gauge", "How long the oldest ready job could have started.",
+    "posthouse_queue_oldest_ready_seconds", "gauge", "Seconds since the oldest ready job could have started.",
     ("tenant", "queue"), "database",
 )  # fmt: skip
-PAUSED = Metric("posthouse_queue_paused", "gauge", "1 for a queue that is paused.", ("queue",), "database")
+PAUSED = Metric("posthouse_queue_paused", "gauge", "1 for each paused queue.", ("queue",), "database")
 WORKERS = Metric(
-    "posthouse_workers", "gauge", "Workers; offline are those that left within the last hour.",
+    "posthouse_workers", "gauge", "Workers by status; offline workers are counted for an hour.",
     ("status",), "database",
 )  # fmt: skip
-KEEPERS = Metric("posthouse_keeper_sessions", "gauge", "Connections of keepers.", (), "database")
-ENQUEUED = Metric("posthouse_jobs_enqueued_total", "counter", "Jobs that arrived.", _LINE, "database")
+KEEPERS = Metric("posthouse_keeper_sessions", "gauge", "Database connections of keepers.", (), "database")
+ENQUEUED = Metric("posthouse_jobs_enqueued_total", "counter", "Jobs enqueued.", _LINE, "database")
 ENDED = Metric(
     "posthouse_jobs_ended_total", "counter",
-    "Jobs that ended: succeeded, dead (failed for good) or canceled.",
+    "Jobs ended, by status: succeeded, failed, dead_letter or canceled.",
     (*_LINE, "status"), "database",
 )  # fmt: skip
 FAILURES = Metric(
@@ -50,76 +50,85 @@ FAILURES = Metric(
     "Attempts that failed, timed out, crashed or were lost.", _LINE, "database",
 )  # fmt: skip
 RETRIES = Metric(
-    "posthouse_attempt_retries_total", "counter", "Failed attempts after which the job went on.",
+    "posthouse_attempt_retries_total", "counter", "Failed attempts after which the job was retried.",
     _LINE, "database",
 )  # fmt: skip
 RESCUES = Metric(
-    "posthouse_attempt_rescues_total", "counter", "Attempts that were lost with their worker.",
+    "posthouse_attempt_rescues_total", "counter", "Attempts lost because their worker died.",
     _LINE, "database",
 )  # fmt: skip
 WAIT = Metric(
-    "posthouse_job_wait_seconds", "histogram", "From the moment where a job could start to its start.",
+    "posthouse_job_wait_seconds", "histogram", "Seconds from when a job could start until it started.",
     ("queue", "kind"), "database",
 )  # fmt: skip
 RUN = Metric(
-    "posthouse_job_run_seconds", "histogram", "From the start of an attempt to its end.",
+    "posthouse_job_run_seconds", "histogram", "Seconds from the start of an attempt to its end.",
     ("queue", "kind"), "database",
 )  # fmt: skip
 TOTALS_AGE = Metric(
-    "posthouse_totals_age_seconds", "gauge", "Since the end of the last minute that the counters above hold.",
+    "posthouse_totals_age_seconds", "gauge", "Seconds since the last minute included in the job counters.",
     (), "database",
 )  # fmt: skip
 ALERTS = Metric(
-    "posthouse_alerts_raised_total", "counter", "Alerts that were raised.", ("type", "severity"), "database"
+    "posthouse_alerts_raised_total", "counter", "Alerts raised.", ("type", "severity"), "database"
 )
 ALERTS_HELD = Metric(
     "posthouse_alerts_suppressed_total", "counter",
-    "Alerts that were held back while their subject cooled down.",
+    "Alerts suppressed during the cool-down of their subject.",
     ("type", "severity"), "database",
 )  # fmt: skip
 ALERT_MESSAGES = Metric(
-    "posthouse_alert_messages_total", "counter", "Messages of alerts: sent, or failed for good.",
+    "posthouse_alert_messages_total", "counter", "Alert messages by result: sent or failed.",
     ("type", "result"), "database",
 )  # fmt: skip
-BUILD = Metric(
-    "posthouse_build_info", "gauge", "The version that answers, as a label.", ("version",), "server"
-)
+BUILD = Metric("posthouse_build_info", "gauge", "Version of the server, as a label.", ("version",), "server")
 REQUESTS = Metric(
     "posthouse_http_request_duration_seconds", "histogram",
-    "From a request to the beginning of its answer.", ("method", "route", "status"), "server",
+    "Seconds from a request to the start of its response.", ("method", "route", "status"), "server",
 )  # fmt: skip
 POOL = Metric(
-    "posthouse_pool_connections", "gauge", "Connections of the server's pool: idle or busy.",
+    "posthouse_pool_connections", "gauge", "Connections in the server's pool, idle or busy.",
     ("state",), "server",
 )  # fmt: skip
 POOL_WAITING = Metric(
-    "posthouse_pool_waiting_requests", "gauge", "Requests that wait for a connection.", (), "server"
+    "posthouse_pool_waiting_requests", "gauge", "Requests waiting for a database connection.", (), "server"
 )
-STREAMS = Metric("posthouse_stream_clients", "gauge", "Live streams that are open.", (), "server")
+STREAMS = Metric("posthouse_stream_clients", "gauge", "Open event streams.", (), "server")
 ATTEMPTS = Metric(
-    "posthouse_worker_attempts_total", "counter", "Attempts that this worker ended, by outcome.",
+    "posthouse_worker_attempts_total", "counter", "Attempts of this worker, by outcome.",
     ("outcome",), "worker",
 )  # fmt: skip
 ATTEMPT_SECONDS = Metric(
-    "posthouse_worker_attempt_duration_seconds", "histogram", "How long attempts ran here.",
+    "posthouse_worker_attempt_duration_seconds", "histogram", "Duration of attempts in seconds.",
     ("kind",), "worker",
 )  # fmt: skip
 IN_FLIGHT = Metric(
     "posthouse_worker_jobs_in_flight", "gauge", "Jobs whose leases this worker holds.", (), "worker"
 )
-SLOTS = Metric("posthouse_worker_slots", "gauge", "Jobs that this worker can run at once.", (), "worker")
+SLOTS = Metric(
+    "posthouse_worker_slots", "gauge", "Maximum number of jobs that this worker runs at once.", (), "worker"
+)
 CLAIMED = Metric(
-    "posthouse_worker_claimed_jobs_total", "counter", "Jobs that this worker claimed.", (), "worker"
+    "posthouse_worker_claimed_jobs_total", "counter", "Jobs claimed by this worker.", (), "worker"
 )
 CLAIM_SECONDS = Metric(
-    "posthouse_worker_claim_duration_seconds", "histogram", "How long it took to ask for work.", (), "worker"
+    "posthouse_worker_claim_duration_seconds", "histogram", "Duration of claims in seconds.", (), "worker"
 )
 STEP_SECONDS = Metric(
-    "posthouse_keeper_step_duration_seconds", "histogram", "How long a step of the keeper took.",
+    "posthouse_keeper_step_duration_seconds", "histogram", "Duration of keeper steps in seconds.",
     ("step",), "keeper",
 )  # fmt: skip
 STEP_FAILURES = Metric(
-    "posthouse_keeper_step_failures_total", "counter", "Steps of the keeper that failed.", ("step",), "keeper"
+    "posthouse_keeper_step_failures_total", "counter", "Failed keeper steps.", ("step",), "keeper"
 )
+
+HINTS = Metric(
+    "posthouse_dispatch_hints", "gauge", "Hints from Redis that workers of this process have followed.",
+    (), "worker",
+)  # fmt: skip
+CIRCUITS_OPEN = Metric(
+    "posthouse_dispatch_circuits_open", "gauge",
+    "Readers of Redis in this process whose circuit breaker is not closed.", (), "worker",
+)  # fmt: skip
 
 METRICS: tuple[Metric, ...] = tuple(item for item in globals().values() if isinstance(item, Metric))

@@ -1,4 +1,4 @@
-"""Metrics of the whole, as the database knows it: whichever server is asked, the answer is the same."""
+"""Metrics read from the database: every server returns the same values."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ STATUSES = ("ready", "scheduled", "blocked", "running")
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """Everything at one moment."""
+    """A snapshot of all values."""
 
     census: list[QueueCensus]
     jobs: list[JobTotals]
@@ -56,7 +56,7 @@ async def look(connection: Db, settings: Settings) -> Whole:
         jobs=await job_totals(connection, tenants=settings.metrics_tenants, lines=MOST_LINES),
         times=await time_totals(connection, lines=MOST_LINES),
         age=await totals_age(connection),
-        workers=await worker_counts(connection, offline_after=settings.lease_seconds),
+        workers=await worker_counts(connection, offline_after=settings.offline_after),
         keepers=keepers["sessions"],
         paused=await paused_queues(connection),
         alerts=await alert_counts(connection),
@@ -65,7 +65,7 @@ async def look(connection: Db, settings: Settings) -> Whole:
 
 
 class DatabaseMetrics(Collector):
-    """Shows what was seen last; whoever is asked for metrics looks first."""
+    """Shows the last snapshot; the caller refreshes it before collecting."""
 
     def __init__(self) -> None:
         self.whole: Whole | None = None
@@ -115,7 +115,7 @@ def _queues(whole: Whole) -> Iterator[Family]:
 
 
 def named(before: Iterable[str], now: Iterable[str], most: int) -> set[str]:
-    """Who is shown by name: those that the counters name, and others that are there while there is room."""
+    """Return the names shown as labels: those of the counters, then others up to the maximum."""
     names = {name for name in before if name != OTHER}
     return names | set(sorted(set(now) - names)[: max(0, most - len(names))])
 
@@ -146,7 +146,7 @@ def _counters(jobs: Sequence[JobTotals]) -> Iterator[Family]:
         yield family
     ended = _counter(metrics.ENDED)
     for item in jobs:
-        for status in ("succeeded", "dead", "canceled"):
+        for status in ("succeeded", "failed", "dead_letter", "canceled"):
             ended.add_metric((item.tenant_id, item.queue, item.kind, status), getattr(item, status))
     yield ended
 

@@ -9,7 +9,7 @@ from posthouse.metrics.process import REQUEST_BOUNDS, counter, histogram
 
 
 class KeeperMetrics:
-    """Is told of each step: see posthouse.keeper.service."""
+    """An observer of keeper steps: see posthouse.keeper.service."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._seconds = histogram(metrics.STEP_SECONDS, registry, REQUEST_BOUNDS)

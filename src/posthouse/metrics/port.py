@@ -1,8 +1,14 @@
-"""Serves the metrics of a worker or keeper on a port of their own: neither has another one."""
+"""Serves the metrics of a worker or keeper on a port, and whether it is alive."""
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, start_http_server
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any
+from wsgiref.simple_server import WSGIRequestHandler, make_server
+
+from prometheus_client import CollectorRegistry, make_wsgi_app
+from prometheus_client.exposition import ThreadingWSGIServer
 
 from posthouse.errors import ConfigurationError
 from posthouse.keeper.service import observe_steps
@@ -11,23 +17,47 @@ from posthouse.metrics.process import process_registry
 from posthouse.metrics.worker import WorkerMetrics
 from posthouse.worker.observing import observe_with
 
+LIVE_PATH = "/livez"
 
-def measured(*, worker: bool) -> CollectorRegistry:
-    """What this process does from now on, as a keeper and, if it is one, as a worker."""
+
+def measured(*, worker: bool, keeper: bool = True) -> CollectorRegistry:
+    """Return a registry that measures this process, its keeper and its worker."""
     registry = process_registry()
-    observe_steps(KeeperMetrics(registry))
+    if keeper:
+        observe_steps(KeeperMetrics(registry))
     if worker:
         observe_with(WorkerMetrics(registry))
     return registry
 
 
-def serve(host: str, port: int, *, worker: bool) -> int:
-    """Starts to measure and to answer, in a thread; the port, which is a free one for 0."""
+def serve(host: str, port: int, registry: CollectorRegistry, problems: Callable[[], Iterable[str]]) -> int:
+    """Serve metrics and /livez in a thread; return the port. Port 0 selects a free one.
+
+    /livez answers 200, or 503 with the ``problems``, one per line.
+    """
+    metrics = make_wsgi_app(registry)
+
+    def answer(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
+        if environ["PATH_INFO"] != LIVE_PATH:
+            found: Iterable[bytes] = metrics(environ, start)
+            return found
+        told = "\n".join(problems())
+        start(
+            "503 Service Unavailable" if told else "200 OK", [("Content-Type", "text/plain; charset=utf-8")]
+        )
+        return [f"{told or 'ok'}\n".encode()]
+
     try:
-        server, _ = start_http_server(port, host, measured(worker=worker))
+        server = make_server(host, port, answer, ThreadingWSGIServer, handler_class=_Silent)
     except OSError as error:
         raise ConfigurationError(
             f"cannot serve metrics on {host} port {port}: {error.strerror or error}; "
             "choose another with --metrics-port"
         ) from None
+    threading.Thread(target=server.serve_forever, name="posthouse-metrics", daemon=True).start()
     return int(server.server_port)
+
+
+class _Silent(WSGIRequestHandler):
+    def log_message(self, *_: object) -> None:
+        """Requests are not logged."""

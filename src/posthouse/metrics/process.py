@@ -16,8 +16,8 @@ ATTEMPT_BOUNDS = (0.005, 0.025, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 1800.0, 7
 
 
 class Registry(CollectorRegistry):
-    """Without the times when series began: they double the series, and Prometheus does without. Not by the
-    client library's switch, which is one for the whole process and its application.
+    """A registry without ``_created`` samples, which double the number of series. The switch of the client
+    library would also affect the application's own metrics.
     """
 
     def collect(self) -> Iterator[Family]:
@@ -27,7 +27,7 @@ class Registry(CollectorRegistry):
 
 
 def process_registry() -> CollectorRegistry:
-    """A registry with what Prometheus' client knows of any process: memory, CPU, files."""
+    """Return a registry with the standard process metrics: memory, CPU, files."""
     registry = Registry()
     ProcessCollector(registry=registry)
     GCCollector(registry=registry)

@@ -1,4 +1,4 @@
-"""Metrics that a server answers with: the whole, and its own requests."""
+"""Metrics of a server: those from the database, and its own requests."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ServerMetrics:
         gauge(metrics.BUILD, registry).labels(version("posthouse")).set(1)
 
     def request(self, method: str, route: str | None, status: int, seconds: float) -> None:
-        """Whatever a client sends, there are only so many series: paths that lead nowhere are one."""
+        """Record a request. Unknown paths and methods share one series: clients cannot create more."""
         named = method if method in METHODS else "other"
         self._requests.labels(named, route or "none", status).observe(seconds)
 
@@ -40,6 +40,6 @@ class ServerMetrics:
         self._streams.set(streams)
 
     def text(self, accept: str) -> tuple[bytes, str]:
-        """What to answer, and its content type, in the format that was asked for."""
+        """Return the response body and its content type for an Accept header."""
         encode, content_type = choose_encoder(accept)
         return encode(self._registry), content_type

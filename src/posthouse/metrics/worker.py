@@ -5,9 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from weakref import WeakSet
 
 from prometheus_client import CollectorRegistry
 
+from posthouse.dispatch import Reader, observe_readers
 from posthouse.metrics import catalogue as metrics
 from posthouse.metrics.process import ATTEMPT_BOUNDS, REQUEST_BOUNDS, counter, gauge, histogram
 from posthouse.worker.executor import Executor
@@ -32,6 +34,12 @@ class WorkerMetrics:
         self._claimed = counter(metrics.CLAIMED, registry)
         self._claims = histogram(metrics.CLAIM_SECONDS, registry, REQUEST_BOUNDS)
         self._executors: list[Executor] = []
+        self._readers: WeakSet[Reader] = WeakSet()
+        observe_readers(self._readers.add)
+        gauge(metrics.HINTS, registry).set_function(lambda: sum(each.hints for each in list(self._readers)))
+        gauge(metrics.CIRCUITS_OPEN, registry).set_function(
+            lambda: sum(each.breaker.state != "closed" for each in list(self._readers))
+        )
         gauge(metrics.IN_FLIGHT, registry).set_function(self._in_flight)
         gauge(metrics.SLOTS, registry).set_function(lambda: sum(each.slots for each in self._executors))
 

@@ -1,13 +1,15 @@
-"""The control plane: an HTTP API over the one read side and the one set of controls.
+"""The HTTP API server.
 
-``create_app`` gives an ASGI application: run it with ``posthouse server``, or mount it into yours. Routes of
-applications say with ``allow`` who may use them, and get an ``Access``: who asks, and transactions that see
-what they may see. One that takes files reads them with ``file_body``.
+``create_app`` returns an ASGI application: run it with ``posthouse server`` or mount it in your own
+application. Application routes declare their permission with ``allow`` and receive an ``Access``: the
+authenticated principal, and transactions restricted to its tenant. A router made by ``api_router`` answers
+422 to bodies that are no valid JSON or that Postgres cannot store. Routes that accept file uploads read the
+body with ``file_body``.
 """
 
 from posthouse.identity import Permission
 from posthouse.server.access import Access, allow
 from posthouse.server.app import create_app
-from posthouse.server.bodies import file_body
+from posthouse.server.bodies import api_router, file_body
 
-__all__ = ["Access", "Permission", "allow", "create_app", "file_body"]
+__all__ = ["Access", "Permission", "allow", "api_router", "create_app", "file_body"]

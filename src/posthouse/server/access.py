@@ -1,8 +1,9 @@
-"""Who makes a request, what they may do, and transactions that see what they may see."""
+"""Authentication, authorization, and transactions restricted to the tenant of a request."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import math
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
@@ -11,9 +12,10 @@ from urllib.parse import urlsplit
 from fastapi import Depends, Query, Request
 from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool
+from starlette.types import Scope
 
 from posthouse.errors import Forbidden, NotAuthenticated, TooManyRequests
-from posthouse.identity import Permission, Principal
+from posthouse.identity import Permission, Principal, Role
 from posthouse.identity.buckets import Buckets
 from posthouse.identity.credentials import Credentials
 from posthouse.identity.keys import digest
@@ -33,22 +35,25 @@ CSRF_HEADER = "X-CSRF-Token"
 SAFE = {"GET", "HEAD", "OPTIONS"}
 MOST_GOOD = 10_000
 DEFAULT_TENANT = "default"
+AUTHENTICATION_REQUIRED = "authentication required: send an `Authorization: Bearer <key>` header"
 PRINCIPAL = "posthouse.principal"
-"""In the scope of a request: who makes it, for the log."""
+"""Key in the request scope: the name of the principal, for the log."""
+AUTHORIZED = "posthouse.authorized"
+"""Key in the request scope: the access of a request that was authorized before its body was read."""
 ROUTE = "posthouse.route"
-"""Likewise: where it went, if not through the router."""
+"""Key in the request scope: the route, if the request did not go through the router."""
 Tenant = Annotated[
     str | None,
     Query(
         min_length=1,
         max_length=512,
-        description="Only for super-admins: whose things this is about. Others may name none but their own.",
+        description="Tenant to act on. Only super-admins may name a tenant other than their own.",
     ),
 ]
 
 
 class Gate:
-    """Knows who somebody is, how much they may ask for, and holds the connections."""
+    """Authenticates requests, enforces rate limits and holds the connection pool."""
 
     def __init__(self, pool: Pool, settings: Settings, memory: KeyMemory) -> None:
         self.pool = pool
@@ -61,7 +66,7 @@ class Gate:
         self._good: dict[bytes, None] = {}
 
     async def admit(self, request: Request) -> Principal:
-        """Whoever makes the request, unless they ask too often."""
+        """Return the principal of the request. Raises TooManyRequests above the rate limit."""
         shown = bearer_of(request)
         cookie = request.cookies.get(COOKIE)
         if shown is not None:
@@ -69,21 +74,34 @@ class Gate:
         elif cookie is not None:
             principal = await self._by_cookie(request, cookie)
         else:
-            raise NotAuthenticated("say who you are: Authorization: Bearer <key>")
+            raise NotAuthenticated(AUTHENTICATION_REQUIRED)
+        if principal.role is Role.WORKER:  # it repeats what is refused, and its leases run out meanwhile
+            return principal
         if wait := self._requests.take(principal.name):
-            raise TooManyRequests(f"{principal.name} asks too often", seconds=wait)
+            raise TooManyRequests(
+                f"rate limit exceeded for {principal.name}; retry in {math.ceil(wait)} s", seconds=wait
+            )
         return principal
 
     async def identify(self, text: str, address: str) -> Principal:
-        """An address that shows wrong credentials all the time must wait; what was good once may pass."""
+        """Return the principal of a credential.
+
+        An address that keeps sending invalid credentials is rate limited. Credentials that were valid before
+        are exempt.
+        """
         hashed = digest(text)
         wait = self._failures.wait(address) if hashed not in self._good else 0
         if wait:
-            raise TooManyRequests("too many wrong credentials came from this address", seconds=wait)
+            raise TooManyRequests(
+                f"too many failed authentication attempts from this address; retry in {math.ceil(wait)} s",
+                seconds=wait,
+            )
         principal = await self.credentials.principal(text)
         if principal is None:
             self._failures.take(address)
-            raise NotAuthenticated("this credential is unknown, expired or revoked")
+            raise NotAuthenticated(
+                "invalid credential: it is unknown, expired or revoked; check the key, or create a new one"
+            )
         if len(self._good) >= MOST_GOOD:
             self._good.clear()
         self._good[hashed] = None
@@ -93,20 +111,20 @@ class Gate:
         async with self.pool.connection() as connection:
             principal = await logged_in(connection, cookie)
         if principal is None:
-            raise NotAuthenticated("this login has ended: log in again")
+            raise NotAuthenticated("session expired; log in again")
         if request.method not in SAFE:
             refuse_forged(request, cookie)
         return principal
 
 
 def bearer_of(request: Request) -> str | None:
-    """What is shown in the header; None if there is no such header."""
+    """Return the bearer credential of the Authorization header, or None without that header."""
     header = request.headers.get("authorization")
     if header is None:
         return None
     scheme, _, text = header.partition(" ")
     if scheme.lower() != "bearer" or not text.strip():
-        raise NotAuthenticated("say who you are: Authorization: Bearer <key>")
+        raise NotAuthenticated(AUTHENTICATION_REQUIRED)
     return text.strip()
 
 
@@ -115,34 +133,44 @@ def address_of(request: Request) -> str:
 
 
 def refuse_forged(request: Request, cookie: str) -> None:
-    """A browser sends its cookie whoever asks it to; only our own pages know the token."""
+    """Reject cross-site requests.
+
+    Browsers attach the cookie to requests from any site; only pages of the console know the CSRF token.
+    """
     origin = urlsplit(request.headers.get("origin", ""))
     if not origin.netloc or origin.netloc != request.headers.get("host"):
-        raise Forbidden("with a login, changes are taken from the page that logged in: the Origin is another")
-    if not is_csrf_token(cookie, request.headers.get(CSRF_HEADER)):
         raise Forbidden(
-            f"with a login, changes need the header {CSRF_HEADER}, as GET /api/v1/session tells it"
+            "cross-origin request rejected: the Origin header is missing or does not match the Host header; "
+            "send the request from the console, or authenticate with an Authorization header"
         )
+    if not is_csrf_token(cookie, request.headers.get(CSRF_HEADER)):
+        raise Forbidden(f"missing or invalid {CSRF_HEADER} header; get its value from GET /api/v1/session")
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What a route gets: somebody who may do what the route does, and the way to the database."""
+    """The authorized principal of a request and its access to the database."""
 
     principal: Principal
     gate: Gate
     whose: str | None = None
-    """Whose things this is about: the principal's own, or those that a super-admin named; None: all."""
+    """Tenant of the request: that of the principal, or the one a super-admin named; None means all."""
 
     @property
     def actor(self) -> str:
         return self.principal.name
 
+    @property
+    def offline_after(self) -> float | None:
+        return self.gate.settings.offline_after
+
     def tenant(self, named: str | None) -> str | None:
-        """The tenant that a request is about: their own; those without one name it, or mean all of them."""
+        """Return the tenant of a request; None if a principal without a tenant names none (all tenants)."""
         own = self.principal.tenant
         if own is not None and named not in {None, own}:
-            raise Forbidden(f"{self.principal.name} belongs to another tenant")
+            raise Forbidden(
+                f"{self.principal.name} belongs to tenant {own!r} and cannot access tenant {named!r}"
+            )
         return own or named
 
     @property
@@ -150,16 +178,16 @@ class Access:
         return self.principal.tenant is None
 
     def writer(self) -> Access:
-        """The same for what is new, which always belongs to a tenant."""
+        """Return this access for creating resources, which always belong to a tenant."""
         return self if self.whose else replace(self, whose=DEFAULT_TENANT)
 
     def of(self, tenant: str) -> Access:
-        """The same for the things of one tenant, say those that a super-admin has found among all."""
+        """Return this access restricted to one tenant."""
         return replace(self, whose=self.tenant(tenant))
 
     @asynccontextmanager
     async def session(self) -> AsyncIterator[Db]:
-        """A transaction that sees what they may see, or of that what they asked for."""
+        """Open a transaction restricted to the tenant of the request."""
         async with self.gate.pool.connection() as connection:
             with translated():
                 async with seen_by(connection, self.whose, seconds=STATEMENT_SECONDS) as db:
@@ -167,8 +195,9 @@ class Access:
 
     @asynccontextmanager
     async def platform(self) -> AsyncIterator[Db]:
-        """A transaction that sees what belongs to no tenant: workers, queues, limits. Whoever opens it for a
-        tenant shows only what that one may know.
+        """Open a transaction that reads resources without a tenant: workers, queues, limits.
+
+        A route that opens it for a tenant must filter what it returns.
         """
         async with self.gate.pool.connection() as connection:
             with translated():
@@ -177,28 +206,65 @@ class Access:
 
 
 async def principal_of(request: Request) -> Principal:
-    """Who makes a request, for routes that answer to anybody and say more to some."""
+    """Return the principal, for public routes that return more to authenticated callers."""
     gate: Gate = request.app.state.gate
     return await gate.admit(request)
 
 
-def allow(permission: Permission, *, of_tenants: bool = False) -> Any:
-    """The dependency by which a route states its permission. None starts without one: see app.py.
+Authorize = Callable[[Request], Awaitable[Access]]
 
-    ``of_tenants``: it is about things of tenants, one of which a super-admin may name.
+
+def allow(permission: Permission, *, of_tenants: bool = False) -> Any:
+    """Return the dependency that declares the permission of a route.
+
+    The server does not start with a route that declares none (see app.py). ``of_tenants``: the route is about
+    resources of tenants, and super-admins may name one.
     """
 
-    async def admitted(request: Request, tenant: Tenant = None) -> Access:
-        gate: Gate = request.app.state.gate
+    async def authorize(request: Request) -> Access:
         principal = await principal_of(request)
         request.scope[PRINCIPAL] = principal.name
         principal.demand(permission)
-        access = Access(principal, gate)
+        return Access(principal, request.app.state.gate)
+
+    async def admitted(request: Request, tenant: Tenant = None) -> Access:
+        access = await authorized(request, authorize)
         return replace(access, whose=access.tenant(tenant))
 
     async def admitted_to_all(request: Request) -> Access:
         return await admitted(request)
 
     chosen: Any = admitted if of_tenants else admitted_to_all
-    chosen.permissions = frozenset({permission})
-    return Depends(chosen)
+    return Depends(declare(chosen, {permission}, authorize))
+
+
+def declare(dependency: Any, permissions: set[Permission], authorize: Authorize) -> Any:
+    """Declare the permissions of the routes that have this dependency, one of which is enough.
+
+    ``authorize`` is called before the body of a request is read.
+    """
+    dependency.permissions = frozenset(permissions)
+    dependency.authorize = authorize
+    return dependency
+
+
+async def authorized(request: Request, authorize: Authorize) -> Access:
+    """Return the access of a request, which is authorized once."""
+    before: Access | None = request.scope.pop(AUTHORIZED, None)
+    return before or await authorize(request)
+
+
+async def authorize_before_body(scope: Scope) -> None:
+    """Authorize a request whose body is about to be read.
+
+    FastAPI reads and parses the body before it calls the dependencies of a route. Public routes have nothing
+    to check here; their bodies are small.
+    """
+    route: Any = scope.get("fastapi", {}).get("effective_route_context") or scope.get("route")
+    if PRINCIPAL in scope or not hasattr(route, "dependant"):
+        return
+    for dependency in route.dependant.dependencies:
+        authorize: Authorize | None = getattr(dependency.call, "authorize", None)
+        if authorize is not None:
+            scope[AUTHORIZED] = await authorize(Request(scope))
+            return

@@ -1,4 +1,4 @@
-"""Answers: JSON that is written at once, and not checked again; tags that spare sending it."""
+"""JSON responses, ETags, and checks of If-None-Match and If-Match."""
 
 from __future__ import annotations
 
@@ -6,23 +6,28 @@ import hashlib
 from typing import Any
 
 from fastapi import Request, Response
-from pydantic_core import to_json
 
 from posthouse.errors import ChangedMeanwhile
+from posthouse.server.names import body as body_of
 
 JSON = "application/json"
 
 
 def answer(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    """Any dataclass, model or plain data. The routes say what it is like (response_model), and schemathesis
-    holds them to it: to check each answer would only cost time.
+    """Return a JSON response from a dataclass, a model or plain data.
+
+    It is not validated against the response_model of the route: the schemathesis tests do that, and a second
+    validation per response would only cost time.
     """
-    return Response(to_json(value), status, headers, JSON)
+    return Response(body_of(value), status, headers, JSON)
 
 
 def tagged(request: Request, value: Any, version: int | None = None) -> Response:
-    """One thing, with a tag; 304 for whoever has it already. ``version``: what people's changes count up."""
-    body = to_json(value)
+    """Return a JSON response with an ETag, or 304 if If-None-Match matches.
+
+    ``version`` counts the changes made through the API.
+    """
+    body = body_of(value)
     tag = f'W/"{"" if version is None else f"{version}-"}{hashlib.blake2s(body, digest_size=12).hexdigest()}"'
     headers = {"ETag": tag, "Cache-Control": "private, no-cache"}
     if _opaque(tag) in _tags(request.headers.get("if-none-match")):
@@ -31,15 +36,15 @@ def tagged(request: Request, value: Any, version: int | None = None) -> Response
 
 
 def unchanged(request: Request, version: int) -> None:
-    """Refuses what was decided on another version: If-Match has the tag of the one that somebody looked at.
+    """Raise ChangedMeanwhile if the If-Match header names another version.
 
-    What happens to a thing by itself (a trigger fires) changes its tag, but not its version.
+    Changes that the platform makes itself (a trigger fires) change the ETag but not the version.
     """
     wanted = request.headers.get("if-match")
     if wanted is None or wanted.strip() == "*":
         return
     if str(version) not in {tag.partition("-")[0] for tag in _tags(wanted)}:
-        raise ChangedMeanwhile(f"it is at version {version} by now: look again")
+        raise ChangedMeanwhile(f"version conflict: the current version is {version}; reload and try again")
 
 
 def _tags(header: str | None) -> set[str]:

@@ -1,4 +1,4 @@
-"""Claims for remote workers: at once, or when there is something."""
+"""Claims of remote workers, with optional long polling."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from posthouse.storage.claimed import job_json
 from posthouse.storage.leases import Claim
 
 LOOK_SECONDS = 2.0
-"""How often a waiting claim looks for itself: some work comes without anybody being told."""
+"""Poll interval of a waiting claim: some jobs become ready without a notification."""
 POLL_SECONDS = 0.5
-"""The same where nobody can be told."""
+"""Poll interval where notifications are not available (behind a pooler)."""
 
 
 async def claim(staff: Staff, wakeups: Wakeups, access: Access, asked: Claiming, request: Request) -> bytes:
-    """The answer. Looks first at what claims took whose answers were not heard."""
+    """Return the response. Claims whose response the worker did not receive are recovered first."""
     if asked.unanswered:
         await staff.demand(access, asked.worker_id)
         recovered = await staff.recover(asked.worker_id, asked.lease_seconds, asked.unanswered)
@@ -43,7 +43,7 @@ async def claim(staff: Staff, wakeups: Wakeups, access: Access, asked: Claiming,
             return _answer(asked, found, begun - arrived, [])
         pause = LOOK_SECONDS if wakeups.possible else POLL_SECONDS
         await wakeups.wait(cursor, [(READY, queue) for queue in asked.queues], min(left, pause))
-        if await request.is_disconnected():  # what it would get now, nobody would take
+        if await request.is_disconnected():  # a job claimed now would never reach the worker
             return _answer(asked, found, 0.0, [])
 
 
@@ -57,6 +57,7 @@ def _wanted(asked: Claiming) -> dict[str, Any]:
         "offers": asked.offers,
         "served": asked.served,
         "patience": asked.patience_seconds,
+        "least": asked.least,
     }
 
 

@@ -1,4 +1,4 @@
-"""Answers with the bytes of an artifact, or with a range of them."""
+"""Downloads of artifacts, whole or by range."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
 
 
 def download(store: Store, artifact: dict[str, Any], asked: str | None) -> Response:
-    """Never shown by a browser: it comes from jobs, and could be anything."""
+    """Return an artifact as an attachment. Browsers must never render it: jobs can store any content."""
     size = artifact["size"]
     headers = {
         "ETag": f'"{artifact["sha256"]}"',
@@ -28,7 +28,9 @@ def download(store: Store, artifact: dict[str, Any], asked: str | None) -> Respo
     }
     found = _range(asked, size)
     if found is None:
-        refused = problem(416, "range_not_satisfiable", f"the artifact has {size} bytes")
+        refused = problem(
+            416, "range_not_satisfiable", f"invalid Range {asked!r}: the artifact has {size} bytes"
+        )
         refused.headers["X-Content-SHA256"] = artifact["sha256"]
         refused.headers["Content-Range"] = f"bytes */{size}"
         return refused
@@ -44,7 +46,7 @@ def download(store: Store, artifact: dict[str, Any], asked: str | None) -> Respo
 
 
 def _range(asked: str | None, size: int) -> tuple[int, int] | None:
-    """From where to where; None if there is nothing there. What is no range of ours asks for all of it."""
+    """Return start and end; None if the range is empty. Unsupported Range headers mean the whole artifact."""
     match = _RANGE.fullmatch(asked or "")
     if match is None or not (match[1] or match[2]):
         return 0, size

@@ -1,4 +1,4 @@
-"""How attempts of remote workers ended, in batches: one that cannot be written does not keep the others."""
+"""Results of remote workers' attempts, in batches. An item that cannot be stored does not fail the others."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from posthouse.core.request import Request
 from posthouse.core.retry import DEFAULT_RETRY, Retry
 from posthouse.errors import InvalidJob, LeaseLost, PosthouseError
 from posthouse.server.access import Access
+from posthouse.server.shapes import NO_MESSAGE
 from posthouse.server.staff import Staff
 from posthouse.settings import Settings
 from posthouse.storage.leases import Settlement, Success
@@ -28,7 +29,7 @@ _rng = random.Random()  # noqa: S311 - jitter
 
 @dataclass(slots=True)
 class Written:
-    """What did not land, and why."""
+    """Items that were not stored: leases that were lost, and rejected items with the reason."""
 
     lost: list[UUID] = field(default_factory=list)
     refused: list[dict[str, str]] = field(default_factory=list)
@@ -38,7 +39,7 @@ class Written:
 
 
 class Desk:
-    """Writes for one request."""
+    """Stores the results of one request."""
 
     def __init__(self, access: Access, staff: Staff, settings: Settings, worker_id: UUID) -> None:
         self._access = access
@@ -46,11 +47,12 @@ class Desk:
         self._settings = settings
         self._leases = staff.leases(worker_id, settings.lease_seconds)
         self._kinds = Kinds()
+        self._queues: dict[str, str] = {}
 
     async def complete(self, items: Sequence[Mapping[str, Any]]) -> Written:
         written = Written()
         reports = []
-        for item in items:
+        for item in await self._own(items, written):
             try:
                 reports.append(await self._success(item))
             except PosthouseError as error:
@@ -60,7 +62,8 @@ class Desk:
 
     async def settle(self, items: Sequence[Mapping[str, Any]]) -> Written:
         written = Written()
-        await self._write(self._leases.settle, [self._settlement(item) for item in items], written)
+        own = await self._own(items, written)
+        await self._write(self._leases.settle, [self._settlement(item) for item in own], written)
         return written
 
     async def fail(self, items: Sequence[Mapping[str, Any]]) -> Written:
@@ -73,6 +76,14 @@ class Desk:
                 written.lost.append(item["id"])
         await self._write(self._leases.settle, reports, written)
         return written
+
+    async def _own(self, items: Sequence[Mapping[str, Any]], written: Written) -> list[Mapping[str, Any]]:
+        """All but those that a worker of another key holds: to this one they are lost."""
+        others = await self._staff.leased_by_others(
+            self._access, [item["id"] for item in items], [item["token"] for item in items]
+        )
+        written.lost += others
+        return [item for item in items if item["id"] not in others]
 
     async def _write(
         self, write: Callable[[Sequence[Report]], Awaitable[list[UUID]]], reports: list[Report], into: Written
@@ -97,7 +108,7 @@ class Desk:
             item["id"].hex,
             item["token"].hex,
             None if result is None else encode_result(result, limit),
-            await self._followups(followups, item["id"]) if followups else None,
+            await self._followups(followups, item["id"], item["token"]) if followups else None,
             _object(item.get("output"), limit),
         )
 
@@ -113,7 +124,7 @@ class Desk:
         )
 
     async def _judged(self, item: Mapping[str, Any]) -> Settlement:
-        """What follows from a failure, by the rules of its kind."""
+        """Decide by the retry policy of the job what follows from a failure."""
         row = await self._staff.held(self._access, item["id"], item["token"])
         retry = Retry.from_json(row["retry"]) if row["retry"] else DEFAULT_RETRY
         ending: BaseException = Reported(_error(item.get("error")))
@@ -128,26 +139,50 @@ class Desk:
             item["id"].hex, item["token"].hex, verdict.event, verdict.outcome, verdict.delay, error
         )
 
-    async def _followups(self, followups: Sequence[Mapping[str, Any]], parent: UUID) -> str:
-        """As they are enqueued. Who serves one tenant enqueues for that one only, whatever they say."""
-        tenant = self._access.principal.tenant
-        own = {} if tenant is None else {"tenant_id": tenant}
+    async def _followups(
+        self, followups: Sequence[Mapping[str, Any]], parent: UUID, token: UUID
+    ) -> str | None:
+        """Follow-ups as they are enqueued. Those of a key for one tenant or for some queues take the parent's
+        tenant, and stay in queues that the key serves or that the parent's definition names.
+
+        None if the attempt is over: then nothing lands, and what landed before is not repeated.
+        """
+        try:
+            held = await self._staff.held(self._access, parent, token)
+        except LeaseLost:
+            return None
+        principal = self._access.principal
+        scoped = principal.tenant is not None or principal.queues is not None
+        own = {"tenant_id": held["tenant_id"]} if scoped else {}
         jobs = [{**job, **own, "parent_id": str(parent)} for job in followups]
         requests = [_request(job) for job in jobs]
         unknown = self._kinds.unknown(requests)
         if unknown:
-            self._kinds.learn(unknown, await self._staff.line.run(_rules_of(unknown)))
+            rules = await self._staff.line.run(_rules_of(unknown))
+            self._kinds.learn(unknown, rules)
+            self._queues |= {rule["key"]: rule["queue"] for rule in map(json.loads, rules)}
         self._kinds.admitted(requests, self._settings.max_payload_bytes)
-        if tenant is not None:
-            await self._refuse_strangers(jobs, tenant)
+        if principal.queues is not None:
+            self._check_queues(jobs, {*principal.queues, *held["followup_queues"]}, held["kind"])
+        if scoped:
+            await self._refuse_strangers(jobs, held["tenant_id"])
         return json.dumps(jobs)
+
+    def _check_queues(self, jobs: Sequence[Mapping[str, Any]], allowed: set[str], parent_kind: str) -> None:
+        for job in jobs:
+            queue = job.get("queue") or self._queues.get(job["kind"], "default")
+            if queue not in allowed:
+                raise InvalidJob(
+                    f"follow-up {job['kind']!r} goes to queue {queue!r}, which this key does not serve; "
+                    f"allow it in followup_queues of the definition {parent_kind!r}"
+                )
 
     async def _refuse_strangers(self, jobs: Sequence[Mapping[str, Any]], tenant: str) -> None:
         try:
             needed = {UUID(str(other)) for job in jobs for other in job.get("depends_on") or ()}
             made = {UUID(str(job["id"])) for job in jobs if "id" in job}
         except (TypeError, ValueError):
-            raise InvalidJob("ids of follow-ups are UUIDs") from None
+            raise InvalidJob("invalid follow-up: id and depends_on must be UUIDs") from None
         if needed - made:
 
             async def work(connection: Any) -> Any:
@@ -156,7 +191,9 @@ class Desk:
 
             stranger = await self._staff.line.run(work)
             if stranger is not None:
-                raise InvalidJob(f"a job depends on {stranger[0]}, which does not exist")
+                raise InvalidJob(
+                    f"invalid follow-up: depends_on names job {stranger[0]}, which does not exist"
+                )
 
 
 def _rules_of(kinds: Sequence[str]) -> Callable[[Any], Awaitable[list[str]]]:
@@ -168,7 +205,7 @@ def _rules_of(kinds: Sequence[str]) -> Callable[[Any], Awaitable[list[str]]]:
 
 
 def _request(job: Mapping[str, Any]) -> Request:
-    """Enough of a request to be checked."""
+    """Return the fields of a request that are validated."""
     try:
         return Request(
             kind=job["kind"],
@@ -178,7 +215,7 @@ def _request(job: Mapping[str, Any]) -> Request:
             subject=job.get("subject"),
         )
     except (KeyError, TypeError, AttributeError) as error:
-        raise InvalidJob(f"a follow-up is an object with kind and payload: {error!r}") from None
+        raise InvalidJob(f"invalid follow-up: expected an object with kind and payload: {error!r}") from None
 
 
 def _object(value: Any, limit: int) -> str | None:
@@ -193,7 +230,7 @@ def _error(said: Any) -> dict[str, Any]:
             "type": str(kept.get("type") or "Error"),
             "message": escape(str(kept.get("message", ""))),
         }
-    return {"type": "Error", "message": escape(str(said or "it did not say why"))}
+    return {"type": "Error", "message": escape(str(said or NO_MESSAGE))}
 
 
 class _Attempt:

@@ -1,4 +1,4 @@
-"""What holds for every request: an id, a limit of its size, a limit of its time, a line in the log."""
+"""Middleware for all requests: request id, limits of size and time, common headers and access log."""
 
 from __future__ import annotations
 
@@ -8,26 +8,31 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterable
 from contextvars import ContextVar
+from typing import NamedTuple
 
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from posthouse.core.surroundings import tell
 from posthouse.server.access import PRINCIPAL, ROUTE
-from posthouse.server.bodies import LIFT
-from posthouse.server.problems import problem
+from posthouse.server.bodies import LIMIT_BODY
+from posthouse.server.problems import Rejected, problem
 
 REQUEST_SECONDS = 30.0
-"""Until an answer has begun: streams may go on. Above what a statement may take (access.py). A route that
-takes files has them from each piece of the body to the next, and then what it needs.
+"""Time until the response must start; streams may then continue. Longer than the statement timeout
+(access.py). For file uploads the limit applies between two pieces of the body, not to processing.
 """
+BODY_SECONDS = 20.0
+"""Time until the whole body must have arrived; for file uploads, until the next piece."""
 BODY_ROOM = 65_536
-"""Bytes of a body beside the payload in it."""
+"""Bytes allowed in a body in addition to the payload."""
 
 Observe = Callable[[str, str | None, int, float], None]
+Check = Callable[[Scope], Awaitable[None]]
 
+_DEFAULT_HEADERS = ((b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store"))
 _log = logging.getLogger("posthouse.server")
 _SANE = re.compile(rb"[A-Za-z0-9._:/+=@-]{1,128}")
 _PROCESS = secrets.token_hex(6)
@@ -36,23 +41,35 @@ _id: ContextVar[str | None] = ContextVar("posthouse_request_id", default=None)
 
 
 def route_of(scope: Scope) -> str | None:
-    """As it is written in the API, with names for what stands in it; None if it leads nowhere."""
+    """Return the route template, such as /jobs/{job_id}; None if no route matched."""
     whole = scope.get("fastapi", {}).get("effective_route_context")  # newer: with the router's prefix
     found = getattr(whole, "path", None) or getattr(scope.get("route"), "path", None)
     return found or scope.get(ROUTE)
 
 
 def _unobserved(method: str, route: str | None, status: int, seconds: float) -> None:
-    """Nobody counts requests."""
+    """Ignore the request."""
 
 
 def _told() -> dict[str, object]:
-    """What every line says that is logged for a request."""
+    """Return the fields added to each log line of a request."""
     current = _id.get()
     return {} if current is None else {"request_id": current}
 
 
+async def _unchecked(scope: Scope) -> None:
+    """Accept the request."""
+
+
 tell(_told)
+
+
+class _Limits(NamedTuple):
+    """Limits of a request: bytes of its body, seconds until the response starts, and for the body."""
+
+    most_bytes: int
+    seconds: float
+    body_seconds: float
 
 
 class Envelope:
@@ -62,18 +79,20 @@ class Envelope:
         *,
         most_bytes: int,
         seconds: float = REQUEST_SECONDS,
+        body_seconds: float = BODY_SECONDS,
+        before_body: Check = _unchecked,
         observe: Observe = _unobserved,
     ) -> None:
         self._app = app
         self._observe = observe
-        self._most = most_bytes
-        self._seconds = seconds
+        self._before_body = before_body
+        self._limits = _Limits(most_bytes, seconds, body_seconds)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        exchange = _Exchange(scope, receive, send, self._most, self._seconds)
+        exchange = _Exchange(scope, receive, send, self._limits, self._before_body)
         token = _id.set(exchange.id)
         try:
             await self._serve(exchange)
@@ -87,27 +106,42 @@ class Envelope:
             await problem(*refusal)(exchange.scope, exchange.receive, exchange.send)
             return
         try:
-            async with asyncio.timeout(self._seconds) as limit:
+            async with asyncio.timeout(self._limits.seconds) as limit:
                 exchange.limit = limit
                 await self._app(exchange.scope, exchange.receive, exchange.send)
         except TimeoutError:
             if exchange.status is not None or not limit.expired():
                 raise
-            answer = problem(503, "took_too_long", f"there was no answer within {self._seconds:g} s")
+            answer = problem(
+                503,
+                "took_too_long",
+                f"the request timed out after {self._limits.seconds:g} s; retry it, or request less data",
+            )
             await answer(exchange.scope, exchange.receive, exchange.send)
 
 
 class _Exchange:
-    """One request and its answer."""
+    """One request and its response."""
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, most_bytes: int, seconds: float) -> None:
-        scope[LIFT] = self.lift
+    def __init__(
+        self,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        limits: _Limits,
+        before_body: Check,
+    ) -> None:
+        scope[LIMIT_BODY] = self.limit_body
         self.scope = scope
         self._headers = dict(scope["headers"])
         self._receive = receive
         self._send = send
-        self._left = self._most = most_bytes
-        self._seconds = seconds
+        self._left = self._most = limits.most_bytes
+        self._seconds = limits.seconds
+        self._body_seconds = limits.body_seconds
+        self._before_body = before_body
+        self._reading = self._is_read = False
+        self._read_until = 0.0
         self._takes_files = False
         given = self._headers.get(b"x-request-id", b"")
         self.id = given.decode() if _SANE.fullmatch(given) else f"{_PROCESS}-{next(_numbers):x}"
@@ -126,36 +160,73 @@ class _Exchange:
 
     @property
     def answered_after(self) -> float:
-        """Seconds until the answer began: what comes after that is up to the client."""
+        """Seconds until the response started; the rest depends on the client."""
         return (self._answered or time.perf_counter()) - self._started
 
     def refusal(self) -> tuple[int, str, str] | None:
         if b"%00" in self.scope["query_string"] or "\x00" in self.scope["path"]:
-            return 422, "invalid_request", "the address contains a NUL character"
+            return (
+                422,
+                "invalid_request",
+                "the URL contains a NUL character (%00), which Postgres cannot store; remove it",
+            )
         return None
 
     @property
     def _too_large(self) -> str:
-        return f"the body has more than {self._most:,} bytes"
+        return (
+            f"the request body is larger than the limit of {self._most:,} bytes; send less data per request"
+        )
 
-    def lift(self, most_bytes: int) -> None:
-        """The route takes files: of this size at most, and for as long as pieces keep coming."""
+    @property
+    def _too_slow(self) -> str:
+        return f"the request body did not arrive within {self._body_seconds:g} s; send it again"
+
+    def limit_body(self, most_bytes: int, *, is_file: bool = False) -> None:
+        """Set the size limit of the body. A file may take as long as pieces of it keep arriving."""
         self._left += most_bytes - self._most
         self._most = most_bytes
-        self._takes_files = True
+        self._takes_files = is_file
 
     async def receive(self) -> Message:
-        if self._announced > self._most:  # not before a route asks: it may take more than others
-            raise HTTPException(413, self._too_large)
-        message = await self._receive()
+        if not self._reading:
+            await self._begin_reading()
+        message = await self._next()
         if message["type"] == "http.request":
             self._left -= len(message.get("body", b""))
             if self._left < 0:
                 raise HTTPException(413, self._too_large)
-        if self._takes_files and self.limit is not None and self.status is None:
-            more = message.get("more_body", False)  # a whole file may take its time to be dealt with
-            self.limit.reschedule(asyncio.get_running_loop().time() + self._seconds if more else None)
+            self._is_read = not message.get("more_body", False)
+        if self._takes_files and self.status is None:  # processing a complete file has no time limit
+            self._end_at(asyncio.get_running_loop().time() + self._seconds if not self._is_read else None)
         return message
+
+    async def _begin_reading(self) -> None:
+        """Refuse a body before it is read: from a caller without permission, or if it is too large."""
+        self._reading = True
+        try:
+            await self._before_body(self.scope)
+        except Exception as error:
+            raise Rejected(error) from error  # FastAPI answers 400 to other errors while it reads a body
+        if self._announced > self._most:  # the route has set its limit by now
+            raise HTTPException(413, self._too_large)
+        self._read_until = asyncio.get_running_loop().time() + self._body_seconds
+
+    async def _next(self) -> Message:
+        if self._is_read:  # what follows is only the end of the connection
+            return await self._receive()
+        if self._takes_files:
+            self._read_until = asyncio.get_running_loop().time() + self._body_seconds
+        try:
+            async with asyncio.timeout_at(self._read_until):
+                return await self._receive()
+        except TimeoutError:
+            raise HTTPException(408, self._too_slow, {"Connection": "close"}) from None
+
+    def _end_at(self, time: float | None) -> None:
+        """Set when the request times out; this may be the response that says so."""
+        if self.limit is not None and not self.limit.expired():
+            self.limit.reschedule(time)
 
     @property
     def _announced(self) -> int:
@@ -166,13 +237,18 @@ class _Exchange:
         if message["type"] == "http.response.start":
             self.status = message["status"]
             self._answered = time.perf_counter()
-            message["headers"] = [*message.get("headers", ()), (b"x-request-id", self.id.encode())]
-            if self.limit is not None:
-                self.limit.reschedule(None)
+            message["headers"] = self._headed(message.get("headers", ()))
+            self._end_at(None)
         await self._send(message)
 
+    def _headed(self, headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+        """Return the headers with the request id, and without permission to cache unless they say so."""
+        given = [*headers, (b"x-request-id", self.id.encode())]
+        names = {name.lower() for name, _ in given}
+        return given + [item for item in _DEFAULT_HEADERS if item[0] not in names]
+
     def log(self) -> None:
-        """By its route: what stands in an address, or behind it, may be a secret."""
+        """Log the route template, not the URL: paths and queries may contain secrets."""
         if not _log.isEnabledFor(logging.INFO):
             return
         milliseconds = round((time.perf_counter() - self._started) * 1000, 1)
@@ -186,6 +262,6 @@ class _Exchange:
             "principal": principal,
         }
         _log.info(
-            "%s %s: %s in %.1f ms%s", self.method, self.route or "(no such route)", self.status, milliseconds,
-            f" for {principal}" if principal else "", extra=about,
+            "request completed method=%s route=%s status=%s milliseconds=%.1f%s", self.method, self.route,
+            self.status, milliseconds, f" principal={principal}" if principal else "", extra=about,
         )  # fmt: skip

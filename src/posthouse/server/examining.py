@@ -1,4 +1,4 @@
-"""Looks after the health of the whole, for all who ask: what is found is remembered for a while."""
+"""Health checks, cached for a few seconds and shared by all requests."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from psycopg_pool import PoolTimeout
 
 from posthouse.insights.doctor import Report, examine, report
 from posthouse.insights.health import Health, health, schema_problem, unreachable
+from posthouse.insights.presence import Presence, presence
 from posthouse.server.access import Gate
 from posthouse.server.remembered import Remembered
 from posthouse.settings import Settings
@@ -15,10 +16,11 @@ PATIENCE = 3.0
 REMEMBERED_SECONDS = 5.0
 READY_SECONDS = 1.0
 DOWN = (psycopg.OperationalError, PoolTimeout)
+UNREACHABLE = "cannot connect to Postgres; check that it is running and reachable"
 
 
 class Examiner:
-    """``url``: of the database, for the doctor, who comes with a connection of its own."""
+    """Runs health checks. ``url``: the database, for the doctor, which opens its own connection."""
 
     def __init__(self, gate: Gate, settings: Settings, url: str) -> None:
         self._gate = gate
@@ -26,6 +28,7 @@ class Examiner:
         self._url = url
         self.health = Remembered(self._health, REMEMBERED_SECONDS)
         self.report = Remembered(self._report, REMEMBERED_SECONDS)
+        self.presence = Remembered(self._presence, REMEMBERED_SECONDS)
         self.unready = Remembered(self._unready, READY_SECONDS)
 
     async def _health(self) -> Health:
@@ -33,15 +36,23 @@ class Examiner:
             async with self._gate.pool.connection(timeout=PATIENCE) as connection:
                 return await health(connection, self._settings)
         except DOWN:
-            return unreachable("the database cannot be reached")
+            return unreachable(UNREACHABLE)
+
+    async def _presence(self) -> Presence | None:
+        """Return who is online and what waits; None if the database is unreachable."""
+        try:
+            async with self._gate.pool.connection(timeout=PATIENCE) as connection:
+                return await presence(connection, offline_after=self._settings.offline_after)
+        except DOWN:
+            return None
 
     async def _report(self) -> Report:
         return report(await examine(self._url, self._settings))
 
     async def _unready(self) -> str:
-        """Why requests cannot be served; empty if they can."""
+        """Return why requests cannot be served; empty if they can."""
         try:
             async with self._gate.pool.connection(timeout=PATIENCE) as connection:
                 return await schema_problem(connection) or ""
         except DOWN:
-            return "the database cannot be reached"
+            return UNREACHABLE

@@ -1,4 +1,4 @@
-"""Retries and cancels of all jobs that a line of the filter language finds."""
+"""Bulk retry and cancel of the jobs that match a filter query."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class FoundChange:
     chosen: Filter
 
     async def start(self, db: Db) -> Response:
-        """Starts it, or says what it would be about."""
+        """Start the bulk change or, for a dry run, return what it would change."""
         search = await insights.search_to_change(db, self.bulk.action, self.chosen, tenant=self.access.whose)
         count = await insights.count_to_change(db, search, self.bulk.limit)
         told = BulkAnswer(

@@ -1,4 +1,4 @@
-"""Times that requests name."""
+"""Timestamps in requests."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ _LAST_YEAR = 9000
 
 
 def _usable(moment: datetime) -> datetime:
-    """One without a zone is UTC: a query is often written by hand. Neither end of the calendar is of use, and
-    Postgres does not take every zone that Python does.
+    """Return the time in UTC; one without a zone is UTC already, because queries are often typed by hand.
+
+    The ends of the calendar are rejected, because Postgres does not accept every time that Python does.
     """
     if not 1 < moment.year < _LAST_YEAR:
-        raise ValueError(f"a time is between the years 2 and {_LAST_YEAR}")
+        raise ValueError(f"the year must be between 2 and {_LAST_YEAR - 1}")
     return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 

@@ -1,4 +1,4 @@
-"""Pages of a list: keyset cursors, which stay quick and steady however deep one reads."""
+"""Pagination with keyset cursors, which stay fast and stable at any depth."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ T = TypeVar("T")
 MOST = 200
 MOST_OFFSET = 10_000
 
-Limit = Annotated[int, Query(ge=1, description=f"How many at most; more than {MOST} counts as {MOST}.")]
-Cursor = Annotated[str | None, Query(max_length=400, description="`next_cursor` of the page before.")]
+Limit = Annotated[int, Query(ge=1, description=f"Page size; values above {MOST} are clamped to {MOST}.")]
+Cursor = Annotated[str | None, Query(max_length=400, description="`next_cursor` of the previous page.")]
 Offset = Annotated[
     int,
     Query(
         ge=0,
-        description=f"How many to leave out; more than {MOST_OFFSET:,} counts as that. A cursor is quicker, "
-        "and steady while new ones come.",
+        description=f"Rows to skip; values above {MOST_OFFSET:,} are clamped. Prefer `cursor`, which is "
+        "faster and stable while rows are inserted.",
     ),
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T]):
-    """``next_cursor`` is null on the last page."""
+    """A page of a list. ``next_cursor`` is null on the last page."""
 
     items: list[T]
     next_cursor: str | None
@@ -50,7 +50,7 @@ def clamped_offset(offset: int) -> int:
 
 
 def page(found: Sequence[T], limit: int, *keys: str) -> Page[T]:
-    """A page of ``limit``; ``keys`` are the fields of its last item that the next one goes on behind."""
+    """Return a page of ``limit``. ``keys``: the fields of its last item that make up the next cursor."""
     last = found[-1] if len(found) >= limit else None
     return Page(list(found), None if last is None else cursor_of(*(getattr(last, key) for key in keys)))
 
@@ -60,18 +60,18 @@ def cursor_of(*values: Any) -> str:
 
 
 def read_cursor(text: str | None, *kinds: type) -> tuple[Any, ...] | None:
-    """The values that a cursor was made of, each of its kind: UUID, datetime, int or str."""
+    """Return the values of a cursor, of the given types: UUID, datetime, int or str."""
     if text is None:
         return None
     try:
         values = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
         return tuple(_READ[kind](value) for kind, value in zip(kinds, values, strict=True))
     except (ValueError, TypeError, AttributeError, binascii.Error, RecursionError):
-        raise InvalidRequest("cursor is none that was given out here") from None
+        raise InvalidRequest("invalid cursor: use the next_cursor of a previous page") from None
 
 
 def read_one(text: str | None, kind: type) -> Any:
-    """The value of a cursor that was made of one; None for none."""
+    """Return the value of a cursor with one value; None without a cursor."""
     values = read_cursor(text, kind)
     return None if values is None else values[0]
 

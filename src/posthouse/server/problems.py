@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+from itertools import islice
 from typing import Any
 
 import psycopg
@@ -26,14 +27,19 @@ _STATUS: dict[type[errors.PosthouseError], int] = {
     errors.InvalidJob: 422,
     errors.PayloadTooLarge: 413,
     errors.InactiveDefinition: 409,
+    errors.UnknownDefinition: 422,
     errors.InvalidDefinition: 422,
+    errors.DefinitionExists: 409,
     errors.InvalidLimit: 422,
     errors.InvalidTrigger: 422,
     errors.InvalidEvent: 422,
+    errors.InvalidAlert: 422,
     errors.TemplateError: 422,
     errors.InvalidBulkChange: 422,
     errors.InvalidKey: 422,
+    errors.TooManyKeys: 409,
     errors.InvalidReport: 422,
+    errors.InvalidResult: 422,
     errors.InvalidRequest: 422,
     errors.ChangedMeanwhile: 412,
     errors.TooManyStreams: 429,
@@ -56,6 +62,7 @@ _STATUS: dict[type[errors.PosthouseError], int] = {
     errors.EventNotFound: 404,
     errors.FailureNotFound: 404,
     errors.BulkChangeNotFound: 404,
+    errors.ErasureNotFound: 404,
     errors.KeyNotFound: 404,
     errors.TenantNotFound: 404,
     errors.TenantExists: 409,
@@ -67,11 +74,26 @@ _STATUS: dict[type[errors.PosthouseError], int] = {
     errors.LeaseLost: 409,
     errors.WaitTimeout: 408,
 }
+_FIXED = (errors.NotAuthenticated, errors.Forbidden, errors.TooManyRequests)
+"""Errors whose texts contain no value of a job or a credential: fixed words, and names of principals, tenants
+and permissions. Redaction would only damage them (`Authorization: [redacted]`)."""
 MOST_TOLD = 20
 MEDIA_TYPE = "application/problem+json"
+DATABASE_UNAVAILABLE = "cannot connect to Postgres; retry later"
+UNSTORABLE = (
+    "a value of the request cannot be stored: it contains a NUL character or invalid text, or a number is "
+    "out of range"
+)
+_UNSTORABLE = (
+    psycopg.errors.NumericValueOutOfRange,
+    psycopg.errors.CharacterNotInRepertoire,
+    psycopg.errors.UntranslatableCharacter,
+)
+"""Errors of values that no validation rejected. psycopg raises a plain DataError for NUL characters."""
 _CODES = {
     404: "not_found",
     405: "method_not_allowed",
+    408: "body_too_slow",
     413: "body_too_large",
     415: "unsupported_media_type",
     422: "invalid_request",
@@ -79,15 +101,24 @@ _CODES = {
 _HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 429: {"Retry-After": "5"}, 503: {"Retry-After": "5"}}
 
 
+class Rejected(HTTPException):
+    """An error while a body is read, which FastAPI passes on unchanged."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(500)
+        self.error = error
+
+
 def status_of(error: errors.PosthouseError) -> int:
     return next(_STATUS[kind] for kind in type(error).__mro__ if kind in _STATUS)
 
 
-def problem(status: int, code: str, detail: str, **more: Any) -> JSONResponse:
+def problem(status: int, code: str, detail: str, *, fixed: bool = False, **more: Any) -> JSONResponse:
+    """Return an error response. ``fixed``: the detail contains no values that could be secrets."""
     headers = _HEADERS.get(status)
     content = {"type": "about:blank", "title": code.replace("_", " "), "status": status, "code": code}
     return JSONResponse(
-        {**content, "detail": mask_text(detail), **more},
+        {**content, "detail": detail if fixed else mask_text(detail), **more},
         status_code=status,
         headers=headers,
         media_type=MEDIA_TYPE,
@@ -100,7 +131,7 @@ def install(app: FastAPI) -> None:
 
 
 async def of(error: Exception) -> JSONResponse:
-    """The answer to an error, for whoever is not a route."""
+    """Return the response to an error raised outside of routes."""
     handle = next(_HANDLERS[kind] for kind in type(error).__mro__ if kind in _HANDLERS)
     told: JSONResponse = await handle(None, error)
     return told
@@ -108,14 +139,14 @@ async def of(error: Exception) -> JSONResponse:
 
 async def _ours(_: Request | None, error: Exception) -> JSONResponse:
     assert isinstance(error, errors.PosthouseError)
-    if isinstance(error, errors.DatabaseUnavailable):  # its text says where the database is
-        return problem(503, error.code, "the database cannot be reached")
+    if isinstance(error, errors.DatabaseUnavailable):  # its text contains the address of the database
+        return problem(503, error.code, DATABASE_UNAVAILABLE)
     more = (
         {"at": error.at, "to": error.to, "instead": error.instead}
         if isinstance(error, errors.InvalidFilter)
         else {}
     )
-    answer = problem(status_of(error), error.code, str(error), **more)
+    answer = problem(status_of(error), error.code, str(error), fixed=isinstance(error, _FIXED), **more)
     if isinstance(error, errors.TooManyRequests):
         answer.headers["Retry-After"] = str(math.ceil(error.seconds))
     return answer
@@ -125,7 +156,7 @@ async def _wrong_shape(_: Request | None, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
     found = [
         {"where": ".".join(str(step) for step in item["loc"]), "message": item["msg"]}
-        for item in error.errors()[:MOST_TOLD]
+        for item in islice(error.errors(), MOST_TOLD)
     ]
     detail = "; ".join(f"{item['where']}: {item['message']}" for item in found)
     return problem(422, errors.InvalidRequest.code, detail, errors=found)
@@ -133,14 +164,23 @@ async def _wrong_shape(_: Request | None, error: Exception) -> JSONResponse:
 
 async def _of_the_framework(_: Request | None, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
-    return problem(error.status_code, _CODES.get(error.status_code, "http_error"), str(error.detail))
+    if isinstance(error, Rejected):
+        return await of(error.error)
+    answer = problem(error.status_code, _CODES.get(error.status_code, "http_error"), str(error.detail))
+    answer.headers.update(error.headers or {})
+    return answer
 
 
 async def _of_the_database(_: Request | None, error: Exception) -> JSONResponse:
     if isinstance(error, psycopg.errors.QueryCanceled):
-        return problem(503, "took_too_long", "the database took too long to answer; ask for less")
+        return problem(
+            503, "took_too_long", "the database statement timed out; narrow the filter or request fewer rows"
+        )
     if isinstance(error, psycopg.OperationalError):
-        return problem(503, errors.DatabaseUnavailable.code, "the database cannot be reached")
+        return problem(503, errors.DatabaseUnavailable.code, DATABASE_UNAVAILABLE)
+    if isinstance(error, _UNSTORABLE) or type(error) is psycopg.DataError:
+        _log.warning("request rejected: the database cannot store a value error=%s", type(error).__name__)
+        return problem(422, errors.InvalidRequest.code, UNSTORABLE, fixed=True)
     return _hidden(error)
 
 
@@ -149,9 +189,11 @@ async def _unexpected(_: Request | None, error: Exception) -> JSONResponse:
 
 
 def _hidden(error: Exception) -> JSONResponse:
-    """What it was is for the log: an error's text may hold what the caller must not see."""
-    _log.error("a request failed", exc_info=error)
-    return problem(500, "internal_error", "something went wrong here; the server's log says what")
+    """Log the error and return a generic one: error texts may contain data the caller must not see."""
+    _log.error("request failed with an internal error", exc_info=error)
+    return problem(
+        500, "internal_error", "internal error; see the server log for the request with this X-Request-Id"
+    )
 
 
 _HANDLERS: dict[type[Exception], Any] = {

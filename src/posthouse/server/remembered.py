@@ -1,4 +1,4 @@
-"""Answers that may be a few seconds old, so that asking often costs no more than asking now and then."""
+"""A cache for one value, so that frequent requests do not cost more than occasional ones."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 SHARE = 20
-"""What takes long is asked for less often: a twentieth of the time at most goes into it."""
+"""Slow values are computed less often: computing takes at most 1/20 of the time."""
 
 
 class Remembered(Generic[T]):
-    """One asks, the others get the same answer. An error is not remembered."""
+    """A value computed by one caller and shared with the others. Errors are not cached."""
 
     def __init__(self, ask: Callable[[], Awaitable[T]], seconds: float) -> None:
         self._ask = ask

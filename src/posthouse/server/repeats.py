@@ -1,4 +1,4 @@
-"""Idempotency-Key: a request that is repeated gets the answer of the first, and does nothing."""
+"""Idempotency-Key: a repeated request returns the first response and changes nothing."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _SHAPE = re.compile(r"[\x21-\x7e]{1,255}")
 IdempotencyKey = Annotated[
     str | None,
     Header(
-        description="Any text of your own, up to 255 characters. A repeat with the same key and body within "
-        "a day gets the answer of the first, and does nothing."
+        description="A unique string of up to 255 characters. Repeating a request with the same key and body "
+        "within 24 hours returns the first response."
     ),
 ]
 
@@ -28,12 +28,14 @@ IdempotencyKey = Annotated[
 async def once(
     request: Request, access: Access, key: str | None, work: Callable[[Db], Awaitable[Response]]
 ) -> Response:
-    """Does the work in a transaction; not again if the request has a key that was here before.
+    """Do the work in a transaction; for a repeated key, return the stored response instead.
 
-    What the work raises undoes it all: the key is free again.
+    If the work raises, everything is rolled back and the key can be used again.
     """
     if key is not None and not _SHAPE.fullmatch(key):
-        raise InvalidRequest("an Idempotency-Key has up to 255 printable ASCII characters and no spaces")
+        raise InvalidRequest(
+            "invalid Idempotency-Key: use 1 to 255 printable ASCII characters without spaces"
+        )
     async with access.session() as db:
         if key is None:
             return await work(db)
@@ -43,11 +45,13 @@ async def once(
             await keep_answer(db, access.whose, key, done.status_code, bytes(done.body).decode())
             return done
     if taken.digest != digest:
-        raise IdempotencyKeyReused("this Idempotency-Key came with another request before: make a new one")
+        raise IdempotencyKeyReused(
+            f"Idempotency-Key {key!r} was already used with a different request; use a new key"
+        )
     return Response(taken.body, taken.status or 200, {"Idempotency-Replayed": "true"}, JSON)
 
 
 async def _digest(request: Request) -> bytes:
-    """Of what is asked for: where, and with which body."""
+    """Return the digest of method, URL and body."""
     about = f"{request.method} {request.url.path}?{request.url.query}\n"
     return hashlib.sha256(about.encode() + await request.body()).digest()

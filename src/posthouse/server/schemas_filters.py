@@ -1,4 +1,4 @@
-"""What the filter language is answered with."""
+"""Response models of the filter language."""
 
 from __future__ import annotations
 
@@ -17,15 +17,17 @@ Line = Annotated[
     str | None,
     Query(
         max_length=LONGEST,
-        description="A line of the filter language: `status:failed kind:ocr created:<2h`.",
+        description="Filter query, for example `status:failed kind:ocr created:<2h`.",
     ),
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class JobPage:
-    """``next_cursor`` is null on the last page. ``partial``: the page was given up before it was full, since
-    few jobs fit; those made since ``looked_back_to`` were looked at, and `next_cursor` goes on from there.
+    """A page of jobs. ``next_cursor`` is null on the last page.
+
+    ``partial``: the search stopped before the page was full, because few jobs match. Jobs created since
+    ``looked_back_to`` were searched; `next_cursor` continues from there.
     """
 
     items: list[JobSummary]
@@ -40,7 +42,7 @@ def page_of(found: FoundJobs) -> JobPage:
 
 
 class Suggestions(BaseModel):
-    """What may stand in the line from ``from`` up to ``to``, the likeliest first."""
+    """Completions for the query text between ``from`` and ``to``, most likely first."""
 
     start: int = Field(alias="from")
     to: int

@@ -1,4 +1,4 @@
-"""What requests about triggers and events are like."""
+"""Request models of triggers and events."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from uuid import UUID
 from pydantic import AfterValidator, ConfigDict, Field
 
 from posthouse.server.moments import Moment
-from posthouse.server.schemas import Name, Priority, Seconds, Strict
+from posthouse.server.names import renamed_fields
+from posthouse.server.schemas import Name, Object, Priority, Seconds, Strict
 
 Label = Annotated[str, Field(max_length=200)]
 Jitter = Annotated[float, Field(ge=0, le=86400)]
@@ -16,7 +17,7 @@ Jitter = Annotated[float, Field(ge=0, le=86400)]
 
 def _given(value: Any) -> Any:
     if value is None:
-        raise ValueError("null is no value for it: leave it out")
+        raise ValueError("must not be null; omit the field to leave it unchanged")
     return value
 
 
@@ -24,12 +25,15 @@ Given = AfterValidator(_given)
 
 
 class TriggerChanges(Strict):
-    """The fields that change; the others stay. ``queue`` and ``priority`` may be null: the definition's."""
+    """The fields to change; omitted fields stay unchanged.
+
+    Set ``queue`` or ``priority`` to null to use the value of the definition.
+    """
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"cron_expr": "0 3 * * *"}]})
 
     label: Label | None = None
-    enabled: bool | None = None
+    is_enabled: bool | None = None
     event_name: Annotated[str, Field(min_length=1, max_length=200)] | None = None
     cron_expr: Annotated[str, Field(min_length=1, max_length=200)] | None = None
     timezone: Annotated[str, Field(min_length=1, max_length=100)] | None = None
@@ -46,15 +50,15 @@ class TriggerChanges(Strict):
     jitter_seconds: Jitter | None = None
 
     def fields(self) -> dict[str, Any]:
-        """Those that were given. Null takes back what a trigger may do without, and is nothing elsewhere."""
-        given = self.model_dump(exclude_unset=True)
+        """Return the fields that were sent. Null resets queue and priority, and is ignored elsewhere."""
+        given = renamed_fields(self.model_dump(exclude_unset=True), {"enabled": "is_enabled"})
         return {
             name: value for name, value in given.items() if value is not None or name in {"queue", "priority"}
         }
 
 
 class NewTrigger(TriggerChanges):
-    """A trigger. One of type event needs event_name, one of type schedule cron_expr; both definition_key."""
+    """A trigger to create. Type event requires event_name, type schedule requires cron_expr."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -85,7 +89,7 @@ class NewTrigger(TriggerChanges):
 
 
 class NewEvent(Strict):
-    """Something that happened."""
+    """An event to emit."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -95,20 +99,22 @@ class NewEvent(Strict):
     )
 
     event_name: Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\s*]+$")]
-    context: dict[str, Any] = Field(default_factory=dict)
+    context: Object = Field(default_factory=dict)
     subject: Name | None = None
     correlation_id: Name | None = None
 
 
 class TriggerDraft(TriggerChanges):
-    """A trigger, as far as it is written."""
+    """An incomplete trigger, for a preview."""
 
     trigger_type: Literal["event", "schedule"] | None = None
 
 
 class TriggerTrial(Strict):
-    """A trigger that is not stored, and what to try it with. With ``trigger_id``, fields that are left out
-    are those of that trigger. Without an event, the latest that it is for is taken.
+    """A trigger to preview without storing it.
+
+    With ``trigger_id``, omitted fields are taken from that trigger. Without an event, the latest matching
+    event is used.
     """
 
     model_config = ConfigDict(
@@ -131,19 +137,21 @@ class TriggerTrial(Strict):
     trigger: TriggerDraft = Field(default_factory=TriggerDraft)
     trigger_id: UUID | None = None
     event: NewEvent | None = None
-    event_id: UUID | None = Field(None, description="Of a stored event, instead of one that is made up.")
-    runs: int = Field(5, ge=0, le=100, description="Of a schedule: so many of its next times.")
-    after: Moment | None = Field(None, description="From when on; by default from now.")
+    event_id: UUID | None = Field(None, description="Id of a stored event; an alternative to `event`.")
+    runs: int = Field(5, ge=0, le=100, description="Number of next runs to return, for a schedule.")
+    after: Moment | None = Field(None, description="Start of the next runs; default: now.")
 
 
 class Firing(Strict):
-    """For one that events set off: the event that it answers to. A new one is seen by no other trigger."""
+    """The event to fire an event trigger with. A new event is not sent to other triggers."""
 
     event: NewEvent | None = None
     event_id: UUID | None = None
 
 
 class Replay(Strict):
-    triggers: Annotated[list[UUID], Field(max_length=1000)] | None = Field(
-        None, description="Only with these; by default with all that there are now."
+    """Options of an event replay."""
+
+    triggers: Annotated[list[UUID], Field(max_length=1000, fail_fast=True)] | None = Field(
+        None, description="Ids of the triggers to match; default: all current triggers."
     )

@@ -1,4 +1,4 @@
-"""A span for each request, which goes on from the caller's."""
+"""A trace span per request, with the span of the caller as parent."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The remote workers of this server: who they are, and what is done for them in the database.
+"""The remote workers of this server and their access to the database.
 
-A key says which tenant and which queues its workers serve. A worker is bound to the key that registered it,
-and what the key is good for stands in the worker's row, where the claim itself reads it.
+A key determines the tenant and the queues that its workers serve. A worker is bound to the key that
+registered it; the restrictions of the key are stored in the worker's row, where the claim reads them.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from psycopg import AsyncConnection
 from posthouse.errors import Forbidden, LeaseLost, Refused, WorkerNotFound
 from posthouse.identity import Principal
 from posthouse.server.access import Access, Pool
+from posthouse.server.shapes import Held
 from posthouse.storage.errors import explain
 from posthouse.storage.leases import Claim, Leases
 from posthouse.storage.notebook import Notebook
@@ -31,7 +32,7 @@ MOST_KNOWN = 10_000
 
 
 class Borrowed:
-    """Does each piece of work in a transaction on a connection of the server's pool."""
+    """Runs each piece of work in a transaction on a connection of the pool."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
@@ -42,12 +43,12 @@ class Borrowed:
                 return await work(connection)
 
     async def close(self) -> None:
-        """They are the pool's."""
+        """Do nothing: the pool owns the connections."""
 
 
 @contextmanager
 def refused_if_unstorable() -> Iterator[None]:
-    """What the database will never take is the caller's to drop, not to send again."""
+    """Raise Refused for data that the database can never store, so that the caller does not retry."""
     try:
         yield
     except psycopg.OperationalError:
@@ -64,7 +65,7 @@ class Staff:
         self.line = Borrowed(pool)
         self._pool = pool
         self.library = Leases.over(self.line, UUID(int=0), 30.0)
-        """For what concerns no worker in particular."""
+        """For operations that are not about one worker."""
         self._known: dict[tuple[str, UUID], float] = {}
 
     def leases(self, worker_id: UUID, lease_seconds: float) -> Leases:
@@ -74,7 +75,7 @@ class Staff:
         return Notebook.over(self.line, lease_seconds)
 
     async def demand(self, access: Access, worker_id: UUID) -> None:
-        """Refuses to speak for a worker of another key, or for none."""
+        """Raise unless the worker exists and was registered with the key of the caller."""
         known = (access.actor, worker_id)
         if self._known.get(known, 0) > time.monotonic():
             return
@@ -87,21 +88,23 @@ class Staff:
     async def _check(self, connection: AsyncConnection[Any], key: str, worker_id: UUID) -> None:
         found = await fetch_rows(connection, "worker_key", id=worker_id)
         if not found:
-            raise WorkerNotFound(f"there is no worker {worker_id}: register it first")
+            raise WorkerNotFound(
+                f"worker {worker_id} does not exist; register it with POST /api/v1/worker/register"
+            )
         if found[0]["key"] != key:
-            raise Forbidden(f"{worker_id} is not a worker of this key")
+            raise Forbidden(f"worker {worker_id} was registered with another key; use that key")
 
     async def claim(
         self, access: Access, worker_id: UUID, lease_seconds: float, token: UUID, wanted: Mapping[str, Any]
     ) -> Claim:
-        """In one transaction with the look at who asks: the row that limits the claim is surely there."""
+        """Claim in one transaction with the check of the worker, so that its row exists for the claim."""
         async with self._pool.connection() as connection, connection.transaction():
             await self._check(connection, access.actor, worker_id)
             leases = Leases.over(_Here(connection), worker_id, lease_seconds)
             return await leases.claim(**wanted, token=token)
 
     async def recover(self, worker_id: UUID, lease_seconds: float, tokens: Sequence[UUID]) -> list[Claim]:
-        """What claims took whose answers were not heard, with leases that start now."""
+        """Return the jobs of claims whose response was lost, with renewed leases."""
         leases = self.leases(worker_id, lease_seconds)
         found = []
         for token in tokens:
@@ -114,10 +117,22 @@ class Staff:
             found.append(Claim(token, rows, claim.asked_at))
         return found
 
+    async def renew(
+        self, access: Access, worker_id: UUID, held: Sequence[Held], lease_seconds: float
+    ) -> dict[UUID, str]:
+        """Renew the leases that a worker reports; those of another key's workers are lost to it."""
+        ids, tokens = [job["id"] for job in held], [job["token"] for job in held]
+        others = await self.leased_by_others(access, ids, tokens)
+        own = [job for job in held if job["id"] not in others]
+        verdicts = await self.beat(
+            worker_id, [job["id"] for job in own], [job["token"] for job in own], lease_seconds
+        )
+        return verdicts | dict.fromkeys(others, "lost")
+
     async def beat(
         self, worker_id: UUID, ids: Sequence[UUID], tokens: Sequence[UUID], lease_seconds: float
     ) -> dict[UUID, str]:
-        """Renews leases; returns what the worker must know of, by id: its own for a drain."""
+        """Renew leases. Returns a verdict by job id, and under the id of the worker if it must drain."""
         async with self._pool.connection() as connection:
             cursor = await connection.execute(
                 query("heartbeat"), (worker_id, list(ids), list(tokens), lease_seconds)
@@ -125,25 +140,38 @@ class Staff:
             return {UUID(bytes=row[0]): row[1] for row in await cursor.fetchall()}
 
     async def held(self, access: Access, job_id: UUID, token: UUID) -> dict[str, Any]:
-        """The attempt that somebody with this key and token works at. Raises LeaseLost if there is none."""
+        """Return the running attempt with this key and token. Raises LeaseLost if there is none."""
         async with self._pool.connection() as connection:
             found = await fetch_rows(connection, "attempt_held", id=job_id, token=token, key=access.actor)
         if not found:
-            raise LeaseLost(f"job {job_id} is not, or no longer, with the worker that has this token")
+            raise LeaseLost(f"lease lost: this token does not own job {job_id}; discard the job")
         return found[0]
 
+    async def leased_by_others(
+        self, access: Access, ids: Sequence[UUID], tokens: Sequence[UUID]
+    ) -> set[UUID]:
+        """The jobs that run under one of these tokens for a worker of another key.
+
+        A token belongs to one claim, so this cannot change between the check and the write.
+        """
+        if not ids:
+            return set()
+        ask = {"ids": list(ids), "tokens": list(tokens), "key": access.actor}
+        async with self._pool.connection() as connection:
+            return {row["id"] for row in await fetch_rows(connection, "leases_of_others", **ask)}
+
     async def worker_of(self, principal: Principal) -> dict[str, Any] | None:
-        """The worker that was registered last with a key, for callers who do not say which they are."""
+        """Return the worker last registered with a key, for callers that send no worker id."""
         async with self._pool.connection() as connection:
             found = await fetch_rows(connection, "worker_of_key", key=principal.name)
         return found[0] if found else None
 
     async def token_of(self, access: Access, job_id: UUID) -> UUID:
-        """Of the lease that a worker of this key has, for callers who keep no tokens."""
+        """Return the token of the lease held by a worker of this key, for callers that store no tokens."""
         async with self._pool.connection() as connection:
             found = await fetch_rows(connection, "lease_of_key", id=job_id, key=access.actor)
         if not found:
-            raise LeaseLost(f"job {job_id} is not, or no longer, with a worker of this key")
+            raise LeaseLost(f"lease lost: no worker of this key owns job {job_id}; discard the job")
         token: UUID = found[0]["token"]
         return token
 
@@ -153,7 +181,7 @@ class Staff:
 
 
 class _Here:
-    """Does the work on one connection, in the transaction that is open there."""
+    """Runs work on one connection, in its open transaction."""
 
     def __init__(self, connection: AsyncConnection[tuple[Any, ...]]) -> None:
         self._connection = connection
@@ -162,4 +190,4 @@ class _Here:
         return await work(self._connection)
 
     async def close(self) -> None:
-        """It is somebody else's."""
+        """Do nothing: the caller owns the connection."""

@@ -1,4 +1,4 @@
-"""Deletes the bytes of artifacts that are gone, in the store that this server has."""
+"""Deletes the content of deleted artifacts from the artifact storage of this server."""
 
 from __future__ import annotations
 
@@ -44,5 +44,5 @@ class Sweeper:
             try:
                 await self.run_once()
             except (psycopg.Error, OSError) as error:
-                _log.warning("artifacts could not be swept: %s", error)
+                _log.warning("artifact clean-up failed, retrying in %.0f s: %s", ROUND_SECONDS, error)
             await asyncio.sleep(self.pause())

@@ -1,4 +1,4 @@
-"""Uploads in pieces: what has arrived waits in a folder of this server until all is there and adds up."""
+"""Resumable uploads: received pieces are stored in a local folder until the file is complete and verified."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from typing import BinaryIO
 from uuid import UUID
 
 from posthouse.blobs.files import PIECE
+from posthouse.blobs.private import private_folder, private_opener
 from posthouse.blobs.store import Digest, Store, digest_of, new_place
 from posthouse.errors import ArtifactTooLarge, InvalidArtifact, WrongOffset
 from posthouse.settings import Settings
@@ -26,7 +27,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """What a request brings: from where to where, and of how much. Without a range it is all of it."""
+    """The range of an upload that a request sends. Without a Content-Range it is the whole file."""
 
     start: int
     end: int | None
@@ -38,10 +39,12 @@ class Piece:
             return cls(0, None, None)
         match = _RANGE.fullmatch(content_range)
         if match is None:
-            raise InvalidArtifact("Content-Range is: bytes <first>-<last>/<size>")
+            raise InvalidArtifact(
+                f"invalid Content-Range {content_range!r}; expected: bytes <first>-<last>/<size>"
+            )
         first, last, total = (int(number) for number in match.groups())
         if not first <= last < total:
-            raise InvalidArtifact(f"Content-Range {content_range!r} makes no sense")
+            raise InvalidArtifact(f"invalid Content-Range {content_range!r}: expected first <= last < size")
         return cls(first, last + 1, total)
 
 
@@ -56,16 +59,19 @@ class Uploads:
         return self._folder / hashlib.sha256(f"{job_id}/{sha256}/{name}".encode()).hexdigest()
 
     async def offset(self, job_id: UUID, name: str, sha256: str | None) -> int:
-        """How much of it has arrived."""
+        """Return the number of bytes received."""
         return await asyncio.to_thread(_size, self._file(job_id, name, checked_sha256(sha256)))
 
     async def take(
         self, job_id: UUID, name: str, sha256: str | None, piece: Piece, stream: AsyncIterator[bytes]
     ) -> tuple[int, tuple[str, Digest] | None]:
-        """Takes a piece. Returns how much has arrived; when that is all, also its place and its digest."""
+        """Store a piece. Returns the bytes received and, if complete, the storage key and the digest."""
         known = checked_sha256(sha256)
         if (piece.total or 0) > self.limit:
-            raise ArtifactTooLarge(f"an artifact has at most {self.limit:,} bytes")
+            raise ArtifactTooLarge(
+                f"the artifact has {piece.total:,} bytes, more than the limit of {self.limit:,}; "
+                "the setting is max_artifact_bytes"
+            )
         file = self._file(job_id, name, known)
         lock = self._locks[file]
         try:
@@ -79,25 +85,27 @@ class Uploads:
                 self._locks.pop(file, None)
 
     async def _append(self, file: Path, piece: Piece, stream: AsyncIterator[bytes]) -> int:
-        await asyncio.to_thread(self._folder.mkdir, parents=True, exist_ok=True)
-        if piece.total is None:  # all of it, again or not
+        await asyncio.to_thread(private_folder, self._folder)
+        if piece.total is None:  # a whole file replaces earlier pieces
             await asyncio.to_thread(file.unlink, missing_ok=True)
         arrived = await asyncio.to_thread(_size, file)
         if piece.start != arrived:
-            raise WrongOffset(f"{arrived} bytes have arrived: go on from there")
+            raise WrongOffset(
+                f"wrong upload offset {piece.start}: {arrived} bytes were received; resume from there"
+            )
         end = self.limit if piece.end is None else piece.end
-        opened = await asyncio.to_thread(file.open, "ab")
+        opened = await asyncio.to_thread(open, file, "ab", opener=private_opener)
         with opened as sink:
             return await self._pour(stream, sink, arrived, end)
 
     async def _pour(self, stream: AsyncIterator[bytes], sink: BinaryIO, arrived: int, end: int) -> int:
-        """What comes before the connection breaks stays, so that the next request goes on behind it."""
+        """Append the stream. Bytes received before a lost connection are kept, so that uploads can resume."""
         held = bytearray()
         try:
             async for data in stream:
                 arrived += len(data)
                 if arrived > end:
-                    raise ArtifactTooLarge(f"more than {end:,} bytes came")
+                    raise ArtifactTooLarge(f"the request body is larger than expected: {end:,} bytes at most")
                 held += data
                 if len(held) >= PIECE:
                     await asyncio.to_thread(sink.write, held)
@@ -110,14 +118,16 @@ class Uploads:
         digest = await asyncio.to_thread(digest_of, file)
         if digest.sha256.hex() != known:
             await asyncio.to_thread(file.unlink, missing_ok=True)
-            raise InvalidArtifact(f"what arrived has sha256 {digest.sha256.hex()}, not {known}: begin again")
+            raise InvalidArtifact(
+                f"checksum mismatch: expected sha256 {known}, got {digest.sha256.hex()}; restart the upload"
+            )
         place = new_place(job_id)
         await self._store.put(place, file)
         await asyncio.to_thread(file.unlink, missing_ok=True)
         return place, digest
 
     def tidy(self) -> None:
-        """Throws away what nobody went on with."""
+        """Delete uploads that were abandoned for more than a day."""
         for file in self._folder.glob("*") if self._folder.exists() else ():
             with suppress(OSError):
                 if file.stat().st_mtime < time.time() - KEPT_SECONDS:
@@ -126,7 +136,10 @@ class Uploads:
 
 def checked_sha256(text: str | None) -> str:
     if text is None or not _SHA256.fullmatch(text):
-        raise InvalidArtifact("X-Content-SHA256 is the SHA-256 of the whole artifact, in hex")
+        raise InvalidArtifact(
+            "missing or invalid X-Content-SHA256 header: send the SHA-256 of the whole artifact in "
+            "lower-case hex"
+        )
     return text
 
 

@@ -1,7 +1,7 @@
-"""Those who wait at this server, and what they wait for. One LISTEN connection wakes them all.
+"""Long-polling requests of remote workers. One LISTEN connection serves all of them.
 
-What happened is known by a number that only rises. Whoever asks says which one they have seen, and gets an
-answer at once if something newer concerns them; so nothing is missed between two requests.
+Notifications are numbered. A request sends the last number it has seen and returns at once if a newer
+notification concerns it, so nothing is missed between two requests.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Wakeups:
         await self.hunger.close()
 
     def release(self) -> None:
-        """Lets everybody go: the server is about to stop."""
+        """Return all waiting requests, because the server shuts down."""
         self.stopping = True
         self._note_gap()
 
@@ -59,7 +59,7 @@ class Wakeups:
         return f"{self._id}:{self._number}"
 
     def since(self, cursor: str, topics: Collection[Topic]) -> set[Topic] | None:
-        """What happened of these since then; None: something may have been missed."""
+        """Return the topics notified since the cursor; None if notifications may have been missed."""
         server, _, text = cursor.partition(":")
         number = int(text) if text.isdecimal() and len(text) < 20 else 0  # noqa: PLR2004 - of 64 bits
         if server != self._id or number < self._gap:
@@ -67,9 +67,9 @@ class Wakeups:
         return {topic for topic in topics if self._last.get(topic, 0) > number}
 
     async def wait(self, cursor: str, topics: Collection[Topic], seconds: float) -> None:
-        """Returns when something of these happened since then, or after this time.
+        """Return when one of the topics was notified since the cursor, or after a timeout.
 
-        At once while the server stops: whoever was let go asks again before the door is shut.
+        Returns at once during shutdown, because clients may send another request before the server closes.
         """
         happened = self.since(cursor, topics)
         if happened is None or happened or self.stopping:
@@ -100,7 +100,7 @@ class Wakeups:
             self._note_gap()
 
     def _note_gap(self) -> None:
-        """From here on everybody looks for themselves."""
+        """Record a gap: all clients must poll, because notifications were lost."""
         self._number += 1
         self._gap = self._number
         self._last.clear()

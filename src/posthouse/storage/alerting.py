@@ -1,4 +1,4 @@
-"""What the alerter, the rounds and the courier ask of the database."""
+"""Statements of the alerter, the doctor's rounds and the delivery of alerts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from posthouse.storage.reading import Db, fetch, fetch_value
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """An alert that was just told."""
+    """An alert that was just sent."""
 
     type: str
     severity: str
@@ -27,7 +27,7 @@ class Told:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
-    """An alert on its way to a destination."""
+    """The delivery of an alert to a destination."""
 
     destination: str
     id: UUID
@@ -44,7 +44,9 @@ class Delivery:
 async def find_alerts(
     connection: Db, types: Sequence[str], *, failures: int | None, window: float, limit: int
 ) -> int | None:
-    """How many were new; None while another keeper is looking. Without ``failures`` no patterns."""
+    """Find alerts and return how many are new; None while another keeper searches. Without ``failures``, no
+    patterns.
+    """
     found = await fetch_value(
         connection, "alerts_find", types=list(types), failures=failures, window=window, limit=limit
     )
@@ -82,7 +84,7 @@ async def raise_alert(
     fact_key: str,
     tenant: str | None = None,
 ) -> bool:
-    """Whether the fact was new."""
+    """Raise an alert. Returns whether the fact was new."""
     return bool(
         await fetch_value(
             connection,

@@ -1,4 +1,4 @@
-"""Files of jobs, as the database knows them."""
+"""Records of artifacts in the database."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from posthouse.storage.reading import fetch_rows, fetch_value
 
 
 async def keep_artifact(line: Running, job_id: UUID, token: UUID, **fields: Any) -> None:
-    """Makes it known: name, place, size, sha256, content_type. Raises LeaseLost."""
+    """Record an artifact: name, place, size, sha256, content_type. Raises LeaseLost."""
 
     async def work(connection: AsyncConnection[tuple[Any, ...]]) -> Any:
         return await fetch_value(connection, "artifact_keep", id=job_id, token=token, **fields)
 
     if not await line.run(work):
-        raise LeaseLost(f"job {job_id} was given to another worker")
+        raise LeaseLost(f"lease lost: job {job_id} was reassigned to another worker")
 
 
 async def artifact_for_job(
     line: Running, job_id: UUID, token: UUID, name: str, of: UUID | None
 ) -> dict[str, Any]:
-    """One of a running job, or of another job of its tenant."""
+    """Return an artifact of a running job, or of another job of its tenant."""
 
     async def work(connection: AsyncConnection[tuple[Any, ...]]) -> list[dict[str, Any]]:
         return await fetch_rows(connection, "artifact_for_job", id=job_id, token=token, name=name, of=of)
 
     found = await line.run(work)
     if not found:
-        raise LeaseLost(f"job {job_id} was given to another worker")
+        raise LeaseLost(f"lease lost: job {job_id} was reassigned to another worker")
     if found[0]["name"] is None:
         raise ArtifactNotFound(f"job {of or job_id} has no artifact {name!r}")
     return found[0]

@@ -1,4 +1,4 @@
-"""A claimed job as JSON, and back: what a server tells a remote worker."""
+"""Encode a claimed job as JSON for remote workers, and decode it."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _PLAIN = {
     "correlation_id": 15, "subject": 16, "last_error": 22, "trace": 23,
 }  # fmt: skip
 _TIMES = {"queued_at": 18, "scheduled_for": 19, "started_at": 20, "attempt_started_at": 21}
-"""Places in sql/claim.sql."""
+"""Positions in sql/claim.sql."""
 
 
 def job_json(row: ClaimedRow, *, payload_as_text: bool) -> bytes:
-    """The payload goes through as the database wrote it: as an object, or as a text that holds it."""
+    """Encode a job. The payload is passed through as the database wrote it: as an object or as a text."""
     fields: dict[str, Any] = {"id": str(UUID(bytes=row[0]))}
     for name, place in _PLAIN.items():
         fields[name] = row[place]
@@ -38,7 +38,7 @@ def job_json(row: ClaimedRow, *, payload_as_text: bool) -> bytes:
 
 
 def row_of(job: Mapping[str, Any]) -> ClaimedRow:
-    """The row again, as a direct worker would have got it."""
+    """Decode a job to the row that a direct worker would have received."""
     row: list[Any] = [None] * 24
     row[0] = UUID(job["id"]).bytes
     for name, place in _PLAIN.items():
@@ -51,5 +51,5 @@ def row_of(job: Mapping[str, Any]) -> ClaimedRow:
 
 
 def moment(raw: bytes) -> datetime:
-    """A time as timestamptz_send gives it."""
+    """Decode a time in the format of timestamptz_send."""
     return _EPOCH + timedelta(microseconds=struct.unpack("!q", raw)[0])

@@ -1,4 +1,4 @@
-"""Connections. One that is used alone and mends itself; whether a pooler stands in between."""
+"""Database connections: how they are opened and set up, and one that reconnects by itself."""
 
 from __future__ import annotations
 
@@ -8,13 +8,17 @@ from typing import Any, Protocol, TypeVar
 
 import psycopg
 from psycopg import AsyncConnection, Connection
+from psycopg.types.json import set_json_loads
+
+from posthouse.core.payload import parse_json
+from posthouse.storage.queries import query
 
 T = TypeVar("T")
 
 _RETRY_PAUSES = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8)
 
 _KEEPALIVE: dict[str, Any] = {
-    # Finds a peer that vanished without closing within 15 s.
+    # Detect within 15 s a peer that disappeared without closing the connection.
     "keepalives_idle": 5,
     "keepalives_interval": 3,
     "keepalives_count": 3,
@@ -24,7 +28,7 @@ _KEEPALIVE: dict[str, Any] = {
 
 
 def retry_pause(failures: int) -> float:
-    """Seconds until the next try, after so many that failed. Short: a restarted Postgres is back soon."""
+    """Return the seconds to wait after this many failed tries. Short: a restarted Postgres is back soon."""
     return _RETRY_PAUSES[min(failures, len(_RETRY_PAUSES) - 1)]
 
 
@@ -33,28 +37,39 @@ def _options(name: str) -> dict[str, Any]:
 
 
 def pool_options(name: str) -> dict[str, Any]:
-    """Arguments for a psycopg pool whose connections are like those made here."""
-    return {"kwargs": _options(name), "configure": _without_preparing_behind_pooler}
+    """Return arguments for a psycopg pool whose connections are set up like those opened here."""
+    return {"kwargs": _options(name), "configure": _set_up}
 
 
 def sync_pool_options(name: str) -> dict[str, Any]:
-    return {"kwargs": _options(name), "configure": _without_preparing_behind_pooler_sync}
+    """Return the same arguments for a synchronous psycopg pool."""
+    return {"kwargs": _options(name), "configure": _set_up_sync}
 
 
-def _without_preparing_behind_pooler_sync(connection: Connection[Any]) -> None:
-    backend = connection.execute("select pg_backend_pid()").fetchone()
-    if backend is None or backend[0] != connection.info.backend_pid:
+def _set_up_sync(connection: Connection[Any]) -> None:
+    row = connection.execute(query("connection_setup"), {"pid": connection.info.backend_pid}).fetchone()
+    if row is None or not row[0]:
         connection.prepare_threshold = None
 
 
-async def _without_preparing_behind_pooler(connection: AsyncConnection[Any]) -> None:
-    if await behind_pooler(connection):
+async def _set_up(connection: AsyncConnection[Any]) -> None:
+    """Switch off JIT or, behind a pooler, prepared statements.
+
+    JIT is not switched off by start-up options: PgBouncer rejects connections that send unknown ones. Behind
+    a pooler the session is shared with other clients, and the functions that need it switch JIT off.
+    """
+    set_json_loads(parse_json, connection)
+    cursor = await connection.execute(query("connection_setup"), {"pid": connection.info.backend_pid})
+    row = await cursor.fetchone()
+    if row is None or not row[0]:
         connection.prepare_threshold = None
 
 
 async def connect_async(url: str, name: str) -> AsyncConnection[tuple[Any, ...]]:
-    """A connection. Canceling waits for the handshake: one left hanging keeps its backend in authentication,
-    where it holds up every DROP DATABASE for a minute.
+    """Open a connection.
+
+    Cancellation waits for the handshake: an abandoned one leaves its backend in authentication, where it
+    blocks every DROP DATABASE for a minute.
     """
     connecting = asyncio.ensure_future(_connect(url, name))
     try:
@@ -69,7 +84,7 @@ async def connect_async(url: str, name: str) -> AsyncConnection[tuple[Any, ...]]
 async def _connect(url: str, name: str) -> AsyncConnection[tuple[Any, ...]]:
     connection = await AsyncConnection.connect(url, **_options(name))
     try:
-        await _without_preparing_behind_pooler(connection)
+        await _set_up(connection)
     except BaseException:
         await connection.close()
         raise
@@ -77,9 +92,10 @@ async def _connect(url: str, name: str) -> AsyncConnection[tuple[Any, ...]]:
 
 
 def connect_sync(url: str, name: str) -> Connection[tuple[Any, ...]]:
+    """Open a synchronous connection."""
     connection = Connection.connect(url, **_options(name))
     try:
-        _without_preparing_behind_pooler_sync(connection)
+        _set_up_sync(connection)
     except BaseException:
         connection.close()
         raise
@@ -87,21 +103,24 @@ def connect_sync(url: str, name: str) -> Connection[tuple[Any, ...]]:
 
 
 async def behind_pooler(connection: AsyncConnection[Any]) -> bool:
-    """A pooler answers the handshake itself, so the process id it gave is not the backend's."""
+    """Return whether a pooler is between this connection and Postgres.
+
+    A pooler answers the handshake itself, so the process id that it reported is not the backend's.
+    """
     cursor = await connection.execute("select pg_backend_pid()")
     row = await cursor.fetchone()
     return row is None or row[0] != connection.info.backend_pid
 
 
 class Running(Protocol):
-    """Does work on a connection."""
+    """An object that runs work on a connection."""
 
     async def run(self, work: Callable[[AsyncConnection[tuple[Any, ...]]], Awaitable[T]]) -> T: ...
     async def close(self) -> None: ...
 
 
 class Line:
-    """One connection for one user, opened again when it breaks."""
+    """A connection for one task, opened again after it broke."""
 
     def __init__(self, url: str, name: str) -> None:
         self._url = url
@@ -110,14 +129,14 @@ class Line:
         self._lock = asyncio.Lock()
 
     async def connection(self) -> AsyncConnection[tuple[Any, ...]]:
-        """The connection, opened if need be; raises OperationalError if Postgres is away."""
+        """Return the connection, opened if necessary; raise OperationalError if Postgres is down."""
         if self._connection is None or self._connection.closed or self._connection.broken:
             await self._discard()
             self._connection = await connect_async(self._url, self._name)
         return self._connection
 
     async def run(self, work: Callable[[AsyncConnection[tuple[Any, ...]]], Awaitable[T]]) -> T:
-        """Does the work on the connection. On a lost connection raises OperationalError, once."""
+        """Run the work on the connection. Raise OperationalError once if the connection was lost."""
         async with self._lock:
             try:
                 return await work(await self.connection())

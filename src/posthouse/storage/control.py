@@ -1,4 +1,4 @@
-"""What people do to jobs, limits, queues, tenants and workers. Each is audited with whoever did it."""
+"""Operator actions on jobs, limits, queues, tenants and workers. Each is recorded in the audit log."""
 
 from __future__ import annotations
 
@@ -27,24 +27,29 @@ DEADLOCK_TRIES = 5
 
 
 async def cancel_job(connection: Db, job_id: UUID, *, actor: str, tenant: str | None = None) -> str:
-    """Cancel a job: ``canceled``, or ``canceling`` while its worker is being told."""
+    """Cancel a job. Returns ``canceled``, or ``canceling`` while its worker is being notified."""
     answer = await _ask(connection, "job_cancel", job_id, actor, tenant)
     if answer in {"canceled", "canceling"}:
         return answer
-    raise IllegalTransition(f"job {job_id} has already ended as {answer}: there is nothing to cancel")
+    raise IllegalTransition(f"job {job_id} cannot be canceled: it has already ended with status {answer}")
 
 
 async def retry_job(
     connection: Db, job_id: UUID, *, actor: str, tenant: str | None = None, fresh: bool = False
 ) -> str:
-    """Run an ended job again, with fresh attempts; ``fresh``: also without the steps that are done."""
+    """Retry a finished job with a new set of attempts; with ``fresh`` also without its finished steps."""
     answer = await _ask(connection, "job_reopen", job_id, actor, tenant, fresh=fresh)
     if answer == "queued":
         return answer
     if answer == "succeeded":
-        raise IllegalTransition(f"job {job_id} has succeeded, which is final: enqueue a new one instead")
+        raise IllegalTransition(
+            f"job {job_id} cannot be retried: it has succeeded; enqueue a new job instead"
+        )
+    if answer == "erased":
+        raise IllegalTransition(f"job {job_id} cannot be retried: its payload was erased with its subject")
     raise IllegalTransition(
-        f"job {job_id} is {answer}: only failed, canceled and dead-letter jobs are retried"
+        f"job {job_id} cannot be retried: its status is {answer}; "
+        "only failed, canceled and dead-letter jobs can be retried"
     )
 
 
@@ -58,14 +63,16 @@ async def retry_many(
     in_seconds: float = 0.0,
     actor: str,
 ) -> UUID:
-    """Run many ended jobs again, ``rate`` a second; the keeper does it. Returns the id of the bulk change.
+    """Retry many finished jobs at ``rate`` per second; the keeper does it. Returns the id of the bulk change.
 
-    ``chosen``: fingerprint, kind, queue, tenant, since, until (of their end), limit; one of them at least. It
-    halts once ``stop_after`` jobs were heard of and more than ``stop_share`` of them failed again.
+    ``chosen``: fingerprint, kind, queue, tenant, since, until (of their end), limit; at least one of them. It
+    halts once ``stop_after`` retried jobs have finished and more than ``stop_share`` of them failed again.
     """
     wanted = {name: value for name, value in chosen.items() if value is not None}
     if not wanted.keys() & {"fingerprint", "kind", "queue", "tenant", "since"}:
-        raise InvalidBulkChange("say which jobs: a failure, a kind, a queue, a tenant or a time")
+        raise InvalidBulkChange(
+            "no jobs selected: pass a failure group, a kind, a queue, a tenant or a time range"
+        )
     return await _start_bulk_change(
         connection, "retry", wanted, rate=rate, stop_share=stop_share, stop_after=stop_after,
         in_seconds=in_seconds, actor=actor,
@@ -84,8 +91,10 @@ async def change_found(
     in_seconds: float = 0.0,
     actor: str,
 ) -> UUID:
-    """Retry or cancel all jobs that a filter finds, in the way that ``wanted`` says. ``chosen``: its line as
-    ``q``, tenant and limit. For ``in_seconds`` nothing happens, and who stops it has undone it.
+    """Retry or cancel all jobs that a filter finds, as ``wanted`` describes.
+
+    ``chosen``: the filter as ``q``, tenant and limit. Nothing happens for ``in_seconds``, during which it can
+    be undone.
     """
     return await _start_bulk_change(
         connection, action, chosen, wanted, rate=rate, stop_share=stop_share, stop_after=stop_after,
@@ -106,11 +115,13 @@ async def _start_bulk_change(
     actor: str,
 ) -> UUID:
     if not 0 < rate < math.inf:
-        raise InvalidBulkChange(f"a rate is a number of jobs a second above 0, not {rate:g}")
+        raise InvalidBulkChange(f"the rate must be a positive number of jobs per second, not {rate:g}")
     if not 0 <= stop_share <= 1:
-        raise InvalidBulkChange(f"the share to stop at is from 0 to 1, not {stop_share:g}")
+        raise InvalidBulkChange(f"the stop share must be between 0 and 1, not {stop_share:g}")
     if stop_after < 1:
-        raise InvalidBulkChange(f"it can stop after 1 job or more, not {stop_after}")
+        raise InvalidBulkChange(
+            f"the minimum number of jobs before stopping must be 1 or more, not {stop_after}"
+        )
     bulk_id: UUID = await fetch_value(
         connection, "bulk_change_start", id=new_id(), chosen=json.dumps(dict(chosen), default=str), rate=rate,
         stop_share=stop_share, stop_after=stop_after, actor=actor, action=action,
@@ -120,10 +131,10 @@ async def _start_bulk_change(
 
 
 async def stop_bulk_change(connection: Db, bulk_id: UUID, *, actor: str) -> bool:
-    """Change no more of its jobs; those that were go on. False: it had ended already."""
+    """Stop a bulk change; jobs changed so far stay changed. Returns False if it had already ended."""
     state = await fetch_value(connection, "bulk_change_stop", id=bulk_id, actor=actor)
     if state is None:
-        raise BulkChangeNotFound(f"there is no bulk change {bulk_id}")
+        raise BulkChangeNotFound(f"bulk change {bulk_id} does not exist")
     return state in {"gathering", "running"}
 
 
@@ -135,17 +146,17 @@ async def _ask(
             answer = await fetch_value(connection, name, id=job_id, tenant=tenant, actor=actor, **options)
             break
         except DeadlockDetected:
-            # Two people on the jobs of one dependency tree: Postgres let the other one go on. Nothing was
-            # written, so it can simply be asked again, unless the caller's transaction is gone with it.
+            # A deadlock between two changes of one dependency tree. Nothing was written, so it can be
+            # repeated, unless the caller's transaction was aborted.
             if not left or not connection.autocommit:
                 raise
     if answer is None:
-        raise JobNotFound(f"there is no job {job_id}")
+        raise JobNotFound(f"job {job_id} does not exist")
     return str(answer)
 
 
 async def set_limit(connection: Db, name: str, fields: Mapping[str, Any], *, actor: str) -> dict[str, Any]:
-    """Make or change a limit; fields that are not given stay. Returns it as it is now."""
+    """Create or change a limit; omitted fields stay. Returns the limit."""
     with translated():
         limit: dict[str, Any] = await fetch_value(
             connection, "limit_set", name=name, fields=json.dumps(dict(fields)), actor=actor
@@ -155,30 +166,30 @@ async def set_limit(connection: Db, name: str, fields: Mapping[str, Any], *, act
 
 async def remove_limit(connection: Db, name: str, *, actor: str) -> None:
     if not await fetch_value(connection, "limit_remove", name=name, actor=actor):
-        raise LimitNotFound(f"there is no limit {name!r}")
+        raise LimitNotFound(f"limit {name!r} does not exist")
 
 
 async def pause_queue(connection: Db, name: str, *, actor: str) -> bool:
-    """Start nothing more from a queue; what runs goes on. False: it was paused already."""
+    """Pause a queue; running jobs continue. Returns False if it was already paused."""
     return bool(await fetch_value(connection, "queue_pause", name=name, actor=actor))
 
 
 async def resume_queue(connection: Db, name: str, *, actor: str) -> bool:
-    """False: it was not paused."""
+    """Resume a queue. Returns False if it was not paused."""
     return bool(await fetch_value(connection, "queue_resume", name=name, actor=actor))
 
 
 async def set_tenant_weight(connection: Db, tenant: str, weight: float, *, actor: str) -> None:
-    """Give a tenant so many times the share of one with weight 1."""
+    """Set a tenant's weight: its share relative to a tenant with weight 1."""
     if not 0 < weight < math.inf:
-        raise ConfigurationError(f"a tenant's weight is a number above 0, not {weight:g}")
+        raise ConfigurationError(f"the tenant weight must be a number above 0, not {weight:g}")
     await fetch_value(connection, "tenant_weight", tenant=tenant, weight=weight, actor=actor)
 
 
 async def set_tenant_retention(connection: Db, tenant: str, days: float | None, *, actor: str) -> None:
-    """Keep a tenant's jobs for so many days; None: as the setting ``retention_days`` says."""
+    """Set the retention of a tenant's jobs in days; None: the setting ``retention_days``."""
     if days is not None and not 1 <= days < math.inf:
-        raise ConfigurationError(f"a tenant's jobs are kept for a day or more, not {days:g}")
+        raise ConfigurationError(f"retention_days must be 1 or more, not {days:g}")
     await fetch_value(connection, "tenant_retention", tenant=tenant, days=days, actor=actor)
 
 
@@ -191,7 +202,7 @@ async def note(
     actor: str,
     tenant: str | None = None,
 ) -> None:
-    """Puts on record what somebody did that no function of the engine notes by itself."""
+    """Record an action in the audit log that the engine does not record itself."""
     await fetch_value(
         connection, "audit_note", actor=actor, action=action, tenant=tenant, target=target, before=None,
         after=json.dumps(dict(after)),
@@ -199,22 +210,22 @@ async def note(
 
 
 async def disable_worker(connection: Db, worker_id: UUID, *, actor: str) -> bool:
-    """Let a worker claim nothing more; it keeps what it runs. False: it was disabled already."""
+    """Disable a worker: it claims no more jobs and keeps those that run. Returns False if it was disabled."""
     return await _tell_worker(connection, "worker_disable", worker_id, actor)
 
 
 async def enable_worker(connection: Db, worker_id: UUID, *, actor: str) -> bool:
-    """False: nothing kept it from claiming."""
+    """Enable a worker. Returns False if it was not disabled."""
     return await _tell_worker(connection, "worker_enable", worker_id, actor)
 
 
 async def drain_worker(connection: Db, worker_id: UUID, *, actor: str) -> bool:
-    """Ask a worker to finish its work and stop. False: it was asked already, or has stopped."""
+    """Request that a worker drains. Returns False if it was already requested or the worker has stopped."""
     return await _tell_worker(connection, "worker_drain", worker_id, actor)
 
 
 async def _tell_worker(connection: Db, name: str, worker_id: UUID, actor: str) -> bool:
     answer = await fetch_value(connection, name, id=worker_id, actor=actor)
     if answer is None:
-        raise WorkerNotFound(f"there is no worker {worker_id}")
+        raise WorkerNotFound(f"worker {worker_id} does not exist")
     return bool(answer)

@@ -1,15 +1,29 @@
-"""Reads the rules of kinds, for whoever is neither client nor worker."""
+"""Load the rules of kinds, for callers other than clients and workers."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from difflib import get_close_matches
 
-from posthouse.core.kind import KindRules
+from posthouse.core.kind import KindRules, is_own
+from posthouse.errors import UnknownDefinition
 from posthouse.storage.queries import query
-from posthouse.storage.reading import Db
+from posthouse.storage.reading import Db, fetch_rows
 
 
 async def rules_of(connection: Db, keys: Sequence[str]) -> list[KindRules]:
     cursor = await connection.execute(query("definition_rules"), (json.dumps(list(keys)),))
     return [KindRules.from_text(row[0]) for row in await cursor.fetchall()]
+
+
+async def refuse_undefined(connection: Db, keys: Sequence[str]) -> None:
+    """Raise UnknownDefinition, with the nearest key, unless there is a definition of each of these kinds."""
+    found = {rules.key for rules in await rules_of(connection, keys)}
+    missing = next((key for key in keys if key not in found), None)
+    if missing is None:
+        return
+    known = [row["key"] for row in await fetch_rows(connection, "kinds_known") if not is_own(row["key"])]
+    near = get_close_matches(missing, known, n=1)
+    advice = f'did you mean "{near[0]}"?' if near else "GET /api/v1/definitions lists the definitions"
+    raise UnknownDefinition(f'there is no definition "{missing}"; {advice}')

@@ -1,4 +1,4 @@
-"""Turns what Postgres says into the error tree."""
+"""Translate errors of Postgres to Posthouse errors."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ import psycopg
 
 from posthouse.errors import (
     DatabaseUnavailable,
+    DefinitionExists,
     DuplicateJob,
+    Forbidden,
     InactiveDefinition,
+    InvalidAlert,
     InvalidDefinition,
     InvalidEvent,
     InvalidJob,
@@ -21,9 +24,11 @@ from posthouse.errors import (
     InvalidTrigger,
     PosthouseError,
     SchemaError,
+    TenantNotFound,
+    TooManyKeys,
 )
 
-_BY_SQLSTATE: dict[str, type[PosthouseError]] = {
+BY_SQLSTATE: dict[str, type[PosthouseError]] = {
     "PH001": DuplicateJob,
     "PH002": InvalidJob,
     "PH010": InactiveDefinition,
@@ -31,8 +36,13 @@ _BY_SQLSTATE: dict[str, type[PosthouseError]] = {
     "PH012": InvalidLimit,
     "PH013": InvalidEvent,
     "PH014": InvalidTrigger,
+    "PH016": InvalidAlert,
+    "PH017": Forbidden,
     "PH020": InvalidKey,
     "PH021": InvalidTenant,
+    "PH022": TenantNotFound,
+    "PH023": TooManyKeys,
+    "PH024": DefinitionExists,
     "22P02": InvalidPayload,  # invalid_text_representation
     "22P05": InvalidPayload,  # untranslatable_character: \u0000
     "22003": InvalidJob,  # numeric_value_out_of_range
@@ -45,16 +55,16 @@ _BY_SQLSTATE: dict[str, type[PosthouseError]] = {
 
 
 def explain(error: Exception) -> PosthouseError | None:
-    """The error of ours that this one from any driver means; None if it is not about us."""
+    """Return the Posthouse error for an error of any driver, or None if it is not related to Posthouse."""
     state = getattr(error, "sqlstate", None)
     original = getattr(error, "orig", None) or error.__cause__
     if state is None and isinstance(original, Exception):  # SQLAlchemy and Django wrap the driver's
         state = getattr(original, "sqlstate", None)
-    kind = _BY_SQLSTATE.get(state or "")
+    kind = BY_SQLSTATE.get(state or "")
     if kind is None:
         return None
     told = str(error).partition("\nCONTEXT:")[0]
-    if kind is SchemaError:  # ours, or that of an application
+    if kind is SchemaError:  # of Posthouse, or of the application
         told = told.partition("\n")[0]
         return SchemaError(f"the schema is missing or too old ({told}): run `posthouse migrate`")
     return kind(told)
@@ -68,7 +78,7 @@ def translated() -> Iterator[None]:
         ours = explain(error)
         if ours is not None:
             raise ours from error
-        raise DatabaseUnavailable(f"Postgres cannot be reached: {error}") from error
+        raise DatabaseUnavailable(f"cannot connect to Postgres: {error}") from error
     except Exception as error:
         ours = explain(error)
         if ours is None:

@@ -1,4 +1,4 @@
-"""Hears of new log lines of one job: by LISTEN where the connection allows it, else by asking again."""
+"""Wait for new log lines of a job: by LISTEN if the connection allows it, otherwise by polling."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Following:
         await self._connection.execute("unlisten posthouse_ended")
 
     async def pause(self) -> None:
-        """Returns when there may be something new."""
+        """Wait until there may be new lines."""
         if not self._listening:
             await asyncio.sleep(POLL_SECONDS)
             return

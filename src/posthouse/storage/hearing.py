@@ -1,7 +1,8 @@
-"""What a server hears from the database, for all who wait there: one connection, however many they are."""
+"""Notifications for all requests of a server that wait for changes, on one connection."""
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -30,7 +31,7 @@ class Hearing:
         self._on_gap = on_gap
         self.listening = False
         self.possible = True
-        """Not behind a pooler, which keeps no session."""
+        """False behind a pooler, which keeps no session."""
 
     async def run(self) -> None:
         await listen(
@@ -48,7 +49,7 @@ class Hearing:
 
 
 class Hunger:
-    """The wish to be woken: enqueue notifies only queues that somebody is hungry for. It passes by itself."""
+    """Wake-up requests: enqueue notifies only queues for which one is held. Each expires by itself."""
 
     def __init__(self, url: str, *, seconds: float) -> None:
         self._line = Line(url, "server hunger")
@@ -58,15 +59,25 @@ class Hunger:
         self._held_on: AsyncConnection[Any] | None = None
 
     async def feel(self, queues: Iterable[str]) -> None:
-        """Returns when the database knows."""
+        """Request wakeups for the queues. Returns when the request is stored."""
         queues = list(queues)
         self._until.update(dict.fromkeys(queues, time.monotonic() + self._seconds))
         lost = self._held_on is None or self._held_on.closed
         if lost or not self._held.issuperset(queues):
             await self._line.run(self._hold)
 
+    async def only(self, queues: set[str]) -> bool:
+        """Request wakeups for exactly these queues, until the next call. Return whether some are new."""
+        lost = self._held_on is None or self._held_on.closed
+        if self._held == queues and not (lost and queues):
+            return False
+        self._until = dict.fromkeys(queues, math.inf)
+        added = lost or not self._held.issuperset(queues)
+        await self._line.run(self._hold)
+        return added
+
     async def _hold(self, connection: AsyncConnection[tuple[Any, ...]]) -> None:
-        """Takes the locks that are missing and gives back those that nobody wants any more."""
+        """Take the locks that are missing and release those that are no longer requested."""
         if connection is not self._held_on:
             self._held, self._held_on = set(), connection
         now = time.monotonic()

@@ -1,4 +1,4 @@
-"""Answers that are kept for requests that may be repeated, in the transaction of what they did."""
+"""Stored responses of requests with an idempotency key, written in the transaction of the request."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from posthouse.storage.reading import Db, fetch, fetch_value
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taken:
-    """``fresh``: nobody had the key. Else the digest of the request that did, and its answer."""
+    """``fresh``: the key is new. Otherwise the digest and the response of the first request with it."""
 
     fresh: bool
     digest: bytes
@@ -18,7 +18,7 @@ class Taken:
 
 
 async def take_request_key(connection: Db, tenant: str | None, key: str, digest: bytes) -> Taken:
-    """Waits for a request with this key that is at work."""
+    """Take an idempotency key. Waits for a running request with the same key."""
     (taken,) = await fetch(connection, "request_key_take", Taken, tenant=tenant, key=key, digest=digest)
     return taken
 

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from psycopg import AsyncConnection
 
+from posthouse.settings import Settings
 from posthouse.storage.queries import query
 
 Db: TypeAlias = AsyncConnection[tuple[Any, ...]]
@@ -20,11 +21,18 @@ async def _value(connection: Db, name: str, *parameters: Any) -> Any:
 
 
 async def promote(connection: Db, limit: int, swept: str) -> tuple[int, float | None, str]:
-    """Promote what is due and settle edges since ``swept``: how many, seconds to the next, where to go on."""
+    """Promote due jobs and resolve dependencies since ``swept``.
+
+    Returns how many, the seconds until the next, and where to continue.
+    """
     cursor = await connection.execute(query("promote"), (swept, limit))
     row = await cursor.fetchone()
     assert row is not None
     return row[1], row[2], row[0]
+
+
+async def adopt_jobs(connection: Db) -> int:
+    return int(await _value(connection, "adopt_jobs"))
 
 
 async def count_workers(connection: Db) -> int:
@@ -35,11 +43,14 @@ async def clock_now(connection: Db) -> datetime:
     return await _value(connection, "clock_now")  # type: ignore[no-any-return]
 
 
-async def watch_workers(
-    connection: Db, grace_seconds: float, silence_seconds: float | None
-) -> tuple[list[UUID], list[UUID]]:
-    """Who went offline and who came back. Without a silence nobody is offline for being quiet."""
-    wanted = {"grace": grace_seconds, "silence": silence_seconds}
+async def watch_workers(connection: Db, settings: Settings, *, judge: bool) -> tuple[list[UUID], list[UUID]]:
+    """Return the workers lost and returned since the last call; without ``judge`` ignore heartbeats."""
+    wanted = {
+        "grace": settings.rescue_grace_seconds,
+        "silence": settings.offline_after,
+        "judge": judge,
+        "remote_grace": settings.remote_grace_seconds,
+    }
     cursor = await connection.execute(query("watch_workers"), wanted)
     row = await cursor.fetchone()
     assert row is not None
@@ -51,11 +62,15 @@ async def worker_names(connection: Db, ids: list[UUID]) -> dict[UUID, str]:
     return dict(await cursor.fetchall())
 
 
-async def rescue(
-    connection: Db, crash_limit: int, grace_seconds: float, *, expired: bool = True
-) -> list[tuple[UUID, UUID, str]]:
-    """Takes back the leases of workers that are gone and, unless told otherwise, those that have run out."""
-    wanted = {"crash_limit": crash_limit, "grace": grace_seconds, "expired": expired}
+async def rescue(connection: Db, settings: Settings, *, expired: bool = True) -> list[tuple[UUID, UUID, str]]:
+    """Rescue the jobs of lost workers and, with ``expired``, those with expired leases."""
+    wanted = {
+        "crash_limit": settings.crash_limit,
+        "jitter": settings.rescue_jitter_seconds,
+        "grace": settings.rescue_grace_seconds,
+        "expired": expired,
+        "remote_grace": settings.remote_grace_seconds,
+    }
     cursor = await connection.execute(query("rescue"), wanted)
     return [(row[0], row[1], row[2]) for row in await cursor.fetchall()]
 
@@ -69,17 +84,17 @@ async def tidy(connection: Db, keep_days: float) -> int:
 
 
 async def tidy_lanes(connection: Db) -> int:
-    """Forgets lanes where nobody stands, if there are many; returns how many."""
+    """Delete empty lanes if there are many; return how many."""
     return int(await _value(connection, "tidy_lanes"))
 
 
 async def mend_lanes(connection: Db) -> int:
-    """Makes lanes known again that were forgotten while somebody entered; returns how many."""
+    """Re-insert lanes that were deleted while a job was enqueued into them; return how many."""
     return int(await _value(connection, "mend_lanes"))
 
 
 async def sample_due(connection: Db) -> int:
-    """Sample the minutes that are over; returns how many."""
+    """Sample the minutes that are over. Returns how many."""
     return int(await _value(connection, "sample_due"))
 
 
@@ -88,16 +103,29 @@ async def forget_samples(connection: Db, keep_days: float) -> int:
 
 
 async def group_failures(connection: Db, limit: int) -> int:
-    """Move what failed into its groups; returns how many rows were moved."""
+    """Move failures into their groups. Returns the number of rows."""
     return int(await _value(connection, "group_failures", limit))
 
 
 async def forget_failures(connection: Db, keep_days: float) -> int:
-    """Forget groups and bulk retries that nothing was heard of for so long; returns how many."""
+    """Delete failure groups and bulk changes without activity for that long. Returns how many."""
     return int(await _value(connection, "forget_failures", keep_days))
 
 
 async def advance_bulk_change(connection: Db, most: int) -> tuple[UUID, int, int, int, int] | None:
-    """A step of some bulk change: which, jobs retried, canceled, skipped and heard of; None: none is."""
+    """Advance one bulk change. Returns its id and the jobs retried, canceled, skipped and finished; None
+    without one.
+    """
     row = await (await connection.execute(query("bulk_change_advance"), (most,))).fetchone()
     return None if row is None else (row[0], row[1], row[2], row[3], row[4])
+
+
+async def advance_erasures(connection: Db, most: int) -> tuple[int, int]:
+    """Continue erasures. Returns how many are under way, and how many jobs were erased."""
+    row = await (await connection.execute(query("erasures_advance"), (most,))).fetchone()
+    return (0, 0) if row is None else (row[0], row[1])
+
+
+async def forget_artifacts(connection: Db, keep_days: float) -> int:
+    """Delete artifacts of jobs that ended before; return how many."""
+    return int(await _value(connection, "forget_artifacts", keep_days))

@@ -22,8 +22,10 @@ async def store_key(
     role: str,
     tenant: str | None,
     queues: list[str] | None,
+    may_announce: bool,
     expires_at: datetime | None,
     actor: str,
+    most: int,
 ) -> UUID:
     key_id = new_id()
     fields: dict[str, Any] = {
@@ -33,15 +35,18 @@ async def store_key(
         "role": role,
         "tenant_id": tenant,
         "queues": queues,
+        "may_announce": may_announce,
         "expires_at": None if expires_at is None else expires_at.isoformat(),
     }
     with translated():
-        await fetch_value(connection, "key_create", key=json.dumps(fields), hash=digest, actor=actor)
+        await fetch_value(
+            connection, "key_create", key=json.dumps(fields), hash=digest, actor=actor, most=most
+        )
     return key_id
 
 
 async def find_key(connection: Db, prefix: str) -> dict[str, Any] | None:
-    """The key, if it is good now."""
+    """Return the key if it is valid now."""
     found = await fetch_rows(connection, "key_find", prefix=prefix)
     return found[0] if found else None
 
@@ -51,8 +56,8 @@ async def touch_key(connection: Db, prefix: str) -> None:
 
 
 async def revoke_key(connection: Db, prefix: str, *, tenant: str | None = None, actor: str) -> bool:
-    """End a key at once. False: it had ended before."""
+    """Revoke a key at once. Returns False if it had already ended."""
     answer = await fetch_value(connection, "key_revoke", prefix=prefix, tenant=tenant, actor=actor)
     if answer is None:
-        raise KeyNotFound(f"there is no key {prefix}")
+        raise KeyNotFound(f"key {prefix} does not exist")
     return bool(answer)

@@ -1,4 +1,4 @@
-"""A worker's dealings with the database: claim, report, renew. Everything is guarded by the lease token."""
+"""A worker's statements: claim, report, renew. Each is guarded by the lease token."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from psycopg import AsyncConnection
 
 from posthouse.core.payload import encode_result
 from posthouse.errors import Forbidden
+from posthouse.settings import offline_default
 from posthouse.storage.connect import Line, Running
 from posthouse.storage.errors import explain
 from posthouse.storage.queries import query
@@ -42,22 +43,37 @@ class Settlement(NamedTuple):
     output: str | None = None
 
 
+class ReadyBatch(NamedTuple):
+    """The ready jobs of a batch kind: how many, at most one batch, and the position of the newest."""
+
+    kind: str
+    jobs: int
+    newest: int
+
+
 @dataclass(frozen=True, slots=True)
 class Claim:
     token: UUID
     rows: list[ClaimedRow]
-    asked_at: float  # by the monotonic clock: the leases are at least that old
+    asked_at: float  # on the monotonic clock: the leases are at least that old
+    recovered: tuple[Claim, ...] = ()  # jobs of earlier claims whose replies were lost
+
+    @property
+    def size(self) -> int:
+        """The number of jobs, with those of recovered claims."""
+        return len(self.rows) + sum(len(claim.rows) for claim in self.recovered)
 
 
 class Leases:
-    """Claims on one connection, reports on another, so that neither waits for the other.
+    """Claims on one connection and reports on another, so that neither waits for the other.
 
-    ``direct_url`` leads past a pooler: there the wish to be woken stays in a session of ours.
+    ``direct_url`` bypasses a pooler: the wakeup request is kept in a session there.
     """
 
     def __init__(self, url: str, worker_id: UUID, lease_seconds: float, direct_url: str = "") -> None:
         self.worker_id = worker_id
         self.lease_seconds = lease_seconds
+        self.grace_seconds = 0.0
         self._claims: Running = Line(url, "claims")
         self._reports: Running = Line(url, "reports")
         self._hunger: Running = Line(direct_url, "hunger") if direct_url not in {"", url} else self._claims
@@ -66,7 +82,7 @@ class Leases:
 
     @classmethod
     def over(cls, line: Running, worker_id: UUID, lease_seconds: float) -> Self:
-        """For a server that asks for a worker, on connections that it shares."""
+        """Return leases for a worker of a server, on connections that the server shares."""
         leases = cls("", worker_id, lease_seconds)
         leases._claims = leases._reports = leases._hunger = line
         return leases
@@ -77,7 +93,7 @@ class Leases:
         await self._hunger.close()
 
     async def backend_pids(self) -> list[int]:
-        """The processes that serve the two connections."""
+        """The backend pids of the two connections."""
         lines = [line for line in (self._claims, self._reports) if isinstance(line, Line)]
         return [(await line.connection()).info.backend_pid for line in lines]
 
@@ -92,9 +108,12 @@ class Leases:
         offers: Sequence[str] = (),
         served: Mapping[str, float] | None = None,
         patience: float = 20.0,
+        least: int = 0,
         token: UUID | None = None,
     ) -> Claim:
-        """Up to ``limit`` jobs. After a lost connection the next call asks what the lost one took."""
+        """Claim up to ``limit`` jobs, or none if fewer than ``least`` can start. After a lost connection the
+        next call recovers what the lost one claimed.
+        """
         asked, self._asked = self._asked, None
         if asked is not None:
             taken = await self._fetch(query("claimed"), {"token": asked[0], "worker": self.worker_id}, *asked)
@@ -115,11 +134,31 @@ class Leases:
             "tenants": _text_array(served or ()),
             "served": _array(map(str, (served or {}).values())),
             "patience": patience,
+            "least": least,
         }
         return await self._fetch(query("claim"), parameters, token, time.monotonic())
 
+    async def ready_batches(
+        self, queues: Sequence[str], sizes: Mapping[str, int], marks: Mapping[int, int]
+    ) -> list[ReadyBatch]:
+        """Return which of these batch kinds, given with their batch sizes, have ready jobs."""
+        parameters = {
+            "worker": self.worker_id,
+            "queues": _text_array(queues),
+            "kinds": _text_array(sizes),
+            "sizes": _array(map(str, sizes.values())),
+            "lanes": _array(map(str, marks)),
+            "marks": _array(map(str, marks.values())),
+        }
+
+        async def work(connection: AsyncConnection[tuple[Any, ...]]) -> list[ReadyBatch]:
+            cursor = await connection.execute(query("ready_batches"), parameters)
+            return [ReadyBatch(*row) for row in await cursor.fetchall()]
+
+        return await self._claims.run(work)
+
     async def claimed(self, token: UUID) -> Claim:
-        """What a claim took whose answer was not heard."""
+        """Return the jobs of a claim whose reply was lost."""
         return await self._fetch(
             query("claimed"), {"token": token, "worker": self.worker_id}, token, time.monotonic()
         )
@@ -139,12 +178,12 @@ class Leases:
             raise
 
     async def claim_rules(self) -> tuple[dict[str, float], bool]:
-        """The weights of tenants other than 1, and whether some limit is a rate."""
+        """Return the weights of tenants other than 1, and whether some limit is a rate."""
         row = await self._ask("claim_rules", ())
         return (row[0] or {}, row[1]) if row else ({}, False)
 
     async def next_token(self, queues: Sequence[str], kinds: Sequence[str]) -> float | None:
-        """Seconds until a rate lets another job start; None if none holds any up."""
+        """Return the seconds until a rate limit allows another start; None if none is waiting for it."""
         row = await self._ask("next_token", (list(queues), list(kinds)))
         return row[0] if row else None
 
@@ -155,10 +194,10 @@ class Leases:
         return await self._claims.run(work)
 
     async def be_hungry(self, queues: Sequence[str]) -> None:
-        """Ask to be woken: enqueue notifies only queues for which somebody holds this lock."""
+        """Request a notification for new jobs: enqueue notifies only queues whose lock is held."""
 
         async def work(connection: AsyncConnection[tuple[Any, ...]]) -> None:
-            if connection is not self._hungry_on:  # held twice, it would have to be given back twice
+            if connection is not self._hungry_on:  # held twice, it would have to be released twice
                 await connection.execute(query("be_hungry"), (list(queues),))
                 self._hungry_on = connection
 
@@ -207,24 +246,42 @@ class Leases:
         definitions: Sequence[Mapping[str, Any]],
         limits: Sequence[Mapping[str, Any]] = (),
         triggers: Sequence[Mapping[str, Any]] = (),
-    ) -> None:
-        """Make the worker known, the kinds that it knows, their limits and their triggers."""
-        row = {"key": None, "only_tenant": None, "only_queues": None, **worker, "id": self.worker_id}
+        *,
+        key: str | None = None,
+    ) -> dict[str, str]:
+        """Register the worker and store the definitions, limits and triggers of its code.
+
+        ``key`` is the prefix of the API key that a remote worker authenticates with; only what that key may
+        announce is stored. Returns the kinds that were left out, with the reason.
+        """
+        row = {
+            "key": None,
+            "code": None,
+            "only_tenant": None,
+            "only_queues": None,
+            **worker,
+            "id": self.worker_id,
+        }
+        row["offline_seconds"] = offline_default(row.pop("heartbeat_seconds"), row.pop("lease_seconds"))
         for name in ("capabilities", "metadata"):
             row[name] = json.dumps(row[name])
 
-        async def work(connection: AsyncConnection[tuple[Any, ...]]) -> bool:
-            await connection.execute(query("define"), (json.dumps(list(definitions)),))
-            if limits:
-                await connection.execute(query("announce_limits"), (json.dumps(list(limits)),))
-            kinds = [definition["key"] for definition in definitions]
-            await connection.execute(query("announce_triggers"), (kinds, json.dumps(list(triggers))))
+        code = {
+            "definitions": json.dumps(list(definitions)),
+            "limits": json.dumps(list(limits)),
+            "triggers": json.dumps(list(triggers)),
+            "key": key,
+        }
+
+        async def work(connection: AsyncConnection[tuple[Any, ...]]) -> dict[str, str]:
+            announced = await (await connection.execute(query("announce_code"), code)).fetchone()
             known = await (await connection.execute(query("register"), row)).fetchone()
-            return known is not None and known[0] is not None
+            if known is None or known[0] is None:
+                raise Forbidden(f"worker {self.worker_id} is registered with another key")
+            return announced[0] if announced else {}
 
         try:
-            if not await self._reports.run(work):
-                raise Forbidden(f"{self.worker_id} is the worker of another key")
+            return await self._reports.run(work)
         except psycopg.Error as error:
             ours = explain(error)
             if ours is None:
@@ -232,7 +289,9 @@ class Leases:
             raise ours from error
 
     async def definitions_since(self, digest: str) -> tuple[str, list[str]] | None:
-        """All definitions, as definition_rules.sql gives them, and their digest; None if it is the same."""
+        """Return all definitions, as definition_rules.sql gives them, and their digest; None if it is
+        unchanged.
+        """
 
         async def work(connection: AsyncConnection[tuple[Any, ...]]) -> tuple[str, list[str]] | None:
             row = await (await connection.execute(query("definitions_digest"))).fetchone()
@@ -245,11 +304,29 @@ class Leases:
         return await self._reports.run(work)
 
     async def serve(self, queues: Sequence[str], kinds: Sequence[str]) -> None:
-        """Tell what this worker serves from now on."""
+        """Store the queues and kinds that this worker serves from now on."""
         await self._report(query("worker_serves"), (list(queues), list(kinds), self.worker_id))
 
     async def sign_off(self) -> None:
         await self._report(query("sign_off"), (self.worker_id,))
+
+    async def end_worker(
+        self, blockers: Sequence[UUID] | None, error: Mapping[str, Any], crash_limit: int
+    ) -> None:
+        """End this worker, whose process was killed: ``blockers`` (None: all its jobs) count a crash with
+        this error, its other jobs are released.
+        """
+        parameters = {
+            "worker": self.worker_id,
+            "blockers": None if blockers is None else list(blockers),
+            "error": encode_result(error, ERROR_LIMIT),
+            "crash_limit": crash_limit,
+        }
+
+        async def work(connection: AsyncConnection[tuple[Any, ...]]) -> None:
+            await connection.execute(query("end_worker"), parameters)
+
+        await self._reports.run(work)
 
     async def _report(self, statement: Any, parameters: Sequence[Any]) -> Any:
         async def work(connection: AsyncConnection[tuple[Any, ...]]) -> Any:
@@ -261,7 +338,7 @@ class Leases:
 
 
 def _array(values: Iterable[str]) -> str:
-    """A Postgres array literal of ids or numbers: one string is ten times cheaper to send than a list."""
+    """Return a Postgres array literal: one string is ten times cheaper to send than a list."""
     return "{" + ",".join(values) + "}"
 
 
@@ -270,5 +347,5 @@ def _text_array(texts: Iterable[str]) -> str:
 
 
 def _unless_empty(texts: list[str | None]) -> list[str | None] | None:
-    """Most batches have none of them: nothing is sent then."""
+    """Return None if all values are empty, as in most batches, so that nothing is sent."""
     return texts if any(text is not None for text in texts) else None

@@ -1,16 +1,17 @@
-"""LISTEN, over whatever breaks."""
+"""LISTEN with reconnection."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
 import psycopg
-from psycopg import AsyncConnection, sql
+from psycopg import AsyncConnection, Notify, sql
 
 from posthouse.storage.connect import behind_pooler, connect_async, retry_pause
 
+READ_SECONDS = 1.0
 Begun = Callable[[AsyncConnection[tuple[Any, ...]]], Awaitable[None]]
 
 
@@ -27,10 +28,10 @@ async def listen(
     heard: Callable[[str, str], None],
     lost: Callable[[], None] = _nothing,
 ) -> None:
-    """Hears the channels until canceled; returns at once behind a pooler, which keeps no session.
+    """Listen on the channels until canceled; return at once behind a pooler, which keeps no session.
 
-    ``begun`` is called whenever it listens again: what came before was missed. ``lost``: it does not listen
-    any more.
+    ``begun`` is called after each (re)connection: earlier notifications were missed. ``lost`` is called when
+    the connection ends.
     """
     failures = 0
 
@@ -44,8 +45,9 @@ async def listen(
                     await connection.execute(sql.SQL("listen {}").format(sql.Identifier(channel)))
                 await begun(connection)
                 failures = 0
-                async for notice in connection.notifies():
-                    heard(notice.channel, notice.payload)
+                async for notices in _notices(connection):
+                    for notice in notices:
+                        heard(notice.channel, notice.payload)
         finally:
             lost()
         return True
@@ -57,3 +59,24 @@ async def listen(
         except psycopg.Error:
             await asyncio.sleep(retry_pause(failures))
             failures += 1
+
+
+async def _notices(connection: AsyncConnection[Any]) -> AsyncIterator[list[Notify]]:
+    """Yield notifications as they come, and sleep in between.
+
+    psycopg's own wait wakes up ten times a second, on every connection that listens.
+    """
+    yield [notice async for notice in connection.notifies(timeout=0)]  # those that came with results
+    while True:
+        await _readable(connection.fileno())
+        yield [notice async for notice in connection.notifies(timeout=READ_SECONDS, stop_after=1)]
+
+
+async def _readable(descriptor: int) -> None:
+    loop = asyncio.get_running_loop()
+    ready = asyncio.Event()
+    loop.add_reader(descriptor, ready.set)
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_reader(descriptor)

@@ -1,4 +1,4 @@
-"""What running jobs tell of themselves. On a connection of its own, opened when the first of them does."""
+"""Reports of running jobs, on a separate connection that is opened at the first report."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from posthouse.storage.queries import query
 class LogLine(NamedTuple):
     job_id: str
     token: str
-    age: float  # seconds since it was put out
+    age: float  # seconds since the line was emitted
     stream: str
     level: str | None
     text: str
@@ -30,7 +30,7 @@ class Notebook:
 
     @classmethod
     def over(cls, line: Running, lease_seconds: float) -> Self:
-        """For a server that asks for a worker, on connections that it shares."""
+        """Return a notebook for a worker of a server, on connections that the server shares."""
         notebook = cls("", lease_seconds)
         notebook._line = line
         return notebook
@@ -39,7 +39,9 @@ class Notebook:
         await self._line.close()
 
     async def report(self, reports: Sequence[Mapping[str, Any]]) -> dict[UUID, str]:
-        """Progress and parts of many jobs; returns those that did not land: lost, or busy."""
+        """Write progress and parts of many jobs. Returns those that were not written:
+        ``lost`` or ``busy``.
+        """
         return dict(await self._rows("report", json.dumps(list(reports)), self.lease_seconds))
 
     async def parts(self, job_id: UUID, _token: UUID) -> list[dict[str, Any]]:
@@ -58,7 +60,9 @@ class Notebook:
         return rows[0][0] if rows else None
 
     async def keep_step(self, parameters: Sequence[Any]) -> str:
-        """The parameters are those of sql/step_keep.sql: kept, again or lost."""
+        """Store a step; the parameters are those of sql/step_keep.sql. Returns ``kept``, ``again`` or
+        ``lost``.
+        """
         return str((await self._rows("step_keep", *parameters))[0][0])
 
     async def write_log(self, lines: Sequence[LogLine]) -> None:

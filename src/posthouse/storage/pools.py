@@ -1,4 +1,4 @@
-"""Connections for handlers. Apart from those of the worker itself: handlers may use them all up."""
+"""Connection pools for handlers, separate from the worker's own connections, which they must not use up."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ class Pools:
     def _reachable(self) -> str:
         if self._url is None:
             raise NoDatabase(
-                "job.commit(), job.step_commit() and job.transaction() need the database, and this worker is "
-                "remote: it has none. Return a result, use job.step(), or run this kind of job on a worker "
-                "that has the database"
+                "job.commit(), job.step_commit() and job.transaction() need the database, but this worker is "
+                "remote and has no database connection. Return a result, use job.step(), or run this kind of "
+                "job on a worker that has the database"
             )
         return self._url
 

@@ -1,4 +1,4 @@
-"""Renews leases on a connection that also shows that the worker lives."""
+"""Renew leases on a connection that also holds the worker's liveness lock."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class DatabasePulse:
         self.watched = self._watch()
 
     def _watch(self) -> bool:
-        """Holds the liveness lock, unless a pooler would give the session to others."""
+        """Take the liveness lock, unless a pooler would share the session."""
         backend = self._connection.execute("select pg_backend_pid()").fetchone()
         if not backend or backend[0] != self._connection.info.backend_pid:
             return False
@@ -38,7 +38,7 @@ class DatabasePulse:
 
     def look(self) -> None:
         if select.select([self._connection.fileno()], [], [], 0)[0]:
-            self._connection.execute("select")  # something came unasked: the end of the session, most likely
+            self._connection.execute("select")  # unexpected data: most likely the end of the session
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Reads the .sql files beside this module: one statement a file, named after it."""
+"""Read the .sql files beside this module: one statement per file, named after it."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from importlib.resources import files
 
 @cache
 def query(name: str) -> str:
-    """The statement in sql/<name>.sql."""
+    """Return the statement in sql/<name>.sql."""
     return (files("posthouse.storage") / "sql" / f"{name}.sql").read_text()

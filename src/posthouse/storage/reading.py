@@ -1,4 +1,4 @@
-"""Runs the statements of the read side, each row as the type that its columns fill."""
+"""Run the statements of the read side and map each row to a type."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ T = TypeVar("T")
 
 
 async def fetch(connection: Db, name: str, row_type: type[T], /, **parameters: Any) -> list[T]:
-    """The rows of sql/<name>.sql; its columns are the fields of ``row_type``."""
+    """Return the rows of sql/<name>.sql; its columns are the fields of ``row_type``."""
     async with connection.cursor(row_factory=class_row(row_type)) as cursor:
         await cursor.execute(query(name), parameters)
         return await cursor.fetchall()
 
 
 async def fetch_by_kept_plan(connection: Db, name: str, row_type: type[T], /, **parameters: Any) -> list[T]:
-    """The same for a statement whose one plan serves all parameters, and is kept. In a transaction."""
+    """Return the rows of a statement whose generic plan is kept. Must run in a transaction."""
     await connection.execute(query("plans_kept"))
     async with connection.cursor(row_factory=class_row(row_type)) as cursor:
         await cursor.execute(query(name), parameters, prepare=True)
@@ -35,13 +35,13 @@ async def fetch_rows(connection: Db, name: str, /, **parameters: Any) -> list[di
 
 
 async def fetch_row(connection: Db, name: str, /, **parameters: Any) -> dict[str, Any]:
-    """The one row of a statement that always has one."""
+    """Return the row of a statement that always returns one."""
     (row,) = await fetch_rows(connection, name, **parameters)
     return row
 
 
 async def fetch_value(connection: Db, name: str, /, **parameters: Any) -> Any:
-    """The one value of a statement; None if it has no row."""
+    """Return the single value of a statement, or None without a row."""
     cursor = await connection.execute(query(name), parameters)
     row = await cursor.fetchone()
     return None if row is None else row[0]

@@ -12,14 +12,14 @@ from posthouse.storage.reading import Db, fetch, fetch_row, fetch_value
 
 Action = Literal["finish", "drop", "shrink", "purge", "delete"]
 PAGES = 2000
-"""Read in one transaction: 16 MB, a few tenths of a second."""
+"""Pages read in one transaction: 16 MB, a few tenths of a second."""
 ROWS = 5000
-"""Deleted in one transaction, where they are found by an index or not at all."""
+"""Rows deleted in one transaction, found by an index."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Due:
-    """Something to let go. ``tenants``: who keeps theirs (shrink), or whose rows go (purge)."""
+    """Data to delete. ``tenants``: those that keep their rows (shrink), or whose rows are deleted (purge)."""
 
     thing: str
     relation: str
@@ -33,17 +33,17 @@ class Due:
 
 
 async def plan(connection: Db, days: Mapping[str, float]) -> list[Due]:
-    """What is to be done now. ``days``: how long each thing is kept, see Settings.kept_days."""
+    """Return what is due. ``days``: the retention of each category, see Settings.kept_days."""
     return await fetch(connection, "retention_plan", Due, days=json.dumps(dict(days)))
 
 
 async def detach(connection: Db, name: str) -> bool | None:
-    """None: it is not there any more. False: somebody is in the way."""
+    """Return True if detached, False if the table is locked, None if the partition no longer exists."""
     return await fetch_value(connection, "partition_detach", name=name)  # type: ignore[no-any-return]
 
 
 async def copy_kept(connection: Db, name: str, tenants: list[str]) -> int | None:
-    """None: somebody is in the way of what would follow."""
+    """Return the number of rows copied, or None if the table is locked."""
     return await fetch_value(  # type: ignore[no-any-return]
         connection, "partition_copy", name=name, tenants=tenants
     )
@@ -56,13 +56,13 @@ async def swap_kept(connection: Db, name: str, tenants: list[str]) -> bool | Non
 
 
 async def purge_pages(connection: Db, name: str, tenants: list[str], page: int) -> tuple[int, int | None]:
-    """How many rows went, and the page to go on with."""
+    """Delete rows of purged tenants. Returns how many, and the next page."""
     row = await fetch_row(connection, "partition_purge", name=name, tenants=tenants, page=page, pages=PAGES)
     return row["rows"], row["next_page"]
 
 
 async def clear_detached(connection: Db, *, name: str, page: int) -> int | None:
-    """The page to go on with."""
+    """Clear some pages of a detached partition and return the next page."""
     return await fetch_value(  # type: ignore[no-any-return]
         connection, "detached_clear", name=name, page=page, pages=PAGES
     )

@@ -1,4 +1,4 @@
-"""Reads the schedules that are due and writes what became of their times."""
+"""Read the due schedules and record their runs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from posthouse.storage.reading import Db, fetch, fetch_row
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """The time that it is, the schedules to see to, and seconds until the next one is due."""
+    """The current time, the schedules to process, and the seconds until the next one is due."""
 
     now: datetime
     triggers: list[dict[str, Any]]
@@ -21,7 +21,9 @@ class Look:
 
 
 async def due_schedules(connection: Db, limit: int, *, thorough: bool) -> Look:
-    """Up to ``limit`` that are due and as many that are new; thorough: also those that ran in the future."""
+    """Return up to ``limit`` due schedules and as many new ones; ``thorough``: also those with runs in the
+    future.
+    """
     (look,) = await fetch(connection, "schedules_due", Look, limit=limit, all=thorough)
     return look
 
@@ -29,7 +31,9 @@ async def due_schedules(connection: Db, limit: int, *, thorough: bool) -> Look:
 async def fire_schedule(
     connection: Db, trigger: Mapping[str, Any], runs: Sequence[Mapping[str, Any]], next_at: datetime
 ) -> dict[str, int]:
-    """Makes the runs of a trigger as it was read; all zeros if it has changed since, or others were first."""
+    """Record the runs of a trigger as it was read. All counts are zero if it has changed or was processed
+    meanwhile.
+    """
     return await fetch_row(
         connection,
         "schedule_fire",

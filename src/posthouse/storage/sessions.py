@@ -1,4 +1,4 @@
-"""Logins in the database: a hash of their cookie, and whose they are."""
+"""Console sessions in the database: a hash of the cookie, and the principal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from posthouse.storage.reading import Db, fetch_rows, fetch_value
 
 
 async def open_session(connection: Db, digest: bytes, whose: dict[str, Any], *, seconds: float) -> datetime:
-    """``whose``: key_prefix, name, role, tenant_id, expires_at. Returns when it ends."""
+    """Store a session and return its expiry. ``whose``: key_prefix, name, role, tenant_id, expires_at."""
     ends: datetime = await fetch_value(
         connection, "session_open", session=json.dumps(whose, default=str), hash=digest, seconds=seconds
     )

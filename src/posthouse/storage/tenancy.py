@@ -1,4 +1,4 @@
-"""Transactions that see what somebody may see."""
+"""Transactions restricted to what the caller may see."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from posthouse.storage.reading import Db
 
 @asynccontextmanager
 async def seen_by(connection: Db, tenant: str | None, *, seconds: float) -> AsyncIterator[Db]:
-    """A transaction that sees the rows of one tenant, or all with None; no statement takes longer than that.
+    """Open a transaction that sees the rows of one tenant, or all with None, with a statement timeout.
 
-    What it sets ends with it, so that nothing is handed on through a pooler.
+    Its settings end with it, so that nothing leaks through a pooler.
     """
     async with connection.transaction():
         await connection.execute(

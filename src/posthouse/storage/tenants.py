@@ -13,24 +13,24 @@ from posthouse.storage.reading import Db, fetch_value
 
 
 async def create_tenant(connection: Db, tenant: str, fields: Mapping[str, Any], *, actor: str) -> None:
-    """``fields``: label, weight, retention_days."""
+    """Create a tenant. ``fields``: label, weight, retention_days."""
     if not await _write(connection, "tenant_create", tenant, fields, actor):
-        raise TenantExists(f"there is a tenant {tenant!r} already")
+        raise TenantExists(f"tenant {tenant!r} already exists")
 
 
 async def change_tenant(connection: Db, tenant: str, fields: Mapping[str, Any], *, actor: str) -> None:
-    """Fields that are not given stay."""
+    """Change a tenant; omitted fields stay."""
     if not await _write(connection, "tenant_change", tenant, fields, actor):
-        raise TenantNotFound(f"there is no tenant {tenant!r}")
+        raise TenantNotFound(f"tenant {tenant!r} does not exist")
 
 
 async def delete_tenant(connection: Db, tenant: str, *, actor: str) -> None:
-    """Its keys and triggers go with it; its ended jobs stay for as long as they are kept."""
+    """Delete a tenant with its keys and triggers; its finished jobs stay until retention deletes them."""
     answer = await fetch_value(connection, "tenant_delete", tenant=tenant, actor=actor)
     if answer is None:
-        raise TenantNotFound(f"there is no tenant {tenant!r}")
+        raise TenantNotFound(f"tenant {tenant!r} does not exist")
     if answer == "active":
-        raise TenantActive(f"{tenant} has jobs that have not ended: wait for them, or cancel them")
+        raise TenantActive(f"tenant {tenant!r} has unfinished jobs: wait for them to end, or cancel them")
 
 
 async def _write(connection: Db, name: str, tenant: str, fields: Mapping[str, Any], actor: str) -> bool:
@@ -44,6 +44,6 @@ async def _write(connection: Db, name: str, tenant: str, fields: Mapping[str, An
 def _check(fields: Mapping[str, Any]) -> None:
     weight, days = fields.get("weight", 1), fields.get("retention_days")
     if not 0 < weight < math.inf:
-        raise InvalidTenant(f"a tenant's weight is a number above 0, not {weight:g}")
+        raise InvalidTenant(f"the tenant weight must be a number above 0, not {weight:g}")
     if days is not None and not 1 <= days < math.inf:
-        raise InvalidTenant(f"a tenant's jobs are kept for a day or more, not {days:g}")
+        raise InvalidTenant(f"retention_days must be 1 or more, not {days:g}")

@@ -1,4 +1,4 @@
-"""What a process does beside its jobs: the keeper, the doctor's rounds, and Posthouse's own jobs.
+"""Background services: the keeper, periodic doctor checks, and Posthouse's own jobs.
 
-Stands above the keeper and the worker, which know nothing of each other.
+Builds on the keeper and the worker, which do not depend on each other.
 """

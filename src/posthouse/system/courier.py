@@ -1,4 +1,4 @@
-"""Runs Posthouse's own jobs: a worker that is there only while there is something to deliver."""
+"""Runs Posthouse's own jobs with a worker that exists only while there are any."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ CONCURRENCY = 4
 
 
 class Courier:
-    """Looks whether jobs wait that this process can do, and only then starts a worker for them: one look is
-    all that it costs otherwise. Without destinations there are none, and it does not even look.
+    """Polls for jobs that this process can run, and starts a worker only if there are any. Without alert
+    destinations it does not poll.
     """
 
     name = "courier"
@@ -64,7 +64,7 @@ class Courier:
         return {"started": 0}
 
     async def deliver(self, seconds: float = DELIVER_SECONDS) -> None:
-        """Does what there is to do now, as far as that can be done in this time."""
+        """Run the pending jobs, for at most this time."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while await self._is_needed():

@@ -1,4 +1,4 @@
-"""Everything that must happen whoever runs jobs, in one."""
+"""The keeper together with the jobs of the system."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Housekeeping:
         await self.keeper.start()
 
     async def run_once(self) -> dict[str, dict[str, int]]:
-        """Every step once; what there is to deliver is delivered."""
+        """Run every step once and deliver pending alerts."""
         done = await self.keeper.run_once()
         await self.courier.deliver()
         return done

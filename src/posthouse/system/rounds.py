@@ -1,4 +1,4 @@
-"""The doctor's rounds: what only a look at the whole can tell becomes an alert."""
+"""Periodic doctor checks whose findings become alerts."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Rounds:
                 yield Fact(AlertType.HORIZON_PINNED, _holder(holder), _holder_key(holder), finding, holder)
 
     def _stuck_queues(self, finding: Finding) -> list[Fact]:
-        """One for each queue: its longest waiting line. That line stays the same fact until it moves."""
+        """Return one fact per stuck queue, for its oldest lane. It is the same fact until that lane moves."""
         queues: dict[str, Mapping[str, Any]] = {}
         for line in finding.evidence:
             meant = line["paused"] or line["limited"] or line["kind"].startswith(_OWN)
@@ -94,7 +94,7 @@ def _holder(holder: Mapping[str, Any]) -> str:
 
 
 def _holder_key(holder: Mapping[str, Any]) -> str:
-    """Slots and standbys do not say since when: they are one fact."""
+    """Slots and standbys have no start time: each is one fact."""
     since = holder["since"]
     return _holder(holder) + (f" {since.timestamp()}" if since is not None else "")
 

@@ -24,7 +24,7 @@ def webhook_definition(sender: Sender, line: Line, queue: str, timeout: float) -
         """Send an alert to a destination of the settings."""
         delivery = await line.run(lambda c: delivery_of(c, job.id))
         if delivery is None or (str(delivery.id), delivery.destination) != (alert, destination):
-            raise Fail("there is no such alert to deliver")  # whoever enqueued this was not the alerter
+            raise Fail("the alert to deliver no longer exists")  # not enqueued by the alerter
         return await _send(sender, delivery)
 
     return Definition(

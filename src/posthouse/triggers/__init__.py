@@ -1,4 +1,4 @@
-"""What operators and tenants do with triggers and events: checked here, stored and audited below."""
+"""Operator and tenant actions on triggers and events, validated here and audited by the database."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ PAYLOAD_LIMIT = 1_000_000
 async def create_trigger(
     connection: Db, fields: Mapping[str, Any], *, actor: str, tenant: str = "default"
 ) -> dict[str, Any]:
-    """Create a trigger. Returns it as it is stored."""
+    """Create a trigger and return it as stored."""
     type_ = fields.get("trigger_type", "event" if "event_name" in fields else "schedule")
     known = checked_trigger(fields, type_)
     for name in missing_fields(known, type_):
-        raise InvalidTrigger(f"trigger.{name}: a trigger of type {type_} needs it")
+        raise InvalidTrigger(f"trigger.{name} is required for {type_} triggers")
     if type_ == "schedule":
         known.setdefault("timezone", "UTC")
         schedule_of(known)
@@ -64,10 +64,10 @@ async def create_trigger(
 async def change_trigger(
     connection: Db, trigger_id: UUID, changes: Mapping[str, Any], *, actor: str, tenant: str | None = None
 ) -> dict[str, Any]:
-    """Change fields of a trigger; the others stay. Its type stays what it is."""
+    """Change fields of a trigger. Its type cannot be changed."""
     old = await trigger_row(connection, trigger_id, tenant)
     if changes.get("trigger_type", old["type"]) != old["type"]:
-        raise InvalidTrigger(f"a trigger of type {old['type']} stays one: remove it and create another")
+        raise InvalidTrigger("the type of a trigger cannot be changed; delete it and create a new one")
     known = checked_trigger(changes, old["type"])
     if known.keys() & SCHEDULE_FIELDS:
         schedule_of({**old, **known})
@@ -83,14 +83,14 @@ async def change_trigger(
             actor=actor,
         )
     if changed is None:
-        raise TriggerNotFound(f"there is no trigger {trigger_id}")
+        raise TriggerNotFound(f"trigger {trigger_id} does not exist")
     return changed
 
 
 async def remove_trigger(connection: Db, trigger_id: UUID, *, actor: str, tenant: str | None = None) -> None:
-    """Remove a trigger. The jobs that it made stay."""
+    """Remove a trigger. The jobs that it created are kept."""
     if not await fetch_value(connection, "trigger_remove", id=trigger_id, tenant=tenant, actor=actor):
-        raise TriggerNotFound(f"there is no trigger {trigger_id}")
+        raise TriggerNotFound(f"trigger {trigger_id} does not exist")
 
 
 async def replay_event(
@@ -101,26 +101,26 @@ async def replay_event(
     triggers: Sequence[UUID] | None = None,
     tenant: str | None = None,
 ) -> None:
-    """Match an event once more, with the triggers that there are now or with these."""
+    """Match an event again, with all current triggers or with these."""
     wanted = None if triggers is None else list(triggers)
     done = await fetch_value(
         connection, "event_replay", id=event_id, triggers=wanted, tenant=tenant, actor=actor
     )
     if not done:
-        raise EventNotFound(f"there is no event {event_id}")
+        raise EventNotFound(f"event {event_id} does not exist")
 
 
 def _refuse_masks(fields: Mapping[str, Any]) -> None:
-    """Who saves what was shown would store the mask in the place of the secret."""
+    """Reject masked values: saving a displayed trigger would overwrite the secret with the mask."""
     if place := masked_place(fields.get("payload_template"), "trigger.payload_template"):
         raise InvalidTrigger(
-            f"{place}: {MASK} stands for a secret that is not shown: write it again, "
-            "or leave payload_template out to keep what is stored"
+            f"{place}: {MASK} is a masked secret: enter the value again, "
+            "or omit payload_template to keep the stored one"
         )
 
 
 async def _check_fixed_payload(connection: Db, trigger: Mapping[str, Any], tenant: str) -> None:
-    """A payload without placeholders can be checked now instead of each time."""
+    """Validate a payload without placeholders once, instead of on every run."""
     template = trigger.get("payload_template", {})
     if not is_fixed(template):
         return
@@ -128,4 +128,4 @@ async def _check_fixed_payload(connection: Db, trigger: Mapping[str, Any], tenan
         about = {"tenant_id": tenant, "correlation_id": "", "subject": ""}
         problems = problems_with(rules, encode_payload(template, PAYLOAD_LIMIT), about)
         if problems:
-            raise InvalidTrigger(f"{rules.key} does not take this payload: {'; '.join(problems)}")
+            raise InvalidTrigger(f"invalid payload for {rules.key}: {'; '.join(problems)}")

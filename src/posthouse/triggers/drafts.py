@@ -1,4 +1,4 @@
-"""A trigger that is being written: what there is of it, and what is wrong with that."""
+"""A trigger that is being edited: the valid fields, and the errors of the others."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from posthouse.storage.definitions import rules_of
 from posthouse.storage.reading import Db
 
 _NOT_YET = UUID(int=0)
-"""Of one that is not stored."""
+"""The id of a trigger that is not stored."""
 _OWN = "posthouse."
 _ORDINARY: dict[str, Any] = {
     "label": "",
@@ -29,7 +29,7 @@ _ORDINARY: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """``rules``: of the kind of job that it makes; None: there is none, or it is not said yet."""
+    """A draft. ``rules`` is the definition of its kind; None if it does not exist or no kind is set yet."""
 
     trigger: dict[str, Any]
     errors: list[Fault]
@@ -40,7 +40,7 @@ class Draft:
         return bool(self.trigger["type"] == "event")
 
     def has(self, *names: str) -> bool:
-        """Whether nothing is wrong with these fields."""
+        """Whether these fields are valid."""
         return not {fault.path for fault in self.errors} & set(names)
 
 
@@ -53,7 +53,7 @@ async def read_draft(
     trigger = {**base, **given, "type": type_}
     wrong = {fault.path for fault in errors}
     missing = [name for name in missing_fields(trigger, type_) if name not in wrong]
-    errors += [Fault(name, f"a trigger of type {type_} needs it") for name in missing]
+    errors += [Fault(name, f"required for {type_} triggers") for name in missing]
     if type_ == "schedule" and not SCHEDULE_FIELDS & {fault.path for fault in errors}:
         errors += _schedule_faults(trigger)
     rules = await _rules(connection, trigger.get("definition_key"))
@@ -65,7 +65,7 @@ def _type_of(fields: Mapping[str, Any]) -> str:
 
 
 def _checked(fields: Mapping[str, Any], type_: str) -> tuple[dict[str, Any], list[Fault]]:
-    """The fields that are right as they are stored, and what is wrong with the others: each by itself."""
+    """Return the valid fields as stored and the errors of the others, each checked separately."""
     given: dict[str, Any] = {}
     faults = []
     for name, value in fields.items():
@@ -96,7 +96,7 @@ async def _rules(connection: Db, key: str | None) -> KindRules | None:
 def _kind_faults(trigger: Mapping[str, Any], rules: KindRules | None) -> list[Fault]:
     key = trigger.get("definition_key")
     if key and rules is None:
-        return [Fault("definition_key", f"there is no definition {key!r} to make jobs of")]
+        return [Fault("definition_key", f"definition {key!r} does not exist")]
     if rules is not None and not rules.active:
-        return [Fault("definition_key", f"jobs of kind {key!r} are not taken: its definition is inactive")]
+        return [Fault("definition_key", f"jobs of kind {key!r} are not accepted: its definition is inactive")]
     return []

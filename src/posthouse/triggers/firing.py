@@ -1,4 +1,4 @@
-"""Sets a trigger off by hand."""
+"""Run a trigger manually."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ from posthouse.triggers.stored import trigger_row
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fired:
-    """``overlap``: no job was made, as the last one is still active and its runs may not overlap."""
+    """The result. ``overlap``: no job was created, because the previous one is still active and runs must not
+    overlap.
+    """
 
     outcome: Literal["fired", "overlap"]
     job_id: UUID | None
@@ -54,15 +56,16 @@ async def fire_trigger(
     event: EventSample | None = None,
     event_id: UUID | None = None,
 ) -> Fired:
-    """Make its job now, whether it is enabled or not. One of events answers to a stored event, or to one
-    that nobody else gets to see.
+    """Create the trigger's job now, whether or not it is enabled.
+
+    An event trigger uses a stored event, or a sample event that no other trigger receives.
     """
     trigger = await trigger_row(connection, trigger_id, tenant)
     rules = await rules_of(connection, [trigger["definition_key"]])
     now: datetime = await fetch_value(connection, "clock_now")
     if trigger["type"] == "schedule":
         if event is not None or event_id is not None:
-            raise InvalidTrigger("it runs at times, not on events: fire it without one")
+            raise InvalidTrigger("this trigger is a schedule; run it without an event")
         at_time = by_time(trigger, now)
         payload = filled(trigger, at_time.context, _first(rules), at_time.about, payload_limit)
         request = schedule_request(trigger, now, payload, now)
@@ -82,7 +85,7 @@ def _first(rules: list[KindRules]) -> KindRules | None:
 async def _event(
     connection: Db, trigger: Mapping[str, Any], event: EventSample | None, event_id: UUID | None
 ) -> EventSample:
-    """The event that it answers to."""
+    """Return the event to use."""
     if event_id is not None:
         event = await stored_event(connection, event_id, trigger["tenant_id"])
     elif event is None:
@@ -107,6 +110,6 @@ async def _fire(
             event=None if event is None else json.dumps(event), tenant=trigger["tenant_id"], actor=actor,
         )  # fmt: skip
     if made.outcome is None:
-        raise TriggerNotFound(f"there is no trigger {trigger['id']}")
+        raise TriggerNotFound(f"trigger {trigger['id']} does not exist")
     event_id = UUID(event["id"]) if event else None
     return Fired(outcome=made.outcome, job_id=made.job_id, event_id=event_id, reason=made.reason)

@@ -1,4 +1,4 @@
-"""What sets a trigger off, by hand or for show: an event, or a time of its schedule."""
+"""The inputs of a manual run or preview: an event, or a time of a schedule."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from posthouse.storage.reading import Db, fetch, fetch_value
 from posthouse.trigger_jobs import event_about, event_context, schedule_about, schedule_context
 
 LOOKED_AT = 500
-"""Events among which the latest one that fits is looked for."""
+"""Number of latest events that are searched for a match."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventSample:
-    """Something that happened, or could. ``at`` is None if it did not."""
+    """A stored or sample event. ``at`` is None for a sample."""
 
     id: UUID | None = None
     at: datetime | None = None
@@ -33,7 +33,7 @@ class EventSample:
 
 @dataclass(frozen=True, slots=True)
 class Occasion:
-    """What a payload template is filled with, and what the job belongs to."""
+    """The values for a payload template, and the attributes of the job."""
 
     context: dict[str, Any]
     about: dict[str, Any]
@@ -42,7 +42,7 @@ class Occasion:
 async def stored_event(connection: Db, event_id: UUID, tenant: str) -> EventSample:
     found = await fetch(connection, "event_whole", EventSample, id=event_id, tenant=tenant)
     if not found:
-        raise EventNotFound(f"there is no event {event_id}")
+        raise EventNotFound(f"event {event_id} does not exist")
     return found[0]
 
 
@@ -54,14 +54,14 @@ async def latest_event(connection: Db, pattern: str, tenant: str) -> EventSample
 
 
 async def misfit(connection: Db, pattern: str, name: str) -> str | None:
-    """Why a trigger with this pattern would not see an event; None if it would."""
+    """Return why a trigger with this pattern does not match an event, or None if it does."""
     if await fetch_value(connection, "event_fits", pattern=pattern, name=name):
         return None
-    return f"it is for {pattern}, and the event is {name}"
+    return f"the trigger matches {pattern}, but the event is {name}"
 
 
 def event_fields(event: EventSample, now: datetime, tenant: str) -> dict[str, Any]:
-    """As a keeper has it; one that did not happen does so now."""
+    """Return the event as a keeper sees it. A sample event happens now."""
     return {
         "id": str(event.id or new_id()),
         "at": (event.at or now).isoformat(),
@@ -82,7 +82,7 @@ def by_time(trigger: Mapping[str, Any], nominal: datetime) -> Occasion:
 
 
 def named(pattern: str) -> str:
-    """The name of an event that a trigger is for, if there is but one."""
+    """Return the event name of a pattern that matches a single event."""
     if "*" in pattern:
-        raise InvalidTrigger(f"it is for many events, {pattern}: say which one, or give a stored one")
+        raise InvalidTrigger(f"the pattern {pattern} matches several events; pass event_name or event_id")
     return pattern

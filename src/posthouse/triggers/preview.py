@@ -1,4 +1,4 @@
-"""What a trigger would make, before it is stored."""
+"""Preview what a trigger would create, before it is stored."""
 
 from __future__ import annotations
 
@@ -31,16 +31,17 @@ from posthouse.triggers.occasions import (
 )
 from posthouse.triggers.stored import trigger_row
 
-NO_EVENT = "no event that it is for has come lately: give a sample"
+NO_EVENT = "no recent event matches this trigger; pass a sample event"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriggerPreview:
-    """``valid``: it could be stored as it is, and would make a job of what it was shown.
+    """The result of a preview. ``valid``: the trigger could be stored, and would create a job from this
+    input.
 
-    ``errors`` are about its fields, ``payload_errors`` about the payload that its template makes.
-    ``matched``: whether it is for ``event``, which was given or is the latest; ``reason``: why not.
-    ``runs``: the next times of a schedule, in UTC (``at``) and on the clocks of its zone (``local``).
+    ``errors`` are about its fields, ``payload_errors`` about the payload that its template renders.
+    ``matched``: whether the trigger matches ``event``, which was given or is the latest; ``reason``: why not.
+    ``runs``: the next runs of a schedule, in UTC (``at``) and local time (``local``).
     """
 
     valid: bool
@@ -57,7 +58,7 @@ class TriggerPreview:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """What a trigger is tried with: an event, the id of a stored one, or none; and how many runs to tell."""
+    """The input of a preview: an event, the id of a stored event, or none; and the number of runs to show."""
 
     event: EventSample | None = None
     event_id: UUID | None = None
@@ -74,7 +75,9 @@ async def preview_trigger(
     payload_limit: int,
     trigger_id: UUID | None = None,
 ) -> TriggerPreview:
-    """``fields`` may be incomplete. With the id of a trigger, those left out are its own."""
+    """Preview a trigger. ``fields`` may be incomplete; with ``trigger_id`` the stored fields are the
+    defaults.
+    """
     stored = await trigger_row(connection, trigger_id, tenant) if trigger_id else None
     draft = await read_draft(connection, fields, stored, tenant)
     now: datetime = await fetch_value(connection, "clock_now")
@@ -139,5 +142,5 @@ def _faults(rules: KindRules, payload: Any, occasion: Occasion, limit: int) -> l
 
 
 def _masked(event: EventSample) -> EventSample:
-    """What is stored is shown as lists of events show it."""
+    """Mask a stored event as lists of events do."""
     return replace(event, context=PLAIN.value(event.context))

@@ -1,4 +1,4 @@
-"""A trigger as it is stored."""
+"""Load a stored trigger."""
 
 from __future__ import annotations
 
@@ -14,5 +14,5 @@ async def trigger_row(connection: Db, trigger_id: UUID, tenant: str | None) -> d
         connection, "triggers_list", id=trigger_id, tenant=tenant, type=None, after=None, limit=1
     )
     if not found:
-        raise TriggerNotFound(f"there is no trigger {trigger_id}")
+        raise TriggerNotFound(f"trigger {trigger_id} does not exist")
     return found[0]

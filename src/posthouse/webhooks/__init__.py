@@ -1,4 +1,4 @@
-"""Sends JSON to a URL that somebody configured, and to nothing behind it: no redirects, no private addresses.
+"""Sends JSON to configured URLs. Does not follow redirects or connect to private addresses.
 
 Needs no database.
 """

@@ -1,4 +1,4 @@
-"""Which addresses may be connected to. A name is resolved once, and every address it has must be allowed."""
+"""Which addresses are allowed. A host is resolved once, and all of its addresses must be allowed."""
 
 from __future__ import annotations
 
@@ -33,30 +33,30 @@ _COMPATIBLE = ip_network("::/96")
 
 
 async def resolve(host: str, port: int) -> list[str]:
-    """As the system resolves names."""
+    """Resolve a host with the system resolver."""
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
 async def allowed_addresses(host: str, port: int, *, private: bool, resolver: Resolver) -> list[str]:
-    """The addresses of a host. One that must not be reached refuses all of them."""
+    """Return the addresses of a host; raise AddressRefused if any of them is not allowed."""
     try:
         found = await resolver(host, port)
     except (OSError, UnicodeError) as error:
-        raise Unreachable(f"its host cannot be resolved: {_reason(error)}") from None
+        raise Unreachable(f"cannot resolve the host: {_reason(error)}") from None
     if not found:
-        raise Unreachable("its host has no address")
+        raise Unreachable("the host has no address")
     for text in found:
         if not is_allowed(text, private=private):
             raise AddressRefused(
-                "its host has an address that must not be reached"
-                + ("" if private else "; POSTHOUSE_ALERT_PRIVATE_ADDRESSES=true allows private ones")
+                "the host has an address that is not allowed"
+                + ("" if private else "; POSTHOUSE_ALERT_PRIVATE_ADDRESSES=true allows private addresses")
             )
     return found
 
 
 def is_allowed(text: str, *, private: bool) -> bool:
-    """Whether it is an address of the public internet, or a private one where those are allowed."""
+    """Return whether the address is public, or private where ``private`` allows that."""
     if "%" in text:  # a scope: only links and such have one
         return False
     address = _inner(ip_address(text))
@@ -74,7 +74,7 @@ def is_allowed(text: str, *, private: bool) -> bool:
 
 
 def _inner(address: Address) -> Address:
-    """The IPv4 address that an IPv6 one leads to, if it is of that kind."""
+    """Return the IPv4 address embedded in an IPv6 address, if any."""
     if not isinstance(address, IPv6Address):
         return address
     teredo = address.teredo[1] if address.teredo is not None else None

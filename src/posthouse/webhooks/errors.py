@@ -1,23 +1,23 @@
-"""Why a message did not arrive. No text of these tells the URL: it is a secret."""
+"""Delivery errors. Their messages never contain the URL, which is a secret."""
 
 from __future__ import annotations
 
 
 class WebhookError(Exception):
-    """A message did not arrive."""
+    """A message was not delivered."""
 
 
 class Unreachable(WebhookError):
-    """There was no answer. Another try may help."""
+    """No response. A retry may succeed."""
 
 
 class Refusal(WebhookError):
-    """The destination said no. Another try may help."""
+    """The destination responded with an error. A retry may succeed."""
 
 
 class AddressRefused(WebhookError):
-    """It leads to where nothing may be sent. Another try would not help."""
+    """The destination has an address that is not allowed. A retry does not help."""
 
 
 class Misdirected(WebhookError):
-    """It wants us to go elsewhere, or is gone for good. Another try would not help."""
+    """The destination responded with a redirect or 410 Gone. A retry does not help."""

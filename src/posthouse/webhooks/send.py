@@ -1,7 +1,7 @@
-"""One POST to one checked address. All of it, from the lookup to the answer, shares one time limit.
+"""A POST request to a checked address. One timeout covers everything from DNS to the response.
 
-By hand rather than with an HTTP library: the connection must go to the address that was checked, while the
-certificate is that of the name; a trickle of bytes must not outlast the limit; nothing is followed.
+Not done with an HTTP library: the connection must use the checked address while TLS verifies the host name, a
+slow response must not outlast the timeout, and redirects must not be followed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _GONE = 410
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """``private``: addresses of private networks are fine. The rest is for tests."""
+    """``private``: allow addresses of private networks. The other fields are for tests."""
 
     timeout: float = 10.0
     private: bool = False
@@ -48,7 +48,7 @@ class Answer:
 
 
 async def post(url: SplitResult, body: bytes, headers: Mapping[str, str], rules: Rules) -> Answer:
-    """What the destination answered, if it took the message; else one of the errors."""
+    """Send the message and return the response; raise a WebhookError unless it was accepted."""
     started = time.monotonic()
     connection: _Connection | None = None
     try:
@@ -58,7 +58,7 @@ async def post(url: SplitResult, body: bytes, headers: Mapping[str, str], rules:
         seconds = time.monotonic() - started
         answer = Answer(int(head[9:12]), await _read_body(connection[0], head), seconds)
     except TimeoutError:
-        raise Unreachable(f"there was no answer within {rules.timeout:g} s") from None
+        raise Unreachable(f"no response within {rules.timeout:g} s") from None
     finally:
         if connection is not None:
             await _hang_up(connection[1])
@@ -67,9 +67,13 @@ async def post(url: SplitResult, body: bytes, headers: Mapping[str, str], rules:
 
 
 def _check(answer: Answer) -> None:
-    said = f"it answered {answer.status}" + (f": {answer.body}" if answer.body else "")
+    said = f"the destination responded with status {answer.status}" + (
+        f": {answer.body}" if answer.body else ""
+    )
     if 300 <= answer.status < 400:  # noqa: PLR2004 - the codes of redirects
-        raise Misdirected(f"it answered {answer.status}, a redirect, which is not followed")
+        raise Misdirected(
+            f"the destination responded with status {answer.status}: redirects are not followed"
+        )
     if answer.status == _GONE:
         raise Misdirected(said)
     if not 200 <= answer.status < 300:  # noqa: PLR2004 - those of success
@@ -77,14 +81,14 @@ def _check(answer: Answer) -> None:
 
 
 async def _ask(connection: _Connection, request: bytes) -> bytes:
-    """Sends the request; returns the head of the answer."""
+    """Send the request and return the header of the response."""
     reader, writer = connection
     try:
         writer.write(request)
         await writer.drain()
         return await _read_head(reader)
     except (OSError, EOFError) as error:
-        raise Unreachable(f"the connection broke: {type(error).__name__}") from None
+        raise Unreachable(f"the connection was lost: {type(error).__name__}") from None
 
 
 async def _connect(url: SplitResult, rules: Rules) -> _Connection:
@@ -99,14 +103,14 @@ async def _connect(url: SplitResult, rules: Rules) -> _Connection:
                 address, port, ssl=tls, server_hostname=host if tls else None, limit=HEAD_LIMIT
             )
         except ssl.SSLCertVerificationError as error:
-            trouble = f"its certificate is not valid: {error.verify_message}"
+            trouble = f"invalid certificate: {error.verify_message}"
         except OSError as error:  # also what TLS has to say
-            trouble = f"it cannot be reached: {type(error).__name__}"
+            trouble = f"cannot connect: {type(error).__name__}"
     raise Unreachable(trouble)
 
 
 async def _hang_up(writer: asyncio.StreamWriter) -> None:
-    """At once: what the other side still wants to say is of no interest."""
+    """Close the connection at once, without reading the rest of the response."""
     writer.transport.abort()
     with suppress(OSError):
         await writer.wait_closed()
@@ -131,21 +135,21 @@ def _head(url: SplitResult, headers: Mapping[str, str], length: int) -> bytes:
 
 
 async def _read_head(reader: asyncio.StreamReader) -> bytes:
-    """The head of the answer; those that only announce one are passed over."""
+    """Return the header of the response; skip informational (1xx) responses."""
     while True:
         try:
             head = await reader.readuntil(b"\r\n\r\n")
         except asyncio.LimitOverrunError:
-            raise Unreachable("its answer is not HTTP: the head never ends") from None
+            raise Unreachable("the response is not HTTP: its header is too long") from None
         status = _STATUS.match(head)
         if status is None:
-            raise Unreachable("its answer is not HTTP")
+            raise Unreachable("the response is not HTTP")
         if status[1][:1] != b"1":
             return head
 
 
 async def _read_body(reader: asyncio.StreamReader, head: bytes) -> str:
-    """How the body begins, in one line. It is only for people: it is not waited for long."""
+    """Return the start of the body in one line, for error messages. Waits only briefly."""
     length = _LENGTH.search(head)
     wanted = min(BODY_LIMIT, int(length[1])) if length else BODY_LIMIT
     found = bytearray()

@@ -1,4 +1,4 @@
-"""Sends messages to the destinations that the settings name."""
+"""Sends messages to the configured destinations."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class Sender:
         )
 
     async def send(self, message: Message, destination: Destination) -> Answer:
-        """What the destination answered. It may repeat what was sent to it: neither its answer nor an error
-        shows a secret.
+        """Send a message and return the response. Secrets are masked in the response and in errors, since a
+        destination may echo the request.
         """
         body = json.dumps(body_of(message, destination.shape), ensure_ascii=False).encode(errors="replace")
         secrets = self._secrets(destination)

@@ -1,4 +1,4 @@
-"""What an alert looks like to those who receive it."""
+"""Message formats of alerts."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class Message:
 
     @property
     def text(self) -> str:
-        """The message, and how many others it stands for."""
+        """The message, with the number of suppressed alerts."""
         text = mask_text(self.message)[:_TEXT_LENGTH]
-        return f"{text} (and {self.held_back:,} more that were held back)" if self.held_back else text
+        return f"{text} (and {self.held_back:,} more suppressed)" if self.held_back else text
 
     @property
     def title(self) -> str:
@@ -92,7 +92,7 @@ def _slack(message: Message) -> dict[str, Any]:
 
 
 def _plain(text: str) -> str:
-    """Text of somebody else: it must not address a channel or make links."""
+    """Escape text from jobs: it must not address a channel or make links."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 

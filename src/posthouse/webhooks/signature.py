@@ -1,4 +1,4 @@
-"""Shows a receiver that a message is from us, and new."""
+"""Signatures, which let a receiver verify the origin and age of a message."""
 
 from __future__ import annotations
 

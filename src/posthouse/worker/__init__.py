@@ -1,1 +1,1 @@
-"""Runs jobs: fetcher -> executor -> completer, with the heartbeat beside them in a thread of its own."""
+"""Run jobs: fetcher -> executor -> completer, with the heartbeat in a separate thread."""

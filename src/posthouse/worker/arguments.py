@@ -1,4 +1,4 @@
-"""A handler's arguments, as its annotations say: checked at enqueue and again before it runs."""
+"""The arguments of a handler, validated against its annotations at enqueue and again before it runs."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ RESERVED = frozenset({"connection"})
 
 
 class Arguments:
-    """Reads a payload into keyword arguments. A handler that takes only the job takes any payload; one that
-    takes a list of jobs has them checked against the type ``takes``, if there is one.
+    """Converts a payload to keyword arguments.
+
+    A handler that takes only the job accepts any payload. The payloads of a batch handler are validated
+    against the type ``takes``, if there is one.
     """
 
     def __init__(
@@ -30,16 +32,16 @@ class Arguments:
         self.takes_job = bool(parameters) and _is_job(parameters[0], hints, batch=batch)
         own = parameters[1:] if self.takes_job else parameters
         if batch and (own or not self.takes_job):
-            raise ConfigurationError(f"{kind}: a batch handler takes one argument, the list of jobs")
+            raise ConfigurationError(f"{kind}: a batch handler must take one argument, the list of jobs")
         if takes is not None and not batch:
-            raise ConfigurationError(f"{kind}: takes is for batch handlers; the parameters of others say it")
+            raise ConfigurationError(f"{kind}: takes is only for batch handlers; declare parameters instead")
         if takes is not None:
             self._adapter: TypeAdapter[Any] | None = _readable(kind, takes)
         else:
             self._adapter = None if not own and self.takes_job else _adapter(kind, own, hints)
 
     def read(self, payload: str) -> dict[str, Any]:
-        """The arguments for a stored payload."""
+        """Return the arguments for a stored payload."""
         if self._adapter is None:
             return {}
         try:
@@ -47,8 +49,16 @@ class Arguments:
         except ValidationError as error:
             raise InvalidPayload(_explain(self._kind, error)) from None
 
+    def accepts(self, payload: str) -> bool:
+        """Return whether the handler takes this payload."""
+        try:
+            self.read(payload)
+        except InvalidPayload:
+            return False
+        return True
+
     def check(self, arguments: Mapping[str, Any]) -> None:
-        """Refuses arguments that the handler does not take."""
+        """Raise InvalidPayload for arguments that the handler does not accept."""
         if self._adapter is None:
             return
         try:
@@ -65,7 +75,7 @@ def _type_hints(handler: Callable[..., Any]) -> dict[str, Any]:
         return typing.get_type_hints(handler, include_extras=True)
     except NameError as error:
         raise ConfigurationError(
-            f"{handler.__qualname__}: cannot resolve its annotations: {error}"
+            f"{handler.__qualname__}: cannot resolve the type annotations: {error}"
         ) from error
 
 
@@ -86,9 +96,11 @@ def _adapter(
             extra = "allow"
             continue
         if parameter.kind in {parameter.VAR_POSITIONAL, parameter.POSITIONAL_ONLY}:
-            raise ConfigurationError(f"{kind}: argument {parameter.name!r} cannot be given by name")
+            raise ConfigurationError(
+                f"{kind}: argument {parameter.name!r} must be usable as a keyword argument"
+            )
         if parameter.name in RESERVED:
-            raise ConfigurationError(f"{kind}: an argument cannot be called {parameter.name!r}")
+            raise ConfigurationError(f"{kind}: an argument cannot be named {parameter.name!r}")
         hint = hints.get(parameter.name, Any)
         optional = parameter.default is not parameter.empty
         fields[parameter.name] = NotRequired[hint] if optional else Required[hint]
@@ -103,7 +115,7 @@ def _readable(kind: str, shape: Any) -> TypeAdapter[Any]:
         return TypeAdapter(shape)
     except PydanticSchemaGenerationError as error:
         raise ConfigurationError(
-            f"{kind}: an argument has a type that JSON cannot carry: {error.message}"
+            f"{kind}: an argument has a type that JSON cannot represent: {error.message}"
         ) from None
 
 
@@ -112,4 +124,4 @@ def _explain(kind: str, error: ValidationError) -> str:
         f"{'.'.join(str(part) for part in problem['loc']) or 'payload'}: {problem['msg']}"
         for problem in error.errors(include_url=False, include_input=False)
     )
-    return f"{kind} does not take this payload: {problems}"
+    return f"invalid payload for {kind}: {problems}"

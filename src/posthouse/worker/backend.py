@@ -1,8 +1,7 @@
-"""What a worker needs of whoever holds the jobs. Two there are: the database (direct.py), and a server of
-Posthouse that stands before it (remote/). Everything that a worker asks goes through here.
+"""Interface between a worker and its job store: the database (direct.py), or a Posthouse server (remote/).
 
-Every call can be repeated: ids and tokens say what it is about. One that raises AWAY may or may not have
-landed, and is to be made again; one that raises REFUSED has changed nothing and never will.
+Calls are idempotent: ids and tokens identify them. After AWAY the call may have taken effect: retry it. After
+REFUSED nothing changed: do not retry.
 """
 
 from __future__ import annotations
@@ -15,8 +14,9 @@ from uuid import UUID
 
 import psycopg
 
+from posthouse.dispatch import Claimant, Reader
 from posthouse.errors import Refused, ServerUnavailable
-from posthouse.storage.leases import Claim, Settlement, Success
+from posthouse.storage.leases import Claim, ReadyBatch, Settlement, Success
 from posthouse.storage.notebook import LogLine
 from posthouse.storage.pools import Pools
 
@@ -25,9 +25,11 @@ REFUSED: tuple[type[Exception], ...] = (psycopg.Error, Refused)
 
 
 class Leases(Protocol):
-    """Claims jobs and reports how they ended."""
+    """Claims jobs and writes their outcomes."""
 
     lease_seconds: float
+    grace_seconds: float
+    """How long jobs may continue after a lease that could not be renewed; known once announced."""
 
     async def claim(
         self,
@@ -40,7 +42,11 @@ class Leases(Protocol):
         offers: Sequence[str] = (),
         served: Mapping[str, float] | None = None,
         patience: float = 20.0,
+        least: int = 0,
     ) -> Claim: ...
+    async def ready_batches(
+        self, queues: Sequence[str], sizes: Mapping[str, int], marks: Mapping[int, int]
+    ) -> list[ReadyBatch]: ...
     async def claim_rules(self) -> tuple[dict[str, float], bool]: ...
     async def next_token(self, queues: Sequence[str], kinds: Sequence[str]) -> float | None: ...
     async def be_hungry(self, queues: Sequence[str]) -> None: ...
@@ -53,15 +59,18 @@ class Leases(Protocol):
         definitions: Sequence[Mapping[str, Any]],
         limits: Sequence[Mapping[str, Any]] = (),
         triggers: Sequence[Mapping[str, Any]] = (),
-    ) -> None: ...
+    ) -> Mapping[str, str]: ...
     async def definitions_since(self, digest: str) -> tuple[str, list[str]] | None: ...
     async def serve(self, queues: Sequence[str], kinds: Sequence[str]) -> None: ...
     async def sign_off(self) -> None: ...
+    async def end_worker(
+        self, blockers: Sequence[UUID] | None, error: Mapping[str, Any], crash_limit: int
+    ) -> None: ...
     async def close(self) -> None: ...
 
 
 class Notebook(Protocol):
-    """Takes what running jobs tell of themselves."""
+    """Stores what running jobs report."""
 
     lease_seconds: float
 
@@ -75,23 +84,23 @@ class Notebook(Protocol):
 
 
 class Pulse(Protocol):
-    """A connection of the heartbeat's thread."""
+    """The connection of the heartbeat thread."""
 
     watched: bool
-    """Whether others notice at once when it ends, and may take us for dead."""
+    """Whether keepers notice at once when the connection ends, and may declare this worker dead."""
 
     def beat(self, ids: Sequence[str], tokens: Sequence[str]) -> list[tuple[str, str]]:
-        """Renews leases; returns the hex ids of those that need something, and what."""
+        """Renew leases. Returns the hex ids of jobs that need an action, and the action."""
         ...
 
     def look(self) -> None:
-        """Raises AWAY if the connection has ended by itself."""
+        """Raise AWAY if the connection has ended."""
         ...
 
 
 class Hearing(NamedTuple):
-    """What is done when there may be work, when a job is to be canceled, when nothing is missed from now on,
-    and when definitions changed.
+    """Callbacks: jobs may be ready, a job is to be canceled, listening has started,
+    definitions have changed.
     """
 
     work: Callable[[], None]
@@ -101,7 +110,7 @@ class Hearing(NamedTuple):
 
 
 class Listener(Protocol):
-    """Hears that there is work, what is to be canceled, and that definitions changed."""
+    """Receives notifications about ready jobs, cancellations and changed definitions."""
 
     works: bool
 
@@ -109,7 +118,7 @@ class Listener(Protocol):
 
 
 class Shelf(Protocol):
-    """Keeps files of jobs."""
+    """Stores the artifacts of jobs."""
 
     async def put(self, job_id: UUID, token: UUID, name: str, path: Path) -> dict[str, Any]: ...
     async def get(
@@ -119,10 +128,10 @@ class Shelf(Protocol):
 
 
 class Backend(Protocol):
-    """Makes the connections of one worker."""
+    """Creates the connections of one worker."""
 
     process_url: str | None
-    """What processes of the worker connect to for transactions of handlers; None: they cannot."""
+    """Database URL for transactions in job processes, or None if there are none."""
 
     def leases(self) -> Leases: ...
     def notebook(self) -> Notebook: ...
@@ -130,4 +139,8 @@ class Backend(Protocol):
     def shelf(self) -> Shelf: ...
     def pulse(self) -> AbstractContextManager[Pulse]: ...
     def listener(self, queues: set[str], tell: Hearing) -> Listener: ...
+    async def dispatch(self, claimants: Sequence[Claimant]) -> Sequence[Reader]:
+        """Return the readers of hints, to be run. None in database mode: the listener wakes the claimants."""
+        ...
+
     async def close(self) -> None: ...

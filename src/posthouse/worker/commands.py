@@ -1,26 +1,28 @@
-"""Runs the commands that operators have defined, as their definitions stand when a run starts."""
+"""Run the commands that operators have defined, with the definition current at the start of the run."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import time
 from collections.abc import Collection, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any
+from uuid import uuid5
 
+from posthouse.client.emitting import EventOptions, event_text
 from posthouse.commands import PERMANENT, CommandRunner, CommandSpec, Completed, Progress
 from posthouse.commands.exits import signal_name
 from posthouse.commands.payloads import spec_of
 from posthouse.core.kind import KindRules
 from posthouse.core.outcome import Crashed, Policy
 from posthouse.core.retry import DEFAULT_RETRY
-from posthouse.errors import CommandLost, InvalidDefinition, LeaseLost, PosthouseError
-from posthouse.settings import Settings
+from posthouse.errors import CommandLost, InvalidDefinition, LeaseLost, NoDatabase, PosthouseError
+from posthouse.settings import Settings, cores
+from posthouse.storage.queries import query
 from posthouse.worker.arguments import Arguments
 from posthouse.worker.definition import COMMAND, Definition
-from posthouse.worker.executor import CutOff
+from posthouse.worker.executor import STOP_GRACE, Released
 from posthouse.worker.job import Job
 from posthouse.worker.rulebook import Rulebook
 from posthouse.worker.secrets import find_secrets
@@ -32,13 +34,12 @@ LANDING_SECONDS = 5.0
 
 
 def command_slots(settings: Settings) -> int:
-    """What the setting says, or some for each core."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return settings.command_slots or min(settings.concurrency, SLOTS_PER_CORE * cores)
+    """Return the number of slots: the setting, or some per core."""
+    return settings.command_slots or min(settings.concurrency, SLOTS_PER_CORE * cores())
 
 
 class Commands:
-    """Keeps ``known`` up to date with the commands that there are, and runs them for an executor."""
+    """Keeps ``known`` up to date with the command definitions and runs them for an executor."""
 
     def __init__(self, rulebook: Rulebook, known: dict[str, Definition], settings: Settings) -> None:
         self._rulebook = rulebook
@@ -46,25 +47,28 @@ class Commands:
         self._specs: dict[str, tuple[KindRules, CommandSpec]] = {}
         self._loop = asyncio.get_running_loop()
         self._runner = CommandRunner(grace=settings.cancel_grace_seconds)
-        # A lease is given up when a tenth of it is left: what runs must be gone before that is over.
+        # A lease is given up when a tenth of it is left; running commands must be gone before it expires.
         self._lost_grace = min(settings.cancel_grace_seconds, settings.lease_seconds * 0.05)
+        self._stop_grace = min(settings.cancel_grace_seconds, STOP_GRACE)
         self._secrets_dir = settings.secrets_dir
+        self._most_bytes = settings.max_result_bytes
         self.slots = command_slots(settings)
 
     @property
     def guardian_pid(self) -> int | None:
-        """The process that starts commands."""
+        """The pid of the process that starts commands."""
         return self._runner.guardian_pid
 
     def start(self) -> None:
-        """Starts what starts commands, so that the first one need not wait for it."""
+        """Start the guardian now, so that the first command need not wait for it."""
         if self._runner.guardian_pid is None:
             self._runner.start()
 
     def adopt(self, handlers: Collection[str]) -> list[str]:
-        """Takes over the definitions as they are now; returns the kinds of those that can be run.
+        """Take over the current definitions and return the kinds that can be run.
 
-        One that is gone is kept for jobs that were claimed before. A handler of that name comes first.
+        A removed definition is kept for jobs that were claimed before. A handler of the same name takes
+        precedence.
         """
         return [
             rules.key
@@ -77,14 +81,14 @@ class Commands:
             return True
         try:
             self._specs[rules.key] = (rules, spec_of(rules))
-        except InvalidDefinition as error:  # stored by hand, past all checks
-            _log.error("jobs of kind %s wait: %s", rules.key, error)
+        except InvalidDefinition as error:  # stored without validation
+            _log.error("invalid command definition, its jobs stay queued kind=%s: %s", rules.key, error)
             return False
         self._known[rules.key] = _definition(rules)
         return True
 
     async def run(self, kind: str, jobs: Sequence[Job]) -> list[Any]:
-        """What came of the command: a result, or an ending as a handler would return it."""
+        """Run the command and return its result, or an outcome as a handler would return it."""
         (job,) = jobs
         return [await self._run(self._specs[kind][1], job)]
 
@@ -104,23 +108,45 @@ class Commands:
         try:
             done = await self._to_its_end(job, run)
         except CommandLost as error:
-            if pids:  # it ran, and may be what killed those who looked after it
-                raise Crashed(str(error), pid=pids[0]) from None
+            if error.may_have_run:  # it may have killed its supervisor, even before its start was reported
+                raise Crashed(str(error), pid=pids[0] if pids else None) from None
             raise
         finally:
             await reports.landed()
         ending = done.ending()
+        if ending is None and spec.emits is not None:
+            await self._emit(spec.emits, job, done.result)
         return done.result if ending is None else ending
 
+    async def _emit(self, name: str, job: Job, result: Any) -> None:
+        """Emit the event of a command that succeeded, once per job however often it runs."""
+        context = result if isinstance(result, dict) else {"result": result}
+        options: EventOptions = {
+            "id": uuid5(job.id, f"{job.generation} {name}"),
+            "tenant": job.tenant,
+            "subject": job.subject,
+            "correlation_id": job.correlation_id or str(job.id),
+            "created_by": f"job:{job.id}",
+        }
+        _, text = event_text(name, context, options, self._most_bytes)
+        try:
+            async with job.transaction() as connection:
+                await connection.execute(query("emit"), (text,))
+        except NoDatabase:
+            job.log.warning("event %s not emitted: this worker has no database connection", name)
+
     async def _to_its_end(self, job: Job, run: Coroutine[Any, Any, Completed]) -> Completed:
-        """Canceled, it still waits until no process of it is left; for a lost lease with less patience."""
+        """Wait until no process of the command is left, also if canceled; for a lost lease with a shorter
+        grace.
+        """
         task = self._loop.create_task(run)
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
             task.cancel()
-            if isinstance(job.reason, LeaseLost | CutOff):
-                self._loop.call_later(self._lost_grace, task.cancel)
+            if isinstance(job.reason, LeaseLost | Released):
+                stopping = type(job.reason) is Released
+                self._loop.call_later(self._stop_grace if stopping else self._lost_grace, task.cancel)
         return await task
 
     def _keep_output(self, job: Job, done: Completed) -> None:
@@ -142,7 +168,7 @@ class Commands:
 
 
 class ProgressReports:
-    """Hands on what a command reports: the newest, one at a time, so that none pile up."""
+    """Passes on a command's progress: only the newest, one at a time, so that reports do not pile up."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
@@ -155,7 +181,7 @@ class ProgressReports:
             self._task = asyncio.get_running_loop().create_task(self._report())
 
     async def _report(self) -> None:
-        with suppress(PosthouseError):  # of a lost lease the heartbeat hears too
+        with suppress(PosthouseError):  # the heartbeat detects a lost lease as well
             while (progress := self._newest) is not None:
                 self._newest = None
                 await self._job.progress(progress.percent, step=progress.step, message=progress.message)
@@ -166,7 +192,7 @@ class ProgressReports:
 
 
 def values_of(job: Job) -> dict[str, Any]:
-    """What a command's arguments may be made of."""
+    """Return the values that a command template can use."""
     return {
         "tenant_id": job.tenant,
         "job_id": str(job.id),
@@ -178,7 +204,7 @@ def values_of(job: Job) -> dict[str, Any]:
 
 
 async def _run_elsewhere(job: Job) -> None:
-    """Runs a command; see Commands."""
+    """Handler of command definitions; see Commands."""
 
 
 _ARGUMENTS = Arguments("a command", _run_elsewhere, batch=False)
@@ -189,7 +215,7 @@ def _definition(rules: KindRules) -> Definition:
         kind=rules.key,
         handler=_run_elsewhere,
         queue=rules.queue,
-        priority=0,  # of a job, this and the next are known when it is enqueued
+        priority=0,  # the priority and the next field are set at enqueue
         max_attempts=1,
         timeout=rules.timeout_seconds,
         policy=Policy(DEFAULT_RETRY, PERMANENT),

@@ -1,4 +1,4 @@
-"""A handler's own transaction: its writes alone, with a step of its job, or with the job's completion."""
+"""Transactions of a handler: independent, with a step, or with the job's completion."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 class Transaction(ABC):
-    """``async with`` in an async handler, ``with`` in a thread: gives a connection in a transaction.
+    """A transaction: use ``async with`` in an async handler, ``with`` in a thread; yields a connection.
 
-    When the block ends well, one statement may be run with the job's token, and the answer decides whether
-    all of it is committed.
+    When the block ends without an error, a statement with the job's token may run; its result decides whether
+    the transaction is committed.
     """
 
     _statement: str | None = None
@@ -119,27 +119,29 @@ class Transaction(ABC):
 
     @abstractmethod
     def _parameters(self) -> tuple[Any, ...]:
-        """Of the statement that ends the transaction."""
+        """Return the parameters of the statement that ends the transaction."""
 
     @abstractmethod
     def _landed(self) -> None:
-        """It is committed."""
+        """Handle the commit."""
 
     def _check(self, row: tuple[Any, ...] | None) -> None:
-        """Raises unless it landed; the transaction is then rolled back."""
+        """Raise unless the statement took effect; the transaction is then rolled back."""
         match row:
             case ("succeeded" | "kept",):
                 return
             case ("canceled",):
-                raise Cancel("canceled while it ran: nothing was written")
+                raise Cancel("canceled while running; nothing was written")
             case ("again",):
-                raise LeaseLost(f"this step of job {self._job.id} is done already: nothing was written")
+                raise LeaseLost(f"this step of job {self._job.id} is already done; nothing was written")
             case _:
-                raise LeaseLost(f"job {self._job.id} was given to another worker: nothing was written")
+                raise LeaseLost(
+                    f"lease lost: job {self._job.id} was reassigned to another worker; nothing was written"
+                )
 
 
 class Plain(Transaction):
-    """Leaves the job as it is."""
+    """Does not change the job."""
 
     async def __aenter__(self) -> AsyncConnection[tuple[Any, ...]]:
         return await self._begin()
@@ -180,7 +182,7 @@ class Commit(Transaction):
 
 
 class StepCommit(Transaction):
-    """Keeps a step of the job. Gives None instead of a connection if the step is done already."""
+    """Stores a step of the job. Yields None instead of a connection if the step is already done."""
 
     _statement = "step_keep"
 
@@ -191,7 +193,7 @@ class StepCommit(Transaction):
         self._started = time.monotonic()
         self.name = name
         self.result: Any = None
-        """Kept with the step; of a step that is done already, what it gave back."""
+        """Stored with the step; for a step that is already done, its stored result."""
 
     async def __aenter__(self) -> AsyncConnection[tuple[Any, ...]] | None:
         done, self.result = await self._desk.find_step(self._job, self.name)
@@ -211,7 +213,8 @@ class StepCommit(Transaction):
 
 
 def _had_died(connection: AsyncConnection[Any] | Connection[Any], error: BaseException) -> bool:
-    """The pool kept a connection that Postgres closed meanwhile. Nothing was done on it: another will do,
-    and the job need not pay for it with an attempt.
+    """Whether the pool returned a connection that Postgres had closed.
+
+    Nothing was done on it, so another connection is used, and the job does not lose an attempt.
     """
     return isinstance(error, psycopg.OperationalError) and connection.broken

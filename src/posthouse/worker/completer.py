@@ -1,4 +1,4 @@
-"""Writes how jobs ended. While one batch is written the next one gathers: nothing waits for a timer."""
+"""Write the outcomes of jobs. While one batch is written the next one is collected; there is no timer."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Completer:
         self._something.set()
 
     async def run(self) -> None:
-        """Writes until canceled. Postgres being away only delays: every report can be repeated safely."""
+        """Write until canceled. While Postgres is unreachable, reports wait: each can be repeated safely."""
         while True:
             await self._something.wait()
             await self._flush()
@@ -49,7 +49,7 @@ class Completer:
                 self._something.clear()
 
     async def drain(self) -> None:
-        """Returns when everything reported so far is written."""
+        """Wait until everything reported so far is written."""
         while self.backlog:
             await asyncio.sleep(0.005)
 
@@ -89,17 +89,17 @@ class Completer:
         reports: list[Report],
         error: Exception,
     ) -> None:
-        """One report that Postgres refuses must not keep the others: halve until it stands alone."""
+        """Find the report that Postgres rejects by halving the batch, and write the others."""
         if len(reports) > 1:
             middle = len(reports) // 2
             await self._write(write, reports[:middle])
             await self._write(write, reports[middle:])
             return
         report = reports[0]
-        reason = str(error).partition("\n")[0]  # the lines below it would show the whole row
-        _log.error("the outcome of job %s cannot be stored: %s", report.id, reason)
+        reason = str(error).partition("\n")[0]  # the following lines would show the whole row
+        _log.error("outcome cannot be stored job=%s: %s", report.id, reason)
         if isinstance(report, Success):
-            detail = {"type": "Unstorable", "message": f"the completion was refused: {reason}"}
+            detail = {"type": "Unstorable", "message": f"the result cannot be stored: {reason}"}
             await self._write(
                 self._leases.settle,
                 [Settlement(report.id, report.token, Event.EXHAUST, "failed", None, detail)],

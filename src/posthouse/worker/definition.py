@@ -1,9 +1,11 @@
-"""What a kind of job is: its handler and the rules it runs by."""
+"""A job kind as defined in code: its handler and its rules."""
 
 from __future__ import annotations
 
+import hashlib
 import inspect
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +17,17 @@ from posthouse.worker.arguments import Arguments
 
 AUTO, PROCESS, COMMAND = "auto", "process", "command"
 RUNNERS = (AUTO, PROCESS)
-"""Where a handler runs: an async one in the worker's event loop and others in a thread, or in a process."""
+"""``auto`` runs async handlers in the worker's event loop and others in a thread; ``process``
+uses a process.
+"""
+LARGEST_BATCH = 500
+"""The most jobs of one claim."""
+
+
+def code_version(definitions: Iterable[Definition]) -> str:
+    """Return a digest of what the handlers accept: equal digests, equal parameters."""
+    schemas = {item.kind: item.arguments.schema() for item in definitions}
+    return hashlib.sha256(json.dumps(schemas, sort_keys=True).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +42,8 @@ class Definition:
     batch: int | None
     arguments: Arguments
     is_async: bool
+    batches: int | None = None
+    """How many batches a worker runs at once; None: as many as it has slots."""
     runner: str = AUTO
     memory_mb: int | None = None
     keep_steps: bool = True
@@ -38,14 +52,15 @@ class Definition:
     limit_by: str | None = None
     requires: tuple[str, ...] = ()
     prefers: tuple[str, ...] = ()
+    followup_queues: tuple[str, ...] = ()
     redact: tuple[str, ...] = ()
     active: bool = True
     remote: bool = True
-    """Whether it may run on workers without the database."""
+    """Whether it may run on workers without a database connection."""
     triggers: list[dict[str, Any]] = field(default_factory=list)
 
     def add_trigger(self, type_: str, tenant: str, fields: Mapping[str, Any]) -> None:
-        """One that the code names. It is known by its number, so that its rule can be changed."""
+        """Add a trigger defined in code. It is identified by its number, so that its rule can be changed."""
         known = checked_trigger({**fields, "definition_key": self.kind}, type_)
         if type_ == "schedule":
             schedule_of(known)
@@ -55,8 +70,13 @@ class Definition:
         name = f"{self.kind} {type_} {number}"
         self.triggers.append({"label": name, **known, "type": type_, "tenant_id": tenant, "name": name})
 
+    def code(self) -> dict[str, Any]:
+        """Return the definition and its limits, for a client that meets a database without it."""
+        limits = [limit.announcement(self.kind) for limit in self.limits]
+        return {"definition": self.announcement(), "limits": limits}
+
     def announcement(self) -> dict[str, Any]:
-        """What the database is told, for callers that only know the kind's name."""
+        """Return the definition as registered in the database, for callers that only know the kind's name."""
         return {
             "key": self.kind,
             "description": inspect.getdoc(self.handler) or "",
@@ -69,6 +89,7 @@ class Definition:
             "limits": {"by": self.limit_by} if self.limit_by else None,
             "requires": list(self.requires),
             "prefers": list(self.prefers),
+            "followup_queues": list(self.followup_queues),
             "redact": list(self.redact),
             "active": self.active,
             "keep_steps": self.keep_steps,

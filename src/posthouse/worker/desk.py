@@ -1,4 +1,4 @@
-"""What jobs ask of the worker that runs them."""
+"""The services that a worker provides to its jobs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class WorkerDesk:
         self._reporter = Reporter(self._notebook)
         self._tail = Tail(self._notebook, settings.job_log_bytes, rulebook.masked)
         self.parts: list[Callable[[], Awaitable[None]]] = [self._reporter.run, self._tail.run]
-        """What must run beside it."""
+        """The loops that must run beside it."""
 
     async def close(self) -> None:
         await self._notebook.close()
@@ -61,7 +61,7 @@ class WorkerDesk:
     async def declare_parts(
         self, job: Job, declarations: Sequence[Mapping[str, Any]]
     ) -> list[dict[str, Any]]:
-        """Makes parts known; returns all of the job's, with what earlier attempts left of them."""
+        """Store parts and return all parts of the job, including those of earlier attempts."""
         for declaration in declarations[:-1]:
             job.noted().add({}, declaration)
         if declarations:
@@ -70,8 +70,8 @@ class WorkerDesk:
 
         async def declared() -> list[dict[str, Any]]:
             rows = await self._notebook.parts(job.id, job.token)
-            if not names <= {row["name"] for row in rows}:  # they are written when that can be done
-                raise ServerUnavailable("the parts are not there yet")
+            if not names <= {row["name"] for row in rows}:  # not written yet
+                raise ServerUnavailable("the parts of the job are not available yet")
             return rows
 
         rows = await self._patiently(job, declared)
@@ -81,7 +81,7 @@ class WorkerDesk:
         return await self._patiently(job, lambda: self._notebook.steps_done(job.id, job.token))
 
     async def find_step(self, job: Job, name: str) -> tuple[bool, Any]:
-        """Whether the step is done, and what it gave back."""
+        """Return whether the step is done, and its result."""
         job.refuse_if_lost()
         notes = job.noted()
         if notes.steps is None:
@@ -92,7 +92,7 @@ class WorkerDesk:
         return True, decode_kept(text)
 
     async def keep_step(self, job: Job, name: str, result: str, seconds: float) -> None:
-        """Returns when it is stored, however long Postgres is away; unless the lease is lost meanwhile."""
+        """Store a step. Waits while Postgres is unreachable, unless the lease is lost meanwhile."""
         values = (job.id, job.token, self._notebook.lease_seconds, name, result, seconds, False)
         if await self._patiently(job, lambda: self._notebook.keep_step(values)) == "lost":
             job.note_lost()
@@ -124,8 +124,8 @@ class WorkerDesk:
         tries = 0
         while True:
             job.refuse_if_lost()
-            if job.reason is not None:  # a thread that waits here cannot be interrupted
-                raise Cancel("ended while it waited for an answer")
+            if job.reason is not None:  # a waiting thread cannot be interrupted
+                raise Cancel("canceled while waiting for the worker")
             try:
                 return await ask()
             except AWAY:
@@ -151,7 +151,7 @@ class WorkerDesk:
         self._tail.emit(job, stream, level, text)
 
     async def land(self, job: Job) -> None:
-        """Writes what the job has told and what still waits, before its end is written."""
+        """Flush the reports and log lines of a job before its outcome is written."""
         if not job.finished:
             await self._reporter.land(job)
             await self._tail.land(job)
@@ -161,5 +161,5 @@ PART_FIELDS = ("name", "status", "percent", "done", "total", "weight", "message"
 
 
 def log_threshold(name: str) -> int:
-    """The number of a log level; ``off`` is above them all."""
+    """Return the number of a log level; ``off`` is above all of them."""
     return logging.getLevelNamesMapping().get(name.upper(), logging.CRITICAL + 1)

@@ -1,10 +1,12 @@
-"""A worker with a database."""
+"""The backend of a worker with a database connection."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from uuid import UUID
 
+from posthouse.dispatch import Claimant, Reader, Redis, open_redis
 from posthouse.settings import Settings
 from posthouse.storage.leases import Leases
 from posthouse.storage.notebook import Notebook
@@ -23,6 +25,8 @@ class Direct:
         self._settings = settings
         self._worker_id = worker_id
         self._lease_seconds = settings.lease_seconds
+        self._redis: Redis | None = None
+        self.readers: list[Reader] = []
 
     def leases(self) -> Leases:
         return Leases(self._url, self._worker_id, self._lease_seconds, self._direct_url)
@@ -40,7 +44,23 @@ class Direct:
         return database_pulse(self._direct_url, self._worker_id, self._lease_seconds)
 
     def listener(self, queues: set[str], tell: Hearing) -> Listener:
-        return Listener(self._direct_url, self._worker_id, queues, tell)
+        ready = self._settings.dispatch == "database"
+        return Listener(self._direct_url, self._worker_id, queues, tell, ready=ready)
+
+    async def dispatch(self, claimants: Sequence[Claimant]) -> Sequence[Reader]:
+        self._redis = redis = await open_redis(self._settings)
+        if redis is None:
+            return ()
+        falls_back = self._settings.dispatch == "hybrid"
+        self.readers = [
+            Reader(redis, claimant, f"{self._worker_id}-{number}", falls_back=falls_back)
+            for number, claimant in enumerate(claimants, 1)
+        ]
+        return self.readers
 
     async def close(self) -> None:
-        """Each connection is closed by whoever uses it."""
+        """Close Redis. Each other component closes its own connection."""
+        for reader in self.readers:
+            await reader.close()
+        if self._redis is not None:
+            await self._redis.close()

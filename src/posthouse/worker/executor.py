@@ -1,4 +1,4 @@
-"""Runs handlers: async ones as tasks, others in threads or processes, up to a number at the same time."""
+"""Run handlers up to a maximum concurrency: async ones as tasks, others in threads or processes."""
 
 from __future__ import annotations
 
@@ -10,45 +10,62 @@ import json
 import logging
 import random
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
+from uuid import UUID
 
 from posthouse.core.fingerprint import fingerprint
-from posthouse.core.outcome import Cancel, Fail, Policy, Snooze, TimedOut, Verdict, decide
+from posthouse.core.outcome import Cancel, Fail, Policy, Snooze, TimedOut, Verdict, decide, describe
 from posthouse.core.payload import encode_result
 from posthouse.core.redaction import mask_with
 from posthouse.core.retry import Retry
 from posthouse.core.states import Event
-from posthouse.errors import ConfigurationError, InvalidPayload, LeaseLost
+from posthouse.errors import ConfigurationError, InvalidPayload, InvalidResult, LeaseLost
 from posthouse.storage.leases import Settlement, Success
 from posthouse.worker.completer import Completer
 from posthouse.worker.definition import COMMAND, Definition
 from posthouse.worker.job import Job
+from posthouse.worker.orm import fresh_async_connections, fresh_connections
 from posthouse.worker.rulebook import Masks, Rulebook
+from posthouse.worker.status import Status
 from posthouse.worker.threads import Threads
 
 _log = logging.getLogger("posthouse.worker")
 
-_BAD = {Event.FAIL, Event.EXHAUST, Event.RESCUE}
+_LEVELS = {
+    Event.FAIL: logging.ERROR,
+    Event.EXHAUST: logging.ERROR,
+    Event.RETRY: logging.WARNING,
+    Event.RESCUE: logging.WARNING,
+}
 WATCH_SECONDS = 0.1
 SUSPECT_CRASHES = 2
-"""Jobs that so many workers died with run one at a time; posthouse.settle knows the number too."""
+"""Jobs with which this many workers died run one at a time. Must match posthouse.settle."""
 
 
 class Released(Exception):
-    """The worker stops: the job goes back without spending an attempt."""
+    """The worker is stopping: the job is released without using up an attempt."""
+
+
+STOP_GRACE = 3.0
+"""Seconds that handlers have to clean up when their worker stops, of the five that follow its drain."""
 
 
 class CutOff(Released):
-    """The lease could not be renewed: the handler must end, and the job goes back if it is still ours.
+    """The lease could not be renewed. The handler is stopped, and the job released if this worker still owns
+    it.
 
-    Its token says whether it is. After an outage of Postgres it is, and counts no crash.
+    The token tells whether it does. After an outage of Postgres it usually does, and no crash is counted.
     """
 
 
+class PayloadMismatch(Exception):
+    """The payload does not fit this worker's handler, but the definition that newer code announced."""
+
+
 class Processes(Protocol):
-    """Runs handlers elsewhere; see processes/pool.py."""
+    """Runs handlers in other processes; see processes/pool.py."""
 
     async def run(self, kind: str, jobs: Sequence[Job]) -> list[Any] | None: ...
 
@@ -66,7 +83,12 @@ class Executor:
         crash_limit: int,
         held: dict[str, Job],
         processes: Processes | None = None,
+        status: Status | None = None,
+        address: Callable[[UUID], str] = lambda _: "",
     ) -> None:
+        """``address`` returns the page of a job in the console, or an empty string; ``status`` shows a
+        supervisor which handlers run.
+        """
         self._definitions = definitions
         self._completer = completer
         self._rulebook = rulebook
@@ -75,9 +97,12 @@ class Executor:
         self._cancel_grace = cancel_grace
         self._crash_limit = crash_limit
         self._processes = processes
+        self._address = address
+        self._status = status
         self._threads = Threads("posthouse-job")
         self._pending: deque[list[Job]] = deque()
-        self._waiting = 0
+        self._open_batches: Counter[str] = Counter()
+        self._in_batches = 0
         self._busy = 0
         self._draining = False
         self._room = asyncio.Event()
@@ -85,15 +110,27 @@ class Executor:
         self._loop = asyncio.get_running_loop()
         self._rng = random.Random()  # noqa: S311 - jitter
         self.held = held
-        """Every job whose lease the worker holds, by hex id. The heartbeat thread reads it."""
+        """All jobs whose lease this worker holds, by hex id. The heartbeat thread reads it."""
         self.finished = 0
+        self.lease_grace = 0.0
+        """How long jobs continue after a lease that could not be renewed: the grace period of the server."""
         self.on_room: Callable[[], None] = self._room.set
         self.on_suspect_end: Callable[[], None] = self._room.set
+        self.on_batch_end: Callable[[], None] = self._room.set
 
     @property
     def waiting(self) -> int:
-        """Jobs claimed but not started."""
-        return self._waiting
+        """Number of handler calls whose jobs are claimed but not started; a batch is one call."""
+        return len(self._pending)
+
+    @property
+    def calls(self) -> int:
+        """Number of handler calls that have ended."""
+        return self.finished - self._in_batches
+
+    def open_batches(self, kind: str) -> int:
+        """Return how many batches of a kind are claimed and not finished."""
+        return self._open_batches[kind]
 
     @property
     def idle_slots(self) -> int:
@@ -104,7 +141,7 @@ class Executor:
         return self._concurrency
 
     def resize(self, concurrency: int) -> None:
-        """So many slots from now on."""
+        """Change the number of slots."""
         self._concurrency = concurrency
         self._start_pending()
 
@@ -113,33 +150,34 @@ class Executor:
         return any(job.crashes >= SUSPECT_CRASHES for job in self.held.values())
 
     async def room(self) -> None:
-        """Returns when a slot or a place in the line may have become free."""
+        """Wait until a slot or a place in the prefetch queue may be free."""
         self._room.clear()
         await self._room.wait()
 
     def accept(self, jobs: Iterable[Job]) -> None:
-        """Takes claimed jobs and starts what there is a slot for."""
+        """Accept claimed jobs and start as many as there are free slots."""
         for group in self._grouped(jobs):
             self._pending.append(group)
-            self._waiting += len(group)
             for job in group:
                 self._hold(job)
-        if self._draining:  # this claim was under way when the worker was told to stop
+        if self._draining:  # the claim was under way when the drain began
             self._release_pending()
         self._start_pending()
 
     def _hold(self, job: Job) -> None:
         earlier = self.held.get(job.hex_id)
-        if earlier is not None:  # we lost its lease, and then got the job again
+        if earlier is not None:  # its lease was lost, and this worker claimed the job again
             self.end(earlier, LeaseLost())
         self.held[job.hex_id] = job
 
     def _holds(self, job: Job) -> bool:
-        """By identity: a later attempt at the same job may stand in its place."""
+        """Whether this attempt holds the lease. Compared by identity: a later attempt may
+        have replaced it.
+        """
         return self.held.get(job.hex_id) is job
 
     def _grouped(self, jobs: Iterable[Job]) -> Iterable[list[Job]]:
-        """Single jobs as they come; jobs of a batch kind together, up to its size."""
+        """Yield single jobs one by one, and jobs of a batch kind in groups up to the batch size."""
         batches: dict[str, list[Job]] = {}
         for job in jobs:
             size = self._definitions[job.kind].batch
@@ -149,17 +187,27 @@ class Executor:
             batch = batches.setdefault(job.kind, [])
             batch.append(job)
             if len(batch) == size:
-                yield batches.pop(job.kind)
-        yield from batches.values()
+                yield self._opened(batches.pop(job.kind))
+        yield from map(self._opened, batches.values())
+
+    def _opened(self, batch: list[Job]) -> list[Job]:
+        self._open_batches[batch[0].kind] += 1
+        return batch
 
     def _start_pending(self) -> None:
         while self._pending and self._busy < self._concurrency:
-            group = self._pending.popleft()
-            self._waiting -= len(group)
-            group = [job for job in group if self._holds(job)]
+            claimed = self._pending.popleft()
+            group = [job for job in claimed if self._holds(job)]
             if group:
                 self._start(group)
+            else:
+                self._close_batch(claimed[0].kind)
         self._room.set()
+
+    def _close_batch(self, kind: str) -> None:
+        if self._definitions[kind].batch is not None:
+            self._open_batches[kind] -= 1
+            self.on_batch_end()
 
     def _start(self, group: list[Job]) -> None:
         self._busy += 1
@@ -191,7 +239,9 @@ class Executor:
                 if job.told:
                     await _land([job])
             self._end(job, definition, value)
-        except BaseException as error:  # noqa: BLE001 - every way to end is an outcome
+        except InvalidPayload as error:
+            self._end_with(job, definition, job.reason or await self._judged(job, definition, error))
+        except BaseException as error:  # noqa: BLE001 - every exception is an outcome
             self._end_with(job, definition, job.reason or error)
         finally:
             self._busy -= 1
@@ -199,8 +249,9 @@ class Executor:
 
     async def _run_batch(self, definition: Definition, jobs: list[Job]) -> None:
         mask_with(Masks(self._rulebook, jobs))
+        size = len(jobs)
         try:
-            jobs = [job for job in jobs if self._fits(job, definition)]
+            jobs = [job for job in jobs if await self._fits(job, definition)]
             if not jobs:
                 return
             try:
@@ -212,20 +263,33 @@ class Executor:
                 await _land(jobs)
             for job, value in zip(jobs, _answers(definition, jobs, values), strict=True):
                 self._end(job, definition, value)
-        except BaseException as error:  # noqa: BLE001 - every way to end is an outcome
+        except BaseException as error:  # noqa: BLE001 - every exception is an outcome
             for job in jobs:
                 if self._holds(job):
                     self._end_with(job, definition, job.reason or _own_share(job, error))
         finally:
             self._busy -= 1
+            self._in_batches += size - 1
+            self._close_batch(definition.kind)
             self._start_pending()
 
-    def _fits(self, job: Job, definition: Definition) -> bool:
-        """Ends a job of a batch whose payload does not fit: the others go on without it."""
+    async def _judged(self, job: Job, definition: Definition, error: InvalidPayload) -> Exception:
+        """Return what a payload that was refused means: it is wrong, or made for newer code than this."""
+        try:
+            newer = await self._rulebook.fits_newer_code(job, definition)
+        except Exception:  # noqa: BLE001 - a definition stored by hand; the payload stays refused
+            newer = False
+        return PayloadMismatch(str(error)) if newer else error
+
+    async def _fits(self, job: Job, definition: Definition) -> bool:
+        """Finish a job of a batch whose payload is invalid; the others continue without it."""
         try:
             self._rulebook.check(job)
             definition.arguments.read(job.payload_text)
-        except Exception as error:  # noqa: BLE001 - every way to end is an outcome
+        except InvalidPayload as error:
+            self._end_with(job, definition, await self._judged(job, definition, error))
+            return False
+        except Exception as error:  # noqa: BLE001 - every exception is an outcome
             self._end_with(job, definition, error)
             return False
         return True
@@ -238,44 +302,63 @@ class Executor:
         arguments: dict[str, Any],
     ) -> Any:
         if definition.is_async:
-            return await definition.handler(*positional, **arguments)
+            running = definition.handler(*positional, **arguments)
+            with fresh_async_connections():
+                return await (running if self._status is None else self._status.in_loop(jobs, running))
         here = contextvars.copy_context()
-        function = functools.partial(here.run, definition.handler, *positional, **arguments)
+        function = functools.partial(here.run, _run_in_thread, definition.handler, positional, arguments)
+        if self._status is not None:
+            function = functools.partial(self._status.in_thread, jobs, function)
         call = self._threads.start(function, self._loop)
         try:
             return await asyncio.shield(call.future)
         except asyncio.CancelledError:
             call.interrupt()
-            if all(job.reason is None for job in jobs):  # not by us: the loop itself is going away
+            # not canceled by the worker: the loop itself is closing
+            if all(job.reason is None for job in jobs):
                 raise
-        return await asyncio.shield(call.future)  # the slot is taken for as long as the thread is
+        return await asyncio.shield(call.future)  # the slot is in use as long as the thread runs
 
     def _end(self, job: Job, definition: Definition, value: Any) -> None:
-        """The handler returned. If the worker had ended it, that counts; unless it was only in a hurry."""
+        """Finish a job whose handler returned.
+
+        A stop reason takes precedence over the return value, except when the worker only releases the job for
+        shutdown.
+        """
         if job.reason is not None and not isinstance(job.reason, Released):
             self._end_with(job, definition, job.reason)
             return
         if isinstance(value, Snooze | Cancel | Fail | Exception):
             self._end_with(job, definition, value)
             return
+        try:
+            result = None if value is None else encode_result(value, self._result_limit)
+        except InvalidResult as error:
+            self._end_with(job, definition, error)
+            return
         if not self._let_go(job):
             return
-        result = None if value is None else encode_result(value, self._result_limit)
         output = None if job.output is None else _output_text(job)
         self._completer.succeed(Success(job.hex_id, job.hex_token, result, job.followups, output))
 
     def _end_with(self, job: Job, definition: Definition, ending: BaseException) -> None:
-        """The handler raised, or the worker ended it."""
+        """Finish a job whose handler raised or was stopped."""
         if not self._let_go(job):
             return
         match ending:
             case LeaseLost():
-                _log.warning("job %s: the lease was lost, its work is dropped", job.id)
+                _log.warning("lease lost, result discarded job=%s", job.id)
                 return
             case Released():
                 if isinstance(ending, CutOff):
-                    _log.warning("job %s: its lease could not be renewed, it is given back", job.id)
+                    _log.warning("lease renewal failed, job released job=%s", job.id)
                 verdict = Verdict(Event.RELEASE, "released", 0.0)
+            case PayloadMismatch():
+                message = f"{ending}; the newest definition accepts it: waiting for a worker with newer code"
+                error = {"type": "PayloadMismatch", "message": message}
+                verdict = Verdict(Event.RELEASE, "released", 0.0, error)
+            case InvalidResult():
+                verdict = Verdict(Event.FAIL, "failed", error=describe(ending))
             case InvalidPayload():
                 error = {"type": "InvalidPayload", "message": str(ending)}
                 verdict = Verdict(Event.EXHAUST, "failed", error=error)
@@ -283,9 +366,10 @@ class Executor:
                 verdict = decide(job, ending, self._policy_of(job, definition), self._rng)
         if verdict.error is not None:
             error = self._rulebook.masked_error(job, verdict.error)
-            error["fingerprint"] = fingerprint(error)  # of what is masked: it must not tell of secrets either
+            # computed from the masked error, so that it reveals no secrets
+            error["fingerprint"] = fingerprint(error)
             verdict = dataclasses.replace(verdict, error=error)
-        _log_verdict(job, verdict)
+        _log_verdict(job, verdict, self._address(job.id), ending)
         self._completer.settle(
             Settlement(
                 job.hex_id,
@@ -307,7 +391,7 @@ class Executor:
         return Policy(retry, policy.fail_on, self._crash_limit)
 
     def _let_go(self, job: Job) -> bool:
-        """Ends our hold on the job; False if it was reported already."""
+        """Drop the lease. Returns False if the outcome was already reported."""
         if not self._holds(job):
             return False
         del self.held[job.hex_id]
@@ -320,7 +404,7 @@ class Executor:
         return True
 
     def end(self, job: Job, reason: BaseException) -> None:
-        """Ends a job from outside: its handler is canceled, and reported after a grace at the latest."""
+        """Stop a job: cancel its handler, and report the outcome after the grace period at the latest."""
         if job.reason is not None or not self._holds(job):
             return
         job.reason = reason
@@ -332,38 +416,42 @@ class Executor:
             other.reason is not None for other in self.held.values() if other.task is job.task
         ):
             job.task.cancel()
-        if definition.runner != COMMAND:  # that one surely ends, and is to be gone before anybody hears of it
-            self._loop.call_later(self._cancel_grace, self._end_with, job, definition, reason)
+        # a command always ends, and must be gone before the outcome is reported
+        if definition.runner != COMMAND:
+            stopping = type(reason) is Released
+            grace = min(self._cancel_grace, STOP_GRACE) if stopping else self._cancel_grace
+            self._loop.call_later(grace, self._end_with, job, definition, reason)
 
     def end_all(self, reason: BaseException) -> None:
         for job in list(self.held.values()):
             self.end(job, reason)
 
     def drain(self) -> None:
-        """Starts nothing more: what has not started is given back."""
+        """Start no more jobs and release those that have not started."""
         self._draining = True
         self._release_pending()
 
     def _release_pending(self) -> None:
         while self._pending:
             group = self._pending.popleft()
-            self._waiting -= len(group)
+            self._close_batch(group[0].kind)
             for job in group:
                 self._end_with(job, self._definitions[job.kind], Released())
 
     async def watch(self) -> None:
-        """Ends jobs that ran past their timeout, or whose lease could not be renewed in time."""
+        """Stop jobs that exceeded their timeout or whose lease could not be renewed in time."""
         while True:
             await asyncio.sleep(WATCH_SECONDS)
             now = time.monotonic()
             for job in list(self.held.values()):
-                if job.expires < now and not job.finished:
+                grace = 0.0 if job.lost else self.lease_grace
+                if job.expires + grace < now and not job.finished:
                     self.end(job, CutOff())
                 elif job.deadline is not None and job.deadline < now:
-                    self.end(job, TimedOut(f"ran longer than its timeout, attempt {job.attempt}"))
+                    self.end(job, TimedOut(f"the handler exceeded its timeout in attempt {job.attempt}"))
 
     async def idle(self) -> None:
-        """Returns when nothing runs."""
+        """Wait until nothing runs."""
         while self._busy:
             await asyncio.sleep(0.005)
 
@@ -371,8 +459,15 @@ class Executor:
         self._threads.close()
 
 
+def _run_in_thread(
+    handler: Callable[..., Any], positional: tuple[Any, ...], arguments: dict[str, Any]
+) -> Any:
+    with fresh_connections():
+        return handler(*positional, **arguments)
+
+
 async def _land(jobs: Sequence[Job]) -> None:
-    """What they have told of themselves is written before their end is."""
+    """Flush the reports of jobs before their outcome is written."""
     told = [job for job in jobs if job.told]
     if told:
         await asyncio.gather(*(job.land() for job in told))
@@ -383,7 +478,7 @@ def _output_text(job: Job) -> str | None:
 
 
 def _own_share(job: Job, error: BaseException) -> BaseException:
-    """What an error means for one job of a batch: another's lost lease is no fault of its own."""
+    """Return what an error of a batch means for one job: another job's lost lease is not its error."""
     return Released() if isinstance(error, LeaseLost) and not job.lost else error
 
 
@@ -391,19 +486,24 @@ def _answers(definition: Definition, jobs: list[Job], values: Any) -> list[Any]:
     answers = [None] * len(jobs) if values is None else list(values)
     if len(answers) != len(jobs):
         raise ConfigurationError(
-            f"{definition.kind} was given {len(jobs)} jobs and answered for {len(answers)}"
+            f"batch handler {definition.kind} received {len(jobs)} jobs but returned {len(answers)} results"
         )
     return answers
 
 
-def _log_verdict(job: Job, verdict: Verdict) -> None:
-    """A line for each attempt that did not succeed; louder if it was the last."""
-    level = logging.WARNING if verdict.event in _BAD else logging.INFO
+def _log_verdict(job: Job, verdict: Verdict, address: str, ending: BaseException) -> None:
+    """Log an attempt that did not succeed; a final failure as an error with the exception."""
+    level = _LEVELS.get(verdict.event, logging.INFO)
+    if verdict.event is Event.RELEASE and verdict.error is not None:
+        level = logging.WARNING
     if not _log.isEnabledFor(level):
         return
     error = f": {verdict.error['type']}: {verdict.error['message']}" if verdict.error else ""
-    again = "" if verdict.delay is None else f"; again in {verdict.delay:.3g} s"
-    text = "attempt %d of %d %s%s%s"
-    values = (job.attempt, job.max_attempts, verdict.outcome, error, again)
-    # Not through job.log: what it says is kept with the job, and the attempt's record says the same.
-    job.log.logger.log(level, text, *values, extra=job.about)
+    again = "" if verdict.delay is None else f"; next attempt in {verdict.delay:.3g} s"
+    page = f" {address}" if address and verdict.error else ""
+    text = "attempt %d of %d %s%s%s%s"
+    values = (job.attempt, job.max_attempts, verdict.outcome, error, again, page)
+    # Not through job.log, whose lines are stored with the job: the attempt's record has the same text.
+    job.log.logger.log(
+        level, text, *values, extra=job.about, exc_info=ending if level == logging.ERROR else None
+    )

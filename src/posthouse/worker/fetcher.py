@@ -1,4 +1,4 @@
-"""Claims jobs: in batches while the queue is deep, at once when woken, by polling otherwise."""
+"""Claim jobs: in batches while the queue is deep, at once after a wakeup, otherwise by polling."""
 
 from __future__ import annotations
 
@@ -12,23 +12,28 @@ from operator import itemgetter
 from posthouse.storage.connect import retry_pause
 from posthouse.storage.leases import Claim
 from posthouse.worker.backend import AWAY, REFUSED, Leases
+from posthouse.worker.batches import BatchClaim, Batches
+from posthouse.worker.definition import LARGEST_BATCH
 from posthouse.worker.executor import Executor
 from posthouse.worker.job import Desk, Job
 from posthouse.worker.shares import Shares
 
 _log = logging.getLogger("posthouse.worker")
 
-MAX_CLAIM = 500
+MAX_CLAIM = LARGEST_BATCH
 MAX_AHEAD = 1000
 MAX_MARKS = 5000
 AHEAD_SECONDS = 0.05
-"""Claimed jobs that wait for a slot: no more than are finished in this time, so that they start at once and
-a dying worker takes little with it."""
+"""Prefetch at most as many jobs as finish in this time, so that they start soon and a dying
+worker holds few.
+"""
 FIRST_PAUSE = 0.02
 FULL_CLAIMS = 4
 RULES_SECONDS = 10.0
 DEAR_SCAN_SECONDS = 0.02
-IN_LINE = itemgetter(7, 9)  # of sql/claim.sql: priority, then position
+LONGEST_RESCAN_SECONDS = 10.0
+"""Maximum time for which a job that was committed late stays below the cursor, even if scans are slow."""
+IN_LINE = itemgetter(7, 9)  # columns of sql/claim.sql: priority, then position
 TENANT = itemgetter(3)
 
 
@@ -41,6 +46,7 @@ class Fetcher:
         *,
         queues: Sequence[str],
         kinds: Sequence[str],
+        batches: Batches,
         offers: Sequence[str],
         poll_seconds: float,
         patience: float,
@@ -50,6 +56,8 @@ class Fetcher:
         self._desk = desk
         self._queues = queues
         self._kinds = kinds
+        self._batches = batches
+        self._batches_first = False
         self._next: tuple[Sequence[str], Sequence[str]] | None = None
         self._offers = offers
         self._poll_seconds = poll_seconds
@@ -65,16 +73,34 @@ class Fetcher:
         self._rated = False
         self._ahead = 0
         self._rate_from = (time.monotonic(), 0)
+        self._idle_seconds: float | None = None
+        self.resting = asyncio.Event()
+        self.claimed = asyncio.Event()
         self.can_be_woken = False
         self.stopping = False
         self.held_back = False
         executor.on_suspect_end = self.wake
+        executor.on_batch_end = self.wake
 
     def wake(self) -> None:
+        self._batches.woken()
         self._woken.set()
 
+    @property
+    def queues(self) -> Sequence[str]:
+        return self._queues
+
+    @property
+    def group(self) -> Sequence[str]:
+        """What this fetcher can claim, apart from queues."""
+        return (*self._kinds, *(f"+{word}" for word in self._offers))
+
+    def rely_on_hints(self, idle_seconds: float | None) -> None:
+        """Poll this rarely, because hints arrive when jobs are ready; None: poll adaptively."""
+        self._idle_seconds = idle_seconds
+
     def serve(self, queues: Sequence[str], kinds: Sequence[str] | None = None) -> None:
-        """Other queues from the next claim on, and other kinds, if some are given."""
+        """Use other queues, and other kinds if given, from the next claim on."""
         self._next = (queues, self._kinds if kinds is None else kinds)
         self.wake()
 
@@ -87,10 +113,10 @@ class Fetcher:
         self._pause = FIRST_PAUSE
 
     def can_hear(self) -> None:
-        """The listener listens, or does so again: the wish to be woken may have gone with its connection."""
+        """Handle a new LISTEN connection: the wakeup request may have been lost with the old one."""
         self.can_be_woken = True
         self._hungry = False
-        self.wake()  # what came while nobody listened
+        self.wake()  # jobs enqueued before LISTEN
 
     async def run(self) -> None:
         failures = 0
@@ -105,13 +131,14 @@ class Fetcher:
                 await self._executor.room()
                 continue
             try:
-                found, more = await self._fetch(want)
+                found, more = await (self._fetch_both(want) if self._batches else self._fetch(want))
                 failures = 0
+                self.claimed.set()
             except (*AWAY, *REFUSED) as error:
-                if not isinstance(error, AWAY):
-                    _log.exception("claiming failed; it goes on")
                 self._hungry = False
                 pause = retry_pause(failures)
+                if not isinstance(error, AWAY):
+                    _log.exception("claim failed, retrying in %g s", pause)
                 failures += 1
                 await asyncio.sleep(pause)
                 continue
@@ -121,7 +148,7 @@ class Fetcher:
                 await self._be_fed()
 
     def _want(self) -> int:
-        """How many to claim: for each idle slot one, and some ahead if jobs are short."""
+        """Return how many jobs to claim: one per idle slot, and a prefetch if jobs are short."""
         slots, waiting = self._executor.idle_slots, self._executor.waiting
         if waiting > self._ahead // 2 or (not slots and not self._ahead):
             return 0
@@ -131,55 +158,91 @@ class Fetcher:
         since, finished = self._rate_from
         now = time.monotonic()
         if now - since >= AHEAD_SECONDS:
-            rate = (self._executor.finished - finished) / (now - since)
-            self._ahead = min(MAX_AHEAD, int(rate * AHEAD_SECONDS))
-            self._rate_from = (now, self._executor.finished)
+            rate = (self._executor.calls - finished) / (now - since)
+            self._ahead = max(0, min(MAX_AHEAD, int(rate * AHEAD_SECONDS)))
+            self._rate_from = (now, self._executor.calls)
         return self._ahead
 
     async def _fetch(self, want: int) -> tuple[int, bool]:
-        """How many were claimed, and whether there may be more at once."""
+        """Claim jobs. Returns how many, and whether there may be more."""
         if time.monotonic() >= self._rules_at:
             await self._read_rules()
-        found = len((await self._claim(want, self._marks)).rows)
+        found = (await self._claim(want, self._marks)).size
         if found >= want or not self._marks or time.monotonic() < self._rescan_at:
             return found, found > 0
-        # What was committed late lies behind the marks. Looking there can be dear while the horizon
-        # is pinned, so it is done less often the longer it takes.
+        # Late commits can have positions below the cursor. Rescanning from the start is slow while an old
+        # transaction blocks vacuum, so slow scans run less often.
         if found:
-            await asyncio.sleep(0)  # what was claimed starts first: asking again takes half a millisecond
+            await asyncio.sleep(0)  # start the claimed jobs first: the next claim takes half a millisecond
         started = time.monotonic()
-        again = len((await self._claim(want - found, {})).rows)
-        spent = time.monotonic() - started
-        self._rescan_at = time.monotonic() + (20 * spent if spent > DEAR_SCAN_SECONDS else 0.0)
+        again = (await self._claim(want - found, {})).size
+        self._note_scan(started)
         return found + again, again > 0
+
+    def _note_scan(self, started: float) -> None:
+        spent = time.monotonic() - started
+        pause = min(LONGEST_RESCAN_SECONDS, 20 * spent) if spent > DEAR_SCAN_SECONDS else 0.0
+        self._rescan_at = time.monotonic() + pause
+
+    async def _fetch_both(self, want: int) -> tuple[int, bool]:
+        """Claim batches and other jobs. Each comes first in turn, so that neither takes all slots."""
+        self._batches_first = not self._batches_first
+        batches = await self._fetch_batches() if self._batches_first else 0
+        want = self._want() if batches else want
+        found, more = await self._fetch(want) if want and self._kinds else (0, False)
+        if not self._batches_first and self._want():
+            batches = await self._fetch_batches()
+        return found + batches, more or batches > 0
+
+    async def _fetch_batches(self) -> int:
+        """Claim at most one batch of each kind. Returns the number of jobs."""
+        sizes = self._batches.to_look_at(time.monotonic())
+        if not sizes:
+            return 0
+        started = time.monotonic()
+        marks = self._marks if started < self._rescan_at else {}
+        ready = await self._leases.ready_batches(self._queues, sizes, marks)
+        if not marks:
+            self._note_scan(started)
+        found = 0
+        for batch in self._batches.looked(sizes, ready, time.monotonic()):
+            if self._want():
+                jobs = (await self._claim(batch.limit, marks, batch)).size
+                self._batches.claimed(batch, jobs)
+                found += jobs
+        return found
 
     async def _read_rules(self) -> None:
         self._shares.weights, self._rated = await self._leases.claim_rules()
         self._rules_at = time.monotonic() + RULES_SECONDS
 
-    async def _claim(self, want: int, marks: dict[int, int]) -> Claim:
+    async def _claim(self, want: int, marks: dict[int, int], batch: BatchClaim | None = None) -> Claim:
         claim = await self._leases.claim(
             self._queues,
-            self._kinds,
+            self._kinds if batch is None else [batch.kind],
             want,
             marks,
             careful=not self._executor.has_suspect,
             offers=self._offers,
             served=self._shares.served,
             patience=self._patience,
+            least=0 if batch is None else batch.least,
         )
-        if claim.rows:
-            self._pause = FIRST_PAUSE
-            self._accept(claim)
+        # Recovered jobs are accepted even if there is no free slot: leases of others are not renewed.
+        for each in (claim, *claim.recovered):
+            if each.rows:
+                self._pause = FIRST_PAUSE
+                self._accept(each)
         return claim
 
     def _accept(self, claim: Claim) -> None:
         hex_token = claim.token.hex
-        rows = sorted(claim.rows, key=IN_LINE)  # a claim returns them as they lie on disk
+        rows = sorted(claim.rows, key=IN_LINE)  # a claim returns them in physical order
         jobs = [Job(row, claim.token, hex_token, claim.asked_at, self._desk) for row in rows]
         expires = claim.asked_at + self._leases.lease_seconds * 0.9
         marks = self._marks
-        if len(marks) > MAX_MARKS:  # lanes of keys come and go; without a mark a lane is read from its start
+        # lanes of keys are short-lived; without a cursor a lane is read from its start
+        if len(marks) > MAX_MARKS:
             marks.clear()
         for job in jobs:
             job.expires = expires
@@ -190,7 +253,7 @@ class Fetcher:
         self._executor.accept(jobs)
 
     async def _be_fed(self) -> None:
-        """The queue is deep: until it is not, nobody need wake us. Not at once, or it would go to and fro."""
+        """Cancel the wakeup after several full claims in a row; a single full claim would make it flap."""
         self._full += 1
         if self._full >= FULL_CLAIMS:
             with suppress(*AWAY):
@@ -198,19 +261,22 @@ class Fetcher:
             self._hungry = False
 
     async def _rest(self) -> None:
-        """Nothing more to claim for now."""
+        """Request a wakeup, or wait for one, when there is nothing to claim."""
         self._full = 0
         if self.can_be_woken and not self._hungry:
             with suppress(*AWAY):
                 await self._leases.be_hungry(self._queues)
                 self._hungry = True
-            return  # look once more: a job may have come before the lock was held
-        pause = self._pause
-        if self._rated:  # nobody wakes us when the next token comes
+            return  # claim again: a job may have been enqueued before the request was stored
+        pause = self._pause if self._idle_seconds is None else self._idle_seconds
+        if self._rated:  # no notification is sent when the next token is available
             token = await self._leases.next_token(self._queues, self._kinds)
             pause = pause if token is None else min(pause, max(token, FIRST_PAUSE))
+        pause = self._batches.pause(pause, time.monotonic())
         timer = asyncio.get_running_loop().call_later(pause, self._woken.set)
-        await self._woken.wait()  # not wait_for: it makes a task, and this is on the way to every start
+        self.resting.set()
+        await self._woken.wait()  # not wait_for: it creates a task, and this delays every start
+        self.resting.clear()
         timer.cancel()
         self._woken.clear()
         self._pause = min(self._pause * 2, self._poll_seconds)

@@ -1,4 +1,4 @@
-"""What handlers give to be kept, and get: files, bytes, folders."""
+"""Artifacts of handlers: files, bytes and folders."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 async def upload(job: Job, desk: Desk, what: str | Path | bytes, name: str | None) -> dict[str, Any]:
     if isinstance(what, bytes):
         return await _through_a_file(job, desk, name or "", lambda file: file.write_bytes(what))
-    path = Path(what).absolute()  # noqa: ASYNC240 - a look at where we are
+    path = Path(what).absolute()  # noqa: ASYNC240 - resolves the current directory only
     if not await asyncio.to_thread(path.is_dir):
         return await desk.upload(job, checked_artifact_name(name or path.name), str(path))
     return await _through_a_file(job, desk, name or f"{path.name}.tar.gz", lambda file: pack(path, file))
@@ -35,7 +35,7 @@ async def _through_a_file(job: Job, desk: Desk, name: str, write: Any) -> dict[s
 async def download(
     job: Job, desk: Desk, name: str, path: str | Path, of: UUID | None, *, extract: bool
 ) -> dict[str, Any]:
-    target = Path(path).absolute()  # noqa: ASYNC240 - a look at where we are
+    target = Path(path).absolute()  # noqa: ASYNC240 - resolves the current directory only
     other = None if of is None else str(of)
     if not extract:
         await asyncio.to_thread(target.parent.mkdir, parents=True, exist_ok=True)

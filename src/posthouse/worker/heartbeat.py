@@ -1,5 +1,7 @@
-"""Renews leases from a thread with a connection of its own, so that neither a handler that blocks the loop
-nor an exhausted pool can silence it. Where it can, the connection holds the worker's liveness lock.
+"""Renew leases from a separate thread and connection.
+
+Neither a handler that blocks the event loop nor an exhausted pool can stop it. If possible, the connection
+holds the worker's liveness lock.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ INTERRUPT = signal.SIGUSR2
 TICK_SECONDS = 0.1
 BROKEN: tuple[type[Exception], ...] = (*REFUSED, PosthouseError)
 SHUTDOWN = {"57P01", "57P02", "57P03"}
-"""What Postgres says when it goes away: admin_shutdown, crash_shutdown, cannot_connect_now."""
+"""SQLSTATEs of a Postgres shutdown: admin_shutdown, crash_shutdown, cannot_connect_now."""
 
 
 class Heartbeat(threading.Thread):
@@ -51,11 +53,14 @@ class Heartbeat(threading.Thread):
         self._now = threading.Event()
         self._next = 0.0
         self.beats = 0
+        self.ran_at = time.monotonic()
+        """When this thread last ran, whether or not it could renew leases."""
         self._seen = False
         self.can_interrupt = False
         self.alone_since: float | None = None
-        """Since when the liveness lock is gone though Postgres did not say that it goes away: others may
-        think us dead. While Postgres itself is away nobody is declared dead, so that does not count."""
+        """When the liveness lock was lost without a Postgres shutdown. Keepers may then declare this worker
+        dead. While Postgres itself is down, no worker is declared dead, so that is not counted.
+        """
 
     def beat_now(self) -> None:
         self._now.set()
@@ -67,6 +72,7 @@ class Heartbeat(threading.Thread):
     def run(self) -> None:
         failures = 0
         while not self._stopping.is_set():
+            self.ran_at = time.monotonic()
             try:
                 with self._connect() as pulse:
                     if pulse.watched:
@@ -80,13 +86,14 @@ class Heartbeat(threading.Thread):
                     self.alone_since = time.monotonic()
                 self._seen = False
                 if failures == 0:
-                    _log.warning("heartbeat: %s", str(error).strip())
+                    _log.warning("heartbeat failed, retrying: %s", str(error).strip())
                 self._stopping.wait(retry_pause(failures))
                 failures += 1
 
     def _beat_until_stopped(self, pulse: Pulse) -> None:
         while not self._stopping.is_set():
             asked = self._now.wait(TICK_SECONDS)
+            self.ran_at = time.monotonic()
             self._now.clear()
             self._interrupt_blocked_loop()
             pulse.look()
@@ -94,7 +101,9 @@ class Heartbeat(threading.Thread):
                 self._beat(pulse, everything=asked)
 
     def _beat(self, pulse: Pulse, *, everything: bool = False) -> None:
-        """Renews what was not renewed lately: jobs shorter than a beat never cost one."""
+        """Renew the leases that were not renewed recently. Jobs shorter than the interval never cost a
+        renewal.
+        """
         started = time.monotonic()
         self._next = started + self._interval
         fresh = started + self._lease_seconds * 0.9 - self._interval / 2
@@ -119,7 +128,7 @@ class Heartbeat(threading.Thread):
                     self._loop.call_soon_threadsafe(self._on_verdict, by_id[hex_id], verdict)
 
     def _interrupt_blocked_loop(self) -> None:
-        """Ends a handler that blocks the loop past its timeout: the loop itself cannot."""
+        """Stop a handler that blocks the event loop beyond its timeout; the loop itself cannot."""
         if self.can_interrupt and self._blocking_job() is not None:
             signal.pthread_kill(threading.main_thread().ident or 0, INTERRUPT)
 
@@ -134,9 +143,10 @@ class Heartbeat(threading.Thread):
 
 
 def install_interrupt(loop: asyncio.AbstractEventLoop, held: Mapping[str, Job]) -> bool:
-    """Lets the heartbeat thread raise TimedOut in a handler that blocks the main thread.
+    """Let the heartbeat thread raise TimedOut in a handler that blocks the main thread.
 
-    False: this is another thread, where signals do not arrive; without a handler they would kill us.
+    Returns False in another thread, where signals do not arrive; without a handler they would kill the
+    process.
     """
 
     def interrupt(*_: object) -> None:
@@ -144,7 +154,7 @@ def install_interrupt(loop: asyncio.AbstractEventLoop, held: Mapping[str, Job]) 
         now = time.monotonic()
         for job in list(held.values()):
             if job.task is task and job.deadline and job.deadline < now and job.reason is None:
-                raise TimedOut("blocked the event loop past its timeout")
+                raise TimedOut("the handler blocked the event loop past its timeout")
 
     if threading.current_thread() is not threading.main_thread():
         return False

@@ -1,4 +1,4 @@
-"""What a handler is given: its job."""
+"""The job object that a handler receives."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     from posthouse.worker.commit import Commit, Plain, StepCommit
 
 HEARING_SECONDS = 0.5
-"""How long a handler that lost its lease has to make a call, and hear of it, before it is ended."""
+"""How long a handler may continue after its lease was lost: its next call on the job raises LeaseLost."""
 STREAMS = ("stdout", "stderr", "log")
 
 
 class Named(Protocol):
-    """Something enqueued by name: a decorated handler."""
+    """An object that can be enqueued by name, such as a decorated handler."""
 
     @property
     def kind(self) -> str: ...
@@ -45,7 +45,7 @@ class Named(Protocol):
 
 
 class Desk(Protocol):
-    """What a job can ask of the worker that runs it."""
+    """The services that the worker provides to a job."""
 
     loop: asyncio.AbstractEventLoop
     payload_limit: int
@@ -75,7 +75,10 @@ class Desk(Protocol):
 
 
 class Job:
-    """One attempt at a job."""
+    """One attempt of a job: the first argument of a handler, if it is named ``job`` or annotated ``Job``.
+
+    Methods marked "await in an async handler" are plain calls in a thread handler.
+    """
 
     __slots__ = (
         "_canceling", "_claimed_at", "_desk", "_followups", "_payload", "_row", "_steps", "_token",
@@ -94,28 +97,29 @@ class Job:
         self.hex_id: str = row[0].hex()
         self.hex_token = hex_token
         self.result: Any = None
-        """Stored with the completion if the handler commits by itself (see commit)."""
+        """Stored with the completion if the handler uses ``commit()``."""
         self.task: asyncio.Task[None] | None = None
-        self.reason: BaseException | None = None  # why the worker ends it
-        self.notes: Notes | None = None  # what it reported; the worker's business
-        self.output: dict[str, Any] | None = None  # of a command, as it is kept with the attempt
-        self.told = False  # whether it reported or logged anything
+        self.reason: BaseException | None = None  # why the worker stops the attempt
+        self.notes: Notes | None = None  # reports of the handler; internal to the worker
+        self.output: dict[str, Any] | None = None  # output of a command, stored with the attempt
+        self.told = False  # whether the handler has reported or logged anything
         self._steps: Steps | None = None
-        self.deadline: float | None = None  # of its timeout, by the monotonic clock
-        self.expires = 0.0  # of its lease, likewise
+        self.deadline: float | None = None  # of the timeout, on the monotonic clock
+        self.expires = 0.0  # expiry of the lease, on the monotonic clock
         self.finished = False
-        self.committing = False  # by a process of its own: a lease that is gone may be a job that is done
+        self.committing = False  # a child process is committing: if the lease is gone, the job may be done
 
     def __repr__(self) -> str:
         return f"<Job {self.kind} {self.id} attempt {self.attempt}/{self.max_attempts}>"
 
     @property
     def id(self) -> UUID:
+        """Id of the job."""
         return UUID(bytes=self._row[0])
 
     @property
     def row(self) -> ClaimedRow:
-        """As it was claimed, for a process that runs the handler."""
+        """The row as it was claimed, for a process that runs the handler."""
         return self._row
 
     @property
@@ -128,14 +132,17 @@ class Job:
 
     @property
     def kind(self) -> str:
+        """Name of the job kind."""
         return self._row[1]  # type: ignore[no-any-return]
 
     @property
     def queue(self) -> str:
+        """Name of the queue."""
         return self._row[2]  # type: ignore[no-any-return]
 
     @property
     def tenant(self) -> str:
+        """Tenant that owns the job."""
         return self._row[3]  # type: ignore[no-any-return]
 
     @property
@@ -144,20 +151,24 @@ class Job:
 
     @property
     def payload(self) -> dict[str, Any]:
+        """Payload of the job, as it was enqueued."""
         if self._payload is None:
             self._payload = json.loads(self._row[4])
         return self._payload
 
     @property
     def attempt(self) -> int:
+        """Number of this attempt; the first is 1."""
         return self._row[5]  # type: ignore[no-any-return]
 
     @property
     def max_attempts(self) -> int:
+        """Maximum number of attempts."""
         return self._row[6]  # type: ignore[no-any-return]
 
     @property
     def priority(self) -> int:
+        """Priority of the job; lower numbers run first."""
         return self._row[7]  # type: ignore[no-any-return]
 
     @property
@@ -170,15 +181,17 @@ class Job:
 
     @property
     def crashes(self) -> int:
-        """How often a worker, or a process of its own, died with this job."""
+        """How often a worker, or the process that ran the handler, died while running this job."""
         return self._row[10]  # type: ignore[no-any-return]
 
     @property
     def snoozes(self) -> int:
+        """How often the job was snoozed."""
         return self._row[11]  # type: ignore[no-any-return]
 
     @property
     def generation(self) -> int:
+        """1 plus the number of times the job was reopened."""
         return self._row[12]  # type: ignore[no-any-return]
 
     @property
@@ -191,52 +204,58 @@ class Job:
 
     @property
     def correlation_id(self) -> str | None:
+        """Id of the request or pipeline that the job belongs to."""
         return self._row[15]  # type: ignore[no-any-return]
 
     @property
     def subject(self) -> str | None:
+        """What the job is about, as set by the caller, such as a customer or a video."""
         return self._row[16]  # type: ignore[no-any-return]
 
     @property
     def parent_id(self) -> UUID | None:
+        """Id of the job that enqueued this job as a follow-up."""
         return self._row[17]  # type: ignore[no-any-return]
 
     @property
     def queued_at(self) -> datetime:
+        """When the job was enqueued."""
         return moment(self._row[18])
 
     @property
     def scheduled_for(self) -> datetime:
+        """Earliest start of this attempt."""
         return moment(self._row[19])
 
     @property
     def started_at(self) -> datetime:
-        """When its first attempt started."""
+        """When the first attempt started."""
         return moment(self._row[20])
 
     @property
     def last_error(self) -> str | None:
+        """Error of the previous attempt."""
         return self._row[22]  # type: ignore[no-any-return]
 
     @property
     def trace(self) -> str | None:
-        """The W3C traceparent of whoever enqueued it."""
+        """W3C traceparent of the span that enqueued the job."""
         return self._row[23]  # type: ignore[no-any-return]
 
     @property
     def age(self) -> float:
-        """Seconds since its first attempt started, by the database's clock."""
+        """Seconds since the first attempt started, on the database's clock."""
         first, this = struct.unpack("!qq", self._row[20] + self._row[21])
         return float(this - first) / 1e6 + (time.monotonic() - self._claimed_at)
 
     @property
     def is_first_attempt(self) -> bool:
-        """Whether nobody has run it before, in this or an earlier generation."""
+        """Whether no earlier attempt has started, in this or an earlier generation."""
         return self.generation == 1 and bool(self._row[20] == self._row[21])
 
     @property
     def about(self) -> dict[str, object]:
-        """What its log records carry."""
+        """The fields that the job's log records carry."""
         return {
             "job_id": str(self.id),
             "kind": self.kind,
@@ -246,15 +265,19 @@ class Job:
 
     @property
     def log(self) -> JobLog:
-        """A logger whose records carry the job's id, kind, tenant and attempt, and are kept with it."""
+        """Logger whose records carry the job's id, kind, tenant and attempt, and are stored
+        in the job's log.
+        """
         return JobLog(self.about, self._desk.log_level, functools.partial(self._keep, "log"))
 
     def emit_output(self, stream: str, text: str) -> None:
-        """Put out text on ``stdout`` or ``stderr``, to be seen with the job's log. Pieces of lines may come
-        as they are; from any thread, without waiting.
+        """Write text to the job's output.
+
+        ``stream`` is ``"stdout"``, ``"stderr"`` or ``"log"``. The text need not end with a newline. The
+        method returns at once and can be called from any thread.
         """
         if stream not in STREAMS:
-            raise InvalidReport(f"a stream is one of {', '.join(STREAMS)}, not {stream!r}")
+            raise InvalidReport(f"stream must be one of {', '.join(STREAMS)}, not {stream!r}")
         self._keep(stream, None, text)
 
     def _keep(self, stream: str, level: str | None, text: str) -> None:
@@ -263,7 +286,9 @@ class Job:
 
     @property
     def canceled(self) -> bool:
-        """Whether somebody asked for its cancellation. Async handlers are canceled anyway."""
+        """Whether cancellation of the job was requested. Async handlers are also interrupted by
+        CancelledError; thread handlers must check this attribute.
+        """
         return self._canceling
 
     def note_canceling(self) -> None:
@@ -272,10 +297,11 @@ class Job:
     def progress(
         self, percent: float | None = None, *, step: str | None = None, message: str | None = None
     ) -> Awaitable[None]:
-        """Report progress, and extend the lease. Await it; in a thread it is a plain call.
+        """Report progress and extend the lease. Await in an async handler.
 
-        Call it as often as you like: it is written a few times a second, and the last report always. Raises
-        LeaseLost if another worker may have the job by now.
+        ``percent`` is from 0 to 100, ``step`` names the current step, and ``message`` is free text. Call it
+        as often as you like: reports are written a few times per second, and the last one is always written.
+        Raises LeaseLost if the job may belong to another worker by now.
         """
         self.told = True
         return self._carry(
@@ -283,7 +309,11 @@ class Job:
         )
 
     def part(self, name: str, *, total: int | None = None, weight: float | None = None) -> Part:
-        """A named part of the job, with a status and a percentage of its own."""
+        """Return a named part of the job, with its own status and progress.
+
+        ``total`` is the number of units of work in the part. ``weight`` is its share of the job's progress
+        relative to the other parts; the default is 1.
+        """
         return Part(self, name, total, weight)
 
     def parts(
@@ -293,9 +323,12 @@ class Job:
         totals: Mapping[str, int] | None = None,
         weights: Mapping[str, float] | None = None,
     ) -> Any:
-        """Declare parts, and see what earlier attempts left of them. Await it; in a thread just call it.
+        """Declare parts and return them, with the state that earlier attempts left. Await in an async
+        handler.
 
-        Returns these parts, in this order; without names all that the job has.
+        ``names`` are the parts to declare; ``totals`` and ``weights`` set the units of work and the weight by
+        name. The parts are returned in the order of ``names``; without names, all parts of the job are
+        returned.
         """
         self.told = True
         totals, weights = totals or {}, weights or {}
@@ -314,9 +347,10 @@ class Job:
         return self._carry(self._desk.report_part(self, change))
 
     def step(self, name: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        """Run a function once and for all attempts: a later one gets the result that was kept.
+        """Run a function once for all attempts of the job and return its result. Await in an async handler.
 
-        ``text = await job.step("ocr:0-99", read, 0, 99)``; in a thread just call it. The result is JSON.
+        ``text = await job.step("ocr:0-99", read, 0, 99)``. The result is stored as JSON under ``name``; a
+        later attempt gets the stored result, and the function is not called again.
         """
         call = functools.partial(function, *args, **kwargs)
         if self._in_loop():
@@ -330,11 +364,11 @@ class Job:
     def step_commit(
         self, name: str, function: Callable[..., Any] | None = None, /, *args: Any, **kwargs: Any
     ) -> Any:
-        """A step whose writes to the database are committed together with it, and so are made once.
+        """Run a step whose database writes are committed together with it. Await in an async handler.
 
         ``await job.step_commit("charge", charge, order)`` calls ``charge(connection, order)``. Without a
-        function it is a context: ``async with job.step_commit("charge") as connection:`` gives None instead
-        of a connection if the step is done already. In a thread: a plain call, a plain ``with``.
+        function, use it as a context manager: ``async with job.step_commit("charge") as connection:``. The
+        connection is None if an earlier attempt has finished the step. In a thread handler use ``with``.
         """
         step = self._desk.begin_step(self, checked_name("step", name))
         if function is None:
@@ -345,23 +379,25 @@ class Job:
         return self.steps.commit_in_thread(step, call)
 
     def upload(self, what: str | Path | bytes, name: str | None = None) -> Any:
-        """Keep a file with the job: a path, or bytes. Of a folder, a tar.gz. Await it; in a thread call it.
+        """Store a file as an artifact of the job. Await in an async handler.
 
-        ``await job.upload("out/poster.jpg")``; its name is that of the file unless another is given. One of
-        the same name gives way. Returns name, size and sha256. Raises LeaseLost if another has the job.
+        ``what`` is the path of a file, the path of a folder (stored as a tar.gz archive), or bytes. ``name``
+        defaults to the name of the file; an artifact of the same name is replaced. Returns the name, size and
+        SHA-256 of the artifact. Raises LeaseLost if another worker has the job.
         """
         return self.ask(upload(self, self._desk, what, name))
 
     def download(self, name: str, path: str | Path, *, of: UUID | None = None, extract: bool = False) -> Any:
-        """Fetch a file that this job keeps, or another job of its tenant. Await it; in a thread call it.
+        """Download an artifact to ``path``. Await in an async handler.
 
-        ``await job.download("poster.jpg", "in/poster.jpg", of=parent_id)``. With ``extract`` it is a tar.gz
-        and ``path`` a new or empty folder to put its content in.
+        ``await job.download("poster.jpg", "in/poster.jpg", of=parent_id)``. ``of`` is the id of another job
+        of the same tenant; the default is this job. With ``extract=True`` the artifact must be a tar.gz
+        archive, and ``path`` a new or empty folder that it is extracted into.
         """
         return self.ask(download(self, self._desk, name, path, of, extract=extract))
 
     def steps_done(self) -> Any:
-        """The names of its finished steps, first to last. Await it; in a thread it is a plain call."""
+        """Return the names of the finished steps, oldest first. Await in an async handler."""
         return self.ask(self._desk.steps_done(self))
 
     @property
@@ -377,21 +413,23 @@ class Job:
         return self.notes
 
     def land(self) -> Awaitable[None]:
-        """Writes what it has told and what still waits."""
+        """Flush the reports and log records that are still buffered."""
         return self._carry(self._desk.land(self))
 
     @property
     def lost(self) -> bool:
-        """Whether it is known that the lease is gone."""
+        """Whether the lease is known to be lost."""
         return isinstance(self.reason, LeaseLost) or (self.notes is not None and self.notes.lost)
 
     def note_lost(self) -> None:
-        """The handler hears of it at its next call; if it goes on nevertheless, it is ended."""
+        """Record that the lease is lost. The handler's next call raises LeaseLost; if it continues, it is
+        stopped.
+        """
         self.noted().lost = True
         self.expires = min(self.expires, time.monotonic() + HEARING_SECONDS)
 
     def lost_error(self) -> LeaseLost:
-        return LeaseLost(f"job {self.id} was given to another worker")
+        return LeaseLost(f"lease lost: job {self.id} was reassigned to another worker")
 
     def refuse_if_lost(self) -> None:
         if self.finished:
@@ -407,12 +445,14 @@ class Job:
         options: Options | None = None,
         **arguments: Any,
     ) -> UUID:
-        """Add a follow-up job: it is stored if and only if this job's completion is. Returns its id.
+        """Add a follow-up job, and return its id.
 
-        ``job.enqueue(other, user_id=7)`` for a handler, ``job.enqueue("kind", {...})`` for a name.
+        ``job.enqueue(other, user_id=7)`` for a decorated function, ``job.enqueue("kind", {"user_id": 7})``
+        for a kind by name. The follow-up is stored in the transaction that completes this job: if this
+        attempt fails, it is not enqueued. ``options`` are enqueue options.
         """
         if self.finished:
-            raise LeaseLost("this job has already finished: it cannot add follow-ups")
+            raise LeaseLost("this job has already finished and cannot add follow-ups")
         request = self._desk.admitted(self._request(what, payload, options or {}, arguments))
         job_id = request.id or new_id()
         text = request.to_json(job_id, verify=request.id is not None, payload_limit=self._desk.payload_limit)
@@ -435,27 +475,27 @@ class Job:
         merged: Options = {**inherited, **options}
         if isinstance(what, str):
             if arguments:
-                raise InvalidJob("a job enqueued by name takes its payload as a dict")
+                raise InvalidJob("pass the payload as a dict when you enqueue a job by name")
             request = Request(kind=what, payload=payload or {}, **merged)
         else:
             request = what.request({**(payload or {}), **arguments}, merged)
         return traced(request.changed(parent_id=self.id))
 
     def transaction(self) -> Plain:
-        """A transaction on the database, which says nothing of the job: to read, and for writes that bear
-        being made again.
+        """Open a transaction that is independent of the job's completion.
 
-        ``async with job.transaction() as connection:`` gives a psycopg connection; in a thread handler use
-        ``with``. Writes that must be made once belong into commit() or step_commit().
+        ``async with job.transaction() as connection:`` yields a psycopg connection; in a thread handler use
+        ``with``. Use it for reads and for writes that are safe to repeat: an attempt that fails later is
+        retried. Writes that must happen only once belong in ``commit()`` or ``step_commit()``.
         """
         return self._desk.begin(self)
 
     def commit(self) -> Commit:
-        """The handler's writes and the completion of the job in one transaction.
+        """Open a transaction that commits the handler's writes together with the job's completion.
 
-        ``async with job.commit() as connection:`` gives a psycopg connection; when the block ends the job
-        is completed on it and the transaction committed. If the lease is lost, nothing is written and
-        LeaseLost is raised. In a thread handler use ``with job.commit() as connection:``.
+        ``async with job.commit() as connection:`` yields a psycopg connection; in a thread handler use
+        ``with``. At the end of the block the job is completed on that connection and the transaction is
+        committed. If the lease was lost, nothing is written and LeaseLost is raised.
         """
         return self._desk.begin_commit(self)
 
@@ -464,7 +504,7 @@ class Job:
         return self._followups
 
     def take_followups(self, texts: list[str] | None) -> None:
-        """Those that the handler added in a process of its own."""
+        """Set the follow-ups that the handler added in a child process."""
         self._followups = texts
 
     @property
@@ -478,7 +518,9 @@ class Job:
         return _done()
 
     def ask(self, work: Coroutine[Any, Any, Any]) -> Any:
-        """The work, to be awaited; in a thread what came of it."""
+        """Return the coroutine to be awaited; in a thread, run it on the worker's loop and
+        return its result.
+        """
         if self._in_loop():
             return work
         future: Future[Any] = asyncio.run_coroutine_threadsafe(work, self._desk.loop)
@@ -499,6 +541,6 @@ def _with_connection(
     return function(connection, *args, **kwargs)
 
 
-class _done:  # noqa: N801 - an awaitable that has nothing left to do
+class _done:  # noqa: N801 - an awaitable that is already done
     def __await__(self) -> Any:
         return iter(())

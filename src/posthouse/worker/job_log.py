@@ -1,4 +1,4 @@
-"""``job.log``: a logger whose lines are also kept with the job."""
+"""``job.log``: a logger whose lines are also stored with the job."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ _log = logging.getLogger("posthouse.job")
 
 
 class JobLog(logging.LoggerAdapter[logging.Logger]):
-    """``keep`` takes (level, text) of lines from ``threshold`` up, whatever the application's log shows."""
+    """A logger. ``keep`` receives (level, text) of lines from ``threshold`` up, even if the application does
+    not show them.
+    """
 
     def __init__(self, about: Mapping[str, object], threshold: int, keep: Callable[[str, str], None]) -> None:
         super().__init__(_log, about)
@@ -28,7 +30,7 @@ class JobLog(logging.LoggerAdapter[logging.Logger]):
 def _text(msg: object, args: tuple[object, ...], exc_info: Any) -> str:
     try:
         text = logging.LogRecord("", 0, "", 0, msg, args, None).getMessage()
-    except Exception as error:  # noqa: BLE001 - a wrong format harms nobody, as logging has it
+    except Exception as error:  # noqa: BLE001 - an invalid format must not raise, as in logging
         text = f"{msg!r} {args!r} ({type(error).__name__}: {error})"
     if not exc_info:
         return text

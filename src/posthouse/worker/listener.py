@@ -1,4 +1,4 @@
-"""Hears that there is work, and which jobs are to be canceled."""
+"""Listen for ready jobs and cancellations."""
 
 from __future__ import annotations
 
@@ -18,21 +18,28 @@ class Listener:
         worker_id: UUID,
         queues: set[str],
         tell: Hearing,
+        *,
+        ready: bool = True,
     ) -> None:
+        """``ready``: whether to listen for ready jobs too."""
         self._url = url
         self._worker = str(worker_id)
         self._queues = queues
         self._tell = tell
+        self._ready = ready
         self.works = True
 
     async def run(self) -> None:
-        channels = ("posthouse_ready", "posthouse_cancel", "posthouse_definitions")
+        channels = ["posthouse_cancel", "posthouse_definitions"]
+        if self._ready:
+            channels.append("posthouse_ready")
         await listen(self._url, "listener", channels, begun=self._begin, heard=self._hear)
         self.works = False
 
     async def _begin(self, _: AsyncConnection[Any]) -> None:
-        self._tell.listening()
-        self._tell.cancel()  # what came while nobody listened
+        if self._ready:
+            self._tell.listening()
+        self._tell.cancel()  # cancellations requested before LISTEN
         self._tell.definitions()
 
     def _hear(self, channel: str, payload: str) -> None:

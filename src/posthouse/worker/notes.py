@@ -1,4 +1,4 @@
-"""What a job has reported and what of it is not written yet."""
+"""Reports of a job that are not written yet."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Notes:
-    """Made when a job first reports something. Later reports fold into those that still wait."""
+    """Created at the first report of a job. Later reports are merged into those that are not written."""
 
     __slots__ = ("_fields", "_own_percent", "_parts", "due", "lost", "steps", "steps_running", "waiters")
 
@@ -17,15 +17,15 @@ class Notes:
         self._parts: dict[str, dict[str, Any]] = {}
         self._own_percent = False
         self.due = 0.0
-        """When it may be written, by the monotonic clock."""
+        """When the report may be written, on the monotonic clock."""
         self.waiters: list[asyncio.Future[None]] = []
         self.lost = False
         self.steps: set[str] | None = None
-        """Names of finished steps; None: not looked up yet."""
+        """Names of the finished steps; None: not loaded yet."""
         self.steps_running: set[str] = set()
 
     def __bool__(self) -> bool:
-        """Whether something waits to be written."""
+        """Whether there is anything to write."""
         return bool(self._fields or self._parts)
 
     def add(self, fields: Mapping[str, Any], part: Mapping[str, Any] | None = None) -> None:
@@ -35,10 +35,10 @@ class Notes:
             name = part["name"]
             self._parts[name] = _folded(self._parts.get(name, {}), part)
         if not self:
-            self._fields["step"] = None  # says nothing new, and extends the lease all the same
+            self._fields["step"] = None  # no change, but an empty report extends the lease
 
     def take(self) -> dict[str, Any]:
-        """What waits, as posthouse.report takes it."""
+        """Return the pending report, as posthouse.report expects it."""
         report: dict[str, Any] = dict(self._fields)
         if self._parts:
             report["parts"] = list(self._parts.values())
@@ -47,7 +47,7 @@ class Notes:
         return report
 
     def put_back(self, report: Mapping[str, Any]) -> None:
-        """It could not be written: what came since then counts more."""
+        """Restore a report that could not be written. Newer values take precedence."""
         older = {name: value for name, value in report.items() if name not in {"parts", "derive"}}
         self._fields = {**older, **self._fields}
         for part in report.get("parts", ()):

@@ -1,5 +1,6 @@
-"""Lets others look on while a worker works: metrics and traces. Who does not ask for it runs none of this: a
-worker without observers is made of the plain parts.
+"""Observers of a worker: metrics and traces.
+
+A worker without observers is built from the plain classes and runs none of this code.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any, Protocol
 
 from posthouse.storage.leases import Claim, Settlement, Success
+from posthouse.worker.batches import BatchClaim
 from posthouse.worker.completer import Completer
 from posthouse.worker.definition import Definition
 from posthouse.worker.executor import Executor
@@ -18,19 +20,19 @@ from posthouse.worker.job import Job
 
 
 class Running(Protocol):
-    """One call of a handler, with one job or a batch of them."""
+    """One call of a handler, with one job or a batch."""
 
     def ended(self, job: Job, outcome: str) -> None: ...
 
 
 class Observer(Protocol):
     def running(self, jobs: Sequence[Job]) -> AbstractContextManager[Running]:
-        """For as long as a handler runs. In there the handler's own context is made."""
+        """Return a context manager that is entered while a handler runs."""
         ...
 
     def claimed(self, jobs: int, seconds: float) -> None: ...
     def serves(self, executor: Executor) -> None:
-        """An executor of the worker, before it starts."""
+        """Called with each executor of the worker before it starts."""
         ...
 
 
@@ -38,7 +40,7 @@ _observers: list[Observer] = []
 
 
 def observe_with(observer: Observer) -> None:
-    """Every worker that this process makes from now on is observed."""
+    """Observe every worker that this process creates from now on."""
     _observers.append(observer)
 
 
@@ -51,7 +53,9 @@ def observed() -> Observers | None:
 
 
 class Observers:
-    """Several as one; and how each job ended, which is known before its handler's context is left."""
+    """Several observers as one, with the outcome of each job, which is known before the handler's context
+    ends.
+    """
 
     def __init__(self, observers: Sequence[Observer]) -> None:
         self._observers = observers
@@ -66,7 +70,7 @@ class Observers:
                 yield
             finally:
                 for job in jobs:
-                    # Nothing was reported of what a handler has committed itself, or lost.
+                    # Jobs that a handler has committed itself, or lost, are not reported.
                     outcome = self._running.pop(job.hex_id, None) or ("lost" if job.lost else "succeeded")
                     for each in seen:
                         each.ended(job, outcome)
@@ -118,8 +122,8 @@ class ObservedFetcher(Fetcher):
         super().__init__(*parts, **options)
         self._observers = observers
 
-    async def _claim(self, want: int, marks: dict[int, int]) -> Claim:
+    async def _claim(self, want: int, marks: dict[int, int], batch: BatchClaim | None = None) -> Claim:
         began = time.perf_counter()
-        claim = await super()._claim(want, marks)
-        self._observers.claimed(len(claim.rows), time.perf_counter() - began)
+        claim = await super()._claim(want, marks, batch)
+        self._observers.claimed(claim.size, time.perf_counter() - began)
         return claim

@@ -1,4 +1,4 @@
-"""Named parts of a job: a quality, a chunk, a file."""
+"""Named parts of a job, such as a video quality, a chunk or a file."""
 
 from __future__ import annotations
 
@@ -28,10 +28,12 @@ RESULT_LIMIT = 65_536
 
 
 class Part:
-    """One part of a job. Every report is awaited in an async handler and a plain call in a thread.
+    """A named part of a job, with its own status and progress. Created by ``job.part()`` and ``job.parts()``.
 
-    As a context it starts the part, completes it when the block ends, and fails it when the block raises:
-    ``async with job.part("720p") as part:``, and ``with`` in a thread.
+    Await the reports in an async handler; in a thread handler call them without ``await``.
+
+    Used as a context manager, the part is started when the block is entered, completed when it ends, and
+    failed when it raises: ``async with job.part("720p") as part:``, or ``with`` in a thread handler.
     """
 
     def __init__(self, job: Job, name: str, total: int | None = None, weight: float | None = None) -> None:
@@ -40,7 +42,8 @@ class Part:
         self.total = checked_count("total", total)
         self.weight = checked_weight(weight)
         self.status: str = PENDING
-        """pending, in_progress, completed, failed or skipped, as far as this attempt knows."""
+        """``pending``, ``in_progress``, ``completed``, ``failed`` or ``skipped``, as known to this attempt.
+        """
         self.percent = 0.0
         self.done: int | None = None
         self.message: str | None = None
@@ -51,11 +54,11 @@ class Part:
 
     @property
     def ended(self) -> bool:
-        """Whether nothing is left to do: completed or skipped, now or in an earlier attempt."""
+        """Whether the part is completed or skipped, in this or an earlier attempt."""
         return self.status in {COMPLETED, SKIPPED}
 
     def start(self, message: str | None = None) -> Awaitable[None]:
-        """It is being worked on; again, if an earlier attempt had begun."""
+        """Report that work on the part has started. Progress of an earlier attempt is reset."""
         self.percent = 0.0
         self.done = 0 if self.total is not None else None
         return self._tell(IN_PROGRESS, restart=True, percent=0.0, done=self.done, message=message)
@@ -63,7 +66,7 @@ class Part:
     def progress(
         self, percent: float | None = None, *, done: int | None = None, message: str | None = None
     ) -> Awaitable[None]:
-        """How far it is: a percentage, or how many of its ``total`` are done."""
+        """Report progress: a percentage, or ``done``, the number of finished units out of ``total``."""
         percent = checked_percent(percent)
         done = checked_count("done", done)
         if done is not None:
@@ -75,21 +78,22 @@ class Part:
         return self._tell(IN_PROGRESS, percent=percent, done=done, message=message)
 
     def advance(self, by: int = 1, *, message: str | None = None) -> Awaitable[None]:
-        """So many more of its total are done."""
+        """Report that ``by`` more units of ``total`` are done."""
         return self.progress(done=(self.done or 0) + by, message=message)
 
     def complete(self, result: Any = None, *, message: str | None = None) -> Awaitable[None]:
+        """Report that the part is complete. ``result`` is stored with it as JSON (at most 64 KiB)."""
         kept = encode_kept(f"part {self.name!r}", result, RESULT_LIMIT)
         self.percent, self.result = 100.0, decode_kept(kept)
         return self._tell(COMPLETED, done=self.total, message=message, result=self.result)
 
     def fail(self, error: object) -> Awaitable[None]:
-        """It did not work out; whether the job fails is for the handler to say."""
+        """Report that the part has failed. This does not fail the job; the handler decides that."""
         text = f"{type(error).__name__}: {error}" if isinstance(error, BaseException) else str(error)
         return self._tell(FAILED, error=clipped(text))
 
     def skip(self, reason: str | None = None) -> Awaitable[None]:
-        """It does not apply, and does not count."""
+        """Report that the part does not apply. Skipped parts do not count towards the job's progress."""
         return self._tell(SKIPPED, message=reason)
 
     def _tell(self, status: str, *, message: str | None = None, **changes: Any) -> Awaitable[None]:
@@ -103,7 +107,7 @@ class Part:
         return {"name": self.name, "total": self.total, "weight": self.weight}
 
     def recall(self, row: Mapping[str, Any]) -> Self:
-        """Takes over what is stored."""
+        """Take over the stored state of the part."""
         for field in ("status", "percent", "done", "total", "weight", "message", "result"):
             setattr(self, field, row[field])
         return self
@@ -129,7 +133,11 @@ class Part:
         self._ending(error)
 
     def _ending(self, error: BaseException | None) -> Awaitable[None] | None:
-        """The report that ends the block; None if the block said how it ended, or the job itself is ended."""
+        """Return the report for the end of the block.
+
+        Returns None if the handler has already reported the end of the part, or if the job itself was
+        stopped.
+        """
         if error is None:
             return self.complete() if self.status == IN_PROGRESS else None
         return self.fail(error) if isinstance(error, Exception) and not self._job.lost else None

@@ -1,38 +1,80 @@
-"""A process of its own: the event loop, and what signals mean."""
+"""The process of a worker: event loop and signals."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
+import logging
+import os
 import signal
+import threading
 from collections.abc import Callable, Coroutine
-from typing import Any
+from contextlib import suppress
+from typing import Any, TypeVar
 
+_log = logging.getLogger("posthouse.worker")
+
+STOP_SECONDS = 5.0
+"""A worker that was told to stop ends within its drain time and this."""
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
+T = TypeVar("T")
+
+
+class Stopped(Exception):
+    """The process was told to stop while it started."""
 
 
 class Stop:
-    """Asked once: finish what runs. Asked again: let go of it."""
+    """Handles stop signals. The first one starts the drain, the second one releases the running jobs.
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    ``limit``: the process ends this many seconds after the first signal, even if a handler blocks the loop.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, limit: float | None = None) -> None:
         self._asked = asyncio.Event()
         self._again = asyncio.Event()
+        self._loop = loop
+        self._limit = limit
         for number in SIGNALS:
-            loop.add_signal_handler(number, self._note)
+            signal.signal(number, self._signaled)
+
+    def _signaled(self, *_: object) -> None:
+        """Run between two instructions of the main thread: also while a handler blocks the loop."""
+        if self._limit is not None:
+            timer = threading.Timer(self._limit, _end_process)
+            timer.daemon = True
+            timer.start()
+            self._limit = None
+        with suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(self._note)
 
     def _note(self) -> None:
         (self._again if self._asked.is_set() else self._asked).set()
 
     async def asked_or(self, *others: asyncio.Event) -> None:
-        """Waits until asked to stop, or until one of these happened."""
+        """Wait for a stop signal or one of these events."""
         waits = [asyncio.ensure_future(event.wait()) for event in (self._asked, *others)]
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         for wait in waits:
             wait.cancel()
         await asyncio.gather(*waits, return_exceptions=True)
 
+    async def unless_asked(self, start: Coroutine[Any, Any, T]) -> T:
+        """Wait for a step of the start; cancel it and raise Stopped if told to stop meanwhile."""
+        starting = asyncio.ensure_future(start)
+        asked = asyncio.ensure_future(self._asked.wait())
+        both: set[asyncio.Future[Any]] = {starting, asked}
+        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        for future in both:
+            if not future.done():
+                future.cancel()
+        await asyncio.gather(*both, return_exceptions=True)
+        if starting.cancelled():
+            raise Stopped
+        return starting.result()
+
     async def again(self, draining: asyncio.Future[None], hurry: Callable[[], None]) -> None:
-        """Waits for the drain, and hurries it when asked again."""
+        """Wait for the drain; call ``hurry`` on a second signal."""
         again = asyncio.ensure_future(self._again.wait())
         both: set[asyncio.Future[Any]] = {draining, again}
         await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
@@ -42,13 +84,19 @@ class Stop:
         await draining
 
 
+def _end_process() -> None:
+    _log.error("shutdown did not finish in time, ending the process")
+    os._exit(1)
+
+
 def run_loop(main: Coroutine[Any, Any, None]) -> None:
-    """asyncio.run, on uvloop where it is installed."""
+    """Run the coroutine like asyncio.run, on uvloop if it is installed."""
     gc.collect()
-    gc.freeze()  # modules and definitions stay for good: no collection need look at them again
-    try:
-        import uvloop  # noqa: PLC0415 - not on every platform
-    except ImportError:
-        asyncio.run(main)
-    else:
-        uvloop.run(main)
+    gc.freeze()  # modules and definitions are never freed: exclude them from garbage collection
+    with suppress(Stopped):
+        try:
+            import uvloop  # noqa: PLC0415 - not available on every platform
+        except ImportError:
+            asyncio.run(main)
+        else:
+            uvloop.run(main)

@@ -1,4 +1,4 @@
-"""Writes what jobs report: each job a few times a second at most, all that are due in one statement."""
+"""Write the progress reports of jobs: a few times per second per job, all due reports in one statement."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Reporter:
         *,
         at_once: bool = False,
     ) -> None:
-        """Returns when it is written, if it is the job's turn; else at once, and it is written in time."""
+        """Report. Waits for the write if the job's report is due; otherwise returns and writes it later."""
         job.refuse_if_lost()
         notes = job.noted()
         notes.add(fields, part)
@@ -52,18 +52,18 @@ class Reporter:
             self._woken.set()
 
     async def land(self, job: Job) -> None:
-        """Writes what still waits of a job that is about to end, if Postgres is there in time."""
+        """Flush the reports of a job that is about to finish, if Postgres is reachable in time."""
         if job in self._dirty:
             self._dirty[job].due = 0.0
-        with suppress(TimeoutError, PosthouseError):  # a lost lease shows when the end is written
+        with suppress(TimeoutError, PosthouseError):  # a lost lease is detected when the outcome is written
             async with asyncio.timeout(LANDING_SECONDS):
-                await self._idle.wait()  # what is being written now may come back
+                await self._idle.wait()  # the report being written may be put back
                 while (notes := self._dirty.get(job)) is not None:
                     await self._landing(notes)
                     await self._idle.wait()
 
     async def run(self) -> None:
-        """Writes until canceled."""
+        """Write until canceled."""
         while True:
             wait = self._until_next()
             if wait is None or wait > 0:
@@ -72,7 +72,7 @@ class Reporter:
             now = time.monotonic()
             due = {job.hex_id: job for job, notes in self._dirty.items() if notes.due <= now}
             self._idle.clear()
-            try:  # of two attempts at one job, of which one has lost its lease, each comes in its turn
+            try:  # two attempts of one job, of which one has lost its lease, go in separate statements
                 await self._write(list(due.values())[:MAX_BATCH])
             finally:
                 self._idle.set()
@@ -117,7 +117,7 @@ class Reporter:
             return
         for job, notes, report, waiters in batch:
             verdict = missed.get(job.id)
-            if verdict == "busy":  # whoever holds the row is about to let it go
+            if verdict == "busy":  # the row is locked for a moment
                 self._restore(job, notes, report, waiters)
             elif verdict == "lost":
                 job.note_lost()
@@ -128,7 +128,9 @@ class Reporter:
                 _release(waiters)
 
     def _try_later(self, batch: Sequence[tuple[Job, Notes, dict[str, Any], Any]]) -> None:
-        """Postgres is away. Handlers need not wait for it: the heartbeat finds out if the lease holds."""
+        """Put the reports back while Postgres is unreachable. Handlers do not wait: the heartbeat checks the
+        lease.
+        """
         pause = retry_pause(self._failures)
         self._failures += 1
         for job, notes, report, waiters in batch:
@@ -147,14 +149,14 @@ class Reporter:
     async def _isolate(
         self, batch: Sequence[tuple[Job, Notes, dict[str, Any], Any]], error: Exception
     ) -> None:
-        """A report that Postgres refuses must not keep the others."""
+        """Find the report that Postgres rejects, and write the others."""
         if len(batch) > 1:
             for job, notes, report, waiters in batch:
                 self._restore(job, notes, report, waiters)
                 await self._write([job])
             return
         job, _, _, waiters = batch[0]
-        _log.error("a report of job %s cannot be stored: %s", job.id, error)
+        _log.error("progress report cannot be stored job=%s: %s", job.id, error)
         _release(waiters, PosthouseError(f"the report cannot be stored: {error}"))
 
 

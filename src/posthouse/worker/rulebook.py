@@ -1,16 +1,19 @@
-"""What the definitions in the database say now. Read when the worker starts and whenever they changed.
+"""The definitions in the database, loaded at start and whenever they change.
 
-The code's word counts as long as no operator overrode it, and while the database has not been read yet.
+The definitions in code apply until the database has been read, and where no operator overrides them.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Protocol, TypeAlias
+
+from pydantic_core import from_json
 
 from posthouse.commands.payloads import problems_with
 from posthouse.core.kind import KindRules
@@ -18,6 +21,7 @@ from posthouse.core.payload import encode_payload
 from posthouse.core.redaction import PLAIN, Redactor, Secrets, redactor_for
 from posthouse.core.request import Request
 from posthouse.core.retry import Retry
+from posthouse.core.schema import compiled
 from posthouse.errors import ConfigurationError, InactiveDefinition
 from posthouse.waiting import until_set
 from posthouse.worker.backend import AWAY
@@ -27,13 +31,13 @@ from posthouse.worker.job import Job
 _log = logging.getLogger("posthouse.worker")
 
 REREAD_SECONDS = 5.0
-"""How long a change may take to arrive where no notification does."""
+"""Maximum delay of a change if no notification arrives."""
 _REMEMBERED = 1024
 _TEXTS = ("message", "traceback", "stdout", "stderr")
 
 
 Marks: TypeAlias = tuple[str, tuple[str, ...]]
-"""A schema, as JSON text, and paths."""
+"""A schema, as JSON text, and redaction paths."""
 
 
 class Library(Protocol):
@@ -45,7 +49,7 @@ class Rulebook:
         self._definitions = definitions
         self._library = library
         self._rules: dict[str, KindRules] = {}
-        self._checked: set[str] = set()  # kinds with a schema that is not the handler's own
+        self._checked: set[str] = set()  # kinds with an operator's schema
         self._digest = ""
         self._changed = asyncio.Event()
         self._redactors: dict[str, Redactor] = {}
@@ -56,7 +60,7 @@ class Rulebook:
         self._changed.set()
 
     async def run(self) -> None:
-        """Reads again when told to, and now and then, until canceled."""
+        """Reload on notification and periodically, until canceled."""
         while True:
             await until_set(self._changed, REREAD_SECONDS)
             self._changed.clear()
@@ -83,20 +87,38 @@ class Rulebook:
         return [rules for rules in self._rules.values() if rules.runner == "command"]
 
     def check(self, job: Job) -> None:
-        """Refuses a payload that an operator's schema does not allow. Whether it fits the handler's own types
-        is found out when its arguments are read.
+        """Raise InvalidPayload if an operator's schema rejects the payload.
+
+        The handler's own types are checked when its arguments are read.
         """
         if job.kind in self._checked:
             self._rules[job.kind].check(job.payload_text)
 
+    async def fits_newer_code(self, job: Job, definition: Definition) -> bool:
+        """Return whether a payload that this handler does not accept fits the definition announced last.
+
+        Then workers with newer code run, and the job is theirs.
+        """
+        with suppress(*AWAY):
+            await self.reread()
+        rules = self._rules.get(job.kind)
+        if rules is None or rules.announced_schema is None or definition.arguments.accepts(job.payload_text):
+            return False
+        if json.loads(rules.announced_schema) == json.loads(json.dumps(definition.arguments.schema())):
+            return False
+        if rules.operators_schema and rules.problems(job.payload_text):
+            return False
+        newest = compiled(rules.announced_schema)
+        return newest is None or newest.accepts(from_json(job.payload_text))
+
     def admitted(self, request: Request, payload_limit: int) -> Request:
-        """A follow-up as it is to be enqueued; refused if its kind would refuse it."""
+        """Return a follow-up with overrides applied. Raises if its kind would reject it."""
         rules = self._rules.get(request.kind)
         if rules is None:
             return request
         if not rules.active:
             raise InactiveDefinition(
-                f"jobs of kind {request.kind!r} are not taken: its definition is inactive"
+                f"jobs of kind {request.kind!r} are not accepted: its definition is inactive"
             )
         if request.implied is None or rules.operators_schema:
             found = problems_with(rules, encode_payload(request.payload, payload_limit), request.about)
@@ -105,14 +127,14 @@ class Rulebook:
         return rules.gives_way(request)
 
     def retry(self, kind: str) -> Retry | None:
-        """The policy that an operator chose; None leaves it to the handler's."""
+        """Return the retry policy that an operator set, or None for the handler's."""
         rules = self._rules.get(kind)
         if rules is None:
             return None
         try:
             return rules.operators_retry
-        except (ConfigurationError, TypeError, ValueError) as error:  # stored by hand, past all checks
-            _log.error("%s: its retry policy is unusable, the handler's own counts: %s", kind, error)
+        except (ConfigurationError, TypeError, ValueError) as error:  # stored without validation
+            _log.error("invalid retry policy, using the handler's kind=%s: %s", kind, error)
             return None
 
     def redactor(self, kind: str) -> Redactor:
@@ -130,25 +152,25 @@ class Rulebook:
         return PLAIN
 
     def operators_marks(self, kind: str) -> Marks | None:
-        """What an operator marked as secret, for processes that know only the code."""
+        """Return the operator's redaction rules for a process that only knows the code."""
         rules = self._rules.get(kind)
         if rules is None or not rules.overrides.keys() & {"schema", "redact"}:
             return None
         return rules.schema, rules.redact
 
     def mark(self, kind: str, marks: Marks | None) -> None:
-        """In such a process: these count for now; None leaves it to the code."""
+        """Set the redaction rules in such a process; None: those of the code."""
         if marks is None:
             self._redactors.pop(kind, None)
         else:
             self._redactors[kind] = redactor_for(marks[0], tuple(marks[1]))
 
     def masked(self, job: Job, text: str, *, cut: bool = False) -> str:
-        """A text of this job to be seen: without what its payload holds in secret, and what looks like it."""
+        """Return a text of this job with the secrets of its payload, and what looks like a secret, masked."""
         return self.redactor(job.kind).text(text, self._secrets_of(job), cut=cut)
 
     def masked_error(self, job: Job, error: Mapping[str, Any]) -> dict[str, Any]:
-        """An error as it is stored. Its texts are pieces of longer ones, more often than not."""
+        """Return an error with secrets masked. Its texts are usually pieces of longer ones."""
         return {
             name: self.masked(job, value, cut=True) if name in _TEXTS and isinstance(value, str) else value
             for name, value in error.items()
@@ -159,13 +181,13 @@ class Rulebook:
         if found is None:
             found = self._secrets[job.hex_id] = self.redactor(job.kind).secrets(job.payload)
             while len(self._secrets) > _REMEMBERED:
-                with suppress(KeyError):  # another thread may have been quicker
+                with suppress(KeyError):  # another thread may have removed it
                     self._secrets.popitem(last=False)
         return found
 
 
 class Masks:
-    """Masks for whoever runs some jobs: what one of them must not show, none does."""
+    """The masks of the jobs of one handler call: secrets of each job are masked for all of them."""
 
     __slots__ = ("_jobs", "_rulebook")
 
@@ -175,7 +197,7 @@ class Masks:
 
     @property
     def about(self) -> dict[str, object]:
-        """What a line that is logged here is about: of a batch, what its jobs share."""
+        """Return the context of log lines; for a batch, the fields that its jobs share."""
         return self._jobs[0].about if len(self._jobs) == 1 else {"kind": self._jobs[0].kind}
 
     def __call__(self, text: str) -> str:
@@ -185,4 +207,4 @@ class Masks:
 
 
 async def _nothing() -> None:
-    """Nobody waits for news."""
+    """The default callback, which does nothing."""

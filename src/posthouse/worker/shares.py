@@ -1,4 +1,4 @@
-"""What a worker remembers of whom it served, so that tenants get their share over many claims."""
+"""Track which tenants a worker has served, so that tenants get their share over many claims."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ LEAST_MEMORY = 8
 
 
 class Shares:
-    """What each tenant was given, by its weight. The claim puts those first who had little.
+    """Jobs served per tenant, divided by the tenant's weight. Claims prefer tenants with low values.
 
-    A tenant that was not served for some claims had nothing to do: it is forgotten, and comes in level with
-    the least served of the others. Else it could make up for its quiet time at their cost.
+    A tenant without jobs for some claims is removed; it comes back level with the least served of the others.
+    Otherwise it could catch up for its idle time at their cost.
     """
 
     def __init__(self) -> None:
         self.weights: Mapping[str, float] = {}
-        """Of the tenants whose weight is not 1."""
+        """Weights of the tenants whose weight is not 1."""
         self.served: dict[str, float] = {}
         self._last: dict[str, int] = {}
         self._claims = 0
 
     def count(self, tenants: Iterable[str]) -> None:
-        """A claim gave jobs of these tenants."""
+        """Count the jobs of a claim."""
         self._claims += 1
         taken = Counter(tenants)
         level = min(self.served.values(), default=0.0)

@@ -1,4 +1,4 @@
-"""Files of jobs, for a worker with a database: it has the store too."""
+"""Artifacts for a worker with a database connection, which accesses the store directly."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ class DirectShelf:
 
 
 def settle_download(part: Path, path: Path, got: str, wanted: str) -> None:
-    """It appears under its name when it is whole."""
+    """Verify the checksum, then move the complete file to its path."""
     if got != wanted:
         part.unlink(missing_ok=True)
-        raise InvalidArtifact(f"what was read has sha256 {got}, not {wanted}")
+        raise InvalidArtifact(f"checksum mismatch: expected sha256 {wanted}, got {got}")
     part.replace(path)

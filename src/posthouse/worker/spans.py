@@ -1,4 +1,4 @@
-"""Spans of what a worker runs."""
+"""Trace spans of a worker."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class _Attempt:
 
 
 class Spans:
-    """A job's wait and its attempts go on from the span that enqueued it; a batch is linked to those."""
+    """Spans of a job's wait and attempts, as children of the span that enqueued it; a batch links to them."""
 
     def __init__(self, traces: Traces) -> None:
         self._traces = traces
@@ -49,14 +49,14 @@ class Spans:
             yield _Attempt(self._traces, span)
 
     def claimed(self, jobs: int, seconds: float) -> None:
-        """Nothing: most claims find nothing, and belong to no job."""
+        """Do nothing: most claims are empty and belong to no job."""
 
     def serves(self, executor: Executor) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 def trace_workers() -> None:
-    """Workers that this process makes from now on make spans."""
+    """Trace the workers that this process creates from now on."""
     if not any(isinstance(observer, Spans) for observer in observers()):
         observe_with(Spans(start_tracing()))
 

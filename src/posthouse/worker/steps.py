@@ -1,4 +1,4 @@
-"""Durable steps: what is done stays done, in a later attempt too."""
+"""Durable steps: a finished step is not run again by a later attempt."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Steps:
-    """The steps of one job. Each name stands for one step, once and for all attempts."""
+    """The steps of one job. A name identifies one step across all attempts."""
 
     def __init__(self, job: Job, desk: Desk) -> None:
         self._job = job
@@ -69,7 +69,7 @@ class Steps:
     @contextmanager
     def _alone(self, name: str) -> Iterator[None]:
         if name in self._running:
-            raise InvalidReport(f"step {name!r} is running already: give each step a name of its own")
+            raise InvalidReport(f"step {name!r} is already running; give each step a unique name")
         self._running.add(name)
         try:
             yield
@@ -82,5 +82,7 @@ def _called_in_thread(name: str, function: Callable[[], Any]) -> Any:
     if inspect.isawaitable(value):
         if asyncio.iscoroutine(value):
             value.close()
-        raise InvalidReport(f"step {name!r} is async, and this handler runs in a thread: make it a plain def")
+        raise InvalidReport(
+            f"step {name!r} is async, but this handler runs in a thread; make the step a plain def"
+        )
     return value

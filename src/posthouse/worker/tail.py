@@ -1,7 +1,7 @@
-"""The live log of jobs: lines gather for a moment and are written together, those of all jobs at once.
+"""The live log of jobs: lines are collected briefly and written together for all jobs.
 
-A job that floods it loses lines, never its life: the first and the last of each moment are kept, and when an
-attempt has written its share only the end of what follows.
+A job with too much output loses lines but is not affected otherwise: the first and the last lines of each
+interval are stored, and after an attempt has used up its share only the last ones.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ LANDING_SECONDS = 5.0
 BURST_BYTES = 65_536
 LINE_LIMIT = 16_384
 MARGIN = 4_096
-"""Of a longer line so much more is held, and dropped when it is masked: a secret that the cut would halve."""
-OVERHEAD = 40  # of a line beside its text
+"""Extra characters kept of a truncated line until it is masked, so that the cut cannot split a secret."""
+OVERHEAD = 40  # of a line in addition to its text
 
 
 class Said(NamedTuple):
-    at: float  # by the monotonic clock
+    at: float  # on the monotonic clock
     stream: str
     level: str | None
     text: str
@@ -43,7 +43,7 @@ class Said(NamedTuple):
 
 
 class Lines:
-    """What one job has put out and what is not written yet: the first lines, then the last ones."""
+    """The lines of one job that are not written yet: the first ones, then the last ones."""
 
     def __init__(self, share: int) -> None:
         self._left = share
@@ -67,7 +67,7 @@ class Lines:
             self._dropped += 1
 
     def whole_lines(self, stream: str, text: str) -> list[str]:
-        """Output comes in pieces: what has no end of line yet waits for it."""
+        """Return complete lines. Output comes in pieces, so an incomplete line waits for its end."""
         *whole, rest = (self._partial.pop(stream, "") + text).split("\n")
         if rest:
             self._partial[stream] = _held(rest)
@@ -84,14 +84,14 @@ class Lines:
         self._left -= self._first_bytes + self._last_bytes
         if self._left <= 0 and not self.final:
             taken.append(
-                _note("this attempt has put out its share of log: from here on only the end is kept")
+                _note("this attempt has reached its log limit: from here on only the last lines are kept")
             )
         self._first, self._first_bytes = [], 0
         self._last, self._last_bytes, self._dropped = deque(), 0, 0
         return taken
 
     def _gap(self) -> list[Said]:
-        return [_note(f"{self._dropped:,} lines left out")] if self._dropped else []
+        return [_note(f"{self._dropped:,} lines omitted")] if self._dropped else []
 
 
 class Tail:
@@ -108,7 +108,7 @@ class Tail:
         self._hurry = asyncio.Event()
 
     def emit(self, job: Job, stream: str, level: str | None, text: str) -> None:
-        """Takes lines; from any thread, without waiting."""
+        """Add lines from any thread, without waiting."""
         if job.finished or job.lost:
             return
         with self._lock:
@@ -123,7 +123,7 @@ class Tail:
             self._loop.call_soon_threadsafe(self._something.set)
 
     async def land(self, job: Job) -> None:
-        """Writes what still waits of a job that is about to end."""
+        """Flush the lines of a job that is about to finish."""
         with self._lock:
             lines = self._lines.get(job)
             if lines is None:
@@ -136,7 +136,7 @@ class Tail:
         await asyncio.wait([landed], timeout=LANDING_SECONDS)
 
     async def run(self) -> None:
-        """Writes until canceled. Whatever happens here, no job suffers from it."""
+        """Write until canceled. Errors here never affect a job."""
         failures = 0
         while True:
             await self._something.wait()
@@ -179,7 +179,7 @@ class Tail:
         except AWAY:
             raise
         except REFUSED as error:
-            _log.error("%d log lines of jobs cannot be stored: %s", len(lines), error)
+            _log.error("log lines cannot be stored lines=%d: %s", len(lines), error)
         self._unsent = []
         with self._lock:
             more = any(lines.final for lines in self._lines.values())
@@ -187,11 +187,11 @@ class Tail:
             await self._flush()
 
     def _shown(self, job: Job, text: str) -> str:
-        """A line as it is stored. Masked here, and not at once: most lines of a flood never come so far."""
+        """Return a line as stored. Masking happens here, because most lines of a flood are never stored."""
         try:
             masked = self._redact(job, text)
-        except Exception as error:  # noqa: BLE001 - better no line than a secret in it
-            return f"[a line that could not be masked: {type(error).__name__}]"
+        except Exception as error:  # noqa: BLE001 - a line that cannot be masked must not be stored
+            return f"[this line could not be masked: {type(error).__name__}]"
         if len(text) > LINE_LIMIT:
             masked = masked[: max(0, len(masked) - MARGIN)][:LINE_LIMIT] + " …"
         return escape(masked)
@@ -205,7 +205,9 @@ class Tail:
 
 
 def _held(line: str) -> str:
-    """Of a line that overwrites itself what stands there last, and of a long one no more than is needed."""
+    """Return the last state of a line that overwrites itself with carriage returns, truncated
+    if it is long.
+    """
     return line.rstrip("\r").rpartition("\r")[2][: LINE_LIMIT + MARGIN]
 
 

@@ -1,4 +1,4 @@
-"""Threads for handlers. They are daemons: one that never returns cannot keep the process from ending."""
+"""Threads for handlers. They are daemon threads: one that never returns cannot keep the process alive."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from posthouse.core.outcome import Cancel
 
 
 class Call:
-    """One call in a thread. ``future`` ends with it, whatever becomes of whoever waits for that."""
+    """One call in a thread. ``future`` is done when the thread is, independent of the waiting task."""
 
     def __init__(self, function: Callable[[], Any], loop: asyncio.AbstractEventLoop) -> None:
         self._function = function
@@ -26,7 +26,7 @@ class Call:
         self.future.add_done_callback(_forget)
 
     def interrupt(self) -> None:
-        """Raises Cancel in the thread as soon as it runs Python code again; once at most."""
+        """Raise Cancel in the thread at its next Python instruction, at most once."""
         with self._lock:
             if self._ident is not None and not self._interrupted:
                 self._interrupted = True
@@ -37,21 +37,21 @@ class Call:
         try:
             value, error = self._outcome()
             self._leave()
-        except Cancel as late:  # the interrupt came when the handler had just returned
+        except Cancel as late:  # the interrupt arrived after the handler had returned
             error = late
             self._leave()
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        with suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(self._deliver, value, error)
 
     def _outcome(self) -> tuple[Any, BaseException | None]:
         self._ident = threading.get_ident()
         try:
             return self._function(), None
-        except BaseException as error:  # noqa: BLE001 - every way to end is an outcome
+        except BaseException as error:  # noqa: BLE001 - every exception is an outcome
             return None, error
 
     def _leave(self) -> None:
-        """From here on the thread belongs to the next call: an interrupt must not reach that one."""
+        """Mark the end of the call, so that an interrupt does not reach the next call of the thread."""
         with self._lock:
             self._ident = None
             if self._interrupted:
@@ -60,7 +60,7 @@ class Call:
     def _deliver(self, value: Any, error: BaseException | None) -> None:
         if self.future.cancelled():
             return
-        if isinstance(error, StopIteration):  # a future refuses it
+        if isinstance(error, StopIteration):  # not allowed in a future
             error = RuntimeError(f"the handler raised {error!r}")
         if error is None:
             self.future.set_result(value)
@@ -69,7 +69,7 @@ class Call:
 
 
 class Threads:
-    """As many threads as calls run at once; they are used again."""
+    """A pool of threads that grows with the number of concurrent calls."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -87,19 +87,19 @@ class Threads:
         return call
 
     def close(self) -> None:
-        """Ends the threads, each when its call is over."""
+        """End each thread after its current call."""
         for _ in range(self._started):
             self._calls.put(None)
 
     def _serve(self) -> None:
         while (call := self._calls.get()) is not None:
             call.run()
-            del call  # it may hold much
+            del call  # free its memory
             self._idle.release()
 
 
 def _raise_in(ident: int, error: type[BaseException] | None) -> None:
-    """None takes an exception back that has not been raised yet."""
+    """Raise an exception in a thread. None withdraws one that has not been raised yet."""
     ctypes.pythonapi.PyThreadState_SetAsyncExc(
         ctypes.c_ulong(ident), None if error is None else ctypes.py_object(error)
     )

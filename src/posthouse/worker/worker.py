@@ -1,9 +1,10 @@
-"""A worker: the parts put together."""
+"""A worker, assembled from its components."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import os
 import socket
 import time
@@ -16,28 +17,37 @@ from posthouse.core.capabilities import capability_words, checked_facts, checked
 from posthouse.core.outcome import Cancel
 from posthouse.errors import ConfigurationError, LeaseLost
 from posthouse.settings import Settings
+from posthouse.storage.startup import patiently
 from posthouse.worker.backend import Backend, Hearing, Leases
+from posthouse.worker.batches import Batches
 from posthouse.worker.commands import Commands
 from posthouse.worker.completer import Completer
-from posthouse.worker.definition import PROCESS, Definition
+from posthouse.worker.definition import PROCESS, Definition, code_version
 from posthouse.worker.desk import WorkerDesk
-from posthouse.worker.executor import WATCH_SECONDS, CutOff, Executor, Released
+from posthouse.worker.executor import STOP_GRACE, WATCH_SECONDS, CutOff, Executor, Released
 from posthouse.worker.fetcher import Fetcher
 from posthouse.worker.heartbeat import Heartbeat, install_interrupt
 from posthouse.worker.job import Job
 from posthouse.worker.observing import ObservedCompleter, ObservedExecutor, ObservedFetcher, observed
 from posthouse.worker.processes.pool import Pool
 from posthouse.worker.rulebook import Rulebook
+from posthouse.worker.status import Status
 
 _log = logging.getLogger("posthouse.worker")
 _T = TypeVar("_T")
 
+STOP_SECONDS = 4.5
+"""After its drain time a worker ends within five seconds, whatever its handlers or the database do."""
+CLOSE_SECONDS = 1.0
+"""Of these, what closing the connections has at least."""
+HEARTBEAT_SECONDS = 1.0
+"""How long a stopping worker waits for its heartbeat thread, which may be connecting; it is a daemon."""
 ALONE_SECONDS = 0.5
-"""How long a worker tries to be seen again. A second after it was last seen, its jobs may be given away."""
+"""How long a worker tries to restore its liveness lock. One second after the loss its jobs may be rescued."""
 
 
 class Crew(NamedTuple):
-    """Jobs that share slots, and what brings them there."""
+    """Jobs that share slots, with their fetcher and executor."""
 
     executor: Executor
     fetcher: Fetcher
@@ -45,7 +55,7 @@ class Crew(NamedTuple):
 
 
 class Worker:
-    """Runs the jobs of some definitions until it is stopped."""
+    """Runs the jobs of a set of definitions until it is stopped."""
 
     def __init__(
         self,
@@ -54,12 +64,14 @@ class Worker:
         settings: Settings,
         *,
         queues: Sequence[str] = (),
+        status: Status | None = None,
     ) -> None:
         self.id: UUID = uuid4()
         self.backend = connect(self.id)
         self.name = checked_worker_name(settings.worker_name) or f"{socket.gethostname()}:{os.getpid()}"
         self.metadata = checked_facts(settings.worker_metadata)
         self.settings = settings
+        self._status = status
         self.definitions = dict(definitions)  # commands are added while it runs
         self._handlers = dict(definitions)
         self._chosen = sorted(set(queues))
@@ -73,9 +85,9 @@ class Worker:
         self._observers = observed()
         self.completer = self._make_completer()
         self.failed: asyncio.Event = asyncio.Event()
-        """Set when a part of the worker broke: it must not live on and only look alive."""
+        """Set when a background task failed. The process must stop."""
         self.dismissed: asyncio.Event = asyncio.Event()
-        """Set when an operator asked for a drain and the work is done: whoever runs the worker stops it."""
+        """Set when a drain requested by an operator has finished. The process must stop the worker."""
         self._draining: asyncio.Task[None] | None = None
         self._held: dict[str, Job] = {}
         self._heard = set(self.queues)
@@ -106,12 +118,14 @@ class Worker:
         self._hurry = asyncio.Event()
         if not definitions and self.commands is None:
             raise ConfigurationError(
-                "this worker knows no jobs: register some with @app.job, or let it run commands"
+                "this worker has no job kinds to run: define one with @app.job, or enable commands"
             )
 
     def _make_crews(self) -> list[Crew]:
-        """Handlers in processes, and commands, have slots, claims and a line of their own: none waits for the
-        others, and of each no more is claimed than can start soon.
+        """Create the crews.
+
+        Process handlers and commands have slots, claims and a prefetch queue of their own, so that none waits
+        for the others and no more is claimed of each than can start soon.
         """
         apart = {kind: item for kind, item in self._handlers.items() if item.runner == PROCESS}
         here = sorted(self._handlers.keys() - apart.keys())
@@ -146,6 +160,8 @@ class Worker:
             crash_limit=self.settings.crash_limit,
             held=self._held,
             processes=processes,
+            status=self._status,
+            address=self.settings.job_address,
             **more,
         )
 
@@ -154,17 +170,24 @@ class Worker:
         return made(self.leases, self._on_lost, **more)
 
     def _observable(self, plain: type[_T], observed: type[_T]) -> tuple[type[_T], dict[str, Any]]:
-        """The part that lets others look on, if anybody does."""
+        """Return the observable variant of a component if there are observers."""
         return (plain, {}) if self._observers is None else (observed, {"observers": self._observers})
 
     def _make_fetcher(self, leases: Leases, executor: Executor, kinds: Sequence[str]) -> Fetcher:
         made, more = self._observable(Fetcher, ObservedFetcher)
+        batches = Batches(
+            (self._handlers[kind] for kind in kinds),
+            executor.open_batches,
+            linger=self.settings.batch_linger_seconds,
+            poll_seconds=self.settings.poll_seconds,
+        )
         return made(
             leases,
             executor,
             self.desk,
             queues=self.queues,
-            kinds=kinds,
+            kinds=[kind for kind in kinds if kind not in batches],
+            batches=batches,
             offers=self.offers,
             poll_seconds=self.settings.poll_seconds,
             patience=2 * self.settings.heartbeat_seconds,
@@ -180,7 +203,7 @@ class Worker:
             crew.fetcher.can_hear()
 
     async def _serve_commands(self) -> None:
-        """Serves the commands that there are now, in their queues unless some were chosen."""
+        """Serve the current commands, in their queues unless queues were chosen."""
         if self.commands is None:
             return
         adopted = self.commands.adopt(self._handlers)
@@ -202,34 +225,15 @@ class Worker:
         try:
             await self._start()
         except BaseException:
-            if self.processes is not None:
-                await self.processes.stop()
+            await self._close_connections()
             raise
 
     async def _start(self) -> None:
         if self.processes is not None:
             await self.processes.start()
-        await self.leases.announce(
-            {
-                "name": self.name,
-                "hostname": socket.gethostname(),
-                "pid": os.getpid(),
-                "version": version("posthouse"),
-                "queues": self.queues,
-                "kinds": sorted(self._handlers),
-                "concurrency": self.settings.concurrency
-                if self._handlers or self.commands is None
-                else self.commands.slots,
-                "capabilities": dict.fromkeys(self.offers, True),
-                "offers": self.offers,
-                "metadata": self._facts(),
-            },
-            [item.announcement() for item in self._handlers.values()],
-            [limit.announcement(item.kind) for item in self._handlers.values() for limit in item.limits],
-            [trigger for item in self._handlers.values() for trigger in item.triggers],
-        )
-        await self.rulebook.reread()
-        await self._serve_commands()
+        readers = await self.backend.dispatch([crew.fetcher for crew in self._crews])
+        await patiently("register the worker", self._announce)
+        await patiently("read definitions", self._read_definitions)
         self.heartbeat.can_interrupt = install_interrupt(self.loop, self._held)
         self.heartbeat.start()
         for crew in self._crews:
@@ -242,8 +246,39 @@ class Worker:
             self._listen,
             self._watch_sight,
         )
-        for part in (*own, *self.desk.parts):
+        for part in (*own, *self.desk.parts, *(reader.run for reader in readers)):
             self._tasks.append(self.loop.create_task(self._guarded(part)))
+
+    async def _read_definitions(self) -> None:
+        await self.rulebook.reread()
+        await self._serve_commands()
+
+    async def _announce(self) -> None:
+        left_out = await self.leases.announce(
+            {
+                "name": self.name,
+                "hostname": socket.gethostname(),
+                "pid": os.getpid(),
+                "version": version("posthouse"),
+                "code": code_version(self._handlers.values()),
+                "queues": self.queues,
+                "kinds": sorted(self._handlers),
+                "concurrency": self.settings.concurrency
+                if self._handlers or self.commands is None
+                else self.commands.slots,
+                "capabilities": dict.fromkeys(self.offers, True),
+                "offers": self.offers,
+                "metadata": self._facts(),
+                "heartbeat_seconds": self.settings.heartbeat_seconds,
+                "lease_seconds": self.settings.lease_seconds,
+            },
+            [item.announcement() for item in self._handlers.values()],
+            [limit.announcement(item.kind) for item in self._handlers.values() for limit in item.limits],
+            [trigger for item in self._handlers.values() for trigger in item.triggers],
+        )
+        for kind, reason in left_out.items():
+            _log.warning("definition not announced kind=%s: %s", kind, reason)
+        self.executor.lease_grace = self.leases.grace_seconds
 
     def _facts(self) -> dict[str, Any]:
         processes = {} if self.processes is None else {"processes": len(self.processes.pids)}
@@ -252,12 +287,12 @@ class Worker:
     async def _guarded(self, part: Callable[[], Awaitable[None]]) -> None:
         try:
             await part()
-        except Exception:  # noqa: BLE001 - whatever it was, it is logged
-            _log.exception("a part of the worker failed: it stops")
+        except Exception:  # noqa: BLE001 - logged; the worker stops
+            _log.exception("worker component failed, shutting down component=%s", part.__qualname__)
             self.failed.set()
 
     async def _watch_sight(self) -> None:
-        """Lets go of all work when nobody can see that we live, before others take it for lost."""
+        """Release all jobs when the liveness lock stays lost, before a keeper rescues them."""
         while True:
             await asyncio.sleep(WATCH_SECONDS)
             since = self.heartbeat.alone_since
@@ -269,15 +304,29 @@ class Worker:
     async def _listen(self) -> None:
         await self.listener.run()
         for crew in self._crews:
-            crew.fetcher.can_be_woken = False  # behind a pooler: polling carries on
+            crew.fetcher.can_be_woken = False  # behind a pooler: polling continues
+
+    @property
+    def finished(self) -> int:
+        """The number of jobs that this worker has run."""
+        return sum(crew.executor.finished for crew in self._crews)
+
+    @property
+    def next_deadline(self) -> float:
+        """When the first of the running jobs exceeds its timeout, by the monotonic clock."""
+        held = list(self._held.values())
+        return min((job.deadline for job in held if job.deadline is not None), default=math.inf)
 
     def hurry(self) -> None:
-        """Cuts the drain of stop() short."""
+        """Stop the drain of stop() early."""
         self._hurry.set()
 
     async def stop(self, drain_seconds: float | None = None) -> None:
-        """Drains: no new claims, unstarted jobs go back at once, running ones after a grace."""
+        """Drain: claim no more jobs, release those that have not started, and stop running ones after a
+        grace.
+        """
         limit = self.settings.drain_seconds if drain_seconds is None else drain_seconds
+        ends_at = time.monotonic() + limit + STOP_SECONDS
         for crew in self._crews:
             crew.fetcher.stopping = True
             crew.fetcher.wake()
@@ -285,12 +334,12 @@ class Worker:
             crew.executor.drain()
         if not await self._idle_within(limit):
             self.executor.end_all(Released())
-            await _within(self.settings.cancel_grace_seconds + 1, self._idle())
+            await _within(STOP_GRACE + 0.2, self._idle())
         if self._fetching:
-            # A claim under way is let through, so that what it takes can be given back.
-            await asyncio.wait(self._fetching, timeout=5)
-        await _within(10, self.completer.drain())
-        await self._close()
+            # A claim under way is completed, so that its jobs can be released.
+            await asyncio.wait(self._fetching, timeout=min(5, _left(ends_at)))
+        await _within(min(10, _left(ends_at)), self.completer.drain())
+        await _within(_left(ends_at - CLOSE_SECONDS) + CLOSE_SECONDS, self._close())
 
     async def _idle_within(self, limit: float) -> bool:
         idle = asyncio.ensure_future(self._idle())
@@ -302,7 +351,7 @@ class Worker:
         return idle in done
 
     async def _idle(self) -> None:
-        """Returns when nothing runs."""
+        """Wait until nothing runs."""
         for crew in self._crews:
             await crew.executor.idle()
 
@@ -311,8 +360,11 @@ class Worker:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await asyncio.to_thread(self.heartbeat.join, 5)
+        await asyncio.to_thread(self.heartbeat.join, HEARTBEAT_SECONDS)
         await _within(2, self.leases.sign_off())
+        await self._close_connections()
+
+    async def _close_connections(self) -> None:
         for crew in self._crews:
             await crew.leases.close()
             crew.executor.close()
@@ -324,12 +376,12 @@ class Worker:
             await self.commands.stop()
 
     def _on_lost(self, job_id: UUID) -> None:
-        _log.warning("job %s: its lease was lost before the outcome was written", job_id)
+        _log.warning("lease lost before the outcome was written job=%s", job_id)
 
     def _on_drain(self) -> None:
-        """An operator wants us to stop. Claims find nothing any more; what runs may take its time."""
+        """Handle a drain request: claims return nothing from now on; running jobs may finish."""
         if self._draining is None:
-            _log.info("an operator asked worker %s to finish its work and stop", self.name)
+            _log.info("drain requested by operator worker=%s", self.name)
             self._draining = self.loop.create_task(self._guarded(self._finish_and_leave))
             self._tasks.append(self._draining)
 
@@ -338,17 +390,22 @@ class Worker:
         self.dismissed.set()
 
     def _on_verdict(self, job: Job, verdict: str) -> None:
-        if job.finished:  # its handler committed it, and is not done yet
+        if job.finished:  # its handler has committed the job and is still running
             return
         if verdict == "lost" and not job.committing:
             self.executor.end(job, LeaseLost())
         elif verdict == "cancel":
             job.note_canceling()
-            self.executor.end(job, Cancel("canceled while it ran"))
+            self.executor.end(job, Cancel("canceled while running"))
+
+
+def _left(ends_at: float) -> float:
+    """Return the seconds until then, less what closing takes."""
+    return max(0.0, ends_at - CLOSE_SECONDS - time.monotonic())
 
 
 async def _within(seconds: float, work: Awaitable[Any]) -> None:
     try:
         await asyncio.wait_for(work, seconds)
-    except Exception as error:  # noqa: BLE001 - on the way out nothing else can be done about it
-        _log.warning("while stopping: %s: %s", type(error).__name__, error)
+    except Exception as error:  # noqa: BLE001 - during shutdown nothing else can be done
+        _log.warning("shutdown step failed: %s: %s", type(error).__name__, error)

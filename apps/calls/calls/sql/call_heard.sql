@@ -1,2 +1,2 @@
--- How long it is, and on how many channels people speak.
+-- Store duration and number of channels.
 update calls.calls set duration = %(duration)s, channels = %(channels)s where id = %(call)s

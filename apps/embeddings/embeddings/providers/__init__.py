@@ -1,4 +1,4 @@
-"""Where vectors come from: a model in this process, Ollama, or whatever speaks OpenAI's protocol."""
+"""Providers of vectors: a local model, Ollama, or an OpenAI-compatible API."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ __all__ = ["Provider", "Rejected", "RejectedTexts", "provider"]
 
 @cache
 def provider() -> Provider:
-    """The one that the settings name."""
+    """Return the configured provider."""
     settings = load_settings()
     if settings.provider == "ollama":
-        from embeddings.providers.ollama import Ollama  # noqa: PLC0415 - only what is used is loaded
+        from embeddings.providers.ollama import Ollama  # noqa: PLC0415 - load only the provider in use
 
         return Ollama(settings)
     if settings.provider == "openai":

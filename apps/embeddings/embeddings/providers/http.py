@@ -1,7 +1,9 @@
-"""One request to a provider over HTTP, and what its answers mean."""
+"""HTTP requests to providers, and the interpretation of their responses."""
 
 from __future__ import annotations
 
+import functools
+import ssl
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,39 +13,45 @@ from embeddings.providers.provider import Rejected, RejectedTexts, Vector
 from embeddings.settings import Settings
 
 BUSY = {408, 425, 429}
-"""Answers that mean: not now. Other 4xx mean: never."""
+"""Statuses that can be retried. Other 4xx are permanent."""
 ABOUT_TEXTS = {400, 413, 422}
 
 
 async def ask(settings: Settings, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-    """What the provider answers; raises if it is not what was asked for."""
+    """Send a request and return the JSON object of the response; raises on errors."""
     headers = {"Authorization": f"Bearer {settings.key}"} if settings.key else {}
-    # A client for each call: batches are few, and none is kept open by a worker that has nothing to do.
-    async with httpx.AsyncClient(timeout=settings.timeout, headers=headers) as client:
+    # One client per call: there are few batches, and an idle worker keeps no connection open.
+    async with httpx.AsyncClient(timeout=settings.timeout, headers=headers, verify=_certificates()) as client:
         answer = await client.post(f"{settings.url}{path}", json=body)
     if answer.status_code in BUSY or answer.is_server_error:
-        raise ConnectionError(f"{settings.provider} answered {answer.status_code}: {_said(answer)}")
+        raise ConnectionError(f"{settings.provider} returned {answer.status_code}: {_said(answer)}")
     if not answer.is_success:
         kind = RejectedTexts if answer.status_code in ABOUT_TEXTS else Rejected
-        raise kind(f"{settings.provider} answered {answer.status_code}: {_said(answer)}")
+        raise kind(f"{settings.provider} returned {answer.status_code}: {_said(answer)}")
     found = answer.json()
     if not isinstance(found, dict):
-        raise TypeError(f"{settings.provider} answered with something that is no object")
+        raise TypeError(f"invalid response of {settings.provider}: expected a JSON object")
     return found
 
 
+@functools.cache
+def _certificates() -> ssl.SSLContext:
+    """The trusted root certificates. Reading them takes up to 60 ms, so they are read once."""
+    return httpx.create_ssl_context()
+
+
 def checked(vectors: Any, count: int) -> list[Vector]:
-    """The vectors, if they are as many as there were texts, and all of one length."""
+    """Return the vectors after checking their number and length."""
     if not isinstance(vectors, list) or len(vectors) != count:
-        raise ValueError(f"the provider was given {count} texts and did not answer with as many vectors")
+        raise ValueError(f"invalid response of the provider: expected {count} vectors, one per text")
     if len({len(_numbers(vector)) for vector in vectors}) > 1:
-        raise ValueError("the provider answered with vectors of different lengths")
+        raise ValueError("invalid response of the provider: the vectors have different lengths")
     return vectors
 
 
 def _numbers(vector: Any) -> Sequence[float]:
     if not isinstance(vector, list) or not vector or not all(isinstance(x, int | float) for x in vector):
-        raise ValueError("the provider answered with something that is no vector")
+        raise ValueError("invalid response of the provider: expected a vector of numbers")
     return vector
 
 

@@ -1,4 +1,4 @@
-"""all-MiniLM-L6-v2 in this process: onnxruntime on eight-bit weights, no torch and no network."""
+"""all-MiniLM-L6-v2 in this process: onnxruntime with int8 weights, without torch and network."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Local:
 
     async def embed(self, model: str, texts: Sequence[str]) -> list[Vector]:
         if model != MODEL:
-            raise Rejected(f"the local provider has the model {MODEL}, not {model}")
+            raise Rejected(f"the local provider does not have model {model}; it has {MODEL}")
         return await asyncio.to_thread(self._embed, texts)
 
     def _embed(self, texts: Sequence[str]) -> Any:

@@ -1,4 +1,4 @@
-"""Ollama: POST /api/embed takes many texts at once."""
+"""Ollama: POST /api/embed accepts a list of texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""OpenAI's protocol, which many others speak: POST /embeddings."""
+"""OpenAI-compatible APIs: POST /embeddings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from embeddings.providers.provider import Vector
 from embeddings.settings import DIMENSIONS, Settings
 
 SHORTENED = "text-embedding-3"
-"""Models of this name give shorter vectors on request; others refuse to be asked."""
+"""Models with this prefix accept a `dimensions` parameter; others reject it."""
 
 
 class OpenAI:
@@ -27,8 +27,8 @@ class OpenAI:
 
 
 def _in_order(items: Any) -> Any:
-    """The protocol numbers the vectors, and promises no order."""
+    """Return the vectors in order: the protocol numbers them but guarantees no order."""
     try:
         return [item["embedding"] for item in sorted(items, key=lambda item: item["index"])]
     except (TypeError, KeyError):
-        raise ValueError("the provider answered with something that is no list of vectors") from None
+        raise ValueError("invalid response of the provider: expected a list of vectors") from None

@@ -1,4 +1,4 @@
-"""What every provider does."""
+"""The interface of providers."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ Vector: TypeAlias = Sequence[float]
 
 
 class Rejected(Exception):
-    """The provider will never do this: it does not have the model, or does not know the key."""
+    """The provider rejected the request permanently: unknown model or invalid key."""
 
 
 class RejectedTexts(Rejected):
-    """It does not take one of the texts, which may be too long."""
+    """The provider rejected one of the texts, for example because it is too long."""
 
 
 class Provider(Protocol):
     model: str
-    """The one that is used if a job names none."""
+    """Default model."""
 
     async def embed(self, model: str, texts: Sequence[str]) -> list[Vector]:
-        """A vector for each text. Raises Rejected for what a retry would not mend."""
+        """Return a vector for each text. Raises Rejected for errors that a retry cannot fix."""
         ...

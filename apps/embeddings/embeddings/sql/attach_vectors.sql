@@ -1,6 +1,6 @@
--- Gives each rule the vector of its text; a rule whose text has changed meanwhile keeps what it has, its own job is
--- under way. All of them are locked first, in one order: so no two batches wait for each other, and whoever changes a
--- text back to what a job has in hand waits until that job has ended.
+-- Store the vectors in the rules; a rule whose text has changed is skipped, because another job embeds it. All rules are
+-- locked first, in a fixed order, so that batches cannot deadlock, and a transaction that restores the text of a running
+-- job waits until that job has ended.
 with wanted as (
   select * from unnest(%(tenants)s::text[], %(models)s::text[], %(hashes)s::text[], %(rules)s::uuid[])
     as t (tenant_id, model, text_hash, rule_id)

@@ -1,4 +1,4 @@
--- Changes what is given.
+-- Change the given fields of a rule.
 update embeddings.rules
 set title = coalesce(%(title)s, title), guidance = coalesce(%(guidance)s, guidance),
   rationale = coalesce(%(rationale)s, rationale), priority = coalesce(%(priority)s, priority),

@@ -1,5 +1,5 @@
--- For each job: whether its rule is there and still has this text, and whether the text has a vector. A statement of
--- its own, after the texts were taken: it must see what others have committed until then.
+-- For each job: whether its rule exists and still has this text, and whether the text has a vector. A separate statement
+-- after the locks, because it must see what other transactions have committed until then.
 select t.nth::integer, r.id is not null, r.text_hash is not distinct from t.text_hash, v.text_hash is not null
 from unnest(%(tenants)s::text[], %(models)s::text[], %(hashes)s::text[], %(rules)s::uuid[])
   with ordinality as t (tenant_id, model, text_hash, rule_id, nth)

@@ -1,4 +1,4 @@
--- Keeps the vectors of texts.
+-- Store the vectors of texts.
 insert into embeddings.vectors (tenant_id, model, text_hash, embedding, dimensions)
 select t.* from unnest(%(tenants)s::text[], %(models)s::text[], %(hashes)s::text[], %(vectors)s::vector[],
   %(dimensions)s::integer[]) as t

@@ -1,5 +1,5 @@
--- The rules of its tenant that are nearest to a rule, without itself. Its vector is read first: the index is used for
--- a value that is known.
+-- The rules of the tenant that are most similar to a rule, without the rule itself. Its vector is read first, because
+-- the index is used only for a constant.
 with self as materialized (
   select id, tenant_id, embedding, embedding_model from embeddings.rules where id = %(rule)s
 )

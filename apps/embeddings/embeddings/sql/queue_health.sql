@@ -1,2 +1,2 @@
--- How the queue is.
+-- Number of jobs per status and priority.
 select * from embeddings.queue_health

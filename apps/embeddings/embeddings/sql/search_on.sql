@@ -1,3 +1,2 @@
--- For the rest of the transaction: the index goes on until there are as many rules as were asked for that the tenant
--- may see and that are of the model.
+-- For the rest of the transaction: scan the index until enough rules of the tenant and the model are found.
 set local hnsw.iterative_scan = strict_order

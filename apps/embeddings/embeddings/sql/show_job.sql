@@ -1,4 +1,4 @@
 -- A job.
 select id, rule_id, status, priority, embedding_model, text_hash, attempts, max_attempts, created_at, started_at,
-  completed_at, embedding_dimensions, reused, processing_time_ms, error_message, worker_id, created_by
+  completed_at, embedding_dimensions, reused, processing_time_ms, error_message, worker_id, worker_version, created_by
 from embeddings.embedding_jobs where id = %(id)s

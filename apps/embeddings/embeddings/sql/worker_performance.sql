@@ -1,2 +1,2 @@
--- What each worker did.
+-- Completed and failed jobs per worker.
 select * from embeddings.worker_performance

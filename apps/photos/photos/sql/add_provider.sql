@@ -1,2 +1,2 @@
--- A provider.
+-- Insert a provider.
 insert into providers (id, label, folder) values (:id, :label, :folder)

@@ -1,2 +1,2 @@
--- What a model has learned so far.
+-- Delete a model.
 delete from models where name = :name

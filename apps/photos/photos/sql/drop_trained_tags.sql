@@ -1,2 +1,2 @@
--- All trained tags of a picture.
+-- Delete the trained tags of a photo.
 delete from tags where source = 'trained' and picture_id = :picture_id

@@ -1,2 +1,2 @@
--- What a model has learned.
+-- The keywords of a model.
 select keyword, weights from models where name = :name order by keyword

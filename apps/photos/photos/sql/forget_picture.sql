@@ -1,2 +1,2 @@
--- A picture that is gone.
+-- Delete a photo.
 delete from pictures where id = :id

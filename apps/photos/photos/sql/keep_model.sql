@@ -1,3 +1,3 @@
--- What a model has learned of a keyword.
+-- Insert a keyword of a model.
 insert into models (name, keyword, weights, pictures, accuracy)
 values (:name, :keyword, :weights, :pictures, :accuracy)

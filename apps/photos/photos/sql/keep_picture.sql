@@ -1,4 +1,4 @@
--- A picture as it is now.
+-- Insert or update a photo.
 insert into pictures (provider_id, path, size, changed_ns, sha256, width, height, features, fault)
 values (:provider_id, :path, :size, :changed_ns, :sha256, :width, :height, :features, :fault)
 on conflict (provider_id, path) do update set

@@ -1,4 +1,4 @@
--- All pictures, each with its tags as JSON.
+-- All photos with their tags as JSON.
 select p.path, p.width, p.height, p.fault,
   coalesce((select json_group_array(json_object('keyword', t.keyword, 'source', t.source,
       'confidence', round(t.confidence, 3)))

@@ -4,7 +4,7 @@ pragma foreign_keys = on;
 
 create table if not exists providers (id text primary key, label text not null, folder text not null);
 
--- What is in the folders. A picture that cannot be read has no features, and says why.
+-- Photos in the folders. An unreadable photo has no features, but a fault.
 create table if not exists pictures (
   id integer primary key,
   provider_id text not null references providers (id),
@@ -34,4 +34,12 @@ create table if not exists models (
   pictures integer not null,
   accuracy real not null,
   primary key (name, keyword)
+);
+
+create table if not exists lists (id text primary key, name text not null unique);
+
+create table if not exists list_pictures (
+  list_id text not null references lists (id) on delete cascade,
+  picture_id integer not null references pictures (id) on delete cascade,
+  primary key (list_id, picture_id)
 );

@@ -1,2 +1,2 @@
--- A file that was touched and says the same.
+-- Update the timestamp of an unchanged file.
 update pictures set size = :size, changed_ns = :changed_ns where id = :id

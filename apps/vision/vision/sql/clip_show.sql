@@ -1,4 +1,4 @@
--- A clip, and how its job stands.
+-- A clip with the status of its job.
 select c.clip_id, c.video_id, c.t_start, c.t_end, c.padding_ms, c.s3_path,
   case when c.s3_path is not null then 'done' else coalesce(j.status, 'queued') end as status,
   j.error ->> 'message' as error

@@ -1,2 +1,2 @@
--- Clips whose files were removed.
+-- Delete clips whose files were deleted.
 delete from vision.clips where s3_path = any (%(paths)s)

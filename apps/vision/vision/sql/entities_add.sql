@@ -1,4 +1,4 @@
--- What the texts of a video mention.
+-- Insert the entities of a video.
 insert into vision.entities (segment_id, team_id, entity_type, value, normalized_value)
 select s.id, s.team_id, f.type, f.value, f.normalized
 from unnest(%(segments)s::bigint[], %(types)s::text[], %(values)s::text[], %(normalized)s::text[])

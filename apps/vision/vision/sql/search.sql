@@ -1,4 +1,4 @@
--- Segments with all of the words, or words that begin like them, and all of the entities.
+-- Segments that contain all words (or prefixes) and all entities.
 select s.segment_id, s.video_id, s.title, s.t_start, s.t_end, s.text, s.confidence, s.bounding_box, s.language, s.terms
 from vision.search as s
 cross join lateral (

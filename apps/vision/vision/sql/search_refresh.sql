@@ -1,2 +1,2 @@
--- Last in its transaction: others that refresh wait for its end.
+-- Must be last in its transaction: other refreshes wait for its end.
 select vision.refresh_search_materialized()

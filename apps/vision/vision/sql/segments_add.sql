@@ -1,4 +1,4 @@
--- What was read in some frames; whose it is is the video's to say.
+-- Insert the texts of some frames; the owner is that of the video.
 insert into vision.segments (
   video_id, team_id, owner_id, t_start, t_end, text, normalized_text, text_hash, confidence, bounding_box, language)
 select v.id, v.team_id, v.owner_id, r.t_start, r.t_end, r.text, r.normalized_text, r.text_hash, r.confidence,

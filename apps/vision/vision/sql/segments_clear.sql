@@ -1,2 +1,2 @@
--- Before a video is read, again.
+-- Delete the segments of a video before it is read again.
 delete from vision.segments where video_id = %(video)s

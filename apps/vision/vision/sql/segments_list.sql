@@ -1,4 +1,4 @@
--- What was read in a video, in order, with what it mentions.
+-- The segments of a video in order, with their entities.
 select s.id as segment_id, s.t_start, s.t_end, s.text, s.confidence, s.bounding_box, s.language,
   coalesce((
     select jsonb_agg(jsonb_build_object('type', e.entity_type, 'value', e.value, 'normalized', e.normalized_value) order by e.id)

@@ -1,5 +1,5 @@
--- Makes one segment of those with the same text where each begins before the last has ended. The spelling, the box and
--- the language are those of the most confident reading. Run again it changes nothing.
+-- Merge segments with the same text where each begins before the previous one ends. Spelling, box and language are those
+-- of the most confident reading. Idempotent.
 with marked as (
   select s.*, s.t_start > max(s.t_end) over earlier as apart
   from vision.segments as s where s.video_id = %(video)s

@@ -1,2 +1,2 @@
--- A video of this team, as a job needs to know it.
+-- A video of this team.
 select duration_ms, options from vision.videos where id = %(video)s and team_id = %(team)s

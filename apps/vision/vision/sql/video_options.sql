@@ -1,2 +1,2 @@
--- How a video is to be read from now on.
+-- Set the reading options of a video.
 update vision.videos set options = %(options)s where id = %(video)s

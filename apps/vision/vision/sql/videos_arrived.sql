@@ -1,4 +1,4 @@
--- Originals that lie in the storage: those nobody knew, or waited for, are to be processed now.
+-- Insert originals found in the storage, and mark registered ones as processing.
 insert into vision.videos as v (id, team_id, owner_id, s3_original_path, status)
 select f.id, %(team)s, 'storage', f.path, 'processing'
 from unnest(%(ids)s::uuid[], %(paths)s::text[]) as f (id, path)

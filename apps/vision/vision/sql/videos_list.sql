@@ -1,4 +1,4 @@
--- Videos, newest first, with their newest job: one that ended without success is what the video waits for.
+-- Videos, newest first, with their newest job. If that job ended without success, the video has failed.
 select v.id as video_id, v.team_id, v.owner_id, v.title,
   case when v.status <> 'ready' and j.status in ('failed', 'dead_letter', 'canceled') then 'failed' else v.status end as status,
   j.kind as stage, j.status as stage_status, j.error ->> 'message' as error,

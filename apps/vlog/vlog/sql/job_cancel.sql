@@ -1,2 +1,2 @@
--- Ends a job that has become pointless.
+-- Cancel a job that is no longer needed.
 select posthouse.cancel(%(id)s, p_actor => %(actor)s)

@@ -1,4 +1,4 @@
--- Notes the qualities that are shown.
+-- Store the qualities of the current output.
 insert into vlog.video_qualities (video_id, tenant_id, quality, width, height, bitrate, segments)
 select u.id, u.tenant_id, q.quality, q.width, q.height, q.bitrate, q.segments
 from vlog.uploads as u

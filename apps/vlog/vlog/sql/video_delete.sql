@@ -1,4 +1,4 @@
--- Deletes a video; its jobs end.
+-- Delete a video, and cancel and erase its jobs.
 update vlog.uploads as u set deleted_at = posthouse.now()
 where u.id = %(id)s
-returning posthouse.cancel(u.job_id, p_actor => %(actor)s), posthouse.cancel(u.publish_id, p_actor => %(actor)s)
+returning posthouse.erase('vlog/' || u.id, p_actor => %(actor)s)

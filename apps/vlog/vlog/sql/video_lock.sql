@@ -1,4 +1,4 @@
--- A video about to be changed: nobody else changes it meanwhile.
+-- Lock a video before changing it.
 select u.id, u.slug, u.source, u.version::text, u.job_id, u.publish_id
 from vlog.uploads as u where u.id = %(id)s and u.deleted_at is null
 for update

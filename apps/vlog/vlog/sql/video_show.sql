@@ -1,4 +1,4 @@
--- From now on a video is what this job has made of it, if it is still the newest.
+-- Make the output of this job the current one, if it is still the newest job.
 update vlog.uploads
 set version = %(version)s, duration = %(duration)s, width = %(width)s, height = %(height)s,
   published_at = posthouse.now(), retranscode_metadata = null

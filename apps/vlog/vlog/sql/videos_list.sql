@@ -1,4 +1,4 @@
--- Videos, newest first; one of them if an id is given.
+-- Videos, newest first, or the one with the given id.
 select v.*, t.content as transcription, coalesce(q.qualities, '[]') as qualities
 from vlog.videos as v
 left join vlog.transcriptions as t on t.video_id = v.id

@@ -1,12 +1,12 @@
-"""The process that starts commands and ends them, whatever becomes of the worker.
+"""The process that starts commands and ends them, even if the worker dies.
 
-worker ── guardian ── minder ── command ── whatever it starts
+    worker ── guardian ── minder ── command ── its own processes
 
-One guardian per worker, started once. It forks *minders*, as many as there are commands at a time: child
-subreapers, so that everything a command starts, setsid and double forks included, stays below its minder in
-the process tree. The minder ends that tree when the command ends, when it is told to, when its time is up,
-and when the worker or the guardian dies. It talks to the worker over a socket of its own: a request in, a few
-JSON lines out. Then it waits for the next command.
+There is one guardian per worker. It forks *minders*, one per concurrent command: child subreapers, so that
+everything a command starts, including setsid and double forks, stays below its minder in the process tree.
+The minder kills that tree when the command ends, is canceled or times out, and when the worker or the
+guardian dies. It talks to the worker over its own socket: a request in, a few JSON lines out. Then it waits
+for the next command.
 
-These modules run under ``python -I -S``: the standard library only, and only relative imports.
+These modules run under ``python -I -S``: standard library only, and only relative imports.
 """

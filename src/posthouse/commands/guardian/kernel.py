@@ -1,4 +1,4 @@
-"""What the standard library does not offer of prctl(2). Elsewhere than on Linux nothing happens."""
+"""The calls of prctl(2) that the standard library lacks. On other systems than Linux they do nothing."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def _prctl(option: int, value: int | bytes) -> bool:
 
 
 def name_process(name: str) -> None:
-    """What ``ps`` shows, at most 15 characters."""
+    """Set the name that ``ps`` shows, at most 15 characters."""
     _prctl(_SET_NAME, name.encode())
 
 
 def adopt_orphans() -> bool:
-    """Descendants whose parents end become ours, instead of init's."""
+    """Become the parent of orphaned descendants, instead of init."""
     return _prctl(_SET_CHILD_SUBREAPER, 1)
 
 
@@ -34,5 +34,5 @@ def signal_when_parent_dies(number: int) -> None:
 
 
 def forbid_new_privileges() -> None:
-    """A program that became root could not be killed by us."""
+    """Forbid new privileges: this process could not kill a program that became root."""
     _prctl(_SET_NO_NEW_PRIVILEGES, 1)

@@ -1,4 +1,4 @@
-"""The guardian's loop: forks minders, has an eye on the worker and on them."""
+"""The guardian's loop: forks minders and watches them and the worker."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ import socket
 import sys
 
 from . import kernel
-from .launch import hurry, prepare
+from .launch import hurry
 from .minder import FORSAKEN, do_nothing, receive, say, serve
 from .tree import descendants, end_all, send
 
 _LOOK_AROUND_MS = 1000
 _PATIENCE_WITH_MINDERS = 0.2
-# Who stops the service signals all of it, and the worker decides; a closed socket is an error to handle.
+# A service stop signals all processes, and the worker decides what to do; a closed socket is an error to
+# handle.
 _NOT_FOR_US = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ)
 
 
@@ -26,7 +27,8 @@ class Guardian:
         self._worker = worker
         self._worker_pid = worker_pid
         self._wakeup = _listen_to_children()
-        # Their sockets, held here too: when a minder is killed, what became of its command is still reported.
+        # The minders' sockets, also held here: if a minder is killed, the end of its command is still
+        # reported.
         self._minders: dict[int, socket.socket] = {}
 
     def run(self) -> None:
@@ -46,7 +48,7 @@ class Guardian:
         self._leave()
 
     def _take(self) -> bool:
-        """Forks a minder for the socket that the worker sent. False: the worker has hung up."""
+        """Fork a minder for the socket that the worker sent. Returns False if the worker has hung up."""
         _, received = receive(self._worker)
         if not received:
             return False
@@ -70,13 +72,13 @@ class Guardian:
                 other.close()
             serve(control, guardian)
             code = 0
-        except BaseException:  # noqa: BLE001 - shown, and never back into the guardian's loop
+        except BaseException:  # noqa: BLE001 - printed; must not return into the guardian's loop
             sys.excepthook(*sys.exc_info())
         finally:
             os._exit(code)
 
     def _collect(self) -> None:
-        """Takes leave of the minders that have ended. The command of one that was killed is ended."""
+        """Reap the minders that have ended. If one was killed, its command is killed too."""
         with contextlib.suppress(BlockingIOError):
             os.read(self._wakeup, 4096)
         killed: list[socket.socket] = []
@@ -92,11 +94,11 @@ class Guardian:
         if killed:
             end_all(self._orphans_left, spare=self._minders)
         for control in killed:
-            say(control, "lost", text="the process that looked after the command was killed")
+            say(control, "lost", text="the supervising process of the command was killed")
             control.close()
 
     def _orphans_left(self) -> bool:
-        """Looks twice: a process that changes its pid may be overlooked once."""
+        """Check twice: a process that changes its pid may be missed once."""
         for _ in range(2):
             for pid in descendants(self._minders):
                 with contextlib.suppress(ChildProcessError):
@@ -106,22 +108,31 @@ class Guardian:
         return False
 
     def _leave(self) -> None:
-        """The worker is gone: so shall be all that it started."""
+        """Kill everything that the worker started, after the worker has died."""
         while self._minders:
             for pid in self._minders:
-                send(pid, FORSAKEN)  # again and again: a minder between two commands may miss one
+                send(pid, FORSAKEN)  # repeated: a minder between two commands may miss one
             select.select([self._wakeup], [], [], _PATIENCE_WITH_MINDERS)
             self._collect()
 
 
 def _prepare() -> None:
     gc.disable()
-    gc.freeze()  # a forked minder then shares our memory
+    gc.freeze()  # forked minders then share our memory
     kernel.name_process("posthouse-guard")
     kernel.adopt_orphans()
-    prepare()
     hurry()
-    for number in _NOT_FOR_US:
+    _take_over_signals()
+
+
+def _take_over_signals() -> None:
+    """Block and ignore no signal, regardless of what the worker inherited from nohup or a shell.
+
+    An executed program inherits ignored and blocked signals, but not handlers.
+    """
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    ignored = [number for number in signal.valid_signals() if signal.getsignal(number) is signal.SIG_IGN]
+    for number in (*_NOT_FOR_US, *ignored):
         signal.signal(number, do_nothing)
 
 
@@ -135,11 +146,14 @@ def _listen_to_children() -> int:
 
 
 def _watch(pid: int) -> int | None:
-    """Readable once the process has died. A socket is not enough: others may have inherited its end."""
+    """Return a descriptor that is readable once the process has died.
+
+    A socket is not enough: other processes may have inherited its end.
+    """
     try:
         return os.pidfd_open(pid)
     except (AttributeError, OSError):
-        return None  # we look at our parent's pid every second
+        return None  # the parent's pid is checked every second instead
 
 
 def _next_dead() -> tuple[int, int] | None:

@@ -1,4 +1,4 @@
-"""Looks after a command: starts it, waits for its end, ends all that it started."""
+"""Supervise one command: start it, wait for its end, and kill everything that it started."""
 
 from __future__ import annotations
 
@@ -9,23 +9,24 @@ import select
 import signal
 import socket
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from . import kernel
 from .launch import LaunchError, Request, launch
 from .tree import end_all, send_group
 
-FORSAKEN = signal.SIGUSR2  # the guardian has died, or says that the worker has
-ORPHANED = "forsaken"  # why a command ended whose minder has lost its guardian
-TERMINATE = b"T"  # what the worker sends to end the command
-RUN = b"R"  # with the command's ends of stdout and stderr, and the request behind it
-_DESCRIPTORS = 2
+FORSAKEN = signal.SIGUSR2  # the guardian has died, or reports that the worker has
+ORPHANED = "forsaken"  # reason of a command whose minder has lost its guardian
+TERMINATE = b"T"  # sent by the worker to end the command
+RUN = b"R"  # followed by the descriptors of the command and the request
+_DESCRIPTORS = 8
 _PATIENCE_WITH_THE_KERNEL = 10.0
 _LENGTH = 8
 
 
 class Minder:
-    """Looks after one command. Reports to the worker: ``started``, then ``ended``; or ``refused``."""
+    """Supervises one command. Reports to the worker: ``started``, then ``ended``; or ``refused``."""
 
     def __init__(self, worker: socket.socket, wakeup: int) -> None:
         self._worker = worker
@@ -37,21 +38,21 @@ class Minder:
         self._kill_at = float("inf")
         self._stopped_by: str | None = None
 
-    def mind(self, request: Request, stdout: int, stderr: int) -> bool:
-        """Returns, when nothing of the command is left, whether there is anybody to serve."""
+    def mind(self, request: Request, handed: Sequence[int]) -> bool:
+        """Run the command until nothing of it is left. Returns whether the worker is still there."""
         try:
-            self._pid = launch(request, stdout, stderr)
+            self._pid = launch(request, handed)
         except LaunchError as error:
             say(self._worker, "refused", stage=error.stage, number=error.number, text=str(error))
             return True
         finally:
-            os.close(stdout)
-            os.close(stderr)
+            for descriptor in handed:
+                os.close(descriptor)
         self._started = time.monotonic()
         say(self._worker, "started", pid=self._pid)
         self._wait(request)
         if not kernel.AVAILABLE:
-            send_group(self._pid, signal.SIGKILL)  # the best there is
+            send_group(self._pid, signal.SIGKILL)  # the best that is possible
         all_gone = end_all(self._children_left, patience=_PATIENCE_WITH_THE_KERNEL)
         say(self._worker, "ended", **self._ending(all_gone))
         if not all_gone:
@@ -59,7 +60,7 @@ class Minder:
         return self._stopped_by != ORPHANED
 
     def _wait(self, request: Request) -> None:
-        """Until the command has ended or everything is to be killed."""
+        """Wait until the command has ended or everything must be killed."""
         ends_at = self._started + request["timeout"] if request["timeout"] is not None else float("inf")
         poll = select.poll()
         poll.register(self._wakeup, select.POLLIN)
@@ -84,22 +85,22 @@ class Minder:
             order = b""
         if order == TERMINATE and self._stopped_by is None:
             self._terminate("order", grace)
-        elif not order:  # the worker has hung up: it is dead, or in a hurry
+        elif not order:  # the worker has hung up: it is dead, or stopping at once
             self._kill(self._stopped_by or "order")
 
     def _terminate(self, reason: str, grace: float) -> None:
         self._stopped_by = reason
         self._kill_at = time.monotonic() + grace
         send_group(self._pid, signal.SIGTERM)
-        send_group(self._pid, signal.SIGCONT)  # who is stopped could not hear it
+        send_group(self._pid, signal.SIGCONT)  # a stopped process could not handle the signal
 
     def _kill(self, reason: str) -> None:
         self._stopped_by = reason
         self._kill_at = 0.0
-        send_group(self._pid, signal.SIGKILL)  # the others follow; where there is no /proc this is all
+        send_group(self._pid, signal.SIGKILL)  # the other processes follow; without /proc this is all
 
     def _children_left(self) -> bool:
-        """Collects the dead. Orphans become our children, so without children there are no descendants."""
+        """Reap dead children. Orphans become our children, so without children there are no descendants."""
         while True:
             try:
                 pid, status, usage = os.wait4(-1, os.WNOHANG)
@@ -122,13 +123,13 @@ class Minder:
 
 
 def serve(worker: socket.socket, guardian: int) -> None:
-    """Looks after one command after the other: a fork costs as much as all the rest."""
+    """Supervise one command after the other, because a fork costs as much as everything else."""
     kernel.name_process("posthouse-mind")
     kernel.adopt_orphans()
     kernel.signal_when_parent_dies(FORSAKEN)
     wakeup = _listen_to_signals()
     while True:
-        signal.signal(FORSAKEN, signal.SIG_DFL)  # who has no command to look after just ends
+        signal.signal(FORSAKEN, signal.SIG_DFL)  # an idle minder just ends
         if os.getppid() != guardian:
             return
         order, received = receive(worker)
@@ -142,7 +143,7 @@ def serve(worker: socket.socket, guardian: int) -> None:
         signal.signal(FORSAKEN, do_nothing)
         if os.getppid() != guardian:
             return
-        if not Minder(worker, wakeup).mind(request, *received):
+        if not Minder(worker, wakeup).mind(request, received):
             return
 
 
@@ -156,11 +157,11 @@ def _listen_to_signals() -> int:
 
 
 def do_nothing(*_: object) -> None:
-    """A signal: its number is in the pipe, where one is listened to."""
+    """Signal handler. The number of the signal is in the wakeup pipe."""
 
 
 def _request(worker: socket.socket) -> Request | None:
-    """None if the worker has changed its mind or died."""
+    """Return the request, or None if the worker withdrew it or died."""
     head = _exactly(worker, _LENGTH)
     body = _exactly(worker, int.from_bytes(head, "big")) if head else b""
     return json.loads(body) if body else None
@@ -180,18 +181,18 @@ def _exactly(worker: socket.socket, length: int) -> bytes:
 
 
 def receive(source: socket.socket) -> tuple[bytes, list[int]]:
-    """One byte and the descriptors that came with it; nothing if the other side has hung up."""
+    """Receive one byte and its descriptors; nothing if the other side has hung up."""
     try:
         data, received, _, _ = socket.recv_fds(source, 1, _DESCRIPTORS)
     except ConnectionError:
         return b"", []
     for descriptor in received:
-        os.set_inheritable(descriptor, False)  # Python before 3.13 drops the flag that would say so
+        os.set_inheritable(descriptor, False)  # Python before 3.13 drops the flag for it
     return data, received
 
 
 def say(worker: socket.socket, event: str, **fields: Any) -> None:
-    """Sends a line of JSON."""
+    """Send a line of JSON."""
     with contextlib.suppress(OSError):
         worker.sendall(json.dumps({"event": event, **fields}).encode() + b"\n")
 

@@ -1,7 +1,7 @@
-"""Ends every descendant of this process.
+"""Kill every descendant of this process.
 
-Not by /proc/…/children, which many kernels lack: all of /proc is read (2 ms for 200 processes). A pid may in
-theory be reused between the look and the signal; for that, all pids would have to be used up in between.
+/proc/…/children is not used, because many kernels lack it: all of /proc is read (2 ms for 200 processes). In
+theory a pid can be reused between the read and the signal, but only if all pids are used up in between.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _LONGEST_PAUSE = 0.02
 
 
 def descendants(spare: Collection[int] = (), meet: Callable[[int], None] = lambda _: None) -> set[int]:
-    """Our living descendants, without those in ``spare`` and theirs.
+    """Return the living descendants, without those in ``spare`` and theirs.
 
-    ``meet`` is called as soon as one is seen: who changes its pid every few milliseconds would be another one
-    by the end of the look around.
+    ``meet`` is called as soon as one is seen: a process that changes its pid every few milliseconds would
+    have another one at the end of the scan.
     """
     family = {os.getpid()}
     strangers: dict[int, list[int]] = {}
@@ -32,7 +32,7 @@ def descendants(spare: Collection[int] = (), meet: Callable[[int], None] = lambd
             else:
                 strangers.setdefault(parent, []).append(int(name))
     waiting = list(family)
-    while waiting:  # for those whose pid is lower than that of their parent
+    while waiting:  # descendants whose pid is lower than that of their parent
         children = strangers.get(waiting.pop(), ())
         waiting += [child for child in children if _welcome(child, family, spare, meet)]
     return family - {os.getpid()}
@@ -48,13 +48,13 @@ def _welcome(pid: int, family: set[int], spare: Collection[int], meet: Callable[
 
 def _names() -> list[str]:
     try:
-        return os.listdir("/proc")  # noqa: PTH208 - pathlib would double the time
+        return os.listdir("/proc")  # noqa: PTH208 - pathlib would take twice as long
     except FileNotFoundError:  # not Linux
         return []
 
 
 def _living_parent(pid: str) -> int:
-    """The parent of a process that has not ended, or 0."""
+    """Return the parent of a process that has not ended, or 0."""
     try:
         file = os.open(f"/proc/{pid}/stat", os.O_RDONLY)
     except OSError:
@@ -70,11 +70,11 @@ def _living_parent(pid: str) -> int:
 
 
 def end_all(left: Callable[[], bool], *, spare: Collection[int] = (), patience: float = float("inf")) -> bool:
-    """Kills until ``left``, which also collects the dead, says that nothing is left.
+    """Kill until ``left``, which also reaps the dead, reports that nothing is left.
 
-    All are stopped first: a stopped process starts no other, so that a fork bomb cannot outrun the look
-    around, and nobody sees a sibling die and replaces it. Returns False if some live on after ``patience``
-    seconds, which only happens to a process that hangs inside the kernel.
+    All processes are stopped first: a stopped process cannot fork, so a fork bomb cannot outrun the scan, and
+    no process can replace a killed sibling. Returns False if some are alive after ``patience`` seconds, which
+    happens only to a process that hangs inside the kernel.
     """
     deadline = time.monotonic() + patience
     pause = _SHORTEST_PAUSE

@@ -1,9 +1,9 @@
-"""The filter language: one line that says which jobs are meant.
+"""The filter language, in which one line selects jobs.
 
     status:failed kind:ocr,transcode -queue:slow subject:"my video" payload.video_id:42 created:<2h 0192f3a4
 
-``tokens`` cuts a line, ``reading`` makes a Filter of it and ``writing`` a line again; ``completing`` knows
-what may be written at a place; ``wanted`` says how such jobs are found.
+``tokens`` splits a line, ``reading`` parses it to a Filter and ``writing`` formats a Filter; ``completing``
+finds what can be completed at a position; ``wanted`` decides how the jobs are found.
 """
 
 from posthouse.core.filters.completing import Asked, asked_at

@@ -1,4 +1,4 @@
-"""What is asked for at a place in a line: a field's name or a value, and what else the line says."""
+"""Find what can be completed at a position in a line: a field name or a value."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from posthouse.errors import InvalidFilter
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """``typed`` stands from ``start`` to ``end`` and is to be completed: a ``name`` of a field, with that of
-    what is in a payload, or a ``value`` of ``field``. ``others``: the terms that are right, without this one.
+    """A request for completion.
+
+    ``typed``, from ``start`` to ``end``, is to be completed: the ``name`` of a field (including payload
+    fields), or a ``value`` of ``field``. ``others`` are the valid terms of the line except this one.
     """
 
     what: Literal["name", "value"]
@@ -45,7 +47,7 @@ def asked_at(line: str, at: int | None = None) -> Asked:
 
 
 def _name(line: str, at: int, name: Piece, others: Filter) -> Asked:
-    """With the colon behind it, which what is put in its place brings along."""
+    """Include the colon, because the completion brings its own."""
     start = min(name.start, at)
     return Asked("name", start, name.end + 1, _before(line, start, at), others)
 

@@ -1,5 +1,5 @@
-"""What each term asks of a job, as the database takes it (posthouse.fits in 0024_filters.sql): texts with
-``exact`` values and ``like`` patterns, ``ranges`` from ``low`` up to and without ``below``, a JSON ``path``.
+"""Conditions of the terms, as posthouse.fits in 0024_filters.sql expects them: texts with ``exact`` values
+and ``like`` patterns, ``ranges`` from ``low`` (included) to ``below`` (excluded), a JSON ``path``.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _IDS = 1 << 128
 
 Condition = dict[str, Any]
 Known = Mapping[str, frozenset[str]]
-"""Of words without a field: whether they are a kind, a subject, or both."""
+"""For words without a field: whether they are a kind, a subject, or both."""
 
 
 def condition(term: Term, now: datetime, known: Known) -> Condition:
     if term.field == WORD:
         either = [asked for value in term.values for asked in _meant(value, known)]
-        # A term that asks for one thing is that thing, and found by its index.
+        # A term with a single condition is that condition, and is found by its index.
         asked = either[0] if len(either) == 1 else {"field": "any", "terms": either}
     else:
         asked = {"field": term.field, **_asked(term, now)}
@@ -65,7 +65,7 @@ def _asked(term: Term, now: datetime) -> Condition:
 
 
 def _text(term: Term) -> Condition:
-    """Fingerprints and workers are known by their beginnings too, wherever they are shown short."""
+    """Fingerprints and workers also match by prefix, because they are shown shortened."""
     begins = term.field == "fingerprint"
     return {
         "exact": [value.text for value in term.texts if not (value.open_end or begins)],
@@ -88,7 +88,7 @@ def _ids(value: Ids) -> Condition:
 
 
 def _path(steps: tuple[str, ...], values: list[Json]) -> str:
-    """A JSON path. It looks into lists along the way, as payload.tags:blue is meant."""
+    """Return a JSON path. It descends into lists, so that payload.tags:blue matches an element."""
     place = "".join(f".{json.dumps(step)}" for step in steps)
     if any(value.open_end and not value.text for value in values):
         return f"${place}"

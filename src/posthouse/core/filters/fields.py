@@ -1,4 +1,4 @@
-"""The fields that a filter may name, and what stands behind each."""
+"""The fields that a filter may use, and what each means."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from posthouse.core.states import Status
 SOURCES = ("manual", "event", "schedule", "system")
 PAYLOAD = "payload"
 WORD = "word"
-"""What a word without a field becomes: the beginning of an id, a subject or a kind."""
+"""The type of a word without a field: the prefix of an id, a subject or a kind."""
 
 
 class Takes(StrEnum):
@@ -35,22 +35,22 @@ class Field:
 FIELDS: dict[str, Field] = {
     field.name: field
     for field in (
-        Field("status", Takes.CHOICE, "where it stands", tuple(status.value for status in Status)),
-        Field("kind", Takes.TEXT, "what it does: the key of its definition"),
-        Field("queue", Takes.TEXT, "the queue that it is in"),
-        Field("source", Takes.CHOICE, "where it came from", SOURCES),
-        Field("subject", Takes.TEXT, "what it is about"),
-        Field("correlation", Takes.TEXT, "the run of a pipeline that it belongs to"),
-        Field("worker", Takes.TEXT, "who runs it, or did last: a name, a host, or the beginning of an id"),
-        Field("tenant", Takes.TEXT, "whose it is"),
-        Field("id", Takes.ID, "its id, or the beginning of it"),
-        Field("priority", Takes.NUMBER, "lower first; urgent, high, normal and low are numbers too"),
-        Field("attempts", Takes.NUMBER, "how often it was started"),
-        Field("created", Takes.TIME, "when it was enqueued: <2h younger, >2h older, a day, a range"),
-        Field("finished", Takes.TIME, "when it ended: <2h younger, >2h older, a day, a range"),
-        Field("error", Takes.PIECE, "a piece of its last error, unless it succeeded"),
-        Field("fingerprint", Takes.TEXT, "of the failure that it ended with, or the beginning of it"),
-        Field(PAYLOAD, Takes.JSON, "a value in its payload: payload.video_id:42"),
+        Field("status", Takes.CHOICE, "job status", tuple(status.value for status in Status)),
+        Field("kind", Takes.TEXT, "job kind"),
+        Field("queue", Takes.TEXT, "queue name"),
+        Field("source", Takes.CHOICE, "how the job was created", SOURCES),
+        Field("subject", Takes.TEXT, "subject, as set by the caller"),
+        Field("correlation", Takes.TEXT, "correlation id, shared by the jobs of a pipeline"),
+        Field("worker", Takes.TEXT, "the current or last worker: name, host, or prefix of its id"),
+        Field("tenant", Takes.TEXT, "tenant"),
+        Field("id", Takes.ID, "job id, or a prefix of it"),
+        Field("priority", Takes.NUMBER, "priority: a number (lower first), or urgent, high, normal, low"),
+        Field("attempts", Takes.NUMBER, "number of attempts"),
+        Field("created", Takes.TIME, "time of the enqueue: <2h (younger), >2h (older), a day, or a range"),
+        Field("finished", Takes.TIME, "time of the end: <2h (younger), >2h (older), a day, or a range"),
+        Field("error", Takes.PIECE, "text in the last error; never matches jobs that succeeded"),
+        Field("fingerprint", Takes.TEXT, "fingerprint of the failure group, or a prefix of it"),
+        Field(PAYLOAD, Takes.JSON, "a payload field: payload.video_id:42"),
     )
 }
 ALIASES = {
@@ -64,7 +64,7 @@ ALIASES = {
     "finished_at": "finished",
     "last_error": "error",
 }
-"""What a job's fields are called elsewhere."""
+"""Other names of the fields."""
 
 
 def nearest(text: str, names: tuple[str, ...] | dict[str, Field]) -> str | None:

@@ -1,4 +1,4 @@
-"""Reads a line into a filter, and says where and how it is wrong."""
+"""Parse a line to a filter. Errors name the position and suggest a correction."""
 
 from __future__ import annotations
 
@@ -20,24 +20,26 @@ _COMPARED = re.compile(r"(<=|>=|<|>)(-?\d+(?:\.\d+)?)")
 
 
 def read_filter(line: str) -> Filter:
-    """The filter that a line says; an InvalidFilter names the place where it is wrong."""
+    """Parse a line. Raises InvalidFilter with the position of the error."""
     if len(line) > LONGEST:
-        raise InvalidFilter(f"a filter has up to {LONGEST:,} characters", at=LONGEST, to=len(line))
+        raise InvalidFilter(f"a filter is limited to {LONGEST:,} characters", at=LONGEST, to=len(line))
     if "\x00" in line:
         at = line.index("\x00")
-        raise InvalidFilter(f"a character that no text has, at {at}", at=at, to=at + 1)
+        raise InvalidFilter(f"invalid character (at {at})", at=at, to=at + 1)
     found = tokens(line)
     if len(found) > MOST_TERMS:
         at = found[MOST_TERMS].start
         raise InvalidFilter(
-            f"a filter has up to {MOST_TERMS} terms; there are more at {at}", at=at, to=len(line)
+            f"a filter is limited to {MOST_TERMS} terms; the limit is exceeded at {at}",
+            at=at,
+            to=len(line),
         )
     return Filter(tuple(read_term(token) for token in found))
 
 
 def read_term(token: Token) -> Term:
     if len(token.values) > MOST_VALUES:
-        raise _wrong(token.values[MOST_VALUES], f"a term has up to {MOST_VALUES} values")
+        raise _wrong(token.values[MOST_VALUES], f"a term is limited to {MOST_VALUES} values")
     if token.field is None:
         return Term(WORD, tuple(_word(piece) for piece in token.values), token.negated)
     field, path = field_of(token.field)
@@ -59,16 +61,18 @@ def field_of(piece: Piece) -> tuple[Field, tuple[str, ...]]:
 
 
 def _unknown_field(piece: Piece, near: str | None) -> InvalidFilter:
-    advice = f"did you mean {near}?" if near else f"there are {', '.join(FIELDS)}"
-    return _wrong(piece, f"there is no field {piece.text!r}: {advice}", near)
+    advice = f"did you mean {near}?" if near else f"the fields are {', '.join(FIELDS)}"
+    return _wrong(piece, f"unknown field {piece.text!r}: {advice}", near)
 
 
 def _path(piece: Piece, rest: str) -> tuple[str, ...]:
     steps = tuple(rest.split("."))
     if not all(steps) or len(steps) > MOST_STEPS:
-        raise _wrong(piece, "name what is in the payload: payload.video_id:42, payload.video.id:42")
+        raise _wrong(
+            piece, "payload filters need a field name, like payload.video_id:42 or payload.video.id:42"
+        )
     if secret := next((step for step in steps if is_secret_name(step)), None):
-        raise _wrong(piece, f"what is under {secret!r} in a payload is kept secret, also from filters")
+        raise _wrong(piece, f"the payload field {secret!r} is masked and cannot be filtered")
     return steps
 
 
@@ -95,7 +99,7 @@ def _check(piece: Piece, missing: str) -> None:
     if not piece.text and not piece.quoted:
         raise _wrong(piece, missing)
     if len(piece.text) > LONGEST_VALUE:
-        raise _wrong(piece, f"a value has up to {LONGEST_VALUE} characters")
+        raise _wrong(piece, f"a value is limited to {LONGEST_VALUE} characters")
 
 
 def _read(field: Field, piece: Piece) -> Value:
@@ -120,11 +124,11 @@ def _choice(field: Field, piece: Piece) -> Text:
         return Text(text)
     near = nearest(text, field.choices)
     advice = f"did you mean {near}?" if near else f"choose from {', '.join(field.choices)}"
-    raise Unreadable(f"there is no {field.name} {piece.text!r}: {advice}", near)
+    raise Unreadable(f"unknown {field.name} {piece.text!r}: {advice}", near)
 
 
 def _text(piece: Piece) -> Text:
-    """An asterisk at the end stands for whatever may follow, unless it is in quotes."""
+    """An asterisk at the end matches any text, unless it is quoted."""
     if not piece.quoted and piece.text.endswith("*"):
         return Text(piece.text[:-1], open_end=True)
     return Text(piece.text)

@@ -1,4 +1,4 @@
-"""Times, numbers and ids as people write them in a filter."""
+"""Parse times, numbers and ids in a filter."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LAST_YEAR = 9000
 
 
 class Unreadable(ValueError):
-    """Says what to write instead; ``instead`` is that, if there is one thing."""
+    """A value could not be parsed. ``instead`` is the suggested correction, if there is one."""
 
     def __init__(self, advice: str, instead: str | None = None) -> None:
         super().__init__(advice)
@@ -30,14 +30,14 @@ class Unreadable(ValueError):
 
 
 def read_times(field: str, text: str) -> Times:
-    """``<2h`` is younger, ``>2h`` is older; ``>2026-11-01`` is later, ``<2026-11-01`` is earlier."""
+    """Parse times: ``<2h`` is younger, ``>2h`` older; ``>2026-11-01`` is later, ``<2026-11-01`` earlier."""
     if found := _COMPARED.fullmatch(text):
         return _compared(field, text, *found.groups())
     if ".." in text:
         return _range(field, text)
     if _AGE.fullmatch(text):
         raise Unreadable(
-            f"write {field}:<{text} for what is younger than that, {field}:>{text} for what is older",
+            f"write {field}:<{text} for jobs younger than that, {field}:>{text} for older ones",
             f"<{text}",
         )
     since, until = _moment(field, text)
@@ -58,10 +58,10 @@ def _compared(field: str, text: str, comparison: str, operand: str) -> Times:
 
 
 def _range(field: str, text: str) -> Times:
-    """From the one to the other, a day with all its hours; of two ages it does not matter which is first."""
+    """Parse a range. Days are included entirely; two ages may be in either order."""
     left, _, right = text.partition("..")
     if not left and not right:
-        raise Unreadable(f"write {field}:2026-11-01..2026-11-02, or leave out one of the two")
+        raise Unreadable(f"write {field}:2026-11-01..2026-11-02, or omit one end of the range")
     if _AGE.fullmatch(left or right):
         ages = sorted(_age(field, part) for part in (left, right) if part)
         if len(ages) == 1:
@@ -82,13 +82,13 @@ def _age(field: str, text: str) -> float:
 
 
 def _moment(field: str, text: str) -> tuple[datetime, datetime]:
-    """When it begins, and when it is over: a day at its end, a moment at once."""
+    """Return the start and end of a point in time: a day ends 24 hours later, a moment at once."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
         raise _not_a_time(field, text) from None
     if not 1 < moment.year < _LAST_YEAR:
-        raise Unreadable(f"a time is between the years 2 and {_LAST_YEAR}")
+        raise Unreadable(f"a time must be between the years 2 and {_LAST_YEAR}")
     moment = moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
     if _DAY.fullmatch(text):
         return moment, moment + timedelta(days=1)
@@ -97,7 +97,7 @@ def _moment(field: str, text: str) -> tuple[datetime, datetime]:
 
 def _not_a_time(field: str, text: str) -> Unreadable:
     return Unreadable(
-        f"{text!r} is no time: write {field}:<2h, {field}:>1d, {field}:2026-11-01 or "
+        f"{text!r} is not a time: write {field}:<2h, {field}:>1d, {field}:2026-11-01 or "
         f"{field}:2026-11-01..2026-11-02"
     )
 
@@ -109,7 +109,7 @@ def read_numbers(field: str, text: str) -> Numbers:
         if part in named:
             return named[part]
         if not _WHOLE.fullmatch(part):
-            raise Unreadable(f"{part!r} is no number: write {field}:3, {field}:>1 or {field}:2..5")
+            raise Unreadable(f"{part!r} is not a number: write {field}:3, {field}:>1 or {field}:2..5")
         return int(part)
 
     return _numbers(text, number)
@@ -136,12 +136,12 @@ def _numbers(text: str, number: Callable[[str], int]) -> Numbers:
 def read_ids(text: str) -> Ids:
     digits = digits_of(text)
     if digits is None:
-        raise Unreadable(f"{text!r} is no id, nor the beginning of one: they look like 0192f3a4-…")
+        raise Unreadable(f"{text!r} is not a job id or the start of one; job ids look like 0192f3a4-…")
     return Ids(digits, text.rstrip("*…"))
 
 
 def digits_of(text: str) -> str | None:
-    """The digits of an id or of its beginning; None if it can be neither."""
+    """Return the digits of an id or of a prefix, or None if the text is neither."""
     bare = text.rstrip("*…").lower()
     digits = bare.replace("-", "")
     if not 0 < len(digits) <= _DIGITS or not _HEX.fullmatch(digits):

@@ -1,4 +1,4 @@
-"""Cuts a line into terms, and knows where each piece stands. It takes whatever is there: half a line too."""
+"""Split a line into terms with their positions. Accepts incomplete lines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NEEDS_QUOTES = re.compile(r'[\s,"\\]')
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """``start`` and ``end`` count its quotes; ``closed``: they are both there."""
+    """A piece of the line. ``start`` and ``end`` include its quotes; ``closed``: both quotes are present."""
 
     text: str
     start: int
@@ -45,7 +45,7 @@ def quoted(text: str) -> str:
 
 
 def written(text: str, *, plain: bool = True) -> str:
-    """A text as a value, in quotes if it would be read as something else."""
+    """Format a text as a value, quoted if it would otherwise be parsed as something else."""
     if plain and text and not _NEEDS_QUOTES.search(text) and not text.endswith(("*", "…")):
         return text
     return quoted(text)

@@ -1,4 +1,4 @@
-"""What a filter's terms are made of."""
+"""The terms and values of a filter."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from posthouse.core.filters.fields import WORD
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A text; with ``open_end`` the beginning of one."""
+    """A text; with ``open_end`` a prefix."""
 
     text: str
     open_end: bool = False
@@ -19,7 +19,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """From ``low`` on, below ``below``; ``written`` as people do."""
+    """A range from ``low`` (included) to ``below`` (excluded); ``written`` is its text."""
 
     low: float | None
     below: float | None
@@ -28,7 +28,7 @@ class Numbers:
 
 @dataclass(frozen=True, slots=True)
 class Ids:
-    """Ids that begin with these digits, of which there are up to 32."""
+    """Ids that begin with these digits, at most 32."""
 
     digits: str
     written: str
@@ -44,8 +44,8 @@ class Ids:
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """A span of time. Ages are seconds before whenever the question is asked: from ``oldest`` up to, and
-    without, ``youngest``. Moments are what they are: from ``since`` on, before ``until``.
+    """A time range. Ages are seconds before the query, from ``oldest`` to ``youngest`` (excluded); moments
+    are absolute, from ``since`` to ``until`` (excluded).
     """
 
     written: str
@@ -62,7 +62,7 @@ class Times:
 
 @dataclass(frozen=True, slots=True)
 class Json:
-    """A value in a payload, as which the text may be meant: 42 is a number and a text."""
+    """A payload value with the possible readings of its text: 42 is a number and a string."""
 
     text: str
     open_end: bool = False
@@ -75,7 +75,9 @@ Value: TypeAlias = Text | Numbers | Ids | Times | Json
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """Jobs with one of these values; with ``negated`` those with none of them. ``path``: within a payload."""
+    """Jobs with one of these values; with ``negated``, jobs with none of them. ``path``:
+    within the payload.
+    """
 
     field: str
     values: tuple[Value, ...]
@@ -89,7 +91,7 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Jobs that fit all of these."""
+    """Jobs that match all terms."""
 
     terms: tuple[Term, ...] = ()
 
@@ -98,11 +100,11 @@ class Filter:
 
     @property
     def words(self) -> list[str]:
-        """Those that stand without a field."""
+        """The words without a field."""
         return [value.text for term in self.terms if term.field == WORD for value in term.texts]
 
     def asks_for(self, field: str, text: str) -> bool:
-        """Whether some term names this value as one to have."""
+        """Whether a term that is not negated has this value."""
         terms = (term for term in self.terms if term.field == field and not term.negated)
         return any(value.text == text for term in terms for value in term.texts)
 
@@ -110,5 +112,5 @@ class Filter:
 def _before(now: datetime, seconds: float) -> datetime:
     try:
         return now - timedelta(seconds=seconds)
-    except OverflowError:  # as long ago as can be said
+    except OverflowError:  # older than a datetime can represent
         return datetime.min.replace(year=2, tzinfo=now.tzinfo)

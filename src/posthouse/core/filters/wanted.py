@@ -1,4 +1,4 @@
-"""How the jobs of a filter are found: what narrows the search, and what is asked of each job it meets."""
+"""Plan how the jobs of a filter are found: the index to use, and the conditions to check on each job."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from posthouse.core.states import Status
 
 FIRST_ID, LAST_ID = UUID(int=0), UUID(int=(1 << 128) - 1)
 CLOCKS_AGREE = timedelta(hours=1)
-"""Ids carry the time of whoever made them; that of the database is within this much."""
+"""Maximum clock difference between the creator of an id and the database."""
 ALL = frozenset(Status)
 UNSUCCESSFUL = frozenset({Status.FAILED, Status.DEAD_LETTER, Status.CANCELED})
 _IMPLIED = {
@@ -24,13 +24,15 @@ _IMPLIED = {
     "error": ALL - {Status.SUCCEEDED},
     "worker": ALL - {Status.QUEUED},
 }
-"""A job with such a thing has one of these."""
+"""Statuses that a job with this property can have."""
 _INDEXED = ("subject", "correlation")
 
 
 @dataclass(slots=True)
 class Wanted:
-    """``by`` is the index that finds them, with its values; else they are met in the order of their ids."""
+    """A search. ``by`` is the index to use, with its values; otherwise jobs are scanned in the order of their
+    ids.
+    """
 
     conditions: list[Condition]
     statuses: frozenset[Status] = ALL
@@ -43,14 +45,14 @@ class Wanted:
 
     @property
     def nothing(self) -> bool:
-        """Whether no job can fit."""
+        """Whether no job can match."""
         impossible = any(
             item["field"] == "any" and not item["terms"] and not item["negated"] for item in self.conditions
         )
         return impossible or not self.statuses or self.tenants == [] or self.lowest >= self.below
 
     def as_json(self) -> dict[str, Any]:
-        """As posthouse.sift_jobs takes it."""
+        """The search as posthouse.sift_jobs expects it."""
         given = {
             "conditions": self.conditions,
             "statuses": [] if self.nothing else sorted(self.statuses),
@@ -74,7 +76,7 @@ def wanted(
     known: Known | None = None,
     among: frozenset[Status] = ALL,
 ) -> Wanted:
-    """``known`` says what words without a field are. ``among``: only jobs that stand there."""
+    """Plan a search. ``known`` tells what words without a field are. ``among``: only jobs in these tables."""
     conditions = [condition(term, now, known or {}) for term in chosen.terms]
     found = Wanted(conditions, statuses=among, tenants=None if tenant is None else [tenant])
     for item in conditions:
@@ -106,7 +108,7 @@ def _of_tenants(found: Wanted, names: list[str]) -> None:
 
 
 def _outermost(choose: Callable[[Iterable[str]], str], ends: list[str | None]) -> str | None:
-    """The ends of all these ranges together: none if one of them has none."""
+    """Return the outermost bound of all ranges; None if one of them is unbounded."""
     given = [end for end in ends if end is not None]
     return choose(given) if len(given) == len(ends) else None
 
@@ -120,7 +122,7 @@ def _created(found: Wanted, low: str | None, below: str | None) -> None:
     if low is not None:
         since = datetime.fromisoformat(low)
         found.lowest = max(found.lowest, first_id_at(moved(since, -CLOCKS_AGREE)))
-        _ended(found, low, None)  # no job ends before it was enqueued
+        _ended(found, low, None)  # no job finishes before it was enqueued
     if below is not None:
         found.below = min(found.below, first_id_at(moved(datetime.fromisoformat(below), CLOCKS_AGREE)))
 

@@ -1,4 +1,4 @@
-"""Writes a filter as the line that says it."""
+"""Format a filter as a line."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from posthouse.core.filters.values import Filter, Json, Term, Text, Value
 
 
 def line_of(wanted: Filter) -> str:
-    """Reading it gives the same filter again."""
+    """Return the line. Parsing it gives the same filter."""
     return " ".join(_term(term) for term in wanted.terms)
 
 

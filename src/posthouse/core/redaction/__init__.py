@@ -1,9 +1,9 @@
-"""Keeps secrets out of what people and log files see.
+"""Mask secrets in everything that is shown to people or written to logs.
 
-Secrets are known by the name that they stand under, by how they look, and by marks: ``writeOnly``,
-``x-secret`` or ``format: password`` in a schema, and the ``redact`` paths of a definition. What a payload
-holds under such a name or mark is also masked wherever it turns up in a text of that job. Stored payloads are
-never changed: a handler needs what it was given.
+Secrets are recognised by field name, by pattern, and by marks: ``writeOnly``, ``x-secret`` or ``format:
+password`` in a schema, and the ``redact`` paths of a definition. Payload values under such a name or mark are
+also masked wherever they occur in texts of that job. Stored payloads are never changed, because the handler
+needs them.
 """
 
 from posthouse.core.redaction.logs import MASKING, guard, mask_here, mask_output, mask_with
@@ -28,4 +28,4 @@ __all__ = [
     "redactor_for",
 ]
 
-guard()  # whoever imports Posthouse has its loggers guarded
+guard()  # install the masking filter on all Posthouse loggers

@@ -1,4 +1,4 @@
-"""Masks what is logged and printed, with the eyes of the job that runs where it happens."""
+"""Mask log records and output with the mask of the current job."""
 
 from __future__ import annotations
 
@@ -6,27 +6,29 @@ import logging
 import sys
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
+from types import TracebackType
 from typing import Any, TypeAlias
 
+from posthouse.core.payload import escape
 from posthouse.core.redaction.patterns import mask_text
 
 Mask: TypeAlias = Callable[[str], str]
 
 LOGGERS = (
-    "posthouse.client", "posthouse.commands", "posthouse.identity", "posthouse.job", "posthouse.keeper",
-    "posthouse.server", "posthouse.up", "posthouse.worker",
+    "posthouse.client", "posthouse.commands", "posthouse.embedded", "posthouse.identity", "posthouse.job",
+    "posthouse.keeper", "posthouse.server", "posthouse.supervisor", "posthouse.up", "posthouse.worker",
 )  # fmt: skip
 
 _here: ContextVar[Mask] = ContextVar("posthouse_mask", default=mask_text)
 
 
 def mask_with(mask: Mask) -> None:
-    """From here on, in this task or thread, texts are masked like this."""
+    """Use this mask in the current task or thread."""
     _here.set(mask)
 
 
 def mask_now() -> Mask:
-    """The mask that is in use here."""
+    """Return the current mask."""
     return _here.get()
 
 
@@ -35,7 +37,7 @@ def mask_here(text: str) -> str:
 
 
 class Masking(logging.Filter):
-    """Masks a record's message and traceback. It never drops one."""
+    """A logging filter that masks message and traceback of a record. It never drops a record."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         if not getattr(record, "masked", False):
@@ -51,27 +53,41 @@ _formatter = logging.Formatter()
 def _mask_record(record: logging.LogRecord) -> None:
     try:
         text = record.getMessage()
-    except Exception:  # noqa: BLE001 - a wrong format is reported by whoever writes the record
+    except Exception:  # noqa: BLE001 - the handler that writes the record reports an invalid format
         return
-    masked = mask_here(text)
+    masked = _writable(text)
     if masked != text:
         record.msg, record.args = masked, None
     if record.exc_info and record.exc_info[0] is not None:
-        # As text from here on: whoever formats the exception itself would show what is masked here.
-        record.exc_text = mask_here(_formatter.formatException(record.exc_info))
-        record.exc_info = None
-    elif record.exc_text:  # made elsewhere
-        record.exc_text = mask_here(record.exc_text)
+        shown = _formatter.formatException(record.exc_info)
+        record.exc_text = _writable(shown)  # formatters use this text
+        if record.exc_text != shown:  # error trackers read the exception itself
+            record.exc_info = _masked_exception(*record.exc_info)
+    elif record.exc_text:  # formatted elsewhere
+        record.exc_text = _writable(record.exc_text)
+
+
+def _writable(text: str) -> str:
+    """Return the text masked, and without characters that a log file cannot contain."""
+    return escape(mask_here(text))
+
+
+def _masked_exception(
+    kind: type[BaseException], error: BaseException | None, trace: TracebackType | None
+) -> tuple[type[BaseException], BaseException, TracebackType | None]:
+    """An exception with the same name, a masked message and the same traceback; without its causes."""
+    stand_in = type(kind.__name__, (Exception,), {"__module__": kind.__module__})
+    return stand_in, stand_in(_writable(str(error))).with_traceback(trace), trace
 
 
 def guard(names: Iterable[str] = LOGGERS) -> None:
-    """Lets nothing through these loggers that is not masked, whatever handlers an application has."""
+    """Install the masking filter on these loggers, independent of the application's handlers."""
     for name in names:
         logging.getLogger(name).addFilter(MASKING)
 
 
 def mask_output() -> None:
-    """What is printed goes the way of the log, and is masked like it."""
+    """Mask stdout and stderr like log records."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if not isinstance(stream, MaskedStream):
@@ -79,7 +95,7 @@ def mask_output() -> None:
 
 
 class MaskedStream:
-    """A text stream that masks what is written to it. Everything else is the stream's own."""
+    """A text stream that masks what is written to it. All other attributes are those of the stream."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream

@@ -1,4 +1,4 @@
-"""Where a schema or a list of paths says that secrets are."""
+"""Find the secrets that a schema or a list of paths marks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _OTHER_ITEMS = ("items", "additionalItems", "unevaluatedItems", "contains")
 
 
 def trail(path: str) -> Trail:
-    """``user.cards[].number`` or ``/user/cards/*/number``, step by step. ``*`` stands for any step."""
+    """Parse ``user.cards[].number`` or ``/user/cards/*/number`` into steps. ``*`` matches any step."""
     if path.startswith("/"):
         return tuple(part.replace("~1", "/").replace("~0", "~") for part in path[1:].split("/"))
     path = path.removeprefix("$").removeprefix(".").removeprefix("payload.")
@@ -23,20 +23,33 @@ def trail(path: str) -> Trail:
 
 
 class Marks:
-    """What is known of one place in a payload: the schemas that describe it and the paths that lead on."""
+    """The marks at one path of a payload: the schemas that describe it and the paths that continue."""
 
-    __slots__ = ("_index", "_nodes", "_trails", "secret")
+    __slots__ = ("_index", "_named", "_nodes", "_others", "_trails", "secret")
 
     def __init__(self, index: Index, nodes: Iterable[Any], trails: Sequence[Trail]) -> None:
         self._index = index
         self._nodes = index.expanded(nodes)
         self._trails = trails
         self.secret = () in trails or any(is_marked(node) for node in self._nodes)
+        self._named: set[str] | None = None
+        self._others: Marks | None = None
 
     def __bool__(self) -> bool:
         return bool(self._nodes or self._trails)
 
     def at_key(self, key: str) -> Marks:
+        """What is known of this key. All keys that are not named anywhere have the same marks."""
+        if self._named is None:
+            self._named = {rest[0] for rest in self._trails if rest}
+            self._named.update(*(_object(node.get("properties")) for node in self._nodes))
+        if key in self._named:
+            return self._at(key)
+        if self._others is None:
+            self._others = self._at(key)
+        return self._others
+
+    def _at(self, key: str) -> Marks:
         nodes: list[Any] = []
         for node in self._nodes:
             properties = _object(node.get("properties"))
@@ -44,8 +57,7 @@ class Marks:
                 nodes.append(properties[key])
             else:
                 nodes.extend(node.get(name) for name in _OTHER_KEYS)
-            # Its patterns are not run: whoever wrote them may mean harm. What one of them marks is masked
-            # under every name.
+            # Patterns of untrusted schemas are not run. What one of them marks is masked under every name.
             nodes.extend(_object(node.get("patternProperties")).values())
         return Marks(self._index, nodes, self._along(key))
 
@@ -65,7 +77,7 @@ class Marks:
 
 
 class Index:
-    """One schema, and the places in it that can be referred to."""
+    """A schema and the locations in it that can be referenced."""
 
     def __init__(self, schema: Any) -> None:
         self._root = schema
@@ -76,7 +88,7 @@ class Index:
                     self._named[prefix + node[name]] = node
 
     def expanded(self, nodes: Iterable[Any]) -> list[dict[str, Any]]:
-        """The nodes and all that they bring in: references, alternatives, conditions."""
+        """Return the nodes with everything that they include: references, alternatives, conditions."""
         found: dict[int, dict[str, Any]] = {}
         left = list(nodes)
         while left:
@@ -84,7 +96,7 @@ class Index:
             if not isinstance(node, dict) or id(node) in found:
                 continue
             found[id(node)] = node
-            left.extend(self._resolved(node.get(name)) for name in ("$ref", "$dynamicRef"))
+            left.extend(self.resolved(node.get(name)) for name in ("$ref", "$dynamicRef"))
             for name in _EVERYWHERE:
                 if isinstance(node.get(name), list):
                     left.extend(node[name])
@@ -92,7 +104,7 @@ class Index:
             left.extend(_object(node.get("dependentSchemas")).values())
         return list(found.values())
 
-    def _resolved(self, reference: Any) -> Any:
+    def resolved(self, reference: Any) -> Any:
         if not isinstance(reference, str):
             return None
         if reference in self._named:

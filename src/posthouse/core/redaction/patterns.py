@@ -1,7 +1,7 @@
-"""What looks like a secret in a text, wherever the text comes from.
+"""Patterns of secrets in text.
 
-Every pattern has cues, plain words without which it cannot match: most texts hold none of them, and looking
-for them costs a hundredth of what the patterns would. Each pattern runs in time proportional to the text.
+Each pattern has cues: plain words without which it cannot match. Most texts contain no cue, and the search
+for cues costs a hundredth of the patterns. Each pattern runs in time proportional to the text.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from posthouse.core.redaction.names import is_secret
 MASK = "[redacted]"
 
 _LONGEST_NUMBER = 20
+_SHORTEST = 18
+"""A single word, as most keys are, matches no pattern if it is shorter: ``sk_live_`` and ten letters."""
 _NAME_BEFORE = re.compile(r"[\w.-]{1,64}\Z")
 _BARE = r"[^\s\"',;&<>(){}\[\]]"
 _REST = re.compile(f"{_BARE}*")
@@ -32,7 +34,9 @@ class _Pattern(NamedTuple):
 
 
 def mask_text(text: str) -> str:
-    """The text, with everything that looks like a secret replaced."""
+    """Replace everything that looks like a secret."""
+    if len(text) < _SHORTEST and (text.isalnum() or text.isidentifier()):
+        return text
     lower = text.lower()
     for pattern in _PATTERNS:
         if any(cue in lower for cue in pattern.cues):
@@ -41,7 +45,7 @@ def mask_text(text: str) -> str:
 
 
 class _Named(NamedTuple):
-    """A value behind a name: ``password=x``, ``"token": "x"``. One that is no secret may hold another."""
+    """A named value: ``password=x``, ``"token": "x"``. A value that is not a secret may contain one."""
 
     cues: tuple[str, ...]
     found: re.Pattern[str]
@@ -72,7 +76,7 @@ def _is_secret_here(match: re.Match[str]) -> bool:
 
 
 def _is_prose(match: re.Match[str], value: str) -> bool:
-    """``password: must be longer`` says something about it; ``password: hunter`` tells it."""
+    """Whether the text describes the value (``password: must be longer``) rather than containing it."""
     is_word = value.isalpha() and (value.islower() or value.istitle())
     if "=" in match["between"] or not is_word:
         return False
@@ -84,7 +88,7 @@ def _mask_userinfo(match: re.Match[str]) -> str:
 
 
 def _mask_if_random(match: re.Match[str]) -> str:
-    """A word behind "bearer" or "key=" is a secret unless it is one of the language."""
+    """Mask the word after "bearer" or "key=" unless it is a natural word."""
     value = match["value"]
     if value.isalpha() and (value.islower() or value.istitle()):
         return match.group()
@@ -107,7 +111,7 @@ _PATTERNS = (
         ),
         MASK,
     ),
-    # Only the end of a block: the tail of something longer.
+    # Only the end of a block: the text was truncated at the start.
     _Pattern(
         ("private key",),
         re.compile(r"\A[A-Za-z0-9+/=\s]*-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"),
@@ -154,7 +158,7 @@ _PATTERNS = (
         ),
         _mask_if_random,
     ),
-    # As an option of a command: --password hunter
+    # Command line option: --password hunter
     _Pattern(
         ("--",),
         re.compile(

@@ -1,4 +1,4 @@
-"""Masks values and texts of one kind of job."""
+"""Mask the values and texts of one job kind."""
 
 from __future__ import annotations
 
@@ -14,36 +14,38 @@ from posthouse.core.redaction.secrets import NO_SECRETS, Secrets
 
 
 class Redactor:
-    """Knows where the payloads of a kind hold secrets: by its schema, its ``redact`` paths, and by names."""
+    """Masks the secrets of a kind, known by its schema, its ``redact`` paths, and field names."""
 
     def __init__(self, schema: Any = None, redact: Iterable[str] = ()) -> None:
         marked = schema if has_marks(schema) else None
         self._marks = Marks(Index(marked), [marked], [trail(path) for path in redact])
 
     def value(self, value: Any, secrets: Secrets = NO_SECRETS) -> Any:
-        """A copy to be seen: without secrets of its own, and without these."""
+        """Return a copy of a value without its own secrets and without ``secrets``."""
         found: list[str] = []
         masked = _masked(value, self._marks, found.append)
         own = Secrets(found) if found else NO_SECRETS
+        if not own and not secrets:
+            return _texts_masked(masked, mask_text)
         return _texts_masked(masked, lambda text: mask_text(secrets.mask(own.mask(text))))
 
     def secrets(self, payload: Any) -> Secrets:
-        """What a payload holds that must not be seen anywhere else either."""
+        """Return the values of a payload that must be masked everywhere."""
         found: list[str] = []
         _masked(payload, self._marks, found.append)
         return Secrets(found) if found else NO_SECRETS
 
     def text(self, text: str, secrets: Secrets = NO_SECRETS, *, cut: bool = False) -> str:
-        """A text to be seen. ``cut``: it is a piece of a longer one."""
+        """Return the text with secrets masked. ``cut``: it is a piece of a longer text."""
         return mask_text(secrets.mask(text, cut=cut))
 
     def schema(self, schema: Any) -> Any:
-        """A schema to be seen: without the examples and defaults of what it marks as secret."""
+        """Return a schema without the examples and defaults of fields that it marks as secret."""
         return _schema_masked(schema, secret=False)
 
 
 PLAIN = Redactor()
-"""For what belongs to no kind: names and patterns only."""
+"""For texts of no kind: names and patterns only."""
 
 
 @lru_cache(maxsize=512)

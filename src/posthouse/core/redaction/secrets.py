@@ -1,4 +1,4 @@
-"""Values that must not be seen, and the shapes in which they turn up in texts."""
+"""Secret values and the forms in which they occur in text."""
 
 from __future__ import annotations
 
@@ -8,32 +8,42 @@ from collections.abc import Iterable, Iterator
 from urllib.parse import quote, quote_plus
 
 from posthouse.core.redaction.patterns import MASK
+from posthouse.core.redaction.secret_index import Index
 
 SHORTEST = 3
 SHORTEST_ANYWHERE = 6
-"""Shorter ones, such as a PIN, are masked as whole words only: they occur by chance."""
+"""Shorter secrets, such as a PIN, are masked only as whole words, because they also occur by chance."""
+MANY = 200
+"""With more forms than this, a text is searched once by an index instead of once for each form."""
 _EDGE = 4
 _LONGEST_EDGE = 4096
 _LINE = 8
 
 
 class Secrets:
-    """What one payload holds that must not be seen."""
+    """The secret values of one payload."""
 
-    __slots__ = ("_anywhere", "_words")
+    __slots__ = ("_anywhere", "_index", "_words")
 
     def __init__(self, values: Iterable[str]) -> None:
         shapes = {shape for value in values for shape in _shapes(value) if len(shape) >= SHORTEST}
-        ordered = sorted(shapes, key=len, reverse=True)  # one may be part of another
+        ordered = sorted(shapes, key=len, reverse=True)  # a form may contain another one
         self._anywhere = [shape for shape in ordered if len(shape) >= SHORTEST_ANYWHERE]
-        words = [re.escape(shape) for shape in ordered if len(shape) < SHORTEST_ANYWHERE]
-        self._words = re.compile(rf"(?<!\w)(?:{'|'.join(words)})(?!\w)") if words else None
+        words = [shape for shape in ordered if len(shape) < SHORTEST_ANYWHERE]
+        self._index = Index(self._anywhere, words) if len(ordered) > MANY else None
+        listed = "|".join(map(re.escape, words)) if self._index is None else ""
+        self._words = re.compile(rf"(?<!\w)(?:{listed})(?!\w)") if listed else None
 
     def __bool__(self) -> bool:
-        return bool(self._anywhere) or self._words is not None
+        return bool(self._anywhere or self._index) or self._words is not None
 
     def mask(self, text: str, *, cut: bool = False) -> str:
-        """The text without them. ``cut``: it is a piece of a longer one, and may end within a secret."""
+        """Return the text without the secrets. ``cut``: it is a piece of a longer text and may end within a
+        secret.
+        """
+        if self._index is not None:
+            text = self._index.mask(text)
+            return self._without_edges(text) if cut else text
         for shape in self._anywhere:
             if shape in text:
                 text = text.replace(shape, MASK)
@@ -56,7 +66,7 @@ class Secrets:
 
 
 def _shapes(value: str) -> Iterator[str]:
-    """As it is, as JSON and Python write it, as it stands in a URL; and each line of a long one."""
+    """Yield the forms of a value: plain, in JSON, in Python, in a URL; and each line of a long value."""
     yield value
     yield value.strip()
     yield json.dumps(value)[1:-1]

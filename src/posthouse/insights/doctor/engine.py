@@ -14,21 +14,23 @@ MOST_LEASES = 20
 
 
 async def schema(patient: Patient) -> Finding:
-    """The schema is the one that this version knows."""
+    """The database schema matches this version of Posthouse."""
     found, known = await _schema_version(patient), migrations()[-1].number
     if found == known:
-        return ok(f"at {found}")
+        return ok(f"schema version {found}")
     if found > known:
         return Finding(
             severity="warning",
-            summary=f"at {found}, newer than this version knows ({known})",
-            meaning="Workers of this version refuse to start.",
+            summary=f"schema version {found} is newer than this version of Posthouse supports ({known})",
+            meaning="Workers of this version do not start.",
             advice="Upgrade Posthouse.",
         )
     return Finding(
         severity="error",
-        summary=f"at {found}, this version needs {known}" if found else "there is no schema in this database",
-        meaning="Workers refuse to start and enqueue may fail.",
+        summary=f"schema version {found} is too old: this version of Posthouse needs {known}"
+        if found
+        else "this database has no Posthouse schema",
+        meaning="Workers do not start, and enqueue may fail.",
         advice="Run: posthouse migrate",
     )
 
@@ -40,26 +42,27 @@ async def _schema_version(patient: Patient) -> int:
 
 
 async def clock(patient: Patient) -> Finding:
-    """The database and this machine agree on the time."""
+    """The clocks of the database and this machine agree."""
     before = datetime.now(UTC)
     there = await database_now(patient.connection)
     after = datetime.now(UTC)
     # It was asked somewhere between the two looks at our own clock: only what lies outside them counts.
     ahead = max((there - after).total_seconds(), 0.0) or min((there - before).total_seconds(), 0.0)
     if abs(ahead) < patient.thresholds.clock_seconds:
-        return ok("this machine and the database agree on the time")
+        return ok("the clocks of the database and this machine agree")
     where = "ahead of" if ahead > 0 else "behind"
     return Finding(
         severity="warning",
-        summary=f"the database's clock is {abs(ahead):,.1f} s {where} this machine's",
-        meaning="Jobs run by the database's clock: times computed here come early or late by as much.",
-        advice="Let both keep time with NTP.",
+        summary=f"the clock of the database is {abs(ahead):,.1f} s {where} the clock of this machine",
+        meaning="Jobs start by the clock of the database: times computed on this machine "
+        "are early or late by that much.",
+        advice="Synchronize both clocks with NTP.",
         evidence=[{"database": there, "machine": after, "ahead_seconds": ahead}],
     )
 
 
 async def keeper(patient: Patient) -> Finding:
-    """Somebody promotes due jobs and rescues lost ones."""
+    """A keeper promotes due jobs and rescues lost ones."""
     row = await fetch_row(
         patient.connection, "doctor_keepers", grace=patient.thresholds.overdue_seconds, limit=MOST_JOBS
     )
@@ -69,34 +72,34 @@ async def keeper(patient: Patient) -> Finding:
     if row["sessions"]:
         return Finding(
             severity="warning",
-            summary=f"a keeper is connected, but behind{late}",
+            summary=f"a keeper is connected, but it is behind{late}",
             meaning="Scheduled jobs and retries start later than they should.",
-            advice="Look at its log, and at locks and load in Postgres.",
+            advice="Check the keeper's log, and locks and load in Postgres.",
             evidence=[row],
         )
     return Finding(
         severity="error" if late else "warning",
         summary=f"no keeper is connected{late}",
         meaning="Scheduled jobs and retries do not start, and the jobs of dead workers are not rescued.",
-        advice="Start one: posthouse keeper (or a worker without --no-keeper).",
+        advice="Start a keeper: posthouse keeper (or a worker without --no-keeper).",
         evidence=[row],
     )
 
 
 async def leases(patient: Patient) -> Finding:
-    """No job is held by a worker that has stopped renewing."""
+    """Workers renew the leases of all running jobs."""
     expired = await fetch_rows(
         patient.connection, "doctor_leases", grace=patient.thresholds.lease_grace_seconds, limit=MOST_LEASES
     )
     if not expired:
-        return ok("every running job's lease is being renewed")
+        return ok("the leases of all running jobs are being renewed")
     count = f"{len(expired)}" if len(expired) < MOST_LEASES else f"{MOST_LEASES} or more"
     first = expired[0]
     return Finding(
         severity="error",
-        summary=f"{count} lease(s) have run out and were not taken back; "
+        summary=f"{count} lease(s) have expired and were not rescued; "
         f"the oldest is {first['kind']} {first['id']}, {first['expired_seconds']:.0f} s ago",
-        meaning="These jobs run nowhere, and nobody gives them to another worker.",
+        meaning="No worker is running these jobs, and no keeper has rescued them.",
         advice="Start a keeper: posthouse keeper",
         evidence=expired,
     )

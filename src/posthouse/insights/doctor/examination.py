@@ -1,4 +1,4 @@
-"""All checks, one after the other."""
+"""Run all checks in order."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import psycopg
 
-from posthouse.insights.doctor import engine, fleet, horizon, server, tables
+from posthouse.insights.doctor import dispatch, engine, fleet, horizon, server, tables
 from posthouse.insights.doctor.finding import Finding, Patient, Thresholds
 from posthouse.settings import Settings
 from posthouse.storage.connect import connect_async
@@ -19,8 +19,10 @@ Check: TypeAlias = Callable[[Patient], Awaitable[Finding]]
 CHECKS: dict[str, Check] = {
     "version": server.version,
     "durability": server.durability,
+    "speed": server.speed,
     "connections": server.connections,
     "pooler": server.pooler,
+    "dispatch": dispatch.dispatch,
     "schema": engine.schema,
     "clock": engine.clock,
     "horizon": horizon.horizon,
@@ -32,19 +34,19 @@ CHECKS: dict[str, Check] = {
     "unserved": fleet.unserved,
     "stuck": fleet.stuck,
 }
-"""By name, in the order of the report. Those behind `schema` need one."""
+"""The checks by name, in the order of the report. Those after `schema` need a schema."""
 
 _WITHOUT_SCHEMA = list(CHECKS)[: list(CHECKS).index("schema") + 1]
 
 
 async def examine(url: str, settings: Settings, thresholds: Thresholds | None = None) -> list[Finding]:
-    """Every finding, the good ones too. A database that cannot be reached is a finding."""
+    """Return the findings of all checks. An unreachable database is a finding."""
     try:
         connection = await connect_async(url, "doctor")
     except psycopg.Error as error:
         return [_unreachable(error)]
     patient = Patient(connection, settings, thresholds or Thresholds())
-    reached = Finding(check="database", severity="ok", summary="Postgres can be reached")
+    reached = Finding(check="database", severity="ok", summary="Postgres is reachable")
     async with connection:
         return [reached, *await _findings(patient)]
 
@@ -52,7 +54,7 @@ async def examine(url: str, settings: Settings, thresholds: Thresholds | None = 
 async def examine_one(
     connection: Db, settings: Settings, name: str, thresholds: Thresholds | None = None
 ) -> Finding:
-    """What a single check finds, on a connection of the caller's."""
+    """Return the finding of a single check, on the caller's connection."""
     patient = Patient(connection, settings, thresholds or Thresholds())
     return replace(await _run(patient, CHECKS[name]), check=name)
 
@@ -69,7 +71,7 @@ async def _findings(patient: Patient) -> list[Finding]:
 
 
 async def _run(patient: Patient, check: Check) -> Finding:
-    """In a transaction of its own, so that none takes long and none spoils the next."""
+    """Run a check in its own transaction with a statement timeout, so that a failure stays its own."""
     milliseconds = int(patient.thresholds.check_seconds * 1000)
     try:
         async with patient.connection.transaction():
@@ -78,9 +80,9 @@ async def _run(patient: Patient, check: Check) -> Finding:
     except psycopg.Error as error:
         return Finding(
             severity="warning",
-            summary=f"this check could not be made: {str(error).strip().splitlines()[0]}",
-            meaning="What it would have found is unknown.",
-            advice="Look at the message; a missing privilege or an overloaded server are the usual causes.",
+            summary=f"this check failed: {str(error).strip().splitlines()[0]}",
+            meaning="The result of this check is unknown.",
+            advice="See the message; the usual causes are a missing privilege and an overloaded server.",
         )
 
 
@@ -89,6 +91,6 @@ def _unreachable(error: psycopg.Error) -> Finding:
         check="database",
         severity="error",
         summary=" ".join(str(error).split()),
-        meaning="Postgres cannot be reached: nothing can be enqueued and nothing runs.",
-        advice="Check that it is up, and that POSTHOUSE_DATABASE_URL names it: `posthouse config`.",
+        meaning="Postgres is unreachable: jobs can neither be enqueued nor run.",
+        advice="Check that Postgres runs and that POSTHOUSE_DATABASE_URL is correct: `posthouse config`.",
     )

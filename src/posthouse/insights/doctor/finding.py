@@ -1,4 +1,4 @@
-"""What a check says."""
+"""The result of a check."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thresholds:
-    """When a check speaks up."""
+    """Thresholds of the checks."""
 
     horizon_warning_seconds: float = 300.0
     horizon_error_seconds: float = 3600.0
@@ -45,7 +45,7 @@ class Thresholds:
 
 @dataclass(frozen=True, slots=True)
 class Patient:
-    """What the checks look at."""
+    """What the checks examine."""
 
     connection: Db
     settings: Settings

@@ -1,4 +1,4 @@
-"""Who keeps Postgres from removing dead rows."""
+"""Sessions, slots and standbys that keep Postgres from removing dead rows."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ async def horizon(patient: Patient) -> Finding:
     worst = late[0][0]
     return Finding(
         severity="error" if any(how == "error" for _, how in late) else "warning",
-        summary=f"{_named(worst)} holds back the removal of dead rows"
+        summary=f"{_named(worst)} keeps Postgres from removing dead rows"
         + (f", and {len(late) - 1} more" if len(late) > 1 else ""),
-        meaning="While it stays, dead rows pile up in every table and each claim and lookup may have to "
-        "pass over them. Posthouse's claims stay quick; other queries of this database do not.",
+        meaning="Until it ends, dead rows accumulate in all tables of this database. Claims stay fast; "
+        "other queries slow down.",
         advice=_advice(worst),
         evidence=[holder for holder, _ in late],
     )
@@ -57,12 +57,12 @@ def _named(holder: dict[str, Any]) -> str:
 def _advice(holder: dict[str, Any]) -> str:
     match holder["holder"]:
         case "session":
-            return f"End it in the program that opened it, or: select pg_terminate_backend({holder['pid']});"
+            return f"End it in its application, or run: select pg_terminate_backend({holder['pid']});"
         case "prepared transaction":
-            return f"Finish it: rollback prepared '{holder['name']}'; (or commit prepared)"
+            return f"Finish the transaction: rollback prepared '{holder['name']}'; (or commit prepared)"
         case "replication slot":
             return (
-                "Bring its standby up again, or drop it: "
+                "Start its standby again, or drop the slot: "
                 f"select pg_drop_replication_slot('{holder['name']}');"
             )
         case _:

@@ -1,4 +1,4 @@
-"""All findings together, and one light for them."""
+"""All findings with the overall result."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SEVERITIES: tuple[Severity, ...] = ("ok", "warning", "error")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """``healthy``: nothing is an error. ``counts``: findings by severity."""
+    """``healthy``: no finding is an error. ``counts``: findings by severity."""
 
     light: Light
     healthy: bool

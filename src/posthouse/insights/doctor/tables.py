@@ -1,4 +1,4 @@
-"""The tables themselves: dead rows and partitions."""
+"""The tables: dead rows and partitions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MOST_STRAYS = 10_000
 
 
 async def bloat(patient: Patient) -> Finding:
-    """Dead rows are removed as they come."""
+    """Vacuum keeps up with dead rows."""
     found = await fetch_rows(patient.connection, "doctor_bloat")
     unattended = [row for row in found if not row["autovacuum"]]
     if unattended:
@@ -19,8 +19,8 @@ async def bloat(patient: Patient) -> Finding:
         return Finding(
             severity="error",
             summary=f"autovacuum is off for {names}",
-            meaning="Nothing removes dead rows there: the tables grow with every job and queries slow down.",
-            advice="Switch it on: alter table posthouse.… reset (autovacuum_enabled), and autovacuum = on.",
+            meaning="Dead rows are never removed: tables grow with every job, and queries slow down.",
+            advice="Run: alter table posthouse.… reset (autovacuum_enabled); and set autovacuum = on.",
             evidence=unattended,
         )
     bloated = [row for row in found if _is_bloated(row, patient.thresholds)]
@@ -29,9 +29,9 @@ async def bloat(patient: Patient) -> Finding:
         return Finding(
             severity="warning",
             summary=f"many dead rows in {names}",
-            meaning="Vacuum cannot keep up, or something holds it back (see horizon).",
-            advice=f"Run: vacuum posthouse.{bloated[0]['table']}; and if it recurs, let autovacuum run more "
-            "often (autovacuum_naptime, autovacuum_vacuum_cost_limit).",
+            meaning="Vacuum does not keep up, or cannot remove rows (see horizon).",
+            advice=f"Run: vacuum posthouse.{bloated[0]['table']}; if the rows return, make autovacuum run "
+            "more often (autovacuum_naptime, autovacuum_vacuum_cost_limit).",
             evidence=bloated,
         )
     return ok(f"at most {max((row['dead'] for row in found), default=0):,} dead rows in a table")
@@ -43,7 +43,7 @@ def _is_bloated(row: dict[str, Any], thresholds: Thresholds) -> bool:
 
 
 async def partitions(patient: Patient) -> Finding:
-    """Ended jobs have a partition to go to."""
+    """Partitions exist for the coming days."""
     missing = await fetch_rows(
         patient.connection, "doctor_partitions", days=patient.thresholds.partition_days
     )
@@ -52,8 +52,8 @@ async def partitions(patient: Patient) -> Finding:
         return Finding(
             severity="error",
             summary=f"no partition of {missing[0]['table']} for {', '.join(days)}",
-            meaning="What comes on such a day goes to the default partition, which is never dropped.",
-            advice="Start a keeper, which makes them: posthouse keeper",
+            meaning="Rows of such a day go to the default partition, which is never dropped.",
+            advice="Start a keeper, which creates partitions: posthouse keeper",
             evidence=missing,
         )
     found = await fetch_rows(patient.connection, "doctor_strays", limit=MOST_STRAYS)
@@ -63,9 +63,9 @@ async def partitions(patient: Patient) -> Finding:
         return Finding(
             severity="warning",
             summary=f"rows in the default partitions: {counts}",
-            meaning="They came when no partition was ready for them. Retention deletes them row by row when "
-            "their time is over, except for the audit's.",
-            advice="Let a keeper run all the time: it makes partitions a week ahead.",
+            meaning="Their partition did not exist when they were written. Retention deletes them row by row "
+            "when they expire, except those of the audit log.",
+            advice="Keep a keeper running: it creates partitions a week ahead.",
             evidence=strays,
         )
-    return ok(f"ready for the next {patient.thresholds.partition_days} days")
+    return ok(f"partitions exist for the next {patient.thresholds.partition_days} days")

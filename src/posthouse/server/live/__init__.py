@@ -1,8 +1,9 @@
-"""Live streams: one look at the database for all that look on (watcher.py), handed to each as far as it may
-see and wants to (subscription.py), and written as Server-Sent Events (stream.py).
+"""Event streams: one poll of the database for all clients (watcher.py), filtered by permission and request
+of each client (subscription.py), and sent as Server-Sent Events (stream.py).
 """
 
+from posthouse.server.live.publisher import Publisher
 from posthouse.server.live.streams import Streams
 from posthouse.server.live.wanted import EVENTS, Wanted
 
-__all__ = ["EVENTS", "Streams", "Wanted"]
+__all__ = ["EVENTS", "Publisher", "Streams", "Wanted"]

@@ -1,4 +1,4 @@
-"""What the database says of itself: jobs that ended, jobs that logged, keys that were revoked."""
+"""Database notifications: finished jobs, new log lines, revoked keys."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Heard:
 
 
 class Ears:
-    """Hears on a connection of its own, past the pooler."""
+    """Listens on a direct connection that bypasses the pooler."""
 
     def __init__(self, db: Db) -> None:
         self._db = db
@@ -32,7 +32,7 @@ class Ears:
         await self._db.execute(query("await_endings"))
 
     async def hear(self, seconds: float) -> Heard:
-        """All that is said within this time."""
+        """Return the notifications received within this time."""
         heard = Heard()
         async for said in self._db.notifies(timeout=seconds):
             if said.channel == ENDED:
@@ -44,7 +44,7 @@ class Ears:
         return heard
 
     async def follow(self, jobs: frozenset[UUID]) -> None:
-        """Asks to be told of the log lines of these jobs, and of no others any more."""
+        """Request notifications for log lines of these jobs, and of no others."""
         for job in jobs - self._followed:
             await self._db.execute(query("log_follow"), {"id": job})
         for job in self._followed - jobs:
@@ -53,6 +53,6 @@ class Ears:
 
 
 async def hear_nothing(seconds: float) -> Heard:
-    """Behind a pooler nobody is told anything."""
+    """Wait without notifications: they do not work behind a pooler."""
     await asyncio.sleep(seconds)
     return Heard()

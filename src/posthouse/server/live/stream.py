@@ -1,4 +1,4 @@
-"""One client's stream, as Server-Sent Events."""
+"""The event stream of one client, as Server-Sent Events."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from posthouse.errors import JobNotFound
 from posthouse.insights import live
 from posthouse.server.access import Access
 from posthouse.server.live.subscription import Event, Subscription
+from posthouse.server.names import body
 
-KEEP_ALIVE_SECONDS = 15.0
 SLOW_SECONDS = 30.0
-"""How long a client may take to read what is sent before it is let go."""
+"""How long a send may block before a slow client is disconnected."""
 RESUME_WITHIN = timedelta(minutes=5)
 MOST_REPLAYED = 1000
-RETRY_MILLISECONDS = 1000
 _ID = re.compile(r"(\d{1,17})(?:\.(\d{1,18}))?")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """How far a client has come: the database's time in microseconds and, of a log, the last line. Any server
-    process can go on from it.
+    """The event id: database time in microseconds and, for a log, the last line.
+
+    Every server process can resume a stream from it.
     """
 
     at: int
@@ -52,21 +52,23 @@ class Mark:
 
 
 class Story:
-    """What one client is told, from its first word to its last."""
+    """The events sent to one client."""
 
     def __init__(self, client: Subscription, access: Access, resume: str | None, log_after: int = 0) -> None:
         self._client = client
         self._access = access
+        self._settings = access.gate.settings
         self._resume = resume
         self._log = log_after
 
     async def blocks(self) -> AsyncGenerator[bytes, None]:
-        yield f"retry: {RETRY_MILLISECONDS}\n".encode() + self._written(await self._first())
+        retry = round(1000 * self._settings.sse_retry_seconds)
+        yield f"retry: {retry}\n".encode() + self._written(await self._first())
         while True:
             async for block in self._log_blocks():
                 yield block
-            events = await self._client.take(KEEP_ALIVE_SECONDS)
-            async for block in self._log_blocks():  # before the end of the job that wrote them
+            events = await self._client.take(self._settings.sse_heartbeat_seconds)
+            async for block in self._log_blocks():  # before the event that the job finished
                 yield block
             if self._client.ending is not None:
                 reason = to_json({"reason": self._client.ending})
@@ -75,7 +77,7 @@ class Story:
             yield self._written(events) if events else b": here\n" + self._written([])
 
     async def _first(self) -> list[Event]:
-        """What a client that comes, or comes back, has to know."""
+        """Return the first events for a new or a reconnecting client."""
         mark = None if self._resume is None else Mark.read(self._resume)
         if mark is not None:
             self._log = max(self._log, mark.log)
@@ -92,12 +94,12 @@ class Story:
         async with self._access.session() as db:
             found = await live.changed_jobs(db, [job])
         if not found.jobs:
-            raise JobNotFound(f"there is no job {job}")
-        self._client.log_end = max(self._client.log_end, self._log + 1)  # to look at least once
-        return [Event("job", to_json(item)) for item in found.jobs if self._client.wanted.takes(item)]
+            raise JobNotFound(f"job {job} does not exist")
+        self._client.log_end = max(self._client.log_end, self._log + 1)  # read the log at least once
+        return [Event("job", body(item)) for item in found.jobs if self._client.wanted.takes(item)]
 
     async def _missed(self, mark: Mark) -> list[Event] | None:
-        """What changed since then, as it is now; None if that cannot be told."""
+        """Return the current state of the jobs that changed since the mark; None if that is unknown."""
         async with self._access.session() as db:
             at = await live.clock(db)
             if not at.now - RESUME_WITHIN < mark.moment <= at.now:
@@ -107,10 +109,10 @@ class Story:
                 return None
             since = mark.moment - live.COMMITTED_WITHIN
             found = await live.changed_jobs(db, ids, ended_since=since, most=MOST_REPLAYED)
-        return [Event("job", to_json(job)) for job in found.jobs if self._client.wanted.takes(job)]
+        return [Event("job", body(job)) for job in found.jobs if self._client.wanted.takes(job)]
 
     async def _log_blocks(self) -> AsyncIterator[bytes]:
-        """Lines that were not sent yet. They are read as the client takes them: none is left out."""
+        """Yield log lines not sent yet. They are read at the pace of the client, so none is skipped."""
         job = self._client.wanted.job
         while job is not None and self._client.wanted.log and self._log < self._client.log_end:
             async with self._access.session() as db:
@@ -121,11 +123,11 @@ class Story:
             blocks = []
             for line in lines:
                 self._log = line.sequence
-                blocks.append(self._written([Event("log", to_json(line))]))
+                blocks.append(self._written([Event("log", body(line))]))
             yield b"".join(blocks)
 
     def _written(self, events: list[Event]) -> bytes:
-        """Each event with the mark up to which all was told; without events the mark alone."""
+        """Encode events with the id to resume from; without events, the id alone."""
         mark = str(Mark(self._client.at, self._log)).encode()
         if not events:
             return b"id: %s\n\n" % mark
@@ -135,7 +137,7 @@ class Story:
 
 
 class EventStream(Response):
-    """Sends blocks until there are no more, or the client has gone, or reads too slowly."""
+    """Sends blocks until the stream ends, the client disconnects, or it reads too slowly."""
 
     media_type = "text/event-stream"
 

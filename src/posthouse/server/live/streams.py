@@ -1,4 +1,4 @@
-"""The clients of this process, the watcher that looks for all of them, and whether each may still look on."""
+"""The event stream clients of this process, their watcher, and periodic checks of their credentials."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FIRST_LOOK_SECONDS = 10.0
 class Streams:
     def __init__(self, url: str, settings: Settings) -> None:
         self._settings = settings
-        self._watcher = Watcher(settings.direct_url or url, settings.lease_seconds, self)
+        self._watcher = Watcher(settings.direct_url or url, settings.offline_after, self)
         self._clients: dict[Subscription, Recheck] = {}
         self._watching: asyncio.Task[None] | None = None
         self._checking: asyncio.Task[None] | None = None
@@ -45,7 +45,7 @@ class Streams:
 
     @property
     def scope(self) -> Scope:
-        """What the watcher has to look at for these clients."""
+        """What the watcher must poll for these clients."""
         wanted = [client.wanted for client in self._clients]
         jobs = {item.job for item in wanted if item.job is not None}
         tenants = {item.tenant for item in wanted if item.tenant is not None}
@@ -58,9 +58,9 @@ class Streams:
         )
 
     async def join(self, wanted: Wanted, principal: Principal, recheck: Recheck) -> Subscription:
-        """Returns when all that happens from now on will be offered."""
+        """Add a client. Returns when all later changes will reach it."""
         self._refuse_too_many(principal)
-        client = Subscription(wanted, principal.name)
+        client = Subscription(wanted, principal.name, tenant=principal.tenant)
         self._clients[client] = recheck
         if self._watching is None:
             self._watching = asyncio.create_task(self._watch())
@@ -71,7 +71,7 @@ class Streams:
                 client.at = await self._watcher.looked()
         except TimeoutError:
             self.leave(client)
-            raise DatabaseUnavailable("the database cannot be watched") from None
+            raise DatabaseUnavailable("cannot read changes from the database") from None
         except BaseException:
             self.leave(client)
             raise
@@ -79,20 +79,30 @@ class Streams:
 
     def _refuse_too_many(self, principal: Principal) -> None:
         if self._closed:
-            raise ServerFull("this server is stopping: ask another")
+            raise ServerFull("the server is shutting down; reconnect to another instance")
         if len(self._clients) >= self._settings.sse_clients:
-            raise ServerFull(f"this server has {len(self._clients)} live streams open and takes no more")
+            raise ServerFull(
+                f"stream limit reached: this server has {len(self._clients)} open streams (setting "
+                "sse_clients); retry later"
+            )
         own = sum(client.who == principal.name for client in self._clients)
         if own >= self._settings.sse_clients_per_key:
             raise TooManyStreams(
-                f"{principal.name} has {own} live streams open here, the most that it may have"
+                f"stream limit reached: {principal.name} has {own} open streams on this server (setting "
+                "sse_clients_per_key); close one first"
+            )
+        shared = sum(client.tenant == principal.tenant for client in self._clients)
+        if principal.tenant is not None and shared >= self._settings.sse_clients_per_tenant:
+            raise TooManyStreams(
+                f"stream limit reached: tenant {principal.tenant!r} has {shared} open streams on this server "
+                "(setting sse_clients_per_tenant); close one first"
             )
 
     def leave(self, client: Subscription) -> None:
         self._clients.pop(client, None)
 
     async def close(self) -> None:
-        """Tells all clients that this server stops; they end by themselves."""
+        """Send all clients a closing event because the server shuts down."""
         self._closed = True
         for client in self._clients:
             client.end("shutdown")
@@ -105,7 +115,7 @@ class Streams:
         self._check_now.set()
 
     async def _watch(self) -> None:
-        """Looks for as long as there is anybody to look for."""
+        """Run the watcher while there are clients."""
         try:
             await self._watcher.run()
         finally:
@@ -128,9 +138,9 @@ class Streams:
         except (NotAuthenticated, Forbidden):
             lost = own
         except (DatabaseUnavailable, PoolTimeout, psycopg.Error):
-            return  # nothing can be told either
-        except Exception:  # noqa: BLE001 - who cannot be checked may not look on
-            _log.exception("the credential of a live stream could not be checked")
+            return  # no events can be sent either
+        except Exception:  # noqa: BLE001 - fail closed
+            _log.exception("event stream closed: its credential could not be checked principal=%s", who)
             lost = own
         else:
             lost = [client for client in own if principal.tenant not in {None, client.wanted.tenant}]

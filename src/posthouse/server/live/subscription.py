@@ -1,4 +1,4 @@
-"""What waits to be sent to one client. Nobody waits for it: what is too much is left out, and told."""
+"""The event queue of one client. It never blocks: above its limit, events are dropped and counted."""
 
 from __future__ import annotations
 
@@ -17,13 +17,17 @@ class Event(NamedTuple):
 
 
 class Subscription:
-    def __init__(self, wanted: Wanted, who: str, most: int = MOST_WAITING) -> None:
+    def __init__(
+        self, wanted: Wanted, who: str, most: int = MOST_WAITING, *, tenant: str | None = None
+    ) -> None:
         self.wanted = wanted
         self.who = who
+        self.tenant = tenant
+        """Tenant of the credential, not of the events."""
         self.at = 0
-        """The database's time, in microseconds, up to which everything was offered."""
+        """Database time in microseconds up to which all events were queued."""
         self.log_end = 0
-        """The number of the last log line that there is to be read."""
+        """Sequence of the last log line that can be read."""
         self.counters = b""
         self._most = most
         self._waiting: dict[tuple[str, object], Event] = {}
@@ -33,7 +37,7 @@ class Subscription:
         self._something = asyncio.Event()
 
     def offer(self, event: Event, key: object) -> None:
-        """A newer state takes the place of an older one that still waits."""
+        """Queue an event. It replaces an older queued event with the same key."""
         place = (event.name, key)
         if place in self._waiting or len(self._waiting) < self._most:
             self._waiting[place] = event
@@ -46,7 +50,7 @@ class Subscription:
         self._something.set()
 
     def reset(self) -> None:
-        """What happened since it was last offered something cannot be told."""
+        """Tell the client to reload, because events were lost."""
         self._waiting.clear()
         self._left_out = 0
         self._reset = True
@@ -66,7 +70,7 @@ class Subscription:
         return self._ending
 
     async def take(self, seconds: float) -> list[Event]:
-        """What waits, as soon as there is something; after so many seconds nothing."""
+        """Return the queued events as soon as there are any; an empty list after a timeout."""
         await until_set(self._something, seconds)
         self._something.clear()
         events = list(self._waiting.values())

@@ -1,4 +1,4 @@
-"""What a client of a live stream may see and wants to."""
+"""The filter of an event stream."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ EVENTS = ("job", "log", "worker", "counters")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """``tenant`` is a right and not a wish: nobody with a tenant sees anything of others."""
+    """Filter of a stream. ``tenant`` is enforced: a principal with a tenant sees no events of others."""
 
     tenant: str | None
     job: UUID | None = None
@@ -38,12 +38,14 @@ class Wanted:
 
     @property
     def workers(self) -> bool:
-        """Workers serve all tenants: what they are and do is for those who see all of them."""
+        """Worker events are only for principals without a tenant, because workers serve all tenants."""
         return "worker" in self.events and self.tenant is None and self.job is None
 
     def takes(self, job: JobSummary, earlier_worker: UUID | None = None) -> bool:
-        """``earlier_worker`` is the one that had it when it was last seen: who looks at a worker sees jobs
-        leave it too.
+        """Return whether the filter matches the job.
+
+        ``earlier_worker``: the worker that had the job before, so that a stream of that worker also shows
+        jobs leaving it.
         """
         return (
             self.jobs
@@ -56,7 +58,7 @@ class Wanted:
         )
 
     def counted(self, counters: Sequence[QueueCensus]) -> list[dict[str, str | int]]:
-        """The counters that concern it, by queue."""
+        """Return the matching counters, summed by queue."""
         sums: dict[str, dict[str, str | int]] = {}
         for item in counters:
             if self.tenant not in {None, item.tenant_id} or self.queue not in {None, item.queue}:

@@ -1,15 +1,14 @@
-"""Looks for changes, several times a second, for as long as anybody wants to know.
+"""Polls the database for changes several times a second while there are clients.
 
-What it finds out, and how:
+How changes are found:
 
-- what ended: by LISTEN, as those hear it who wait for results; without (behind a pooler) at the end of
-  history.
-- what runs, starts, goes back and gets on: by comparing all that runs with what ran at the last look.
-- what was queued: by ids, which carry the time when they were made.
-- attempts that came and went between two looks: at the end of past_attempts.
+- finished jobs: by LISTEN; behind a pooler, in the last pages of history.
+- started, released and progressing jobs: by comparing the running jobs with those of the previous poll.
+- queued jobs: by id, which contains the creation time.
+- attempts that started and ended between two polls: in the last pages of past_attempts.
 
-All that changed is read once, masked as in every list, and handed to the clients. One look costs them
-together what it would cost one; what a look costs decides how soon the next one follows.
+Changed jobs are read once, redacted as in lists, and sent to all clients, so the cost does not depend on the
+number of clients. The duration of a poll determines when the next one follows.
 """
 
 from __future__ import annotations
@@ -31,6 +30,7 @@ from posthouse.insights.census import census
 from posthouse.insights.jobs import JobSummary
 from posthouse.server.live.ears import Ears, Heard, hear_nothing
 from posthouse.server.live.subscription import Event
+from posthouse.server.names import body
 from posthouse.storage.connect import behind_pooler, connect_async, retry_pause
 from posthouse.storage.reading import Db
 
@@ -42,15 +42,15 @@ _T = TypeVar("_T")
 
 LOOK_SECONDS = 0.15
 SHARE = 5
-"""A look may take up a fifth of the time: the next one follows after four times as long."""
+"""Polling takes at most 1/5 of the time: the pause is four times the duration of a poll."""
 SLOW_LOOK_SECONDS = 1.0
 SLOW_SHARE = 20
-"""Likewise for counters and workers, which may have to read through a large backlog."""
+"""The same for counters and workers, which may have to read a large backlog."""
 MOST_JOBS = 500
-"""Of each tenant, told in one look."""
+"""Jobs per tenant sent in one poll."""
 MOST_IDS = 5000
-"""Looked at in one look: 25,000 changes a second. What is above that is left out for everybody, as nobody
-knows whose it was."""
+"""Jobs read in one poll: 25,000 changes per second. Above that, changes are dropped for all clients, because
+their tenant is unknown."""
 CATCH_UP_SECONDS = 60.0
 ATTEMPT_PAGES = 16
 HISTORY_PAGES = 256
@@ -59,7 +59,7 @@ REMEMBERED = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What clients want: these jobs only, or all; of these tenants only, or of all; and what else."""
+    """What to poll: jobs and tenants (None means all), logs, counters and workers."""
 
     jobs: frozenset[UUID] | None
     tenants: frozenset[str] | None
@@ -69,7 +69,7 @@ class Scope:
 
 
 class Watcher:
-    def __init__(self, url: str, offline_after: float, streams: Streams) -> None:
+    def __init__(self, url: str, offline_after: float | None, streams: Streams) -> None:
         self._url = url
         self._offline_after = offline_after
         self._streams = streams
@@ -88,7 +88,7 @@ class Watcher:
         self._pause = 0.0
 
     async def looked(self) -> int:
-        """Returns when a look that begins after this call is over: the time of it, in microseconds."""
+        """Wait for a poll that starts after this call. Returns its time in microseconds."""
         wanted = self._begun + 1
         async with self._looked:
             await self._looked.wait_for(lambda: self._looks >= wanted)
@@ -105,11 +105,11 @@ class Watcher:
                 await self._watch()
                 failures = 0
             except psycopg.OperationalError as error:
-                _log.debug("live streams: %s", error)
+                _log.debug("event stream poll lost its connection, retrying: %s", error)
                 await asyncio.sleep(retry_pause(failures))
                 failures += 1
-            except Exception:  # noqa: BLE001 - whatever it was, nobody would look any more
-                _log.exception("live streams: a look failed; it goes on")
+            except Exception:  # noqa: BLE001 - the poll loop must not end
+                _log.exception("event stream poll failed, retrying in 1 s")
                 await asyncio.sleep(1)
         self._forget()
 
@@ -132,7 +132,7 @@ class Watcher:
                     self._looked.notify_all()
 
     async def _catch_up(self, db: Db) -> None:
-        """After the connection was lost: what happened meanwhile is found as for clients that come back."""
+        """After a lost connection, send the changes since the last poll, as for reconnecting clients."""
         if self._at is None:
             return
         at = await live.clock(db)
@@ -164,7 +164,7 @@ class Watcher:
             client.at = self.micros
 
     async def _compare(self, db: Db, scope: Scope) -> tuple[set[UUID], dict[UUID, UUID]]:
-        """What runs against what ran at the last look: what changed, and who had it before."""
+        """Compare running jobs with the previous poll. Returns changed jobs, and their earlier workers."""
         running, before = await live.running_now(db, scope.jobs), self._running
         self._running = running
         if self._scope is None:
@@ -177,7 +177,7 @@ class Watcher:
         }
         changed |= earlier.keys()
         for looked_at in (self._scope.jobs, scope.jobs):
-            if looked_at is not None:  # of the others it is not known what they were like before
+            if looked_at is not None:  # the earlier state of other jobs is unknown
                 changed &= looked_at
         return changed, earlier
 
@@ -194,7 +194,7 @@ class Watcher:
         return ids if self._at is not None else set()
 
     def _new(self, found: Iterable[_T]) -> list[_T]:
-        """Those that no earlier look has found: each begins a little before the end of the last."""
+        """Return items that earlier polls did not return: the ranges of polls overlap."""
         fresh = [item for item in found if item not in self._known]
         self._known.update(dict.fromkeys(fresh))
         return fresh
@@ -215,7 +215,7 @@ class Watcher:
             if self._told.get(job.id) == job:
                 continue
             self._remember(job)
-            event = Event("job", to_json(job))
+            event = Event("job", body(job))
             for client in clients:
                 if client.wanted.takes(job, earlier.get(job.id)):
                     client.offer(event, job.id)
@@ -235,7 +235,7 @@ class Watcher:
 
     async def _look_at_logs(self, db: Db, scope: Scope, ids: set[UUID], *, listening: bool) -> None:
         now = time.monotonic()
-        if not listening or now >= self._logs_at:  # in case that something was not heard
+        if not listening or now >= self._logs_at:  # in case a notification was missed
             ids = set(scope.logs)
             self._logs_at = now + SLOW_LOOK_SECONDS
         ids &= scope.logs
@@ -276,7 +276,7 @@ class Watcher:
         for item in found:
             if before.get(item.id) == self._workers[item.id]:
                 continue
-            event = Event("worker", to_json(item))
+            event = Event("worker", body(item))
             for client in self._streams.subscriptions:
                 if client.wanted.workers and client.wanted.worker in {None, item.id}:
                     client.offer(event, item.id)

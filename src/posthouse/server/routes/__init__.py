@@ -1,1 +1,1 @@
-"""The routes, one module for each resource."""
+"""API routes, one module per resource."""

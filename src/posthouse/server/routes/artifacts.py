@@ -1,4 +1,4 @@
-"""Files of jobs: kept by their workers, listed and fetched by their tenants."""
+"""Artifacts of jobs: uploaded by workers, listed and downloaded by tenants."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from posthouse.errors import WrongOffset
 from posthouse.identity import Permission
 from posthouse.insights.artifacts import ArtifactInfo, artifact_place, artifacts_of
 from posthouse.server.access import Access, allow
+from posthouse.server.answers import answer
 from posthouse.server.bodies import file_body
 from posthouse.server.downloads import download
 from posthouse.server.routes.worker import TheStaff, Worker, as_json
@@ -21,7 +22,9 @@ from posthouse.storage.artifacts import artifact_for_job, keep_artifact
 
 router = APIRouter(tags=["artifacts"])
 Reader = Annotated[Access, allow(Permission.JOBS_READ)]
-Sha256 = Annotated[str | None, Header(alias="X-Content-SHA256", description="Of the whole artifact, in hex.")]
+Sha256 = Annotated[
+    str | None, Header(alias="X-Content-SHA256", description="SHA-256 of the whole artifact in hex.")
+]
 _OF_WORKERS = "/worker/jobs/{job_id}/artifacts/{name:path}"
 
 
@@ -35,16 +38,19 @@ def _uploads(request: Request) -> Uploads:
     return uploads
 
 
-@router.get("/jobs/{job_id}/artifacts")
-async def find(job_id: UUID, access: Reader) -> list[ArtifactInfo]:
-    """The files that a job keeps."""
+@router.get("/jobs/{job_id}/artifacts", response_model=list[ArtifactInfo])
+async def find(job_id: UUID, access: Reader) -> Response:
+    """List the artifacts of a job."""
     async with access.session() as db:
-        return await artifacts_of(db, job_id, tenant=access.principal.tenant)
+        return answer(await artifacts_of(db, job_id, tenant=access.principal.tenant))
 
 
 @router.get("/jobs/{job_id}/artifacts/{name:path}", response_class=Response)
 async def fetch(job_id: UUID, name: str, request: Request, access: Reader) -> Response:
-    """The bytes of one; `Range` gives a part of them."""
+    """Download an artifact.
+
+    Supports the `Range` header.
+    """
     async with access.session() as db:
         found = await artifact_place(db, job_id, checked_artifact_name(name), tenant=access.principal.tenant)
     return download(_store(request), found, request.headers.get("range"))
@@ -60,9 +66,11 @@ async def keep(
     staff: TheStaff,
     sha256: Sha256 = None,
 ) -> Response:
-    """Keep a file: its bytes are the body. In pieces, each with a `Content-Range`, it can be gone on with
-    after a broken connection: `HEAD` says how much has arrived. It is there when all has arrived and the sum
-    is right.
+    """Upload an artifact.
+
+    The body is the content. To make the upload resumable, send pieces with a `Content-Range` header each;
+    after a lost connection, `HEAD` returns the number of bytes received. The artifact is stored when all
+    bytes were received and the checksum matches.
     """
     checked_artifact_name(name)
     await staff.held(access, job_id, token)
@@ -108,7 +116,10 @@ async def arrived(
     staff: TheStaff,
     sha256: Sha256 = None,
 ) -> Response:
-    """How much of an upload has arrived, in `Upload-Offset`."""
+    """Get the offset of an upload.
+
+    The `Upload-Offset` header contains the number of bytes received.
+    """
     await staff.held(access, job_id, token)
     offset = await _uploads(request).offset(job_id, checked_artifact_name(name), sha256)
     return Response(headers={"Upload-Offset": str(offset)})
@@ -122,9 +133,14 @@ async def give(
     request: Request,
     access: Worker,
     staff: TheStaff,
-    of: Annotated[UUID | None, Query(description="Another job of the same tenant, whose file it is.")] = None,
+    of: Annotated[
+        UUID | None, Query(description="Another job of the same tenant that owns the artifact.")
+    ] = None,
 ) -> Response:
-    """The bytes of a file that this job, or another of its tenant, keeps."""
+    """Download an artifact for a running job.
+
+    The artifact belongs to this job or to another job of its tenant. Supports the `Range` header.
+    """
     await staff.held(access, job_id, token)
     found = await artifact_for_job(staff.line, job_id, token, checked_artifact_name(name), of)
     return download(_store(request), found, request.headers.get("range"))

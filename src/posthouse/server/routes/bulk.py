@@ -1,4 +1,4 @@
-"""Many jobs at once: retry or cancel what a filter finds."""
+"""Bulk changes: retry or cancel the jobs that match a filter."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ Writer = Annotated[Access, allow(Permission.JOBS_WRITE, of_tenants=True)]
 
 COUNTED = 100_000
 CANCELED_AT_ONCE = 1000
-"""Jobs that one request cancels, each in a transaction of its own: a second or two."""
-_OF_RETRY = {"kind", "definition_key", "queue", "fingerprint", "ended_after", "ended_before"}
+"""Jobs canceled per request, each in its own transaction: 1 to 2 s."""
+_OF_RETRY = {"definition_key", "queue", "fingerprint", "ended_after", "ended_before"}
 _ACTIVE = {"queued", "running"}
 
 
@@ -38,23 +38,25 @@ _ACTIVE = {"queued", "running"}
 async def change_many(
     request: Request, bulk: Bulk, access: Writer, idempotency_key: IdempotencyKey = None
 ) -> Response:
-    """Retry or cancel all jobs that `q` or `filter` finds; with `dry_run` only count them.
+    """Retry or cancel all jobs that match a filter.
 
-    A retry takes failed and dead-letter jobs, and canceled ones if `q` says `status:canceled`; it stops if
-    too many fail again. The keeper does it, at a rate: look at `/jobs/bulk/{id}`, and stop it there. A cancel
-    by `filter` is done at once, 1,000 jobs a request.
+    Select the jobs with `q` or `filter`; with `dry_run` they are only counted. A retry includes failed and
+    dead-letter jobs, and canceled ones if `q` contains `status:canceled`; it halts if too many fail again.
+    The keeper changes the jobs at the given rate: follow it with GET `/jobs/bulk/{id}`, stop it with POST
+    `/jobs/bulk/{id}/stop`. A cancel with `filter` is immediate, up to 1,000 jobs per request.
     """
     if bulk.q is not None:
         if bulk.filter is not None:
-            raise InvalidRequest("q and filter are two ways to say which jobs: give one of them")
+            raise InvalidRequest("q and filter are alternatives; send only one")
         found = FoundChange(bulk, access, read_filter(bulk.q))
         return await once(request, access, idempotency_key, found.start)
     if bulk.filter is None or not bulk.filter.given():
-        raise InvalidRequest("say which jobs: q, or a filter with at least one field")
+        raise InvalidRequest("no jobs selected: send q, or filter with at least one field")
     if bulk.action == "cancel":
         if bulk.start_in_seconds:
             raise InvalidRequest(
-                "a cancel by filter is done at once: say which jobs with q, to start it later"
+                "start_in_seconds is not supported for a cancel with filter, which is immediate; select the "
+                "jobs with q instead"
             )
         return answer(await _cancel(bulk, bulk.filter, access))
     chosen = _chosen(bulk, bulk.filter, access)
@@ -63,7 +65,7 @@ async def change_many(
 
 @router.get("/bulk", response_model=Page[BulkChange])
 async def list_bulk_changes(access: Reader, limit: Limit = 50, cursor: Cursor = None) -> Response:
-    """Bulk retries and cancels, newest first."""
+    """List bulk changes, newest first."""
     most = clamped(limit)
     before: Any = read_cursor(cursor, datetime, UUID)
     async with access.session() as db:
@@ -73,14 +75,17 @@ async def list_bulk_changes(access: Reader, limit: Limit = 50, cursor: Cursor = 
 
 @router.get("/bulk/{bulk_id}", response_model=BulkChange)
 async def show_bulk_change(bulk_id: UUID, access: Reader) -> Response:
-    """How far it is."""
+    """Get a bulk change and its progress."""
     async with access.session() as db:
         return answer(await insights.get_bulk_change(db, bulk_id, tenant=access.whose))
 
 
 @router.post("/bulk/{bulk_id}/stop", response_model=Done)
 async def stop_bulk_change(bulk_id: UUID, access: Writer) -> Response:
-    """Change no more jobs. Before `starts_at` none was: it is undone."""
+    """Stop a bulk change.
+
+    Jobs that were already changed stay changed. Before `starts_at` there are none.
+    """
     async with access.session() as db:
         await insights.get_bulk_change(db, bulk_id, tenant=access.whose)
         return answer(Done(changed=await control.stop_bulk_change(db, bulk_id, actor=access.actor)))
@@ -100,10 +105,12 @@ async def _retry(db: Db, bulk: Bulk, access: Access, chosen: dict[str, Any]) -> 
 
 def _chosen(bulk: Bulk, choice: JobChoice, access: Access) -> dict[str, Any]:
     if other := choice.given() - _OF_RETRY:
-        raise InvalidRequest(f"a retry is not filtered by {', '.join(sorted(other))}")
+        raise InvalidRequest(
+            f"filter fields not supported for retry: {', '.join(sorted(other))}; use q instead"
+        )
     chosen = {
         "fingerprint": choice.fingerprint,
-        "kind": choice.of_kind,
+        "kind": choice.definition_key,
         "queue": choice.queue,
         "tenant": access.whose,
         "since": choice.ended_after,
@@ -124,12 +131,12 @@ async def _cancel(bulk: Bulk, choice: JobChoice, access: Access) -> BulkAnswer:
     told = {"canceled": 0, "canceling": 0, "skipped": 0}
     async with access.gate.pool.connection() as connection:
         for job_id in wanted:
-            # Each by itself: in one transaction, locks would be taken in an order that others do not keep.
+            # One transaction per job: a single one would violate the lock order of other transactions.
             try:
                 told[
                     await control.cancel_job(connection, job_id, actor=access.actor, tenant=access.whose)
                 ] += 1
-            except (IllegalTransition, JobNotFound):  # it ended in the meantime
+            except (IllegalTransition, JobNotFound):  # finished in the meantime
                 told["skipped"] += 1
     left = len(wanted) == CANCELED_AT_ONCE < (bulk.limit or matched)
     return _answer(bulk, matched, more=left and matched > len(wanted), **told)
@@ -138,14 +145,18 @@ async def _cancel(bulk: Bulk, choice: JobChoice, access: Access) -> BulkAnswer:
 def _active(choice: JobChoice, access: Access) -> JobFilter:
     if other := choice.given() & {"fingerprint", "ended_after", "ended_before"}:
         raise InvalidRequest(
-            f"a cancel is not filtered by {', '.join(sorted(other))}: these jobs have not ended"
+            f"filter fields not supported for cancel: {', '.join(sorted(other))}; they only apply to "
+            "finished jobs"
         )
     statuses = set(choice.status or _ACTIVE)
     if not statuses <= _ACTIVE:
-        raise InvalidRequest("only queued and running jobs can be canceled")
+        raise InvalidRequest(
+            f"cannot cancel jobs with status {', '.join(sorted(statuses - _ACTIVE))}: only queued and "
+            "running jobs can be canceled"
+        )
     return JobFilter(
         statuses=sorted(statuses),
-        kind=choice.of_kind,
+        kind=choice.definition_key,
         queue=choice.queue,
         tenant=access.whose,
         source=choice.source,

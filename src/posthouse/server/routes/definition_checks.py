@@ -1,4 +1,4 @@
-"""Trying a payload: on a kind of job as it is, and on a definition before it is stored."""
+"""Validation of payloads against stored definitions and drafts."""
 
 from __future__ import annotations
 
@@ -8,30 +8,38 @@ from typing import Annotated, Any
 from fastapi import Request, Response
 from pydantic import ConfigDict, Field
 
+from posthouse.core.schema import Fault
 from posthouse.definitions import PayloadCheck, check_draft, check_payload
 from posthouse.errors import DefinitionNotFound
 from posthouse.identity import Permission
 from posthouse.server.access import Access, allow
 from posthouse.server.answers import answer
 from posthouse.server.bodies import api_router
-from posthouse.server.routes.definitions import OWN, DefinitionFields, Key
+from posthouse.server.names import OF_DEFINITION
+from posthouse.server.routes.definitions import OWN, DefinitionFields, Key, key_of
 from posthouse.server.schemas import Name, Strict
 
-router = api_router("", "definitions")
+router = api_router("", "definitions", payloads=True)
 Reader = Annotated[Access, allow(Permission.DEFINITIONS_READ)]
 Writer = Annotated[Access, allow(Permission.DEFINITIONS_WRITE)]
 
 
 class PayloadToCheck(Strict):
+    """A payload to validate."""
+
     payload: dict[str, Any] = Field(default_factory=dict)
 
 
 @router.post("/definitions/{key:path}/check", response_model=PayloadCheck)
 async def check_kind(request: Request, key: Key, tried: PayloadToCheck, access: Reader) -> Response:
-    """Whether a payload fits; nothing is enqueued. ``command`` says what would run, to operators alone."""
-    if key.startswith(OWN):
-        raise DefinitionNotFound(f"there is no definition {key!r}")
+    """Validate a payload.
+
+    Nothing is enqueued. `command`, the command that would run, is returned to operators only.
+    """
     async with access.session() as db:
+        key = await key_of(db, key)
+        if key.startswith(OWN):
+            raise DefinitionNotFound(f"definition {key!r} does not exist")
         found = await check_payload(
             db, key, tried.payload, _about(access), payload_limit=_payload_limit(request)
         )
@@ -41,7 +49,7 @@ async def check_kind(request: Request, key: Key, tried: PayloadToCheck, access: 
 
 
 def _about(access: Access, tenant: str | None = None) -> dict[str, Any]:
-    """Of the job that there would be."""
+    """Return the job fields that a command template can use."""
     return {"tenant_id": tenant or access.writer().whose, "correlation_id": "", "subject": ""}
 
 
@@ -51,7 +59,7 @@ def _payload_limit(request: Request) -> int:
 
 
 class DefinitionDraft(DefinitionFields):
-    """A definition that is not stored. With the key of one that is, these fields stand for its own."""
+    """A definition to preview. With the key of a stored definition, the fields override its values."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -68,15 +76,24 @@ class DefinitionDraft(DefinitionFields):
 
     key: Name | None = None
     payload: dict[str, Any] = Field(default_factory=dict)
-    tenant_id: Name | None = Field(None, description="On whose behalf the job would run.")
+    tenant_id: Name | None = Field(None, description="Tenant of the job.")
 
 
 @router.post("/admin/jobs/definitions/preview", response_model=PayloadCheck)
 async def preview_definition(request: Request, draft: DefinitionDraft, access: Writer) -> Response:
-    """Try a payload on a definition before it is stored: whether it fits, and the command that would run."""
+    """Preview a definition with a payload.
+
+    Returns whether the payload is valid, and the command that would run. Nothing is stored.
+    """
     async with access.session() as db:
         found = await check_draft(
             db, draft.key, draft.fields(), draft.payload, _about(access, draft.tenant_id),
             payload_limit=_payload_limit(request),
         )  # fmt: skip
-    return answer(found)
+    return answer(replace(found, definition_errors=[_named(fault) for fault in found.definition_errors]))
+
+
+def _named(fault: Fault) -> Fault:
+    """Return the fault under the name that its field has over HTTP."""
+    field, dot, rest = fault.path.partition(".")
+    return replace(fault, path=OF_DEFINITION.get(field, field) + dot + rest)

@@ -1,13 +1,15 @@
-"""Kinds of job: what tenants may enqueue, and what operators make of it."""
+"""Job definitions: the public view of tenants, and the administration by operators."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal
+from uuid import UUID
 
 from fastapi import Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from posthouse import insights
+from posthouse.core.definition_ids import definition_id
 from posthouse.definitions import change_definition, create_definition, remove_definition
 from posthouse.errors import ChangedMeanwhile, DefinitionNotFound, InvalidDefinition
 from posthouse.identity import Permission
@@ -15,24 +17,36 @@ from posthouse.insights import DefinitionInfo
 from posthouse.server.access import Access, allow
 from posthouse.server.answers import answer, tagged, unchanged
 from posthouse.server.bodies import api_router
+from posthouse.server.names import OF_DEFINITION, renamed_fields, stored_names, wire
 from posthouse.server.paging import Cursor, Limit, Page, clamped, page, read_one
 from posthouse.server.repeats import IdempotencyKey, once
 from posthouse.server.schemas import Name, Priority, Strict
 from posthouse.storage.reading import Db
 
 router = api_router("/definitions", "definitions")
-admin = api_router("/admin/jobs/definitions", "definitions")
+admin = api_router("/admin/jobs/definitions", "definitions", payloads=True)
 Reader = Annotated[Access, allow(Permission.DEFINITIONS_READ)]
 Writer = Annotated[Access, allow(Permission.DEFINITIONS_WRITE)]
-Key = Annotated[str, Path(min_length=1, max_length=512)]
+Key = Annotated[str, Path(min_length=1, max_length=512, description="Key or id of the definition.")]
 
 OWN = "posthouse."
-"""Kinds of the platform's own begin so."""
+"""Prefix of the built-in kinds."""
+
+
+async def key_of(db: Db, given: str) -> str:
+    """Return the key of a definition that is given by its key or its id."""
+    try:
+        wanted = UUID(given)
+    except ValueError:
+        return given
+    keys = await insights.definition_keys(db)
+    return next((key for key in keys if given == key or definition_id(key) == wanted), given)
 
 
 class Kind(BaseModel):
-    """What a tenant may know of a kind of job: how to enqueue one. Its payload must fit ``arg_schema``."""
+    """A kind of job as tenants see it. Payloads must match the JSON Schema in ``arg_schema``."""
 
+    id: UUID
     key: str
     description: str
     queue: str
@@ -40,22 +54,22 @@ class Kind(BaseModel):
     max_attempts: int
     timeout_seconds: float | None
     arg_schema: dict[str, Any]
-    active: bool
+    is_active: bool
     runner: Literal["handler", "command"]
 
 
 def _kind(found: DefinitionInfo) -> dict[str, Any]:
-    named = {name: getattr(found, name) for name in Kind.model_fields if name != "arg_schema"}
-    return {**named, "arg_schema": found.schema}
+    shown = wire(found)
+    return {name: shown[name] for name in Kind.model_fields}
 
 
 @router.get("", response_model=Page[Kind])
 async def list_kinds(access: Reader, limit: Limit = 50, cursor: Cursor = None) -> Response:
-    """Kinds of job that can be enqueued."""
+    """List the kinds of jobs that can be enqueued."""
     most = clamped(limit)
     after = read_one(cursor, str)
     async with access.session() as db:
-        found = await insights.definitions(db, after=after, limit=most)
+        found = await insights.definitions(db, after=after, limit=most, offline_after=access.offline_after)
     shown = page(found, most, "key")
     items = [_kind(item) for item in found if not item.key.startswith(OWN)]
     return answer(Page(items, shown.next_cursor))
@@ -63,16 +77,20 @@ async def list_kinds(access: Reader, limit: Limit = 50, cursor: Cursor = None) -
 
 @router.get("/{key:path}", response_model=Kind)
 async def show_kind(request: Request, key: Key, access: Reader) -> Response:
-    """One kind of job."""
+    """Get a kind of job."""
     async with access.session() as db:
-        found = await insights.get_definition(db, key)
+        key = await key_of(db, key)
+        found = await insights.get_definition(db, key, offline_after=access.offline_after)
     if key.startswith(OWN):
-        raise DefinitionNotFound(f"there is no definition {key!r}")
+        raise DefinitionNotFound(f"definition {key!r} does not exist")
     return tagged(request, _kind(found))
 
 
+Names = Annotated[list[Name], Field(max_length=1000, fail_fast=True)]
+
+
 class DefinitionFields(Strict):
-    """``arg_schema`` is another name for ``schema``, and ``is_active`` for ``active``."""
+    """Fields of a definition."""
 
     description: str | None = None
     queue: Name | None = None
@@ -81,32 +99,26 @@ class DefinitionFields(Strict):
     timeout_seconds: Annotated[float, Field(gt=0, le=366 * 86400)] | None = None
     retry: dict[str, Any] | None = None
     arg_schema: dict[str, Any] | None = None
-    schema_: dict[str, Any] | None = Field(None, alias="schema")
     limits: dict[str, Any] | None = None
-    requires: list[Name] | None = None
-    prefers: list[Name] | None = None
-    active: bool | None = None
+    requires: Names | None = None
+    prefers: Names | None = None
+    followup_queues: Names | None = None
     is_active: bool | None = None
-    redact: list[Name] | None = None
+    redact: Names | None = None
     keep_steps: bool | None = None
     keep_progress: bool | None = None
     command: dict[str, Any] | None = None
 
     def fields(self) -> dict[str, Any]:
-        """Those that were given; null where it means something."""
-        given = self.model_dump(
-            exclude_unset=True, by_alias=True, exclude={"key", "clear", "payload", "tenant_id"}
-        )
-        for name, other in (("arg_schema", "schema"), ("is_active", "active")):
-            if name in given:
-                given.setdefault(other, given.pop(name))
-                given.pop(name, None)
+        """Return the fields that were sent; null where it is meaningful."""
+        given = self.model_dump(exclude_unset=True, exclude={"key", "clear", "payload", "tenant_id"})
+        given = renamed_fields(given, OF_DEFINITION)
         free = {"timeout_seconds", "retry", "limits"}
         return {name: value for name, value in given.items() if value is not None or name in free}
 
 
 class NewDefinition(DefinitionFields):
-    """A command. Handlers are not created: workers announce them."""
+    """A definition to create. Workers register the definitions of their handlers themselves."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -128,7 +140,7 @@ class NewDefinition(DefinitionFields):
 
 
 class DefinitionChanges(DefinitionFields):
-    """The fields that change. Those in ``clear`` are given back to the code, or to what is ordinary."""
+    """The fields to change. Fields in ``clear`` are reset to the code default."""
 
     model_config = ConfigDict(
         extra="forbid", json_schema_extra={"examples": [{"max_attempts": 5, "clear": ["timeout_seconds"]}]}
@@ -139,11 +151,11 @@ class DefinitionChanges(DefinitionFields):
 
 @admin.get("", response_model=Page[DefinitionInfo])
 async def list_definitions(access: Writer, limit: Limit = 50, cursor: Cursor = None) -> Response:
-    """Definitions, as they are in effect."""
+    """List definitions with their effective values."""
     most = clamped(limit)
     after = read_one(cursor, str)
     async with access.session() as db:
-        found = await insights.definitions(db, after=after, limit=most)
+        found = await insights.definitions(db, after=after, limit=most, offline_after=access.offline_after)
     return answer(page(found, most, "key"))
 
 
@@ -151,44 +163,64 @@ async def list_definitions(access: Writer, limit: Limit = 50, cursor: Cursor = N
 async def make_definition(
     request: Request, new: NewDefinition, access: Writer, idempotency_key: IdempotencyKey = None
 ) -> Response:
-    """Create a command."""
+    """Create a definition.
+
+    With `command`, its jobs run that command. Without, they wait until a worker announces a handler for the
+    kind, or until a command is set.
+    """
 
     async def work(db: Db) -> Response:
         await create_definition(db, new.key, new.fields(), actor=access.actor)
-        return answer(await insights.get_definition(db, new.key), 201)
+        return answer(await insights.get_definition(db, new.key, offline_after=access.offline_after), 201)
 
     return await once(request, access, idempotency_key, work)
 
 
 @admin.get("/{key:path}", response_model=DefinitionInfo)
 async def show_definition(request: Request, key: Key, access: Writer) -> Response:
-    """One definition. Its ETag serves If-Match when it is changed."""
+    """Get a definition.
+
+    Send its ETag as If-Match to change it.
+    """
     async with access.session() as db:
-        found = await insights.get_definition(db, key)
+        found = await insights.get_definition(db, await key_of(db, key), offline_after=access.offline_after)
     return tagged(request, found, found.version)
 
 
 @admin.patch("/{key:path}", response_model=DefinitionInfo)
 async def edit_definition(request: Request, key: Key, changes: DefinitionChanges, access: Writer) -> Response:
-    """Set fields over what the code says. With If-Match: only if nobody else has changed it."""
+    """Change a definition.
+
+    The fields override the values in code. With If-Match, the change fails with 412 if the definition was
+    modified since.
+    """
     if not changes.fields() and not changes.clear:
-        raise InvalidDefinition("nothing to change")
+        raise InvalidDefinition("no changes: send at least one field, or clear")
     async with access.session() as db:
+        key = await key_of(db, key)
         old = await insights.get_definition(db, key)
         unchanged(request, old.version)
-        changed = await change_definition(db, key, changes.fields(), clear=changes.clear, actor=access.actor)
+        cleared = stored_names(changes.clear, OF_DEFINITION)
+        changed = await change_definition(db, key, changes.fields(), clear=cleared, actor=access.actor)
         if "if-match" in request.headers and changed["version"] > old.version + 1:
-            raise ChangedMeanwhile("somebody else was quicker: look again")  # and this is undone
-        return answer(await insights.get_definition(db, key))
+            raise ChangedMeanwhile(  # rolls back
+                f"the definition {key!r} was modified since you loaded it; reload and try again"
+            )
+        return answer(await insights.get_definition(db, key, offline_after=access.offline_after))
 
 
 @admin.delete("/{key:path}", status_code=204)
 async def delete_definition(
     key: Key,
     access: Writer,
-    force: Annotated[bool, Query(description="Also while jobs of this kind are queued or running.")] = False,
+    force: Annotated[
+        bool, Query(description="Delete it even if jobs of this kind are queued or running.")
+    ] = False,
 ) -> Response:
-    """Remove a definition. Jobs that are ended stay."""
+    """Delete a definition.
+
+    Finished jobs are kept.
+    """
     async with access.session() as db:
-        await remove_definition(db, key, actor=access.actor, force=force)
+        await remove_definition(db, await key_of(db, key), actor=access.actor, force=force)
     return Response(status_code=204)

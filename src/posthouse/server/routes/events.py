@@ -1,4 +1,4 @@
-"""Events of a tenant: say that something happened, and see what became of it."""
+"""Events of a tenant: emit, list, replay."""
 
 from __future__ import annotations
 
@@ -23,13 +23,15 @@ from posthouse.storage.queries import query
 from posthouse.storage.reading import Db
 from posthouse.triggers import replay_event
 
-router = api_router("/events", "events")
+router = api_router("/events", "events", payloads=True)
 Reader = Annotated[Access, allow(Permission.EVENTS_READ, of_tenants=True)]
 Emitter = Annotated[Access, allow(Permission.EVENTS_EMIT, of_tenants=True)]
 Replayer = Annotated[Access, allow(Permission.TRIGGERS_WRITE, of_tenants=True)]
 
 
 class EmittedEvent(BaseModel):
+    """The stored event."""
+
     id: UUID
 
 
@@ -37,7 +39,10 @@ class EmittedEvent(BaseModel):
 async def emit(
     request: Request, new: NewEvent, access: Emitter, idempotency_key: IdempotencyKey = None
 ) -> Response:
-    """Say that something happened. The keeper matches it with the triggers that want it."""
+    """Emit an event.
+
+    The keeper matches it with the triggers of the tenant.
+    """
     access = access.writer()
     options = EventOptions(
         tenant=access.whose or "",
@@ -59,12 +64,17 @@ async def emit(
 async def list_events(
     access: Reader,
     name: Annotated[
-        str | None, Query(min_length=1, max_length=200, description="May hold stars: order.*")
+        str | None,
+        Query(
+            min_length=1,
+            max_length=200,
+            description="Event name; `*` matches any characters, for example `order.*`.",
+        ),
     ] = None,
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Response:
-    """Events, newest first."""
+    """List events, newest first."""
     most = clamped(limit)
     before: Any = read_cursor(cursor, datetime, UUID)
     async with access.session() as db:
@@ -74,14 +84,17 @@ async def list_events(
 
 @router.get("/{event_id}", response_model=EventInfo)
 async def show_event(request: Request, event_id: UUID, access: Reader) -> Response:
-    """One event."""
+    """Get an event."""
     async with access.session() as db:
         return tagged(request, await insights.get_event(db, event_id, tenant=access.whose))
 
 
 @router.get("/{event_id}/matches", response_model=list[MatchInfo])
 async def list_matches(event_id: UUID, access: Reader) -> Response:
-    """What became of it at each trigger: fired, deduped or error."""
+    """List the triggers that an event matched.
+
+    Each with its outcome: fired, deduped or error.
+    """
     async with access.session() as db:
         await insights.get_event(db, event_id, tenant=access.whose)
         return answer(await insights.matches_of(db, event_id))
@@ -89,7 +102,10 @@ async def list_matches(event_id: UUID, access: Reader) -> Response:
 
 @router.post("/{event_id}/replay", status_code=202, response_model=EmittedEvent)
 async def replay(event_id: UUID, access: Replayer, wanted: Replay | None = None) -> Response:
-    """Match it once more."""
+    """Replay an event.
+
+    The event is matched again with the current triggers, ignoring dedupe windows.
+    """
     async with access.session() as db:
         await replay_event(
             db,

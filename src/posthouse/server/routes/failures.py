@@ -1,4 +1,4 @@
-"""Failures grouped by fault, and running their jobs again."""
+"""Failure groups and bulk retries of their jobs."""
 
 from __future__ import annotations
 
@@ -26,18 +26,21 @@ router = api_router("/failures", "failures")
 Reader = Annotated[Access, allow(Permission.JOBS_READ, of_tenants=True)]
 Writer = Annotated[Access, allow(Permission.JOBS_WRITE, of_tenants=True)]
 Kind = Annotated[str | None, Query(min_length=1, max_length=512)]
-Fingerprint = Annotated[str, Path(min_length=1, max_length=64, description="Or the beginning of one.")]
+Fingerprint = Annotated[
+    str,
+    Path(min_length=1, max_length=64, description="Fingerprint of the failure group, or a unique prefix."),
+]
 
 
 @router.get("", response_model=Page[FailureGroup])
 async def list_failures(
     access: Reader,
     kind: Kind = None,
-    since: Annotated[Moment | None, Query(description="Only those seen since then.")] = None,
+    since: Annotated[Moment | None, Query(description="Only groups seen since this time.")] = None,
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Response:
-    """Attempts that failed in the same way, the latest first."""
+    """List failure groups, latest first."""
     behind: Any = read_cursor(cursor, datetime, str, str, str)
     chosen = FailureFilter(
         kind=kind, tenant=access.whose, since=since, behind=behind, limit=(most := clamped(limit))
@@ -48,14 +51,14 @@ async def list_failures(
 
 
 class NewRetries(Strict):
-    """Which ended jobs to run again, and how. At least one of fingerprint, kind, queue and ended_after."""
+    """A bulk retry. At least one of fingerprint, definition_key, queue and ended_after is required."""
 
     model_config = ConfigDict(
         extra="forbid", json_schema_extra={"examples": [{"fingerprint": "3f2a9c01d2e4b687", "rate": 50}]}
     )
 
     fingerprint: Name | None = None
-    kind: Name | None = None
+    definition_key: Name | None = None
     queue: Name | None = None
     ended_after: Moment | None = None
     ended_before: Moment | None = None
@@ -67,7 +70,7 @@ class NewRetries(Strict):
     def chosen(self, tenant: str | None) -> dict[str, Any]:
         return {
             "fingerprint": self.fingerprint,
-            "kind": self.kind,
+            "kind": self.definition_key,
             "queue": self.queue,
             "since": self.ended_after,
             "until": self.ended_before,
@@ -80,7 +83,10 @@ class NewRetries(Strict):
 async def start_retry(
     request: Request, new: NewRetries, access: Writer, idempotency_key: IdempotencyKey = None
 ) -> Response:
-    """Run failed jobs again, at a rate. The keeper does it, and stops if too many fail again."""
+    """Start a bulk retry of failed jobs.
+
+    The keeper retries the jobs at the given rate and halts if too many fail again.
+    """
 
     async def work(db: Db) -> Response:
         bulk_id = await retry_many(
@@ -94,7 +100,7 @@ async def start_retry(
 
 @router.get("/retries", response_model=Page[BulkChange])
 async def list_retries(access: Reader, limit: Limit = 50, cursor: Cursor = None) -> Response:
-    """Bulk retries, newest first."""
+    """List bulk retries, newest first."""
     most = clamped(limit)
     before: Any = read_cursor(cursor, datetime, UUID)
     async with access.session() as db:
@@ -106,14 +112,17 @@ async def list_retries(access: Reader, limit: Limit = 50, cursor: Cursor = None)
 
 @router.get("/retries/{bulk_id}", response_model=BulkChange)
 async def show_retry(bulk_id: UUID, access: Reader) -> Response:
-    """How far a bulk retry is, and how its jobs do."""
+    """Get a bulk retry and its progress."""
     async with access.session() as db:
         return answer(await insights.get_bulk_change(db, bulk_id, tenant=access.whose))
 
 
 @router.post("/retries/{bulk_id}/stop", response_model=Done)
 async def stop_retry(bulk_id: UUID, access: Writer) -> Response:
-    """Retry no more of its jobs; those that were go on."""
+    """Stop a bulk retry.
+
+    Jobs that were already retried keep running.
+    """
     async with access.session() as db:
         await insights.get_bulk_change(db, bulk_id, tenant=access.whose)
         return answer(Done(changed=await stop_bulk_change(db, bulk_id, actor=access.actor)))
@@ -124,9 +133,9 @@ async def show_failure(
     fingerprint: Fingerprint,
     access: Reader,
     kind: Kind = None,
-    jobs: Annotated[int, Query(ge=1, description="So many of its jobs; at most 200.")] = 10,
+    jobs: Annotated[int, Query(ge=1, description="Number of jobs to return, up to 200.")] = 10,
 ) -> Response:
-    """A group with its latest error, and the ended jobs it has now."""
+    """Get a failure group with its latest error and its jobs."""
     async with access.session() as db:
         found = await insights.get_failure(
             db, fingerprint, kind=kind, tenant=access.whose, jobs=clamped(jobs)

@@ -1,4 +1,4 @@
-"""The filter language: how many jobs it finds, and what may be written next."""
+"""Counts and completions for filter queries."""
 
 from __future__ import annotations
 
@@ -18,12 +18,17 @@ from posthouse.server.schemas_filters import Line, Suggestions
 
 router = api_router("/jobs", "jobs")
 Reader = Annotated[Access, allow(Permission.JOBS_READ, of_tenants=True)]
-At = Annotated[int | None, Query(ge=0, le=LONGEST, description="Where the cursor stands; else at the end.")]
+At = Annotated[
+    int | None, Query(ge=0, le=LONGEST, description="Position of the text cursor in `q`; default: its end.")
+]
 
 
 @router.get("/count", response_model=JobCount)
 async def count_jobs(access: Reader, q: Line = None) -> Response:
-    """How many jobs a filter finds: exactly, or at least so many. It never looks at all of history."""
+    """Count the jobs that match a filter query.
+
+    The count is exact or a lower bound; see `exact`. The search is limited and never reads all of history.
+    """
     chosen = read_filter(q or "")
     async with access.session() as db:
         return answer(await insights.count_found(db, chosen, tenant=access.whose))
@@ -31,7 +36,10 @@ async def count_jobs(access: Reader, q: Line = None) -> Response:
 
 @router.get("/suggest", response_model=Suggestions)
 async def suggest(access: Reader, q: Line = None, at: At = None) -> Response:
-    """What may be written at a place in a filter: names of fields, and values that there are."""
+    """Suggest completions for a filter query.
+
+    Returns field names, and values that occur.
+    """
     asked = asked_at(q or "", at)
     async with access.session() as db:
         items = await insights.suggest(db, asked, tenant=access.whose)

@@ -1,4 +1,4 @@
-"""Whether the server is there and whether all is well, for load balancers, supervisors and people."""
+"""Health endpoints for load balancers, process supervisors and monitoring."""
 
 from __future__ import annotations
 
@@ -19,27 +19,36 @@ router = APIRouter(tags=["health"])
 
 @router.get("/health", operation_id="process_health")
 async def alive() -> dict[str, str]:
-    """Whether this process answers. It says nothing of the database: a restart would not mend that."""
+    """Check that this process is alive.
+
+    The database is not checked: restarting this process would not repair it.
+    """
     return {"status": "ok"}
 
 
-@router.get("/ready", responses={503: {"description": "Not now; `cause` says why."}})
+@router.get("/ready", responses={503: {"description": "Not ready; see `cause`"}})
 async def ready(request: Request) -> Response:
-    """Whether requests can be served here: the database answers, with the schema that this version needs."""
+    """Check that this server can serve requests.
+
+    Ready means that the database is reachable and has the schema that this version requires.
+    """
     examiner: Examiner = request.app.state.examiner
     cause = await examiner.unready.get()
     return answer({"status": "unready", "cause": cause}, 503) if cause else answer({"status": "ready"})
 
 
 @router.get(
-    "/api/health", response_model=Health, responses={503: {"model": Health, "description": "It is failing."}}
+    "/api/health",
+    response_model=Health,
+    responses={503: {"model": Health, "description": "Failing; see `causes`"}},
 )
 async def whole(request: Request) -> Response:
-    """Whether jobs are done: 200 if so, 503 if not, with the names of the causes. Figures and texts are for
-    those who may see everything; anybody else, and whoever shows no key, hears the names alone.
+    """Check that jobs are processed.
+
+    Returns 200, or 503 with the names of the failing checks. Without super-admin credentials the response
+    contains only the names of failing checks.
     """
-    # Not kept from strangers altogether: what watches from outside often cannot send a key, and a name tells
-    # nothing of what the jobs are.
+    # Public, because external monitoring often cannot send a key; the names reveal nothing about the jobs.
     examiner: Examiner = request.app.state.examiner
     found = await examiner.health.get()
     return answer(

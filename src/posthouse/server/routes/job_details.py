@@ -1,4 +1,4 @@
-"""What hangs on one job: attempts, log, parts, steps, why it is where it is; as a chart and as a graph."""
+"""Details of a job: attempts, log, parts, steps, explanation, timeline and pipeline."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MOST_LINES = 1000
 
 @router.get("/attempts", response_model=list[AttemptInfo])
 async def list_attempts(job_id: UUID, access: Reader) -> Response:
-    """Its attempts, first to last."""
+    """List the attempts of a job, oldest first."""
     async with access.session() as db:
         return answer(await insights.attempts_of(db, job_id, tenant=access.whose))
 
@@ -42,19 +42,21 @@ async def list_attempts(job_id: UUID, access: Reader) -> Response:
 async def read_log(
     job_id: UUID,
     access: Reader,
-    attempt: Number = None,
+    attempt_no: Number = None,
     generation: Number = None,
     cursor: Cursor = None,
-    limit: Annotated[int, Query(ge=1, description=f"More than {MOST_LINES} counts as that.")] = 200,
-    last: Annotated[bool, Query(description="The last lines instead of the first.")] = False,
+    limit: Annotated[
+        int, Query(ge=1, description=f"Number of lines; values above {MOST_LINES} are clamped.")
+    ] = 200,
+    last: Annotated[bool, Query(description="Return the last lines instead of the first.")] = False,
     before: Annotated[
-        int | None, Query(ge=1, lt=2**63, description="With last: those before the line of this sequence.")
+        int | None, Query(ge=1, lt=2**63, description="With `last`: only lines before this sequence.")
     ] = None,
 ) -> Response:
-    """What it logged and put out, first to last."""
+    """Read the log of a job, oldest line first."""
     after = read_one(cursor, int)
     most = min(limit, MOST_LINES)
-    which = WhichAttempt(attempt, generation)
+    which = WhichAttempt(attempt_no, generation)
     async with access.session() as db:
         if last:
             lines = await insights.end_of_log(
@@ -71,14 +73,17 @@ async def read_log(
 
 @router.get("/why", response_model=Why)
 async def explain(job_id: UUID, access: Reader) -> Response:
-    """Why it is where it is: what it waits for, who runs it, how it ended."""
+    """Explain the status of a job.
+
+    Returns what the job waits for, which worker runs it, or how it ended.
+    """
     async with access.session() as db:
-        return answer(await insights.why(db, job_id, tenant=access.whose))
+        return answer(await insights.why(db, job_id, tenant=access.whose, offline_after=access.offline_after))
 
 
 @router.get("/parts", response_model=list[PartInfo])
 async def list_parts(job_id: UUID, access: Reader) -> Response:
-    """The parts that it named, and how far each is."""
+    """List the parts of a job and their progress."""
     async with access.session() as db:
         found = await insights.parts_of(db, job_id, tenant=access.whose)
         if not found:
@@ -88,7 +93,7 @@ async def list_parts(job_id: UUID, access: Reader) -> Response:
 
 @router.get("/steps", response_model=list[StepInfo])
 async def list_steps(job_id: UUID, access: Reader) -> Response:
-    """The steps that are done, first to last."""
+    """List the completed steps of a job, oldest first."""
     async with access.session() as db:
         found = await insights.steps_of(db, job_id, tenant=access.whose)
         if not found:
@@ -98,8 +103,9 @@ async def list_steps(job_id: UUID, access: Reader) -> Response:
 
 @router.get("/timeline", response_model=Timeline)
 async def draw_timeline(job_id: UUID, access: Reader) -> Response:
-    """What took time, from its enqueue to its end: waits with their reasons, attempts, steps and parts; and
-    the jobs that it made.
+    """Get the timeline of a job.
+
+    Returns waits with their reasons, attempts, steps and parts from enqueue to end, and the follow-up jobs.
     """
     async with access.session() as db:
         return answer(await insights.timeline_of(db, job_id, tenant=access.whose))
@@ -107,6 +113,9 @@ async def draw_timeline(job_id: UUID, access: Reader) -> Response:
 
 @router.get("/pipeline", response_model=Pipeline)
 async def draw_pipeline(job_id: UUID, access: Reader) -> Response:
-    """The graph that it is part of: the jobs of its correlation, what they depend on and what they made."""
+    """Get the pipeline of a job.
+
+    Returns the jobs with the same correlation id, their dependencies and their follow-up jobs.
+    """
     async with access.session() as db:
         return answer(await insights.pipeline_of(db, job_id, tenant=access.whose))

@@ -1,4 +1,4 @@
-"""Jobs of a tenant: enqueue, look, cancel, retry."""
+"""Jobs of a tenant: enqueue, list, get, cancel, retry."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from posthouse.server.schemas_filters import JobPage, Line, page_of
 from posthouse.storage.control import cancel_job, retry_job
 from posthouse.storage.reading import Db
 
-router = api_router("/jobs", "jobs")
+router = api_router("/jobs", "jobs", payloads=True)
 Reader = Annotated[Access, allow(Permission.JOBS_READ, of_tenants=True)]
 Writer = Annotated[Access, allow(Permission.JOBS_WRITE, of_tenants=True)]
-Statuses = Annotated[list[Status] | None, Query(description="One of these; may be given several times.")]
+Statuses = Annotated[list[Status] | None, Query(description="Only jobs with this status; repeatable.")]
 Text = Annotated[str | None, Query(min_length=1, max_length=512)]
 Source = Annotated[Literal["manual", "event", "schedule", "system"] | None, Query()]
 
@@ -44,19 +44,23 @@ Source = Annotated[Literal["manual", "event", "schedule", "system"] | None, Quer
 async def enqueue_job(
     request: Request, new: NewJob, access: Writer, idempotency_key: IdempotencyKey = None
 ) -> Response:
-    """Enqueue a job."""
+    """Enqueue a job.
+
+    Callers of a tenant can enqueue only kinds that have a definition. Super-admins can enqueue any kind; the
+    job waits until the definition arrives.
+    """
     access = access.writer()
     assert access.whose is not None
     wanted = new.request(access)
     enqueuer: Enqueuer = request.app.state.enqueuer
 
     async def work(db: Db) -> Response:
-        (done,) = await enqueuer.enqueue_in(db, [wanted])
+        (done,) = await enqueuer.enqueue_in(db, [wanted], undefined=access.sees_all)
         return answer(await shown(db, access, new, refuse_rejected(done, wanted)), 201)
 
     if idempotency_key is not None:
         return await once(request, access, idempotency_key, work)
-    done = await enqueuer.enqueue(access.whose, wanted)
+    done = await enqueuer.enqueue(access.whose, wanted, undefined=access.sees_all)
     if is_as_asked(new, done):
         return answer(made(access, new, done), 201)
     async with access.session() as db:
@@ -64,7 +68,7 @@ async def enqueue_job(
 
 
 async def shown(db: Db, access: Access, new: NewJob, done: Enqueued) -> dict[str, Any]:
-    """Reads back what is not known from having made it."""
+    """Return the response, reading the job if its state is not known."""
     if is_as_asked(new, done):
         return made(access, new, done)
     job = await insights.get_job(db, done.id)
@@ -73,7 +77,7 @@ async def shown(db: Db, access: Access, new: NewJob, done: Enqueued) -> dict[str
 
 
 def is_as_asked(new: NewJob, done: Enqueued) -> bool:
-    """A new one whose dependencies have failed is canceled at once, and others have their own story."""
+    """Return whether the job is in its initial state: new, and not canceled by a failed dependency."""
     return done.outcome == "created" and not new.depends_on
 
 
@@ -92,13 +96,16 @@ def made(access: Access, new: NewJob, done: Enqueued) -> dict[str, Any]:
 async def enqueue_jobs(
     request: Request, batch: NewBatch, access: Writer, idempotency_key: IdempotencyKey = None
 ) -> Response:
-    """Enqueue many jobs, all or none. A duplicate does not fail the others: see its outcome."""
+    """Enqueue up to 1,000 jobs in one transaction.
+
+    If one job is invalid, none is enqueued. A duplicate does not fail the others; see its outcome.
+    """
     access = access.writer()
     wanted = [new.request(access) for new in batch.jobs]
     enqueuer: Enqueuer = request.app.state.enqueuer
 
     async def work(db: Db) -> Response:
-        done = await enqueuer.enqueue_in(db, wanted)
+        done = await enqueuer.enqueue_in(db, wanted, undefined=access.sees_all)
         items = [BatchReceipt(id=one.id, outcome=one.outcome) for one in done]
         created = sum(one.outcome == "created" for one in done)
         return answer(EnqueuedBatch(items=items, created=created), 201)
@@ -112,7 +119,7 @@ async def list_jobs(
     q: Line = None,
     status: Statuses = None,
     kind: Text = None,
-    definition_key: Annotated[str | None, Query(max_length=512, description="Another name for kind.")] = None,
+    definition_key: Annotated[str | None, Query(max_length=512, description="Alias of kind.")] = None,
     queue: Text = None,
     source: Source = None,
     created_after: Moment | None = None,
@@ -123,12 +130,14 @@ async def list_jobs(
     cursor: Cursor = None,
     offset: Offset = 0,
 ) -> Response:
-    """Jobs, newest first: those that fit `q`, a line of the filter language, and all else that is given. A
-    page looks at so many jobs and no more: if few of them fit it may be `partial` and hold fewer than asked
-    for, even none. Go on for as long as there is a `next_cursor`.
+    """List jobs, newest first.
+
+    Returns the jobs that match `q` and all other filters. The search per page is limited: if few jobs match,
+    the page may be `partial` and have fewer items than requested, even none. Continue while there is a
+    `next_cursor`.
     """
     if kind and definition_key and kind != definition_key:
-        raise InvalidRequest("kind and definition_key are two names for one thing: give one of them")
+        raise InvalidRequest("kind and definition_key are aliases; send only one")
     wanted = None if q is None else read_filter(q)
     chosen = JobFilter(
         statuses=None if status is None else [one.value for one in status],
@@ -152,21 +161,27 @@ async def list_jobs(
 
 @router.get("/summary", response_model=JobsInShort)
 async def summarize_jobs(access: Reader) -> Response:
-    """How many jobs have each status, and how long the oldest has been waiting."""
+    """Count the jobs by status.
+
+    Also returns the age of the oldest queued job.
+    """
     async with access.session() as db:
         return answer(await insights.jobs_in_short(db, tenant=access.whose))
 
 
 @router.get("/{job_id}", response_model=JobDetail)
 async def show_job(request: Request, job_id: UUID, access: Reader) -> Response:
-    """All of one job."""
+    """Get a job."""
     async with access.session() as db:
         return tagged(request, await insights.get_job(db, job_id, tenant=access.whose))
 
 
 @router.post("/{job_id}/cancel", response_model=Answer)
 async def cancel(job_id: UUID, access: Writer) -> Response:
-    """Cancel it: at once if it is queued, through its worker if it runs."""
+    """Cancel a job.
+
+    A queued job is canceled immediately, a running one by its worker.
+    """
     async with access.session() as db:
         status = await cancel_job(db, job_id, actor=access.actor, tenant=access.whose)
     return answer(Answer(id=job_id, status=status))
@@ -176,9 +191,9 @@ async def cancel(job_id: UUID, access: Writer) -> Response:
 async def retry(
     job_id: UUID,
     access: Writer,
-    fresh: Annotated[bool, Query(description="Also without the steps that are done.")] = False,
+    fresh: Annotated[bool, Query(description="Discard completed steps.")] = False,
 ) -> Response:
-    """Run an ended job again, with fresh attempts."""
+    """Retry a finished job, with a new set of attempts."""
     async with access.session() as db:
         status = await retry_job(db, job_id, actor=access.actor, tenant=access.whose, fresh=fresh)
     return answer(Answer(id=job_id, status=status))

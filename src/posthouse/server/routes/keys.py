@@ -1,4 +1,4 @@
-"""Keys of the API. Admins of a tenant make and end those of their own, with no more rights than they have."""
+"""API keys. Tenant admins manage the keys of their tenant, with at most their own permissions."""
 
 from __future__ import annotations
 
@@ -23,17 +23,22 @@ Writer = Annotated[Access, allow(Permission.KEYS_WRITE)]
 
 
 class NewKey(Strict):
-    """A key to make. ``tenant_id``: for super-admins to say; that of others is their own."""
+    """An API key to create. ``tenant_id`` is for super-admins; others create keys of their own tenant."""
 
     name: str = Field(min_length=1, max_length=200)
     role: Role
     tenant_id: str | None = Field(None, min_length=1, max_length=100)
-    queues: list[str] | None = Field(None, max_length=100)
+    queues: list[str] | None = Field(None, max_length=100, fail_fast=True)
+    may_announce: bool = Field(
+        False,
+        description="For worker keys: whether the worker may store the definitions, limits and triggers of "
+        "its code. A key with queues announces only kinds of these queues, and no triggers.",
+    )
     expires_at: Moment | None = None
 
 
 class MadeKey(BaseModel):
-    """The key itself is shown this once."""
+    """The new API key. It is returned only once; only a hash is stored."""
 
     key: str
     prefix: str
@@ -45,16 +50,19 @@ class MadeKey(BaseModel):
 
 @router.get("")
 async def find(access: Reader, tenant: str | None = None) -> list[KeyInfo]:
-    """Keys, newest first; what they are is not stored."""
+    """List API keys, newest first.
+
+    The secrets are not stored and not returned.
+    """
     async with access.session() as db:
         return await insights.keys(db, tenant=access.tenant(tenant))
 
 
 @router.post("", status_code=201)
 async def create(new: NewKey, access: Writer) -> MadeKey:
-    """Make a key."""
+    """Create an API key."""
     if not may_grant(access.principal.role, new.role):
-        raise Forbidden(f"a {access.principal.role} cannot make the key of a {new.role}")
+        raise Forbidden(f"role {access.principal.role} cannot create {new.role} keys")
     tenant = access.tenant(new.tenant_id)
     async with access.session() as db:
         text = await issue_key(
@@ -63,8 +71,10 @@ async def create(new: NewKey, access: Writer) -> MadeKey:
             new.role,
             tenant=tenant,
             queues=new.queues,
+            may_announce=new.may_announce,
             expires_at=new.expires_at,
             actor=access.actor,
+            most=access.gate.settings.keys_per_tenant,
         )
     return MadeKey(
         key=text,
@@ -76,7 +86,10 @@ async def create(new: NewKey, access: Writer) -> MadeKey:
 
 @router.delete("/{prefix}", status_code=204)
 async def revoke(prefix: str, access: Writer) -> None:
-    """End a key, at once and for good. It stays in the list."""
+    """Revoke an API key.
+
+    It takes effect immediately and cannot be undone. The key stays in the list.
+    """
     async with access.session() as db:
         await revoke_key(db, prefix, actor=access.actor)
     access.gate.memory.forget(prefix)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
+from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import PlainTextResponse
@@ -23,7 +24,7 @@ _FORWARDED = ("forwarded", "x-forwarded-for", "x-real-ip", "via")
 
 
 class Scrapes:
-    """Answers those who collect metrics; the database is looked at every few seconds at most."""
+    """Serves metrics; the database is read at most every few seconds."""
 
     def __init__(self, gate: Gate, settings: Settings, own: ServerMetrics) -> None:
         self._gate = gate
@@ -38,8 +39,11 @@ class Scrapes:
 
 @router.get("/metrics", response_class=PlainTextResponse)
 async def metrics(request: Request) -> Response:
-    """Metrics in Prometheus' text format: with metrics_token, with a key that may read metrics, or (if there
-    is no metrics_token) from this machine to a server that listens on it alone.
+    """Return metrics in the Prometheus text format.
+
+    Requires the setting metrics_token or a super-admin key as bearer token. Without metrics_token, requests
+    from the same host to a loopback address need no credentials, if their Host header is an IP address,
+    localhost, or a name in the setting metrics_hosts.
     """
     await _admit(request)
     scrapes: Scrapes = request.app.state.scrapes
@@ -60,19 +64,43 @@ async def _admit(request: Request) -> None:
     try:
         principal = await principal_of(request)
     except NotAuthenticated:
-        raise NotAuthenticated("metrics need metrics_token, or a key of a super-admin, as Bearer") from None
+        raise NotAuthenticated(
+            "authentication required: send metrics_token or a super-admin key in the "
+            "`Authorization: Bearer <key>` header"
+        ) from None
     principal.demand(Permission.METRICS_READ)
 
 
 def _is_local(request: Request) -> bool:
-    """From this machine to an address that only this machine reaches, and not by way of a proxy."""
+    """Return whether the request came over the loopback interface without a proxy."""
     server = (request.scope.get("server") or ("", 0))[0]
     client = request.client.host if request.client else ""
     return (
         _is_loopback(server)
         and _is_loopback(client)
+        and _is_known_host(request)
         and not any(name in request.headers for name in _FORWARDED)
     )
+
+
+def _is_known_host(request: Request) -> bool:
+    """Return whether the Host header is an address, localhost, or listed in the setting metrics_hosts.
+
+    A page of another site can make a browser on this machine send requests here, under the site's own name
+    (DNS rebinding).
+    """
+    settings: Settings = request.app.state.settings
+    host = urlsplit(f"//{request.headers.get('host', '')}").hostname or ""
+    known = {"localhost", *(name.strip().lower() for name in settings.metrics_hosts.split(","))} - {""}
+    return host in known or _is_address(host)
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def _is_loopback(host: str) -> bool:

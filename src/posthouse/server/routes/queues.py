@@ -1,4 +1,4 @@
-"""Queues: what is in them, pausing them, and the limits that hold jobs back."""
+"""Queues and limits."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ LimitName = Annotated[str, Path(min_length=1, max_length=200)]
 
 @router.get("", response_model=list[QueueInfo])
 async def list_queues(access: Viewer) -> Response:
-    """Queues, and how many of your jobs are in each."""
+    """List queues with their job counts."""
     async with access.session() as db:
-        found = await insights.queue_overview(db)
+        found = await insights.queue_overview(db, offline_after=access.offline_after)
     if access.sees_all:
         return answer(found)
     return answer([replace(queue, paused_by=None) for queue in found])
@@ -40,7 +40,10 @@ async def list_queues(access: Viewer) -> Response:
 
 @admin.post("/{name:path}/pause", response_model=Done)
 async def pause(name: QueueName, access: Writer) -> Response:
-    """Start nothing more from it; what runs goes on."""
+    """Pause a queue.
+
+    No more jobs of the queue start; running jobs continue.
+    """
     _refuse_control(name)
     async with access.session() as db:
         return answer(Done(changed=await pause_queue(db, name, actor=access.actor)))
@@ -48,7 +51,7 @@ async def pause(name: QueueName, access: Writer) -> Response:
 
 @admin.post("/{name:path}/resume", response_model=Done)
 async def resume(name: QueueName, access: Writer) -> Response:
-    """Let its jobs start again."""
+    """Resume a queue."""
     _refuse_control(name)
     async with access.session() as db:
         return answer(Done(changed=await resume_queue(db, name, actor=access.actor)))
@@ -56,11 +59,11 @@ async def resume(name: QueueName, access: Writer) -> Response:
 
 def _refuse_control(name: str) -> None:
     if any(ord(char) < ord(" ") for char in name):
-        raise InvalidRequest("the name of a queue has no control characters")
+        raise InvalidRequest(f"invalid queue name {name!r}: control characters are not allowed")
 
 
 class LimitFields(Strict):
-    """The fields that change; null takes one away. ``rate`` is a number of starts a second."""
+    """The fields to change; null removes a value. Omitted fields stay unchanged."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -69,9 +72,9 @@ class LimitFields(Strict):
         },
     )
 
-    kinds: list[Name] | None = Field(None, max_length=1000)
-    queues: list[Name] | None = Field(None, max_length=1000)
-    tenants: list[Name] | None = Field(None, max_length=1000)
+    kinds: list[Name] | None = Field(None, max_length=1000, fail_fast=True)
+    queues: list[Name] | None = Field(None, max_length=1000, fail_fast=True)
+    tenants: list[Name] | None = Field(None, max_length=1000, fail_fast=True)
     per: Literal["all", "tenant", "key"] = "all"
     max_running: int | None = Field(None, ge=0, lt=2**31)
     rate: float | None = Field(None, gt=0, le=1_000_000)
@@ -84,30 +87,35 @@ class LimitFields(Strict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitDetail:
+    """A limit and its fullest slots."""
+
     limit: LimitInfo
     slots: list[SlotInfo]
 
 
 @limits.get("", response_model=list[LimitInfo])
 async def list_limits(access: Reader) -> Response:
-    """Limits, and how full they are."""
+    """List limits with their usage."""
     async with access.session() as db:
         return answer(await insights.limits(db))
 
 
 @limits.get("/{name}", response_model=LimitDetail)
 async def show_limit(name: LimitName, access: Reader) -> Response:
-    """One limit, and the fullest of its slots."""
+    """Get a limit and its fullest slots."""
     async with access.session() as db:
         found = await insights.limits(db, name=name)
         if not found:
-            raise LimitNotFound(f"there is no limit {name!r}")
+            raise LimitNotFound(f"limit {name!r} does not exist")
         return answer(LimitDetail(limit=found[0], slots=await insights.limit_slots(db, name=name)))
 
 
 @limits.put("/{name}", response_model=LimitInfo)
 async def put_limit(name: LimitName, fields: LimitFields, access: Writer) -> Response:
-    """Make a limit, or change the fields that are given. It takes effect at once."""
+    """Create or change a limit.
+
+    Only the fields that are sent change. The limit takes effect immediately.
+    """
     async with access.session() as db:
         await set_limit(db, name, fields.fields(), actor=access.actor)
         (found,) = await insights.limits(db, name=name)
@@ -116,7 +124,10 @@ async def put_limit(name: LimitName, fields: LimitFields, access: Writer) -> Res
 
 @limits.delete("/{name}", status_code=204)
 async def delete_limit(name: LimitName, access: Writer) -> Response:
-    """Remove a limit. One that comes from the code is there again with the next worker."""
+    """Delete a limit.
+
+    A limit defined in code is created again when the next worker starts.
+    """
     async with access.session() as db:
         await remove_limit(db, name, actor=access.actor)
     return Response(status_code=204)

@@ -1,4 +1,4 @@
-"""Logins of the console, and who one is."""
+"""Console sessions and the identity of the caller."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ Known = Annotated[Access, allow(Permission.SELF)]
 
 
 class NewSession(Strict):
-    """What one logs in with: a key, a token of one's own login, or the admin secret."""
+    """Credentials to log in with: an API key, a JSON Web Token, or the admin secret."""
 
     credential: str = Field(min_length=1, max_length=16_384)
 
 
 class Session(BaseModel):
-    """Whoever asks. ``csrf_token``: what changes need in the header X-CSRF-Token; only logins have one."""
+    """The authenticated caller."""
 
     name: str
     role: str
@@ -38,20 +38,25 @@ class Session(BaseModel):
 
 @router.post("", status_code=201)
 async def open_(request: Request, response: Response, new: NewSession | None = None) -> Session:
-    """Log in, with a credential in the body or in the header. Sets a cookie that no script can read."""
+    """Log in.
+
+    Send a credential in the body or in the Authorization header. Sets an HTTP-only session cookie.
+    """
     gate: Gate = request.app.state.gate
     text = new.credential if new else bearer_of(request)
     if text is None:
-        raise NotAuthenticated("log in with a credential, in the body or in the header Authorization")
+        raise NotAuthenticated(
+            "authentication required: send a credential in the body or in the Authorization header"
+        )
     principal = gate.tickets.redeem(text) or await gate.identify(text, address_of(request))
     async with gate.pool.connection() as connection:
         login = await log_in(connection, principal, seconds=gate.settings.session_seconds)
     response.set_cookie(
         COOKIE,
         login.cookie,
-        expires=login.expires_at.astimezone(UTC),  # whatever the zone of the database is
+        expires=login.expires_at.astimezone(UTC),  # independent of the time zone of the database
         path="/",
-        secure=request.url.scheme == "https",
+        secure=request.url.scheme == "https" or gate.settings.public_url.startswith("https://"),
         httponly=True,
         samesite="lax",
     )
@@ -60,7 +65,7 @@ async def open_(request: Request, response: Response, new: NewSession | None = N
 
 @router.get("")
 async def show(request: Request, access: Known) -> Session:
-    """Who one is and what one may do."""
+    """Return the current session and its permissions."""
     cookie = request.cookies.get(COOKIE) if bearer_of(request) is None else None
     return _session(access.principal, cookie, access.principal.expires_at)
 

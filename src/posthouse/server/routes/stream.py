@@ -1,4 +1,4 @@
-"""Changes as they happen, as Server-Sent Events."""
+"""The event stream: live changes as Server-Sent Events."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ router = api_router("/stream", "stream")
 Text = Annotated[str | None, Query(min_length=1, max_length=512)]
 Kinds = Annotated[
     list[Literal["job", "log", "worker", "counters"]] | None,
-    Query(description="Only these events; may be given several times."),
+    Query(description="Only events of this type; repeatable."),
 ]
 LastEventId = Annotated[
-    str | None, Header(max_length=64, description="Of the last event seen: to go on from there.")
+    str | None, Header(max_length=64, description="Id of the last event received, to resume the stream.")
 ]
 
 
@@ -28,20 +28,22 @@ LastEventId = Annotated[
 async def stream(
     request: Request,
     access: Annotated[Access, allow(Permission.JOBS_READ, of_tenants=True)],
-    job: Annotated[UUID | None, Query(description="This job and its log, from the start.")] = None,
+    job: Annotated[UUID | None, Query(description="Only this job, with its log from the beginning.")] = None,
     correlation_id: Text = None,
-    worker: Annotated[UUID | None, Query(description="Jobs that this worker has.")] = None,
+    worker: Annotated[UUID | None, Query(description="Only jobs that run on this worker.")] = None,
     queue: Text = None,
     kind: Text = None,
     event: Kinds = None,
     log_after: Annotated[
-        int, Query(ge=0, lt=2**63, description="With job: of its log only what comes after this sequence.")
+        int, Query(ge=0, lt=2**63, description="With `job`: only log lines after this sequence.")
     ] = 0,
     last_event_id: LastEventId = None,
 ) -> EventStream:
-    """Changes as they happen: `job` (its line as in a list), `log` (with job=…), `counters` of queues,
-    `worker` (for those who see all tenants). `overflow` and `reset` say that something was left out: load
-    what is shown again. `closing` comes last.
+    """Stream live changes as Server-Sent Events.
+
+    Event types: `job` (the job as in a list), `log` (only with the `job` parameter), `counters` of queues,
+    and `worker` (only for principals without a tenant). `overflow` and `reset` mean that events were dropped:
+    reload the data. `closing` is the last event.
     """
     wanted = Wanted(
         tenant=access.whose,
@@ -56,7 +58,7 @@ async def stream(
     client = await streams.join(wanted, access.principal, lambda: principal_of(request))
     try:
         blocks = Story(client, access, last_event_id, log_after).blocks()
-        first = await anext(blocks)  # what is wrong is answered as a problem, before the stream begins
+        first = await anext(blocks)  # errors become a problem response before the stream starts
     except BaseException:
         streams.leave(client)
         raise

@@ -1,4 +1,4 @@
-"""Tenants: their share of the workers and how long their jobs are kept."""
+"""Tenants: worker share and retention."""
 
 from __future__ import annotations
 
@@ -17,15 +17,18 @@ from posthouse.storage.tenants import change_tenant, create_tenant, delete_tenan
 router = api_router("/admin/tenants", "tenants")
 Reader = Annotated[Access, allow(Permission.TENANTS_READ)]
 Writer = Annotated[Access, allow(Permission.TENANTS_WRITE)]
-Weight = Annotated[float, Field(gt=0, le=1_000_000, description="Its share of the workers; 1 is ordinary.")]
+Weight = Annotated[
+    float,
+    Field(gt=0, le=1_000_000, description="Share of worker capacity relative to other tenants; default 1."),
+]
 Days = Annotated[
-    float, Field(ge=1, le=100_000, description="How long its jobs are kept. Null: as the setting says.")
+    float, Field(ge=1, le=100_000, description="Retention of finished jobs in days; null uses the setting.")
 ]
 Label = Annotated[str, Field(max_length=200)]
 
 
 class TenantChanges(Strict):
-    """What is left out stays as it is."""
+    """The fields to change; omitted fields stay unchanged."""
 
     label: Label = ""
     weight: Weight = 1
@@ -33,12 +36,14 @@ class TenantChanges(Strict):
 
 
 class NewTenant(TenantChanges):
+    """A tenant to create."""
+
     id: str = Field(min_length=1, max_length=100, pattern=r"^[^\s/\x00-\x1f\x7f]+$")
 
 
 @router.get("")
 async def find(access: Reader) -> list[TenantInfo]:
-    """Tenants that were created or have jobs."""
+    """List tenants that were created or have jobs."""
     async with access.session() as db:
         return await insights.tenants(db)
 
@@ -54,7 +59,7 @@ async def create(new: NewTenant, access: Writer) -> TenantInfo:
 
 @router.get("/{tenant_id}")
 async def show(tenant_id: str, access: Reader) -> TenantInfo:
-    """One tenant."""
+    """Get a tenant."""
     async with access.session() as db:
         return await insights.get_tenant(db, tenant_id)
 
@@ -69,6 +74,9 @@ async def change(tenant_id: str, changes: TenantChanges, access: Writer) -> Tena
 
 @router.delete("/{tenant_id}", status_code=204)
 async def delete(tenant_id: str, access: Writer) -> None:
-    """Forget a tenant that has no active jobs. Its keys end at once, and its triggers."""
+    """Delete a tenant without active jobs.
+
+    Its API keys are revoked and its triggers deleted immediately.
+    """
     async with access.session() as db:
         await delete_tenant(db, tenant_id, actor=access.actor)

@@ -1,4 +1,4 @@
-"""Trying a trigger before it is stored, setting one off by hand, and what came of it."""
+"""Previews, manual firing and outcomes of triggers."""
 
 from __future__ import annotations
 
@@ -21,15 +21,16 @@ from posthouse.server.schemas_triggers import Firing, NewEvent, TriggerTrial
 from posthouse.storage.reading import Db
 from posthouse.triggers import EventSample, Fired, Shown, TriggerPreview, fire_trigger, preview_trigger
 
-router = api_router("/jobs/triggers", "triggers")
+router = api_router("/jobs/triggers", "triggers", payloads=True)
 Reader = Annotated[Access, allow(Permission.TRIGGERS_READ, of_tenants=True)]
 Writer = Annotated[Access, allow(Permission.TRIGGERS_WRITE, of_tenants=True)]
 
 
 @router.post("/preview", response_model=TriggerPreview)
 async def try_trigger(request: Request, trial: TriggerTrial, access: Reader) -> Response:
-    """What a trigger would make: its payload of an event, its next runs, and what is wrong with it. Nothing
-    is stored.
+    """Preview a trigger.
+
+    Returns the payload it would create from an event, its next runs, and its errors. Nothing is stored.
     """
     shown = Shown(
         event=_sample(trial.event, trial.event_id),
@@ -49,7 +50,7 @@ async def try_trigger(request: Request, trial: TriggerTrial, access: Reader) -> 
     "/{trigger_id}/fire",
     status_code=201,
     response_model=Fired,
-    responses={200: {"model": Fired, "description": "No job was made: `reason` says why."}},
+    responses={200: {"model": Fired, "description": "No job was created; see `reason`"}},
 )
 async def fire(
     request: Request,
@@ -58,7 +59,10 @@ async def fire(
     firing: Firing | None = None,
     idempotency_key: IdempotencyKey = None,
 ) -> Response:
-    """Make its job now, whether it is enabled or not. Its dedupe window does not count, ``overlap`` does."""
+    """Fire a trigger now.
+
+    Creates the job even if the trigger is disabled. The dedupe window is ignored, `overlap` is respected.
+    """
     wanted = firing or Firing()
     event = _sample(wanted.event, wanted.event_id)
 
@@ -76,7 +80,10 @@ async def fire(
 async def list_outcomes(
     trigger_id: UUID, access: Reader, limit: Limit = 20, cursor: Cursor = None
 ) -> Response:
-    """What came of it, the latest first: the jobs that it made, and why there is none of some."""
+    """List the outcomes of a trigger, latest first.
+
+    Each is a created job, or the reason why no job was created.
+    """
     most = clamped(limit)
     before: datetime | None = read_one(cursor, datetime)
     async with access.session() as db:
@@ -89,7 +96,7 @@ def _sample(event: NewEvent | None, event_id: UUID | None) -> EventSample | None
     if event is None:
         return None
     if event_id is not None:
-        raise InvalidRequest("give an event, or the event_id of a stored one")
+        raise InvalidRequest("event and event_id are alternatives; send only one")
     return EventSample(
         name=event.event_name,
         context=event.context,

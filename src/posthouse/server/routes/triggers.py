@@ -1,4 +1,4 @@
-"""Triggers of a tenant: what makes jobs by itself, on events or at times."""
+"""Triggers of a tenant: create jobs on events or schedules."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ from posthouse.server.moments import Moment
 from posthouse.server.paging import Cursor, Limit, Page, clamped, page, read_cursor
 from posthouse.server.repeats import IdempotencyKey, once
 from posthouse.server.schemas_triggers import NewTrigger, TriggerChanges
+from posthouse.storage.definitions import refuse_undefined
 from posthouse.storage.reading import Db
 from posthouse.triggers import change_trigger, create_trigger, remove_trigger
 
-router = api_router("/jobs/triggers", "triggers")
+router = api_router("/jobs/triggers", "triggers", payloads=True)
 Reader = Annotated[Access, allow(Permission.TRIGGERS_READ, of_tenants=True)]
 Writer = Annotated[Access, allow(Permission.TRIGGERS_WRITE, of_tenants=True)]
 
@@ -33,31 +34,28 @@ MOST_RUNS = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trigger(TriggerInfo):
-    """A trigger. ``trigger_type`` is the same as ``type``, by the name under which it is created. ``words``:
-    when it makes a job, as people say it.
-    """
+    """A trigger. ``words``: when it creates a job."""
 
-    trigger_type: Literal["event", "schedule"]
     words: str
 
 
 def shown(trigger: TriggerInfo) -> Trigger:
     fields: dict[str, Any] = asdict(trigger)
-    return Trigger(**fields, trigger_type=fields["type"], words=trigger_words(fields))
+    return Trigger(**fields, words=trigger_words(fields))
 
 
 @router.get("", response_model=Page[Trigger])
 async def list_triggers(
     access: Reader,
-    type: Annotated[Literal["event", "schedule"] | None, Query()] = None,  # noqa: A002 - its name in the query
+    trigger_type: Annotated[Literal["event", "schedule"] | None, Query()] = None,
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Response:
-    """Triggers, by their labels."""
+    """List triggers, ordered by label."""
     most = clamped(limit)
     after: Any = read_cursor(cursor, str, str, UUID)
     async with access.session() as db:
-        found = await insights.triggers(db, tenant=access.whose, type_=type, after=after, limit=most)
+        found = await insights.triggers(db, tenant=access.whose, type_=trigger_type, after=after, limit=most)
     return answer(page([shown(item) for item in found], most, "tenant_id", "label", "id"))
 
 
@@ -65,10 +63,12 @@ async def list_triggers(
 async def make_trigger(
     request: Request, new: NewTrigger, access: Writer, idempotency_key: IdempotencyKey = None
 ) -> Response:
-    """Create a trigger: for an event, or a schedule in a time zone."""
+    """Create a trigger for an event or a schedule."""
     access = access.writer()
 
     async def work(db: Db) -> Response:
+        if new.definition_key is not None:
+            await refuse_undefined(db, [new.definition_key])
         made = await create_trigger(db, new.fields(), actor=access.actor, tenant=access.whose or "")
         return answer(shown(await insights.get_trigger(db, UUID(made["id"]))), 201)
 
@@ -77,7 +77,10 @@ async def make_trigger(
 
 @router.get("/{trigger_id}", response_model=Trigger)
 async def show_trigger(request: Request, trigger_id: UUID, access: Reader) -> Response:
-    """One trigger. Its ETag serves If-Match when it is changed."""
+    """Get a trigger.
+
+    Send its ETag as If-Match to change it.
+    """
     async with access.session() as db:
         found = await insights.get_trigger(db, trigger_id, tenant=access.whose)
     return tagged(request, shown(found), found.version)
@@ -87,21 +90,32 @@ async def show_trigger(request: Request, trigger_id: UUID, access: Reader) -> Re
 async def edit_trigger(
     request: Request, trigger_id: UUID, changes: TriggerChanges, access: Writer
 ) -> Response:
-    """Change the fields that are given. With If-Match: only if nobody else has changed it."""
+    """Change a trigger.
+
+    Only the fields that are sent change. With If-Match, the change fails with 412 if the trigger was modified
+    since.
+    """
     async with access.session() as db:
         old = await insights.get_trigger(db, trigger_id, tenant=access.whose)
         unchanged(request, old.version)
+        if changes.definition_key is not None:
+            await refuse_undefined(db, [changes.definition_key])
         changed = await change_trigger(
             db, trigger_id, changes.fields(), actor=access.actor, tenant=access.whose
         )
         if "if-match" in request.headers and changed["version"] > old.version + 1:
-            raise ChangedMeanwhile("somebody else was quicker: look again")  # and this is undone
+            raise ChangedMeanwhile(  # rolls back
+                f"the trigger {trigger_id} was modified since you loaded it; reload and try again"
+            )
         return answer(shown(await insights.get_trigger(db, trigger_id)))
 
 
 @router.delete("/{trigger_id}", status_code=204)
 async def delete_trigger(trigger_id: UUID, access: Writer) -> Response:
-    """Remove a trigger. The jobs that it made stay."""
+    """Delete a trigger.
+
+    Jobs that it created are kept.
+    """
     async with access.session() as db:
         await remove_trigger(db, trigger_id, actor=access.actor, tenant=access.whose)
     return Response(status_code=204)
@@ -109,13 +123,19 @@ async def delete_trigger(trigger_id: UUID, access: Writer) -> Response:
 
 @router.post("/{trigger_id}/enable", response_model=Trigger)
 async def enable_trigger(trigger_id: UUID, access: Writer) -> Response:
-    """Let it make jobs again. A schedule goes on with its next time."""
+    """Enable a trigger.
+
+    A schedule continues with its next time; missed runs are not made up.
+    """
     return await _set_enabled(trigger_id, access, enabled=True)
 
 
 @router.post("/{trigger_id}/disable", response_model=Trigger)
 async def disable_trigger(trigger_id: UUID, access: Writer) -> Response:
-    """Let it make no more jobs until it is enabled."""
+    """Disable a trigger.
+
+    It creates no jobs until it is enabled.
+    """
     return await _set_enabled(trigger_id, access, enabled=False)
 
 
@@ -129,13 +149,18 @@ async def _set_enabled(trigger_id: UUID, access: Access, *, enabled: bool) -> Re
 async def next_runs(
     trigger_id: UUID,
     access: Reader,
-    count: Annotated[int, Query(ge=1, description=f"More than {MOST_RUNS:,} counts as that.")] = 20,
+    count: Annotated[
+        int, Query(ge=1, description=f"Number of runs; values above {MOST_RUNS:,} are clamped.")
+    ] = 20,
     after: Moment | None = None,
 ) -> Response:
-    """The next runs of a schedule, and what changes of clocks do to them."""
+    """List the next runs of a schedule.
+
+    Includes the effect of daylight saving changes on each run.
+    """
     async with access.session() as db:
         found = await insights.get_trigger(db, trigger_id, tenant=access.whose)
         now = await insights.database_now(db)
     if found.type != "schedule":
-        raise InvalidTrigger(f"{trigger_id} is no schedule: events set it off")
+        raise InvalidTrigger(f"trigger {trigger_id} is not a schedule; it fires on events")
     return answer(schedule_of(asdict(found)).occurrences(after or now, min(count, MOST_RUNS)))

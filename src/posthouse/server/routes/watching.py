@@ -1,4 +1,4 @@
-"""What has happened: statistics, alerts, the audit; the whole in short; what is kept."""
+"""Monitoring: overview, statistics, alerts, audit log and retention."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from posthouse.server.bodies import api_router
 from posthouse.server.moments import Moment
 from posthouse.server.paging import Cursor, Limit, Page, clamped, page, read_cursor, read_one
 
-router = api_router("", "watching")
+router = api_router("", "monitoring")
 Reader = Annotated[Access, allow(Permission.JOBS_READ, of_tenants=True)]
 Auditor = Annotated[Access, allow(Permission.AUDIT_READ, of_tenants=True)]
 Operator = Annotated[Access, allow(Permission.OVERVIEW_READ)]
@@ -43,9 +43,12 @@ MOST_POINTS = 2000
 
 @router.get("/overview", response_model=Glance)
 async def see_overview(access: Reader) -> Response:
-    """The backlog, who works on it and how it went of late, of all queues and of each."""
+    """Get backlog, workers and recent throughput.
+
+    In total and per queue.
+    """
     async with access.session() as db:
-        return answer(await insights.glance(db, tenant=access.whose))
+        return answer(await insights.glance(db, tenant=access.whose, offline_after=access.offline_after))
 
 
 @router.get("/stats", response_model=list[Series])
@@ -55,12 +58,16 @@ async def read_stats(
     until: Moment | None = None,
     step_seconds: Annotated[int | None, Query(ge=60, le=366 * 86400, multiple_of=60)] = None,
     by: Annotated[
-        list[Literal["tenant", "queue", "kind"]] | None, Query(description="What to split by.")
+        list[Literal["tenant", "queue", "kind"]] | None,
+        Query(description="Group the series by this field; repeatable."),
     ] = None,
     queue: Text = None,
     kind: Text = None,
 ) -> Response:
-    """Arrivals, ends, failures, waits, run times and backlog over time."""
+    """Get statistics over time.
+
+    Arrivals, finished jobs, failures, wait and run times, and backlog.
+    """
     step = max(step_seconds or insights.step_for(span_seconds), 60 * -(-span_seconds // (60 * MOST_POINTS)))
     async with access.session() as db:
         found = await insights.series(
@@ -78,7 +85,7 @@ async def list_alerts(
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Response:
-    """Alerts, newest first."""
+    """List alerts, newest first."""
     before: Any = read_cursor(cursor, datetime, UUID)
     chosen = AlertFilter(
         type=type, tenant=access.whose, within=within_seconds, before=before, limit=(most := clamped(limit))
@@ -94,7 +101,12 @@ async def read_audit(
     access: Auditor,
     actor: Text = None,
     action: Annotated[
-        str | None, Query(min_length=1, max_length=512, description="One, or the first word of several: job")
+        str | None,
+        Query(
+            min_length=1,
+            max_length=512,
+            description="Action, or the first word of several actions, such as `job`.",
+        ),
     ] = None,
     target: Text = None,
     since: Moment | None = None,
@@ -102,7 +114,10 @@ async def read_audit(
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Response:
-    """What people did, newest first. A tenant's admins see what was done to what is theirs."""
+    """List audit log entries, newest first.
+
+    Tenant admins see the entries about resources of their tenant.
+    """
     after = read_one(cursor, int)
     chosen = AuditFilter(
         actor=actor,
@@ -121,7 +136,7 @@ async def read_audit(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Whole:
-    """``stale_workers``: those that are gone and did not say so, of the last day."""
+    """A summary of the platform."""
 
     jobs: JobsInShort
     workers: int
@@ -133,14 +148,17 @@ class Whole:
 
 @router.get("/admin/overview", response_model=Whole)
 async def see_whole(access: Operator) -> Response:
-    """The whole in short: jobs, queues, tenants, workers, alerts."""
+    """Get a summary of the platform.
+
+    Jobs, queues, tenants, workers and alerts.
+    """
     async with access.session() as db:
-        workers = await insights.workers(db)
+        workers = await insights.workers(db, offline_after=access.offline_after)
         whole = Whole(
             jobs=await insights.jobs_in_short(db),
             workers=sum(worker.status != "offline" for worker in workers),
             stale_workers=[worker for worker in workers if worker.died],
-            queues=await insights.queue_overview(db),
+            queues=await insights.queue_overview(db, offline_after=access.offline_after),
             tenants=await insights.tenants(db),
             alerts=await insights.alert_counts(db),
         )
@@ -149,6 +167,6 @@ async def see_whole(access: Operator) -> Response:
 
 @router.get("/admin/retention", response_model=RetentionReport)
 async def see_retention(request: Request, access: Operator) -> Response:
-    """What is kept for how long, how much there is of it, and what goes next."""
+    """Get retention rules, table sizes and pending deletions."""
     async with access.session() as db:
         return answer(await insights.retention(db, request.app.state.settings.kept_days()))

@@ -1,4 +1,4 @@
-"""Remote workers: register, beat, hear, leave. What they do with jobs is in worker_jobs.py."""
+"""Remote workers: register, heartbeat, notifications, deregister. Job routes are in worker_jobs.py."""
 
 from __future__ import annotations
 
@@ -10,11 +10,20 @@ from fastapi import Depends, Query, Request, Response
 from pydantic_core import to_json
 
 from posthouse.identity import Permission, Role
-from posthouse.server.access import Access, Gate, address_of, allow, principal_of
+from posthouse.server.access import (
+    PRINCIPAL,
+    Access,
+    Gate,
+    address_of,
+    allow,
+    authorized,
+    declare,
+    principal_of,
+)
 from posthouse.server.bodies import worker_router
 from posthouse.server.registering import hire
 from posthouse.server.registering import register as register_worker
-from posthouse.server.shapes import Beat, OfWorker, Registration, Serving, Waiting
+from posthouse.server.shapes import Beat, Leaving, Registration, Serving, Waiting
 from posthouse.server.staff import Staff
 from posthouse.server.wakeups import CANCEL, DEFINITIONS, READY, Wakeups
 
@@ -36,44 +45,51 @@ TheStaff = Annotated[Staff, Depends(staff_of)]
 TheWakeups = Annotated[Wakeups, Depends(wakeups_of)]
 
 
-async def registrar(request: Request) -> Access:
-    """A worker's key, an admin's, or the admin secret."""
+async def _authorize(request: Request) -> Access:
+    """Authorize with the key of a worker or an admin, or with the admin secret."""
     secret = request.headers.get("x-admin-secret")
     gate: Gate = request.app.state.gate
     known = principal_of(request) if secret is None else gate.identify(secret, address_of(request))
     principal = await known
+    request.scope[PRINCIPAL] = principal.name
     principal.demand(Permission.WORK if principal.role is Role.WORKER else Permission.TENANTS_WRITE)
     return Access(principal, gate)
 
 
-registrar.permissions = frozenset({Permission.WORK, Permission.TENANTS_WRITE})  # type: ignore[attr-defined]
+async def registrar(request: Request) -> Access:
+    return await authorized(request, _authorize)
+
+
+declare(registrar, {Permission.WORK, Permission.TENANTS_WRITE}, _authorize)
 
 
 @router.post("/register", status_code=201)
 async def register(
-    asked: Registration, access: Annotated[Access, Depends(registrar)], staff: TheStaff
+    asked: Registration, request: Request, access: Annotated[Access, Depends(registrar)], staff: TheStaff
 ) -> dict[str, Any]:
-    """Make a worker known. It may be repeated with the same `worker_id`.
+    """Register a worker.
 
-    With the admin secret (`X-Admin-Secret`) or the key of a super-admin, the worker gets a key of its own,
-    for the queues that are named: `api_key` is shown in this answer and never again.
+    While the server cannot be reached, the worker may continue its jobs for `lease_grace_seconds` after their
+    leases expired.
+
+    The request may be repeated with the same `worker_id`. With the admin secret (`X-Admin-Secret` header) or
+    the key of a super-admin, a new key restricted to `queues` is created for the worker: `api_key` is
+    returned only in this response.
     """
     does = register_worker if access.principal.role is Role.WORKER else hire
-    return asdict(await does(staff, access, asked))
+    grace = request.app.state.settings.remote_grace_seconds
+    return {**asdict(await does(staff, access, asked)), "lease_grace_seconds": grace}
 
 
 @router.post("/heartbeat")
 async def heartbeat(beat: Beat, access: Worker, staff: TheStaff) -> Response:
-    """The worker lives, and these leases go on. `lost` and `canceled` ones are to be dropped; `busy` ones
-    were not renewed this time. `drain`: finish what runs, and stop.
+    """Record a heartbeat and renew leases.
+
+    Stop the jobs in `lost` and `canceled`. Jobs in `busy` were locked and not renewed this time. `drain`:
+    finish the running jobs and stop.
     """
     await staff.demand(access, beat.worker_id)
-    verdicts = await staff.beat(
-        beat.worker_id,
-        [job["id"] for job in beat.jobs],
-        [job["token"] for job in beat.jobs],
-        beat.lease_seconds,
-    )
+    verdicts = await staff.renew(access, beat.worker_id, beat.jobs, beat.lease_seconds)
     by_verdict: dict[str, list[str]] = {"lost": [], "cancel": [], "busy": [], "drain": []}
     for job_id, verdict in verdicts.items():
         by_verdict[verdict].append(str(job_id))
@@ -87,10 +103,11 @@ async def heartbeat(beat: Beat, access: Worker, staff: TheStaff) -> Response:
 
 @router.post("/notices")
 async def notices(asked: Waiting, access: Worker, staff: TheStaff, wakeups: TheWakeups) -> Response:
-    """Waits until there may be work in these queues, a job is to be canceled, or definitions changed.
+    """Wait for notifications.
 
-    `cursor` is that of the answer before. `missed`: all of it may have happened. `listening`: false if this
-    server cannot be told, so that workers have to ask.
+    Returns when jobs may be ready in these queues, a job must be canceled, or definitions changed. Send the
+    `cursor` of the previous response. `missed`: notifications were lost, so any of these may have happened.
+    `listening` is false if this server receives no notifications, so that workers must poll.
     """
     await staff.demand(access, asked.worker_id)
     cancel, definitions = (CANCEL, str(asked.worker_id)), (DEFINITIONS, "")
@@ -114,7 +131,10 @@ async def notices(asked: Waiting, access: Worker, staff: TheStaff, wakeups: TheW
 async def definitions(
     access: Worker, staff: TheStaff, digest: Annotated[str, Query(max_length=200)] = ""
 ) -> Response:
-    """All definitions as workers keep to them; null if the digest is the one that the worker has."""
+    """Get all definitions.
+
+    `definitions` is null if `digest` is current.
+    """
     del access
     found = await staff.library.definitions_since(digest)
     if found is None:
@@ -124,7 +144,10 @@ async def definitions(
 
 @router.get("/rules")
 async def rules(access: Worker, staff: TheStaff) -> Response:
-    """Weights of tenants other than 1, and whether there are limits of rate."""
+    """Get claim settings.
+
+    Tenant weights other than 1, and whether there are rate limits.
+    """
     weights, rated = await staff.library.claim_rules()
     own = access.principal.tenant
     return as_json(
@@ -134,16 +157,23 @@ async def rules(access: Worker, staff: TheStaff) -> Response:
 
 @router.post("/serving", status_code=204)
 async def serving(asked: Serving, access: Worker, staff: TheStaff) -> None:
-    """Other queues and kinds from now on."""
+    """Change the queues and kinds that a worker serves."""
     await staff.demand(access, asked.worker_id)
     await staff.leases(asked.worker_id, 30.0).serve(asked.queues, asked.kinds)
 
 
 @router.post("/leave", status_code=204)
-async def leave(asked: OfWorker, access: Worker, staff: TheStaff) -> None:
-    """The worker stops. What it still holds is given to others."""
+async def leave(asked: Leaving, access: Worker, staff: TheStaff) -> None:
+    """Deregister a worker that stops.
+
+    Its remaining jobs are released. A supervisor that killed the worker sends `killed`.
+    """
     await staff.demand(access, asked.worker_id)
-    await staff.leases(asked.worker_id, 30.0).sign_off()
+    leases = staff.leases(asked.worker_id, 30.0)
+    if asked.killed is None:
+        await leases.sign_off()
+    else:
+        await leases.end_worker(asked.killed.blockers, asked.killed.error, asked.killed.crash_limit)
 
 
 def as_json(**fields: Any) -> Response:

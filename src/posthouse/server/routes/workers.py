@@ -1,4 +1,4 @@
-"""Workers: what a tenant may know of them, and what operators do with them."""
+"""Workers: the public view of tenants, and the administration by operators."""
 
 from __future__ import annotations
 
@@ -24,34 +24,43 @@ Reader = Annotated[Access, allow(Permission.OVERVIEW_READ)]
 Writer = Annotated[Access, allow(Permission.WORKERS_WRITE)]
 
 MOST_JOBS = 200
-"""As many as a page can draw."""
+"""Jobs per worker, limited by what a page can show."""
 
 
 @router.get("", response_model=list[SeenWorker])
 async def see_workers(access: Viewer) -> Response:
-    """Workers that are there: the queues that they serve, and how many of your jobs they run."""
+    """List online workers.
+
+    With their queues and the number of jobs of the tenant that they run.
+    """
     async with access.session() as db:
-        return answer(await insights.seen_workers(db))
+        return answer(await insights.seen_workers(db, offline_after=access.offline_after))
 
 
 @admin.get("", response_model=list[WorkerInfo])
 async def list_workers(
     access: Reader,
     offline_within: Annotated[
-        float, Query(ge=0, le=366 * 86400, description="Also those that left within so many seconds.")
+        float,
+        Query(
+            ge=0, le=366 * 86400, description="Include workers that went offline within this many seconds."
+        ),
     ] = 86400.0,
-    jobs: Annotated[int, Query(ge=0, le=MOST_JOBS, description="So many of the jobs that each runs.")] = 10,
+    jobs: Annotated[int, Query(ge=0, le=MOST_JOBS, description="Running jobs to return per worker.")] = 10,
 ) -> Response:
-    """Workers that are there, then those that left."""
+    """List workers, online ones first."""
     async with access.session() as db:
-        return answer(await insights.workers(db, offline_within=offline_within, jobs=jobs))
+        found = await insights.workers(
+            db, offline_after=access.offline_after, offline_within=offline_within, jobs=jobs
+        )
+        return answer(found)
 
 
 @admin.get("/changes", response_model=Page[WorkerChange])
 async def list_changes(
     access: Reader, worker: UUID | None = None, limit: Limit = 50, cursor: Cursor = None
 ) -> Response:
-    """When workers came and went, newest first."""
+    """List when workers started and stopped, newest first."""
     most = clamped(limit)
     after = read_one(cursor, int)
     async with access.session() as db:
@@ -61,20 +70,26 @@ async def list_changes(
 
 @admin.post("/{worker_id}/disable", response_model=Done)
 async def disable(worker_id: UUID, access: Writer) -> Response:
-    """Let it claim nothing more; it keeps what it runs."""
+    """Disable a worker.
+
+    It claims no more jobs; running jobs continue.
+    """
     async with access.session() as db:
         return answer(Done(changed=await disable_worker(db, worker_id, actor=access.actor)))
 
 
 @admin.post("/{worker_id}/enable", response_model=Done)
 async def enable(worker_id: UUID, access: Writer) -> Response:
-    """Let it claim again."""
+    """Enable a worker."""
     async with access.session() as db:
         return answer(Done(changed=await enable_worker(db, worker_id, actor=access.actor)))
 
 
 @admin.post("/{worker_id}/drain", response_model=Done)
 async def drain(worker_id: UUID, access: Writer) -> Response:
-    """Ask it to finish its work and stop."""
+    """Drain a worker.
+
+    It finishes its running jobs and stops.
+    """
     async with access.session() as db:
         return answer(Done(changed=await drain_worker(db, worker_id, actor=access.actor)))

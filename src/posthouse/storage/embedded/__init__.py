@@ -1,14 +1,14 @@
-"""A Postgres that Posthouse starts by itself, in a folder of its own.
+"""A Postgres server that Posthouse starts itself, in a data directory of its own.
 
-The server outlives the process that started it. Three file locks carry the whole protocol, because
-the kernel drops them when a process dies, however it dies:
+The server outlives the process that started it. Processes coordinate through three file locks, because
+the kernel releases a lock when its process dies, for any reason:
 
-    gate     held for a moment: one process at a time starts, attaches or stops
-    users    shared, held by every attached process: whoever gets it alone is the last
-    server   held by the server's own processes: free means that none of them is alive
+    gate     held briefly: one process at a time starts, attaches to or stops the server
+    users    shared by all attached processes: a process that gets it exclusively is the last one
+    server   held by the processes of the server: free means that none of them is alive
 """
 
 from posthouse.storage.embedded.binaries import Binaries, find_binaries
-from posthouse.storage.embedded.server import EmbeddedPostgres, ensure
+from posthouse.storage.embedded.server import EmbeddedPostgres, admin_url_of, ensure, running_url
 
-__all__ = ["Binaries", "EmbeddedPostgres", "ensure", "find_binaries"]
+__all__ = ["Binaries", "EmbeddedPostgres", "admin_url_of", "ensure", "find_binaries", "running_url"]

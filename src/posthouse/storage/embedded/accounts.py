@@ -1,4 +1,4 @@
-"""Under which user the server runs. Postgres refuses to run as root."""
+"""The user that the server runs as. Postgres refuses to run as root."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Account:
         return self.switch_to or Ids(os.geteuid(), os.getegid())
 
     def run(self, command: Sequence[str], **options: Any) -> subprocess.CompletedProcess[str]:
-        """Run a command as this account, away from our folder, session and settings."""
+        """Run a command as this account, outside our working directory and settings."""
         return subprocess.run(  # noqa: S603 - the programs are ours, the arguments are a list
             [*self.prefix, *command],
             cwd="/",
@@ -58,7 +58,7 @@ class Account:
             return False
 
     def own(self, path: Path) -> None:
-        """Give a file, or a folder with all that is in it, to this account."""
+        """Change the owner of a file, or of a folder and its content, to this account."""
         if path.lstat().st_uid == self.files.user:
             return
         for each in (path, *path.rglob("*")):
@@ -72,7 +72,7 @@ class Account:
 
 
 def choose(layout: Layout, binaries: Binaries, run_as: str | None = None) -> tuple[Account, Binaries]:
-    """Pick the first account that can run the server here, and binaries that it can read."""
+    """Return the first account that can run the server here, and binaries that it can read."""
     tried = []
     for account in _candidates(layout, run_as):
         readable = _prepare(account, layout, binaries)
@@ -80,11 +80,20 @@ def choose(layout: Layout, binaries: Binaries, run_as: str | None = None) -> tup
             return account, readable
         tried.append(account.name)
     raise EmbeddedUnavailable(
-        f"No account can run the embedded Postgres in {layout.root} "
-        f"(tried: {', '.join(tried) or 'none'}). Postgres needs a user with a name who is not "
-        "root, can run its programs and can enter that folder. Choose a data directory such as "
-        "/var/lib/posthouse, run as another user, or set POSTHOUSE_DATABASE_URL."
+        f"no account can run the embedded Postgres in {layout.root} "
+        f"(tried: {', '.join(tried) or 'none'}). Postgres does not run as root; it needs a user who "
+        "has a name and can run its programs and enter that folder. Set POSTHOUSE_DATA_DIR to a folder "
+        "such as /var/lib/posthouse, run as another user, or set POSTHOUSE_DATABASE_URL."
     )
+
+
+def can_enter_parent(layout: Layout) -> bool:
+    """Whether some account that could run the server can reach this folder."""
+    return any(_can_enter(account, layout.root.parent) for account in _candidates(layout, run_as=None))
+
+
+def _can_enter(account: Account, folder: Path) -> bool:
+    return account.can(["sh", "-c", 'test -x "$1"', "sh", str(folder)])
 
 
 def _candidates(layout: Layout, run_as: str | None) -> Iterator[Account]:
@@ -93,7 +102,7 @@ def _candidates(layout: Layout, run_as: str | None) -> Iterator[Account]:
     elif os.geteuid() != ROOT:
         yield from _as_ourselves()
     elif layout.cluster.exists() and layout.cluster.stat().st_uid != ROOT:
-        # Whoever made the files goes on with them.
+        # The owner of the files runs the server.
         owner = layout.cluster.stat()
         yield Account(name=f"user {owner.st_uid}", switch_to=Ids(owner.st_uid, owner.st_gid))
     else:
@@ -101,7 +110,7 @@ def _candidates(layout: Layout, run_as: str | None) -> Iterator[Account]:
 
 
 def _as_ourselves() -> Iterator[Account]:
-    # initdb wants its user to have a name. In containers the user may be a bare number.
+    # initdb requires a user with a name. In containers the user may be only a number.
     if any(user.pw_uid == os.geteuid() for user in pwd.getpwall()):
         yield Account(name="this user")
     else:
@@ -115,7 +124,7 @@ def _instead_of_root() -> Iterator[Account]:
 
 
 def _in_namespace() -> Iterator[Account]:
-    """Stay who we are, and the files ours, but be seen by Postgres as a user with a name."""
+    """Keep our user and the ownership of the files, but appear to Postgres as a named user."""
     unshare = shutil.which("unshare")
     seen_as = next((user for user in pwd.getpwall() if user.pw_uid != ROOT), None)
     if unshare and seen_as:
@@ -127,9 +136,9 @@ def _named(name: str) -> Account:
     try:
         user = pwd.getpwnam(name)
     except KeyError:
-        raise ConfigurationError(f"There is no user {name!r} to run Postgres as.") from None
+        raise ConfigurationError(f"cannot run Postgres as user {name!r}: the user does not exist") from None
     if os.geteuid() not in (ROOT, user.pw_uid):
-        raise ConfigurationError(f"Only root can run Postgres as another user ({name!r}).")
+        raise ConfigurationError(f"cannot run Postgres as user {name!r}: only root can do that")
     return _user(user)
 
 
@@ -141,10 +150,10 @@ def _user(user: pwd.struct_passwd) -> Account:
 
 def _prepare(account: Account, layout: Layout, binaries: Binaries) -> Binaries | None:
     if account.switch_to is not None:
-        # Passing through is enough: what lies inside stays closed. The folders above are not
-        # ours to change.
+        # The account needs to pass through this folder only; its content stays private. The folders above it
+        # are not changed.
         layout.root.chmod(layout.root.stat().st_mode | 0o011)
-    if not account.can(["sh", "-c", 'test -x "$1"', "sh", str(layout.root)]):
+    if not _can_enter(account, layout.root):
         return None
     if _runs(account, binaries):
         return binaries
@@ -159,6 +168,6 @@ def _runs(account: Account, binaries: Binaries) -> bool:
 
 
 def _clean_environment() -> dict[str, str]:
-    """Leave out what would steer Postgres (PGPORT, PGDATA, ...); error texts in English."""
+    """Return our environment without settings of Postgres (PGPORT, PGDATA ...), and messages in English."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith("PG")}
     return {**kept, "LC_ALL": "C"}

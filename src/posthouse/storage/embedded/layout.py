@@ -1,8 +1,9 @@
-"""What lies where in the data directory."""
+"""The files of the data directory."""
 
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -12,7 +13,8 @@ from posthouse.errors import EmbeddedUnavailable
 if TYPE_CHECKING:
     from pathlib import Path
 
-# The kernel cuts socket paths off at this length (sun_path, without its closing zero).
+OTHERS_MAY_READ = 0o066
+# The longest socket path that the kernel accepts (sun_path, without the closing zero).
 LONGEST_SOCKET_PATH = 107 if sys.platform == "linux" else 103
 
 
@@ -21,8 +23,18 @@ class Layout:
     root: Path
 
     @property
+    def moved_file(self) -> Path:
+        """Names the folder that is used instead of this one: see location."""
+        return self.root / "moved-to"
+
+    @property
+    def origin_file(self) -> Path:
+        """Names the data directory that this folder is used for, if that is another one."""
+        return self.root / "moved-from"
+
+    @property
     def cluster(self) -> Path:
-        """What Postgres calls its data directory."""
+        """The data directory of Postgres itself."""
         return self.root / "cluster"
 
     @property
@@ -31,7 +43,7 @@ class Layout:
 
     @property
     def password_file(self) -> Path:
-        """Exists only while the cluster is made."""
+        """Exists only while the cluster is created."""
         return self.root / "initdb.password"
 
     @property
@@ -72,22 +84,37 @@ class Layout:
 
     @property
     def socket_dir(self) -> Path | None:
-        """The folder of the unix socket, or nothing where the path does not fit."""
+        """The folder of the Unix socket, or None if its path would be too long."""
         longest = os.fsencode(self.sockets / ".s.PGSQL.65535")
-        # Postgres reads a list here, so a comma or a quote would change its meaning.
+        # Postgres expects a list, in which commas and quotes have a meaning.
         listable = not set(str(self.sockets)) & set(",\"'")
         return self.sockets if listable and len(longest) <= LONGEST_SOCKET_PATH else None
 
 
 def open_layout(data_dir: Path) -> Layout:
-    """Make the data directory where it is missing, closed to other users."""
+    """Create the data directory if it is missing, closed to other users."""
     layout = Layout(data_dir.expanduser().resolve())
     try:
         layout.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _close_to_others(layout)
         layout.gate_lock.touch(mode=0o600)
     except OSError as error:
         raise EmbeddedUnavailable(
-            f"The embedded Postgres cannot use {layout.root}: {error.strerror}. "
-            "Choose a data directory that this user may write to, or run as its owner."
+            f"the embedded Postgres cannot use the data directory {layout.root}: {error.strerror}. "
+            "Set POSTHOUSE_DATA_DIR to a folder that this user can write to, or run as its owner."
         ) from error
     return layout
+
+
+def _close_to_others(layout: Layout) -> None:
+    """Take read and write permission from other users, if the folder is ours: new, or used before.
+
+    Permission to pass through stays: the account that Postgres runs as may need it (accounts.py). A folder
+    with other content keeps its mode; what is created in it is private.
+    """
+    about = layout.root.stat()
+    if about.st_uid != os.geteuid() or not about.st_mode & OTHERS_MAY_READ:
+        return
+    is_ours = layout.gate_lock.exists() or not any(layout.root.iterdir())
+    if is_ours and not about.st_mode & stat.S_ISVTX:
+        layout.root.chmod(stat.S_IMODE(about.st_mode) & ~OTHERS_MAY_READ)

@@ -1,4 +1,4 @@
-"""Locks on files, which the kernel releases when their holder dies."""
+"""File locks, which the kernel releases when their process dies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class FileLock:
-    """One open file that can hold one lock."""
+    """An open file that can be locked."""
 
     def __init__(self, path: Path) -> None:
         self.fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -35,12 +35,12 @@ class FileLock:
         return True
 
     def release(self) -> None:
-        # Closing would not be enough: a forked child may still have the same open file.
+        # Closing is not enough: a forked child may still have the same file open.
         fcntl.flock(self.fd, fcntl.LOCK_UN)
         os.close(self.fd)
 
     def hand_over(self) -> None:
-        """Close our end and leave the lock to the process that inherited the open file."""
+        """Close the file here and leave the lock to the process that inherited it."""
         os.close(self.fd)
 
 
@@ -67,6 +67,6 @@ def _wait_alone(lock: FileLock, path: Path, timeout: float) -> None:
         if lock.try_alone():
             return
     raise DatabaseUnavailable(
-        f"Another process has been starting or stopping the embedded Postgres for {timeout:g} s "
-        f"(it holds {path}). Look for a process that hangs, and end it."
+        f"timed out after {timeout:g} s: another process is starting or stopping the embedded Postgres "
+        f"(it holds the lock {path}). Find the process with `fuser {path}` and stop it if it hangs."
     )

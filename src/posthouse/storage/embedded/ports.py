@@ -1,4 +1,4 @@
-"""Choosing the port."""
+"""The port of the server."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import socket
 
 from posthouse.storage.embedded.state import HOST
 
-# Below the ports that kernels hand out to outgoing connections, so that ours is still free at the
-# next start and the URL stays the same.
+# Below the ports that kernels use for outgoing connections, so that the port is still free at the next
+# start and the URL stays the same.
 OURS = range(20_000, 32_000)
 TRIES = 50
 
 
 def is_free(port: int) -> bool:
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        # As Postgres does: a port whose last connections linger counts as free.
+        # As Postgres does: a port with connections in TIME_WAIT counts as free.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((HOST, port))

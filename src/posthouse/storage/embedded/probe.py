@@ -1,4 +1,4 @@
-"""Asking whoever listens on our port whether it is our server."""
+"""Checking whether the process that listens on our port is our server."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import psycopg
 from psycopg import sql
 
 from posthouse.storage.embedded import state
-from posthouse.storage.embedded.state import DATABASE, HOST, USER, State
+from posthouse.storage.embedded.state import ADMIN, DATABASE, HOST, USER, State
 
 if TYPE_CHECKING:
     from posthouse.storage.embedded.layout import Layout
@@ -33,9 +33,9 @@ class Answer:
 
 
 def ask(layout: Layout) -> Answer | None:
-    """Return what our server says, or nothing if it does not answer.
+    """Return what our server answers, or None if it does not answer.
 
-    The process id comes from the living server itself, not from a file that may be stale.
+    The process id comes from the running server, not from a file that may be out of date.
     """
     known = state.load(layout.state_file)
     if known is None:
@@ -48,13 +48,13 @@ def ask(layout: Layout) -> Answer | None:
 
 
 def _connect(known: State) -> psycopg.Connection[tuple[str, str, str, bool]]:
-    # Given in full, so that PG* variables do not steer us elsewhere.
+    # All parameters are given, so that PG* variables have no effect.
     return psycopg.connect(
         host=HOST,
         hostaddr=HOST,
         port=known.port,
-        user=USER,
-        password=known.password,
+        user=ADMIN,
+        password=known.admin_password,
         dbname="postgres",
         sslmode="disable",
         gssencmode="disable",
@@ -66,7 +66,7 @@ def _connect(known: State) -> psycopg.Connection[tuple[str, str, str, bool]]:
 
 
 def _only_scram() -> dict[str, Any]:
-    """Refuse to send the password in clear to a stranger who has taken our port."""
+    """Never send the password in plain text: another program may have taken our port."""
     known_to_libpq = psycopg.pq.version() >= LIBPQ_WITH_REQUIRE_AUTH
     return {"require_auth": "scram-sha-256"} if known_to_libpq else {}
 
@@ -80,5 +80,22 @@ def _identify(
     if Path(cluster).resolve() != layout.cluster:
         return None
     if not has_database:
-        connection.execute(sql.SQL("create database {}").format(sql.Identifier(DATABASE)))
+        _create_database(connection, known)
     return Answer(known, version, int(pid_file.split()[0]))
+
+
+def _create_database(connection: psycopg.Connection[Any], known: State) -> None:
+    """Create the role of the applications and its database. The database last: it says that both exist.
+
+    The role may create databases and roles, and look after the server. It bypasses row-level security
+    because its policies permit all rows anyway, and COPY is not possible with it.
+    """
+    user, database = sql.Identifier(USER), sql.Identifier(DATABASE)
+    if connection.execute("select from pg_roles where rolname = %s", [USER]).fetchone() is None:
+        connection.execute(
+            sql.SQL("create role {} login createdb createrole bypassrls password {}").format(
+                user, sql.Literal(known.password)
+            )
+        )
+    connection.execute(sql.SQL("grant pg_monitor, pg_signal_backend, pg_checkpoint to {}").format(user))
+    connection.execute(sql.SQL("create database {} owner {}").format(database, user))

@@ -1,4 +1,4 @@
-"""The server's processes: starting them, and knowing whether any is alive."""
+"""The processes of the server: starting them, and finding out whether one is alive."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 LARGEST_LOG = 10 * 1024 * 1024
 LOG_TAIL_LINES = 20
 LOG_TAIL_BYTES = 32 * 1024
-# Above every system's highest process id.
+# Higher than any process id.
 NO_SUCH_PID = 2**31 - 1
 
 
 def is_alive(layout: Layout) -> bool:
-    """Whether any process of the server lives, be it only a backend that lost its postmaster."""
+    """Whether a process of the server is alive, even if only a backend without its postmaster."""
     return is_held(layout.server_lock)
 
 
 def launch(
     layout: Layout, account: Account, binaries: Binaries, port: int, settings: Mapping[str, str]
 ) -> None:
-    """Start the server in a session of its own; it is not our child and outlives us."""
+    """Start the server in its own session, not as our child: it outlives this process."""
     account.own(layout.cluster)
     _write_config(layout, settings)
     _forget_dead_server(layout, account)
@@ -53,7 +53,7 @@ def log_tail(layout: Layout) -> str:
             log.seek(max(0, log.seek(0, os.SEEK_END) - LOG_TAIL_BYTES))
             text = log.read().decode(errors="replace")
     except OSError:
-        return "(there is no log)"
+        return "(no log file)"
     return "\n".join(text.splitlines()[-LOG_TAIL_LINES:])
 
 
@@ -71,7 +71,7 @@ def _command(layout: Layout, binaries: Binaries, port: int) -> list[str]:
 def _spawn(layout: Layout, account: Account, command: list[str], lock: FileLock) -> None:
     with layout.log_file.open("ab") as log:
         layout.log_file.chmod(0o600)
-        # The shell leaves at once, so the server is nobody's child and nobody need reap it.
+        # The shell exits at once, so that the server is not our child and need not be reaped.
         account.run(
             ["sh", "-c", '"$@" &', "sh", *command],
             stdin=subprocess.DEVNULL,
@@ -84,20 +84,20 @@ def _spawn(layout: Layout, account: Account, command: list[str], lock: FileLock)
 
 def _write_config(layout: Layout, settings: Mapping[str, str]) -> None:
     layout.config_file.write_text(tuning.render(settings))
-    layout.config_file.chmod(0o644)  # the server may run as another user; there are no secrets
+    layout.config_file.chmod(0o644)  # the server may run as another user; the file contains no secrets
 
 
 def _forget_dead_server(layout: Layout, account: Account) -> None:
-    """Let go of a process id that another process has by now; Postgres would wait for that one.
+    """Replace the process id of a dead server. Another process may have it now; Postgres would wait for it.
 
-    The rest of the file stays, for Postgres to see whether its shared memory is still in use.
+    The rest of the file stays: Postgres checks with it whether its shared memory is still in use.
     """
     path = layout.cluster / "postmaster.pid"
     if not path.exists():
         return
     _, *rest = path.read_text().splitlines() or [""]
     text = "\n".join([str(NO_SUCH_PID), *rest, ""])
-    # Written as the account: root must not write in a folder where others can place links.
+    # Written as the account: root must not write to a folder where another user can create links.
     account.run(["sh", "-c", 'cat > "$1"', "sh", str(path)], input=text)
 
 

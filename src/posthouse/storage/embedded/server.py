@@ -1,4 +1,4 @@
-"""The handle on the embedded Postgres that a process holds while it uses it."""
+"""The handle through which a process uses the embedded Postgres."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Self
 
-from posthouse.errors import DatabaseUnavailable
-from posthouse.storage.embedded.layout import open_layout
+from posthouse.errors import DatabaseUnavailable, EmbeddedUnavailable
+from posthouse.storage.embedded import state
+from posthouse.storage.embedded.location import existing, locate
 from posthouse.storage.embedded.locks import FileLock, held_alone
+from posthouse.storage.embedded.probe import ask
 from posthouse.storage.embedded.startup import Options, bring_up, shut_down
 from posthouse.storage.embedded.state import DATABASE
 
@@ -23,7 +25,7 @@ STOP_SECONDS = 60.0
 
 
 class EmbeddedPostgres:
-    """A running embedded Postgres. Close it when done: the last to close stops the server."""
+    """A running embedded Postgres. Close it after use: the last process to close it stops the server."""
 
     def __init__(self, layout: Layout, answer: Answer, users: FileLock, *, keep_running: bool) -> None:
         self._layout = layout
@@ -43,7 +45,7 @@ class EmbeddedPostgres:
 
     @property
     def socket_dir(self) -> Path | None:
-        """The folder of the unix socket, where the path is short enough for one."""
+        """The folder of the Unix socket, or None if its path would be too long."""
         return self._layout.socket_dir
 
     @property
@@ -54,13 +56,17 @@ class EmbeddedPostgres:
     def url_for(self, database: str) -> str:
         return self._state.url_for(database)
 
+    def admin_url_for(self, database: str = DATABASE) -> str:
+        """The URL for the superuser, for maintenance: applications connect with ``url``."""
+        return self._state.admin_url_for(database)
+
     def close(self) -> None:
-        """Let go of the server, and stop it if no other process uses it."""
+        """Detach from the server, and stop it if no other process uses it."""
         users, self._users = self._users, None
         if users is None:
             return
         if os.getpid() != self._process:
-            # A forked child has no say: the lock is its parent's.
+            # In a forked child: the lock belongs to the parent.
             users.hand_over()
             return
         try:
@@ -92,14 +98,14 @@ def ensure(
     report: Callable[[str], None] | None = None,
     timeout: float = 120.0,
 ) -> EmbeddedPostgres:
-    """Attach to the Postgres of this directory, and make and start it where need be.
+    """Attach to the Postgres of this directory; create and start it if necessary.
 
-    Any number of processes may call this at once. ``settings`` are Postgres settings for a server
-    that has to be started; one that runs keeps its own. With ``keep_running``, closing this handle
-    leaves the server up. As root, the server runs as the user ``run_as`` if given. ``report`` is
-    told "initialising", "starting" and "ready".
+    Several processes may call this at the same time. ``settings`` are Postgres settings for a server
+    that has to be started; a running server keeps its own. With ``keep_running``, closing this handle
+    does not stop the server. As root, the server runs as the user ``run_as`` if given. ``report`` is
+    called with "initialising", "starting" and "ready".
     """
-    layout = open_layout(data_dir)
+    layout = locate(data_dir, run_as)
     options = Options(settings or {}, run_as, report or (lambda _step: None), timeout)
     with held_alone(layout.gate_lock, timeout):
         users = FileLock(layout.users_lock)
@@ -107,7 +113,7 @@ def ensure(
             users.share()
             answer = bring_up(layout, options)
         except (KeyboardInterrupt, SystemExit):
-            # Told to stop between the launch and the first answer: nobody else would stop it.
+            # Interrupted between the launch and the first answer: no other process would stop the server.
             with suppress(DatabaseUnavailable):
                 if users.try_alone():
                     shut_down(layout, STOP_SECONDS)
@@ -117,3 +123,18 @@ def ensure(
             users.release()
             raise
     return EmbeddedPostgres(layout, answer, users, keep_running=keep_running)
+
+
+def admin_url_of(data_dir: Path, url: str) -> str | None:
+    """Return the superuser's URL if this is the URL of the server of this directory for applications."""
+    try:
+        known = state.load(existing(data_dir).state_file)
+    except EmbeddedUnavailable:
+        return None
+    return known.admin_url_for(DATABASE) if known is not None and known.url_for(DATABASE) == url else None
+
+
+def running_url(data_dir: Path) -> str | None:
+    """Return the URL of Posthouse's database if the server of this directory is running. Starts nothing."""
+    answer = ask(existing(data_dir))
+    return None if answer is None else answer.state.url_for(DATABASE)

@@ -1,10 +1,10 @@
-"""From a folder to a server that answers, and back."""
+"""Starting the server until it answers, and stopping it."""
 
 from __future__ import annotations
 
 import os
 import signal
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from posthouse.errors import DatabaseUnavailable, EmbeddedUnavailable
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from posthouse.storage.embedded.binaries import Binaries
     from posthouse.storage.embedded.layout import Layout
 
-# Another program can take the port between our look and the server's start.
+
+# Another program can take the port between our check and the start of the server.
 PORT_TRIES = 5
 
 
@@ -41,7 +42,7 @@ def bring_up(layout: Layout, options: Options) -> Answer:
 
 
 def shut_down(layout: Layout, timeout: float) -> None:
-    """Stop the server and wait until its last process is gone. The caller holds the gate."""
+    """Stop the server and wait until its last process has ended. The caller holds the gate."""
     told = False
     for _ in attempts(timeout):
         if not process.is_alive(layout):
@@ -49,11 +50,11 @@ def shut_down(layout: Layout, timeout: float) -> None:
         if not told and (answer := ask(layout)):
             os.kill(answer.postmaster_pid, signal.SIGINT)
             told = True
-    raise DatabaseUnavailable(_with_log(layout, f"Postgres did not stop within {timeout:g} s."))
+    raise DatabaseUnavailable(_with_log(layout, f"the embedded Postgres did not stop within {timeout:g} s."))
 
 
 def _await_answer(layout: Layout, timeout: float) -> Answer | None:
-    """Wait while the server lives: it may be recovering, stopping or busy. Nothing: it is dead."""
+    """Wait while the server is alive: it may be recovering, stopping or busy. Return None if it is not."""
     for _ in attempts(timeout):
         if not process.is_alive(layout):
             return None
@@ -62,7 +63,7 @@ def _await_answer(layout: Layout, timeout: float) -> Answer | None:
     raise DatabaseUnavailable(
         _with_log(
             layout,
-            f"The embedded Postgres in {layout.root} runs but has not answered for {timeout:g} s. "
+            f"the embedded Postgres in {layout.root} is running but did not answer within {timeout:g} s. "
             "If it is recovering from a crash, try again later.",
         )
     )
@@ -80,7 +81,7 @@ def _start(layout: Layout, options: Options) -> Answer:
             return answer
         if ports.is_free(port):
             break
-    message = f"The embedded Postgres in {layout.root} did not start."
+    message = f"the embedded Postgres in {layout.root} did not start."
     raise DatabaseUnavailable(_with_log(layout, message))
 
 
@@ -95,28 +96,28 @@ def _ensure_cluster(
         cluster.check_version(layout, binaries)
         return
     options.report("initialising")
-    known = State(ports.choose(), state.new_password())
+    known = State(ports.choose(), state.new_password(), state.new_password())
     state.save(layout.state_file, known)
     durable = settings["fsync"] != "off"
-    cluster.make(layout, account, binaries, known.password, durable=durable)
+    cluster.make(layout, account, binaries, known.admin_password, durable=durable)
 
 
 def _settle_port(layout: Layout) -> int:
-    """Keep the port of the last start if it is still free, and remember the one chosen."""
+    """Return the port of the last start if it is still free, else a new one, and save it."""
     known = state.load(layout.state_file)
     if known is None:
         raise EmbeddedUnavailable(
-            f"{layout.state_file} is gone, and with it the password of the embedded Postgres. "
-            "Restore it, or start with another data directory."
+            f"{layout.state_file} is missing; it contains the passwords of the embedded Postgres. "
+            "Restore it from a backup, or use another data directory."
         )
     if not ports.is_free(known.port):
-        known = State(ports.choose(), known.password)
+        known = replace(known, port=ports.choose())
         state.save(layout.state_file, known)
     return known.port
 
 
 def _with_log(layout: Layout, message: str) -> str:
     return (
-        f"{message}\nThe end of {layout.log_file}:\n{process.log_tail(layout)}\n"
-        "Mend what it names, or set POSTHOUSE_DATABASE_URL to another Postgres."
+        f"{message}\nThe last lines of {layout.log_file}:\n{process.log_tail(layout)}\n"
+        "Fix the reported problem, or set POSTHOUSE_DATABASE_URL to use another Postgres."
     )

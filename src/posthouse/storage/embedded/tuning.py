@@ -1,4 +1,4 @@
-"""The server's settings."""
+"""The settings of the server."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CONTAINER_LIMITS = (
     Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
 )
 NAME = re.compile(r"[a-z_][a-z0-9_.]*")
-# We find the server again by these, so they are not to be changed from outside.
+# Used to find the server again, so that callers cannot set them.
 KEPT = frozenset({"port", "listen_addresses", "unix_socket_directories", "data_directory", "config_file"})
 
 
@@ -30,22 +30,22 @@ def _defaults() -> dict[str, str]:
     return {
         "shared_buffers": f"{shared_buffers_megabytes(memory_bytes())}MB",
         "max_connections": "200",
-        # A job that was accepted is on disk.
+        # An accepted job is on disk.
         "fsync": "on",
         "synchronous_commit": "on",
-        # Fewer checkpoints: after each one, every page touched first goes to the log whole.
+        # Fewer checkpoints: after each one, the first change of a page writes the whole page to the log.
         "max_wal_size": "2GB",
         "checkpoint_timeout": "15min",
         "wal_compression": "off",
-        # Queue tables gather dead rows quickly.
+        # Queue tables collect dead rows quickly.
         "autovacuum_naptime": "15s",
-        # Our queries are short: compiling one costs more than running it.
+        # Our queries are short: JIT compilation costs more than running them.
         "jit": "off",
         "random_page_cost": "1.1",
         "timezone": "UTC",
         "log_timezone": "UTC",
         "password_encryption": "scram-sha-256",
-        # For roles that somebody makes, with a password of their own; ours has less.
+        # For roles that users create, with passwords of their own; ours uses fewer iterations.
         "scram_iterations": "4096",
     }
 
@@ -53,7 +53,7 @@ def _defaults() -> dict[str, str]:
 def _checked(overrides: Mapping[str, str]) -> Mapping[str, str]:
     for name in overrides:
         if name in KEPT or not NAME.fullmatch(name):
-            raise ConfigurationError(f"{name!r} is not a setting that the embedded Postgres takes.")
+            raise ConfigurationError(f"the embedded Postgres does not accept the setting {name!r}")
     return overrides
 
 
@@ -61,7 +61,7 @@ def render(settings: Mapping[str, str]) -> str:
     lines = [f"{name} = {_quoted(value)}" for name, value in settings.items()]
     return "\n".join(
         [
-            "# Written at every start. To change a setting for good, use ALTER SYSTEM.",
+            "# Overwritten at every start. To change a setting permanently, use ALTER SYSTEM.",
             "include 'cluster/postgresql.conf'",
             *lines,
             "",
@@ -71,7 +71,7 @@ def render(settings: Mapping[str, str]) -> str:
 
 def _quoted(value: str) -> str:
     if "\n" in value or "\0" in value:
-        raise ConfigurationError("A Postgres setting is one line of text.")
+        raise ConfigurationError("the value of a Postgres setting must be a single line")
     escaped = value.replace("\\", "\\\\").replace("'", "''")
     return f"'{escaped}'"
 
@@ -81,7 +81,7 @@ def shared_buffers_megabytes(memory: int) -> int:
 
 
 def memory_bytes() -> int:
-    """Return the machine's memory, or the container's where that is less."""
+    """Return the memory of the machine, or of the container if that is less."""
     machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return min([machine, *(limit for path in CONTAINER_LIMITS if (limit := _limit(path)))])
 

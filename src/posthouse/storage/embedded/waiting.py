@@ -1,4 +1,4 @@
-"""Waiting for a condition, never for luck."""
+"""Waiting for a condition."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 FIRST_PAUSE = 0.02
-# A server in recovery writes a line to its log for every attempt, so these become rarer.
+# A server in recovery logs a line for each attempt, so that attempts become less frequent.
 LONGEST_PAUSE = 0.5
 
 
 def attempts(timeout: float) -> Iterator[None]:
-    """Yield at least once, then again and again until the time is over."""
+    """Yield at least once, then repeatedly until the timeout."""
     end = time.monotonic() + timeout
     pause = FIRST_PAUSE
     yield

@@ -1,35 +1,36 @@
 -- Posthouse: the engine.
 --
--- A job is one row, and its place says what it is doing:
+-- A job is one row. The table that holds the row is the state of the job:
 --
 --   enqueue ──▶ ready ──claim──▶ running ──finish──▶ history
 --      │          ▲                 │
---      └──▶ waiting ◀───────────────┘  retry, snooze (release and rescue go back to ready)
+--      └──▶ waiting ◀───────────────┘  retry, snooze (release and rescue return the row to ready)
 --
---   ready     may start now. Claimed by deleting the row and inserting it into running.
---   waiting   not yet: due later, or blocked by other jobs.
---   running   leased to a worker. The token in the row is the lease: whoever writes must show it.
---   history   ended; append-only, partitioned by the time of the end, dropped partition by partition.
+--   ready     can start now. A claim deletes the row and inserts it into running.
+--   waiting   cannot start yet: due later, or blocked by other jobs.
+--   running   leased to a worker. The token in the row is the lease: every write must present it.
+--   history   ended. Append-only, partitioned by the time of the end; retention drops whole partitions.
 --
--- Rows move instead of changing a status column, so that each place stays as small as its meaning, and
--- no index carries jobs that nobody will look for. Measured against one table with a status (Postgres 15,
--- backend CPU per job): claim 20 -> 12 us, finish 17 -> 11 us, and flat under a pinned MVCC horizon.
+-- Rows move between tables instead of changing a status column, so that each table stays small and no index holds
+-- jobs that are never searched for. Measured against one table with a status (Postgres 15, backend CPU per job):
+-- claim 20 -> 12 us, finish 17 -> 11 us, and flat while an old transaction pins the MVCC horizon.
 --
--- A *lane* is a first-in-first-out line inside ready: the jobs of one queue, kind, tenant, priority and
--- turn, and with the same limit key, requirements and preferences. A claim peeks at the head of each lane that its worker can serve, so jobs that it cannot run cost
--- it nothing. `position` comes from a sequence when the row becomes ready; a worker remembers the last
--- position that it took from each lane and starts behind it, which is what keeps a claim from walking
--- over dead index entries while some transaction pins the horizon.
+-- A *lane* is a FIFO inside ready: the jobs of one queue, kind, tenant, priority and turn with the same limit key,
+-- requirements and preferences. A claim reads the head of each lane that its worker can serve, so jobs that the
+-- worker cannot run cost nothing. `position` comes from a sequence when the row becomes ready. A worker remembers
+-- the last position that it took from each lane and starts behind it, which keeps a claim from reading dead index
+-- entries while the horizon is pinned.
 --
--- The turn of a lane orders it within its priority: 0 = suspects (two workers died with them: served first,
--- one at a time per worker, so that a poison job is found out without blaming its neighbours), 1 = returned
--- by a stopping worker or lost with a dead one, 2 = everybody else.
+-- The turn orders the lanes of one priority: 0 = suspects (two workers died while running the job: served first, one
+-- at a time per worker, so that a poison job is identified without blaming others), 1 = released by a stopping worker
+-- or rescued from a dead one, 2 = all other jobs.
 --
--- Lock order, for whoever touches more than one row: running -> ready and waiting, those of one statement by id ->
--- dedupes -> order_tails -> blocks -> limit_slots by name. Claim, promote, heartbeat and rescue only ever SKIP LOCKED. A key that another
--- job holds is only read, so that no worker waits for the commit of somebody who enqueues.
+-- Lock order for transactions that lock several rows: running -> ready and waiting, those of one statement by id ->
+-- dedupes -> order_tails -> blocks -> limit_slots by name. Claim, promote, heartbeat and rescue always use
+-- SKIP LOCKED. A dedupe key held by another job is read without a lock, so workers never wait for an enqueuing
+-- transaction.
 --
--- Time is the database's: posthouse.now() is the only clock in here, and a test may replace it.
+-- posthouse.now() is the only clock of the engine; tests replace it.
 
 create schema if not exists posthouse;
 
@@ -78,7 +79,7 @@ create table posthouse.job (
   current_step text,
   progress_message text,
   last_error text,
-  trace text,                -- W3C traceparent of whoever enqueued it. A column: where it is null it takes up nothing (the
+  trace text,                -- W3C traceparent of the enqueuing request. A column: where it is null it takes up nothing (the
                              -- rows' null bitmaps have room), it moves with the job, and a claim reads it without a join.
                              -- In the payload, handlers and schemas would meet it; a table beside would need keeping.
   constraint job_attempts_within_limit check (attempt_count between 0 and max_attempts and max_attempts > 0),
@@ -122,11 +123,12 @@ create table posthouse.running (
   lease_expires_at timestamptz not null,
   cancel_requested_at timestamptz,
   slots text[],              -- the limits that it counts in: see 0012_limits.sql
+  progress_at timestamptz,   -- of the last report of this attempt: see 0011_progress.sql
   constraint running_has_started check (started_at is not null and attempt_count > 0)
 ) with (fillfactor = 85);  -- room for the lease to move within its page
 create unique index running_id on posthouse.running (id);
 
--- Its first columns are those of running, in order: a finish copies the row as it is. The token stays, so
+-- Its first columns are those of running, in order: a finish copies the row. The token stays, so
 -- that a completion repeated after a lost reply is recognised as having landed.
 create table posthouse.history (
   like posthouse.running,
@@ -136,6 +138,7 @@ create table posthouse.history (
   outcome text not null,
   error jsonb,
   output jsonb,              -- of a command: exit code, signal, pid, the ends of stdout and stderr
+  erased_at timestamptz,     -- its content was removed: see 0025_erase.sql
   constraint history_is_ended check (status in ('succeeded', 'failed', 'canceled', 'dead_letter'))
 ) partition by range (finished_at);
 -- Canceled before it ever ran: no lease, no worker, no line.
@@ -236,6 +239,7 @@ create table posthouse.workers (
   hostname text not null,
   pid integer not null,
   version text not null default '',
+  code text not null default '',           -- the version of its handlers: a digest of their parameters
   queues text[] not null,
   kinds text[] not null,
   concurrency integer not null,
@@ -248,14 +252,25 @@ create table posthouse.workers (
   watched boolean not null default false,  -- holds a liveness lock
   started_at timestamptz not null,
   heartbeat_at timestamptz,
-  missing_since timestamptz,               -- nobody holds its liveness lock
+  lease interval,                          -- how long its last heartbeat extended the leases
+  offline_after interval not null default '5 minutes',  -- without a heartbeat for so long it is offline
+  missing_since timestamptz,               -- since when its liveness lock is not held
   stopped_at timestamptz,                  -- it signed off, or was found gone; a beat brings it back
   lost_at timestamptz,                     -- found gone: until it is seen to be back
   disabled_at timestamptz,                 -- by an operator: it claims nothing
   drain_asked_at timestamptz               -- by an operator: it is to finish its work and stop
 );
 
--- When workers came and went, for whoever wants to be told. back: one that was thought lost went on.
+-- API servers. Remote workers can renew their leases only while one of them runs (see servers_settled).
+create table posthouse.servers (
+  id uuid primary key,
+  hostname text not null,
+  pid integer not null,
+  reachable_since timestamptz not null,    -- since when heartbeat_at has had no gap
+  heartbeat_at timestamptz not null
+);
+
+-- When workers started and stopped, for alerts and logs. back: a worker that was considered lost returned.
 create table posthouse.worker_changes (
   id bigint generated always as identity primary key,
   at timestamptz not null,
@@ -280,6 +295,7 @@ create table posthouse.definitions (
   limits jsonb,
   requires text[] not null default '{}',
   prefers text[] not null default '{}',
+  followup_queues text[] not null default '{}',  -- queues outside a worker key's own that follow-ups may go to
   active boolean not null default true,
   redact text[] not null default '{}',
   keep_steps boolean not null default true,     -- for the next attempt, see 0011_progress.sql
@@ -299,11 +315,13 @@ create table posthouse.definitions (
   constraint retry_is_an_object check (jsonb_typeof(retry) = 'object'),
   constraint a_schema_is_an_object check (jsonb_typeof(schema) = 'object'),
   constraint capabilities_and_paths_are_not_empty
-    check (array_position(requires || prefers || redact, '') is null
-           and array_position(requires || prefers || redact, null) is null),
+    check (array_position(requires || prefers || redact || followup_queues, '') is null
+           and array_position(requires || prefers || redact || followup_queues, null) is null),
   constraint runner_is_handler_or_command check (runner in ('handler', 'command')),
   constraint a_command_runner_has_a_command
     check ((runner = 'command') = (command is not null) and coalesce(jsonb_typeof(command) = 'object', true)),
+  -- A worker runs the argv of a command, so only operators may create commands.
+  constraint an_announced_definition_is_a_handler check (announced is null or runner = 'handler'),
   constraint origin_is_code_or_operator check (origin in ('code', 'operator'))
 );
 
@@ -326,7 +344,7 @@ create table posthouse.audit_default partition of posthouse.audit default;
 create function posthouse.refuse_change_of_audit() returns trigger
 language plpgsql as $$
 begin
-  raise exception 'what people did stays on record: % is refused', lower(tg_op) using errcode = 'PH013';
+  raise exception 'the audit log is append-only: % is not allowed', lower(tg_op) using errcode = 'PH017';
 end $$;
 create trigger audit_is_append_only before update or delete on posthouse.audit
   for each row execute function posthouse.refuse_change_of_audit();
@@ -407,7 +425,7 @@ create type posthouse.lane as (
   prefers text[]
 );
 
--- Makes lanes known to claimers. Called by whatever puts rows into ready. In PL/pgSQL because its plans are
+-- Makes lanes known to claimers. Called by every function that inserts into ready. In PL/pgSQL because its plans are
 -- kept: as an SQL function it was planned anew at every call, which cost a single enqueue 0.2 ms.
 create function posthouse.open_lanes(p_lanes posthouse.lane[]) returns void
 language plpgsql as $$

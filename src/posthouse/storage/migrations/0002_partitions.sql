@@ -3,17 +3,17 @@
 -- Tables that only grow are partitioned by time. Partitions are made ahead; the default one only catches what would
 -- otherwise fail. What is over goes by whole partitions, which costs nothing however many rows they hold:
 --
---   drop    nobody keeps the partition any longer: it is detached, what hangs on its jobs is cleared, it is dropped.
+--   drop    no tenant keeps the partition any longer: it is detached, rows that belong to its jobs are deleted, it is dropped.
 --   shrink  some tenants keep theirs longer: their rows are copied into a new partition, which takes the place of the
 --           old one; the old one goes like any other. Costs as much as is kept, not as much as goes.
 --   purge   some tenants keep theirs shorter: their rows are deleted page by page. Costs one reading of the partition
 --           for each day on which tenants' time is over, and leaves dead rows to autovacuum.
 --   delete  tables without partitions, and what the default partitions caught: by rows, in batches.
---   finish  somebody died between detaching a partition and dropping it.
+--   finish  a keeper died between detaching a partition and dropping it.
 --
 -- retention_plan says what is to be done; each function after it does one short step in one transaction, which the
--- keeper repeats (posthouse.keeper.retention). A detach locks the parent against everybody, so it waits for that lock
--- a moment only (short_wait), and what takes long is done where nobody else is: in partitions that are detached.
+-- keeper repeats (posthouse.keeper.retention). A detach locks the parent exclusively, so it waits for that lock
+-- a moment only (short_wait), and long steps run where they block no one: in detached partitions.
 --
 -- Lock order: the parent, then its partition, without waiting for the second. Jobs: as in 0001_places.sql.
 
@@ -46,7 +46,7 @@ create table posthouse.detached (
   tenants text[] not null
 );
 
--- How long a detach or an attach may hold up everybody else.
+-- How long a detach or an attach may block other transactions.
 create function posthouse.short_wait() returns void
 language sql as $$ select set_config('lock_timeout', '100ms', true) $$;
 
@@ -291,8 +291,8 @@ begin
   return v_found;
 end $$;
 
--- Takes a partition out of its table; it is dropped later, where nobody is in the way. Null: it is not there any
--- more. False: somebody is reading or writing the table, or another keeper is at work; try again.
+-- Takes a partition out of its table; it is dropped later, when it is not in use. Null: it no longer
+-- exists. False: the table is in use, or another keeper is at work; try again.
 create function posthouse.detach_partition(p_name text, p_kept_tenants text[] default '{}') returns boolean
 language plpgsql as $$
 declare
@@ -309,8 +309,8 @@ exception
   when lock_not_available then return false;
 end $$;
 
--- Locks a partition and its table for a change of what belongs to it. Whoever waits for the table is waited for by
--- everybody else, so that is short; with it in hand nothing is waited for.
+-- Locks a partition and its table for a change of what belongs to it. A waiting lock on the table blocks
+-- all other transactions, so the wait is short; with the lock held nothing else is waited for.
 create function posthouse.lock_partition(p_relation text, p_name text) returns boolean
 language plpgsql as $$
 begin
@@ -377,8 +377,8 @@ begin
     or exists (select from posthouse.artifacts);
 end $$;
 
--- What hangs on jobs that are no longer kept goes with them. Whoever waits for one of them to succeed after all waits
--- for nothing: nobody can retry it any more.
+-- Rows that belong to deleted jobs are deleted with them. Jobs that wait for one of them to succeed wait
+-- in vain: it can no longer be retried.
 create function posthouse.forget_jobs(
   p_ids uuid[], p_tenants text[], p_dedupes text[], p_orders text[], p_aside uuid[]
 ) returns void
@@ -414,7 +414,7 @@ begin
   end if;
 end $$;
 
--- Drops a detached partition. False: somebody still reads it.
+-- Drops a detached partition. False: it is still locked.
 create function posthouse.drop_detached(p_name text) returns boolean
 language plpgsql as $$
 begin
@@ -429,7 +429,7 @@ exception
   when lock_not_available then return false;
 end $$;
 
--- Copies the rows of these tenants into a table beside their partition; returns how many. It locks nobody out.
+-- Copies the rows of these tenants into a table beside their partition; returns how many. It blocks no other transaction.
 -- Null: the partition could not be replaced now, so that copying is of no use yet.
 create function posthouse.copy_kept(p_name text, p_tenants text[]) returns bigint
 language plpgsql as $$
@@ -453,7 +453,7 @@ begin
   execute format('insert into posthouse.%I select * from posthouse.%I where %I = any ($1)', v_copy, p_name, k.tenant)
   using p_tenants;
   get diagnostics v_rows = row_count;
-  -- So that ATTACH need not look at the rows while it holds up everybody.
+  -- So that ATTACH need not check the rows while it blocks other transactions.
   execute format('alter table posthouse.%I add constraint within_range check (%I >= %L and %I < %L)',
                  v_copy, k.at, v_part.starts_at, k.at, v_part.ends_at);
   return v_rows;
@@ -579,7 +579,7 @@ create function posthouse.tidy(p_before timestamptz) returns integer
 language plpgsql as $$
 declare
   v_now timestamptz := posthouse.now();
-  -- What is older than anybody keeps jobs, and is still there, hangs on nothing or on an active job.
+  -- Rows older than any retention that still exist belong to no job or to an active one.
   v_longest timestamptz := least(
     p_before, v_now - make_interval(secs => 86400 * (select max(t.retention_days) from posthouse.tenants as t)));
   v_workers integer;
@@ -593,7 +593,8 @@ begin
   get diagnostics v_keys = row_count;
   delete from posthouse.answers where at <= v_now - interval '1 day';
   return v_workers + v_keys + posthouse.purge_progress(v_longest) + posthouse.tidy_slots()
-    + posthouse.tidy_schedules(p_before) + posthouse.tidy_alerts(p_before);
+    + posthouse.tidy_schedules(p_before) + posthouse.tidy_alerts(p_before)
+    + posthouse.tidy_undefined();
 end $$;
 
 select posthouse.make_partitions();

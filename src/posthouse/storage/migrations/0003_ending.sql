@@ -1,4 +1,4 @@
--- What follows from the end of a job: its dedupe key, the jobs that wait for it, whoever waits for its
+-- What follows from the end of a job: its dedupe key, the jobs that depend on it, sessions that wait for its
 -- result. Also the end of a job that never ran.
 
 -- Wakes the workers that wait for work in these queues. NOTIFY takes a lock on the whole database at
@@ -81,7 +81,7 @@ language sql stable as $$
 $$;
 
 -- The end of queued jobs: out of ready or waiting, into history. Returns those that were there. It waits for
--- nobody once it has their own rows, so it can be in no deadlock: dependants that somebody else is busy with
+-- no lock once it has its own rows, so it cannot deadlock: dependants that another transaction has locked
 -- are left to the keeper (sweep_blocks).
 create function posthouse.end_queued(p_ids uuid[], p_status text, p_error jsonb) returns setof uuid
 language plpgsql as $$
@@ -106,7 +106,7 @@ language sql as $$
   select (select count(*) from r) + (select count(*) from w) > 0  -- counted, so that all of them are locked
 $$;
 
--- Locks a queued job unless somebody else has it locked: then false. There is nothing to lock of one that is not
+-- Locks a queued job; false if another transaction has it locked. There is nothing to lock of one that is not
 -- queued any more.
 create function posthouse.lock_if_free(p_id uuid) returns boolean
 language plpgsql as $$
@@ -199,7 +199,7 @@ language sql stable as $$
 $$;
 
 -- Locks the waiting rows that the end of these jobs changes: those of all who hang on them, down the tree that is
--- canceled along. All at once and in one order; without p_wait only those that nobody else is busy with.
+-- canceled along. All at once and in one order; without p_wait only those that no other transaction has locked.
 create function posthouse.lock_tree(p_ids uuid[], p_statuses text[], p_wait boolean) returns uuid[]
 language plpgsql as $$
 declare
@@ -319,7 +319,7 @@ begin
   from (
     select h.id, h.status from posthouse.history as h
     where h.id = any (array(select b.depends_on from posthouse.blocks as b where b.xid >= p_cursor[1]))
-    for share skip locked) as e;  -- whoever is being reopened has not ended any more
+    for share skip locked) as e;  -- a job that is being reopened no longer counts as ended
   if v_ids is not null then
     perform posthouse.unblock(v_ids, v_statuses);
   end if;

@@ -35,15 +35,25 @@ create type posthouse.request as (
   verify boolean,             -- the id may be known already: a repeat, or an id made by the caller
   special boolean,            -- needs more than an insert
   later boolean,              -- could have to wait: see store_one
-  follows uuid                -- the job before it in its ordered line
+  follows uuid,               -- the job before it in its ordered line
+  took text[]                 -- of a kind without a definition: the options that the request left out
+);
+
+-- Queued jobs that were enqueued before their kind had a definition, and the options that they take from it when it
+-- arrives (adopt_jobs). Only such jobs have a row here; kept apart from ready and waiting, whose rows it would widen.
+-- Without an index: it is searched only when a definition is created and by the keeper, which reads all of it.
+create table posthouse.undefined_jobs (
+  job_id uuid not null,
+  kind text not null,
+  took text[] not null
 );
 
 -- What an inactive definition is for: its kind takes no new jobs. Those that are queued already stay.
 create function posthouse.refuse_inactive(p_kind text) returns text
 language plpgsql stable as $$
 begin
-  raise exception 'jobs of kind % are not taken: its definition is inactive', quote_literal(p_kind)
-    using errcode = 'PH010', hint = 'An operator activates it: posthouse definitions activate.';
+  raise exception 'jobs of kind % are not accepted: its definition is inactive', quote_literal(p_kind)
+    using errcode = 'PH010', hint = 'Activate it with: posthouse definitions activate.';
 end $$;
 
 -- What limits per key count a job by, where its kind says so: the text at a path of its payload.
@@ -68,7 +78,13 @@ language sql stable as $$
       or coalesce(j.depends_on <> '{}', false) or pg_column_size(p.body) > 2048
       or j.scheduled_for is not null or j.delay is not null,
     j.scheduled_for is not null or j.delay is not null or coalesce(j.depends_on <> '{}', false),
-    null::uuid
+    null::uuid,
+    case when d.key is null then array_remove(array[
+      case when j.queue is null then 'queue' end, case when j.priority is null then 'priority' end,
+      case when j.max_attempts is null then 'max_attempts' end,
+      case when j.timeout_seconds is null then 'timeout_seconds' end,
+      case when j.requires is null then 'requires' end, case when j.prefers is null then 'prefers' end,
+      case when j.limit_key is null then 'limit_key' end], null) end
   from rows from (jsonb_to_recordset(p_jobs) as (
       id uuid, parent_id uuid, scheduled_for timestamptz, delay double precision, priority integer,
       max_attempts integer, timeout_seconds real, tenant_id text, kind text, queue text, source text,
@@ -128,7 +144,7 @@ begin
         return v_key.job_id;
       end if;
       if not p_wait and not posthouse.lock_if_free(v_key.job_id) then
-        raise exception 'job % is busy', v_key.job_id using errcode = 'PH009';
+        raise exception 'job % is locked by another transaction; try again', v_key.job_id using errcode = 'PH009';
       end if;
       if exists (
         select from posthouse.end_queued(array[v_key.job_id], 'canceled', jsonb_build_object(
@@ -202,7 +218,7 @@ begin
     v_status := posthouse.status_of(v_dependency);
     if v_status is null then
       raise exception 'job % depends on %, which does not exist', r.id, v_dependency
-        using errcode = 'PH002', hint = 'Enqueue a job after the jobs that it depends on.';
+        using errcode = 'PH002', hint = 'Enqueue dependencies before the jobs that depend on them.';
     end if;
     if v_status in ('failed', 'canceled', 'dead_letter') and r.on_dependency_failure = 'cancel' then
       return -1;
@@ -216,7 +232,7 @@ begin
   return v_blockers;
 end $$;
 
--- A new job stands in this lane: claimers are to know the lane, and whoever waits for work is woken.
+-- A new job stands in this lane: claims must find the lane, and waiting workers are notified.
 create function posthouse.enter_lane(p_lane posthouse.lane) returns void
 language plpgsql as $$
 begin
@@ -234,6 +250,9 @@ language plpgsql as $$
 declare
   v_lane bigint;
 begin
+  if r.took is not null then
+    insert into posthouse.undefined_jobs (job_id, kind, took) values (r.id, r.kind, r.took);
+  end if;
   if r.aside then
     insert into posthouse.payloads (job_id, body) values (r.id, r.payload);
     r.payload := null;
@@ -274,6 +293,8 @@ language plpgsql as $$
 declare
   v_lanes posthouse.lane[];
 begin
+  insert into posthouse.undefined_jobs (job_id, kind, took)
+  select r.id, r.kind, r.took from unnest(p_requests) as r where r.took is not null;
   with put as (
     insert into posthouse.ready (
       id, parent_id, queued_at, scheduled_for, priority, max_attempts, timeout_seconds, tenant_id, kind,
@@ -314,8 +335,8 @@ language plpgsql as $$
 begin
   if r.on_duplicate not in ('existing', 'reject', 'replace', 'reuse')
      or r.on_dependency_failure not in ('cancel', 'run', 'wait') then
-    raise exception 'on_duplicate is existing, reject, replace or reuse, not %; '
-      'on_dependency_failure is cancel, run or wait, not %', r.on_duplicate, r.on_dependency_failure
+    raise exception 'invalid options: on_duplicate must be existing, reject, replace or reuse, not %; '
+      'on_dependency_failure must be cancel, run or wait, not %', r.on_duplicate, r.on_dependency_failure
       using errcode = 'PH002';
   end if;
   job := r.id;
@@ -397,7 +418,14 @@ begin
   select queue, priority, max_attempts, timeout_seconds, active, limits, nullif(requires, '{}') as requires,
          nullif(prefers, '{}') as prefers
   into d from posthouse.definitions where key = p_kind;
-  if not d.active then
+  if not found then
+    insert into posthouse.undefined_jobs (job_id, kind, took)
+    values (p_id, p_kind, array_remove(array[
+      'requires', 'prefers', 'limit_key', case when p_queue is null then 'queue' end,
+      case when p_priority is null then 'priority' end,
+      case when p_timeout is null then 'timeout_seconds' end,
+      case when p_max_attempts is null then 'max_attempts' end], null));
+  elsif not d.active then
     perform posthouse.refuse_inactive(p_kind);
   end if;
   p_queue := coalesce(p_queue, d.queue, 'default');

@@ -1,7 +1,7 @@
 -- Claim: the heads of the lanes that a worker can serve, in order of priority and turn, fair over tenants, within
 -- the limits.
 
--- The lanes where a claim saw somebody wait, and behind which position it is to read them.
+-- The lanes in which a claim saw ready jobs, and the position behind which it reads each.
 create type posthouse.busy_lanes as (
   lanes bigint[],
   priorities integer[],
@@ -10,7 +10,7 @@ create type posthouse.busy_lanes as (
   marks bigint[]
 );
 
--- What a claim knows of limits (see 0012_limits.sql): the lanes where it saw somebody wait, and no others may be
+-- What a claim knows of limits (see 0012_limits.sql): the lanes in which it saw ready jobs, and no others may be
 -- claimed from. Of the limited ones, how many rows fit. And beside each other a lane, its slot, what a start costs
 -- there, how many may start and how many tokens there are; and for each lane its slots.
 create type posthouse.held_slots as (
@@ -25,10 +25,20 @@ create type posthouse.held_slots as (
   by_lane jsonb
 );
 
+-- Whether a worker offers what a job requires. A word "!code" excludes workers with this version of the code, whose
+-- handler does not accept the payload (see move_settled).
+create function posthouse.meets(p_requires text[], p_offers text[], p_code text) returns boolean
+language sql immutable parallel safe as $$
+  select not exists (
+    select from unnest(p_requires) as r (word)
+    where case when r.word like '!%' then r.word = '!' || p_code else r.word <> all (p_offers) end)
+$$;
+
 -- p_token is made by the worker, new for each claim: repeating a claim whose reply was lost returns what
 -- the first one took. p_lanes and p_marks say behind which position each known lane is to be read; a worker
 -- passes none of them to look from the start. p_careful: it may take one suspect. p_offers: its capabilities.
--- p_tenants and p_served: how much it has lately given to whom, each by its weight.
+-- p_tenants and p_served: how much it has lately given to whom, each by its weight. p_least: claim nothing if fewer
+-- jobs can start; for batch handlers (see ready_batches).
 --
 -- First a plan: how many rows each lane gives. Only then are rows locked, lane by lane: locking all candidates and
 -- sorting afterwards would hide them from every other worker for the length of the claim. A row may have been
@@ -40,12 +50,12 @@ create function posthouse.claim(
   p_worker uuid, p_token uuid, p_queues text[], p_kinds text[], p_limit integer, p_lease interval,
   p_lanes bigint[] default '{}', p_marks bigint[] default '{}', p_careful boolean default true,
   p_offers text[] default '{}', p_tenants text[] default '{}', p_served double precision[] default '{}',
-  p_patience interval default '20 seconds'
+  p_patience interval default '20 seconds', p_least integer default 0
 ) returns setof posthouse.running
 language plpgsql
 set enable_bitmapscan = off
 set enable_nestloop = off  -- but for the laterals, which know no other way: with 3,000 lanes it took 1 s a claim
-set jit = off  -- what is off counts as very dear, and very dear plans are compiled
+set jit = off  -- disabled plan nodes have a huge cost, which would trigger JIT compilation
 set enable_seqscan = off  -- a plan made while ready was empty must not scan it when it is not
 set plan_cache_mode = force_generic_plan  -- the arguments never change the plan; planning took 0.2 ms
 as $$
@@ -57,14 +67,17 @@ declare
   v_started bigint;
   v_worker record;
 begin
-  select w.disabled_at is not null or w.drain_asked_at is not null as is_off, w.only_tenant, w.only_queues
+  select w.disabled_at is not null or w.drain_asked_at is not null as is_off, w.only_tenant, w.only_queues, w.code
   into v_worker from posthouse.workers as w where w.id = p_worker;
   if v_worker.is_off then
     return;
-  elsif v_worker.only_queues is not null then  -- of the key that it came with: whatever it asks for
+  elsif v_worker.only_queues is not null then  -- restricted by its API key, regardless of what it asks for
     p_queues := array(select q.name from unnest(p_queues) as q (name) where q.name = any (v_worker.only_queues));
   end if;
-  perform pg_advisory_xact_lock_shared(7707, 0);  -- whoever makes a limit counts who runs: not while we claim
+  if p_least > 0 then  -- one claim at a time: concurrent ones would share a batch's jobs
+    perform pg_advisory_xact_lock(7710, hashtext(p_kinds[1]));
+  end if;
+  perform pg_advisory_xact_lock_shared(7707, 0);  -- creating a limit counts running jobs, which must not change meanwhile
   if exists (select from posthouse.limits) then
     v_held := posthouse.hold_slots(p_queues, p_kinds, p_lanes, p_marks, v_now);
   end if;
@@ -77,7 +90,7 @@ begin
     where d.queue = any (p_queues) and d.kind = any (p_kinds)
       and (v_worker.only_tenant is null or d.tenant_id = v_worker.only_tenant)
       and d.queue <> all (array(select q.name from posthouse.queues as q where q.paused_at is not null))
-      and (d.requires is null or d.requires <@ p_offers)
+      and (d.requires is null or d.requires <@ p_offers or posthouse.meets(d.requires, p_offers, v_worker.code))
       and (d.prefers is null or d.prefers <@ p_offers
            or not posthouse.left_to_others(d.lane, d.queue, d.kind, d.prefers, v_now, p_patience))
       and (v_held.seen is null or d.lane = any (v_held.seen))
@@ -86,10 +99,16 @@ begin
   where (select true from posthouse.ready as r where r.lane = k.lane and r.position > k.mark limit 1);
   if v_busy.lanes is null then
     return;
-  elsif cardinality(v_busy.lanes) = 1 and v_busy.turns[1] > 0 and v_held.slots is null then
+  elsif cardinality(v_busy.lanes) = 1 and v_busy.turns[1] > 0 and v_held.slots is null and p_least = 0 then
     v_chosen := array_fill(v_busy.lanes[1], array[p_limit]);
   else
     v_chosen := posthouse.fair_share(v_busy, v_held, p_limit, p_careful, p_tenants, p_served);
+    if cardinality(v_chosen) < p_least then  -- unless a few long lanes have the rest
+      v_chosen := posthouse.fair_share(v_busy, v_held, p_limit, p_careful, p_tenants, p_served, p_depth => p_limit);
+    end if;
+    if cardinality(v_chosen) < p_least then
+      return;
+    end if;
   end if;
   return query
   with share as materialized (
@@ -116,7 +135,7 @@ begin
   returning *;
   if v_held.slots is not null then
     get diagnostics v_started = row_count;
-    if v_started < cardinality(v_chosen) then  -- somebody canceled one, or had it locked
+    if v_started < cardinality(v_chosen) then  -- another transaction canceled or locked some
       v_chosen := array(select r.lane from posthouse.running as r where r.token = p_token);
     end if;
     perform posthouse.take_slots(v_chosen, v_held);
@@ -127,7 +146,7 @@ end $$;
 -- settings of the claim that calls it.
 create function posthouse.fair_share(
   p_busy posthouse.busy_lanes, p_held posthouse.held_slots, p_limit integer, p_careful boolean,
-  p_tenants text[], p_served double precision[]
+  p_tenants text[], p_served double precision[], p_depth integer default null
 ) returns bigint[]
 language plpgsql
 as $$
@@ -148,7 +167,7 @@ begin
       where r.lane = b.lane and r.position > b.mark
       -- Deep enough to fill the claim from any half of the lanes: reading all of each would cost lanes x limit.
       order by r.position limit case
-        when b.turn > 0 then least(b.fits, 1 + 2 * p_limit / cardinality(p_busy.lanes))
+        when b.turn > 0 then least(b.fits, coalesce(p_depth, 1 + 2 * p_limit / cardinality(p_busy.lanes)))
         when p_careful and b.lane = (select lane from busy where turn = 0 order by priority limit 1) then least(b.fits, 1)
         else 0 end) as r
   ), served as (
@@ -164,6 +183,40 @@ begin
       p.position
     limit p_limit) as c;
   return case when p_held.slots is null then v_chosen else posthouse.within_slots(v_chosen, p_held) end;
+end $$;
+
+-- For each batch kind that has ready jobs in these queues: how many, at most p_sizes, and the newest position, which
+-- tells whether more arrive. An estimate: capabilities, limits and suspects are left to the claim.
+create function posthouse.ready_batches(
+  p_worker uuid, p_queues text[], p_kinds text[], p_sizes integer[],
+  p_lanes bigint[] default '{}', p_marks bigint[] default '{}'
+) returns table (kind text, jobs bigint, newest bigint)
+language plpgsql stable
+set enable_bitmapscan = off
+set enable_seqscan = off
+set jit = off
+as $$
+#variable_conflict use_column
+begin
+  return query
+  select b.kind, least(min(b.size), sum(r.jobs))::bigint, max(r.newest)
+  from unnest(p_kinds, p_sizes) as b (kind, size)
+  join posthouse.lanes as d on d.kind = b.kind
+  left join posthouse.workers as w on w.id = p_worker
+  left join unnest(p_lanes, p_marks) as m (lane, mark) on m.lane = d.lane
+  cross join lateral (
+    select count(*) as jobs,
+           (select r.position from posthouse.ready as r where r.lane = d.lane order by r.position desc limit 1) as newest
+    from (
+      select from posthouse.ready as r
+      where r.lane = d.lane and r.position > coalesce(m.mark, 0)
+      order by r.position limit b.size) as head) as r
+  where d.queue = any (p_queues)
+    and (w.only_queues is null or d.queue = any (w.only_queues))
+    and (w.only_tenant is null or d.tenant_id = w.only_tenant)
+    and d.queue <> all (array(select q.name from posthouse.queues as q where q.paused_at is not null))
+    and r.jobs > 0
+  group by b.kind;
 end $$;
 
 -- What a claim with this token took, for a worker that did not hear the answer.

@@ -5,7 +5,7 @@
 -- running is large and statistics call it empty, and a plan that walked all of it cost 14 s for 40,000 jobs.
 
 -- Success, the common case: one statement for the whole batch. A job whose cancellation was asked for while
--- it ran ends as canceled, whatever its handler returned. Returns the ids whose lease was lost; one that
+-- it ran ends as canceled, regardless of what its handler returned. Returns the ids whose lease was lost; one that
 -- landed before, in a call whose reply was lost, is not among them.
 create function posthouse.succeed(
   p_ids uuid[], p_tokens uuid[], p_results jsonb[], p_outputs jsonb[] default null
@@ -37,12 +37,14 @@ begin
   end if;
 end $$;
 
--- The move alone. Its settings fix the plan, and must not reach what follows from the move.
+-- The move alone. Its settings fix the plan, and must not reach what follows from the move. A job that reported
+-- progress and succeeds is complete: the percentage becomes 100, regardless of its last report.
 create function posthouse.move_succeeded(
   p_ids uuid[], p_tokens uuid[], p_results jsonb[], p_outputs jsonb[],
   out landed uuid[], out statuses text[], out keyed boolean, out slots text)
 language plpgsql
 set enable_seqscan = off
+set jit = off
 set enable_bitmapscan = off
 set enable_nestloop = off  -- results are joined by hash
 set plan_cache_mode = force_generic_plan
@@ -54,7 +56,13 @@ begin
     delete from posthouse.running as r
     where r.id = any (p_ids)
       and ((r.id, r.token) in (select u.id, u.token from unnest(p_ids, p_tokens) as u (id, token))) is true
-    returning r.*
+    returning
+      id, parent_id, queued_at, scheduled_for, started_at, priority, attempt_count, max_attempts, generation, crashes,
+      snoozes, timeout_seconds,
+      case when cancel_requested_at is null and progress_percent is not null then 100 else progress_percent end,
+      tenant_id, kind, queue, source, payload, dedupe_key, order_key, correlation_id, subject, source_ref, created_by,
+      retry, depends_on, limit_key, requires, prefers, current_step, progress_message, last_error, trace, lane, position,
+      token, worker_id, attempt_started_at, lease_expires_at, cancel_requested_at, r.slots, progress_at
   ), kept as (
     insert into posthouse.history as h
     select done.*, report.result, v_now,
@@ -86,7 +94,9 @@ $$;
 
 -- Every other outcome. p_events: fail, exhaust, cancel (the job ends) or retry, snooze, release, rescue (it
 -- goes back, after p_delays seconds); p_outcomes is what the attempt's record says. Snooze and release give
--- the attempt back; rescue counts a crash, and the second one makes the job a suspect. Returns the ids whose lease was lost.
+-- the attempt back; rescue counts a crash unless the error is LeaseExpired (see posthouse.rescue), and the second one
+-- makes the job a suspect. A release with the error PayloadMismatch keeps the job from workers with the same code (see
+-- meets). Returns the ids whose lease was lost.
 create function posthouse.settle(
   p_ids uuid[], p_tokens uuid[], p_events text[], p_outcomes text[], p_delays double precision[],
   p_errors jsonb[], p_outputs jsonb[] default null
@@ -99,7 +109,7 @@ begin
     select from unnest(p_events) as u (event)
     where not exists (select from posthouse.transitions as t
                       where t.event = u.event and t.from_status = 'running')) then
-    raise exception 'not all of % are ways out of running', p_events using errcode = 'PH002';
+    raise exception 'invalid event in %: not a transition out of running', p_events using errcode = 'PH002';
   end if;
   select m.* into v_moved
   from posthouse.move_settled(p_ids, p_tokens, p_events, p_outcomes, p_delays, p_errors, p_outputs) as m;
@@ -119,13 +129,14 @@ begin
   return posthouse.lost_leases(p_ids, p_tokens, v_moved.landed);
 end $$;
 
--- The move alone, likewise. What went wrong is counted along (see 0018_failures.sql): a row for each fault in the
--- batch, appended, so that nobody waits for anybody.
+-- The move alone, likewise. Failures are counted in the same statement (see 0018_failures.sql): one row per failure group
+-- in the batch, appended, so that no transaction waits for another.
 create function posthouse.move_settled(
   p_ids uuid[], p_tokens uuid[], p_events text[], p_outcomes text[], p_delays double precision[],
   p_errors jsonb[], p_outputs jsonb[], out landed uuid[], out ended uuid[], out statuses text[], out slots text)
 language plpgsql
 set enable_seqscan = off
+set jit = off
 set enable_bitmapscan = off
 set enable_nestloop = off
 set plan_cache_mode = force_generic_plan
@@ -144,6 +155,8 @@ begin
   ), judged as (
     select gone.*, report.outcome, report.delay, posthouse.with_fingerprint(report.error) as error, report.output,
       report.ordinal,
+      ((report.event = 'rescue' or report.outcome in ('lost', 'crashed'))
+       and (report.error ->> 'type' = 'LeaseExpired') is not true)::integer as crash,
       case
         when gone.cancel_requested_at is not null then 'cancel'
         when report.event = 'retry' and gone.attempt_count >= gone.max_attempts then 'exhaust'
@@ -162,7 +175,7 @@ begin
       lease_expires_at, cancel_requested_at, finished_at, status, outcome, error, output)
     select
       id, parent_id, queued_at, scheduled_for, started_at, priority, attempt_count, max_attempts,
-      generation, crashes + (outcome in ('lost', 'crashed'))::integer, snoozes, timeout_seconds, progress_percent,
+      generation, crashes + crash, snoozes, timeout_seconds, progress_percent,
       tenant_id, kind, queue, source, payload, dedupe_key, order_key, correlation_id, subject,
       source_ref, created_by, retry, depends_on, limit_key, requires, prefers, current_step, progress_message,
       coalesce(error_text, last_error), trace, lane, position, token, worker_id, attempt_started_at,
@@ -200,12 +213,16 @@ begin
     select
       id, parent_id, queued_at, v_now + make_interval(secs => coalesce(delay, 0)), started_at, priority,
       attempt_count - (event in ('snooze', 'release'))::integer, max_attempts, generation,
-      crashes + (event = 'rescue')::integer, snoozes + (event = 'snooze')::integer, timeout_seconds,
+      crashes + crash, snoozes + (event = 'snooze')::integer, timeout_seconds,
       progress_percent, tenant_id, kind, queue, source, payload, dedupe_key, order_key, correlation_id,
-      subject, source_ref, created_by, retry, depends_on, limit_key, requires, prefers, current_step, progress_message,
-      coalesce(error_text, last_error), trace,
+      subject, source_ref, created_by, retry, depends_on, limit_key,
+      case when event = 'release' and error ->> 'type' = 'PayloadMismatch'
+        then coalesce(requires, '{}') || ('!' || coalesce((
+          select w.code from posthouse.workers as w where w.id = ruled.worker_id), ruled.worker_id::text))
+        else requires end,
+      prefers, current_step, progress_message, coalesce(error_text, last_error), trace,
       case
-        when crashes + (event = 'rescue')::integer >= 2 then 0
+        when crashes + crash >= 2 then 0
         when event in ('rescue', 'release') then 1
         else 2 end,
       v_now + make_interval(secs => coalesce(delay, 0))

@@ -1,7 +1,7 @@
 -- What people do to jobs: cancel, and retry what ended. Both are audited. They run with the rights of their owner,
 -- for the tenant that the transaction speaks for if there is one: see 0020_access.sql.
 
--- Whoever called: a function that runs with its owner's rights is told by the session, not by current_user.
+-- The calling role: in a security definer function that is session_user, not current_user.
 create function posthouse.caller() returns name
 language sql stable as $$
   select coalesce(nullif(current_setting('role'), 'none')::name, session_user)
@@ -47,7 +47,7 @@ language sql immutable parallel safe as $$
 $$;
 
 -- A copy without what stands under such names, in schemas under what they mark as secret, and in URLs. The audit
--- keeps what somebody wrote by mistake and took back.
+-- keeps text that was entered by mistake and withdrawn.
 create function posthouse.without_secrets(p_value jsonb, p_secret boolean default false) returns jsonb
 language plpgsql immutable as $$
 declare
@@ -126,7 +126,7 @@ begin
   return v_status;
 end $$;
 
--- The same for many, in batches whose locks are taken in order. Nothing comes of one that somebody ends just now: it
+-- The same for many, in batches whose locks are taken in order. A job that ends concurrently is skipped: it
 -- is told by the status that it has.
 create function posthouse.cancel_many(p_ids uuid[], p_actor text) returns table (id uuid, answer text)
 language plpgsql as $$
@@ -168,7 +168,7 @@ begin
     exit when not exists (
       select from posthouse.jobs as j where j.id = any (v_left) and j.status in ('queued', 'running'));
   end loop;
-  return query select l, coalesce(posthouse.status_of(l), 'not kept any more') from unnest(v_left) as l;
+  return query select l, coalesce(posthouse.status_of(l), 'no longer stored') from unnest(v_left) as l;
 end $$;
 
 -- Runs an ended job again: a new generation with fresh attempts, under the same id. A succeeded job never
@@ -195,6 +195,8 @@ begin
   end if;
   if not posthouse.is_legal('reopen', v_old.status, 'queued') then
     return v_old.status;
+  elsif v_old.erased_at is not null then  -- its payload is gone
+    return 'erased';
   end if;
   if v_old.dedupe_key is not null then
     insert into posthouse.dedupes as d (tenant_id, dedupe_key, job_id)
@@ -219,7 +221,7 @@ begin
   if v_old.order_key is not null then  -- its turn is over: it goes to the end of its line
     v_before := posthouse.join_line(v_old.tenant_id, v_old.order_key, p_id);
     if exists (select from posthouse.blocks as b where b.depends_on = p_id) then
-      -- Nobody stands behind it any more.
+      -- No job is behind it any more.
       perform posthouse.unblock(
         array[p_id], array[v_old.status], posthouse.lock_tree(array[p_id], array[v_old.status], false));
     end if;
@@ -248,6 +250,6 @@ begin
     jsonb_build_object('status', 'queued', 'generation', v_old.generation + 1)
       || case when p_fresh then '{"fresh": true}'::jsonb else '{}' end);
   perform posthouse.promote();
-  perform posthouse.announce_end(array[p_id]);  -- that end does not count any more: whoever heard of it looks again
+  perform posthouse.announce_end(array[p_id]);  -- that end no longer counts: sessions that heard of it check again
   return 'queued';
 end $$;

@@ -11,7 +11,8 @@ select
   null::timestamptz as finished_at, attempt_count, max_attempts, generation, crashes, snoozes,
   timeout_seconds, null::timestamptz as lease_expires_at, null::uuid as worker_id,
   null::timestamptz as cancel_requested_at, progress_percent, current_step, progress_message,
-  null::jsonb as result, last_error, null::jsonb as error, created_by, 0 as blockers
+  null::jsonb as result, last_error, null::jsonb as error, created_by, 0 as blockers,
+  null::timestamptz as erased_at
 from posthouse.ready
 union all
 select
@@ -22,7 +23,7 @@ select
   limit_key, requires, prefers,
   scheduled_for, queued_at, started_at, null, null, attempt_count, max_attempts, generation, crashes,
   snoozes, timeout_seconds, null, null, null, progress_percent, current_step, progress_message,
-  null, last_error, null, created_by, blockers
+  null, last_error, null, created_by, blockers, null
 from posthouse.waiting
 union all
 select
@@ -33,7 +34,7 @@ select
   limit_key, requires, prefers,
   scheduled_for, queued_at, started_at, attempt_started_at, null, attempt_count, max_attempts,
   generation, crashes, snoozes, timeout_seconds, lease_expires_at, worker_id, cancel_requested_at,
-  progress_percent, current_step, progress_message, null, last_error, null, created_by, 0
+  progress_percent, current_step, progress_message, null, last_error, null, created_by, 0, null
 from posthouse.running
 union all
 select
@@ -44,7 +45,7 @@ select
   limit_key, requires, prefers,
   scheduled_for, queued_at, started_at, attempt_started_at, finished_at, attempt_count, max_attempts,
   generation, crashes, snoozes, timeout_seconds, null, worker_id, cancel_requested_at,
-  progress_percent, current_step, progress_message, result, last_error, error, created_by, 0
+  progress_percent, current_step, progress_message, result, last_error, error, created_by, 0, erased_at
 from posthouse.history;
 
 create view posthouse.attempts with (security_invoker = true) as

@@ -14,7 +14,7 @@
 -- Their kind may not want that (definitions.keep_steps, keep_progress): then forget_progress clears them when the
 -- job goes back. They go with the job's history partition.
 --
--- Lock order: the row in running first; whoever holds it is alone with the job's parts and steps.
+-- Lock order: the row in running first; its lock also covers the job's parts and steps.
 
 create table posthouse.parts (
   job_id uuid not null,
@@ -68,8 +68,9 @@ create table posthouse.artifacts (
   place text not null,
   primary key (job_id, name)
 );
+create index artifacts_created on posthouse.artifacts (created_at);
 
--- Bytes that belong to no artifact any more, until whoever has the store deletes them.
+-- Bytes of deleted artifacts, until a process with access to the store deletes them.
 create table posthouse.discarded_blobs (
   place text primary key,
   at timestamptz not null default posthouse.now()
@@ -101,7 +102,7 @@ language sql as $$
 $$;
 
 -- Keeps a file of a running job whose bytes are in their place; one of the same name gives way. False: the lease is
--- lost, and the bytes are nobody's.
+-- lost, and the bytes belong to no artifact.
 create function posthouse.keep_artifact(
   p_id uuid, p_token uuid, p_name text, p_place text, p_size bigint, p_sha256 bytea, p_type text
 ) returns boolean
@@ -151,7 +152,7 @@ $$;
 -- Reports of many running jobs at once: progress and changes of parts. Each extends the lease of its job.
 -- p_reports: [{id, token, percent, step, message, derive, parts: [{name, status, restart, percent, done, total,
 -- weight, message, error, result}]}]; what is left out stays as it was. derive: the percentage is that of the
--- parts. Returns the reports that did not land: lost, or busy (somebody else has the row locked, try again).
+-- parts. Returns the reports that did not land: lost, or busy (another transaction has the row locked; try again).
 create function posthouse.report(p_reports jsonb, p_lease interval)
 returns table (id uuid, verdict text)
 language plpgsql as $$
@@ -179,7 +180,7 @@ begin
       n.percent, case when n.derive then posthouse.percent_of_parts(n.id) end, r.progress_percent),
     current_step = coalesce(n.step, r.current_step),
     progress_message = coalesce(n.message, r.progress_message),
-    lease_expires_at = greatest(r.lease_expires_at, v_now + p_lease)
+    lease_expires_at = greatest(r.lease_expires_at, v_now + p_lease), progress_at = v_now
   from jsonb_to_recordset(p_reports) as n (id uuid, percent real, step text, message text, derive boolean)
   where r.id = n.id and n.id = any (v_held);
   return query
@@ -284,7 +285,7 @@ begin
 end $$;
 
 -- Clears what the kinds of these queued jobs do not want to keep for their next attempt; all of it if p_fresh.
--- Called when they go back, before anybody can claim them.
+-- Called when they are released, before they can be claimed.
 create function posthouse.forget_progress(p_ids uuid[], p_fresh boolean default false) returns void
 language plpgsql as $$
 declare

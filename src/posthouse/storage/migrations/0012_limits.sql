@@ -2,10 +2,10 @@
 --
 -- A *limit* is a rule: which jobs it counts (kinds, queues, tenants; null = all), by what (all together, per tenant,
 -- per key), and how many may run at a time, start in a time, or both. A *slot* is the count of one limit for one
--- tenant or key. A claim locks the slots of the lanes that it looks at, in order, and counts what it takes; whatever
+-- tenant or key. A claim locks the slots of the lanes that it looks at, in order, and counts what it takes; every function that
 -- ends a lease counts back, in the same transaction. So the counts are exact at every instant, and a crash leaks none.
 --
--- Slots are the last thing that whoever ends a lease locks, and the first that a claim does, which then waits for
+-- Functions that end a lease lock slots last; a claim locks them first, and then waits for
 -- nothing: no deadlock.
 
 create table posthouse.queues (
@@ -77,7 +77,7 @@ language sql immutable as $$
     + greatest(0, extract(epoch from p_now - coalesce(s.refilled_at, p_now))) * l.rate)
 $$;
 
--- Locks the slots of the lanes where somebody waits. Slots that are new are made; one that somebody tidies away in
+-- Locks the slots of the lanes that have ready jobs. Missing slots are created; one that is deleted in
 -- this moment counts as full, until the next claim makes it again.
 create function posthouse.hold_slots(
   p_queues text[], p_kinds text[], p_lanes bigint[], p_marks bigint[], p_now timestamptz
@@ -133,7 +133,7 @@ begin
 end $$;
 
 -- Of the chosen rows, in their order, those that fit: slot by slot, the first so many of each. The first of all always
--- fits, since of no lane more was chosen than fits: nobody is held up by what does not.
+-- fits, since of no lane more was chosen than fits: other lanes are not held up.
 create function posthouse.within_slots(p_chosen bigint[], p_held posthouse.held_slots) returns bigint[]
 language plpgsql as $$
 declare
@@ -221,7 +221,7 @@ declare
   v_new posthouse.limits;
 begin
   if p_name ~ E'[\x01-\x1f]' or p_name = '' or length(p_name) > 200 then
-    raise exception 'limit %: a name is a short text', quote_literal(p_name) using errcode = 'PH012';
+    raise exception 'limit %: the name must have 1 to 200 characters', quote_literal(p_name) using errcode = 'PH012';
   end if;
   perform pg_advisory_xact_lock(7707, 0);  -- no claim is under way
   select * into v_old from posthouse.limits where name = p_name for update;
@@ -234,13 +234,13 @@ begin
   v_new.burst := case when v_new.rate is not null then coalesce(v_new.burst, greatest(1, v_new.rate)) end;
   if exists (select from jsonb_each_text(v_new.weights) as w
              where w.value::double precision not between 0 and v_new.burst) then
-    raise exception 'limit %: weights are from 0 to the burst, or the job could never start', quote_literal(p_name)
+    raise exception 'limit %: weights must be between 0 and the burst; with a larger weight the job could never start', quote_literal(p_name)
       using errcode = 'PH012';
   end if;
   delete from posthouse.limits where name = p_name;
   insert into posthouse.limits select v_new.*;
   perform posthouse.recount(p_name);
-  if (v_old.name is null or to_jsonb(v_old) - 'updated_at' <> to_jsonb(v_new) - 'updated_at') and p_origin = 'operator' then
+  if (v_old.name is null or to_jsonb(v_old) - 'updated_at' <> to_jsonb(v_new) - 'updated_at') and p_actor is distinct from 'code' then
     perform posthouse.note(p_actor, 'limit.set', null, p_name,
       case when v_old.name is not null then to_jsonb(v_old) end, to_jsonb(v_new));
   end if;
@@ -273,8 +273,16 @@ begin
   on conflict (slot) do update set in_use = excluded.in_use;
 end $$;
 
--- What workers say of the limits of their kinds. What an operator set stays.
-create function posthouse.announce_limits(p_limits jsonb) returns void
+-- Whether the fields of an announced limit apply to some of p_kinds and to nothing else.
+create function posthouse.is_limit_of(p_fields jsonb, p_kinds text[]) returns boolean
+language sql immutable as $$
+  select jsonb_typeof(p_fields -> 'kinds') = 'array' and p_fields -> 'kinds' <> '[]'
+         and p_fields -> 'kinds' <@ to_jsonb(p_kinds) and not p_fields ?| '{queues,tenants,origin,updated_at}'
+$$;
+
+-- Stores the limits of announced kinds. A limit that an operator set stays as it is. An announced limit applies to
+-- kinds of p_kinds and to nothing else: not to queues, tenants or all jobs.
+create function posthouse.announce_limits(p_limits jsonb, p_kinds text[], p_actor text default 'code') returns void
 language plpgsql as $$
 declare
   v_limit record;
@@ -284,6 +292,10 @@ begin
   for v_limit in
     select n ->> 'name' as name, n - 'name' as fields from jsonb_array_elements(p_limits) as n order by 1
   loop
+    if not posthouse.is_limit_of(v_limit.fields, p_kinds) then
+      raise exception 'limit %: an announced limit must name kinds of this announcement, and no queues or tenants',
+        quote_nullable(v_limit.name) using errcode = 'PH012';
+    end if;
     select * into v_old from posthouse.limits as l where l.name = v_limit.name;
     if v_old.origin = 'operator' then
       continue;
@@ -296,8 +308,26 @@ begin
         'weights', v_old.weights || coalesce(v_new -> 'weights', '{}'));
     end if;
     if v_old.name is null or not to_jsonb(v_old) @> v_new then
-      perform posthouse.set_limit(v_limit.name, v_new, 'code', 'code');
+      perform posthouse.set_limit(v_limit.name, v_new, p_actor, 'code');
     end if;
+  end loop;
+end $$;
+
+-- Stores the definitions of kinds that have none yet, with their limits: what a client announces when it enqueues by the
+-- handler. A definition that exists stays as it is, as the client may have older code than the workers. p_code: a JSON
+-- array of objects with "definition" and "limits".
+create function posthouse.announce_missing(p_code jsonb) returns void
+language plpgsql as $$
+declare
+  v_code record;
+begin
+  for v_code in
+    select c -> 'definition' as definition, c -> 'limits' as limits from jsonb_array_elements(p_code) as c
+    where not exists (select from posthouse.definitions as d where d.key = c -> 'definition' ->> 'key')
+    order by c -> 'definition' ->> 'key'
+  loop
+    perform posthouse.announce(jsonb_build_array(v_code.definition));
+    perform posthouse.announce_limits(v_code.limits, array[v_code.definition ->> 'key']);
   end loop;
 end $$;
 
@@ -318,7 +348,7 @@ begin
   return true;
 end $$;
 
--- Forgets slots that count nothing, and lanes where nobody stands. Both are made again when they are needed.
+-- Deletes slots that count nothing, and empty lanes. Both are created again when needed.
 create function posthouse.tidy_slots() returns integer
 language plpgsql as $$
 declare
@@ -364,14 +394,29 @@ begin
   return true;
 end $$;
 
+-- Locks a tenant's row until the transaction ends; false if the tenant was not created. The tenant of jobs that name
+-- none exists always.
+create function posthouse.lock_tenant(p_tenant text) returns boolean
+language plpgsql as $$
+begin
+  if p_tenant = 'default' then
+    insert into posthouse.tenants (id) values (p_tenant) on conflict do nothing;
+  end if;
+  perform from posthouse.tenants where id = p_tenant for update;
+  return found;
+end $$;
+
 create function posthouse.set_tenant_weight(p_tenant text, p_weight double precision, p_actor text default null)
 returns void
 language plpgsql as $$
 declare
   v_old double precision;
 begin
-  insert into posthouse.tenants (id) values (p_tenant) on conflict do nothing;
-  select weight into v_old from posthouse.tenants where id = p_tenant for update;
+  if not posthouse.lock_tenant(p_tenant) then
+    raise exception 'tenant % does not exist', quote_literal(p_tenant)
+      using errcode = 'PH022', hint = 'Create it first: posthouse tenants create.';
+  end if;
+  select weight into v_old from posthouse.tenants where id = p_tenant;
   if v_old = p_weight then
     return;
   end if;
@@ -388,8 +433,11 @@ language plpgsql as $$
 declare
   v_old double precision;
 begin
-  insert into posthouse.tenants (id) values (p_tenant) on conflict do nothing;
-  select retention_days into v_old from posthouse.tenants where id = p_tenant for update;
+  if not posthouse.lock_tenant(p_tenant) then
+    raise exception 'tenant % does not exist', quote_literal(p_tenant)
+      using errcode = 'PH022', hint = 'Create it first: posthouse tenants create.';
+  end if;
+  select retention_days into v_old from posthouse.tenants where id = p_tenant;
   if v_old is not distinct from p_days then
     return;
   end if;

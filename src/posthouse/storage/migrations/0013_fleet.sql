@@ -1,11 +1,11 @@
 -- What operators do to workers, and how quickly work gets done.
 
--- Whether a worker is there: it has not stopped, and has beaten within p_silence seconds. This and the next are what
--- everybody goes by who shows workers or counts them.
+-- Whether a worker is online: it has not stopped, and has sent a heartbeat within p_silence seconds, by default within
+-- the time that it said when it registered. All lists and counts of workers use this and the next function.
 create function posthouse.is_there(w posthouse.workers, p_silence double precision) returns boolean
 language sql stable as $$
   select w.stopped_at is null
-    and coalesce(w.heartbeat_at, w.started_at) > posthouse.now() - make_interval(secs => p_silence)
+    and coalesce(w.heartbeat_at, w.started_at) > posthouse.now() - coalesce(make_interval(secs => p_silence), w.offline_after)
 $$;
 
 -- Whether it is there and may take jobs.

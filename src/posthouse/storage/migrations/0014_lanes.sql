@@ -1,6 +1,6 @@
 -- The directory of lanes is kept small: every claim looks at each lane of its queues.
 
--- Forgets lanes where nobody stands, if there are more than p_keep. Whoever enqueues into one in this moment saw it
+-- Deletes empty lanes if there are more than p_keep. A transaction that enqueues into one concurrently saw it
 -- still there, and makes none: mend_lanes finds those.
 create function posthouse.tidy_lanes(p_keep integer default 1000) returns integer
 language plpgsql as $$
@@ -16,7 +16,7 @@ begin
   return v_gone;
 end $$;
 
--- Makes lanes known again where jobs stand though nobody knows of it; returns how many. Steps from lane to lane, and
+-- Re-inserts lanes that have ready jobs but were deleted concurrently; returns how many. Steps from lane to lane, and
 -- asks for the first job of a lane in order: any one would be sought by reading the table, to its end for no lane.
 create function posthouse.mend_lanes() returns integer
 language plpgsql as $$

@@ -1,9 +1,9 @@
--- Triggers and events: jobs that nobody enqueues by hand.
+-- Triggers and events: rules that create jobs.
 --
 -- An *event* is what an application says has happened, in its own transaction. A *trigger* is a tenant's rule: when
 -- this happens, or at these times, make a job of that kind with this payload. Emitting stores the event and leaves a
 -- note in `unmatched`. A keeper takes notes, fills in the payloads, and writes jobs, matches and the end of the note
--- in one transaction: whatever crashes in between, each trigger makes one job of an event.
+-- in one transaction: even after a crash each trigger creates exactly one job per event.
 
 create table posthouse.triggers (
   id uuid primary key,
@@ -65,6 +65,7 @@ create table posthouse.events (
 ) partition by range (at);
 create index events_id on posthouse.events (id);
 create index events_tenant on posthouse.events (tenant_id, at);
+create index events_subject on posthouse.events (subject, id) where subject is not null;
 create table posthouse.events_default partition of posthouse.events default;
 
 -- Events to be matched. `replay` counts how often that was asked for; `wanted`: with these triggers only.
@@ -119,10 +120,10 @@ declare
   v_noted boolean;
 begin
   if emit.event is null or emit.event = '' or length(emit.event) > 200 or emit.event ~ '[*\s[:cntrl:]]' then
-    raise exception 'the name of an event is a word like order.paid, not %', quote_nullable(emit.event)
+    raise exception 'invalid event name %: use a dotted word such as order.paid', quote_nullable(emit.event)
       using errcode = 'PH013';
   elsif jsonb_typeof(emit.context) is distinct from 'object' then
-    raise exception 'the context of event % is to be a JSON object', quote_literal(emit.event) using errcode = 'PH013';
+    raise exception 'event %: the context must be a JSON object', quote_literal(emit.event) using errcode = 'PH013';
   end if;
   insert into posthouse.unmatched (event_id, at) values (v_id, v_now) on conflict do nothing;
   v_noted := found;
@@ -130,7 +131,7 @@ begin
     select e.tenant_id into v_known from posthouse.events as e where e.id = v_id limit 1;
   end if;
   if v_known <> v_tenant then
-    raise exception 'the id % is taken', v_id using errcode = 'PH013';
+    raise exception 'event id % already exists', v_id using errcode = 'PH013';
   elsif v_noted and v_known is not null then
     delete from posthouse.unmatched as u where u.event_id = v_id;  -- matched long ago
   end if;
@@ -151,7 +152,7 @@ language sql immutable as $$
 $$;
 
 -- Takes events to match, and with each the triggers that want it. They are the caller's until its transaction ends.
--- The context comes as text: whoever reads it may find that it is too deep.
+-- The context is returned as text: it may be nested too deeply for the reader.
 create function posthouse.take_events(p_limit integer)
 returns table (event jsonb, context text, triggers jsonb)
 language sql as $$
@@ -310,7 +311,7 @@ begin
   if posthouse.tenant() is null then
     return p_fields;
   elsif posthouse.is_own(p_fields ->> 'definition_key') or posthouse.is_own(p_fields ->> 'queue') then
-    raise exception 'there is no definition % to make jobs of', quote_nullable(p_fields ->> 'definition_key')
+    raise exception 'definition % does not exist', quote_nullable(p_fields ->> 'definition_key')
       using errcode = 'PH014';
   end if;
   return (select coalesce(jsonb_object_agg(f.key, f.value), '{}') from jsonb_each(p_fields) as f
@@ -329,7 +330,7 @@ create function posthouse.write_trigger(p_old posthouse.triggers, p_new posthous
 language plpgsql as $$
 begin
   if not exists (select from posthouse.definitions as d where d.key = p_new.definition_key) then
-    raise exception 'there is no definition % to make jobs of', quote_nullable(p_new.definition_key)
+    raise exception 'definition % does not exist', quote_nullable(p_new.definition_key)
       using errcode = 'PH014', hint = 'Start a worker that has this handler, or create the command first.';
   end if;
   p_new.updated_at := posthouse.now();
@@ -355,7 +356,7 @@ begin
   return p_new;
 exception
   when unique_violation then
-    raise exception 'there is a trigger % already', quote_literal(p_new.name) using errcode = 'PH014';
+    raise exception 'trigger % already exists', quote_literal(p_new.name) using errcode = 'PH014';
   when check_violation or not_null_violation or invalid_text_representation or numeric_value_out_of_range then
     raise exception 'trigger %: %', quote_literal(p_new.label), sqlerrm using errcode = 'PH014';
 end $$;
@@ -384,7 +385,8 @@ end $$;
 
 -- What workers say of the triggers in their code, and all kinds that they know: a trigger that is not named any more
 -- goes. What an operator changed stays until the code says something else.
-create function posthouse.announce_triggers(p_kinds text[], p_triggers jsonb) returns integer
+create function posthouse.announce_triggers(p_kinds text[], p_triggers jsonb, p_actor text default 'code')
+returns integer
 language plpgsql as $$
 declare
   v_named record;
@@ -403,9 +405,12 @@ begin
   loop
     select * into v_old from posthouse.triggers as t
     where t.tenant_id = v_named.tenant_id and t.name = v_named.name for update;
-    if not found then
+    if v_named.fields ->> 'definition_key' <> all (p_kinds) or v_old.definition_key <> all (p_kinds) then
+      raise exception 'trigger %: an announced trigger must be of a kind of this announcement',
+        quote_nullable(v_named.name) using errcode = 'PH014';
+    elsif v_old.id is null then
       perform posthouse.create_trigger(
-        v_named.tenant_id, v_named.fields || jsonb_build_object('origin', 'code', 'announced', v_named.fields), 'code');
+        v_named.tenant_id, v_named.fields || jsonb_build_object('origin', 'code', 'announced', v_named.fields), p_actor);
     elsif v_old.announced is distinct from v_named.fields then
       v_new := jsonb_populate_record(v_old, v_named.fields);
       v_new.announced := v_named.fields;
@@ -421,7 +426,7 @@ begin
       select from jsonb_array_elements(p_triggers) as n
       where n ->> 'tenant_id' = t.tenant_id and n ->> 'name' = t.name)
   loop
-    perform posthouse.remove_trigger(v_old.id, null, 'code');
+    perform posthouse.remove_trigger(v_old.id, null, p_actor);
     v_changed := v_changed + 1;
   end loop;
   return v_changed;

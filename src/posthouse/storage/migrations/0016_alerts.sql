@@ -1,16 +1,16 @@
--- Alerts: what somebody should know, from facts that the engine records anyway.
+-- Alerts: events that need attention, derived from facts that the engine records anyway.
 --
 --   a fact ──find_alerts or raise_alert──▶ new ──post_alerts──▶ told   goes to every destination, as a job of its own
 --                                           ├─────────────────▶ held   its type and subject were told of a moment ago
 --                                           └─────────────────▶ off    its type is switched off
 --
 -- When a cool-down is over, the newest of those that were held is told after all, and says how many there were.
--- Nothing of this is on the way of claim and finish. A fact has a key, so it makes one alert whoever finds it and
--- however often. Whoever holds the row of alert_cursor finds and posts; others have nothing to do meanwhile. Each of
+-- Claim and finish do not depend on any of this. A fact has a key, so it makes one alert no matter which keeper finds it and
+-- how often. The keeper that holds the row of alert_cursor finds and posts; the others skip. Each of
 -- the two is one transaction: a keeper that is killed leaves it to the next one.
 
 -- The types there are, and how many of each: raised = found, suppressed = told as a number only, sent and failed =
--- messages that a destination took or did not. Counted by whoever holds the cursor, so that no fact waits here.
+-- messages that a destination took or did not. Counted by the keeper that holds the cursor, so that recording a fact never waits.
 create table posthouse.alert_types (
   type text primary key,
   severity text not null check (severity in ('info', 'warning', 'error')),
@@ -116,8 +116,8 @@ create function posthouse.raise_alert(
 language plpgsql as $$
 begin
   if not exists (select from posthouse.alert_types as t where t.type = p_type) then
-    raise exception 'there is no type of alert %', quote_literal(p_type) using errcode = 'PH016',
-      hint = 'The types are ' || (select string_agg(t.type, ', ' order by t.type) from posthouse.alert_types as t) || '.';
+    raise exception 'unknown alert type %', quote_literal(p_type) using errcode = 'PH016',
+      hint = 'Known types: ' || (select string_agg(t.type, ', ' order by t.type) from posthouse.alert_types as t) || '.';
   end if;
   return posthouse.keep_facts(array[(
     posthouse.now(), p_type, p_tenant, p_subject, p_message, p_details,
@@ -149,7 +149,7 @@ end $$;
 create function posthouse.dead_letter_facts(p_since timestamptz, p_limit integer) returns setof posthouse.fact
 language sql stable as $$
   select h.finished_at, 'job_max_retries_exceeded', h.tenant_id, h.kind,
-         format('%s job %s went to the dead letter after attempt %s of %s: %s', h.kind, h.id, h.attempt_count,
+         format('%s job %s is a dead letter after attempt %s of %s: %s', h.kind, h.id, h.attempt_count,
                 h.max_attempts, left(coalesce(h.last_error, 'no error was recorded'), 500)),
          jsonb_strip_nulls(jsonb_build_object(
            'job_id', h.id, 'kind', h.kind, 'queue', h.queue, 'job_subject', h.subject, 'attempts', h.attempt_count,
@@ -167,7 +167,7 @@ $$;
 create function posthouse.lost_facts(p_since timestamptz, p_limit integer) returns setof posthouse.fact
 language sql stable as $$
   select l.finished_at, 'stale_job_recovered', l.tenant_id, coalesce(w.name, l.worker_id::text, 'unknown'),
-         format('%s job %s was lost with worker %s and runs again; it was attempt %s', l.kind, l.job_id,
+         format('%s job %s was rescued from lost worker %s and will run again; lost attempt: %s', l.kind, l.job_id,
                 coalesce(w.name, l.worker_id::text, 'unknown'), l.attempt),
          jsonb_strip_nulls(jsonb_build_object(
            'job_id', l.job_id, 'kind', l.kind, 'job_subject', l.subject, 'attempt', l.attempt, 'worker_id', l.worker_id,
@@ -192,9 +192,9 @@ language sql stable as $$
          f.fact_key
   from posthouse.workers as w
   cross join lateral (values
-    (w.started_at, 'worker_startup', 'worker %s has started', concat_ws(' ', 'worker_startup', w.id)),
+    (w.started_at, 'worker_startup', 'worker %s started', concat_ws(' ', 'worker_startup', w.id)),
     (w.stopped_at, 'worker_shutdown',
-     case when w.missing_since is null then 'worker %s has stopped' else 'worker %s is gone: it did not sign off' end,
+     case when w.missing_since is null then 'worker %s stopped' else 'worker %s disconnected without shutting down' end,
      concat_ws(' ', 'worker_shutdown', w.id, extract(epoch from w.stopped_at)))) as f (at, type, text, fact_key)
   where f.at >= p_since and w.queues <> '{posthouse.system}'
     and not posthouse.is_known(f.fact_key)
@@ -248,7 +248,7 @@ language sql stable as $$
         and a.tenant_id = p.tenant_id)
   )
   select p.last, 'job_failed_pattern', p.tenant_id, p.name,
-         format('%s failed %s times within %s min, in %s; lately %s job %s: %s',
+         format('%s failed %s times in %s min, in %s; latest: %s job %s: %s',
                 case when p.kind is null then p.job_subject else p.kind || ' (' || p.cause || ')' end, p.failures,
                 round(extract(epoch from p_window) / 60, 1)::real,
                 case p.jobs when 1 then 'one job' else p.jobs || ' jobs' end, e.kind, e.job_id,
@@ -266,18 +266,19 @@ language sql stable as $$
     limit 1) as e
 $$;
 
--- Looks for facts of these types since the last look; returns how many were new, or null while somebody else is
--- looking. Patterns are only looked for if p_failures is given. At most p_limit facts of a source are taken at once.
+-- Finds facts of these types since the last call; returns how many were new, or null while another keeper is
+-- searching. Patterns are only looked for if p_failures is given. At most p_limit facts of a source are taken at once.
 create function posthouse.find_alerts(
   p_types text[], p_failures integer default null, p_window interval default '1 hour', p_limit integer default 5000
 ) returns integer
 language plpgsql
 -- The plan is fixed: it reads what is new through the indexes, and is not made anew over all partitions each time.
 set enable_seqscan = off
+set jit = off  -- disabled plan nodes have a huge cost, which would trigger JIT compilation
 set plan_cache_mode = force_generic_plan
 as $$
 declare
-  -- Before anything is written: see next_xid. Whoever read the clock before `mark` has its number by now.
+  -- Before anything is written: see next_xid. A transaction that read the clock before `mark` has its number by now.
   v_now timestamptz := posthouse.now();
   v_mark timestamptz := v_now - interval '5 seconds';
   v_oldest xid8 := pg_snapshot_xmin(pg_current_snapshot());
@@ -319,7 +320,7 @@ begin
   return posthouse.keep_facts(array(select f from unnest(v_facts) as f where f.type = any (p_types)));
 end $$;
 
--- Notes what became of messages, and gives up those that nobody has delivered for a day.
+-- Records the results of messages, and cancels those that were not delivered within a day.
 create function posthouse.settle_deliveries(p_now timestamptz) returns void
 language plpgsql as $$
 declare
@@ -342,7 +343,7 @@ begin
     where d.state = 'queued' and a.told_at < p_now - interval '1 day');
   if v_forsaken <> '{}' then
     perform posthouse.end_queued(v_forsaken, 'canceled', jsonb_build_object(
-      'type', 'AlertTooOld', 'message', 'nobody delivered this alert within a day'));
+      'type', 'AlertTooOld', 'message', 'the alert was not delivered within a day'));
   end if;
 end $$;
 

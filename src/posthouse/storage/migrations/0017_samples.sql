@@ -13,9 +13,10 @@ create index past_attempts_finished on posthouse.past_attempts using brin (finis
 create table posthouse.samples (
   minute timestamptz not null,
   arrivals integer not null default 0,
-  ended integer not null default 0,         -- jobs, whatever their status
+  ended integer not null default 0,         -- jobs of any status
   succeeded integer not null default 0,
-  dead integer not null default 0,          -- jobs that ended as failed or in the dead letter
+  failed integer not null default 0,        -- jobs that ended by an error that is not retried
+  dead_letter integer not null default 0,   -- jobs that used up their attempts
   failures integer not null default 0,      -- attempts that failed, timed out, crashed or were lost
   retries integer not null default 0,       -- those of them after which the job went on
   rescues integer not null default 0,       -- those of them that were lost: their worker was gone, or cut off
@@ -67,7 +68,7 @@ $$;
 
 -- Samples the minutes from p_from to p_to in one pass; repeated, it adds what it missed. Of ready and waiting so many
 -- percent of their pages are read, and times are taken of every p_every-th ended job only; each of these then stands
--- for so many. The settings keep the block-range indexes in use, whatever statistics say of a
+-- for so many. The settings keep the block-range indexes in use, even if statistics mislead for a
 -- partition that is new. Returns how many samples there are of these minutes.
 create function posthouse.sample(
   p_from timestamptz, p_to timestamptz, p_with_backlog boolean default true, p_ready_percent real default 100,
@@ -76,7 +77,7 @@ create function posthouse.sample(
 language plpgsql
 set enable_seqscan = off
 set enable_indexscan = off
-set jit = off
+set jit = off  -- disabled plan nodes have a huge cost, which would trigger JIT compilation
 set work_mem = '64MB'  -- its groups stay in memory: 2.4 million rows spilled otherwise
 set plan_cache_mode = force_custom_plan
 as $$
@@ -97,7 +98,8 @@ begin
       count(*) * p_every as attempts,
       count(*) as jobs,
       count(*) filter (where h.status = 'succeeded') as succeeded,
-      count(*) filter (where h.status <> 'succeeded' and h.status <> 'canceled') as dead,
+      count(*) filter (where h.status = 'failed') as failed,
+      count(*) filter (where h.status = 'dead_letter') as dead_letter,
       count(*) filter (where h.status <> 'succeeded'
         and h.outcome in ('failed', 'timeout', 'crashed', 'lost')) as failures,
       0::bigint as retries,
@@ -110,7 +112,7 @@ begin
       posthouse.minute_of(a.finished_at), null::timestamptz, a.tenant_id, a.queue, a.kind,
       posthouse.bucket(date_part('epoch', a.started_at - a.ready_at)),
       posthouse.bucket(date_part('epoch', a.finished_at - a.started_at)),
-      count(*), 0, 0, 0,
+      count(*), 0, 0, 0, 0,
       count(*) filter (where a.outcome in ('failed', 'timeout', 'crashed', 'lost')),
       count(*) filter (where a.outcome in ('failed', 'timeout', 'crashed', 'lost')),
       count(*) filter (where a.outcome = 'lost')
@@ -130,27 +132,28 @@ begin
     select case when queued_at >= p_from and queued_at < p_to then posthouse.minute_of(queued_at) end as arrived_in,
            tenant_id, queue, kind, count(*) as jobs
     from posthouse.running tablesample system (100) group by 1, 2, 3, 4
-  ), counted (minute, tenant_id, queue, kind, arrivals, ended, succeeded, dead, failures, retries, rescues,
-              ready, waiting, running, oldest) as (
-    select ended_in, tenant_id, queue, kind, 0::double precision, jobs, succeeded, dead, failures, retries, rescues,
+  ), counted (minute, tenant_id, queue, kind, arrivals, ended, succeeded, failed, dead_letter, failures,
+              retries, rescues, ready, waiting, running, oldest) as (
+    select ended_in, tenant_id, queue, kind, 0::double precision, jobs, succeeded, failed, dead_letter, failures, retries,
+           rescues,
            0::double precision, 0::double precision, 0::bigint, null::timestamptz
     from attempts where ended_in is not null
     union all
-    select arrived_in, tenant_id, queue, kind, jobs, 0, 0, 0, 0, 0, 0, 0, 0, 0, null
+    select arrived_in, tenant_id, queue, kind, jobs, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, null
     from (select arrived_in, tenant_id, queue, kind, jobs from attempts
           union all select arrived_in, tenant_id, queue, kind, jobs from ready
           union all select arrived_in, tenant_id, queue, kind, jobs from waiting
           union all select arrived_in, tenant_id, queue, kind, jobs from running) as arrived
     where arrived_in is not null
     union all
-    select v_last, tenant_id, queue, kind, 0, 0, 0, 0, 0, 0, 0, jobs, 0, 0, oldest from ready where p_with_backlog
+    select v_last, tenant_id, queue, kind, 0, 0, 0, 0, 0, 0, 0, 0, jobs, 0, 0, oldest from ready where p_with_backlog
     union all
-    select v_last, tenant_id, queue, kind, 0, 0, 0, 0, 0, 0, 0, 0, jobs, 0, null from waiting where p_with_backlog
+    select v_last, tenant_id, queue, kind, 0, 0, 0, 0, 0, 0, 0, 0, 0, jobs, 0, null from waiting where p_with_backlog
     union all
-    select v_last, tenant_id, queue, kind, 0, 0, 0, 0, 0, 0, 0, 0, 0, jobs, null from running where p_with_backlog
+    select v_last, tenant_id, queue, kind, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, jobs, null from running where p_with_backlog
   ), sums as (
     select minute, tenant_id, queue, kind, sum(arrivals) as arrivals, sum(ended) as ended,
-           sum(succeeded) as succeeded, sum(dead) as dead, sum(failures) as failures, sum(retries) as retries,
+           sum(succeeded) as succeeded, sum(failed) as failed, sum(dead_letter) as dead_letter, sum(failures) as failures, sum(retries) as retries,
            sum(rescues) as rescues, sum(ready) as ready,
            sum(waiting) as waiting, sum(running) as running, min(oldest) as oldest
     from counted group by 1, 2, 3, 4
@@ -168,10 +171,11 @@ begin
     group by 1, 2, 3, 4
   )
   insert into posthouse.samples as s (
-    minute, tenant_id, queue, kind, arrivals, ended, succeeded, dead, failures, retries, rescues, ready, waiting,
-    running, oldest_seconds, wait_buckets, wait_counts, run_buckets, run_counts)
+    minute, tenant_id, queue, kind, arrivals, ended, succeeded, failed, dead_letter, failures, retries, rescues, ready,
+    waiting, running, oldest_seconds, wait_buckets, wait_counts, run_buckets, run_counts)
   select
-    c.minute, c.tenant_id, c.queue, c.kind, c.arrivals, c.ended, c.succeeded, c.dead, c.failures, c.retries, c.rescues,
+    c.minute, c.tenant_id, c.queue, c.kind, c.arrivals, c.ended, c.succeeded, c.failed, c.dead_letter, c.failures,
+    c.retries, c.rescues,
     case when b.known then c.ready end, case when b.known then c.waiting end, case when b.known then c.running end,
     date_part('epoch', v_now - c.oldest),
     coalesce(w.buckets, '{}'), coalesce(w.counts, '{}'), coalesce(r.buckets, '{}'), coalesce(r.counts, '{}')
@@ -185,7 +189,8 @@ begin
     -- A job that was retried since then has not ended any more: what was seen of it stays.
     ended = greatest(s.ended, excluded.ended),
     succeeded = greatest(s.succeeded, excluded.succeeded),
-    dead = greatest(s.dead, excluded.dead),
+    failed = greatest(s.failed, excluded.failed),
+    dead_letter = greatest(s.dead_letter, excluded.dead_letter),
     failures = greatest(s.failures, excluded.failures),
     retries = greatest(s.retries, excluded.retries),
     rescues = greatest(s.rescues, excluded.rescues),
@@ -216,7 +221,7 @@ language sql stable as $$
 $$;
 
 -- Samples the minutes that have ended and were not sampled yet, p_lag after their end, and once more those where
--- something may have been missed; none that is older than p_most. One at a time; whoever comes while another is at it
+-- something may have been missed; none that is older than p_most. One at a time; a caller that comes while another one samples
 -- has nothing to do. Of ready and waiting no more than p_pages pages each are read: above that the backlog and
 -- the arrivals that are still in it are estimated from as many. If more than p_times jobs ended in the minute before,
 -- times are taken of about as many; what is counted is exact all the same. Returns how many minutes.
@@ -272,7 +277,8 @@ create table posthouse.total_jobs (
   arrivals bigint not null,
   ended bigint not null,
   succeeded bigint not null,
-  dead bigint not null,
+  failed bigint not null,
+  dead_letter bigint not null,
   failures bigint not null,
   retries bigint not null,
   rescues bigint not null,
@@ -309,15 +315,16 @@ begin
   end if;
   update posthouse.totals_until set minute = v_to;
   insert into posthouse.total_jobs as t (
-    tenant_id, queue, kind, first_minute, arrivals, ended, succeeded, dead, failures, retries, rescues)
-  select s.tenant_id, s.queue, s.kind, min(s.minute), sum(s.arrivals), sum(s.ended), sum(s.succeeded), sum(s.dead),
-         sum(s.failures), sum(s.retries), sum(s.rescues)
+    tenant_id, queue, kind, first_minute, arrivals, ended, succeeded, failed, dead_letter, failures, retries, rescues)
+  select s.tenant_id, s.queue, s.kind, min(s.minute), sum(s.arrivals), sum(s.ended), sum(s.succeeded),
+         sum(s.failed), sum(s.dead_letter), sum(s.failures), sum(s.retries), sum(s.rescues)
   from posthouse.samples as s
   where s.minute >= v_from and s.minute < v_to
   group by 1, 2, 3
   on conflict (tenant_id, queue, kind) do update set
     arrivals = t.arrivals + excluded.arrivals, ended = t.ended + excluded.ended,
-    succeeded = t.succeeded + excluded.succeeded, dead = t.dead + excluded.dead,
+    succeeded = t.succeeded + excluded.succeeded, failed = t.failed + excluded.failed,
+    dead_letter = t.dead_letter + excluded.dead_letter,
     failures = t.failures + excluded.failures, retries = t.retries + excluded.retries,
     rescues = t.rescues + excluded.rescues;
   insert into posthouse.total_times as t (queue, kind, what, octave, attempts, seconds)

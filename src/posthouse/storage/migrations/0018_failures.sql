@@ -2,8 +2,8 @@
 --
 --   settle ──▶ failure_deltas ──group_failures──▶ failure_groups, failure_counts
 --
--- Whoever ends jobs badly appends one row for each fault in its batch (move_settled, bury_queued): no row is
--- updated there, so nobody waits. The keeper moves these rows into the groups, each once. Jobs that succeed pay nothing.
+-- Functions that end jobs unsuccessfully append one row per failure group and batch (move_settled, bury_queued): no row is
+-- updated there, so no transaction waits. The keeper moves these rows into the groups, each once. Jobs that succeed pay nothing.
 
 create table posthouse.failure_deltas (
   job_id uuid not null,
@@ -158,7 +158,7 @@ create table posthouse.bulk_changes (
   next_position integer not null default 1,
   retried integer not null default 0,
   canceled integer not null default 0,
-  skipped integer not null default 0,      -- could not be changed, or somebody else did
+  skipped integer not null default 0,      -- could not be changed, or were changed elsewhere
   succeeded integer not null default 0,
   failed integer not null default 0,       -- failed again: an attempt did, and none has succeeded since
   judged_position integer not null default 0,
@@ -305,7 +305,7 @@ begin
           and a.outcome in ('failed', 'timeout', 'crashed', 'lost')) then 'failing'
       else o.state end as now
     from open as o
-    left join lateral (  -- by the index on ids, whatever statistics say
+    left join lateral (  -- by the index on ids, even if statistics mislead
       select h.status from posthouse.history as h
       where h.id = o.job_id and h.finished_at >= p_bulk.created_at limit 1) as h on true
   ), changed as (
@@ -324,7 +324,7 @@ begin
   return v_heard;
 end $$;
 
--- Reopens the job at the next position; returns what became of it. Somebody else may hold its dedupe key, or have it
+-- Reopens the job at the next position; returns the result. Another job may hold its dedupe key, or another transaction may have it
 -- locked: it is passed over then.
 create function posthouse.retry_next(p_bulk posthouse.bulk_changes, p_position integer) returns text
 language plpgsql as $$
@@ -337,11 +337,11 @@ begin
   where j.bulk_id = p_bulk.id and j.position = p_position;
   begin
     v_answer := coalesce(
-      posthouse.reopen(v_job, null, format('%s (bulk retry %s)', p_bulk.created_by, p_bulk.id)), 'not kept any more');
+      posthouse.reopen(v_job, null, format('%s (bulk retry %s)', p_bulk.created_by, p_bulk.id)), 'no longer stored');
     v_state := case when v_answer = 'queued' then 'retried' else 'skipped' end;
   exception
     when sqlstate 'PH001' then v_answer := 'its dedupe key is taken';
-    when lock_not_available or deadlock_detected then v_answer := 'somebody else was busy with it';
+    when lock_not_available or deadlock_detected then v_answer := 'it was locked by another transaction';
   end;
   update posthouse.bulk_change_jobs as j set
     state = v_state, reason = case when v_state = 'skipped' then v_answer end,
@@ -384,8 +384,8 @@ begin
       else jsonb_build_object('canceled', v_bulk.canceled) end);
 end $$;
 
--- Cancels the jobs at the next positions, all together: their locks are taken in order. None if somebody else is busy
--- with one of them; they are tried again then.
+-- Cancels the jobs at the next positions, all together: their locks are taken in order. None if another transaction
+-- has one of them locked; they are tried again then.
 create function posthouse.cancel_next(
   p_bulk posthouse.bulk_changes, p_take integer, out canceled integer, out skipped integer)
 language plpgsql as $$
@@ -412,7 +412,7 @@ exception
 end $$;
 
 -- A step of the bulk change that was looked at longest ago: gather, or hear what became of its jobs and change up to
--- p_most of those that are next, as far as its rate allows now. Whoever pauses longer than a second gets no
+-- p_most of those that are next, as far as its rate allows now. A pause of more than a second earns no
 -- more than those of a second at once. Of one that has ended it is still heard for a day how its jobs did. Returns what
 -- was done; nothing if there is none, or another keeper is at it.
 create function posthouse.advance_bulk_change(p_most integer default 50)
@@ -444,7 +444,7 @@ begin
       heard := posthouse.gather_bulk_change(v_bulk);
     exception when others then  -- or it would be in the way of all others, for ever
       heard := 0;
-      perform posthouse.end_bulk_change(v_bulk.id, 'halted', format('its jobs cannot be found: %s', sqlerrm), 'keeper');
+      perform posthouse.end_bulk_change(v_bulk.id, 'halted', format('the search for its jobs failed: %s', sqlerrm), 'keeper');
     end;
     return next;
     return;

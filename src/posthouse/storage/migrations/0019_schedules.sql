@@ -8,7 +8,7 @@
 --   3. The trigger moves to its next time.
 
 -- What became of a time. fired: job_id was made. overlap: not, as the job before was still active. missed: not, as
--- nobody made it in time; so were all up to `through`. error: not, and `reason` says why.
+-- no keeper created it in time; so were all up to `through`. error: not, and `reason` says why.
 create table posthouse.schedule_runs (
   trigger_id uuid not null,
   nominal_at timestamptz not null,
@@ -156,7 +156,7 @@ begin
   where id = t.id;
 end $$;
 
--- Makes a job of a trigger now, because somebody wants it, though it may be disabled. p_request: the job as a keeper
+-- Creates a job of a trigger now, on request, even if the trigger is disabled. p_request: the job as a keeper
 -- would ask for it, of which only counts what the trigger itself does not say. Of a schedule this is a run at p_nominal;
 -- of others the answer to p_event: the id of one that is stored, or all of a new one, which no other trigger gets to
 -- see. Its dedupe window does not count, whether runs may overlap does. Nothing comes back if there is no such trigger.
@@ -198,7 +198,7 @@ begin
     select * into v_event from posthouse.events as e
     where e.id = (p_event ->> 'id')::uuid and e.tenant_id = t.tenant_id;
     if not found or not posthouse.event_fits(t.event_name, v_event.name) then
-      raise exception 'trigger % is not for this event', t.id using errcode = 'PH014';
+      raise exception 'trigger % does not match this event', t.id using errcode = 'PH014';
     end if;
     outcome := 'fired';
     job_id := posthouse.new_id();

@@ -1,7 +1,7 @@
 -- Who may see what.
 --
 -- Two roles stand between people and tables. posthouse_engine may do all that the engine does: grant it to programs
--- that enqueue or work. posthouse_tenant sees the rows of one tenant and no others, whatever it is asked:
+-- that enqueue or work. posthouse_tenant sees the rows of one tenant only, in any query:
 --
 --   begin;
 --   select set_config('role', 'posthouse_tenant', true), set_config('posthouse.tenant', 'acme', true);
@@ -12,7 +12,7 @@
 -- no rows. It writes only through functions that run with the rights of their owner and take the tenant from the
 -- setting (acting_tenant), and calls no others. The engine may become posthouse_tenant; not the other way round.
 --
--- Every table is under row-level security, forced on its owner too: whoever makes a new one forgets nothing. The
+-- Every table is under row-level security, forced on its owner too, so that a new table is never forgotten. The
 -- engine's policy is `true`, which the planner drops, so that claim and finish cost what they did.
 
 -- Keys of the API. Of a secret of 256 random bits a plain hash is enough: there is nothing to guess it by.
@@ -24,6 +24,7 @@ create table posthouse.keys (
   role text not null,
   tenant_id text,
   queues text[],
+  may_announce boolean not null default false,  -- store definitions, limits and triggers of a worker's code
   created_by text not null,
   created_at timestamptz not null default posthouse.now(),
   expires_at timestamptz,
@@ -32,7 +33,9 @@ create table posthouse.keys (
   constraint keys_role_known check (
     role in ('super-admin', 'tenant-admin', 'tenant-viewer', 'event-emitter', 'worker')),
   constraint keys_have_a_tenant check (tenant_id is not null or role in ('super-admin', 'worker')),
-  constraint keys_queues_of_workers check (queues is null or role = 'worker')
+  constraint keys_queues_of_workers check (queues is null or role = 'worker'),
+  -- Definitions are shared by all tenants, so no key of a tenant writes them.
+  constraint keys_announce_for_all_tenants check (not may_announce or (role = 'worker' and tenant_id is null))
 );
 
 -- Logins of the console: a random cookie, of which a hash is kept, instead of the credential itself. One that came
@@ -48,23 +51,36 @@ create table posthouse.sessions (
 );
 create index sessions_expiry on posthouse.sessions (expires_at);
 
-create function posthouse.create_key(p_key jsonb, p_hash bytea, p_actor text default null) returns void
+-- Stores a key. A tenant has at most p_most keys that are neither revoked nor expired; the lock keeps requests at the
+-- same time from exceeding that.
+create function posthouse.create_key(
+  p_key jsonb, p_hash bytea, p_actor text default null, p_most integer default 100
+) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_key posthouse.keys := jsonb_populate_record(null::posthouse.keys, p_key);
 begin
   v_key.tenant_id := posthouse.acting_tenant(v_key.tenant_id);
   if posthouse.tenant() is not null and v_key.role in ('super-admin', 'worker') then
-    raise exception 'a tenant has no keys of a %', v_key.role using errcode = 'PH020';
+    raise exception 'a key with role % cannot belong to a tenant', v_key.role using errcode = 'PH020';
   elsif v_key.expires_at <= posthouse.now() then
-    raise exception 'a key expires in the future, not at %', v_key.expires_at using errcode = 'PH020';
+    raise exception 'expires_at must be in the future, not %', v_key.expires_at using errcode = 'PH020';
   end if;
-  insert into posthouse.keys (id, prefix, hash, name, role, tenant_id, queues, created_by, expires_at)
+  if v_key.tenant_id is not null then
+    perform pg_advisory_xact_lock(hashtext('posthouse.keys'), hashtext(v_key.tenant_id));
+    if p_most <= (select count(*) from posthouse.keys as k
+                  where k.tenant_id = v_key.tenant_id and k.revoked_at is null
+                    and (k.expires_at is null or k.expires_at > posthouse.now())) then
+      raise exception 'tenant "%" already has % API keys (setting keys_per_tenant); revoke one first',
+        v_key.tenant_id, p_most using errcode = 'PH023';
+    end if;
+  end if;
+  insert into posthouse.keys (id, prefix, hash, name, role, tenant_id, queues, may_announce, created_by, expires_at)
   values (v_key.id, v_key.prefix, p_hash, v_key.name, v_key.role, v_key.tenant_id, v_key.queues,
-          posthouse.actor(p_actor), v_key.expires_at);
+          coalesce(v_key.may_announce, false), posthouse.actor(p_actor), v_key.expires_at);
   perform posthouse.note(p_actor, 'key.create', v_key.tenant_id, v_key.prefix, null, jsonb_build_object(
     'name', v_key.name, 'role', v_key.role, 'tenant_id', v_key.tenant_id, 'queues', v_key.queues,
-    'expires_at', v_key.expires_at));
+    'may_announce', coalesce(v_key.may_announce, false), 'expires_at', v_key.expires_at));
 end $$;
 
 -- Ends a key at once, and the logins that came from it: servers that remember it are told. False: it had ended before;
@@ -97,6 +113,65 @@ language sql as $$
   where prefix = p_prefix and (last_used_at is null or last_used_at < posthouse.now() - interval '1 minute')
 $$;
 
+-- Why a key may not announce a definition; null if it may. A key for some queues announces kinds of these queues alone,
+-- and gives their follow-ups no others.
+create function posthouse.why_not_announced(p_key posthouse.keys, p_new jsonb) returns text
+language sql stable as $$
+  select case
+    when not p_key.may_announce then 'the key may not announce definitions (posthouse keys create --announce)'
+    when p_new ->> 'key' like 'posthouse.%' then 'kinds that start with "posthouse." are reserved'
+    when p_key.queues is null then null
+    when coalesce(p_new ->> 'queue', 'default') <> all (p_key.queues)
+      then format('the key may not announce kinds of queue "%s"', coalesce(p_new ->> 'queue', 'default'))
+    when d.queue <> all (p_key.queues) then format('the kind exists in queue "%s", which the key does not serve', d.queue)
+    when not coalesce(p_new -> 'followup_queues', '[]') <@ to_jsonb(p_key.queues)
+      then 'followup_queues names queues that the key does not serve' end
+  from (select) as one left join posthouse.definitions as d on d.key = p_new ->> 'key'
+$$;
+
+-- Stores what the code of a worker defines: definitions, limits and triggers. Without p_key the worker has a database
+-- connection and is trusted. With p_key, the prefix of an API key, only what that key may announce is stored; returns
+-- the kinds that were left out, with the reason. Triggers create jobs in any tenant and queue, so a key for some queues
+-- announces none, and leaves those that exist alone.
+create function posthouse.announce_code(
+  p_definitions jsonb, p_limits jsonb, p_triggers jsonb, p_key text default null
+) returns jsonb
+language plpgsql as $$
+declare
+  v_key posthouse.keys;
+  v_left_out jsonb := '{}';
+  v_kinds text[];
+begin
+  if p_key is not null then
+    select * into strict v_key from posthouse.keys where prefix = p_key;
+    select coalesce(jsonb_object_agg(n.value ->> 'key', w.reason) filter (
+             where w.reason is not null and not exists (
+               select from posthouse.definitions as d
+               where d.key = n.value ->> 'key' and d.announced = n.value - 'key')), '{}'),
+           coalesce(jsonb_agg(n.value) filter (where w.reason is null), '[]')
+    into v_left_out, p_definitions
+    from jsonb_array_elements(p_definitions) as n (value)
+    cross join lateral posthouse.why_not_announced(v_key, n.value) as w (reason);
+  end if;
+  v_kinds := array(select n ->> 'key' from jsonb_array_elements(p_definitions) as n);
+  if p_key is not null then
+    p_limits := coalesce((
+      select jsonb_agg(n.value) from jsonb_array_elements(p_limits) as n (value)
+      left join posthouse.limits as l on l.name = n.value ->> 'name'
+      where posthouse.is_limit_of(n.value - 'name', v_kinds)
+        and (v_key.queues is null or l.kinds is null or l.kinds <@ v_kinds)), '[]');
+    p_triggers := coalesce((
+      select jsonb_agg(n) from jsonb_array_elements(p_triggers) as n
+      where n ->> 'definition_key' = any (v_kinds)), '[]');
+  end if;
+  perform posthouse.announce(p_definitions, 'key:' || p_key);
+  perform posthouse.announce_limits(p_limits, v_kinds, coalesce('key:' || p_key, 'code'));
+  if p_key is null or v_key.queues is null then
+    perform posthouse.announce_triggers(v_kinds, p_triggers, coalesce('key:' || p_key, 'code'));
+  end if;
+  return v_left_out;
+end $$;
+
 -- Starts a login; those that are over are forgotten along the way.
 create function posthouse.open_session(p_session jsonb, p_hash bytea, p_seconds double precision) returns timestamptz
 language plpgsql as $$
@@ -118,7 +193,7 @@ create function posthouse.create_tenant(p_id text, p_fields jsonb, p_actor text 
 language plpgsql as $$
 begin
   if p_id is null or p_id !~ '^[^[:cntrl:][:space:]]{1,100}$' or p_id = 'posthouse' then
-    raise exception 'a tenant is named by a word of up to 100 characters, not %', quote_nullable(p_id)
+    raise exception 'invalid tenant name %: use 1 to 100 characters without spaces; "posthouse" is reserved', quote_nullable(p_id)
       using errcode = 'PH021';
   end if;
   insert into posthouse.tenants (id) values (p_id) on conflict do nothing;
@@ -136,10 +211,10 @@ language plpgsql as $$
 declare
   v_old text;
 begin
-  select t.label into v_old from posthouse.tenants as t where t.id = p_id for update;
-  if not found then
+  if not posthouse.lock_tenant(p_id) then
     return false;
   end if;
+  select t.label into v_old from posthouse.tenants as t where t.id = p_id;
   if p_fields ? 'weight' then
     perform posthouse.set_tenant_weight(p_id, (p_fields ->> 'weight')::double precision, p_actor);
   end if;
@@ -178,7 +253,7 @@ begin
 end $$;
 
 -- Enqueues as the tenant of this transaction; what else the requests say of a tenant does not count. Only jobs of its
--- own can be depended on, repeated or be a parent. An id that nobody refers to is not the caller's to choose: one that
+-- own can be depended on, repeated or be a parent. A caller cannot choose an id that is not referred to: one that
 -- another job has would be stored a second time.
 create function posthouse.tenant_enqueue(p_jobs jsonb)
 returns table (ordinal integer, id uuid, outcome text, queued_at timestamptz)
@@ -202,7 +277,7 @@ begin
   loop
     if outcome = 'repeated'
        and not exists (select from posthouse.jobs as j where j.id = tenant_enqueue.id and j.tenant_id = v_tenant) then
-      raise exception 'the id % is taken', id using errcode = 'PH002';
+      raise exception 'job id % already exists', id using errcode = 'PH002';
     end if;
     return next;
   end loop;
@@ -213,7 +288,7 @@ create function posthouse.refuse_foreign(p_jobs jsonb, p_tenant text) returns bo
 language plpgsql stable as $$
 begin
   if jsonb_path_exists(p_jobs, '$[*] ? (@.kind starts with "posthouse." || @.queue starts with "posthouse.")') then
-    raise exception 'names that begin with posthouse. are not for jobs of tenants' using errcode = 'PH002';
+    raise exception 'kind and queue names that begin with "posthouse." are reserved' using errcode = 'PH002';
   elsif not jsonb_path_exists(p_jobs, '$[*] ? (exists (@.depends_on[*]) || exists (@.parent_id))') then
     return false;
   end if;
@@ -234,11 +309,11 @@ begin
     and not p_jobs @> jsonb_build_array(jsonb_build_object('id', d.id))
   limit 1;
   if found then
-    raise exception 'a job refers to %, which does not exist', v_stranger using errcode = 'PH002';
+    raise exception 'the job refers to job %, which does not exist', v_stranger using errcode = 'PH002';
   end if;
 end $$;
 
--- Workers, as far as whoever asks may know them. They are the operator's: a tenant learns what they can do, and not
+-- Workers, limited to what the caller may see. They are the operator's: a tenant learns what they can do, and not
 -- what they are called, where they are and what they have in hand.
 create function posthouse.seen_workers() returns setof posthouse.workers
 language sql stable security definer set search_path = pg_catalog, pg_temp as $$
@@ -258,10 +333,10 @@ create function posthouse.tenant_policies() returns table (relation text, condit
 language sql immutable as $$
   select t, 'tenant_id = posthouse.tenant()', null from unnest(
     '{ready,waiting,running,history,past_attempts,parts,steps,artifacts,log_lines,lanes,triggers,events,matches,'
-    'schedule_runs,alerts,samples,failure_deltas,failure_groups,failure_counts,audit}'::text[]) as t
+    'schedule_runs,alerts,samples,failure_deltas,failure_groups,failure_counts,audit,erasures}'::text[]) as t
   union all values
     ('keys', 'tenant_id = posthouse.tenant()',
-     'prefix, name, role, tenant_id, queues, created_by, created_at, expires_at, revoked_at, last_used_at'),
+     'prefix, name, role, tenant_id, queues, may_announce, created_by, created_at, expires_at, revoked_at, last_used_at'),
     ('tenants', 'id = posthouse.tenant()', null),
     ('payloads', posthouse.of_a_job('job_id'), null),
     ('blocks', posthouse.of_a_job('job_id'), null),
@@ -281,7 +356,7 @@ $$;
 create function posthouse.tenant_functions() returns setof regproc
 language sql stable as $$
   select format('posthouse.%I', f)::regproc from unnest(
-    '{tenant,now,tenant_enqueue,enqueue_here,attach,take_request_key,keep_answer,cancel,reopen,emit,replay_event,'
+    '{tenant,now,tenant_enqueue,enqueue_here,attach,take_request_key,keep_answer,cancel,reopen,erase,emit,replay_event,'
     'create_trigger,change_trigger,remove_trigger,fire_trigger,'
     'start_bulk_change,stop_bulk_change,create_key,revoke_key,'
     'chosen_jobs,sift_jobs,sift_places,sift_place,sift_queued,sift_ended,few_ready,fits,kept_aside,event_fits,'
@@ -305,9 +380,9 @@ begin
   end loop;
 end $$;
 
--- Makes the two roles, unless they are there, and lets whoever migrates be both. Since Postgres 16 who makes a role is
+-- Makes the two roles, unless they are there, and grants both to the migrating role. Since Postgres 16 who makes a role is
 -- its administrator and yet may not become it, so memberships are asked for by what they are for.
-create function posthouse.make_roles() returns void
+create function posthouse.ensure_roles() returns void
 language plpgsql as $$
 declare
   v_new boolean := current_setting('server_version_num')::integer >= 160000;
@@ -315,21 +390,37 @@ declare
 begin
   foreach v_role in array '{posthouse_engine,posthouse_tenant}'::text[] loop
     if to_regrole(v_role) is null then
-      begin
-        execute format('create role %I nologin', v_role);
-      exception when duplicate_object or unique_violation then null;  -- another database's migration was quicker
-      end;
+      execute format('create role %I nologin', v_role);
     end if;
   end loop;
   if not pg_has_role('posthouse_engine', 'posthouse_tenant', case when v_new then 'set' else 'member' end) then
-    begin
-      execute 'grant posthouse_tenant to posthouse_engine' || case when v_new then ' with inherit false, set true' else '' end;
-    exception when unique_violation or internal_error then null;  -- likewise
-    end;
+    execute 'grant posthouse_tenant to posthouse_engine' || case when v_new then ' with inherit false, set true' else '' end;
   end if;
   if not pg_has_role('posthouse_engine', case when v_new then 'usage' else 'member' end) then
     execute 'grant posthouse_engine to current_user' || case when v_new then ' with inherit true, set true' else '' end;
   end if;
+end $$;
+
+-- Does the same while migrations of other databases do so too: roles belong to the whole server, and no lock that this
+-- role may take spans its databases. The one that comes second waits until the first one has committed, fails on a
+-- duplicate ("tuple concurrently updated" has the code internal_error), and finds what the first one made when it tries
+-- again.
+create function posthouse.make_roles() returns void
+language plpgsql
+set lock_timeout = 0
+as $$
+begin
+  for v_try in 1..20 loop
+    begin
+      perform posthouse.ensure_roles();
+      return;
+    exception when duplicate_object or unique_violation or internal_error or undefined_object then
+      if v_try = 20 then
+        raise;
+      end if;
+      perform pg_sleep(0.05 * v_try);
+    end;
+  end loop;
 end $$;
 
 -- Makes the roles and guards every table that is not guarded yet. Needs the right to make roles, unless they are there
@@ -366,7 +457,7 @@ exception when insufficient_privilege then
   return false;
 end $$;
 
--- What is missing for the API to keep tenants apart, for whoever calls; null: nothing.
+-- What the calling role lacks to keep tenants isolated; null: nothing.
 create function posthouse.unguarded() returns text
 language plpgsql stable as $$
 declare
@@ -378,7 +469,7 @@ begin
                 and not (c.relrowsecurity and c.relforcerowsecurity)) then
     return 'tables are not under row-level security';
   elsif not pg_has_role('posthouse_tenant', v_become) then
-    return format('%I may not become posthouse_tenant', current_user);
+    return format('role %I is not a member of posthouse_tenant', current_user);
   end if;
   return null;
 end $$;

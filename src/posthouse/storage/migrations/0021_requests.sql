@@ -1,4 +1,4 @@
--- Requests: what the server of the API needs besides what everybody has.
+-- Requests: idempotency keys and other state of the API server.
 
 -- Enqueues for a tenant that the engine's own program names, as a transaction of one statement: a server that enqueues
 -- for others need not open and close one around it. Their ids are the server's own, and stay: it may send them again

@@ -5,7 +5,7 @@ create table posthouse.app_schemas (
   applied_at timestamptz not null default posthouse.now()
 );
 
--- Enqueues in whatever transaction is open: in one that speaks for a tenant, as that tenant may.
+-- Enqueues in the current transaction, with the rights of its tenant if it has one.
 create function posthouse.enqueue_here(p_jobs jsonb) returns table (ordinal integer, id uuid, outcome text)
 language plpgsql as $$
 begin
@@ -29,7 +29,7 @@ begin
   if not found then
     return false;
   elsif not starts_with(p_file ->> 'place', v_job.id || '/') then  -- else it could be the file of another tenant's job
-    raise insufficient_privilege using message = 'the bytes of a file are where those of its job are';
+    raise insufficient_privilege using message = 'the artifact must be stored under the key of its job';
   end if;
   perform posthouse.put_artifact(v_job.id, v_job.tenant_id, v_job.generation, v_job.attempt_count, p_file);
   return true;

@@ -1,10 +1,10 @@
 -- Jobs by the filter language. posthouse.core.filters reads a line and says what is wanted, as one JSON value: here it
 -- becomes a search. Every search goes down the ids, the newest first, by indexes, and asks of each job that it meets
 -- what no index answers; it ends when it has found enough, met the last one, or done as much as it may. Text becomes
--- SQL in here alone, and each value in it as a literal (%L). Whoever calls sees what they may see: nothing of this
+-- SQL in here alone, and each value in it as a literal (%L). Callers see only what they may see: nothing of this
 -- runs with other rights than theirs.
 
--- For whoever sees all tenants: jobs that ended badly are few among all, and only they pay for it.
+-- For callers that see all tenants: unsuccessful jobs are few, and only they are in this index.
 create index history_unsuccessful_ids on posthouse.history (status, id) where status <> 'succeeded';
 
 -- A payload that is kept aside. A function, so that its plan is made once it is needed: which rows of that table a
@@ -154,7 +154,7 @@ create function posthouse.sift_jobs(
   p_wanted jsonb, p_below uuid, p_limit integer, p_most integer, p_seconds double precision,
   out ids uuid[], out looked_to uuid)
 language plpgsql stable
-set jit = off  -- would cost more than all of it
+set jit = off  -- would take longer than the query
 -- In the order of an index and no further than needed, even if the planner takes a large part of history for a small one:
 -- of a status that nearly all jobs have, it believes that nothing is below it.
 set enable_sort = off

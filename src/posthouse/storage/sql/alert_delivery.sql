@@ -1,4 +1,4 @@
--- The message that a job is to deliver: where to, and the alert.
+-- The alert that a job delivers, and its destination.
 select d.destination, a.id, a.at, a.type, t.severity, a.tenant_id, a.subject, a.message, a.details, a.held_back
 from posthouse.alert_deliveries as d
 join posthouse.alerts as a on a.id = d.alert_id

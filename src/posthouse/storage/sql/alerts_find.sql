@@ -1,2 +1,2 @@
--- Raises alerts from what was recorded since the last look; null while somebody else is looking.
+-- Raises alerts from facts recorded since the last call; null while another keeper does so.
 select posthouse.find_alerts(%(types)s, %(failures)s, make_interval(secs => %(window)s), %(limit)s)

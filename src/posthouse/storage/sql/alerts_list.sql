@@ -1,4 +1,4 @@
--- Alerts that match, newest first, each with what became of its messages.
+-- Matching alerts, newest first, with the state of their deliveries.
 select
   a.id, a.at, a.type, t.severity, a.tenant_id, a.subject, a.message, a.details, a.state, a.told_at, a.held_back,
   coalesce((

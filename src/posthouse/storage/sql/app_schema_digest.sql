@@ -1,2 +1,2 @@
--- Which version of an application's schema was run last.
+-- The last applied version of an application's schema.
 select digest from posthouse.app_schemas where name = %s

@@ -1,2 +1,2 @@
--- Gives a file to a queued job; says whether it is there and has not started.
+-- Attaches a file to a queued job; returns whether the job exists and has not started.
 select posthouse.attach(%s::jsonb)

@@ -1,4 +1,4 @@
--- A file of a running job, or of another job of its tenant, for whoever shows the token.
+-- An artifact of a running job, or of another job of its tenant, by the job's token.
 select a.name, a.size, a.content_type, encode(a.sha256, 'hex') as sha256, a.place
 from posthouse.running as r
 left join posthouse.artifacts as a

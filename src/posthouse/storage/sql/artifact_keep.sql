@@ -1,2 +1,2 @@
--- Keeps a file of a running job; says whether its lease was live.
+-- Records an artifact of a running job; returns whether its lease was valid.
 select posthouse.keep_artifact(%(id)s, %(token)s, %(name)s, %(place)s, %(size)s, %(sha256)s, %(content_type)s)

@@ -1,4 +1,4 @@
--- What people did, newest first; goes on below the last id seen. Those of a month lie together.
+-- Audit entries, newest first, below the last id seen. Entries of a month are stored together.
 select id, at, actor, action, tenant_id, target, before, after
 from posthouse.audit
 where (%(actor)s::text is null or actor = %(actor)s::text)

@@ -1,2 +1,2 @@
--- Says that somebody waits for results, in this session.
+-- Requests notifications about finished jobs for this session.
 select pg_advisory_lock_shared(7703, 0)

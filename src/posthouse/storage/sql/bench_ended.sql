@@ -1,2 +1,2 @@
--- Whether a job has ended.
+-- Whether a job has finished.
 select 1 from posthouse.history where id = %s

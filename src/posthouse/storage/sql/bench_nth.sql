@@ -1,2 +1,2 @@
--- The job that so many others of its line stand at or before.
+-- The nth job of its lane.
 select id from posthouse.ready order by lane, position offset %s - 1 limit 1

@@ -1,2 +1,2 @@
--- Whether a job runs.
+-- Whether a job is running.
 select 1 from posthouse.running where id = %s

@@ -1,2 +1,2 @@
--- Bytes that belong to nothing any more.
+-- Storage keys of deleted artifacts.
 select place from posthouse.discarded_blobs order by at limit %(limit)s

@@ -1,2 +1,2 @@
--- A step of the bulk change that was looked at longest ago.
+-- Advances the bulk change that was processed least recently.
 select id, retried, canceled, skipped, heard from posthouse.advance_bulk_change(%s)

@@ -1,2 +1,2 @@
--- Stops a bulk change: the state it had.
+-- Stops a bulk change; returns its previous state.
 select posthouse.stop_bulk_change(%(id)s, %(actor)s)

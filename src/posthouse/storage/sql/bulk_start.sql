@@ -1,4 +1,4 @@
--- What a bulk enqueue needs to know: whether it may COPY into the line, the time (in microseconds of 2000, as COPY takes
+-- What a bulk enqueue needs to know: whether it may COPY into ready, the time (in microseconds of 2000, as COPY takes
 -- it), and the defaults of its kinds.
 select not row_security_active('posthouse.ready'),
   (extract(epoch from posthouse.now() - timestamptz '2000-01-01 00:00:00+00') * 1000000)::bigint, jsonb_object_agg(

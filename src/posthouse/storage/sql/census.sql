@@ -1,4 +1,4 @@
--- What is queued and what runs, of each tenant and queue, and for how long the oldest ready job could have started.
+-- Queued and running jobs per tenant and queue, and the age of the oldest ready job.
 select tenant_id, queue, sum(ready)::integer as ready, sum(scheduled)::integer as scheduled,
        sum(blocked)::integer as blocked, sum(running)::integer as running,
        extract(epoch from posthouse.now() - min(oldest))::double precision as oldest_ready_seconds

@@ -9,4 +9,4 @@ select
 from posthouse.claim(
   %(worker)s, %(token)s, %(queues)s, %(kinds)s, %(limit)s, make_interval(secs => %(lease)s),
   %(lanes)s, %(marks)s, %(careful)s, %(offers)s, %(tenants)s, %(served)s,
-  make_interval(secs => %(patience)s)) as c
+  make_interval(secs => %(patience)s), %(least)s) as c

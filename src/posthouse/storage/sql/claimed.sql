@@ -1,4 +1,4 @@
--- What the claim with this token took, for a worker that did not hear the answer.
+-- The jobs of the claim with this token, for a worker that did not receive the reply.
 select
   uuid_send(c.id), c.kind, c.queue, c.tenant_id,
   coalesce(c.payload, (select body from posthouse.payloads as p where p.job_id = c.id))::text,

@@ -1,2 +1,2 @@
--- What time it is for the database.
+-- The current time of the database.
 select posthouse.now() as now

@@ -1,2 +1,2 @@
--- Completes a job inside its handler's own transaction; says whether that landed.
+-- Completes a job in its handler's transaction; returns whether the lease was valid.
 select posthouse.complete(%s, %s, %s::text::jsonb, %s::text::jsonb)

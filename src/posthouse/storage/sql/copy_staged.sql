@@ -1,2 +1,2 @@
--- Stores plain jobs in bulk, beside the line.
+-- Stores plain jobs in bulk in the staging table.
 copy pg_temp.posthouse_staged from stdin (format binary)

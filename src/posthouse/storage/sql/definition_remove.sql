@@ -1,2 +1,2 @@
--- Removes a definition; false if there is none. Audited.
+-- Removes a definition; false if it does not exist. Audited.
 select posthouse.remove_definition(%(key)s, %(actor)s, %(force)s)

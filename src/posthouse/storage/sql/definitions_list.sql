@@ -2,7 +2,7 @@
 -- says, or over what is ordinary.
 select
   d.key, d.description, d.queue, d.priority, d.max_attempts, d.timeout_seconds, d.retry, d.schema, d.limits,
-  d.requires, d.prefers, d.active, d.redact, d.keep_steps, d.keep_progress, d.runner, d.command, d.origin,
+  d.requires, d.prefers, d.followup_queues, d.active, d.redact, d.keep_steps, d.keep_progress, d.runner, d.command, d.origin,
   array(select jsonb_object_keys(d.overrides) order by 1) as overridden,
   (select coalesce(jsonb_object_agg(o.key, b.beneath -> o.key), '{}')
    from jsonb_object_keys(d.overrides) as o (key),

@@ -1,2 +1,2 @@
--- What says which parts of a payload are secret, of each kind that says so.
+-- Schema and redaction paths of the kinds that mark secrets.
 select key, schema::text as schema, redact from posthouse.definitions where redact <> '{}' or schema <> '{}'

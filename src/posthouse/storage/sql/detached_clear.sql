@@ -1,2 +1,2 @@
--- Clears what hangs on the jobs of some pages of a detached partition; returns the page to go on with.
+-- Deletes dependent rows of the jobs on some pages of a detached partition; returns the next page.
 select posthouse.clear_detached(%(name)s, %(page)s, %(pages)s)

@@ -1,2 +1,2 @@
--- Drops a detached partition; false if somebody reads it.
+-- Drops a detached partition; false if it is locked.
 select posthouse.drop_detached(%(name)s)

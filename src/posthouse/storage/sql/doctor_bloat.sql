@@ -1,4 +1,4 @@
--- Dead rows in the tables that change most, and whether anything removes them.
+-- Dead rows in the busiest tables, and whether autovacuum is on.
 select
   c.relname::text as table, s.n_live_tup as live, s.n_dead_tup as dead,
   greatest(s.last_autovacuum, s.last_vacuum) as last_vacuum, pg_total_relation_size(c.oid) as bytes,

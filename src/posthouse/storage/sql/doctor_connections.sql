@@ -1,4 +1,4 @@
--- How many connections are in use, of those that ordinary users may have.
+-- Connections in use, and the maximum for ordinary users.
 select
   (select count(*) from pg_stat_activity where backend_type = 'client backend')::integer as used,
   current_setting('max_connections')::integer

@@ -1,4 +1,4 @@
--- Whoever keeps dead rows of this database from being removed, worst first.
+-- Sessions, prepared transactions, slots and standbys that keep dead rows from being removed, worst first.
 select holder, pid, name, "user", application, state, query, since, age_seconds, age_transactions
 from (
   select 'session' as holder, a.pid, null as name, a.usename::text as "user",

@@ -1,4 +1,4 @@
--- Whether a keeper is connected, and how many jobs it should have moved into the line by now.
+-- Whether a keeper is connected, and how many due jobs it should have promoted by now.
 select
   (select count(*) from pg_stat_activity
    where datname = current_database() and application_name = 'posthouse keeper')::integer as sessions,

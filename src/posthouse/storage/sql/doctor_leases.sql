@@ -1,4 +1,4 @@
--- Leases that ran out and were not taken back.
+-- Expired leases whose jobs were not rescued.
 select
   r.id, r.kind, r.worker_id, w.name as worker_name,
   extract(epoch from posthouse.now() - r.lease_expires_at)::double precision as expired_seconds

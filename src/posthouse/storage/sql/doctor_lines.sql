@@ -1,5 +1,5 @@
 -- Jobs that could start, by queue, kind and what they require: since when the first waits, who could take it, and
--- whether somebody means them to wait. Reads only the head of each lane; jobs are counted up to a limit.
+-- whether they are paused or limited. Reads only the head of each lane; jobs are counted up to a limit.
 with lane as materialized (
   select distinct on (l.lane) l.* from posthouse.lanes as l
 ), line as (
@@ -26,7 +26,8 @@ select
   line.queue, line.kind, line.requires, line.jobs, line.since,
   extract(epoch from posthouse.now() - line.since)::double precision as waited_seconds,
   exists (select from posthouse.queues as q where q.name = line.queue and q.paused_at is not null) as paused,
-  line.limited, served.workers, served.free
+  line.limited, served.workers, served.free,
+  exists (select from posthouse.definitions as d where d.key = line.kind) as defined
 from line
 cross join lateral (
   select count(*)::integer as workers, coalesce(sum(greatest(w.concurrency - n.running, 0)), 0)::integer as free
@@ -35,5 +36,5 @@ cross join lateral (
     select count(*) as running from posthouse.running as r where r.worker_id = w.id) as n
   where posthouse.is_at_work(w, %(offline_after)s)
     and line.queue = any (w.queues) and line.kind = any (w.kinds)
-    and coalesce(line.requires <@ w.offers, true)) as served
+    and coalesce(posthouse.meets(line.requires, w.offers, w.code), true)) as served
 order by line.since

@@ -1,4 +1,4 @@
--- Partitions that should stand ready for the coming days and do not.
+-- Missing partitions of the coming days.
 select distinct k.relation as table, date_trunc(k.span, d)::date as day
 from posthouse.kept_tables() as k
 cross join generate_series(

@@ -1,2 +1,2 @@
--- How long a check may take, until the end of its transaction.
+-- Sets the statement timeout of a check for its transaction.
 select set_config('statement_timeout', %(milliseconds)s::text, true)

@@ -1,2 +1,2 @@
--- Rows that found no partition of their own, counted up to a limit.
+-- Rows in default partitions, counted up to a limit.
 select * from posthouse.strays(%(limit)s)

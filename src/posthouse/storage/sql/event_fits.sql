@@ -1,2 +1,2 @@
--- Whether an event with this name is one that a trigger is for.
+-- Whether a trigger's pattern matches an event name.
 select posthouse.event_fits(%(pattern)s, %(name)s)

@@ -1,2 +1,2 @@
--- Has an event matched once more.
+-- Queues an event to be matched again.
 select posthouse.replay_event(%(id)s, %(triggers)s::uuid[], %(tenant)s, %(actor)s)

@@ -1,4 +1,4 @@
--- Events, newest first, and how many triggers made what of them. Behind (before_at, before_id), for paging.
+-- Events, newest first, with counts of their matches by outcome; pages continue after (before_at, before_id).
 select
   e.id, e.at, e.tenant_id, e.name, e.context, e.subject, e.correlation_id, e.created_by,
   exists (select from posthouse.unmatched as u where u.event_id = e.id) as pending,

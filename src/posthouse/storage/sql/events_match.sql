@@ -1,2 +1,2 @@
--- Ends the matching of taken events: makes the jobs.
+-- Finishes the matching of events: creates the jobs.
 select fired, deduped, errors from posthouse.match_events(%(events)s, %(results)s::jsonb)

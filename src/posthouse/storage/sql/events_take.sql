@@ -1,2 +1,2 @@
--- Takes events to match, each with the triggers that want it.
+-- Locks events to match, each with its matching triggers.
 select event, context, triggers from posthouse.take_events(%(limit)s)

@@ -1,4 +1,4 @@
--- The time, and which of these words are a kind of job, and which the subject of one.
+-- The current time, and which of these words are kinds or subjects.
 select
   posthouse.now() as now,
   array(select w from unnest(%(words)s::text[]) as w

@@ -1,4 +1,4 @@
--- Names that a filter may ask for, each with a word about it: what is defined, in line, or at work.
+-- Names that a filter can use, each with a short description: defined, queued or running.
 select value, coalesce(max(detail), '') as detail
 from (
   select key as value, nullif(description, '') as detail from posthouse.definitions where %(field)s = 'kind'

@@ -1,4 +1,4 @@
--- What a filter may ask for, of these jobs. Payloads that are kept aside are large: they say too much.
+-- Filterable fields of these jobs. Payloads stored separately are large and are left out.
 select j.subject, j.correlation_id as correlation, j.worker_id::text as worker, j.kind, j.queue,
   case when %(payloads)s then j.payload end as payload, d.schema::text as schema, coalesce(d.redact, '{}') as redact
 from (

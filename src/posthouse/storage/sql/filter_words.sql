@@ -1,4 +1,4 @@
--- Which of these words are a kind of job, and which the subject of one.
+-- Which of these words are kinds or subjects.
 select
   w.word,
   exists (select from posthouse.definitions as d where d.key = w.word)

@@ -1,2 +1,2 @@
--- Moves what failed into its groups: how many rows.
+-- Moves failures into their groups; returns the number of rows.
 select posthouse.group_failures(%s)

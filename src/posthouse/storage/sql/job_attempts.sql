@@ -1,4 +1,4 @@
--- The attempts at a job, first to last.
+-- The attempts of a job, first to last.
 select
   generation, attempt, worker_id, started_at, finished_at, outcome, exit_code, signal, pid, error_type,
   error_message, traceback, stdout_tail, stderr_tail

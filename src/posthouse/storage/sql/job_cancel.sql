@@ -1,2 +1,2 @@
--- Cancels a job; says what became of it.
+-- Cancels a job; returns the outcome.
 select posthouse.cancel(%(id)s, %(tenant)s, %(actor)s)

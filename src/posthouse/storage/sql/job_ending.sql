@@ -1,4 +1,4 @@
--- How a job ended, or the status that it has.
+-- The status, result and error of a job.
 select j.status, j.result, j.error
 from posthouse.jobs as j
 where j.id = %s

@@ -1,4 +1,4 @@
--- Jobs that a job made, of the newest so many of its correlation, first to last.
+-- Follow-ups of a job among the newest jobs of its correlation, first to last.
 select id, kind, status, queued_at as created_at, started_at, finished_at
 from (
   select id, kind, status, queued_at, started_at, finished_at, parent_id from posthouse.jobs

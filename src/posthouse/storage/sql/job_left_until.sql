@@ -1,4 +1,4 @@
--- Until when a job is left to workers with what it prefers, as the first of its lane is; null if it is not.
+-- Until when a job is reserved for preferred workers; null if it is not.
 select head.scheduled_for + make_interval(secs => %(patience)s)
 from posthouse.ready as r
 cross join lateral (

@@ -1,4 +1,4 @@
--- How many jobs of its queue and kind stand before this one, counted up to a limit, and how many a second end.
+-- How many jobs of its queue and kind are ahead of this one, counted up to a limit, and how many a second end.
 select
   (select count(*)
    from (

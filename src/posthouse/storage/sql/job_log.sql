@@ -1,4 +1,4 @@
--- Lines that a job put out, first to last, behind a given one.
+-- Log lines of a job, first to last, after a given line.
 select sequence, at, generation, attempt, stream, level, text
 from posthouse.log_lines
 where job_id = %(id)s and (%(tenant)s::text is null or tenant_id = %(tenant)s::text)

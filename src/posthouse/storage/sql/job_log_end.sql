@@ -1,4 +1,4 @@
--- The last lines that a job put out, or the last before a given one, first to last.
+-- The last log lines of a job, or the last before a given line, first to last.
 select sequence, at, generation, attempt, stream, level, text
 from (
   select sequence, at, generation, attempt, stream, level, text

@@ -1,4 +1,4 @@
--- The last so many steps and parts of a job that have begun.
+-- The latest steps and parts of a job that have started.
 (select 'step' as type, name, 'succeeded' as status, generation, attempt,
         finished_at - make_interval(secs => coalesce(seconds, 0)) as started_at, finished_at, null as error
  from posthouse.steps where job_id = %(id)s order by ordinal desc limit %(most)s)

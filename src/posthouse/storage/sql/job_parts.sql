@@ -1,4 +1,4 @@
--- The parts of a job, in the order in which they were named.
+-- The parts of a job in the order of their declaration.
 select
   name, status, percent, done, total, weight, message, error, result, generation, attempt, started_at,
   finished_at, updated_at

@@ -1,11 +1,12 @@
--- Where a job stands, for saying why it is not further.
+-- The state of a job, to explain why it has not started.
 select
   j.id, j.kind, j.queue, j.tenant_id, j.status, j.place, j.attempt_count, j.max_attempts,
   j.priority, j.requires, j.prefers, j.last_error, j.finished_at, j.worker_id,
   w.name as worker_name, j.attempt_started_at,
   j.lease_expires_at, j.cancel_requested_at, q.due_at, r.lane, r.position,
   (select l.turn from posthouse.lanes as l where l.lane = r.lane limit 1) as turn,
-  p.paused_at, p.paused_by, posthouse.now() as now
+  p.paused_at, p.paused_by, exists (select from posthouse.definitions as d where d.key = j.kind) as defined,
+  posthouse.now() as now
 from posthouse.jobs as j
 left join posthouse.ready as r on r.id = j.id
 left join posthouse.waiting as q on q.id = j.id

@@ -1,2 +1,2 @@
--- Runs an ended job again; says what became of it.
+-- Retries a finished job; returns the outcome.
 select posthouse.reopen(%(id)s, %(tenant)s, %(actor)s, %(fresh)s)

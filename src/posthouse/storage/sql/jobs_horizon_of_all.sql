@@ -1,4 +1,4 @@
--- How far a page of all jobs has looked, if that is not to the end.
+-- The last job read for a page of all jobs, if the search stopped early.
 select id from posthouse.jobs
 where id >= %(lowest)s::uuid and id < %(below)s::uuid
 order by id desc

@@ -1,4 +1,4 @@
--- How far a page of a tenant's jobs has looked, if that is not to the end: the highest of the last ids that were read.
+-- The last job read for a page of a tenant's jobs, if the search stopped early: the highest of the last ids read.
 with few as materialized (
   select coalesce(array_agg(f.id), '{}') as ids, count(*) <= %(few)s as all_of_them
   from (

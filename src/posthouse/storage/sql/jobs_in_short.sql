@@ -1,4 +1,4 @@
--- How many jobs have each status, each counted up to a number, and since when the first in any line could have started.
+-- How many jobs have each status, each counted up to a number, and since when the oldest ready job could have started.
 -- What is ready is found by its lanes: a tenant's own are few, however long those of others are.
 with mine as materialized (
   select distinct lane from posthouse.lanes where %(tenant)s::text is null or tenant_id = %(tenant)s::text

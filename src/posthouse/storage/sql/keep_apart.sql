@@ -1,2 +1,2 @@
--- Guards what a migration has made.
+-- Applies row-level security to the tables of a migration.
 select posthouse.keep_apart()

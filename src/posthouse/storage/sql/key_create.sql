@@ -1,2 +1,2 @@
--- Stores a key: what it is like, and a hash of it.
-select posthouse.create_key(%(key)s::jsonb, %(hash)s, %(actor)s)
+-- Stores a key: its attributes and its hash.
+select posthouse.create_key(%(key)s::jsonb, %(hash)s, %(actor)s, %(most)s)

@@ -1,4 +1,4 @@
--- The key with this prefix, if it is good now, and for how many seconds more.
+-- The key with this prefix, if it is valid, and the seconds until it expires.
 select
   prefix, hash, name, role, tenant_id, queues, expires_at,
   extract(epoch from expires_at - posthouse.now())::double precision as seconds_left

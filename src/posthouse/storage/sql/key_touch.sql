@@ -1,2 +1,2 @@
--- Notes that a key was used.
+-- Records the use of a key.
 select posthouse.touch_key(%(prefix)s)

@@ -1,2 +1,2 @@
--- Removes a limit; false if there is none.
+-- Removes a limit; false if it does not exist.
 select posthouse.remove_limit(%(name)s, %(actor)s)

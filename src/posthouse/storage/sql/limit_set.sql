@@ -1,2 +1,2 @@
--- Makes or changes a limit: fields that are not given stay as they are.
+-- Creates or changes a limit; omitted fields are unchanged.
 select to_jsonb(l) from posthouse.set_limit(%(name)s, %(fields)s::jsonb, %(actor)s) as l

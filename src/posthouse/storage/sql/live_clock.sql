@@ -1,2 +1,2 @@
--- The time by which things are recorded, and that by which ids are made.
+-- The time used for records, and the time used for ids.
 select posthouse.now(), clock_timestamp()

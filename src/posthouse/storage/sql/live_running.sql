@@ -1,4 +1,4 @@
--- What runs, in short: who has it, and a number that changes with what can be seen of it. Read several times a second.
+-- Running jobs: the worker, and a number that changes with every visible change. Read several times a second.
 select uuid_send(id), uuid_send(worker_id),
        hashtextextended(concat_ws('|', generation, attempt_count, progress_percent, current_step,
                                   cancel_requested_at is null), 0)

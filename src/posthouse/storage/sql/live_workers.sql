@@ -1,4 +1,4 @@
--- What can change about each worker, and how much it has to do.
+-- The changing state and load of each worker.
 select w.id, w.name, w.hostname, posthouse.worker_status(w, coalesce(r.running, 0), %(offline_after)s) as status,
        coalesce(r.running, 0)::integer as running, w.concurrency, w.queues, w.disabled_at, w.drain_asked_at
 from posthouse.workers as w

@@ -1,2 +1,2 @@
--- Makes partitions ahead; returns how many were missing.
+-- Creates future partitions; returns how many were missing.
 select posthouse.make_partitions(%s)

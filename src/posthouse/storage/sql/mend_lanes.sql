@@ -1,2 +1,2 @@
--- Makes lanes known again where jobs stand though nobody knows of it.
+-- Re-inserts lanes that have ready jobs but were deleted concurrently.
 select posthouse.mend_lanes()

@@ -1,2 +1,2 @@
--- Notes that a migration was applied.
+-- Records an applied migration.
 insert into posthouse.migrations (number, name) values (%s, %s)

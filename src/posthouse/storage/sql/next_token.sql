@@ -1,2 +1,2 @@
--- Seconds until a rate lets another job start in these queues.
+-- Seconds until a rate limit allows another start in these queues.
 select posthouse.next_token(%s, %s)

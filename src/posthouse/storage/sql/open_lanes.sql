@@ -1,4 +1,4 @@
--- Makes lanes known to claimers, from a JSON array.
+-- Inserts lanes from a JSON array, so that claims read them.
 select posthouse.open_lanes(array(
   select (posthouse.lane_number(l.queue, l.kind, l.tenant_id, l.priority, l.turn, null, w.requires, w.prefers),
           l.queue, l.kind, l.tenant_id, l.priority, l.turn, null, w.requires, w.prefers)::posthouse.lane

@@ -1,4 +1,4 @@
--- The least that says whether all is well: what is queued, what runs, who works.
+-- Overall counts: queued jobs, running jobs, workers.
 select
   (select count(*) from posthouse.ready) + (select count(*) from posthouse.waiting) as queued,
   (select count(*) from posthouse.running) as running,

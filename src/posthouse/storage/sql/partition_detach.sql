@@ -1,2 +1,2 @@
--- Takes a partition out of its table; false if it could not be locked, null if it is not there.
+-- Detaches a partition; false if the table is locked, null if the partition does not exist.
 select posthouse.detach_partition(%(name)s)

@@ -1,2 +1,2 @@
--- Puts the copy in the place of its partition; false if it could not be locked.
+-- Replaces a partition by its copy; false if the table is locked.
 select posthouse.swap_kept(%(name)s, %(tenants)s)

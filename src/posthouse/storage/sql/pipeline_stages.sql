@@ -1,4 +1,4 @@
--- How far the jobs of a correlation are, by kind; of the first so many.
+-- Progress of the first jobs of a correlation, by kind.
 select j.kind, count(*) as jobs,
        count(*) filter (where j.status = 'succeeded') as succeeded,
        count(*) filter (where j.status in ('failed', 'dead_letter', 'canceled')) as unsuccessful,

@@ -1,2 +1,2 @@
--- For the rest of the transaction: plans that were made once serve all that is asked.
+-- Uses generic plans for the rest of the transaction.
 select set_config('plan_cache_mode', 'force_generic_plan', true)

@@ -1,4 +1,4 @@
--- What is left in one queue, and whether it is paused.
+-- The unfinished jobs of a queue, and whether it is paused.
 select
   %(name)s::text as name,
   (select count(*) from posthouse.running where queue = %(name)s)::integer as running,

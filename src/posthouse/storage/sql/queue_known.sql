@@ -1,4 +1,4 @@
--- Whether any job, worker or definition names a queue.
+-- Whether any job, worker or definition uses a queue.
 select exists (select from posthouse.lanes where queue = %(name)s)
   or exists (select from posthouse.waiting where queue = %(name)s)
   or exists (select from posthouse.workers where %(name)s = any (queues))

@@ -1,2 +1,2 @@
--- Reports progress and parts of many jobs; says which did not land.
+-- Writes progress and parts of many jobs; returns those that were not written.
 select id, verdict from posthouse.report(%s, make_interval(secs => %s))

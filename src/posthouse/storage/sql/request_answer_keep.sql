@@ -1,2 +1,2 @@
--- Keeps what a request with an Idempotency-Key is answered.
+-- Stores the response to a request with an Idempotency-Key.
 select posthouse.keep_answer(%(tenant)s::text, %(key)s::text, %(status)s::integer, %(body)s::text)

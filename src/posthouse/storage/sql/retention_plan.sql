@@ -1,2 +1,2 @@
--- What retention has to do now, in order.
+-- The pending work of retention, in order.
 select * from posthouse.retention_plan(%(days)s::jsonb)

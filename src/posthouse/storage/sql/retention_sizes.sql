@@ -1,4 +1,4 @@
--- What there is of each thing that is kept: rows as Postgres last counted them, bytes, partitions, the oldest one.
+-- Size of each table with retention: estimated rows, bytes, partitions, the oldest partition.
 select
   k.thing, k.relation, k.days, k.span, coalesce(sum(s.rows), 0)::bigint as rows,
   coalesce(sum(s.bytes), 0)::bigint as bytes, count(p.starts_at)::integer as partitions, min(p.starts_at) as oldest,

@@ -1,2 +1,2 @@
--- Samples the minutes that are over: how many.
+-- Samples the minutes that are over; returns how many.
 select posthouse.sample_due()

@@ -1,4 +1,4 @@
--- What the samples say of each step of time, for the columns that were asked for; the others are put together.
+-- Samples per interval, grouped by the requested columns.
 with chosen as materialized (
   select
     date_bin(make_interval(secs => %(step)s), s.minute, '2000-01-01 00:00:00+00') as at, s.*,
@@ -17,7 +17,7 @@ with chosen as materialized (
   group by 1
 ), counted as (
   select c.at, tenant, in_queue, of_kind, sum(arrivals) as arrivals, sum(ended) as ended, sum(succeeded) as succeeded,
-         sum(dead) as dead, sum(failures) as failures,
+         sum(failed) as failed, sum(dead_letter) as dead_letter, sum(failures) as failures,
          -- What is there at the end of a step, not in all of its minutes.
          sum(ready) filter (where c.minute = l.minute) as ready,
          sum(waiting) filter (where c.minute = l.minute) as waiting,

@@ -1,3 +1,3 @@
--- Makes the runs of a schedule, if nobody else has; returns how many became what.
+-- Creates the due runs of a schedule unless another keeper has; returns counts by outcome.
 select fired, skipped, errors
 from posthouse.fire_schedule(%(trigger)s, %(version)s, %(expected)s, %(runs)s::jsonb, %(next)s)

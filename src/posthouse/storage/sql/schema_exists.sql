@@ -1,2 +1,2 @@
--- Whether Posthouse has been set up in this database.
+-- Whether this database has a Posthouse schema.
 select to_regclass('posthouse.migrations') is not null

@@ -1,4 +1,4 @@
--- The ledger of migrations.
+-- The table of applied migrations.
 create schema if not exists posthouse;
 create table posthouse.migrations (
   number integer primary key,

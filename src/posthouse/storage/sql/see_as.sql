@@ -1,6 +1,6 @@
--- For the rest of the transaction: one tenant's rows and no others, or all of them; and an end to long statements. What
--- people look at is recent and in memory: a server that says nothing of its own expects a disk that turns, and would go
--- through all that is ready for the few jobs of a small tenant.
+-- Restricts the rest of the transaction to one tenant's rows, or to none, and limits how long statements take. The
+-- default random_page_cost assumes spinning disks and would read all of ready for the few jobs of a small tenant;
+-- recent rows are in memory, so it is capped at 1.1.
 select
   set_config('statement_timeout', %(milliseconds)s::text, true),
   set_config('random_page_cost', least(current_setting('random_page_cost')::float8, 1.1)::text, true),

@@ -1,2 +1,2 @@
--- Ends a login.
+-- Ends a session.
 delete from posthouse.sessions where hash = %(hash)s

@@ -1,4 +1,4 @@
--- The login with this hash, if it is good now, as is the key that it came from.
+-- The session with this hash, if it and its key are valid.
 select s.name, s.role, s.tenant_id, s.expires_at
 from posthouse.sessions as s
 where s.hash = %(hash)s and s.expires_at > posthouse.now()

@@ -1,2 +1,2 @@
--- Starts a login; when it ends.
+-- Starts a session; returns its expiry.
 select posthouse.open_session(%(session)s::jsonb, %(hash)s, %(seconds)s)

@@ -1,2 +1,2 @@
--- The worker leaves.
+-- Deregisters a worker.
 select posthouse.sign_off(%s)

@@ -1,4 +1,4 @@
--- The jobs that run in a slot of a limit, the first to start first.
+-- The running jobs in a slot of a limit, oldest start first.
 select r.id, r.kind, w.name as worker, r.attempt_started_at as since
 from posthouse.running as r
 left join posthouse.seen_workers() as w on w.id = r.worker_id

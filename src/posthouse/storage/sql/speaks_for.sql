@@ -1,2 +1,2 @@
--- The tenant that this transaction speaks for.
+-- The tenant of this transaction.
 select posthouse.tenant()

@@ -1,4 +1,4 @@
--- Puts what was stored beside the line into it, in the order in which it came.
+-- Moves staged jobs into ready, in the order in which they were stored.
 insert into posthouse.ready (
   id, queued_at, scheduled_for, priority, max_attempts, timeout_seconds, tenant_id, kind, queue, source,
   payload, correlation_id, subject, source_ref, created_by, retry, parent_id, requires,

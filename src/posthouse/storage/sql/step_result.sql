@@ -1,2 +1,2 @@
--- What a finished step gave back.
+-- The result of a finished step.
 select result::text from posthouse.steps where job_id = %s and name = %s

@@ -1,4 +1,4 @@
--- Whether a job of a queue is ready for a worker that offers these.
+-- Whether a queue has a ready job for a worker with these capabilities.
 select exists (
   select from posthouse.lanes as l
   where l.queue = %(queue)s and coalesce(l.requires <@ %(offers)s::text[], true)

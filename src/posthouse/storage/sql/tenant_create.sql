@@ -1,2 +1,2 @@
--- Creates a tenant; false if there is one of that name.
+-- Creates a tenant; false if it already exists.
 select posthouse.create_tenant(%(tenant)s, %(fields)s::jsonb, %(actor)s)

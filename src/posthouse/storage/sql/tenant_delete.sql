@@ -1,2 +1,2 @@
--- Forgets a tenant, unless it has active jobs; null if there is none.
+-- Deletes a tenant unless it has active jobs; null if it does not exist.
 select posthouse.delete_tenant(%(tenant)s, %(actor)s)

@@ -1,2 +1,2 @@
--- Tenants that keep their jobs longer or shorter than the others.
+-- Tenants with their own retention.
 select id, retention_days from posthouse.tenants where retention_days is not null order by id

@@ -1,2 +1,2 @@
--- Forgets lanes where nobody stands, if there are many.
+-- Deletes empty lanes if there are many.
 select posthouse.tidy_lanes()

@@ -12,7 +12,7 @@ select
   case when l.nth <= %(lines)s then j.queue else 'other' end as queue,
   case when l.nth <= %(lines)s then j.kind else 'other' end as kind,
   sum(arrivals)::bigint as arrivals, sum(ended)::bigint as ended, sum(succeeded)::bigint as succeeded,
-  sum(dead)::bigint as dead, sum(failures)::bigint as failures, sum(retries)::bigint as retries,
+  sum(failed)::bigint as failed, sum(dead_letter)::bigint as dead_letter, sum(failures)::bigint as failures, sum(retries)::bigint as retries,
   sum(rescues)::bigint as rescues
 from posthouse.total_jobs as j join tenants as t using (tenant_id) join lines as l using (queue, kind)
 group by 1, 2, 3

@@ -1,4 +1,4 @@
--- What a trigger made of events, the latest first.
+-- Outcomes of an event trigger, latest first.
 select m.at, m.outcome, m.event_id, e.name as event_name, m.replay, null::timestamptz as nominal_at,
        null::timestamptz as through, m.error as reason, m.job_id, j.status as job_status,
        j.started_at as job_started_at, j.finished_at as job_finished_at

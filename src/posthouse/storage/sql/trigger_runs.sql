@@ -1,4 +1,4 @@
--- What became of the times of a schedule, the latest first.
+-- Outcomes of a schedule's runs, latest first.
 select r.at, r.outcome, null::uuid as event_id, null as event_name, 0 as replay, r.nominal_at, r.through, r.reason,
        r.job_id, j.status as job_status, j.started_at as job_started_at, j.finished_at as job_finished_at
 from (

@@ -1,4 +1,4 @@
--- Triggers, or one of them, and when each last made a job. Behind a tenant, label and id, for paging.
+-- Triggers, or one of them, with the time of their last job; pages continue after a tenant, label and id.
 select
   t.id, t.tenant_id, t.name, t.label, t.enabled, t.type, t.event_name, t.cron_expr, t.timezone, t.definition_key,
   t.payload_template, t.dedupe_window_seconds, t.queue, t.priority, t.gap, t.fold, t.missed, t.catch_up_limit,

@@ -1,2 +1,2 @@
--- Takes back that somebody waits for results, in this session.
+-- Cancels the notifications about finished jobs of this session.
 select pg_advisory_unlock_shared(7703, 0)

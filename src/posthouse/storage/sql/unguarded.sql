@@ -1,2 +1,2 @@
--- What is missing for the API to keep tenants apart.
+-- What is missing for row-level security to separate tenants.
 select posthouse.unguarded()

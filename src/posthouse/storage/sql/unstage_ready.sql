@@ -1,2 +1,2 @@
--- Makes room for the next one in this transaction.
+-- Drops the staging table, so that the transaction can create it again.
 drop table pg_temp.posthouse_staged

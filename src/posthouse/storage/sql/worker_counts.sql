@@ -1,4 +1,4 @@
--- How many workers have each status; of those that are offline the ones that left within the last hour.
+-- How many workers have each status; offline workers only if they left within the last hour.
 select posthouse.worker_status(w, coalesce(r.running, 0), %(offline_after)s) as status, count(*)::integer as workers
 from posthouse.workers as w
 left join (select worker_id, count(*) as running from posthouse.running group by 1) as r on r.worker_id = w.id

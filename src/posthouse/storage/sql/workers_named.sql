@@ -1,4 +1,4 @@
--- The workers that somebody means by an id or a name: those that are there, else the last that was.
+-- Workers by id or name: the live ones, else the last one.
 with meant as (
   select w.id, w.name, w.started_at,
          posthouse.is_there(w, %(offline_after)s) as alive

@@ -1,5 +1,5 @@
-"""Handlers in processes of their own: a pool of warm interpreters that the worker hands jobs to.
+"""Handlers in separate processes: a pool of warm interpreters that run jobs for the worker.
 
-The worker's side is pool -> link -> wire, the other side wire -> inside; place says where a handler is
-imported from, and the undertaker ends what a killed worker leaves behind.
+The worker's side is pool -> link -> wire, the process's side wire -> inside. ``place`` finds the import path
+of a handler. Processes are started and killed with all descendants, as commands are (commands.child).
 """

@@ -1,4 +1,4 @@
-"""What a job in a process of the pool asks of the worker."""
+"""The services of a job in a job process, provided by the worker."""
 
 from __future__ import annotations
 
@@ -29,18 +29,19 @@ ASKED = frozenset({
     "download",
     "land",
 })  # fmt: skip
-"""Async methods of the worker's desk. They are called there with the same arguments (JSON), and what they
-return or raise comes back. One more is one line here."""
+"""Async methods of the worker's services that a process may call. Arguments, results and errors are sent as
+JSON.
+"""
 
 TOLD = frozenset({
     "emit",
     "note_step",
 })  # fmt: skip
-"""Plain methods of the worker's desk: called there without waiting for an answer."""
+"""Plain methods of the worker's services, called without waiting for a result."""
 
 
 class RemoteDesk:
-    """Asks the worker, except for transactions: those need a connection of this process."""
+    """Calls the worker, except for transactions, which use a connection of this process."""
 
     def __init__(self, talk: Talk, hello: Message) -> None:
         self.loop = talk.loop
@@ -59,13 +60,13 @@ class RemoteDesk:
             return functools.partial(self._ask, name)
         if name in TOLD:
             return functools.partial(self._tell, name)
-        raise AttributeError(f"{name} does not work in a process of its own")
+        raise AttributeError(f"{name} is not available in a job process")
 
     async def _ask(self, method: str, job: Job, *arguments: Any) -> Any:
         number = next(self._numbers)
         answer = self._asked[number] = Future()
         self._talk.send({"ask": method, "number": number, "job": job.hex_id, "arguments": arguments})
-        return await asyncio.wrap_future(answer)  # the loop of the handler, or that of the other thread
+        return await asyncio.wrap_future(answer)  # the handler's loop, or that of the other thread
 
     def _tell(self, method: str, job: Job, *arguments: Any) -> None:
         self._talk.send({"tell": method, "job": job.hex_id, "arguments": arguments})
@@ -79,7 +80,9 @@ class RemoteDesk:
                 answer.set_result(message["value"])
 
     def admitted(self, request: Request) -> Request:
-        """As it is: the rules are the worker's, and whoever runs the follow-up checks it."""
+        """Return the request unchanged. The worker applies its rules, and the follow-up is checked when it
+        runs.
+        """
         return request
 
     def begin(self, job: Job) -> Plain:
@@ -96,7 +99,7 @@ class RemoteDesk:
 
 
 class _AnnouncedCommit(Commit):
-    """Tells the worker before it completes the job: the next beat finds no lease, and that is well then."""
+    """Notifies the worker before it completes the job, so that a missing lease is not taken as lost."""
 
     def __init__(self, job: Job, pools: Pools, result_limit: int, announce: Callable[[Job], None]) -> None:
         super().__init__(job, pools, result_limit)

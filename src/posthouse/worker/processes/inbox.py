@@ -1,9 +1,9 @@
-"""Calls on their way to a process: a socket of whole messages, whose reading end the worker keeps too.
+"""Calls on their way to a process: a message socket whose reading end the worker keeps too.
 
-A process reads one call, runs it, and reads the next. So what has not been started is still in the socket,
-and the worker can take it back by reading it itself, whatever the process is doing: the kernel gives every
-message to one reader. Nothing waits behind a handler that hangs, and whoever was running when a process
-died is known exactly.
+A process reads one call, runs it, and reads the next. A call that has not started is still in the socket, and
+the worker can take it back by reading it, even if the process is busy: the kernel gives each message to one
+reader. No call waits behind a handler that hangs, and the call that was running when a process died is known
+exactly.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from contextlib import suppress
 from posthouse.worker.processes.wire import Message, line, parsed
 
 INLINE_BYTES = 32_768
-"""Larger calls go over the connection for all else, and only their number comes here."""
+"""Larger calls are sent over the other connection, and only their number is sent here."""
 BYE = b"bye"
 
 
 def _pair() -> tuple[socket.socket, socket.socket]:
-    with suppress(OSError):  # macOS has none
+    with suppress(OSError):  # not available on macOS
         return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     return socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
 
@@ -32,17 +32,17 @@ class Inbox:
         self._writing.setblocking(False)
 
     def put(self, data: bytes) -> bool:
-        """False if there is no room."""
+        """Send a call. Returns False if the socket is full."""
         try:
             self._writing.send(data)
         except BlockingIOError:
             return False
-        except OSError:  # it has just died
+        except OSError:  # the process has just died
             return False
         return True
 
     def take_back(self) -> list[int]:
-        """The numbers of the calls that were not started, and now will not be."""
+        """Take back the calls that were not started, and return their numbers."""
         taken: list[int] = []
         with suppress(BlockingIOError):
             while data := self.reading.recv(INLINE_BYTES * 2, socket.MSG_DONTWAIT):
@@ -55,7 +55,7 @@ class Inbox:
 
 
 def next_call(reading: socket.socket) -> Message | None:
-    """In the process: the next call, or None when there will be no more."""
+    """Return the next call in the process, or None when there are no more."""
     data = reading.recv(INLINE_BYTES * 2)
     return None if data in {b"", BYE} else parsed(data)
 

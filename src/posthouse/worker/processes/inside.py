@@ -1,7 +1,7 @@
-"""Inside a process of the pool: imports the handlers once, then runs one call after the other.
+"""The main program of a job process: imports the handlers once, then runs one call after the other.
 
-Handlers run in the main thread, where signals reach them. A second thread talks with the worker, so that an
-answer, a cancellation or the end of the worker is noticed while a handler runs.
+Handlers run in the main thread, where signals reach them. A second thread communicates with the worker, so
+that replies, cancellations and the death of the worker are handled while a handler runs.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from posthouse.core.outcome import Cancel
 from posthouse.core.redaction import mask_output, mask_with
 from posthouse.worker.definition import Definition
 from posthouse.worker.job import Desk, Job
+from posthouse.worker.orm import fresh_async_connections, fresh_connections
 from posthouse.worker.processes.desk import RemoteDesk
 from posthouse.worker.processes.inbox import next_call
 from posthouse.worker.processes.logs import forward_logs
@@ -35,7 +36,7 @@ INTERRUPT = signal.SIGUSR2
 
 
 class Talk:
-    """The connection with the worker, in a thread of its own."""
+    """The connection to the worker, in a separate thread."""
 
     def __init__(self, connection: socket.socket) -> None:
         connection.setblocking(False)
@@ -48,7 +49,7 @@ class Talk:
         self.on_end: Any = None
         self.on_worker_gone: Any = None
         self.sending_here = False
-        """Whether the main thread is sending: it must not be interrupted in the middle of a line."""
+        """Whether the main thread is sending; it must not be interrupted within a line."""
         self.on_sent_here: Any = None
 
     def start(self) -> None:
@@ -77,7 +78,7 @@ class Talk:
                 self.bodies.put(message)
 
     def send(self, message: Message) -> None:
-        """From any thread; at once, so that nothing is kept from the worker by the next job."""
+        """Send a message from any thread, at once, so that the next job does not delay it."""
         data = memoryview(line(message))
         if threading.current_thread() is not threading.main_thread():
             self._send_all(data)
@@ -99,7 +100,7 @@ class Talk:
 
 
 def _wait_writable(connection: socket.socket) -> None:
-    import select  # noqa: PLC0415 - hardly ever needed
+    import select  # noqa: PLC0415 - rarely needed
 
     poll = select.poll()
     poll.register(connection, select.POLLOUT)
@@ -107,7 +108,7 @@ def _wait_writable(connection: socket.socket) -> None:
 
 
 class Inside:
-    """Runs the calls that come in."""
+    """Runs the calls of the worker."""
 
     def __init__(self, talk: Talk, inbox: socket.socket) -> None:
         self._talk = talk
@@ -134,7 +135,7 @@ class Inside:
             del message
 
     def _body(self, number: int) -> Message:
-        """A large call comes the other way. Those before it were taken back."""
+        """Return a large call, which is sent over the other connection. Earlier ones were taken back."""
         while (message := self._talk.bodies.get())["run"] != number:
             pass
         return message
@@ -142,11 +143,11 @@ class Inside:
     def _prepare(self, hello: Message) -> bool:
         forward_logs(hello["log_level"], self._talk.send)
         mask_output()
-        self._desk = cast("Desk", RemoteDesk(self._talk, hello))  # most of its methods are known by name only
+        self._desk = cast("Desk", RemoteDesk(self._talk, hello))  # most methods are resolved by name
         try:
             for kind, place in hello["places"].items():
                 self._handlers[kind] = find(place)
-        except BaseException as error:  # noqa: BLE001 - a module may fail in any way to be imported
+        except BaseException as error:  # noqa: BLE001 - importing a module may raise anything
             text = "".join(traceback.format_exception(error))
             self._talk.send({"failed": f"{type(error).__name__}: {error}", "traceback": text})
             return False
@@ -166,9 +167,9 @@ class Inside:
             if values is not None:
                 values = [pack_value(item, self._desk.result_limit, fail_on) for item in values]
             reply["values"] = values
-        except BaseException as error:  # noqa: BLE001 - every way to end is an outcome
+        except BaseException as error:  # noqa: BLE001 - every exception is an outcome
             reply["ending"] = pack_ending(error, fail_on)
-        if os.getpid() != self._pid:  # a fork that came back from the handler: it must not answer for it
+        if os.getpid() != self._pid:  # a fork that returned from the handler must not report its outcome
             os._exit(0)
         reply["took"] = time.perf_counter() - started
         self._jobs = []
@@ -178,11 +179,11 @@ class Inside:
         return reply
 
     def _outcome(self, number: int, definition: Definition, jobs: list[Job]) -> Any:
-        """What the handler returns or raises. An end from outside can be raised at any point in here."""
+        """Run the handler. A cancellation can be raised at any point in here."""
         try:
             self._running = number
-            if self._ending == number:  # it was ended on the way here
-                raise Cancel("ended before it started")
+            if self._ending == number:  # it was canceled before it started
+                raise Cancel("canceled before the handler started")
             with limited_memory(definition.memory_mb):
                 return self._called(definition, jobs)
         finally:
@@ -194,11 +195,14 @@ class Inside:
         else:
             arguments = definition.arguments.read(jobs[0].payload_text)
             call = (tuple(jobs) if definition.arguments.takes_job else ()), arguments
-        value = definition.handler(*call[0], **call[1])
-        return self._awaited(value) if definition.is_async else value
+        if definition.is_async:
+            with fresh_async_connections():
+                return self._awaited(definition.handler(*call[0], **call[1]))
+        with fresh_connections():
+            return definition.handler(*call[0], **call[1])
 
     def _awaited(self, work: Any) -> Any:
-        """One loop for all calls: connections of the handler stay usable."""
+        """Run a coroutine on one loop for all calls, so that the handler's connections stay usable."""
         if self._own_loop is None:
             self._own_loop = asyncio.new_event_loop()
         self._task = self._own_loop.create_task(work)
@@ -208,7 +212,9 @@ class Inside:
             self._task = None
 
     def _end(self, message: Message) -> None:
-        """The worker ends a call; comes from the other thread, before, during or after the call."""
+        """Handle the worker's request to stop a call. Runs in the other thread, before, during or after the
+        call.
+        """
         number, canceled = message["end"], message["canceled"]
         for job in self._jobs if self._running == number and canceled else ():
             job.note_canceling()
@@ -216,18 +222,18 @@ class Inside:
         signal.pthread_kill(threading.main_thread().ident or 0, INTERRUPT)
 
     def _interrupted(self, *_: object) -> None:
-        """In the main thread, wherever it is: only there it is certain what runs."""
+        """Signal handler in the main thread, where it is certain which call runs."""
         if self._running is None or self._running != self._ending or self._talk.sending_here:
             return
         self._ending = None
         if self._task is None:
-            raise Cancel("ended from outside")
+            raise Cancel("stopped by the worker")
         self._task.cancel()
-        if self._own_loop is not None:  # it may be asleep
+        if self._own_loop is not None:  # the loop may be idle
             self._own_loop.call_soon_threadsafe(lambda: None)
 
     def _worker_gone(self) -> None:
-        """Nobody waits for what runs here, and somebody else will run it."""
+        """Kill this process group: the worker is gone, and its job will be rescued."""
         os.killpg(0, signal.SIGKILL)
 
 
@@ -236,8 +242,9 @@ def main() -> None:
     for fd in handed:
         os.set_inheritable(fd, False)
     faulthandler.enable(notes, all_threads=False)
+    _reset_signals()
     for number in (signal.SIGTERM, signal.SIGINT):
-        # Whoever stops the worker may mean the whole group: the worker drains, and ends us when it is done.
+        # Signals to the whole group are meant for the worker: it drains, and then stops this process.
         signal.signal(number, _ignore)
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     talk = Talk(socket.socket(fileno=channel))
@@ -246,5 +253,13 @@ def main() -> None:
     inside.serve()
 
 
+def _reset_signals() -> None:
+    """Restore the default signal handlers that nohup or a shell may have changed."""
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    for number in signal.valid_signals() - {signal.SIGPIPE, signal.SIGXFSZ}:  # Python ignores these itself
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
+
+
 def _ignore(*_: object) -> None:
-    """Unlike SIG_IGN it is not inherited by programs that a handler starts."""
+    """Unlike SIG_IGN, this handler is not inherited by programs that a handler starts."""

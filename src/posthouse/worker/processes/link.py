@@ -1,29 +1,27 @@
-"""The worker's end of one process: starts it, hands it calls, notices how it ends."""
+"""The worker's end of one process: starts it, sends it calls, and detects its end."""
 
 from __future__ import annotations
 
 import asyncio
 import contextvars
 import json
-import os
 import signal
 import socket
-import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections import deque
 from collections.abc import Sequence
 from typing import IO, Any, Protocol, cast
 
+from posthouse.commands.child import FIRST_DESCRIPTOR, Child, how_it_ended
+from posthouse.commands.warden import Warden
 from posthouse.core.outcome import Crashed
 from posthouse.errors import LeaseLost
 from posthouse.worker.job import Desk, Job
 from posthouse.worker.processes.desk import ASKED, TOLD
 from posthouse.worker.processes.inbox import BYE, Inbox, inline
 from posthouse.worker.processes.logs import log_here
-from posthouse.worker.processes.undertaker import end_group
 from posthouse.worker.processes.wire import (
     Lines,
     Message,
@@ -39,8 +37,9 @@ BOOT = (
     "from posthouse.worker.processes.inside import main; main()"
 )
 FLUSH_SECONDS = 1.0
-"""How long a dead process's last words may take to arrive. They are there already, unless a program that it
-started, and that escaped its group, holds the connection open."""
+"""How long the last messages of a dead process may take to arrive. They are there at once, unless a program
+that it started outside its process group holds the connection open.
+"""
 EXIT_SECONDS = 0.5
 _NOTES_LIMIT = 16_000
 
@@ -54,7 +53,7 @@ class Owner(Protocol):
 
 
 class Call:
-    """Jobs for a handler. The future ends with the handler or with its process."""
+    """Jobs for a handler. The future is done when the handler or its process ends."""
 
     def __init__(self, kind: str, jobs: Sequence[Job], loop: asyncio.AbstractEventLoop) -> None:
         self.kind = kind
@@ -62,7 +61,7 @@ class Call:
         self.number = 0
         self.process: Process | None = None
         self.context = contextvars.copy_context()
-        """That of the jobs' task: what their records must not show is masked by it."""
+        """The context of the jobs' task; its mask applies to their log records."""
         self.future: asyncio.Future[list[Any] | None] = loop.create_future()
         now = time.monotonic()
         self._limits = [None if job.deadline is None else job.deadline - now for job in jobs]
@@ -71,7 +70,7 @@ class Call:
         self.started_at = 0.0
 
     def begin(self) -> None:
-        """Its handler starts, and with it the time that it has."""
+        """Mark the start of the handler, and with it of its timeout."""
         self.started_at = now = time.monotonic()
         for job, limit in zip(self.jobs, self._limits, strict=True):
             job.deadline = None if limit is None else now + limit
@@ -80,7 +79,7 @@ class Call:
         return {"run": self.number, "kind": self.kind, "jobs": [pack_job(job) for job in self.jobs]}
 
     def resolve(self, message: Message) -> BaseException | None:
-        """Takes over what the process says of it."""
+        """Handle the outcome that the process reports."""
         for job, (finished, followups) in zip(self.jobs, message.get("jobs", ()), strict=False):
             job.finished = job.finished or finished
             job.take_followups(followups)
@@ -101,7 +100,7 @@ class Call:
 class Process(asyncio.Protocol):
     """One process of the pool. It runs one call at a time, the first of ``calls``."""
 
-    def __init__(self, owner: Owner, desk: Desk) -> None:
+    def __init__(self, owner: Owner, desk: Desk, warden: Warden) -> None:
         self._owner = owner
         self._desk = desk
         self._loop = desk.loop
@@ -112,30 +111,32 @@ class Process(asyncio.Protocol):
         self._ended_by_us = False
         self._hung_up = False
         self._asks: set[asyncio.Task[None]] = set()
-        self._crash_notes: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - open for as long as it runs
+        self._crash_notes: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process runs
         self._inbox = Inbox()
         self._connection, theirs = socket.socketpair()
-        self._popen = self._start(theirs)
-        self.pid = self._popen.pid
+        with theirs:
+            self._child = self._start(theirs, warden)
+        self.pid = 0
         self.calls: deque[Call] = deque()
         self.ready = False
         self.failure: str | None = None
-        """Why it could not start, in its own words."""
+        """Why it could not start, as it reported."""
 
-    def _start(self, theirs: socket.socket) -> subprocess.Popen[bytes]:
+    def _start(self, theirs: socket.socket, warden: Warden) -> Child:
         handed = [item.fileno() for item in (theirs, self._inbox.reading, self._crash_notes)]
-        with theirs:
-            return subprocess.Popen(  # noqa: S603 - our own interpreter
-                [sys.executable, "-c", BOOT, *map(str, handed), json.dumps(sys.path)],
-                stdin=subprocess.DEVNULL,
-                pass_fds=handed,
-                start_new_session=True,  # a group of its own, so that all of it can be ended
-            )
+        numbers = range(FIRST_DESCRIPTOR, FIRST_DESCRIPTOR + len(handed))
+        return Child(
+            [sys.executable, "-c", BOOT, *map(str, numbers), json.dumps(sys.path)],
+            handed,
+            warden=warden,
+            on_end=self._exited,
+            expendable=True,
+        )
 
     @property
     def died(self) -> str | None:
-        """How it died, if it was not we who ended it."""
-        return None if self._ended_by_us else how_it_ended(self._popen.wait())
+        """Return how it died, unless the worker stopped it."""
+        return None if self._ended_by_us else how_it_ended(self._child.exit_code or 0)
 
     @property
     def usable(self) -> bool:
@@ -143,14 +144,13 @@ class Process(asyncio.Protocol):
 
     async def connect(self, hello: Message) -> None:
         await self._loop.create_connection(lambda: self, sock=self._connection)
-        threading.Thread(target=self._await_exit, name=f"posthouse-exit-{self.pid}", daemon=True).start()
         self._send(hello)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.WriteTransport", transport)
 
     def put(self, call: Call) -> bool:
-        """Hands it a call, to be run at once or after those that it has. False if there is no room."""
+        """Send it a call, to run at once or after those it has. Returns False if the socket is full."""
         self._numbers += 1
         call.number = self._numbers
         packed = call.packed()
@@ -169,7 +169,7 @@ class Process(asyncio.Protocol):
         return True
 
     def take_back(self) -> list[Call]:
-        """The calls that it has not started."""
+        """Take back the calls that have not started."""
         numbers = set(self._inbox.take_back())
         taken = [call for call in self.calls if call.number in numbers]
         for call in taken:
@@ -178,7 +178,7 @@ class Process(asyncio.Protocol):
         return taken
 
     def end(self, call: Call, within: float) -> None:
-        """Asks the handler to stop, and ends the process if it has not within this time."""
+        """Ask the handler to stop, and kill the process if it does not within this time."""
         if call.process is self:
             self._send({"end": call.number, "canceled": any(job.canceled for job in call.jobs)})
             self._loop.call_later(within, self._end_overdue, call)
@@ -189,11 +189,10 @@ class Process(asyncio.Protocol):
 
     def kill(self) -> None:
         self._ended_by_us = True
-        if self._popen.returncode is None:
-            end_group(self.pid)
+        self._child.kill()
 
     def close(self) -> None:
-        """Lets an idle process end by itself."""
+        """Let an idle process exit by itself."""
         self._ended_by_us = True
         self._inbox.put(BYE)
 
@@ -215,7 +214,7 @@ class Process(asyncio.Protocol):
         if self.calls:
             self.calls[0].begin()
         ending = call.resolve(message)
-        if isinstance(ending, Crashed):  # it could still answer, but is not to be trusted any more
+        if isinstance(ending, Crashed):  # it could still report, but is not reliable any more
             self.kill()
         self._owner.on_answer(message["took"])
 
@@ -233,7 +232,8 @@ class Process(asyncio.Protocol):
             case {"committing": hex_id}:
                 if (job := self._job(hex_id)) is not None:
                     job.committing = True
-            case {"ready": _}:
+            case {"ready": pid}:
+                self.pid = pid
                 self.ready = True
                 self._owner.on_ready()
             case {"failed": why, "traceback": text}:
@@ -244,10 +244,10 @@ class Process(asyncio.Protocol):
         job = self._job(message["job"])
         try:
             if job is None:
-                raise LeaseLost("this job has already finished")  # noqa: TRY301 - answered like the others
+                raise LeaseLost("this job has already finished")  # noqa: TRY301 - reported like other errors
             assert message["ask"] in ASKED
             reply["value"] = await getattr(self._desk, message["ask"])(job, *message["arguments"])
-        except Exception as error:  # noqa: BLE001 - it is the handler's to deal with
+        except Exception as error:  # noqa: BLE001 - passed on to the handler
             reply["refusal"] = pack_refusal(error)
         self._send(reply)
 
@@ -258,25 +258,12 @@ class Process(asyncio.Protocol):
             getattr(self._desk, method)(job, *arguments)
 
     def _job(self, hex_id: str) -> Job | None:
-        """None: a thread that the handler left behind speaks of a job that has ended."""
+        """Return the job, or None if a thread that the handler left behind refers to a finished job."""
         jobs = self.calls[0].jobs if self.calls else ()
         return next((job for job in jobs if job.hex_id == hex_id), None)
 
-    def _await_exit(self) -> None:
-        """In a thread. Leaves the exit code where it is: as long as it is, nobody else gets the number."""
-        if hasattr(os, "waitid"):
-            os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
-        else:  # macOS
-            self._popen.wait()
-        try:
-            self._loop.call_soon_threadsafe(self._exited)
-        except RuntimeError:  # the loop is closed: nobody waits any more
-            end_group(self.pid)
-            self._popen.wait()
-
-    def _exited(self) -> None:
-        end_group(self.pid)  # what it started goes with it
-        self._popen.wait()
+    def _exited(self, _: int) -> None:
+        """Handle the end of the process and of everything that it started."""
         if not self._connected:
             self._gone()
         else:
@@ -287,21 +274,21 @@ class Process(asyncio.Protocol):
             self._transport.abort()
 
     def connection_lost(self, _: Exception | None) -> None:
-        """No more words. Without a connection a process is of no use, dead or not."""
+        """Handle the end of the connection. Without it a process is unusable, dead or not."""
         self._connected = False
-        if self._popen.returncode is not None:
+        if self._child.exit_code is not None:
             self._gone()
-        else:  # it is about to exit, most likely; if not, it has closed what is not its own
+        else:  # it will exit soon, most likely; if not, it has closed a descriptor that is not its own
             self._loop.call_later(EXIT_SECONDS, self._end_speechless)
 
     def _end_speechless(self) -> None:
-        if self._popen.returncode is None:
+        if self._child.exit_code is None:
             self._hung_up = True
-            end_group(self.pid)
+            self._child.kill()
 
     def _gone(self) -> None:
         unstarted = self.take_back()
-        for call in self.calls:  # at most one: what it had begun
+        for call in self.calls:  # at most one: the call that had started
             call.process = None
             call.fail(self._crash())
         self.calls.clear()
@@ -310,7 +297,7 @@ class Process(asyncio.Protocol):
         self._owner.on_gone(self, unstarted)
 
     def _crash(self) -> Crashed:
-        code = self._popen.returncode
+        code = self._child.exit_code or 0
         self._crash_notes.seek(0)
         notes = self._crash_notes.read(_NOTES_LIMIT).decode(errors="replace")
         how = "closed its connection with the worker" if self._hung_up else how_it_ended(code)
@@ -321,11 +308,3 @@ class Process(asyncio.Protocol):
             signal=signal.Signals(-code).name if code < 0 else None,
             traceback=notes or None,
         )
-
-
-def how_it_ended(code: int) -> str:
-    if code >= 0:
-        return f"ended with exit code {code}"
-    name = signal.Signals(-code).name
-    hint = ": out of memory, most likely" if name == "SIGKILL" else ""
-    return f"was killed by {name} (signal {-code}){hint}"

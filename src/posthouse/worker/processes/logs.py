@@ -1,4 +1,4 @@
-"""Log records of a process of the pool, brought into the worker's log."""
+"""Forward the log records of a job process to the worker's log."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from posthouse.core.surroundings import Surroundings
 from posthouse.worker.processes.wire import Message
 
 _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "masked"}
-"""What every record has; the rest was given with ``extra``, the job's ids among it."""
+"""Attributes of every record; others were passed as ``extra``, such as the job's ids."""
 _CARRIED = ("name", "levelno", "levelname", "created", "pathname", "filename", "module", "lineno", "funcName")
 
 
@@ -24,14 +24,14 @@ class _Forward(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         try:
             self._send({"log": pack_record(record)})
-        except Cancel:  # the handler is ended while it logs
+        except Cancel:  # the handler is canceled while it logs
             raise
-        except Exception:  # noqa: BLE001 - as logging has it, a record never harms who logs
+        except Exception:  # noqa: BLE001 - as in logging, a record never raises in its caller
             self.handleError(record)
 
 
 def forward_logs(level: int, send: Callable[[Message], None]) -> None:
-    """Before the application is imported: its own basicConfig finds a handler then, and adds none."""
+    """Install the handler before the application is imported, so that its basicConfig adds none."""
     root = logging.getLogger()
     forward = _Forward(send)
     forward.addFilter(Surroundings())
@@ -51,7 +51,7 @@ def pack_record(record: logging.LogRecord) -> dict[str, Any]:
 
 
 def log_here(packed: dict[str, Any], pid: int) -> None:
-    """In the worker: the record, as if it had been made here."""
+    """Log a forwarded record in the worker."""
     record = logging.makeLogRecord({**packed, "args": None, "process": pid})
     logger = logging.getLogger(record.name)
     if logger.isEnabledFor(record.levelno):

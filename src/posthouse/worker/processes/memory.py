@@ -1,4 +1,4 @@
-"""How much memory a handler may take."""
+"""Memory limit of a handler."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ _SIZES = Path("/proc/self/statm")
 
 @contextmanager
 def limited_memory(megabytes: int | None) -> Iterator[None]:
-    """So much more than the process has now. Past that, Python raises MemoryError and C code mostly aborts.
+    """Limit the additional memory of the block. Beyond it Python raises MemoryError, and C code usually
+    aborts.
 
-    Only where the kernel enforces it: Linux.
+    Only on Linux, where the kernel enforces it.
     """
     if megabytes is None or not _SIZES.exists():
         yield

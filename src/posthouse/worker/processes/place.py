@@ -1,4 +1,4 @@
-"""Where a handler is, so that another process can import it: ``module:name``."""
+"""The import path of a handler, ``module:name``, so that another process can import it."""
 
 from __future__ import annotations
 
@@ -12,27 +12,28 @@ from posthouse.worker.definition import Definition
 
 
 def place_of(definition: Definition) -> str:
-    """Its place, made sure of: a job that no process could find must not be claimed."""
+    """Return the import path. Raises ConfigurationError if a process could not import it."""
     handler = definition.handler
     module, name = handler.__module__, handler.__qualname__
     if module == "__main__":
-        raise _unfindable(definition, "it is in the script itself; move it to a module and import that")
+        raise _unfindable(definition, "it is defined in the main script; move it to a module and import it")
     if "<locals>" in name:
         raise _unfindable(definition, "it is defined inside a function; define it in a module")
     loaded = sys.modules.get(module)
-    if loaded is None or _definition(loaded, name) is not definition:
+    found = None if loaded is None else _definition(loaded, name)
+    if found is None or found.arguments is not definition.arguments:  # aliases share them
         raise _unfindable(
-            definition, f"{name} in module {module} is something else; decorate it there with @app.job"
+            definition, f"{name} in module {module} is a different object; decorate it there with @app.job"
         )
     return f"{module}:{name}"
 
 
 def find(place: str) -> Definition:
-    """Imports what is at this place."""
+    """Import the definition at this path."""
     module, _, name = place.partition(":")
     definition = _definition(importlib.import_module(module), name)
     if definition is None:
-        raise ConfigurationError(f"{place} is not a job when it is imported in a process of its own")
+        raise ConfigurationError(f"{place} is not a job when a job process imports it")
     return definition
 
 
@@ -45,4 +46,4 @@ def _definition(module: ModuleType, name: str) -> Definition | None:
 
 
 def _unfindable(definition: Definition, why: str) -> ConfigurationError:
-    return ConfigurationError(f'{definition.kind}: runner="process" has to import the handler, but {why}')
+    return ConfigurationError(f'{definition.kind}: runner="process" must import the handler, but {why}')

@@ -1,54 +1,47 @@
-"""As many processes as the settings say: started with the worker, replaced when they end."""
+"""The pool of job processes: started with the worker, replaced when one ends."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from posthouse.commands.warden import Warden
 from posthouse.errors import ConfigurationError, LeaseLost
 from posthouse.settings import Settings
 from posthouse.storage.connect import retry_pause
 from posthouse.worker.definition import Definition
-from posthouse.worker.executor import CutOff
+from posthouse.worker.executor import STOP_GRACE, CutOff, Released
 from posthouse.worker.job import Desk, Job
 from posthouse.worker.processes.depth import Depth
 from posthouse.worker.processes.link import Call, Process
 from posthouse.worker.processes.place import place_of
-from posthouse.worker.processes.undertaker import Undertaker
 
 _log = logging.getLogger("posthouse.worker")
 
 START_SECONDS = 300
 """How long a process may take to import the application."""
 MAX_FAILURES = 10
-"""Processes in a row that did not come up, with none left: the worker gives up."""
+"""The worker gives up after this many failed starts in a row with no process left."""
 CLOSE_SECONDS = 2.0
 LOOK_SECONDS = 0.01
 
 
-def process_count(settings: Settings) -> int:
-    """What the setting says, or one for each core that this process may use."""
-    if settings.processes:
-        return settings.processes
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 class Pool:
-    """Hands calls to processes. ``on_size`` hears how many it takes, ``on_broken`` that none comes up."""
+    """Sends calls to processes. ``on_size`` receives the capacity, ``on_broken`` is called if none starts."""
 
     def __init__(
         self, definitions: Iterable[Definition], url: str | None, settings: Settings, desk: Desk
     ) -> None:
         self._definitions = list(definitions)
         self._desk = desk
-        self._size = process_count(settings)
-        self._grace = settings.cancel_grace_seconds * 0.9  # the outcome is written at the end of it
-        # A lease is given up when a tenth of it is left: what runs must be gone before that is over.
+        self._size = settings.slots_of_processes()
+        # the outcome is written at the end of the grace period
+        self._grace = settings.cancel_grace_seconds * 0.9
+        # A lease is given up when a tenth of it is left; running handlers must be gone before it expires.
         self._lost_grace = min(self._grace, settings.lease_seconds * 0.05)
         self._hello: dict[str, Any] = {
             "url": url,
@@ -57,7 +50,7 @@ class Pool:
             "job_log_level": desk.log_level,
             "lease_seconds": settings.lease_seconds,
         }
-        self._undertaker = Undertaker()
+        self._warden = Warden()
         self._processes: list[Process] = []
         self._waiting: deque[Call] = deque()
         self._depth = Depth()
@@ -72,11 +65,11 @@ class Pool:
 
     @property
     def pids(self) -> list[int]:
-        """The processes that can be given work."""
+        """The pids of the processes that accept calls."""
         return [process.pid for process in self._processes if process.usable]
 
     async def start(self) -> None:
-        """Returns when all processes have imported the application, and raises if they cannot."""
+        """Start all processes and wait until they have imported the application. Raises if they cannot."""
         self._hello["places"] = {item.kind: place_of(item) for item in self._definitions}
         self._hello["log_level"] = logging.getLogger().getEffectiveLevel()
         try:
@@ -89,15 +82,13 @@ class Pool:
     async def _all_ready(self) -> None:
         while len(self.pids) < self._size:
             if self._failures:
-                raise ConfigurationError(f"the processes for jobs cannot start: {self._last_failure}")
+                raise ConfigurationError(f"the job processes cannot start: {self._last_failure}")
             self._changed.clear()
             await self._changed.wait()
 
     async def _add(self) -> None:
-        """From the loop's own thread: a process must not be the child of a thread that ends before it."""
-        process = Process(self, self._desk)
+        process = Process(self, self._desk, self._warden)
         self._processes.append(process)
-        self._undertaker.watch(process.pid)
         self._desk.loop.call_later(START_SECONDS, self._kill_unready, process)
         await process.connect(self._hello)
 
@@ -107,7 +98,7 @@ class Pool:
             process.kill()
 
     async def run(self, kind: str, jobs: Sequence[Job]) -> list[Any] | None:
-        """What the handler answers for each job. Raises what it raised, or Crashed."""
+        """Run the handler and return its result for each job. Raises what it raised, or Crashed."""
         call = Call(kind, jobs, self._desk.loop)
         self._waiting.append(call)
         self._hand_out()
@@ -119,11 +110,13 @@ class Pool:
         call.future = self._desk.loop.create_future()  # the other one was canceled with the task
         assert call.process is not None
         lost = any(isinstance(job.reason, LeaseLost | CutOff) for job in jobs)
-        call.process.end(call, self._lost_grace if lost else self._grace)
+        stopping = any(type(job.reason) is Released for job in jobs)
+        grace = min(self._grace, STOP_GRACE * 0.9) if stopping else self._grace
+        call.process.end(call, self._lost_grace if lost else grace)
         return await call.future
 
     def _began(self, call: Call) -> bool:
-        """Whether it is too late to run it not at all."""
+        """Whether the call has already started."""
         if call.process is not None:
             self._waiting.extendleft(reversed(call.process.take_back()))
         if call in self._waiting:
@@ -137,7 +130,7 @@ class Pool:
             self._look = self._desk.loop.call_later(LOOK_SECONDS, self._take_back_from_slow)
 
     def _fill_processes(self) -> None:
-        """One call for each process, then more to those whose calls are short."""
+        """Give each process one call, then more to those whose calls are short."""
         for depth in range(1, self._depth.value + 1):
             for process in self._processes:
                 if not self._waiting:
@@ -148,7 +141,7 @@ class Pool:
                         self._waiting.appendleft(call)
 
     def _take_back_from_slow(self) -> None:
-        """A call that takes longer than those before it must not keep the ones behind it."""
+        """Take calls back from a process whose current call takes longer than the previous ones."""
         self._look = None
         now = time.monotonic()
         for process in self._processes:
@@ -172,7 +165,6 @@ class Pool:
 
     def on_gone(self, process: Process, unstarted: list[Call]) -> None:
         self._processes.remove(process)
-        self._undertaker.forget(process.pid)
         self._waiting.extendleft(reversed(unstarted))
         if not self._closing:
             self._note_death(process)
@@ -184,9 +176,9 @@ class Pool:
         if not process.ready:
             self._failures += 1
             self._last_failure = process.failure or f"one {died}"
-            _log.error("a process for jobs could not start: %s", self._last_failure)
+            _log.error("job process failed to start: %s", self._last_failure)
         elif died is not None:
-            _log.warning("process %d for jobs %s; another one is started", process.pid, died)
+            _log.warning("job process exited, starting a replacement pid=%d reason=%s", process.pid, died)
 
     def _resized(self) -> None:
         self._changed.set()
@@ -207,7 +199,7 @@ class Pool:
         await self._add()
 
     async def stop(self) -> None:
-        """Idle processes end by themselves; whatever has not after a moment is ended."""
+        """Let idle processes exit, and kill those that have not after a moment."""
         self._closing = True
         for task in list(self._starting):
             task.cancel()
@@ -219,7 +211,7 @@ class Pool:
             for process in list(self._processes):
                 process.kill()
             await self._all_gone()
-        self._undertaker.close()
+        self._warden.close()
         if self._look is not None:
             self._look.cancel()
 

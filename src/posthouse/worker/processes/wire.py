@@ -1,6 +1,6 @@
-"""What worker and process say to each other: one JSON object a line.
+"""The protocol between worker and job process: one JSON object per line.
 
-JSON has no line breaks of its own, so a line is a message, and taking a batch of them apart is one split.
+JSON contains no line breaks, so a line is a message, and one split separates a batch of them.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from uuid import UUID
 
 from posthouse.core.outcome import Cancel, Crashed, Fail, Reported, Snooze, describe
 from posthouse.core.payload import Encoded, encode_result
-from posthouse.errors import InvalidPayload, LeaseLost, PosthouseError
+from posthouse.errors import InvalidPayload, InvalidResult, LeaseLost, PosthouseError
 from posthouse.worker.job import Desk, Job
 
 Message: TypeAlias = dict[str, Any]
 _SAID: dict[type[Exception], str] = {Cancel: "cancel", LeaseLost: "lost", InvalidPayload: "invalid"}
-"""Outcomes of which only the message matters."""
+"""Outcomes of which only the message is sent."""
 
 
 _encode = json.JSONEncoder(separators=(",", ":"), default=str).encode
@@ -33,7 +33,7 @@ def parsed(data: bytes) -> Message:
 
 
 class Lines:
-    """Puts together what arrives in pieces."""
+    """Assembles lines from pieces."""
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
@@ -49,7 +49,7 @@ class Lines:
 
 
 def pack_job(job: Job) -> Message:
-    """The row as it was claimed. Where JSON has no type for a column, its place is noted."""
+    """Encode the claimed row. For columns without a JSON type, the position is recorded."""
     row = list(job.row)
     message: Message = {"row": row, "token": job.hex_token, "claimed_at": job.claimed_at}
     message["bytes"] = raw = [index for index, value in enumerate(row) if type(value) is bytes]
@@ -70,12 +70,15 @@ def unpack_job(message: Message, desk: Desk) -> Job:
 
 
 def pack_value(value: Any, limit: int, fail_on: Sequence[type[BaseException]]) -> str | Message | None:
-    """A result as JSON text, an outcome as an object."""
+    """Encode a result as JSON text, an outcome as an object."""
     if value is None:
         return None
     if isinstance(value, BaseException):
         return pack_ending(value, fail_on)
-    return encode_result(value, limit)
+    try:
+        return encode_result(value, limit)
+    except InvalidResult as error:
+        return {"as": "fail", "error": describe(error)}
 
 
 def unpack_value(packed: str | Message | None) -> Encoded | BaseException | None:
@@ -85,13 +88,13 @@ def unpack_value(packed: str | Message | None) -> Encoded | BaseException | None
 
 
 def pack_ending(ending: BaseException, fail_on: Sequence[type[BaseException]]) -> Message:
-    """How it ended. Classes do not travel: what depends on them is settled here."""
+    """Encode an outcome. Classes are not sent, so decisions that depend on them are made here."""
     if isinstance(ending, Snooze):
         return {"as": "snooze", "terms": [ending.delay, ending.limit, ending.deadline]}
     for kind, name in _SAID.items():
         if isinstance(ending, kind):
             return {"as": name, "message": str(ending)}
-    if isinstance(ending, (Fail, *fail_on)):
+    if isinstance(ending, (Fail, InvalidResult, *fail_on)):
         told = ending.__cause__ if isinstance(ending, Fail) else None
         return {"as": "fail", "error": describe(told or ending)}
     return {"as": "crash" if isinstance(ending, MemoryError) else "error", "error": describe(ending)}
@@ -115,7 +118,7 @@ def unpack_ending(message: Message) -> BaseException:
 
 
 def pack_refusal(error: Exception) -> list[str]:
-    """An error of the worker, for the handler that asked it for something."""
+    """Encode an error of the worker for the handler that called it."""
     return [getattr(error, "code", ""), str(error) or type(error).__name__]
 
 

@@ -1,4 +1,4 @@
-"""A worker without a database: it gets its jobs from a server, over HTTP."""
+"""The backend of a worker without a database: a Posthouse server, over HTTP."""
 
 from posthouse.worker.remote.remote import Remote
 

@@ -1,4 +1,4 @@
-"""What an answer of the server means."""
+"""Interpret the server's responses."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _OURS: dict[str, type[PosthouseError]] = {
 
 
 def content_of(response: httpx.Response) -> Any:
-    """The JSON of an answer. Raises what it says if it is an error."""
+    """Return the JSON of a response. Raises the error that it contains."""
     if response.is_success:
         return from_json(response.content) if response.content else None
     raise error_of(response)
@@ -39,7 +39,7 @@ def error_of(response: httpx.Response) -> PosthouseError:
 
 
 def _problem(response: httpx.Response) -> tuple[str, str]:
-    """A proxy on the way may answer too, in a form of its own."""
+    """Return code and message. A proxy may respond in a form of its own."""
     try:
         problem = from_json(response.content)
         return str(problem["code"]), str(problem["detail"])

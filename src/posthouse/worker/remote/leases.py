@@ -1,10 +1,9 @@
-"""Claims jobs and reports how they ended, through a server."""
+"""Claim jobs and write their outcomes through a server."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID, uuid4
@@ -14,11 +13,11 @@ from pydantic_core import to_json
 from posthouse.core.payload import encode_result
 from posthouse.errors import Refused, ServerUnavailable
 from posthouse.storage.claimed import row_of
-from posthouse.storage.leases import ERROR_LIMIT, Claim, Settlement, Success
+from posthouse.storage.leases import ERROR_LIMIT, Claim, ReadyBatch, Settlement, Success
 from posthouse.worker.remote.line import HttpLine
 
 UNANSWERED_SECONDS = 60.0
-"""How long a claim without an answer may still be under way at the server."""
+"""How long a claim without a response may still be running on the server."""
 
 
 class RemoteLeases:
@@ -26,12 +25,12 @@ class RemoteLeases:
         self._line = line
         self._worker = str(worker_id)
         self.lease_seconds = lease_seconds
+        self.grace_seconds = 0.0
         self._hungry = False
         self._unanswered: dict[str, float] = {}
-        self._found: deque[Claim] = deque()
 
     async def close(self) -> None:
-        """The line is everybody's."""
+        """Nothing to do: the connection is shared."""
 
     async def claim(
         self,
@@ -44,10 +43,11 @@ class RemoteLeases:
         offers: Sequence[str] = (),
         served: Mapping[str, float] | None = None,
         patience: float = 20.0,
+        least: int = 0,
     ) -> Claim:
-        """Up to ``limit`` jobs; and what claims took whose answers were lost, as claims of their own."""
-        if self._found:
-            return self._found.popleft()
+        """Claim up to ``limit`` jobs, or none if fewer than ``least`` can start, and recover the jobs of
+        earlier claims whose responses were lost.
+        """
         token, asked_at = str(uuid4()), time.monotonic()
         unanswered = [old for old, until in self._unanswered.items() if until > asked_at]
         body = {
@@ -62,6 +62,7 @@ class RemoteLeases:
             "offers": offers,
             "served": served or {},
             "patience_seconds": patience,
+            "least": least,
             "hungry": self._hungry,
             "unanswered": unanswered,
             "payload_as_text": True,
@@ -71,10 +72,23 @@ class RemoteLeases:
         del self._unanswered[token]
         for old in self._unanswered.keys() - unanswered:
             del self._unanswered[old]
-        for found in answer["recovered"]:
-            self._unanswered.pop(found["token"], None)
-            self._found.append(_claim(found["token"], found["jobs"], asked_at))
-        return _claim(token, answer["jobs"], asked_at + answer["waited_seconds"])
+        recovered = tuple(_claim(found["token"], found["jobs"], asked_at) for found in answer["recovered"])
+        for found in recovered:
+            self._unanswered.pop(str(found.token), None)
+        return _claim(token, answer["jobs"], asked_at + answer["waited_seconds"], recovered)
+
+    async def ready_batches(
+        self, queues: Sequence[str], sizes: Mapping[str, int], marks: Mapping[int, int]
+    ) -> list[ReadyBatch]:
+        body = {
+            "worker_id": self._worker,
+            "queues": queues,
+            "sizes": sizes,
+            "marks": list(marks.items()),
+            "hungry": self._hungry,
+        }
+        answer = await self._line.post("jobs/ready_batches", to_json(body))
+        return [ReadyBatch(**found) for found in answer["batches"]]
 
     async def claim_rules(self) -> tuple[dict[str, float], bool]:
         answer = await self._line.get("rules")
@@ -86,7 +100,7 @@ class RemoteLeases:
         return seconds
 
     async def be_hungry(self, queues: Sequence[str]) -> None:
-        """The next claim says so, before it looks."""
+        """Request a wakeup with the next claim."""
         del queues
         self._hungry = True
 
@@ -120,7 +134,7 @@ class RemoteLeases:
     async def _report(self, path: str, items: Sequence[bytes]) -> list[UUID]:
         body = b'{"worker_id":"%b","jobs":[%b]}' % (self._worker.encode(), b",".join(items))
         answer = await self._line.post(path, body)
-        if answer["refused"]:  # asked again one by one, it turns out which
+        if answer["refused"]:  # repeating them one by one shows which
             raise Refused(answer["refused"][0]["detail"])
         return [UUID(job_id) for job_id in answer["lost"]]
 
@@ -130,7 +144,7 @@ class RemoteLeases:
         definitions: Sequence[Mapping[str, Any]],
         limits: Sequence[Mapping[str, Any]] = (),
         triggers: Sequence[Mapping[str, Any]] = (),
-    ) -> None:
+    ) -> dict[str, str]:
         body = {
             **worker,
             "worker_id": self._worker,
@@ -138,7 +152,10 @@ class RemoteLeases:
             "limits": limits,
             "triggers": triggers,
         }
-        await self._line.post("register", to_json(body))
+        answer = await self._line.post("register", to_json(body))
+        self.grace_seconds = float(answer["lease_grace_seconds"])
+        left_out: dict[str, str] = answer["left_out"]
+        return left_out
 
     async def definitions_since(self, digest: str) -> tuple[str, list[str]] | None:
         answer = await self._line.get("definitions", params={"digest": digest})
@@ -152,12 +169,22 @@ class RemoteLeases:
     async def sign_off(self) -> None:
         await self._tell("leave", {})
 
+    async def end_worker(
+        self, blockers: Sequence[UUID] | None, error: Mapping[str, Any], crash_limit: int
+    ) -> None:
+        """End this worker, whose process was killed."""
+        named = None if blockers is None else [str(job_id) for job_id in blockers]
+        killed = {"blockers": named, "error": error, "crash_limit": crash_limit}
+        await self._tell("leave", {"killed": killed})
+
     async def _tell(self, path: str, fields: Mapping[str, Any]) -> None:
         await self._line.post(path, to_json({"worker_id": self._worker, **fields}))
 
 
-def _claim(token: str, jobs: Sequence[Mapping[str, Any]], asked_at: float) -> Claim:
+def _claim(
+    token: str, jobs: Sequence[Mapping[str, Any]], asked_at: float, recovered: tuple[Claim, ...] = ()
+) -> Claim:
     try:
-        return Claim(UUID(token), [row_of(job) for job in jobs], asked_at)
+        return Claim(UUID(token), [row_of(job) for job in jobs], asked_at, recovered)
     except (KeyError, TypeError, ValueError) as error:
-        raise ServerUnavailable(f"the answer to a claim cannot be read: {error!r}") from error
+        raise ServerUnavailable(f"the server sent an invalid reply to a claim: {error!r}") from error

@@ -1,7 +1,7 @@
-"""The HTTP side of a remote worker: requests that can be repeated, over connections that are kept.
+"""The HTTP client of a remote worker: repeatable requests over persistent connections.
 
-What cannot be reached is tried again by whoever asked: here is only the pause, longer each time and never
-the same for two workers, so that a server that comes back is not met by all of them at once.
+The callers retry. The pause between attempts is here: it grows and is random, so that workers do not all
+reconnect at the same time to a server that comes back.
 """
 
 from __future__ import annotations
@@ -22,30 +22,50 @@ from posthouse.worker.remote.answers import content_of
 _log = logging.getLogger("posthouse.worker")
 
 PREFIX = "/api/v1/worker/"
-ANSWER_SECONDS = 30.0
+ANSWER_SECONDS, SHORTEST_ANSWER_SECONDS = 30.0, 5.0
 CONNECT_SECONDS = 5.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 5.0
 _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 
 
 def options(settings: Settings) -> dict[str, Any]:
-    """Arguments of an HTTP client. Certificates are checked, and proxies of the environment used."""
+    """Return the arguments of an HTTP client. Certificates are verified, and proxies of the
+    environment used.
+    """
     parts = urlsplit(settings.remote_url)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise ConfigurationError(f"remote_url is http(s)://host…, not {settings.remote_url!r}")
+        raise ConfigurationError(
+            f"invalid remote_url {settings.remote_url!r}: expected http://host or https://host"
+        )
     if not settings.remote_key:
-        raise ConfigurationError("a remote worker needs a key: --key, or POSTHOUSE_REMOTE_KEY")
+        raise ConfigurationError("a remote worker needs an API key; pass --key or set POSTHOUSE_REMOTE_KEY")
     return {
         "base_url": settings.remote_url.rstrip("/") + PREFIX,
         "headers": {"Authorization": f"Bearer {settings.remote_key}", "Content-Type": "application/json"},
-        "timeout": httpx.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS),
+        "timeout": httpx.Timeout(answer_seconds(settings.lease_seconds), connect=CONNECT_SECONDS),
     }
+
+
+def answer_seconds(lease_seconds: float) -> float:
+    """Return how long to wait for an answer: a report that is lost is repeated while its lease is valid."""
+    return min(ANSWER_SECONDS, max(SHORTEST_ANSWER_SECONDS, lease_seconds / 2))
 
 
 def warn_of_plain_http(settings: Settings) -> None:
     parts = urlsplit(settings.remote_url)
     if parts.scheme == "http" and parts.hostname not in _LOOPBACK:
-        _log.warning("%s is not encrypted: whoever is on the way can read the key and the jobs", parts.netloc)
+        _log.warning(
+            "the connection to %s is not encrypted: the API key and the jobs can be read in transit",
+            parts.netloc,
+        )
+
+
+def _is_not_ours(record: logging.LogRecord) -> bool:
+    """Drop the line that httpx logs for each request: a worker sends several a second."""
+    return PREFIX not in record.getMessage()
+
+
+logging.getLogger("httpx").addFilter(_is_not_ours)
 
 
 class HttpLine:
@@ -53,7 +73,7 @@ class HttpLine:
         self._client = httpx.AsyncClient(**options(settings))
         self._failures = 0
         self._answered = asyncio.Event()
-        # Whoever waits here may have outcomes to tell, and leases that run out meanwhile.
+        # A caller may have outcomes to report, and leases that expire meanwhile.
         self._longest = min(LONGEST_PAUSE, settings.lease_seconds / 6)
 
     async def get(self, path: str, **arguments: Any) -> Any:
@@ -66,7 +86,13 @@ class HttpLine:
         return await self.ask("POST", path, content=body, timeout=timeout)
 
     async def ask(self, method: str, path: str, **arguments: Any) -> Any:
-        """Raises ServerUnavailable if it may be asked again, after a pause."""
+        """Send a request. Raises ServerUnavailable, after a pause, if it may be sent again.
+
+        After a failure, requests close their connections. One that is kept open may lead to a server that is
+        stopping, and would be used for every retry.
+        """
+        if self._failures:
+            arguments["headers"] = {**arguments.get("headers", {}), "Connection": "close"}
         try:
             answer = content_of(await self._client.request(method, path, **arguments))
         except (httpx.TransportError, ServerUnavailable) as error:
@@ -81,7 +107,7 @@ class HttpLine:
         return self._client
 
     async def pause(self) -> None:
-        """Ends early if somebody else gets an answer: the server is back."""
+        """Wait before a retry. Ends early when another request succeeds, because the server is back."""
         self._failures += 1
         self._answered.clear()
         await until_set(self._answered, pause_after(self._failures, self._longest))

@@ -1,7 +1,7 @@
-"""Hears from the server that there is work, what is to be canceled, and that definitions changed.
+"""Receive notifications from the server: ready jobs, cancellations and changed definitions.
 
-One request waits at the server at any time. Its answer brings a cursor, so that what happens between two of
-them is not missed; a server that does not know the cursor, as one that was restarted, says that all may have
+One long-poll request is pending at any time. Its response has a cursor, so that nothing between two requests
+is missed. A server that does not know the cursor, because it was restarted, reports that everything may have
 changed.
 """
 
@@ -15,7 +15,7 @@ from posthouse.worker.backend import AWAY, Hearing
 from posthouse.worker.remote.line import HttpLine
 
 WAIT_SECONDS = 25.0
-"""Less than proxies let a request wait."""
+"""Less than the request timeout of common proxies."""
 MARGIN_SECONDS = 10.0
 
 

@@ -1,4 +1,4 @@
-"""What running jobs tell of themselves, told to a server."""
+"""Send the reports of running jobs to a server."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class RemoteNotebook:
         self.lease_seconds = lease_seconds
 
     async def close(self) -> None:
-        """The line is everybody's."""
+        """Nothing to do: the connection is shared."""
 
     async def report(self, reports: Sequence[Mapping[str, Any]]) -> dict[UUID, str]:
         answer = await self._line.post("jobs/progress", self._body(jobs=reports))
@@ -41,7 +41,7 @@ class RemoteNotebook:
         return json.dumps(found[0]["result"]) if found else None
 
     async def keep_step(self, parameters: Sequence[Any]) -> str:
-        """The parameters are those of sql/step_keep.sql."""
+        """Store a step. The parameters are those of sql/step_keep.sql."""
         job_id, token, _, name, result, seconds, _ = parameters
         body = b'%b,"result":%b}' % (
             self._body(token=token, name=name, seconds=seconds)[:-1],

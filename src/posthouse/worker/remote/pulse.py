@@ -1,4 +1,4 @@
-"""The heartbeat over HTTP. A remote worker has no session that would show that it lives: its leases do."""
+"""The heartbeat over HTTP. A remote worker has no liveness lock; its leases show that it is alive."""
 
 from __future__ import annotations
 
@@ -39,4 +39,4 @@ class HttpPulse:
         return verdicts
 
     def look(self) -> None:
-        """Between two beats there is nothing to see."""
+        """Nothing to check between two heartbeats."""

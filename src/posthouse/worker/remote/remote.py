@@ -1,13 +1,14 @@
-"""A worker without a database: the connections that it has instead."""
+"""The connections of a worker without a database."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from uuid import UUID
 
 import httpx
 
+from posthouse.dispatch import Claimant, Reader
 from posthouse.settings import Settings
 from posthouse.storage.pools import Pools
 from posthouse.worker.backend import Hearing
@@ -42,13 +43,18 @@ class Remote:
 
     @contextmanager
     def pulse(self) -> Iterator[HttpPulse]:
-        """A beat that is not answered soon is made again while there is still time."""
+        """Return the heartbeat connection. A heartbeat without a response is repeated while there is time."""
         seconds = max(1.0, self._settings.lease_seconds / 4)
         with httpx.Client(**{**options(self._settings), "timeout": seconds}) as client:
             yield HttpPulse(client, self._worker_id, self._settings.lease_seconds)
 
     def listener(self, queues: set[str], tell: Hearing) -> RemoteListener:
         return RemoteListener(self._line, self._worker_id, queues, tell)
+
+    async def dispatch(self, claimants: Sequence[Claimant]) -> Sequence[Reader]:
+        """Return no readers: the server wakes remote workers."""
+        del claimants
+        return ()
 
     async def close(self) -> None:
         await self._line.close()

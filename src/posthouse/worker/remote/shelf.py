@@ -1,4 +1,4 @@
-"""Files of jobs over HTTP: in pieces that go on where the last one stopped, both ways."""
+"""Artifacts over HTTP, in pieces that resume where the last one stopped, in both directions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from posthouse.worker.remote.line import HttpLine
 from posthouse.worker.shelf import settle_download
 
 PIECE_OF_UPLOAD = 32 * 2**20
-"""Of a size that gets through proxies, in their time."""
+"""A size that proxies accept within their timeouts."""
 
 
 class RemoteShelf:
@@ -28,7 +28,7 @@ class RemoteShelf:
         self._limit = limit
 
     async def close(self) -> None:
-        """The line is everybody's."""
+        """Nothing to do: the connection is shared."""
 
     async def put(self, job_id: UUID, token: UUID, name: str, path: Path) -> dict[str, Any]:
         digest = await asyncio.to_thread(digest_of, path)
@@ -74,7 +74,7 @@ class RemoteShelf:
         return {"name": name, "size": size, "sha256": wanted}
 
     async def _get_some(self, url: str, token: UUID, query: dict[str, str], part: Path) -> tuple[int, str]:
-        """Appends what comes to what has come before."""
+        """Append the received bytes to the partial file."""
         start = await asyncio.to_thread(_size, part)
         headers = {"X-Lease-Token": str(token)}
         if start:
@@ -85,7 +85,7 @@ class RemoteShelf:
                 await response.aread()
                 raise error_of(response)
             if start and response.status_code == httpx.codes.OK:
-                raise InvalidArtifact("the server does not give parts of artifacts")
+                raise InvalidArtifact("the server does not support range requests for artifacts")
             with await asyncio.to_thread(part.open, "ab") as file:
                 if not whole:
                     async for data in response.aiter_bytes(PIECE):

@@ -1,10 +1,10 @@
-// The API, as the pages use it.
+// Client of the HTTP API.
 import { useCallback, useEffect, useRef, useState } from "./lib.js"
 
 const ROOT = new URL("../api/v1/", document.baseURI)
-const DEFAULT_MESSAGE = "The server did not answer. It may be starting, or away."
+const DEFAULT_MESSAGE = "Cannot reach the server. Check that it is running, then try again."
 
-/** What the API refused, with its own words and the fields it found wrong. */
+/** An error response of the API: its message, its code and the invalid fields. */
 export class Problem extends Error {
   constructor(status, body) {
     super(body?.detail || body?.title || DEFAULT_MESSAGE)
@@ -20,7 +20,7 @@ const state = { csrf: null, tenant: null, onLogout: () => {} }
 export const configure = (changes) => Object.assign(state, changes)
 export const chosenTenant = () => state.tenant
 
-/** An address of the API, with the tenant that an operator looks at. */
+/** The URL of an API path, with the tenant that the operator has selected. */
 export function address(path, query = {}) {
   const url = new URL(path.replace(/^\//, ""), ROOT)
   if (state.tenant) url.searchParams.set("tenant", state.tenant)
@@ -61,9 +61,9 @@ export const api = {
 }
 
 /**
- * What an address of the API says: {data, error, loading, reload, setData}. Earlier data stays while newer is on
- * its way, so that nothing jumps; `every` asks again after so many milliseconds while the page is seen. A path of
- * null asks nothing.
+ * Fetches `path` and returns {data, error, loading, reload, setData}. Previous data is kept while a reload is in
+ * flight; `every` reloads after that many milliseconds while the page is visible. A path of null fetches nothing.
+ * The result is `stale` while it belongs to a previous path or query.
  */
 export function useApi(path, query, { every = 0 } = {}) {
   const [state, setState] = useState({ data: null, error: null, loading: path !== null })

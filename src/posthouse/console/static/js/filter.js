@@ -1,4 +1,4 @@
-// Lines of the filter language, as far as a page changes them. The server reads them, and says what is wrong.
+// Edits filter queries. The server parses them and reports errors.
 const TERM = /(?:[^\s"]|"(?:\\.|[^"\\])*(?:"|$))+/g
 
 const terms = (line) => line.match(TERM) ?? []
@@ -12,13 +12,13 @@ export const without = (line, field) => terms(line).filter((term) => !names(term
 /** The line with this value of a field, and no other one. */
 export const withTerm = (line, field, value) => [without(line, field), `${field}:${quoted(value)}`].filter(Boolean).join(" ")
 
-/** What a line asks of a field: its values as they stand there, or null if it asks nothing. */
+/** The values that a query names for a field, as written, or null if the field is not in it. */
 export function valuesOf(line, field) {
   const found = terms(line).find((term) => names(term, field))
   return found ? found.slice(field.length + 1).split(",") : null
 }
 
-/** The one value that a line asks of a field in plain letters, or null. */
+/** The only value that a query names for a field, if it needs no quotes; else null. */
 export function onlyValue(line, field) {
   const values = valuesOf(line, field)
   return values?.length === 1 && /^[\w.:/-]+$/.test(values[0]) ? values[0] : null

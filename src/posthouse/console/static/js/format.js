@@ -1,4 +1,4 @@
-// How figures and times are written.
+// Formats numbers and times.
 const UNITS = [["d", 86400], ["h", 3600], ["m", 60]]
 const exact = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium", hourCycle: "h23" })
 const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" })
@@ -13,7 +13,7 @@ export const count = (number) => (number === null || number === undefined ? "–
 export const short = (number) => (number === null || number === undefined ? "–" : number < 10000 ? whole.format(Math.round(number)) : compact.format(number))
 export const percent = (share) => (share === null || share === undefined || Number.isNaN(share) ? "–" : `${(share * 100).toFixed(share && share < 0.1 ? 1 : 0)} %`)
 
-/** Seconds as people say them: 340 ms, 4.2 s, 12 m 5 s, 3 h 2 m, 5 d. */
+/** Seconds in readable units: 340 ms, 4.2 s, 12 m 5 s, 3 h 2 m, 5 d. */
 export function duration(seconds) {
   if (seconds === null || seconds === undefined || Number.isNaN(seconds)) return "–"
   if (seconds < 0) return `-${duration(-seconds)}`

@@ -1,4 +1,4 @@
-// Changes as they happen, gathered so that a page is drawn a few times a second at most.
+// The event stream of the server. Events are batched so that a page renders a few times a second at most.
 import { address } from "./api.js"
 import { useEffect, useRef, useState } from "./lib.js"
 
@@ -8,7 +8,7 @@ const NAMES = ["job", "log", "worker", "counters", "reset", "overflow"]
 let held = 0
 const waiting = new Set()
 
-/** While somebody selects, nothing moves under their hands. Returns how to go on. */
+/** Pauses updates while the user selects rows or text. Returns a function that resumes them. */
 export function hold() {
   held += 1
   let done = false
@@ -23,8 +23,8 @@ export function hold() {
 const selecting = () => held > 0 || !(document.getSelection()?.isCollapsed ?? true)
 
 /**
- * Follows a stream. `told` gets what was gathered: {job: [newest state of each], log: [all lines], worker, counters,
- * missed}; `missed` says to load again. The value returned is "live", "paused" or "away".
+ * Subscribes to the event stream. `told` gets each batch: {job: [newest state of each], log: [all lines], worker, counters,
+ * missed}; `missed` means that the page must reload. Returns "live", "paused" or "away".
  */
 export function useLive(wanted, told, { on = true } = {}) {
   const [state, setState] = useState("away")
@@ -74,7 +74,7 @@ export function useLive(wanted, told, { on = true } = {}) {
   return state
 }
 
-/** Whether anybody looks. A browser has six connections for all pages of a server: hidden ones keep none. */
+/** Whether the page is visible. Browsers allow six HTTP/1.1 connections per host, so hidden tabs close their stream. */
 function useSeen() {
   const [seen, setSeen] = useState(!document.hidden)
   useEffect(() => {

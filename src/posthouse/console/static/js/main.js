@@ -1,4 +1,4 @@
-// The console starts here: who is there, and which page the address names.
+// Entry point of the console: loads the session and shows the page that the URL names.
 import { configure } from "./api.js"
 import { html, render, useEffect, useMemo, useState } from "./lib.js"
 import { followLinks, match, useLocation } from "./router.js"
@@ -43,7 +43,7 @@ function Page() {
       return html`<${Shell} section=${section} title=${title}><${Shown} ...${found} query=${query} /><//>`
     }
   }
-  return html`<${Shell} title="Not found"><${Empty} title="There is no such page">The address may be old.<//><//>`
+  return html`<${Shell} title="Not found"><${Empty} title="Page not found">The link may be outdated.<//><//>`
 }
 
 document.addEventListener("click", followLinks)

@@ -1,4 +1,4 @@
-// Addresses: which page is shown, and what of it.
+// Routing: the URL names the page and its query.
 import { useEffect, useState } from "./lib.js"
 
 const BASE = new URL(document.baseURI).pathname
@@ -18,7 +18,7 @@ export function go(href, { replace = false } = {}) {
   for (const listener of listeners) listener()
 }
 
-/** Changes what the address says behind the question mark; what is null goes. */
+/** Changes the query of the URL; null removes a parameter. */
 export function setQuery(changes, options) {
   const { path, query } = here()
   go(link(path, { ...query, ...changes }), options)

@@ -1,4 +1,4 @@
-// Which address shows which page. `section` is the entry of the navigation that it belongs to.
+// Routes. `section` is the navigation entry that a page belongs to.
 import { Overview } from "./pages/overview.js"
 import { Jobs } from "./pages/jobs.js"
 import { Job } from "./pages/job.js"
@@ -14,7 +14,7 @@ export const ROUTES = [
   { pattern: "jobs", page: Jobs, title: "Jobs", section: "jobs" },
   { pattern: "jobs/:id", page: Job, title: "Job", section: "jobs" },
   { pattern: "failures", page: Failures, title: "Failures", section: "failures" },
-  { pattern: "failures/:fingerprint", page: Failures, title: "Failure", section: "failures" },
+  { pattern: "failures/:fingerprint", page: Failures, title: "Failure group", section: "failures" },
   { pattern: "workers", page: Workers, title: "Workers", section: "workers" },
   { pattern: "queues", page: Queues, title: "Queues and limits", section: "queues" },
   { pattern: "triggers", page: Triggers, title: "Triggers", section: "triggers" },

@@ -1,4 +1,4 @@
-// Who looks at the console, and what they may do.
+// The current session and its permissions.
 import { api, configure } from "./api.js"
 import { createContext, useContext } from "./lib.js"
 
@@ -18,14 +18,14 @@ export function rememberTenant(tenant) {
   else sessionStorage.removeItem(TENANT)
 }
 
-/** The login that the browser has, a new one by the ticket in the address, or null. */
+/** The session of this browser, a new one created from the ticket in the URL, or null. */
 export async function begin() {
   const ticket = new URLSearchParams(location.hash.slice(1)).get("ticket")
   if (ticket) {
     history.replaceState(null, "", location.pathname + location.search)
     try {
       return known(await api.post("/session", { credential: ticket }))
-    } catch { /* used before: there may be a login by it */ }
+    } catch { /* the ticket was used: its session may exist */ }
   }
   try {
     return known(await api.get("/session"))

@@ -1,4 +1,4 @@
-// The frame around every page: where one is, who one is, and what can be done from anywhere.
+// Layout of every page: navigation, tenant picker, session and shortcuts.
 import { api } from "./api.js"
 import { html, cls, useEffect, useState } from "./lib.js"
 import { link, useLocation } from "./router.js"
@@ -26,7 +26,7 @@ export function Shell({ section, title, children }) {
   useEffect(() => setOpen(false), [path])
   useShortcuts({ n: () => session.can("jobs:write") && setEnqueueing(true) })
   return html`
-    <a class="skip" href="#content" target="_self">Skip to the page</a>
+    <a class="skip" href="#content" target="_self">Skip to content</a>
     <div class=${cls("shell", open && "shell-open")}>
       <aside class="side" id="navigation">
         <a class="brand" href=${link("")}><${Mark} /><span>Posthouse</span></a>
@@ -58,7 +58,7 @@ export const Mark = () => html`
     <path d="M8 22V10.500A1.500 1.500 0 0 1 9.500 9H17a6 6 0 0 1 0 12h-4" /><circle cx="22.500" cy="23" r="2.200" />
   </svg>`
 
-/** An operator sees all tenants, or chooses one. */
+/** Operators see all tenants, or select one. */
 function TenantChoice({ session }) {
   const [tenants, setTenants] = useState([])
   const chooses = session.operator && session.can("tenants:read")
@@ -85,20 +85,20 @@ function Whoami({ session }) {
     </div>`
 }
 
-const THEMES = { auto: ["contrast", "Theme of the system"], light: ["sun", "Light theme"], dark: ["moon", "Dark theme"] }
+const THEMES = { auto: ["contrast", "System theme"], light: ["sun", "Light theme"], dark: ["moon", "Dark theme"] }
 
 function ThemeChoice() {
   const [theme, setTheme] = useState(() => document.documentElement.dataset.theme || "auto")
   const next = { auto: "light", light: "dark", dark: "auto" }[theme]
   const change = () => {
     document.documentElement.dataset.theme = next
-    try { localStorage.setItem("posthouse.theme", next) } catch { /* kept for this page only */ }
+    try { localStorage.setItem("posthouse.theme", next) } catch { /* no storage: kept for this page only */ }
     setTheme(next)
   }
-  return html`<${Button} plain icon=${THEMES[theme][0]} label=${`${THEMES[theme][1]}. Change`} onClick=${change} />`
+  return html`<${Button} plain icon=${THEMES[theme][0]} label=${`${THEMES[theme][1]}. Switch theme`} onClick=${change} />`
 }
 
-/** Single keys, when nobody is writing. "/" goes to the filter of a page by itself. */
+/** Single-key shortcuts outside of text fields. "/" focuses the filter of the page. */
 function useShortcuts(keys) {
   useEffect(() => {
     const pressed = (event) => {

@@ -1,4 +1,4 @@
-// Writing a definition, with a payload that tries it as it is being written.
+// Definition editor with a live payload test.
 import { api } from "../api.js"
 import { html, useState } from "../lib.js"
 import { go, link } from "../router.js"
@@ -25,7 +25,7 @@ export function EditDefinition({ definition, done }) {
       const names = Object.keys(fields)
       const [kept, fresh] = [names.filter((name) => start.overridden.includes(name)), names.filter((name) => !start.overridden.includes(name))]
       const back = { ...Object.fromEntries(kept.map((name) => [name, start[name]])), clear: fresh }
-      toast(`${start.key} changed`, { undo: () => attempt(() => api.patch(path, back).then(done), "As it was before") })
+      toast(`Definition ${start.key} saved`, { undo: () => attempt(() => api.patch(path, back).then(done), "Change undone") })
     }
     go(page)
   }
@@ -36,19 +36,19 @@ export function EditDefinition({ definition, done }) {
 
 export function NewCommand() {
   const [key, setKey] = useState("")
-  const start = { description: "", queue: "default", priority: 100, max_attempts: 3, timeout_seconds: 3600, retry: null, limits: null, requires: [], prefers: [], redact: [], command: EXAMPLE, schema: EXAMPLE_SCHEMA, overridden: [] }
+  const start = { description: "", queue: "default", priority: 100, max_attempts: 3, timeout_seconds: 3600, retry: null, limits: null, requires: [], prefers: [], followup_queues: [], redact: [], command: EXAMPLE, arg_schema: EXAMPLE_SCHEMA, overridden: [] }
   const save = async (draft) => {
-    const made = await api.post("/admin/jobs/definitions", { key: key.trim(), schema: EXAMPLE_SCHEMA, command: EXAMPLE, ...toFields(draft) })
-    toast(`${made.key} is there. Workers that run commands serve it within seconds.`)
+    const made = await api.post("/admin/jobs/definitions", { key: key.trim(), arg_schema: EXAMPLE_SCHEMA, command: EXAMPLE, ...toFields(draft) })
+    toast(`Command ${made.key} created. Workers started with --commands pick it up within seconds.`)
     go(link(`definitions/${encodeURIComponent(made.key)}`))
   }
   return html`
-    <div class="head"><div class="grow"><${Back} href=${link("definitions")}>Definitions<//><h2>New command</h2><p class="faint">A kind of job that runs a program. There is no shell: a value of the payload fills one argument, whatever it holds.</p></div></div>
-    <${Form} start=${start} save=${save} back=${link("definitions")} actText="Create" incomplete=${!key.trim()} body=${(draft, payload) => ({ schema: EXAMPLE_SCHEMA, command: EXAMPLE, ...toFields(draft), payload })}
-      tried=${{ name: "world" }} before=${html`<${TextField} label="Key" value=${key} change=${setKey} maxlength="512" autofocus hint="What jobs of it are called, like sync-folder. It stays." />`} />`
+    <div class="head"><div class="grow"><${Back} href=${link("definitions")}>Definitions<//><h2>New command</h2><p class="faint">A job kind that runs a program. Commands run without a shell: each payload value becomes exactly one argument.</p></div></div>
+    <${Form} start=${start} save=${save} back=${link("definitions")} actText="Create" incomplete=${!key.trim()} body=${(draft, payload) => ({ arg_schema: EXAMPLE_SCHEMA, command: EXAMPLE, ...toFields(draft), payload })}
+      tried=${{ name: "world" }} before=${html`<${TextField} label="Key" value=${key} change=${setKey} maxlength="512" autofocus hint="The job kind, for example sync-folder. It cannot be changed later." />`} />`
 }
 
-/** `draft` holds only what was changed; `body(draft, payload)` is what the API tries. */
+/** `draft` holds only the changed fields; `body(draft, payload)` is the request that validates them. */
 function Form({ start, save, back, actText, body, before, tried, incomplete }) {
   const [draft, setDraft] = useState({})
   const [state, setState] = useState({ busy: false, error: null })
@@ -76,15 +76,15 @@ function Form({ start, save, back, actText, body, before, tried, incomplete }) {
     <form class="grid-2" onSubmit=${submit} novalidate>
       <${Card} class="form">
         ${before}
-        ${start.command && html`<${JsonField} label="Command" rows=${7} value=${now("command")} change=${json("command", {})} error=${faults.command} hint="argv: a string is one argument; a list is left out as a whole if an optional value in it is missing. {payload.name} is a value, {payload.name?} an optional one." />`}
+        ${(start.command || start.origin === "operator") && html`<${JsonField} label="Command" rows=${7} value=${now("command") ?? undefined} change=${json("command", start.command ? {} : null)} error=${faults.command} hint="argv: a string is one argument. A list is omitted as a whole if an optional value in it is missing. {payload.name} is a required value, {payload.name?} an optional one." />`}
         ${settings.map(field)}
-        <${JsonField} label="Schema of the payload" rows=${12} value=${now("schema")} change=${json("schema", {})} error=${faults.schema} hint="JSON Schema. {} takes any object." />
-        <details class="more"><summary>More</summary><div class="schema-form">${more.map(field)}</div></details>
+        <${JsonField} label="Payload schema" rows=${12} value=${now("arg_schema")} change=${json("arg_schema", {})} error=${faults.arg_schema} hint="JSON Schema. {} accepts any object." />
+        <details class="more"><summary>More settings</summary><div class="schema-form">${more.map(field)}</div></details>
         ${state.error && html`<${Failure} error=${state.error} />`}
         <div class="bar"><span class="grow faint">${plural(Object.keys(draft).length)}</span><a class="button" href=${back}>Cancel</a><${Button} strong type="submit" busy=${state.busy} disabled=${incomplete || broken}>${actText}<//></div>
       <//>
-      <${TryPayload} title="Try a payload on what you write" class="sticky" start=${tried} schema=${now("schema") ?? start.schema} ask=${(payload) => (broken ? [null] : [PREVIEW, body(draft, payload)])} />
+      <${TryPayload} title="Test payload" class="sticky" start=${tried} schema=${now("arg_schema") ?? start.arg_schema} ask=${(payload) => (broken ? [null] : [PREVIEW, body(draft, payload)])} />
     </form>`
 }
 
-const plural = (number) => (number ? `${number} changed` : "")
+const plural = (number) => (number ? `${number} unsaved ${number === 1 ? "change" : "changes"}` : "")

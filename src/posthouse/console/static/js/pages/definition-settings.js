@@ -1,4 +1,4 @@
-// The settings of a definition: how they are shown, and how they are written.
+// Settings of a definition: display and form fields.
 import { html } from "../lib.js"
 import { duration } from "../format.js"
 import { Button, Tag } from "../ui/basics.js"
@@ -10,15 +10,16 @@ export const SETTINGS = [
   { name: "description", text: "Description", kind: "text" },
   { name: "queue", text: "Queue", kind: "text" },
   { name: "priority", text: "Priority", kind: "priority" },
-  { name: "max_attempts", text: "Attempts", kind: "number", hint: "How often it is tried before it is a dead letter." },
-  { name: "timeout_seconds", text: "Timeout in seconds", kind: "number", hint: "Empty: it may run for ever.", may: "none" },
-  { name: "retry", text: "Retry policy", kind: "json", hint: "Like {\"ladder\": [60, 300]} or {\"base\": 2, \"factor\": 2}. Empty: the ordinary one.", may: "ordinary" },
-  { name: "limits", text: "Limits", kind: "json", hint: "Like {\"by\": \"video_id\"}. Empty: none of its own.", may: "none" },
-  { name: "requires", text: "Requires", kind: "list", hint: "What a worker must offer, with commas between." },
-  { name: "prefers", text: "Prefers", kind: "list", hint: "Workers that offer it go first." },
-  { name: "redact", text: "Masked fields", kind: "list", hint: "Of the payload, besides those that are known to be secret." },
-  { name: "keep_steps", text: "Keep steps when it runs again", kind: "check" },
-  { name: "keep_progress", text: "Keep progress when it runs again", kind: "check" },
+  { name: "max_attempts", text: "Max attempts", kind: "number", hint: "Maximum attempts before the job becomes a dead letter." },
+  { name: "timeout_seconds", text: "Timeout in seconds", kind: "number", hint: "Leave empty for no timeout.", may: "none" },
+  { name: "retry", text: "Retry policy", kind: "json", hint: "For example {\"ladder\": [60, 300]} or {\"base\": 2, \"factor\": 2}. Leave empty for the default policy.", may: "default" },
+  { name: "limits", text: "Limits", kind: "json", hint: "For example {\"by\": \"video_id\"}. Leave empty for none.", may: "none" },
+  { name: "requires", text: "Requires", kind: "list", hint: "Capabilities a worker must have, separated by commas." },
+  { name: "prefers", text: "Prefers", kind: "list", hint: "Workers with these capabilities are preferred." },
+  { name: "followup_queues", text: "Follow-up queues", kind: "list", hint: "Queues follow-ups may use beyond those of the worker's key." },
+  { name: "redact", text: "Masked fields", kind: "list", hint: "Additional payload fields to mask; common secret names are always masked." },
+  { name: "keep_steps", text: "Keep completed steps on retry", kind: "check" },
+  { name: "keep_progress", text: "Keep progress on retry", kind: "check" },
 ]
 
 const NAMES = Object.fromEntries(SETTINGS.map((each) => [each.name, each]))
@@ -33,7 +34,7 @@ export function shown(name, value) {
   return typeof value === "object" ? html`<code>${JSON.stringify(value)}</code>` : String(value)
 }
 
-/** Each setting; those that an operator set, with what the code says and a way back to it. */
+/** All settings; overridden ones with the code default and a reset button. */
 export const SettingRows = ({ definition, clear }) => html`
   <dl class="settings">${SETTINGS.filter(({ name }) => definition[name] !== undefined).map(({ name, text }) => html`
     <div key=${name}><dt>${text.replace(" in seconds", "")}</dt><dd>${shown(name, definition[name])}</dd>
@@ -41,13 +42,13 @@ export const SettingRows = ({ definition, clear }) => html`
   </dl>`
 
 export const Overridden = ({ name, text, beneath, clear }) => html`
-  <span class="overridden"><${Tag} tone="accent">set here<//> <small>the code says ${beneath !== null && typeof beneath === "object" && !Array.isArray(beneath) ? "something else" : shown(name, beneath)}</small>
-    ${clear && html`<${Button} small plain onClick=${() => clear(name)} aria-label=${`Clear ${text}`}>Clear<//>`}</span>`
+  <span class="overridden"><${Tag} tone="accent">overridden<//> <small>${beneath !== null && typeof beneath === "object" && !Array.isArray(beneath) ? "differs from the code default" : html`code default: ${shown(name, beneath)}`}</small>
+    ${clear && html`<${Button} small plain onClick=${() => clear(name)} aria-label=${`Reset ${text}`}>Reset<//>`}</span>`
 
-/** A field to write a setting with. `change(name, value)`; broken JSON is undefined. */
+/** Form field of a setting. `change(name, value)`; invalid JSON is undefined. */
 export function SettingField({ setting, value, change, error, beneath }) {
   const { name, text, kind, hint } = setting
-  const said = [hint, beneath !== undefined && html`The code says ${shown(name, beneath)}.`].filter(Boolean)
+  const said = [hint, beneath !== undefined && html`Code default: ${shown(name, beneath)}.`].filter(Boolean)
   const common = { label: text, error, hint: said.length ? html`${said.map((each, place) => html`<span key=${place}>${each} </span>`)}` : undefined }
   const set = (next) => change(name, next)
   if (kind === "number") return html`<${NumberField} ...${common} min="0" value=${value} change=${set} />`
@@ -58,14 +59,14 @@ export function SettingField({ setting, value, change, error, beneath }) {
   return html`<${TextField} ...${common} value=${value} change=${set} />`
 }
 
-/** What the API is to be told: lists are written as text. */
+/** The request fields; lists are edited as text. */
 export function toFields(draft) {
   const entry = ([name, value]) => [name, NAMES[name]?.kind === "list" && typeof value === "string" ? value.split(",").map((each) => each.trim()).filter(Boolean) : value]
   return Object.fromEntries(Object.entries(draft).map(entry))
 }
 
-/** Tags that say what is unusual about a kind. */
+/** Tags of a kind: command, inactive, overridden settings. */
 export const Marks = ({ of }) => html`
-  ${of.runner === "command" && html`<${Tag} tone="accent" title="Runs a program">command<//> `}
-  ${!of.active && html`<${Tag} tone="warn" title="Takes no new jobs">inactive<//> `}
-  ${of.origin === "code" && of.overridden?.length > 0 && html`<${Tag} title=${`An operator set ${of.overridden.join(", ")}`}>${of.overridden.length} changed<//>`}`
+  ${of.runner === "command" && html`<${Tag} tone="accent" title="Runs a program.">command<//> `}
+  ${!of.is_active && html`<${Tag} tone="warn" title="New jobs are rejected.">inactive<//> `}
+  ${of.origin === "code" && of.overridden?.length > 0 && html`<${Tag} title=${`Overridden by an operator: ${of.overridden.join(", ")}`}>${of.overridden.length} overridden<//>`}`

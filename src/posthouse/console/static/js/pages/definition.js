@@ -1,4 +1,4 @@
-// One kind of job: its settings, its schema, and a payload to try.
+// One job kind: settings, schema and payload test.
 import { api, useApi } from "../api.js"
 import { html, useState } from "../lib.js"
 import { plural } from "../format.js"
@@ -17,7 +17,7 @@ import { EnqueueDialog } from "./enqueue.js"
 
 const address = (key) => `/admin/jobs/definitions/${encodeURIComponent(key)}`
 
-/** For operators. */
+/** For operators: all settings, editable. */
 export function DefinitionPage({ name, query }) {
   const found = useApi(address(name), {}, { every: query.edit ? 0 : 15_000 })
   const change = (body) => api.patch(address(name), body).then(found.setData)
@@ -26,13 +26,13 @@ export function DefinitionPage({ name, query }) {
     : html`<${Shown} definition=${definition} change=${change} />`)}<//>`
 }
 
-/** For tenants: how to enqueue one. */
+/** For tenants: the schema and how to enqueue. */
 export function KindPage({ name }) {
   const found = useApi(`/definitions/${encodeURIComponent(name)}`)
   return html`<${Loaded} from=${found} lines=${10}>${(kind) => html`
     <${Head} of=${kind} />
     <div class="grid-2"><div class="stack"><${Card} title="Settings"><${SettingRows} definition=${kind} /><//>
-      <${Card} title="Schema of the payload"><${Json} value=${kind.arg_schema} label="schema" /><//></div>
+      <${Card} title="Payload schema"><${Json} value=${kind.arg_schema} label="schema" /><//></div>
       <${TryPayload} schema=${kind.arg_schema} ask=${(payload) => [`/definitions/${encodeURIComponent(name)}/check`, { payload }]} /></div>`}<//>`
 }
 
@@ -42,21 +42,21 @@ function Head({ of, children }) {
   return html`
     <div class="head"><div class="grow"><${Back} href=${link("definitions")}>Definitions<//>
       <h2>${of.key} <${Marks} of=${of} /></h2><p class="faint">${of.description}</p></div>
-      <div class="bar">${session.can("jobs:write") && of.active && html`<${Button} icon="plus" onClick=${() => setEnqueueing(true)}>Enqueue one<//>`}
-        ${session.can("triggers:write") && html`<a class="button" href=${link("triggers/new", { type: "schedule", kind: of.key })}><${Icon} name="clock" />Schedule it</a>`}${children}</div>
+      <div class="bar">${session.can("jobs:write") && of.is_active && html`<${Button} icon="plus" onClick=${() => setEnqueueing(true)}>Enqueue<//>`}
+        ${session.can("triggers:write") && html`<a class="button" href=${link("triggers/new", { type: "schedule", kind: of.key })}><${Icon} name="clock" />Schedule</a>`}${children}</div>
     </div>
     ${enqueueing && html`<${EnqueueDialog} kind=${of.key} close=${() => setEnqueueing(false)} />`}`
 }
 
 function Shown({ definition, change }) {
   const [removing, setRemoving] = useState(false)
-  const { key, active, origin, overridden } = definition
+  const { key, is_active: active, origin, overridden } = definition
   const set = async (on) => {
-    if (await attempt(() => change({ active: on }))) toast(`${key} takes ${on ? "jobs again" : "no new jobs"}`, { undo: () => attempt(() => change({ active: !on })) })
+    if (await attempt(() => change({ is_active: on }))) toast(`${key} ${on ? "activated" : "deactivated"}`, { undo: () => attempt(() => change({ is_active: !on })) })
   }
   const clear = async (name) => {
     const before = definition[name]
-    if (await attempt(() => change({ clear: [name] }))) toast(`${name.replaceAll("_", " ")} is as the code says`, { undo: () => attempt(() => change({ [name]: before })) })
+    if (await attempt(() => change({ clear: [name] }))) toast(`${name.replaceAll("_", " ")} reset to the code default`, { undo: () => attempt(() => change({ [name]: before })) })
   }
   const marked = (name, text) => origin === "code" && overridden.includes(name) && html`<${Overridden} name=${name} text=${text} beneath=${definition.beneath[name]} clear=${clear} />`
   const removable = origin === "operator" || definition.workers === 0
@@ -64,17 +64,17 @@ function Shown({ definition, change }) {
     <${Head} of=${definition}>
       <${Button} icon=${active ? "pause" : "play"} onClick=${() => set(!active)}>${active ? "Deactivate" : "Activate"}<//>
       <a class="button" href=${link(`definitions/${encodeURIComponent(key)}`, { edit: 1 })}><${Icon} name="edit" />Edit</a>
-      ${removable && html`<${Button} plain icon="trash" label="Remove" onClick=${() => setRemoving(true)} />`}
+      ${removable && html`<${Button} plain icon="trash" label="Delete" onClick=${() => setRemoving(true)} />`}
     <//>
     <div class="grid-2">
       <div class="stack">
         <${Card} title="Settings" aside=${html`<span class="faint">version ${definition.version}, <${Time} at=${definition.updated_at} /></span>`}>
           <${SettingRows} definition=${definition} clear=${clear} />
-          <p class="faint from">${origin === "code" ? html`Announced by ${plural(definition.workers, "live worker")}. What is set here stays when they start again.` : "An operator made it; workers that run commands serve it."}</p><//>
+          <p class="faint from">${origin === "code" ? html`Registered by ${plural(definition.workers, "online worker")}. Overrides are kept when workers restart.` : definition.command ? "Created by an operator. Served by workers started with --commands." : "Created by an operator, without a command. Its jobs wait until a worker has a handler for this kind, or until you set a command."}</p><//>
         ${definition.command && html`<${Card} title="Command"><${Json} value=${definition.command} label="command" /><//>`}
-        <${Card} title="Schema of the payload" aside=${marked("schema", "schema")}><${Json} value=${definition.schema} label="schema" /><//>
+        <${Card} title="Payload schema" aside=${marked("arg_schema", "schema")}><${Json} value=${definition.arg_schema} label="schema" /><//>
       </div>
-      <${TryPayload} schema=${definition.schema} ask=${(payload) => ["/admin/jobs/definitions/preview", { key, payload }]} />
+      <${TryPayload} schema=${definition.arg_schema} ask=${(payload) => ["/admin/jobs/definitions/preview", { key, payload }]} />
     </div>
     ${removing && html`<${Remove} definition=${definition} close=${() => setRemoving(false)} />`}`
 }
@@ -83,12 +83,12 @@ function Remove({ definition, close }) {
   const [force, setForce] = useState(false)
   const remove = async () => {
     await api.delete(address(definition.key), { force: force || undefined })
-    toast(`${definition.key} is gone`)
+    toast(`Definition ${definition.key} deleted`)
     go(link("definitions"))
   }
   return html`
-    <${Confirm} title=${`Remove ${definition.key}?`} danger actText="Remove" close=${close} act=${remove}>
-      No more jobs of this kind can be made. Those that have ended stay. ${definition.origin === "code" && "A worker that has its handler brings it back when it starts."}
-      <${CheckField} label="Also while jobs of it are queued or running" value=${force} change=${setForce} />
+    <${Confirm} title=${`Delete ${definition.key}?`} danger actText="Delete" close=${close} act=${remove}>
+      No new jobs of this kind can be enqueued. Finished jobs are kept. ${definition.origin === "code" && "A worker with a handler for this kind registers it again when it starts."}
+      <${CheckField} label="Delete even if jobs of this kind are queued or running" value=${force} change=${setForce} />
     <//>`
 }

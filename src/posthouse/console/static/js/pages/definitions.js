@@ -1,4 +1,4 @@
-// Kinds of job: what they take, and what an operator made of them.
+// Job kinds: payload schemas and operator overrides.
 import { html } from "../lib.js"
 import { duration } from "../format.js"
 import { link } from "../router.js"
@@ -25,20 +25,20 @@ function DefinitionList({ query, writes }) {
   const wanted = (query.q ?? "").toLowerCase()
   const fits = ({ key, description, queue }) => `${key} ${description} ${queue}`.toLowerCase().includes(wanted)
   return html`
-    <div class="bar"><${QueryField} filter name="q" label="Find a kind" value=${query.q} /><span class="grow"></span>
+    <div class="bar"><${QueryField} filter name="q" label="Search kinds" value=${query.q} /><span class="grow"></span>
       ${writes && html`<a class="button" href=${link("definitions", { new: 1 })}><${Icon} name="plus" />New command</a>`}</div>
     <${Loaded} from=${found} lines=${10}>${(list) => {
       const shown = list.filter(fits)
-      if (!list.length) return html`<${Empty} icon="braces" title="No kind of job is known yet" command="posthouse worker --app shop:app">Workers announce what their handlers take when they start. ${writes && "You can also create a command, which runs a program."}<//>`
-      return shown.length ? html`<${Table} label="Definitions" rows=${shown} rowKey=${({ key }) => key} rowClass=${({ active }) => !active && "over"} columns=${columns(writes)} /><${More} from=${found} />` : html`<${Empty} title="No kind fits">Nothing by this name, description or queue.<//>`
+      if (!list.length) return html`<${Empty} icon="braces" title="No job kinds yet" command="posthouse worker --app shop:app">Job kinds appear here when a worker with their handlers starts. ${writes && "You can also create a command, which runs a program."}<//>`
+      return shown.length ? html`<${Table} label="Definitions" rows=${shown} rowKey=${({ key }) => key} rowClass=${({ is_active: active }) => !active && "over"} columns=${columns(writes)} /><${More} from=${found} />` : html`<${Empty} title="No matching kinds">No kind has this text in its name, description or queue.<//>`
     }}<//>`
 }
 
 const columns = (writes) => [
   { name: "key", text: "Kind", cell: (each) => html`<span><a href=${link(`definitions/${encodeURIComponent(each.key)}`)}><b>${each.key}</b></a> <${Marks} of=${each} /></span>` },
-  { name: "about", text: "What it does", wide: true, cell: ({ description }) => html`<span title=${description}>${description || "–"}</span>` },
+  { name: "about", text: "Description", wide: true, cell: ({ description }) => html`<span title=${description}>${description || "–"}</span>` },
   { name: "queue", text: "Queue", cell: ({ queue }) => queue },
   { name: "attempts", text: "Attempts", align: "right", cell: (each) => each.max_attempts },
   { name: "timeout", text: "Timeout", align: "right", cell: (each) => (each.timeout_seconds ? duration(each.timeout_seconds) : html`<span class="faint">none</span>`) },
-  writes && { name: "workers", text: "Workers", align: "right", cell: (each) => (each.workers || each.runner === "command" ? each.workers : html`<span class="warn" title="No live worker has a handler for it">0</span>`) },
+  writes && { name: "workers", text: "Workers", align: "right", cell: (each) => (each.workers || each.runner === "command" ? each.workers : html`<span class="warn" title="No online worker has a handler for this kind.">0</span>`) },
 ].filter(Boolean)

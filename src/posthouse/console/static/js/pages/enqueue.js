@@ -1,4 +1,4 @@
-// A new job, by a form that knows what its kind wants.
+// Dialog that enqueues a job, with a form generated from the payload schema of its kind.
 import { api, useApi } from "../api.js"
 import { html, useState } from "../lib.js"
 import { go, link } from "../router.js"
@@ -9,7 +9,7 @@ import { NumberField, SelectField, TextField } from "../ui/fields.js"
 import { initial, SchemaForm } from "../ui/schema-form.js"
 import { toast } from "../ui/toast.js"
 
-/** `kind` and `payload` fill it in, say to run a job again with another payload; `note` says what to look at then. */
+/** `kind` and `payload` prefill the form, for example to run a job again; `note` is shown above it. */
 export function EnqueueDialog({ close, kind: givenKind = "", payload: givenPayload, extra = {}, note }) {
   const session = useSession()
   const kinds = useApi("/definitions", { limit: 200 })
@@ -28,7 +28,7 @@ export function EnqueueDialog({ close, kind: givenKind = "", payload: givenPaylo
     const query = session.operator ? { tenant: session.tenant ?? extra.tenant } : {}
     try {
       const made = await api.post("/jobs", { definition_key: kind, payload: payload ?? {}, ...options }, { query })
-      toast(made.outcome === "created" ? "Enqueued" : "There was such a job already")
+      toast(made.outcome === "created" ? "Job enqueued" : "A job with this dedupe key already exists")
       go(link(`jobs/${made.id}`))
     } catch (error) {
       setErrors(byPath(error.errors))
@@ -36,23 +36,23 @@ export function EnqueueDialog({ close, kind: givenKind = "", payload: givenPaylo
     }
   }
   return html`
-    <${Dialog} title=${givenKind ? "Run again" : "Enqueue a job"} close=${close} act=${send} actText="Enqueue" disabled=${!kind || payload === null} wide>
+    <${Dialog} title=${givenPayload ? "Run again" : "Enqueue a job"} close=${close} act=${send} actText="Enqueue" disabled=${!kind || payload === null} wide>
       <${Loaded} from=${kinds} lines=${4}>${({ items }) => items.length === 0
-        ? html`<${Empty} title="No kind of job is known yet" command="posthouse worker --app shop:app">Workers announce what they can run.<//>`
+        ? html`<${Empty} title="No job kinds yet" command="posthouse worker --app shop:app">Job kinds appear here when a worker with their handlers starts.<//>`
         : html`
           ${note && html`<p>${note}</p>`}
-          <${SelectField} label="Kind" value=${kind} change=${choose} options=${[["", "Choose a kind"], ...items.filter((each) => each.active).map(({ key }) => [key])]} hint=${chosen?.description} />
+          <${SelectField} label="Kind" value=${kind} change=${choose} options=${[["", "Choose a kind"], ...items.filter((each) => each.is_active).map(({ key }) => [key])]} hint=${chosen?.description} />
           ${kind && html`<${SchemaForm} key=${kind} schema=${chosen?.arg_schema} value=${payload ?? {}} change=${(next, broken) => setPayload(broken ? null : next ?? {})} errors=${errors} />
-          <details class="more"><summary>When, and how urgent</summary><div class="columns">
-            <${SelectField} label="Priority" value=${more.priority} change=${(priority) => setMore({ ...more, priority })} options=${[["", "As the kind says"], ["urgent"], ["high"], ["normal"], ["low"]]} />
+          <details class="more"><summary>Scheduling options</summary><div class="columns">
+            <${SelectField} label="Priority" value=${more.priority} change=${(priority) => setMore({ ...more, priority })} options=${[["", "Default of the kind"], ["urgent"], ["high"], ["normal"], ["low"]]} />
             <${NumberField} label="Delay in seconds" min="0" value=${more.delay_seconds} change=${(delay_seconds) => setMore({ ...more, delay_seconds })} />
-            <${TextField} label="Subject" value=${more.subject} change=${(subject) => setMore({ ...more, subject })} hint="What it is about; jobs are found by it." />
-            <${TextField} label="Dedupe key" value=${more.dedupe_key} change=${(dedupe_key) => setMore({ ...more, dedupe_key })} hint="Only one job with it at a time." />
+            <${TextField} label="Subject" value=${more.subject} change=${(subject) => setMore({ ...more, subject })} hint="The object the job is about. Jobs can be filtered by subject." />
+            <${TextField} label="Dedupe key" value=${more.dedupe_key} change=${(dedupe_key) => setMore({ ...more, dedupe_key })} hint="Only one active job per key." />
           </div></details>`}`}<//>
     <//>`
 }
 
-/** {field: message} of what the API found wrong in a payload. */
+/** {field: message} of the validation errors of a payload. */
 export function byPath(errors = []) {
   return Object.fromEntries(errors.map((each) => [String(each.path ?? each.field ?? each.loc ?? "").replace(/^(body|payload)[./]?/, "").split(/[./[]/)[0], each.message ?? each.msg]))
 }

@@ -11,7 +11,7 @@ export function Retries({ retries }) {
   const session = useSession()
   const [asked, setAsked] = useState(null)
   const columns = [
-    { name: "what", text: "What", wide: true, cell: (bulk) => html`<span><${Chosen} chosen=${bulk.chosen} /></span>` },
+    { name: "what", text: "Jobs", wide: true, cell: (bulk) => html`<span><${Chosen} chosen=${bulk.chosen} /></span>` },
     { name: "state", text: "State", cell: (bulk) => html`<${StateTag} bulk=${bulk} />` },
     { name: "progress", text: "Progress", cell: (bulk) => html`<${Progress} percent=${share(bulk)} label="Jobs retried" tone=${toneOf(bulk)} />` },
     { name: "retried", text: "Retried", align: "right", cell: (bulk) => `${count(bulk.retried)} of ${count(bulk.total)}` },
@@ -24,6 +24,6 @@ export function Retries({ retries }) {
   ]
   return html`
     <${Loaded} from=${retries} lines=${6}>${({ items }) => items.length ? html`<${Table} label="Bulk retries" columns=${columns} rows=${items} rowKey=${({ id }) => id} />`
-      : html`<${Empty} icon="retry" title="No bulk retry yet" command="posthouse failures retry FINGERPRINT --rate 10">Open a fault and choose “Retry all”, or on the command line:<//>`}<//>
-    ${asked && html`<${Confirm} title="Stop this bulk retry?" danger actText="Stop it" close=${() => setAsked(null)} act=${() => stopBulk(asked.id, retries.reload)}>${count(changedBy(asked))} of ${plural(asked.total ?? 0, "job")} were retried so far; they go on. The others stay as they are.<//>`}`
+      : html`<${Empty} icon="retry" title="No bulk retries yet" command="posthouse failures retry FINGERPRINT --rate 10">Bulk retries appear here. To start one, open a failure group and choose “Retry all”, or run:<//>`}<//>
+    ${asked && html`<${Confirm} title="Stop this bulk retry?" danger actText="Stop retry" close=${() => setAsked(null)} act=${() => stopBulk(asked.id, retries.reload)}>${count(changedBy(asked))} of ${plural(asked.total ?? 0, "job")} were retried and keep running. The remaining jobs are not retried.<//>`}`
 }

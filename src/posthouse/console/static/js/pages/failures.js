@@ -1,4 +1,4 @@
-// What fails: attempts that failed in the same way as one line, and running their jobs again.
+// Failure groups: failed attempts grouped by error, and bulk retries.
 import { useApi } from "../api.js"
 import { html, useMemo } from "../lib.js"
 import { count, short } from "../format.js"
@@ -23,7 +23,7 @@ export function Failures({ fingerprint, query }) {
   const running = (retries.data?.items ?? []).filter(isOpen)
   return html`
     <${Tabs} label="Failures" now=${tab} tabs=${[
-      { name: "groups", text: "By fault", href: link("failures") },
+      { name: "groups", text: "Groups", href: link("failures") },
       { name: "retries", text: "Bulk retries", href: link("failures", { show: "retries" }), count: running.length ? `${running.length} running` : undefined },
     ]} />
     ${tab === "retries" ? html`<${Retries} retries=${retries} />` : html`
@@ -44,22 +44,22 @@ function Groups({ query }) {
         <button key=${name} type="button" aria-pressed=${name === range} onClick=${() => setQuery({ since: name === "all" ? null : name }, { replace: true })}>${name}</button>`)}</div>
     </div>
     <${Loaded} from=${groups} lines=${10}>${({ next_cursor: more }) => items.length === 0 ? html`<${NoGroups} filtered=${query.kind || range !== "all"} />` : html`
-      <${Table} label="Failures by fault" columns=${COLUMNS} rows=${items} rowKey=${groupKey} faint=${groups.stale} />
+      <${Table} label="Failure groups" columns=${COLUMNS} rows=${items} rowKey=${groupKey} faint=${groups.stale} />
       ${more && (most < MOST
         ? html`<${Button} onClick=${() => setQuery({ most: most * 2 }, { replace: true })}>Show more<//>`
-        : html`<p class="faint">These are the latest ${count(MOST)}. Choose a kind to see others.</p>`)}`}<//>`
+        : html`<p class="faint">Only the latest ${count(MOST)} groups are shown. Select a kind to see others.</p>`)}`}<//>`
 }
 
-export const groupKey = (group) => `${group.tenant_id} ${group.kind} ${group.fingerprint}`
+export const groupKey = (group) => `${group.tenant_id} ${group.definition_key} ${group.fingerprint}`
 
-/** Its page; the tenant is named if one looks at all of them. */
-export const groupLink = (group, query = {}) => link(`failures/${group.fingerprint}`, { kind: group.kind, tenant: group.tenant_id, ...query })
+/** The page of a group. */
+export const groupLink = (group, query = {}) => link(`failures/${group.fingerprint}`, { kind: group.definition_key, tenant: group.tenant_id, ...query })
 
 const COLUMNS = [
-  { name: "fault", text: "Fault", wide: true, cell: (group) => html`<a class="fault" href=${groupLink(group)}><b>${group.type}</b><span class="clip">${group.message}</span></a>` },
+  { name: "fault", text: "Failure group", wide: true, cell: (group) => html`<a class="fault" href=${groupLink(group)}><b>${group.type}</b><span class="clip">${group.message}</span></a>` },
   { name: "kind", text: "Kind", cell: (group) => html`<${Whose} group=${group} />` },
   { name: "day", text: "Last 24 h", cell: (group) => html`<${Sparkline} values=${group.last_day ?? group.last_hour} label=${`${short(sum(group.last_day ?? []))} failures in the last 24 hours`} />` },
-  { name: "failures", text: "Attempts", align: "right", cell: (group) => short(group.failures) },
+  { name: "failures", text: "Failed attempts", align: "right", cell: (group) => short(group.failures) },
   { name: "dead", text: "Dead letter", align: "right", cell: (group) => figured(group.dead_letter) },
   { name: "failed", text: "Failed", align: "right", cell: (group) => figured(group.failed) },
   { name: "first", text: "First seen", align: "right", cell: (group) => html`<${Time} at=${group.first_seen} />` },
@@ -72,7 +72,7 @@ const figured = (value) => (value ? html`<b>${short(value)}</b>` : html`<span cl
 
 function Whose({ group }) {
   const session = useSession()
-  return html`<span class="names"><${Tag} title=${group.kind}>${group.kind}<//>${session.operator && !session.tenant && html`<small>${group.tenant_id}</small>`}</span>`
+  return html`<span class="names"><${Tag} title=${group.definition_key}>${group.definition_key}<//>${session.operator && !session.tenant && html`<small>${group.tenant_id}</small>`}</span>`
 }
 
 function KindFilter({ kind = "" }) {
@@ -87,5 +87,5 @@ function KindFilter({ kind = "" }) {
 }
 
 const NoGroups = ({ filtered }) => (filtered
-  ? html`<${Empty} icon="check" title="Nothing failed like this" action=${html`<${Button} onClick=${() => setQuery({ kind: null, since: null })}>Show all failures<//>`}>No failure of this kind and time.<//>`
-  : html`<${Empty} icon="check" title="Nothing failed" command="posthouse failures">Attempts that fail in the same way gather here as one line, with a sample and all of their jobs. The same on the command line:<//>`)
+  ? html`<${Empty} icon="check" title="No matching failures" action=${html`<${Button} onClick=${() => setQuery({ kind: null, since: null })}>Show all failures<//>`}>No attempt of this kind failed in this time range.<//>`
+  : html`<${Empty} icon="check" title="No failures" command="posthouse failures">Failed attempts are grouped here by error, each group with a sample traceback and its jobs. On the command line:<//>`)

@@ -1,4 +1,4 @@
-// What a job was given, what it gave back, what it keeps; and how to ask for the same again.
+// Payload, result, artifacts and details of a job; copies as curl and Python.
 import { address } from "../api.js"
 import { html } from "../lib.js"
 import { bytes, duration, exactly } from "../format.js"
@@ -15,11 +15,11 @@ export function Data({ job }) {
     <div class="grid-2 job-data">
       <${Card} title="Payload" aside=${html`<${Copies} job=${job} session=${session} />`}>
         <${Json} value=${job.payload} label="payload" />
-        ${hasSecrets(job.payload) && html`<p><small>Secrets are not shown, here or in copies.</small></p>`}
+        ${hasSecrets(job.payload) && html`<p><small>Secrets are masked, here and in copies.</small></p>`}
       <//>
       <${Card} title="Result">
         ${job.status === "succeeded" ? html`<${Json} value=${job.result} label="result" />`
-          : html`<div class="json"><pre class="faint">${isOver(job) ? "It gave none." : "Comes when it has succeeded."}</pre></div>`}
+          : html`<div class="json"><pre class="faint">${isOver(job) ? "No result." : "No result yet."}</pre></div>`}
       <//>
     </div>`
 }
@@ -31,25 +31,25 @@ const given = (job) => ({ queue: job.queue, priority: job.priority, subject: job
 const known = (options) => Object.fromEntries(Object.entries(options).filter(([, value]) => value !== null && value !== undefined))
 const shell = (text) => `'${text.replaceAll("'", "'\\''")}'`
 
-/** A command that enqueues the same: it takes its key from the environment. */
+/** A curl command that enqueues the same job; the API key comes from the environment. */
 export function asCurl(job, session) {
   const url = new URL(address("/jobs"))
   url.search = session.operator ? new URLSearchParams({ tenant: job.tenant_id }) : ""
-  const body = { definition_key: job.kind, payload: job.payload ?? {}, ...known(given(job)) }
+  const body = { definition_key: job.definition_key, payload: job.payload ?? {}, ...known(given(job)) }
   return [`curl -s ${shell(url.href)}`, '-H "Authorization: Bearer $POSTHOUSE_API_KEY"', "-H 'Content-Type: application/json'", `-d ${shell(JSON.stringify(body))}`].join(" \\\n  ") + "\n"
 }
 
-/** A program that enqueues the same, on the database that its settings name. */
+/** A program that enqueues the same job in the configured database. */
 export function asPython(job) {
   const options = Object.entries(known({ tenant: job.tenant_id, ...given(job) })).map(([name, value]) => `        ${name}=${literal(value)},\n`).join("")
-  return `import posthouse\n\nwith posthouse.SyncClient() as client:\n    handle = client.enqueue(\n        ${literal(job.kind)},\n        ${literal(job.payload ?? {}, 2)},\n${options}    )\n    print(handle.id)\n`
+  return `import posthouse\n\nwith posthouse.SyncClient() as client:\n    handle = client.enqueue(\n        ${literal(job.definition_key)},\n        ${literal(job.payload ?? {}, 2)},\n${options}    )\n    print(handle.id)\n`
 }
 
-/** JSON as Python writes it. */
+/** JSON as a Python literal. */
 function literal(value, depth = 0) {
   if (value === null) return "None"
   if (typeof value === "boolean") return value ? "True" : "False"
-  if (typeof value === "string") return JSON.stringify(value) // its escapes are Python's too
+  if (typeof value === "string") return JSON.stringify(value) // JSON escapes are valid in Python
   if (typeof value !== "object") return String(value)
   const list = Array.isArray(value)
   const items = list ? value.map((item) => literal(item, depth + 1)) : Object.entries(value).map(([name, item]) => `${JSON.stringify(name)}: ${literal(item, depth + 1)}`)
@@ -75,11 +75,11 @@ export function Details({ job }) {
   return html`
     <${Card} title="Details">
       <${Facts} facts=${[
-        ["Enqueued", moment(job.queued_at)], ["Scheduled for", moment(job.scheduled_for)], ["First start", moment(job.started_at)], ["Last start", moment(job.attempt_started_at)], ["Finished", moment(job.finished_at)],
-        ["Cancel requested", moment(job.cancel_requested_at)], ["Lease until", moment(job.lease_expires_at)],
-        ["Priority", job.priority], ["Time limit", job.timeout_seconds && duration(job.timeout_seconds)], ["Place", job.place], ["Source", [job.source, job.source_ref].filter(Boolean).join(" ")], ["Created by", job.created_by],
+        ["Enqueued", moment(job.queued_at)], ["Scheduled for", moment(job.scheduled_for)], ["First started", moment(job.started_at)], ["Last started", moment(job.attempt_started_at)], ["Finished", moment(job.finished_at)],
+        ["Cancellation requested", moment(job.cancel_requested_at)], ["Lease expires", moment(job.lease_expires_at)],
+        ["Priority", job.priority], ["Timeout", job.timeout_seconds && duration(job.timeout_seconds)], ["Table", job.place], ["Source", [job.source, job.source_ref].filter(Boolean).join(" ")], ["Created by", job.created_by],
         ["Crashes", job.crashes || null], ["Snoozes", job.snoozes || null], ["Dedupe key", job.dedupe_key], ["Order key", job.order_key],
-        ["Made by", job.parent_id && html`<${JobLink} id=${job.parent_id} />`],
+        ["Parent job", job.parent_id && html`<${JobLink} id=${job.parent_id} />`],
         ["Depends on", job.depends_on?.length ? job.depends_on.slice(0, 20).map((id) => html`<div key=${id}><${JobLink} id=${id} /></div>`) : null],
         ["Worker id", job.worker_id && html`<${Id} id=${job.worker_id} label="Copy worker id" />`],
       ]} />

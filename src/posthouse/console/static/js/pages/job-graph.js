@@ -1,4 +1,4 @@
-// The pipeline that a job is part of, as a graph: what waits for what, what came of what, and how far all of it is.
+// The pipeline of a job as a graph: dependencies, follow-up jobs and progress.
 import { html, useEffect, useMemo, useRef } from "../lib.js"
 import { between, count, duration, plural, words } from "../format.js"
 import { link } from "../router.js"
@@ -9,7 +9,7 @@ import { layout, NODE } from "./job-layout.js"
 export function Graph({ pipeline, self }) {
   const data = pipeline.data
   const shape = data && data.nodes.map((node) => node.id).join() + data.edges.length
-  // Not when a job changes its state: boxes stay where they are.
+  // The layout depends on the shape only, so boxes keep their position when a job changes its state.
   const drawn = useMemo(() => data && data.nodes.length > 1 && layout(data, self), [shape])
   const box = useRef(null)
   useEffect(() => {
@@ -19,7 +19,7 @@ export function Graph({ pipeline, self }) {
   if (!drawn) return null
   const byId = new Map(data.nodes.map((node) => [node.id, node]))
   return html`
-    <${Card} title="Pipeline" aside=${html`<span class="faint">${plural(data.nodes.length, "job")}${data.truncated ? ", the first of them" : ""}</span>${data.correlation_id && html`<a href=${jobsWith("correlation", data.correlation_id)}>As a list</a>`}`}>
+    <${Card} title="Pipeline" aside=${html`<span class="faint">${plural(data.nodes.length, "job")}${data.truncated ? ", only the first are shown" : ""}</span>${data.correlation_id && html`<a href=${jobsWith("correlation", data.correlation_id)}>Show in jobs</a>`}`}>
       <${Stages} stages=${data.stages} />
       <div class="graph" ref=${box} tabindex="0" role="region" aria-label="Pipeline graph">
         <div class="graph-inner" style=${{ width: `${drawn.width}px`, height: `${drawn.height}px` }}>
@@ -34,17 +34,17 @@ function Node({ node, self }) {
   const took = node.status === "running" ? node.progress_percent !== null && `${Math.floor(node.progress_percent)} %` : node.started_at && node.finished_at && duration(between(node.started_at, node.finished_at))
   return html`
     <a class="node" href=${link(`jobs/${node.id}`)} data-status=${node.status} aria-current=${self ? "true" : undefined} title=${[node.id, node.subject, node.last_error].filter(Boolean).join("\n")}>
-      <b class="clip">${node.kind}</b><span class="bar"><${Status} status=${node.status} />${took && html`<span class="faint figure">${took}</span>`}</span>
+      <b class="clip">${node.definition_key}</b><span class="bar"><${Status} status=${node.status} />${took && html`<span class="faint figure">${took}</span>`}</span>
       ${node.status === "running" && html`<i class="node-done" style=${{ width: `${node.progress_percent ?? 0}%` }}></i>`}
     </a>`
 }
 
-/** Many of a kind that stand for the same: one box with their numbers. */
+/** One box for many jobs of the same kind, with their counts. */
 function Stack({ stack, data }) {
   const counts = Object.entries(grouped(stack))
-  const href = `${jobsWith("correlation", data.correlation_id ?? data.job_id)}+kind:${encodeURIComponent(stack[0].kind)}`
+  const href = `${jobsWith("correlation", data.correlation_id ?? data.job_id)}+kind:${encodeURIComponent(stack[0].definition_key)}`
   return html`
-    <a class="node stacked" href=${href}><b class="clip">${count(stack.length)} more ${stack[0].kind}</b>
+    <a class="node stacked" href=${href}><b class="clip">${count(stack.length)} more ${stack[0].definition_key}</b>
       <small class="clip">${counts.map(([status, list]) => `${list.length} ${words(status)}`).join(", ")}</small></a>`
 }
 
@@ -58,7 +58,7 @@ function Stages({ stages }) {
   if (stages.length < 2) return null
   return html`
     <ul class="job-stages" aria-label="Stages">${stages.map((stage) => html`
-      <li key=${stage.kind}><span class="clip">${stage.kind}</span><span class="faint figure">${count(stage.succeeded)} of ${count(stage.jobs)}${stage.unsuccessful ? html`, <span class="job-bad">${count(stage.unsuccessful)} failed</span>` : ""}</span>
-        <span class="job-stage" role="img" aria-label=${`${stage.kind}: ${Math.floor((100 * stage.done) / stage.jobs)} % done`}><i style=${{ width: `${(100 * stage.done) / stage.jobs}%` }}></i><i class="bad" style=${{ width: `${(100 * stage.unsuccessful) / stage.jobs}%` }}></i></span></li>`)}
+      <li key=${stage.definition_key}><span class="clip">${stage.definition_key}</span><span class="faint figure">${count(stage.succeeded)} of ${count(stage.jobs)}${stage.unsuccessful ? html`, <span class="job-bad">${count(stage.unsuccessful)} failed</span>` : ""}</span>
+        <span class="job-stage" role="img" aria-label=${`${stage.definition_key}: ${Math.floor((100 * stage.done) / stage.jobs)} % done`}><i style=${{ width: `${(100 * stage.done) / stage.jobs}%` }}></i><i class="bad" style=${{ width: `${(100 * stage.unsuccessful) / stage.jobs}%` }}></i></span></li>`)}
     </ul>`
 }

@@ -1,4 +1,4 @@
-// The top of a job's page: which job it is, how far it is, and what can be done with it.
+// Head of the job page: identity, progress and actions.
 import { api } from "../api.js"
 import { html, useState } from "../lib.js"
 import { link } from "../router.js"
@@ -16,8 +16,8 @@ export function Head({ known }) {
   return html`
     <section class="card job-head" aria-label="Job">
       <div class="bar">
-        <${Back} href=${link("jobs")}>Jobs<//><h2>${job.kind}</h2><${Status} status=${job.status} />
-        ${job.cancel_requested_at && !isOver(job) && html`<${Tag} tone="warn">cancel requested<//>`}
+        <${Back} href=${link("jobs")}>Jobs<//><h2>${job.definition_key}</h2><${Status} status=${job.status} />
+        ${job.cancel_requested_at && !isOver(job) && html`<${Tag} tone="warn">cancellation requested<//>`}
         <span class="grow"></span><${LiveLight} state=${known.live} />
         ${session.can("jobs:write") && html`<${Buttons} known=${known} session=${session} />`}
       </div>
@@ -26,21 +26,21 @@ export function Head({ known }) {
     </section>`
 }
 
-/** The list of jobs of which this is so, in the words of the filter language. */
+/** Link to the jobs whose field has this value. */
 export const jobsWith = (field, text) => link("jobs", { q: `${field}:${/[\s,"\\]|[*…]$/.test(text) ? `"${text.replace(/["\\]/g, "\\$&")}"` : text}` })
 
 function facts(job, known, session) {
   return [
     ["Progress", html`<${Progress} percent=${job.status === "succeeded" ? 100 : job.progress_percent} tone=${toneOf(job)} />`],
     ["Attempt", html`<span class="figure">${job.attempt_count} of ${job.max_attempts}</span>${job.generation > 1 && html` <span class="faint">run ${job.generation}</span>`}`],
-    ["Waited", html`<${Since} from=${job.queued_at} to=${job.started_at ?? job.finished_at} />`],
-    [job.status === "running" ? "Runs for" : "Ran for", html`<${Since} from=${job.started_at && (job.attempt_started_at ?? job.started_at)} to=${job.status === "running" ? undefined : job.finished_at ?? job.started_at} />`],
+    ["Wait time", html`<${Since} from=${job.queued_at} to=${job.started_at ?? job.finished_at} />`],
+    ["Run time", html`<${Since} from=${job.started_at && (job.attempt_started_at ?? job.started_at)} to=${job.status === "running" ? undefined : job.finished_at ?? job.started_at} />`],
     ["Worker", html`<${WorkerName} id=${job.worker_id} spans=${known.timeline.data?.spans} />`],
     ["Queue", html`<a href=${jobsWith("queue", job.queue)}>${job.queue}</a>`],
     ["Enqueued", html`<${Time} at=${job.queued_at} /> <span class="faint">${job.source}</span>`],
     ["Tenant", session.operator && html`<span class="id">${job.tenant_id}</span>`],
-    ["Job", html`<${Id} id=${job.id} label="Copy job id" />`],
-    ["Correlation", job.correlation_id && html`<${Id} id=${job.correlation_id} label="Copy correlation id" href=${jobsWith("correlation", job.correlation_id)} />`],
+    ["Job id", html`<${Id} id=${job.id} label="Copy job id" />`],
+    ["Correlation id", job.correlation_id && html`<${Id} id=${job.correlation_id} label="Copy correlation id" href=${jobsWith("correlation", job.correlation_id)} />`],
   ]
 }
 
@@ -48,7 +48,7 @@ export const toneOf = (job) => ({ succeeded: "good", failed: "bad", dead_letter:
 
 export const Id = ({ id, label, href }) => html`<span class="job-id"><span class="clip id" title=${id}>${href ? html`<a href=${href}>${id}</a>` : id}</span><${Copy} text=${id} label=${label} /></span>`
 
-/** By the name that its worker gave itself, as far as it is still known. */
+/** The name of a worker if it is known, else the start of its id. */
 export function WorkerName({ id, spans = [] }) {
   if (!id) return html`<span class="faint">none</span>`
   const name = spans.find((span) => span.worker_id === id && span.worker)?.worker
@@ -74,21 +74,21 @@ function Buttons({ known, session }) {
   }
   const cancel = async () => {
     const answer = await send("cancel")
-    if (answer?.status === "canceled") toast("Canceled", { undo: () => send("retry"), undoText: "Run it after all" })
-    else if (answer) toast("Its worker is asked to stop it")
+    if (answer?.status === "canceled") toast("Job canceled", { undo: () => send("retry") })
+    else if (answer) toast("Cancellation requested")
   }
   const retry = async (fresh) => {
-    if (await send("retry", { fresh: fresh || undefined })) toast(fresh ? "It runs again from the start" : "It runs again", { undo: () => send("cancel") })
+    if (await send("retry", { fresh: fresh || undefined })) toast(fresh ? "Retrying from the first step" : "Retrying the job", { undo: () => send("cancel") })
   }
   return html`
     <div class="bar job-buttons">
       ${isOver(job) ? html`
-        <${Button} icon="retry" strong=${job.status !== "succeeded"} busy=${busy} title="The same job, with fresh attempts" onClick=${() => retry(false)}>Retry<//>
-        ${hasSteps && html`<${Button} icon="retry" busy=${busy} title="Also without the steps that are done" onClick=${() => retry(true)}>Retry fresh<//>`}`
+        <${Button} icon="retry" strong=${job.status !== "succeeded"} busy=${busy} title="Retry this job with a new set of attempts." onClick=${() => retry(false)}>Retry<//>
+        ${hasSteps && html`<${Button} icon="retry" busy=${busy} title="Discard completed steps." onClick=${() => retry(true)}>Retry fresh<//>`}`
         : html`<${Button} icon="stop" busy=${busy} onClick=${() => (isWaiting(job) ? cancel() : setAsking("cancel"))}>Cancel<//>`}
-      <${Button} icon="edit" title="A new job of this kind, with a payload that you can change" onClick=${() => setAsking("again")}>Run again…<//>
-      ${asking === "cancel" && html`<${Confirm} title="Cancel this job?" danger actText="Cancel the job" close=${() => setAsking(null)} act=${cancel}>It runs: its worker stops it, and what it has done so far is not undone.<//>`}
-      ${asking === "again" && html`<${EnqueueDialog} close=${() => setAsking(null)} kind=${job.kind} payload=${job.payload ?? {}} note=${hasSecrets(job.payload) && "Secrets are not shown: fill in again what says [redacted]."} extra=${{ subject: job.subject ?? "", tenant: session.tenant ?? job.tenant_id }} />`}
+      <${Button} icon="edit" title="Enqueue a new job of this kind with an editable payload." onClick=${() => setAsking("again")}>Run again…<//>
+      ${asking === "cancel" && html`<${Confirm} title="Cancel this job?" danger actText="Cancel job" closeText="Go back" close=${() => setAsking(null)} act=${cancel}>The worker stops the running handler. Side effects that already happened are not rolled back.<//>`}
+      ${asking === "again" && html`<${EnqueueDialog} close=${() => setAsking(null)} kind=${job.definition_key} payload=${job.payload ?? {}} note=${hasSecrets(job.payload) && "Secrets are masked. Replace every [redacted] value before you enqueue the job."} extra=${{ subject: job.subject ?? "", tenant: session.tenant ?? job.tenant_id }} />`}
     </div>`
 }
 

@@ -1,4 +1,4 @@
-// Where the boxes of a pipeline stand: in columns from left to right, each after all that lead to it.
+// Layered layout of a pipeline: columns from left to right, each job after all jobs that lead to it.
 export const NODE = { width: 184, height: 56, gapX: 52, gapY: 14 }
 const MOST_OF_A_KIND = 5
 const LOUD = { failed: 0, dead_letter: 0, running: 1, queued: 2 }
@@ -19,7 +19,7 @@ export function layout({ nodes, edges }, self) {
   return { nodes: boxes, edges: list.map(({ key, a, b, type }) => ({ key, type, path: curve(a, b) })), width, height }
 }
 
-/** The longest way to each from one that nothing leads to. What goes round in a circle is cut where it closes. */
+/** The column of each job: the longest path from a job without predecessors. Cycles are broken at the back edge. */
 function columns(nodes, edges) {
   const before = new Map(nodes.map((node) => [node.id, []]))
   for (const { from, to } of edges) before.get(to)?.push(from)
@@ -37,11 +37,11 @@ function columns(nodes, edges) {
   return found
 }
 
-/** Of many of a kind in a column only those that are to be seen, and one box for the rest. */
+/** Keeps the most relevant jobs of a kind in a column and stacks the rest in one box. */
 function gather(nodes, column, self) {
   const groups = new Map()
   for (const node of nodes) {
-    const key = `${column.get(node.id)} ${node.kind}`
+    const key = `${column.get(node.id)} ${node.definition_key}`
     groups.set(key, [...(groups.get(key) ?? []), node])
   }
   return [...groups.entries()].flatMap(([key, group]) => {
@@ -56,7 +56,7 @@ function gather(nodes, column, self) {
 
 const rank = (node, self) => (node.id === self ? -1 : LOUD[node.status] ?? 3)
 
-/** Each column in the order of what leads to it, and in the middle of the height. */
+/** Orders each column by its predecessors and centers it vertically. */
 function arrange(boxes, links) {
   const count = Math.max(...boxes.map((box) => box.column)) + 1
   const rows = Array.from({ length: count }, (_, place) => boxes.filter((box) => box.column === place))

@@ -1,4 +1,4 @@
-// All that the page of a job knows, kept up with what happens.
+// The data of the job page, kept up to date by the event stream.
 import { api, useApi } from "../api.js"
 import { useCallback, useEffect, useRef, useState } from "../lib.js"
 import { useLive } from "../live.js"
@@ -10,7 +10,7 @@ const FIRST_LINES = 1000
 export const isWaiting = (job) => job.status === "queued"
 export const isOver = (job) => job.finished_at !== null
 
-/** What changes with more than its progress. */
+/** Changes when more than the progress of the job changes. */
 const stage = (job) => [job.status, job.place, job.attempt_count, job.attempt_started_at, job.finished_at, job.worker_id].join()
 
 export function useJob(id) {
@@ -28,7 +28,7 @@ export function useJob(id) {
   const all = [job, timeline, attempts, parts, artifacts, pipeline, ...(waiting ? [why] : [])]
   const reload = () => all.forEach((each) => each.reload())
   const soon = useSoon(() => [job, parts, timeline].forEach((each) => each.reload()))
-  useEffect(() => { // its lease, and what it says of its progress, come with no event
+  useEffect(() => { // lease renewals and progress reports send no event
     const timer = running && setInterval(() => document.hidden || job.reload(), 8000)
     return () => clearInterval(timer)
   }, [running])
@@ -42,7 +42,7 @@ export function useJob(id) {
   return { job, timeline, attempts, parts, artifacts, pipeline, why, lines: log, live, pipelineLive, reload }
 }
 
-/** The other jobs of its pipeline: also those that it made, in the timeline. */
+/** The other jobs of the pipeline, including follow-up jobs in the timeline. */
 function useRelatives(id, pipeline, timeline) {
   const related = pipeline.data?.nodes.length > 1
   const soon = useSoon(() => [pipeline, timeline].forEach((each) => each.reload()))
@@ -55,14 +55,14 @@ function useRelatives(id, pipeline, timeline) {
     timeline.setData((was) => was && { ...was, follow_ups: was.follow_ups.map(merged) })
   }, { on: related })
   useEffect(() => {
-    if (state === "live" && related) soon() // what happened before the stream was open
+    if (state === "live" && related) soon() // changes from before the stream was open
   }, [state === "live"])
   return state
 }
 
 const pick = (shape, from) => Object.fromEntries(Object.keys(shape).filter((name) => name in from).map((name) => [name, from[name]]))
 
-/** Does something at once, but again only after a while however often it is asked. */
+/** Runs `work` immediately, then at most once per interval. */
 function useSoon(work) {
   const newest = useRef(work)
   newest.current = work
@@ -83,7 +83,7 @@ function useSoon(work) {
   }, [])
 }
 
-/** Its log: the last lines at first, earlier ones when asked for, and those that follow. `from`: the last one that was read. */
+/** The log: the last lines first, earlier ones on request, new ones as they arrive. `from`: the last sequence read. */
 function useLog(id, there) {
   const [state, setState] = useState({ lines: [], earlier: false, from: null, error: null })
   const read = (query) => api.get(`/jobs/${id}/logs`, { last: true, limit: FIRST_LINES, ...query })

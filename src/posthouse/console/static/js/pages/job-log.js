@@ -1,4 +1,4 @@
-// What a job says while it runs: its log and its output, line by line.
+// Log and output of a job.
 import { api } from "../api.js"
 import { cls, html, useLayoutEffect, useMemo, useRef, useState } from "../lib.js"
 import { count, plural } from "../format.js"
@@ -27,28 +27,28 @@ export function Log({ job, lines: log }) {
   return html`
     <${Card} title="Log" class="job-log" aside=${html`<span class="faint figure">${wanted ? `${count(chosen.length)} of ${plural(log.lines.length, "line")}` : plural(chosen.length, "line")}</span>`}>
       <div class="bar">
-        <input type="search" class="grow" data-filter placeholder="Search the log" aria-label="Search the log" value=${search} onInput=${(event) => setSearch(event.target.value)} />
+        <input type="search" class="grow" data-filter placeholder="Search log" aria-label="Search log" value=${search} onInput=${(event) => setSearch(event.target.value)} />
         ${several && html`<select aria-label="Attempt" value=${which} onChange=${(event) => setWhich(event.target.value)}><option value="">All attempts</option>${attempts.map((each) => html`<option key=${each} value=${each}>${titleOf(each)}</option>`)}</select>`}
         <label class="job-follow"><input type="checkbox" checked=${follow} onChange=${(event) => setFollow(event.target.checked)} /> Follow</label>
-        <${Button} icon="download" label="Download the log" onClick=${() => attemptTo(() => download(job, which))} />
+        <${Button} icon="download" label="Download log" onClick=${() => attemptTo(() => download(job, which))} />
       </div>
       ${log.error && html`<${Failure} error=${log.error} retry=${log.load} />`}
       <${Lines} lines=${shown} several=${several && !which} wanted=${wanted} follow=${follow} setFollow=${setFollow} tall=${tall}
         earlier=${(log.earlier || chosen.length > shown.length) && html`<${Earlier} log=${log} full=${chosen.length > shown.length} />`}
-        none=${wanted ? "No line has that in it." : isOver(job) ? "It said nothing." : "Lines come here as the job writes them."} />
+        none=${wanted ? "No matching lines." : isOver(job) ? "No log output." : "Log lines appear here as the job writes them."} />
     <//>`
 }
 
 const Silent = () => html`
-  <${Card} title="Log"><p class="job-advice">It said nothing. What a handler logs and what a command prints is kept here: <${Snippet} text=${'job.log.info("half of the way")'} /></p><//>`
+  <${Card} title="Log"><p class="job-advice">No log output. Log messages of the handler and the output of commands appear here: <${Snippet} text=${'job.log.info("halfway done")'} /></p><//>`
 
-const attemptOf = (line) => `${line.generation}.${line.attempt}`
+const attemptOf = (line) => `${line.generation}.${line.attempt_no}`
 const titleOf = (key) => {
   const [generation, attempt] = key.split(".")
   return `Attempt ${attempt}${generation === "1" ? "" : ` of run ${generation}`}`
 }
 
-/** Stays at the end while it is followed; who scrolls up stops that, and who comes back to the end goes on. */
+/** Stays at the end while "Follow" is on; scrolling up turns it off, scrolling to the end turns it on. */
 function Lines({ lines, several, wanted, follow, setFollow, tall, earlier, none }) {
   const box = useRef(null)
   const made = useRef(new Map())
@@ -58,7 +58,7 @@ function Lines({ lines, several, wanted, follow, setFollow, tall, earlier, none 
     const { scrollTop, scrollHeight } = box.current
     const first = lines[0]?.sequence ?? 0
     if (follow) box.current.scrollTop = scrollHeight
-    else if (first < before.current.first && scrollTop === 0) box.current.scrollTop = scrollHeight - before.current.height // lines came above
+    else if (first < before.current.first && scrollTop === 0) box.current.scrollTop = scrollHeight - before.current.height // lines were added above
     top.current = box.current.scrollTop
     before.current = { first, height: scrollHeight }
   }, [follow, lines.length, lines[0]?.sequence, lines.at(-1)?.sequence])
@@ -77,7 +77,7 @@ function Lines({ lines, several, wanted, follow, setFollow, tall, earlier, none 
     </div>`
 }
 
-/** Lines that are drawn together: where a long log goes on, only the first and the last block are drawn again. */
+/** Blocks of lines: when a long log grows, only the first and the last block render again. */
 function blocksOf(lines, several, wanted) {
   const blocks = []
   for (const [place, line] of lines.entries()) {
@@ -88,7 +88,7 @@ function blocksOf(lines, several, wanted) {
   return blocks
 }
 
-/** The same element for the same block, which costs nothing to draw. */
+/** Reuses the element of an unchanged block, so it does not render again. */
 function kept(made, block) {
   const { key, lines, before, several, wanted } = block
   const state = [lines[0].sequence, lines.at(-1).sequence, lines.length, before, several, wanted].join()
@@ -116,23 +116,23 @@ function marked(text, wanted) {
 
 function Earlier({ log, full }) {
   const [busy, setBusy] = useState(false)
-  if (full) return html`<p class="faint">Only the last ${count(MOST_SHOWN)} lines are shown. Search, or download all of it.</p>`
+  if (full) return html`<p class="faint">Only the last ${count(MOST_SHOWN)} lines are shown. Search or download the log to see the rest.</p>`
   const more = async () => {
     setBusy(true)
     await attemptTo(log.readEarlier)
     setBusy(false)
   }
-  return html`<p><${Button} small busy=${busy} onClick=${more}>Earlier lines<//></p>`
+  return html`<p><${Button} small busy=${busy} onClick=${more}>Show earlier lines<//></p>`
 }
 
-/** All of it, page by page, as a file. */
+/** Downloads the whole log as a file. */
 async function download(job, which) {
   const [generation, attempt] = which ? which.split(".") : []
   const texts = []
   let cursor
   do {
-    const page = await api.get(`/jobs/${job.id}/logs`, { limit: 1000, cursor, generation, attempt })
-    for (const line of page.items) texts.push(`${line.at} ${line.generation}.${line.attempt} ${line.level ?? line.stream} ${line.text}\n`)
+    const page = await api.get(`/jobs/${job.id}/logs`, { limit: 1000, cursor, generation, attempt_no: attempt })
+    for (const line of page.items) texts.push(`${line.at} ${line.generation}.${line.attempt_no} ${line.level ?? line.stream} ${line.text}\n`)
     cursor = page.next_cursor
   } while (cursor)
   const anchor = Object.assign(document.createElement("a"), { href: URL.createObjectURL(new Blob(texts, { type: "text/plain" })), download: `${job.kind}-${job.id}.log` })

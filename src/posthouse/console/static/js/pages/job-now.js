@@ -1,4 +1,4 @@
-// What is to be known of a job first: why it waits, how far it is, or what went wrong.
+// Summary of a job: why it waits, its progress, or its error.
 import { html } from "../lib.js"
 import { between, count, duration, plural } from "../format.js"
 import { Card, Progress, Since, Status, Time } from "../ui/basics.js"
@@ -17,10 +17,10 @@ export function Now({ known }) {
 
 function Running({ job, parts }) {
   return html`
-    <${Card} title="Running" aside=${html`<span class="faint">its lease ends <${Time} at=${job.lease_expires_at} /></span>`}>
+    <${Card} title="Running" aside=${html`<span class="faint">lease expires <${Time} at=${job.lease_expires_at} /></span>`}>
       <div class="job-progress"><${Progress} percent=${job.progress_percent ?? 0} /></div>
-      <p class="job-step clip">${job.current_step ? html`<b>${job.current_step}</b> ` : ""}<span class="faint">${job.progress_message ?? (job.current_step ? "" : job.progress_percent === null ? "It has not said how far it is." : "It has not named the step it is at.")}</span></p>
-      ${job.cancel_requested_at && html`<p class="job-note" data-tone="warn"><${Icon} name="stop" /> Somebody asked for it to be canceled, <${Time} at=${job.cancel_requested_at} />. Its worker stops it.</p>`}
+      <p class="job-step clip">${job.current_step ? html`<b>${job.current_step}</b> ` : ""}<span class="faint">${job.progress_message ?? (job.current_step ? "" : job.progress_percent === null ? "No progress reported." : "No step reported.")}</span></p>
+      ${job.cancel_requested_at && html`<p class="job-note" data-tone="warn"><${Icon} name="stop" /> Cancellation requested <${Time} at=${job.cancel_requested_at} />; the worker is stopping the job.</p>`}
       <${Parts} parts=${parts} />
     <//>`
 }
@@ -29,18 +29,18 @@ function Succeeded({ job, parts }) {
   return html`
     <${Card}>
       <p class="job-note" data-tone="good"><${Icon} name="check" /><b>Succeeded</b>
-        <span>in ${duration(between(job.attempt_started_at ?? job.started_at, job.finished_at))}, ${job.attempt_count > 1 ? `at attempt ${job.attempt_count}` : "at the first attempt"}, <${Time} at=${job.finished_at} /></span></p>
+        <span>in ${duration(between(job.attempt_started_at ?? job.started_at, job.finished_at))}, ${job.attempt_count > 1 ? `on attempt ${job.attempt_count}` : "on the first attempt"}, <${Time} at=${job.finished_at} /></span></p>
       <${Parts} parts=${parts} />
     <//>`
 }
 
 function Unsuccessful({ job, attempts }) {
   const last = attempts?.at(-1)
-  const fault = job.error ?? (last?.error_type ? { type: last.error_type, message: last.error_message, traceback: last.traceback } : null)
-  const title = { canceled: "Canceled", dead_letter: `Failed for good, after ${plural(job.attempt_count, "attempt")}`, failed: "Failed" }[job.status]
+  const fault = job.error ?? (last?.error_type ? { type: last.error_type, message: last.error_text, traceback: last.traceback } : null)
+  const title = { canceled: "Canceled", dead_letter: `Dead letter after ${plural(job.attempt_count, "attempt")}`, failed: "Failed" }[job.status]
   return html`
     <${Card} title=${title} class=${job.status === "canceled" ? "" : "job-failed"} aside=${html`<${Time} at=${job.finished_at} />`}>
-      ${fault ? html`<${Trouble} fault=${fault} kind=${job.kind} open />` : html`<p class="faint">${job.last_error ?? "It left no error."}</p>`}
+      ${fault ? html`<${Trouble} fault=${fault} kind=${job.definition_key} open />` : html`<p class="faint">${job.last_error ?? "No error was recorded."}</p>`}
     <//>`
 }
 

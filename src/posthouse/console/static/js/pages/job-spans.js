@@ -1,4 +1,4 @@
-// How the time of a job is laid out in lines: without the page, so that it can be thought about alone.
+// Rows and time axis of the job timeline, independent of rendering.
 const SECOND = 1000, MINUTE = 60 * SECOND, HOUR = 60 * MINUTE, DAY = 24 * HOUR
 const STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 500, ...[1, 2, 5, 10, 15, 30].flatMap((n) => [n * SECOND, n * MINUTE]), ...[1, 2, 3, 6, 12].map((n) => n * HOUR), ...[1, 2, 7, 14, 30, 90, 365].map((n) => n * DAY)].sort((a, b) => a - b)
 const TICKS = 6
@@ -6,11 +6,11 @@ const TICKS = 6
 export const momentOf = (text) => new Date(text).getTime()
 export const isOpen = (segment) => segment.ended_at === null
 
-const attemptKey = ({ generation, attempt }) => `${generation}.${attempt}`
+const attemptKey = ({ generation, attempt_no: attempt }) => `${generation}.${attempt}`
 
 /**
- * [{key, label, level, href, segments}]: each attempt with the waits before it, then its steps and parts; a wait that
- * no attempt has followed; then the jobs that it made. The same attempt number can come twice: a snooze is no attempt.
+ * [{key, label, level, href, segments}]: each attempt with the waits before it, then its steps and parts; a wait
+ * without a following attempt; then follow-up jobs. An attempt number can repeat: a snooze does not count as an attempt.
  */
 export function rowsOf({ spans, follow_ups: made, job }) {
   const rows = []
@@ -19,7 +19,7 @@ export function rowsOf({ spans, follow_ups: made, job }) {
   for (const span of spans) {
     if (span.type === "wait") waits.push(span)
     else if (span.type === "attempt") {
-      const row = { key: `attempt ${attemptKey(span)} ${span.started_at}`, label: `Attempt ${span.attempt}${job.generation > 1 ? `, run ${span.generation}` : ""}`, level: 0, segments: [...waits, span], inner: [] }
+      const row = { key: `attempt ${attemptKey(span)} ${span.started_at}`, label: `Attempt ${span.attempt_no}${job.generation > 1 ? `, run ${span.generation}` : ""}`, level: 0, segments: [...waits, span], inner: [] }
       rows.push(row)
       latest.set(attemptKey(span), row)
       waits = []
@@ -29,18 +29,18 @@ export function rowsOf({ spans, follow_ups: made, job }) {
     }
   }
   if (waits.length) rows.push({ key: "waits", label: job.finished_at ? "Waited" : "Waiting", level: 0, segments: waits })
-  const heading = made.length ? [{ key: "follow-ups", label: "Follow-ups", level: 0, heading: true, segments: [] }] : []
+  const heading = made.length ? [{ key: "follow-ups", label: "Follow-up jobs", level: 0, heading: true, segments: [] }] : []
   return [...rows.flatMap((row) => [row, ...(row.inner ?? [])]), ...heading, ...made.map(followUp)]
 }
 
 function followUp(job) {
   const started = job.started_at ?? job.finished_at
   const wait = { type: "wait", name: "queued", reason: "queued", status: "over", started_at: job.created_at, ended_at: started }
-  const run = { type: "attempt", name: job.kind, status: job.status, started_at: job.started_at, ended_at: job.finished_at }
-  return { key: job.id, label: job.kind, level: 1, href: `jobs/${job.id}`, segments: job.started_at ? [wait, run] : [wait] }
+  const run = { type: "attempt", name: job.definition_key, status: job.status, started_at: job.started_at, ended_at: job.finished_at }
+  return { key: job.id, label: job.definition_key, level: 1, href: `jobs/${job.id}`, segments: job.started_at ? [wait, run] : [wait] }
 }
 
-/** From where to where these lines reach, and a little more on both sides. */
+/** Start and end of these rows, plus a margin on both sides. */
 export function extent(rows, now, margin) {
   const segments = rows.flatMap((row) => row.segments)
   const from = Math.min(...segments.map((each) => momentOf(each.started_at)), now)
@@ -49,7 +49,7 @@ export function extent(rows, now, margin) {
   return [from - more, to + more]
 }
 
-/** [[moment, text]]: round times since the beginning. */
+/** [[moment, text]]: axis ticks at round offsets. */
 export function ticksOf(from, to) {
   const step = STEPS.find((each) => (to - from) / each <= TICKS) ?? STEPS.at(-1)
   return Array.from({ length: Math.floor((to - from) / step) + 1 }, (_, place) => [from + place * step, tickText(place * step)])

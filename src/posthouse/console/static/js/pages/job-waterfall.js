@@ -1,4 +1,4 @@
-// From its enqueue to what it led to, on one axis of time: waits by their reason, attempts, steps, parts, follow-ups.
+// Timeline of a job: waits by reason, attempts, steps, parts and follow-up jobs.
 import { cls, html, useEffect, useRef, useState } from "../lib.js"
 import { duration, exactly, plural, words } from "../format.js"
 import { link } from "../router.js"
@@ -8,9 +8,9 @@ import { extent, isOpen, momentOf, rowsOf, ticksOf } from "./job-spans.js"
 const TICK = 500
 const FEW = 14
 const REASONS = {
-  queued: ["quiet", "queued"], due: ["quiet", "due"], preferred: ["quiet", "waits for a preferred worker"],
+  queued: ["quiet", "queued"], due: ["quiet", "due"], preferred: ["quiet", "waiting for a preferred worker"],
   scheduled: ["accent", "scheduled"], snoozed: ["accent", "snoozed"], retry: ["warn", "retry delay"],
-  blocked: ["dead", "blocked"], ordered: ["dead", "in line"],
+  blocked: ["dead", "blocked"], ordered: ["dead", "ordered"],
   limit: ["warn", "limit"], rate: ["warn", "rate limit"], paused: ["warn", "queue paused"], no_worker: ["bad", "no worker"],
 }
 const OUTCOMES = {
@@ -21,7 +21,7 @@ const OUTCOMES = {
 export function Waterfall({ timeline }) {
   const [zoomed, setZoomed] = useState(null)
   return html`
-    <${Card} title="Timeline" class="job-timeline" aside=${html`${zoomed && html`<${Button} small onClick=${() => setZoomed(null)}>Show all of it<//>`}<${Legend} spans=${timeline.data?.spans ?? []} />`}>
+    <${Card} title="Timeline" class="job-timeline" aside=${html`${zoomed && html`<${Button} small onClick=${() => setZoomed(null)}>Reset zoom<//>`}<${Legend} spans=${timeline.data?.spans ?? []} />`}>
       <${Loaded} from=${timeline} height=${140}>${(data) => html`<${Chart} data=${data} zoomed=${zoomed} zoom=${setZoomed} />`}<//>
     <//>`
 }
@@ -31,7 +31,7 @@ function Legend({ spans }) {
   return html`<span class="job-legend">${reasons.map((reason) => html`<span key=${reason} data-tone=${REASONS[reason]?.[0]}><i></i>${REASONS[reason]?.[1] ?? words(reason)}</span>`)}</span>`
 }
 
-/** The database's time, going on from when it was told. */
+/** The current time of the database, extrapolated from the last response. */
 function useNow(told, on) {
   const began = useRef({ told: null, at: 0 })
   if (began.current.told !== told) began.current = { told, at: performance.now() }
@@ -53,15 +53,15 @@ function Chart({ data, zoomed, zoom }) {
   const place = (moment) => (100 * (moment - from)) / (to - from)
   const seen = all || rows.length <= FEW + 2 ? rows : few(rows)
   return html`
-    <div class="wf" role="group" aria-label="Timeline of the job">
+    <div class="wf" role="group" aria-label="Job timeline">
       <div class="wf-row wf-axis" aria-hidden="true"><span></span><div class="wf-track">${ticksOf(from, to).map(([at, text]) => html`<span key=${text} style=${{ left: `${place(at)}%` }}>${text}</span>`)}</div></div>
       ${seen.map((row) => html`<${Row} key=${row.key} row=${row} place=${place} now=${now} on=${row.key === zoomed} zoom=${() => zoom(row.key === zoomed ? null : row.key)} />`)}
     </div>
-    ${seen.length < rows.length && html`<${Button} small onClick=${() => setAll(true)}>Show ${plural(rows.length - seen.length, "more line")}<//>`}
-    ${data.truncated && html`<p><small>There is more than can be shown: these are the last of them.</small></p>`}`
+    ${seen.length < rows.length && html`<${Button} small onClick=${() => setAll(true)}>Show ${plural(rows.length - seen.length, "more row")}<//>`}
+    ${data.truncated && html`<p><small>Only the most recent spans are shown.</small></p>`}`
 }
 
-/** Attempts before their steps and parts, and the last ones rather than the first. */
+/** Prefers attempts to their steps and parts, and the last to the first. */
 function few(rows) {
   const kept = new Set([...rows.filter(({ level }) => level === 0).slice(-FEW), ...rows.filter(({ level }) => level > 0)].slice(0, FEW))
   return rows.filter((row) => kept.has(row))
@@ -72,7 +72,7 @@ function Row({ row, place, now, on, zoom }) {
     <div class=${cls("wf-row", row.level && "inner", row.heading && "heading")} role="group" aria-label=${row.label}>
       ${row.href ? html`<a class="clip" href=${link(row.href)} title=${row.label}>${row.label}</a>`
         : row.level || row.heading ? html`<span class="clip" title=${row.label}>${row.label}</span>`
-          : html`<button type="button" class="wf-name clip" aria-pressed=${on} title=${on ? "Show all of it" : "Look at this time only"} onClick=${zoom}>${row.label}</button>`}
+          : html`<button type="button" class="wf-name clip" aria-pressed=${on} title=${on ? "Reset zoom" : "Zoom to this attempt"} onClick=${zoom}>${row.label}</button>`}
       ${!row.heading && html`<div class="wf-track">${row.segments.map((segment) => html`<${Bar} key=${segment.started_at + segment.name} segment=${segment} place=${place} now=${now} />`)}</div>`}
     </div>`
 }

@@ -1,4 +1,4 @@
-// One job: what it does now, how it got here, what it said, and what it led to.
+// Job page: summary, timeline, log, data and pipeline.
 import { html, useEffect, useLayoutEffect, useRef, useState } from "../lib.js"
 import { link } from "../router.js"
 import { Empty, Failure, Skeleton } from "../ui/basics.js"
@@ -11,7 +11,7 @@ import { Log } from "./job-log.js"
 import { Now } from "./job-now.js"
 import { Waterfall } from "./job-waterfall.js"
 
-/** What is asked first of a job in this state comes first. */
+/** Order of the sections by state; the most relevant section comes first. */
 const ORDERS = {
   waiting: ["waterfall", "data", "graph", "log", "attempts"],
   running: ["log", "waterfall", "data", "graph", "attempts"],
@@ -32,7 +32,7 @@ function OneJob({ id, query }) {
   const known = useJob(id)
   const { data: job, error, reload } = known.job
   useTitle(job)
-  if (!job && error && [404, 422].includes(error.status)) return html`<${Missing} error=${error} />`
+  if (!job && error && [404, 422].includes(error.status)) return html`<${Missing} />`
   if (!job && error) return html`<${Failure} error=${error} retry=${reload} />`
   if (!job) return html`<div class="card"><${Skeleton} lines=${5} /></div><div class="card"><${Skeleton} height=${220} /></div><div class="card"><${Skeleton} height=${320} /></div>`
   return html`
@@ -41,7 +41,7 @@ function OneJob({ id, query }) {
     <${Sections} known=${known} query=${query} />`
 }
 
-/** In the order that suited the job when the page was opened: nothing changes places while somebody reads. */
+/** Sections keep the order that fits the state of the job when the page was opened. */
 function Sections({ known, query }) {
   const job = known.job.data
   const [order] = useState(() => ORDERS[orderFor(job)])
@@ -53,7 +53,7 @@ function Sections({ known, query }) {
 
 const orderFor = (job) => (isWaiting(job) ? "waiting" : job.status === "running" ? "running" : job.error || job.status === "failed" ? "failed" : "ended")
 
-/** A place that does not get lower when what it shows changes, so that what is below stays where it is. */
+/** Container that never shrinks, so content below does not jump. */
 function Steady({ of, children }) {
   const box = useRef(null)
   const seen = useRef({ of, height: 0 })
@@ -69,13 +69,13 @@ function Steady({ of, children }) {
 }
 
 function useTitle(job) {
-  const text = job && [job.status === "running" && job.progress_percent !== null ? `${Math.floor(job.progress_percent)} %` : job.status.replace("_", " "), job.kind].join(" ")
+  const text = job && [job.status === "running" && job.progress_percent !== null ? `${Math.floor(job.progress_percent)} %` : job.status.replace("_", " "), job.definition_key].join(" ")
   useEffect(() => {
     if (text) document.title = `${text} · Posthouse`
   }, [text])
 }
 
-const Missing = ({ error }) => html`
-  <${Empty} title="There is no such job" icon="search" action=${html`<a class="button" href=${link("jobs")}>All jobs</a>`}>
-    ${error.message}. It may be older than what is kept, or belong to another tenant.
+const Missing = () => html`
+  <${Empty} title="Job not found" icon="search" action=${html`<a class="button" href=${link("jobs")}>All jobs</a>`}>
+    It may have been deleted by retention, or it belongs to another tenant.
   <//>`

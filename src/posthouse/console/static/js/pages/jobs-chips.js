@@ -1,4 +1,4 @@
-// Statuses to choose from, with how many jobs there are. The counts are bounded: no look at all of history.
+// Status filters with job counts. Counts are bounded, so that they never scan the whole history.
 import { api, useApi } from "../api.js"
 import { html, useEffect, useState } from "../lib.js"
 import { valuesOf, without, withTerm } from "../filter.js"
@@ -7,7 +7,7 @@ import { link } from "../router.js"
 
 const STATUSES = ["queued", "running", "failed", "dead_letter", "succeeded", "canceled"]
 
-/** `known`: the line is right, so that it can be counted. */
+/** `known`: the query is valid and can be counted. */
 export function Chips({ q, known }) {
   const rest = without(q, "status")
   const counts = useCounts(rest, known)
@@ -26,7 +26,7 @@ export function Chips({ q, known }) {
     </nav>`
 }
 
-/** {status: text}, "" for all: of all jobs at once and kept up to date; of those that fit something else one after the other. */
+/** {status: text}, "" for all. Without another filter one polled request; with one, a request per status. */
 function useCounts(rest, known) {
   const summary = useApi(rest ? null : "/jobs/summary", {}, { every: 10_000 })
   const [found, setFound] = useState({ rest: "", counts: {} })
@@ -40,7 +40,7 @@ function useCounts(rest, known) {
         setFound(({ counts }) => ({ rest, counts: { ...counts, [status]: short(count) + (exact ? "" : "+") } }))
       }
     }
-    each().catch(() => { /* then they stay unknown */ })
+    each().catch(() => { /* counts stay unknown */ })
     return () => control.abort()
   }, [rest, known])
   if (rest) return found.rest === rest ? found.counts : {}

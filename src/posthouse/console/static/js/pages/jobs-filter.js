@@ -1,4 +1,4 @@
-// The box of the filter language. It completes names and values as somebody types.
+// Filter field with completion of field names and values.
 import { api } from "../api.js"
 import { html, useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from "../lib.js"
 import { plural } from "../format.js"
@@ -7,7 +7,7 @@ import { Icon } from "../ui/icons.js"
 
 const TYPED_FOR = 80
 
-/** `q` is the line that is shown now; `apply(line)` asks for another one; `error` is what was wrong with `q`. */
+/** `q` is the current query; `apply(line)` runs another one; `error` is the error of `q`. */
 export function FilterBox({ q, apply, error }) {
   const [text, setText] = useState(q)
   const [offered, ask, close] = useSuggestions()
@@ -41,7 +41,7 @@ export function FilterBox({ q, apply, error }) {
     setText(line)
     choose(null)
     input.current.focus()
-    // A name wants a value next; a value makes a whole term, which can be looked for.
+    // A field name is followed by a value; a value completes a term, so the query can run.
     if (/[:.]$/.test(insert)) ask(line, caret.current)
     else send(line)
   }
@@ -70,7 +70,7 @@ export function FilterBox({ q, apply, error }) {
         placeholder="status:failed kind:ocr created:<2h" autocomplete="off" autocapitalize="off" spellcheck=${false} enterkeyhint="search" value=${text}
         onInput=${(event) => write(event.target.value, event.target.selectionStart)} onKeyDown=${keys} onBlur=${close} onScroll=${follow} onKeyUp=${follow} onPointerUp=${follow} onFocus=${() => text || ask("", 0)} onClick=${() => text || ask("", 0)} />
       <div ref=${ink} class="ink code" aria-hidden="true">${coloured(text)}</div>
-      ${text ? html`<${Button} plain small icon="close" label="Clear the filter" onClick=${() => { setText(""); send(""); input.current.focus() }} />` : html`<kbd aria-hidden="true">/</kbd>`}
+      ${text ? html`<${Button} plain small icon="close" label="Clear filter" onClick=${() => { setText(""); send(""); input.current.focus() }} />` : html`<kbd aria-hidden="true">/</kbd>`}
       <ul id=${`${id}-list`} class="offers" role="listbox" aria-label="Suggestions" hidden=${!items.length}>
         ${items.map((item, place) => html`
           <${Offer} key=${item.insert} id=${`${id}-${place}`} item=${item} active=${place === active} take=${() => take(item)} />`)}
@@ -82,7 +82,7 @@ export function FilterBox({ q, apply, error }) {
 
 const TERMS = /(-?)([\w.-]+:)((?:"(?:[^"\\]|\\.)*"?|[^\s"])*)|\s+|\S+/g
 
-/** The line again, its names and its nots in their own colours: it lies over the field, which shows the caret only. */
+/** The colored query. It lies over the input, which shows only the caret. */
 const coloured = (line) => [...line.matchAll(TERMS)].map(([all, not, name, value]) => (name ? html`<i class="not">${not}</i><i class="of">${name}</i>${value}` : all))
 
 function Offer({ id, item, active, take }) {
@@ -94,18 +94,18 @@ function Offer({ id, item, active, take }) {
     </li>`
 }
 
-/** What is wrong, with the place in the line marked, and what would be right there. */
+/** The error, its position in the query and a suggested correction. */
 function Wrong({ id, line, error, mend }) {
   const { at = 0, to = line.length, instead } = error.body
   const [before, marked, after] = [line.slice(0, at), line.slice(at, to), line.slice(to)]
   return html`
     <div class="wrong-line" id=${id} role="alert">
       <code>${before}<mark>${marked || "␣"}</mark>${after}</code> <span>${error.message}</span>
-      ${instead && html`<${Button} small onClick=${() => mend(before + instead + after)}>Write <code>${instead}</code><//>`}
+      ${instead && html`<${Button} small onClick=${() => mend(before + instead + after)}>Use <code>${instead}</code><//>`}
     </div>`
 }
 
-/** What an answer means for the line as it is by now: somebody may have typed on. Null if it is about something else. */
+/** Adapts suggestions to the current text, which may have changed since the request. Null if they no longer apply. */
 function nowOf(offered, text) {
   if (!offered) return null
   const { line, from, to, items } = offered
@@ -116,7 +116,7 @@ function nowOf(offered, text) {
   return { from, to: end, items: items.filter(({ insert }) => insert.toLowerCase().startsWith(typed)) }
 }
 
-/** [offered, ask(line, at), close]: what may stand at a place of a line, a moment after the last key. */
+/** [offered, ask(line, at), close]: suggestions for a position in the query, after a pause in typing. */
 function useSuggestions() {
   const [offer, setOffer] = useState(null)
   const round = useRef({ timer: 0, control: null })
@@ -129,7 +129,7 @@ function useSuggestions() {
     stop()
     round.current.timer = setTimeout(async () => {
       const control = (round.current.control = new AbortController())
-      // Suggestions are a help: without them one can still write.
+      // Suggestions are optional; ignore errors.
       await api.get("/jobs/suggest", { q, at }, control.signal).then((found) => setOffer({ ...found, line: q }), () => {})
     }, TYPED_FOR)
   }

@@ -1,4 +1,4 @@
-// j and k move through the rows, x selects one, Escape lets all go. Enter opens, since the row's link has the focus.
+// j and k move through the rows, x selects one, Escape clears the selection. Enter opens the focused link.
 import { useEffect } from "../lib.js"
 
 export function useRowKeys(box, toggle, clear) {
@@ -18,7 +18,7 @@ export function useRowKeys(box, toggle, clear) {
   })
 }
 
-/** Where one was: who comes back from a job goes on from there. */
+/** The last focused row, restored when the user returns from a job. */
 let last = null
 
 const focused = () => document.activeElement?.closest?.("tr[data-key]")

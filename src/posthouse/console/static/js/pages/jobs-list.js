@@ -1,4 +1,4 @@
-// A page of jobs that stays where it is: what happens to its jobs is merged in, and new ones are only announced.
+// A page of jobs: changes are merged into its rows; new jobs are announced, not inserted.
 import { address, api } from "../api.js"
 import { onlyValue } from "../filter.js"
 import { useCallback, useEffect, useRef, useState } from "../lib.js"
@@ -8,12 +8,12 @@ const SIZE = 50
 const LOOKS_SOON = 300
 const LOOKS_EVERY = 2500
 
-/** The page that was shown last, and to whom: who comes back from a job finds it as it was. */
+/** The last page and its session, restored when the user returns from a job. */
 let kept = { session: null, state: null }
 
 const NOTHING = { key: null, items: null, next: null, partial: false, lookedBackTo: null, error: null }
 
-/** {items, next, partial, lookedBackTo, error, stale, fresh: {count} | null, show(), reload(), live} of a line and a cursor. */
+/** {items, next, partial, lookedBackTo, error, stale, fresh: {count} | null, show(), reload(), live} of a query and a cursor. */
 export function useJobs(session, q, after, paused) {
   const key = address("/jobs", { q, cursor: after, limit: SIZE })
   const known = kept.session === session && kept.state.key === key
@@ -32,7 +32,7 @@ export function useJobs(session, q, after, paused) {
       if (only === "look" && now.current.state.key === key) look(page)
       else show(page)
     } catch (error) {
-      // A look that came to nothing is no reason to show less: the light says that the server is away.
+      // A failed background refresh keeps the current rows; the status indicator shows the outage.
       if (error.name !== "AbortError" && only !== "look") setState((was) => ({ ...was, error }))
     }
   }, [key])
@@ -40,7 +40,7 @@ export function useJobs(session, q, after, paused) {
     setFresh(null)
     setState({ key, items: page.items, next: page.next_cursor, partial: page.partial, lookedBackTo: page.looked_back_to, error: null })
   }
-  /** Takes what it says of the jobs that are shown, and only counts the others. */
+  /** Merges the jobs that are shown and counts the others. */
   const look = (page) => {
     const shown = now.current.state
     const count = after ? 0 : newcomers(shown, page.items).length
@@ -65,14 +65,14 @@ export function useJobs(session, q, after, paused) {
   return { ...state, stale: state.key !== key, fresh, live, show: () => fresh && show(fresh.page), reload: () => load("show") }
 }
 
-/** Those that are not shown, and would be: a page is in the order of ids, newest first. */
+/** Jobs that belong on this page but are not shown. Pages are ordered by id, newest first. */
 function newcomers({ items, next }, jobs) {
   const shown = new Set(items.map(({ id }) => id))
   const last = next && items.length ? items.at(-1).id : ""
   return jobs.filter(({ id }) => id > last && !shown.has(id))
 }
 
-/** Rows that nothing happened to stay the same objects. */
+/** Unchanged rows keep their identity. */
 function merged(state, jobs) {
   if (!state.items || !jobs.length) return state
   const newer = new Map(jobs.map((job) => [job.id, job]))
@@ -80,7 +80,7 @@ function merged(state, jobs) {
   return { ...state, items: state.items.map((row) => newer.get(row.id) ?? row) }
 }
 
-/** Soon at first, then rarely, and the more rarely the longer it takes. */
+/** Runs `work` soon, then at intervals that grow with its duration. */
 function useThrottled(work, inputs) {
   const plan = useRef({ timer: 0, notBefore: 0 })
   const latest = useRef(work)

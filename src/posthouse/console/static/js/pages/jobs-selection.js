@@ -1,4 +1,4 @@
-// Which jobs somebody means: some rows, or all that the line finds.
+// Selection of jobs: single rows, or all jobs that match the query.
 import { html, useEffect, useRef, useState } from "../lib.js"
 import { count, plural } from "../format.js"
 import { hold } from "../live.js"
@@ -7,7 +7,7 @@ import { Button } from "../ui/basics.js"
 const NONE = { ids: new Set(), all: false }
 const WHOLE = { retry: "status:failed,dead_letter", cancel: "status:queued,running" }
 
-/** Of the page with this `key`: another page begins without any. Nothing moves while there is one. */
+/** The selection of the page with this `key`; another page starts empty. Updates pause while rows are selected. */
 export function useSelection(key) {
   const [chosen, setChosen] = useState(NONE)
   const last = useRef({ id: null, shift: false })
@@ -40,13 +40,13 @@ function changed(ids, some, there) {
   return next
 }
 
-/** The ids from one row to another, whichever is first. */
+/** The ids between two rows, in either direction. */
 function between(rows, one, other) {
   const places = [one, other].map((id) => rows.findIndex((row) => row.id === id)).toSorted((a, b) => a - b)
   return places[0] < 0 ? [other] : rows.slice(places[0], places[1] + 1).map(({ id }) => id)
 }
 
-/** Whether shift was down at the last click: a change of a checkbox does not say so. */
+/** Whether Shift was down at the last click: a change event does not tell. */
 function useShift(last) {
   useEffect(() => {
     const clicked = (event) => { last.current.shift = event.shiftKey }
@@ -56,13 +56,13 @@ function useShift(last) {
 }
 
 export function SelectionBar({ selection, total, more, act }) {
-  const matching = total ? `${total.exact ? "" : "at least "}${count(total.count)} that fit` : "jobs"
+  const matching = total ? `${total.exact ? "" : "at least "}${count(total.count)} matching` : "jobs"
   return html`
     <div class="selection" role="group" aria-label="Selected jobs">
       <b>${selection.all ? `All ${matching}` : plural(selection.size, "job")} selected</b>
       ${more && !selection.all && html`<${Button} small plain onClick=${selection.chooseAll}>Select all ${matching}<//>`}
       <${Button} small icon="retry" onClick=${() => act("retry")}>Retry…<//>
       <${Button} small icon="stop" onClick=${() => act("cancel")}>Cancel…<//>
-      <${Button} small plain icon="close" label="Select none" onClick=${selection.clear} />
+      <${Button} small plain icon="close" label="Clear selection" onClick=${selection.clear} />
     </div>`
 }

@@ -1,4 +1,4 @@
-// All jobs: found by one line, watched as they change, and changed many at once.
+// Job list with filter, live updates and bulk actions.
 import { useApi } from "../api.js"
 import { html, useEffect, useMemo, useRef, useState } from "../lib.js"
 import { count, plural } from "../format.js"
@@ -61,7 +61,7 @@ export function Jobs({ query }) {
     ${action && html`<${BulkDialog} action=${action} q=${selection.line(q, action)} about=${selection.all ? null : plural(selection.size, "selected job")} close=${() => setAction(null)} started=${() => { selection.clear(); setBegun((n) => n + 1) }} />`}`
 }
 
-/** A job that is not what was asked for any more stays where it is, faintly: nothing jumps. */
+/** A job that no longer matches the filter stays in place, dimmed. */
 function leftClass(q) {
   const wanted = valuesOf(q, "status")
   return ({ status }) => (wanted && !wanted.includes(status) ? "left" : undefined)
@@ -78,34 +78,34 @@ function useColumns(session, q, severalTenants) {
   return { all, chosen, usual, kept, choose, shown }
 }
 
-/** Nothing there: says what to do next. */
+/** Empty state of the list. */
 function None({ q, jobs, after, session }) {
   if (jobs.partial) {
-    return html`<${Empty} icon="search" title="None found so far" action=${html`<${Button} strong onClick=${() => older(jobs, after)}>Look further<//>`}>
-      Jobs back to <${Time} at=${jobs.lookedBackTo} /> were looked at, and none of them fits.<//>`
+    return html`<${Empty} icon="search" title="No matches yet" action=${html`<${Button} strong onClick=${() => older(jobs, after)}>Search older jobs<//>`}>
+      Searched back to <${Time} at=${jobs.lookedBackTo} />; no matches.<//>`
   }
-  if (after) return html`<${Empty} icon="check" title="That was the last page" action=${html`<a class="button" href=${link("jobs", { q })}>To the newest</a>`} />`
+  if (after) return html`<${Empty} icon="check" title="No older jobs" action=${html`<a class="button" href=${link("jobs", { q })}>Show newest jobs</a>`} />`
   if (q) {
-    return html`<${Empty} icon="search" title="No job fits this filter" action=${html`<a class="button" href=${link("jobs")}>Show all jobs</a>`}>
-      A comma means or, a minus means not: <code>status:queued,running -queue:slow</code>. What ended long ago is removed in time.<//>`
+    return html`<${Empty} icon="search" title="No jobs match this filter" action=${html`<a class="button" href=${link("jobs")}>Show all jobs</a>`}>
+      Separate alternatives with a comma, exclude with a minus: <code>status:queued,running -queue:slow</code>. Retention deletes old jobs.<//>`
   }
-  return html`<${Empty} icon="list" title="No job yet" command="posthouse enqueue hello --payload '{}'">
-    ${session.can("jobs:write") ? "Enqueue one from a shell, from your code, or with the button above." : "Jobs come here as soon as somebody enqueues them."}<//>`
+  return html`<${Empty} icon="list" title="No jobs yet" command="posthouse enqueue hello --payload '{}'">
+    ${session.can("jobs:write") ? "Jobs appear here when they are enqueued. Enqueue one from the command line, from your code, or with the button above." : "Jobs appear here when they are enqueued."}<//>`
 }
 
 const EXAMPLES = [
-  ["status:failed,dead_letter", "one of these"],
-  ["kind:vision.* -queue:slow", "the beginning of a name, and not in this queue"],
-  ["payload.video_id:42", "by a value in the payload"],
-  ["created:<2h attempts:>1", "younger than two hours, tried more than once"],
-  ['subject:"my video" error:timeout', "about this, with this word in the error"],
+  ["status:failed,dead_letter", "any of these statuses"],
+  ["kind:vision.* -queue:slow", "kinds with this prefix, except in this queue"],
+  ["payload.video_id:42", "jobs with this payload value"],
+  ["created:<2h attempts:>1", "created less than two hours ago, more than one attempt"],
+  ['subject:"my video" error:timeout', "this subject, and an error that contains this word"],
 ]
 
 const Language = () => html`
-  <${Empty} icon="search" title="How jobs are found"><//>
+  <${Empty} icon="search" title="Filter syntax"><//>
   <dl class="examples">${EXAMPLES.map(([line, meaning]) => html`<div key=${line}><dt><a href=${link("jobs", { q: line })}><code>${line}</code></a></dt><dd>${meaning}</dd></div>`)}</dl>`
 
-/** Where one came from to a page: it knows only what is behind it. */
+/** Previous cursors by cursor: the API returns only the next one. */
 const before = new Map()
 
 function older(jobs, after) {
@@ -126,10 +126,10 @@ function Pages({ jobs, after }) {
   if (!after && !jobs.next) return null
   return html`
     <nav class="bar pages" aria-label="Pages of jobs">
-      ${jobs.partial && jobs.items.length > 0 && html`<span class="faint">Looked at jobs back to <${Time} at=${jobs.lookedBackTo} />: few fit.</span>`}
+      ${jobs.partial && jobs.items.length > 0 && html`<span class="faint">Searched back to <${Time} at=${jobs.lookedBackTo} />.</span>`}
       <span class="grow"></span>
       <${Button} disabled=${!after} onClick=${newest}>Newest<//>
       <${Button} icon="left" disabled=${!before.has(after)} onClick=${newer}>Newer<//>
-      <${Button} icon="right" disabled=${!jobs.next} onClick=${() => older(jobs, after)}>${jobs.partial ? "Look further" : "Older"}<//>
+      <${Button} icon="right" disabled=${!jobs.next} onClick=${() => older(jobs, after)}>${jobs.partial ? "Search older jobs" : "Older"}<//>
     </nav>`
 }

@@ -22,11 +22,11 @@ export function Login({ done }) {
     <main class="alone">
       <form class="login card" onSubmit=${submit}>
         <div class="bar"><${Mark} /><h1>Posthouse</h1></div>
-        <p class="faint">Log in with an API key, the admin secret or a token of your login.</p>
+        <p class="faint">Log in with an API key, the admin secret, or a JWT from your identity provider.</p>
         <${Field} label="Key">${(given) => html`<input type="password" autocomplete="current-password" autofocus required ...${given} value=${credential} onInput=${(event) => setCredential(event.target.value)} />`}<//>
         ${error && html`<${Failure} error=${error} />`}
         <${Button} strong type="submit" busy=${busy} disabled=${!credential.trim()}>Log in<//>
-        <p class="faint">No key at hand? On the machine that runs Posthouse:</p>
+        <p class="faint">No key yet? Create one on the machine that runs Posthouse:</p>
         <${Snippet} text="posthouse keys create me --role super-admin" />
       </form>
     </main>`

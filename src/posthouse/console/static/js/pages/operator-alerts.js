@@ -1,4 +1,4 @@
-// Alerts: what needed a person, and whether anybody was told.
+// Alerts and their notifications.
 import { html } from "../lib.js"
 import { words } from "../format.js"
 import { setQuery } from "../router.js"
@@ -20,23 +20,23 @@ export function Alerts({ query }) {
     </div>
     <${Loaded} from=${alerts} lines=${6}>${(list) => list.length
       ? html`<${Table} label="Alerts" rows=${list} rowKey=${({ id }) => id} columns=${columns(session)} /><${More} from=${alerts} />`
-      : html`<${Empty} icon="check" title="No alert" command="export POSTHOUSE_ALERT_WEBHOOK_URL=https://hooks.slack.com/…">Dead letters, stuck queues and triggers that cannot make their job come here. With a webhook they also come to you.<//>`}<//>`
+      : html`<${Empty} icon="check" title="No alerts" command="export POSTHOUSE_ALERT_WEBHOOK_URL=https://hooks.slack.com/…">Dead letters, stuck queues and failing triggers appear here. Set a webhook to be notified.<//>`}<//>`
 }
 
 const columns = (session) => [
-  { name: "at", text: "When", cell: ({ at }) => html`<${Time} at=${at} />` },
+  { name: "at", text: "Time", cell: ({ at }) => html`<${Time} at=${at} />` },
   { name: "type", text: "Type", cell: ({ type, severity }) => html`<${Tag} tone=${severity}>${words(type)}<//>` },
   session.operator && { name: "tenant", text: "Tenant", cell: ({ tenant_id: tenant }) => tenant ?? html`<span class="faint">–</span>` },
   { name: "message", text: "Message", wide: true, cell: ({ message, details }) => html`<${Message} message=${message} details=${details} />` },
-  { name: "told", text: "Told", cell: (alert) => html`<${Told} alert=${alert} />` },
+  { name: "told", text: "Notified", cell: (alert) => html`<${Told} alert=${alert} />` },
 ].filter(Boolean)
 
 const Message = ({ message, details }) => (Object.keys(details ?? {}).length
-  ? html`<details class="alert-text"><summary title=${message}>${message}</summary><${Json} value=${details} label="details of the alert" copy=${false} /></details>`
+  ? html`<details class="alert-text"><summary title=${message}>${message}</summary><${Json} value=${details} label="alert details" copy=${false} /></details>`
   : html`<span title=${message}>${message}</span>`)
 
 function Told({ alert }) {
   const states = alert.deliveries.map((each) => `${each.destination}: ${words(each.state)}${each.error ? ` (${each.error})` : ""}`).join(", ")
-  if (alert.told_at) return html`<span title=${states}><${Time} at=${alert.told_at} />${alert.held_back > 0 && html` <small>and ${alert.held_back} like it</small>`}</span>`
+  if (alert.told_at) return html`<span title=${states}><${Time} at=${alert.told_at} />${alert.held_back > 0 && html` <small>and ${alert.held_back} similar</small>`}</span>`
   return html`<span class="faint">${words(alert.state)}</span>`
 }

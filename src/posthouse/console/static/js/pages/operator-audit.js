@@ -1,4 +1,4 @@
-// What people did: who, what, to what, and how it was before and after.
+// Audit log: actor, action, target, and the state before and after.
 import { html, useState } from "../lib.js"
 import { plural, shortId } from "../format.js"
 import { setQuery } from "../router.js"
@@ -19,13 +19,13 @@ export function Audit({ query }) {
   return html`
     <div class="bar" role="search">
       <${QueryField} filter name="actor" label="Actor" value=${query.actor} />
-      <${QueryField} name="action" label="Action, like trigger" value=${query.action} options=${ACTIONS} />
+      <${QueryField} name="action" label="Action, e.g. trigger" value=${query.action} options=${ACTIONS} />
       <${QueryField} name="target" label="Target" value=${query.target} />
-      ${filtered && html`<${Button} plain small icon="close" onClick=${() => setQuery({ actor: null, action: null, target: null })}>All<//>`}
+      ${filtered && html`<${Button} plain small icon="close" onClick=${() => setQuery({ actor: null, action: null, target: null })}>Clear filters<//>`}
     </div>
     <${Loaded} from=${entries} lines=${10}>${(list) => list.length
       ? html`<ul class="audit" aria-label="Audit log">${list.map((entry) => html`<${Entry} key=${entry.id} entry=${entry} session=${session} />`)}</ul><${More} from=${entries} />`
-      : html`<${Empty} title=${filtered ? "Nothing on record fits" : "Nothing on record yet"}>${filtered ? "Actors and targets must be named whole; of an action its first word is enough." : "Whatever people and programs change on purpose is written down here, for good."}<//>`}<//>`
+      : html`<${Empty} title=${filtered ? "No matching entries" : "No entries yet"}>${filtered ? "Actors and targets must match exactly; an action also matches by its first part." : "Every change made by a user or an API client is recorded here."}<//>`}<//>`
 }
 
 function Entry({ entry, session }) {
@@ -35,14 +35,14 @@ function Entry({ entry, session }) {
   return html`
     <li><div class="entry">
       <span class="when"><${Time} at=${entry.at} /></span>
-      <button type="button" class="name actor" title="Only what they did" onClick=${choose("actor")}>${entry.actor}</button>
-      <button type="button" class="name" title="Only such deeds" onClick=${choose("action")}><${Tag} tone=${toneOf(entry.action)}>${entry.action}<//></button>
-      <button type="button" class="name what" title=${`Only ${entry.target}`} onClick=${choose("target")}><b>${labelOf(entry) ?? entry.target}</b>${labelOf(entry) && html` <small class="id">${shortId(entry.target)}</small>`}${session.operator && entry.tenant_id && html` <small>${entry.tenant_id}</small>`}</button>
+      <button type="button" class="name actor" title="Filter by actor" onClick=${choose("actor")}>${entry.actor}</button>
+      <button type="button" class="name" title="Filter by action" onClick=${choose("action")}><${Tag} tone=${toneOf(entry.action)}>${entry.action}<//></button>
+      <button type="button" class="name what" title=${`Filter by target: ${entry.target}`} onClick=${choose("target")}><b>${labelOf(entry) ?? entry.target}</b>${labelOf(entry) && html` <small class="id">${shortId(entry.target)}</small>`}${session.operator && entry.tenant_id && html` <small>${entry.tenant_id}</small>`}</button>
       ${changed.length > 0 ? html`<${Button} plain small icon=${open ? "down" : "right"} aria-expanded=${open} onClick=${() => setOpen(!open)}>${plural(changed.length, "field")}<//>` : html`<span></span>`}
     </div>${open && html`<${Diff} changed=${changed} />`}</li>`
 }
 
-/** What people call it, if its target is only an id. */
+/** The label of a target that is only an id. */
 const labelOf = ({ target, before, after }) => (/^[0-9a-f-]{36}$/.test(target) && (after?.label || before?.label)) || null
 
 const toneOf = (action) => (/delete|remove|revoke|cancel|deactivate/.test(action) ? "bad" : /create|activate|enable|resume/.test(action) ? "good" : undefined)

@@ -1,4 +1,4 @@
-// The doctor: what is wrong with the database and the queue, what it means, and what to do.
+// Health checks of the database and the queues: finding, meaning and advice.
 import { useApi } from "../api.js"
 import { html, useState } from "../lib.js"
 import { plural, words } from "../format.js"
@@ -7,9 +7,9 @@ import { Icon } from "../ui/icons.js"
 import { Table } from "../ui/table.js"
 
 const LIGHTS = {
-  ok: ["good", "check", "All is well", "Every check of the database and the queue is fine."],
-  warning: ["warn", "alert", "Something to look at", "Work goes on. What follows should not stay so."],
-  critical: ["bad", "alert", "Something is wrong", "Work is held up or in danger. Begin with what is red."],
+  ok: ["good", "check", "Healthy", "All checks of the database and the queues passed."],
+  warning: ["warn", "alert", "Warnings", "Jobs are running. These warnings need attention."],
+  critical: ["bad", "alert", "Critical", "Jobs are delayed or at risk. Fix the critical findings first."],
 }
 const TONES = { ok: "good", warning: "warn", error: "bad" }
 const MOST_ROWS = 20
@@ -29,9 +29,9 @@ export function Doctor() {
       const healthy = findings.filter(({ severity }) => severity === "ok")
       return html`
         <div class="banner" data-tone=${tone} role="status"><${Icon} name=${icon} /><div class="grow"><h2>${title}</h2><p>${text}</p></div>
-          <${Button} icon="retry" busy=${busy} onClick=${again}>Examine again<//></div>
+          <${Button} icon="retry" busy=${busy} onClick=${again}>Run checks again<//></div>
         ${sick.map((finding) => html`<${Finding} key=${finding.check + finding.summary} finding=${finding} />`)}
-        <${Card}><details class="more" open=${sick.length === 0}><summary>${plural(healthy.length, "healthy check")}</summary><div>
+        <${Card}><details class="more" open=${sick.length === 0}><summary>${plural(healthy.length, "passed check")}</summary><div>
           <ul class="lines healthy">${healthy.map((finding) => html`<li key=${finding.check + finding.summary} data-tone="good"><${Icon} name="check" /><div><span>${finding.summary}</span><small>${words(finding.check)}</small></div></li>`)}</ul>
         </div></details><//>`
     }}<//>`
@@ -51,5 +51,5 @@ function Evidence({ rows }) {
   const shown = (value) => (value === null || value === undefined ? "–" : typeof value === "object" ? JSON.stringify(value) : String(value))
   const columns = names.map((name) => ({ name, text: words(name), align: typeof rows[0][name] === "number" ? "right" : undefined, cell: (row) => html`<span class="evidence">${shown(row[name])}</span>` }))
   return html`<${Table} label="Evidence" rows=${rows.slice(0, MOST_ROWS)} rowKey=${(row) => rows.indexOf(row)} columns=${columns} />
-    ${rows.length > MOST_ROWS && html`<small>${rows.length - MOST_ROWS} more: posthouse doctor --json</small>`}`
+    ${rows.length > MOST_ROWS && html`<small>${rows.length - MOST_ROWS} more rows: run posthouse doctor --json.</small>`}`
 }

@@ -1,4 +1,4 @@
-// Keys of the API: who has one, what it opens, when it was last used. A new one is shown once.
+// API keys: role, tenant and last use. A new key is shown once.
 import { api, useApi } from "../api.js"
 import { html, useState } from "../lib.js"
 import { plural } from "../format.js"
@@ -6,16 +6,16 @@ import { link } from "../router.js"
 import { useSession } from "../session.js"
 import { Button, Empty, Loaded, Snippet, Tag, Time } from "../ui/basics.js"
 import { Confirm, Dialog } from "../ui/dialog.js"
-import { SelectField, TextField } from "../ui/fields.js"
+import { CheckField, SelectField, TextField } from "../ui/fields.js"
 import { Table } from "../ui/table.js"
 import { toast } from "../ui/toast.js"
 
 const ROLES = {
-  "super-admin": "Everything, for all tenants.",
-  "tenant-admin": "All of one tenant: jobs, triggers, keys.",
-  "tenant-viewer": "Sees what a tenant has, changes nothing.",
-  "event-emitter": "Only says what happened.",
-  worker: "Runs jobs from elsewhere, over HTTP.",
+  "super-admin": "Full access to all tenants.",
+  "tenant-admin": "Full access to one tenant: jobs, triggers, keys.",
+  "tenant-viewer": "Read-only access to one tenant.",
+  "event-emitter": "Can only emit events.",
+  worker: "Remote worker: runs jobs over HTTP.",
 }
 const OF_NO_TENANT = ["super-admin"]
 const WITHOUT_TENANT = ["super-admin", "worker"]
@@ -29,23 +29,23 @@ export function Keys({ query }) {
   const writes = session.can("keys:write")
   const over = (key) => key.revoked_at || (key.expires_at && new Date(key.expires_at) < Date.now())
   return html`
-    <div class="bar"><p class="faint grow">A key says who a program is and what it may do. Only its beginning is known here.</p>
+    <div class="bar"><p class="faint grow">API keys authenticate programs and users. Only the prefix is stored in clear text.</p>
       ${writes && html`<${Button} icon="plus" onClick=${() => setAsked({ what: "create" })}>New key<//>`}</div>
     <${Loaded} from=${keys} lines=${6}>${(list) => {
       const ended = list.filter(over)
       const shown = query.ended ? list : list.filter((key) => !over(key))
       return html`
         ${shown.length ? html`<${Table} label="Keys" rows=${shown} rowKey=${({ prefix }) => prefix} rowClass=${(key) => over(key) && "over"} columns=${columns(session, writes && setAsked, over)} />`
-          : html`<${Empty} icon="key" title="No key yet" command="posthouse keys create shop --role event-emitter --tenant acme">Programs need one to use the API; people log in here with theirs.<//>`}
-        ${ended.length > 0 && html`<div data-stay><a href=${link("operator/keys", { ended: query.ended ? null : 1 })}>${query.ended ? "Hide" : "Show"} ${plural(ended.length, "key")} that ended</a></div>`}`
+          : html`<${Empty} icon="key" title="No keys yet" command="posthouse keys create shop --role event-emitter --tenant acme">API keys appear here. Programs use them to call the API, users to log in to the console.<//>`}
+        ${ended.length > 0 && html`<div data-stay><a href=${link("operator/keys", { ended: query.ended ? null : 1 })}>${query.ended ? "Hide" : "Show"} ${plural(ended.length, "expired or revoked key")}</a></div>`}`
     }}<//>
     ${asked?.what === "create" && html`<${NewKey} session=${session} close=${() => setAsked(null)} done=${keys.reload} />`}
     ${asked?.what === "revoke" && html`
       <${Confirm} title=${`Revoke “${asked.key.name}”?`} danger actText="Revoke" close=${() => setAsked(null)} act=${async () => {
         await api.delete(`/admin/keys/${asked.key.prefix}`)
-        toast(`${asked.key.name} opens nothing any more`)
+        toast(`Key “${asked.key.name}” revoked`)
         keys.reload()
-      }}>Whoever uses it is shut out at once, and for good. ${asked.key.last_used_at ? html`It was last used <${Time} at=${asked.key.last_used_at} />.` : "It was never used."}<//>`}`
+      }}>Clients using this key lose access immediately. This cannot be undone. ${asked.key.last_used_at ? html`The key was last used <${Time} at=${asked.key.last_used_at} />.` : "The key was never used."}<//>`}`
 }
 
 const columns = (session, ask, over) => [
@@ -55,22 +55,24 @@ const columns = (session, ask, over) => [
   { name: "queues", text: "Queues", cell: (key) => (key.queues ? html`<span title=${key.queues.join(", ")}>${key.queues.join(", ")}</span>` : html`<span class="faint">–</span>`) },
   { name: "used", text: "Last used", cell: (key) => html`<${Time} at=${key.last_used_at} none="never" />` },
   { name: "created", text: "Created", cell: (key) => html`<span><${Time} at=${key.created_at} /> <small>by ${key.created_by}</small></span>` },
-  { name: "ends", text: "Ends", cell: (key) => (key.revoked_at ? html`<span><${Tag} tone="bad">revoked<//> <${Time} at=${key.revoked_at} /></span>` : html`<${Time} at=${key.expires_at} none="never" />`) },
+  { name: "ends", text: "Expires", cell: (key) => (key.revoked_at ? html`<span><${Tag} tone="bad">revoked<//> <${Time} at=${key.revoked_at} /></span>` : html`<${Time} at=${key.expires_at} none="never" />`) },
   ask && { name: "do", text: "", align: "right", cell: (key) => !over(key) && html`<${Button} small onClick=${() => ask({ what: "revoke", key })} aria-label=${`Revoke ${key.name}`}>Revoke<//>` },
 ].filter(Boolean)
 
 function NewKey({ session, close, done }) {
-  const [fields, setFields] = useState({ name: "", role: session.operator ? "tenant-admin" : "tenant-viewer", tenant_id: session.tenant ?? "", queues: "", ends: "" })
+  const [fields, setFields] = useState({ name: "", role: session.operator ? "tenant-admin" : "tenant-viewer", tenant_id: session.tenant ?? "", queues: "", announce: false, ends: "" })
   const [made, setMade] = useState(null)
   const tenants = useApi(session.operator && session.can("tenants:read") ? "/admin/tenants" : null)
   const set = (name) => (value) => setFields({ ...fields, [name]: value })
+  const worker = fields.role === "worker"
   const ofTenant = session.operator && !OF_NO_TENANT.includes(fields.role)
   const create = async () => {
     const queues = fields.queues.split(/[\s,]+/).filter(Boolean)
     setMade(await api.post("/admin/keys", {
       name: fields.name.trim(), role: fields.role,
       tenant_id: (ofTenant && fields.tenant_id) || null,
-      queues: fields.role === "worker" && queues.length ? queues : null,
+      queues: worker && queues.length ? queues : null,
+      may_announce: worker && !fields.tenant_id && fields.announce,
       expires_at: fields.ends ? new Date(Date.now() + Number(fields.ends) * DAY).toISOString() : null,
     }))
     done()
@@ -81,21 +83,24 @@ function NewKey({ session, close, done }) {
   const missing = !fields.name.trim() || (ofTenant && !WITHOUT_TENANT.includes(fields.role) && !fields.tenant_id)
   return html`
     <${Dialog} title="New key" close=${close} act=${create} actText="Create" disabled=${missing}>
-      <${TextField} label="Name" value=${fields.name} change=${set("name")} maxlength="200" autofocus hint="What it is for: “web shop”, “CI”. The audit log calls its deeds by it." />
+      <${TextField} label="Name" value=${fields.name} change=${set("name")} maxlength="200" autofocus hint="The purpose of the key, for example “web shop” or “CI”. The name shown in the audit log." />
       <${SelectField} label="Role" value=${fields.role} change=${set("role")} options=${roles.map((role) => [role, role.replace("-", " ")])} hint=${ROLES[fields.role]} />
       ${ofTenant && html`<${SelectField} label="Tenant" value=${fields.tenant_id} change=${set("tenant_id")}
-        options=${[["", fields.role === "worker" ? "All tenants" : "Choose a tenant"], ...choices(tenants.data)]} />`}
-      ${fields.role === "worker" && html`<${TextField} label="Queues" value=${fields.queues} change=${set("queues")} hint="Those that it may take jobs from, with commas between. Empty: all." />`}
-      <${SelectField} label="Ends" value=${fields.ends} change=${set("ends")} options=${ENDS} />
+        options=${[["", worker ? "All tenants" : "Choose a tenant"], ...choices(tenants.data)]} />`}
+      ${worker && html`<${TextField} label="Queues" value=${fields.queues} change=${set("queues")} hint="Queues the worker may serve, separated by commas. Leave empty for all." />
+        ${!fields.tenant_id && html`<${Announce} value=${fields.announce} change=${set("announce")} />`}`}
+      <${SelectField} label="Expires" value=${fields.ends} change=${set("ends")} options=${ENDS} />
     <//>`
 }
 
-/** Jobs without a tenant are of “default”, whether somebody created it or not. */
+export const Announce = (given) => html`<${CheckField} ...${given} label="May announce definitions" hint="Stores the definitions, limits and triggers of the worker's code." />`
+
+/** Jobs without a tenant belong to “default”, which always exists. */
 const choices = (tenants = []) => [{ id: "default" }, ...(tenants ?? []).filter(({ id }) => id !== "default")].map(({ id, label }) => [id, label && label !== id ? `${label} (${id})` : id])
 
 const MadeKey = ({ made, close }) => html`
-  <${Dialog} title="Copy it now" close=${close}>
-    <p>This is the key of <b>${made.name}</b>. It is shown this once: only a hash of it is stored.</p>
+  <${Dialog} title="Copy your new key" close=${close}>
+    <p>The key <b>${made.name}</b> is shown only once; only a hash is stored.</p>
     <${Snippet} text=${made.key} />
-    <p class="faint">Programs show it as <code>Authorization: Bearer …</code>; here people log in with it.</p>
+    <p class="faint">Programs send it as <code>Authorization: Bearer …</code>; users log in to the console with it.</p>
   <//>`

@@ -1,4 +1,4 @@
-// Tenants side by side: what they have, what came and failed of late, and their share.
+// Tenants: jobs, recent arrivals and failures, weight and retention.
 import { api, useApi } from "../api.js"
 import { html, useState } from "../lib.js"
 import { count, percent, plural, short } from "../format.js"
@@ -11,10 +11,10 @@ import { NumberField, TextField } from "../ui/fields.js"
 import { Table } from "../ui/table.js"
 import { attempt, toast } from "../ui/toast.js"
 
-/** Whose jobs the platform's own are. */
+/** The tenant of system jobs. */
 const OWN = "posthouse"
 
-/** Also those that nobody created and that have no job now, but had some in the last hour. */
+/** Includes tenants that were never created explicitly but had jobs in the last hour. */
 export function Tenants() {
   const session = useSession()
   const [asked, setAsked] = useState(null)
@@ -28,7 +28,7 @@ export function Tenants() {
     <div class="bar"><span class="grow"></span>${writes && html`<${Button} icon="plus" onClick=${() => setAsked({ what: "create" })}>New tenant<//>`}</div>
     <${Loaded} from=${tenants} lines=${6}>${(list) => list.length + unlisted.length
       ? html`<${Table} label="Tenants" rows=${[...list, ...unlisted]} rowKey=${({ id }) => id} columns=${columns(hours, session, writes && setAsked)} />`
-      : html`<${Empty} title="No tenant yet" command="posthouse tenants create acme">A tenant is there as soon as it is created or has a job. Without any, all is of the tenant “default”.<//>`}<//>
+      : html`<${Empty} title="No tenants yet" command="posthouse tenants create acme">A tenant appears when it is created or gets its first job. Jobs without a tenant belong to “default”.<//>`}<//>
     ${asked?.what === "create" && html`<${TenantDialog} close=${() => setAsked(null)} done=${tenants.reload} />`}
     ${asked?.what === "edit" && html`<${TenantDialog} tenant=${asked.tenant} close=${() => setAsked(null)} done=${tenants.reload} />`}
     ${asked?.what === "delete" && html`<${DeleteTenant} tenant=${asked.tenant} close=${() => setAsked(null)} done=${tenants.reload} />`}`
@@ -39,10 +39,10 @@ function Totals({ tenants, series }) {
   const failures = sum(series, ({ total }) => total.failures)
   return html`
     <div class="tiles">
-      <${Figure} name="Tenants" value=${tenants ? count(tenants.length) : "…"} hint="in all" />
-      <${Figure} name="Queued" value=${tenants ? short(sum(tenants, ({ queued }) => queued)) : "…"} hint="ready and later" />
-      <${Figure} name="Running" value=${tenants ? short(sum(tenants, ({ running }) => running)) : "…"} hint="at this moment" />
-      <${Figure} name="Arrived" value=${series ? short(sum(series, ({ total }) => total.arrivals)) : "…"} hint="in the last hour" />
+      <${Figure} name="Tenants" value=${tenants ? count(tenants.length) : "…"} hint="total" />
+      <${Figure} name="Queued" value=${tenants ? short(sum(tenants, ({ queued }) => queued)) : "…"} hint="ready, scheduled and blocked" />
+      <${Figure} name="Running" value=${tenants ? short(sum(tenants, ({ running }) => running)) : "…"} hint="now" />
+      <${Figure} name="Enqueued" value=${series ? short(sum(series, ({ total }) => total.arrivals)) : "…"} hint="in the last hour" />
       <${Figure} name="Failed attempts" value=${series ? short(failures) : "…"} hint="in the last hour" tone=${failures > 0 ? "warn" : undefined} />
     </div>`
 }
@@ -54,14 +54,14 @@ function columns(hours, session, ask) {
   }
   const total = (tenant) => hours.get(tenant.id)?.total
   return [
-    { name: "tenant", text: "Tenant", cell: (tenant) => html`<button type="button" class="name" title=${`Look at ${tenant.id} alone`} onClick=${() => look(tenant)}><b>${tenant.label || tenant.id}</b>${tenant.label && html` <small>${tenant.id}</small>`}</button>` },
+    { name: "tenant", text: "Tenant", cell: (tenant) => html`<button type="button" class="name" title=${`Show only ${tenant.id}`} onClick=${() => look(tenant)}><b>${tenant.label || tenant.id}</b>${tenant.label && html` <small>${tenant.id}</small>`}</button>` },
     { name: "queued", text: "Queued", align: "right", cell: ({ queued }) => short(queued) },
     { name: "running", text: "Running", align: "right", cell: ({ running }) => short(running) },
-    { name: "arrived", text: "Arrived, last hour", align: "right", cell: (tenant) => html`<span class="spark"><${Sparkline} tone="accent" width=${72} height=${20} label="Arrivals of the last hour" values=${hours.get(tenant.id)?.points.map(({ arrivals }) => arrivals) ?? []} />${short(total(tenant)?.arrivals)}</span>` },
+    { name: "arrived", text: "Enqueued, last hour", align: "right", cell: (tenant) => html`<span class="spark"><${Sparkline} tone="accent" width=${72} height=${20} label="Jobs enqueued in the last hour" values=${hours.get(tenant.id)?.points.map(({ arrivals }) => arrivals) ?? []} />${short(total(tenant)?.arrivals)}</span>` },
     { name: "failed", text: "Failed attempts", align: "right", cell: (tenant) => html`<${Failed} total=${total(tenant)} />` },
     { name: "weight", text: "Weight", align: "right", cell: ({ weight = 1 }) => String(weight) },
-    { name: "kept", text: "Jobs kept", align: "right", cell: ({ retention_days: days }) => (days ? plural(days, "day") : html`<span class="faint">as set</span>`) },
-    { name: "created", text: "Created", cell: ({ created_at: at }) => html`<${Time} at=${at} none="by its jobs" />` },
+    { name: "kept", text: "Retention", align: "right", cell: ({ retention_days: days }) => (days ? plural(days, "day") : html`<span class="faint">default</span>`) },
+    { name: "created", text: "Created", cell: ({ created_at: at }) => html`<${Time} at=${at} none="automatically" />` },
     ask && { name: "do", text: "", align: "right", cell: (tenant) => !tenant.unlisted && html`<span>
       <${Button} plain small icon="edit" label=${`Edit ${tenant.id}`} onClick=${() => ask({ what: "edit", tenant })} />
       <${Button} plain small icon="trash" label=${`Delete ${tenant.id}`} onClick=${() => ask({ what: "delete", tenant })} /></span>` },
@@ -84,26 +84,26 @@ function TenantDialog({ tenant, close, done }) {
   const save = async () => {
     if (!tenant) {
       await api.post("/admin/tenants", { id: id.trim(), ...fields, weight: fields.weight ?? 1 })
-      toast(`${id.trim()} is there`)
+      toast(`Tenant ${id.trim()} created`)
       return done()
     }
     await write({ ...fields, weight: fields.weight ?? 1 })
     const before = Object.fromEntries(FIELDS.map((name) => [name, tenant[name]]))
-    toast(`${tenant.id} changed`, { undo: () => attempt(() => write(before), "As it was before") })
+    toast(`Tenant ${tenant.id} saved`, { undo: () => attempt(() => write(before), "Change undone") })
     return undefined
   }
   return html`
     <${Dialog} title=${tenant ? `Edit ${tenant.id}` : "New tenant"} close=${close} act=${save} actText=${tenant ? "Save" : "Create"} disabled=${!id.trim()}>
-      ${!tenant && html`<${TextField} label="Id" value=${id} change=${setId} maxlength="100" autofocus hint="What programs call it: no spaces, and it stays." />`}
-      <${TextField} label="Label" value=${fields.label} change=${set("label")} maxlength="200" hint="What people call it." />
-      <${NumberField} label="Weight" value=${fields.weight} change=${set("weight")} min="0" hint="Its share of the workers while others wait too. 1 is ordinary; 2 gets twice as much." />
-      <${NumberField} label="Days that its jobs are kept" value=${fields.retention_days} change=${set("retention_days")} min="1" hint="Empty: as the setting retention_days says." />
+      ${!tenant && html`<${TextField} label="Id" value=${id} change=${setId} maxlength="100" autofocus hint="Used by programs. No spaces; cannot be changed later." />`}
+      <${TextField} label="Label" value=${fields.label} change=${set("label")} maxlength="200" hint="Display name." />
+      <${NumberField} label="Weight" value=${fields.weight} change=${set("weight")} min="0" hint="Share of worker capacity relative to other tenants. Default 1; 2 gets twice as much." />
+      <${NumberField} label="Retention in days" value=${fields.retention_days} change=${set("retention_days")} min="1" hint="Leave empty for the default, the setting retention_days." />
     <//>`
 }
 
 const DeleteTenant = ({ tenant, close, done }) => html`
   <${Confirm} title=${`Delete ${tenant.id}?`} danger actText="Delete" close=${close}
-    act=${() => api.delete(`/admin/tenants/${encodeURIComponent(tenant.id)}`).then(done).then(() => toast(`${tenant.id} is deleted`))}>
-    Its keys end at once and its triggers go. Jobs that have ended stay for as long as they are kept. ${tenant.queued + tenant.running > 0
-      && `It has ${plural(tenant.queued + tenant.running, "job")} that have not ended, so it will be refused: wait for them, or cancel them.`}
+    act=${() => api.delete(`/admin/tenants/${encodeURIComponent(tenant.id)}`).then(done).then(() => toast(`Tenant ${tenant.id} deleted`))}>
+    Its API keys are revoked and its triggers deleted. Finished jobs are kept until retention deletes them. ${tenant.queued + tenant.running > 0
+      && `${plural(tenant.queued + tenant.running, "active job")}: wait for them or cancel them before deleting the tenant.`}
   <//>`

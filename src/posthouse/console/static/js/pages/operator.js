@@ -1,4 +1,4 @@
-// What holds for everybody: tenants, keys, what was done, whether the database is well, and how it is set up.
+// Operator page: tenants, keys, audit log, health, alerts, settings and retention.
 import { html } from "../lib.js"
 import { link } from "../router.js"
 import { useSession } from "../session.js"
@@ -25,6 +25,6 @@ export function Operator({ tab, query }) {
   const tabs = TABS.filter(({ needs }) => session.can(needs)).map((each) => ({ ...each, href: link(`operator/${each.name}`) }))
   const now = tab ? tabs.find(({ name }) => name === tab) : tabs[0]
   return html`
-    <${Tabs} label="Parts of the operator's page" tabs=${tabs} now=${now?.name} />
-    ${now ? html`<${now.page} query=${query} />` : html`<${Empty} title="This is not for you to see">Ask an operator, or log in with another key.<//>`}`
+    <${Tabs} label="Operator" tabs=${tabs} now=${now?.name} />
+    ${now ? html`<${now.page} query=${query} />` : html`<${Empty} title="Access denied">Your role cannot view this page. Log in with another key or ask an operator.<//>`}`
 }

@@ -1,4 +1,4 @@
-// How it goes: what waits, what runs, what fails, and what needs somebody's attention.
+// Overview: backlog, throughput, failures, and what needs attention.
 import { useApi } from "../api.js"
 import { html, useCallback, useMemo } from "../lib.js"
 import { count, duration, percent, plural, short } from "../format.js"
@@ -18,6 +18,7 @@ export function Overview({ query }) {
   const range = RANGES[query.range] ? query.range : "1h"
   const [span, step] = RANGES[range]
   const glance = useApi("/overview", {}, { every: 10_000 })
+  const summary = useApi("/jobs/summary", {}, { every: 10_000 })
   const stats = useApi("/stats", { span_seconds: span, step_seconds: step }, { every: Math.max(5000, step * 250) })
   const failures = useApi("/failures", { limit: 5 }, { every: 15_000 })
   const doctor = useApi(session.can("overview:read") ? "/admin/doctor" : null, {}, { every: 30_000 })
@@ -33,33 +34,33 @@ export function Overview({ query }) {
         <button key=${name} type="button" aria-pressed=${name === range} onClick=${() => setQuery({ range: name }, { replace: true })}>${name}</button>`)}</div>
       <span class="grow"></span><${LiveLight} state=${live} />
     </div>
-    <${Tiles} glance=${glance} total=${series?.total} doctor=${session.can("overview:read") && doctor} span=${range} />
+    <${Tiles} glance=${glance} counts=${summary.data?.counts} total=${series?.total} doctor=${session.can("overview:read") && doctor} span=${range} />
     <div class="grid-2">
-      <${Card} title="Arrivals and throughput"><${Loaded} from=${stats} height=${204}>${() => html`
+      <${Card} title="Throughput"><${Loaded} from=${stats} height=${204}>${() => html`
         <${Chart} label="Jobs" points=${series?.points ?? []} series=${FLOW} />`}<//><//>
-      <${Card} title="Waiting and running"><${Loaded} from=${stats} height=${204}>${() => html`
+      <${Card} title="Wait and run time"><${Loaded} from=${stats} height=${204}>${() => html`
         <${Chart} label="Seconds" points=${series?.points ?? []} series=${WAITS} write=${duration} />`}<//><//>
     </div>
     <div class="grid-2">
       <${Attention} doctor=${doctor} />
-      <${Card} title="Failures" aside=${html`<a href=${link("failures")}>All of them</a>`}>
+      <${Card} title="Failures" aside=${html`<a href=${link("failures")}>View all failures</a>`}>
         <${Loaded} from=${failures} lines=${3}>${({ items }) => items.length ? items.map((group) => html`<${Group} key=${groupKey(group)} group=${group} />`)
-          : html`<${Empty} icon="check" title="Nothing failed">Failed jobs gather here, one line for each fault.<//>`}<//>
+          : html`<${Empty} icon="check" title="No failures">Failed attempts appear here, grouped by error.<//>`}<//>
       <//>
     </div>
     <${Card} title="Queues" aside=${html`<a href=${link("queues")}>Queues and limits</a>`}>
       <${Loaded} from=${glance} lines=${3}>${({ queues }) => queues.length ? html`<div>${[...queues].sort(byWeight).map((queue) => html`<${QueueLine} key=${queue.name} queue=${queue} />`)}</div>`
-        : html`<${Empty} title="No queue yet" command="posthouse enqueue demo.greet --payload '{}'">A queue is there as soon as a job or a worker names it.<//>`}<//>
+        : html`<${Empty} title="No queues yet" command="posthouse enqueue demo.greet --payload '{}'">A queue appears when a job is enqueued to it or a worker serves it.<//>`}<//>
     <//>`
 }
 
-/** What moves first: queues that nothing uses are at the end. */
+/** Queues in use first. */
 const byWeight = (one, other) => weight(other) - weight(one) || one.name.localeCompare(other.name)
 const weight = ({ ready, running, scheduled, blocked, last_hour }) => (ready + running + scheduled + blocked > 0 || last_hour.arrivals > 0 ? 1 : 0)
 
 const FLOW = [
-  { name: "arrived", of: (point) => point.arrivals, tone: "quiet", kind: "area" },
-  { name: "ended", of: (point) => point.ended, tone: "good" },
+  { name: "enqueued", of: (point) => point.arrivals, tone: "quiet", kind: "area" },
+  { name: "finished", of: (point) => point.ended, tone: "good" },
   { name: "failed attempts", of: (point) => point.failures, tone: "bad", kind: "bars" },
 ]
 const WAITS = [
@@ -68,16 +69,16 @@ const WAITS = [
   { name: "oldest waiting", of: (point) => point.oldest_seconds, tone: "warn", kind: "area" },
 ]
 
-/** Waiting jobs are told in one figure: those that are blocked stay as they were counted last. */
+/** The stream counts scheduled and blocked jobs together; the last known blocked count is kept. */
 function withCounters(glance, counters) {
   const list = Array.isArray(counters) ? counters : counters.queues ?? []
   const sum = (name) => list.reduce((total, each) => total + each[name], 0)
   return { ...glance, ready: sum("ready"), running: sum("running"), scheduled: Math.max(0, sum("waiting") - glance.blocked) }
 }
 
-export const LiveLight = ({ state }) => html`<span class="live" data-state=${state}><i></i>${{ live: "live", paused: "paused while you select", away: "connecting" }[state]}</span>`
+export const LiveLight = ({ state }) => html`<span class="live" data-state=${state}><i></i>${{ live: "live", paused: "paused during selection", away: "connecting" }[state]}</span>`
 
-function Tiles({ glance, total, doctor, span }) {
+function Tiles({ glance, counts, total, doctor, span }) {
   const now = glance.data
   if (!now) return glance.error ? html`<${Loaded} from=${glance} />` : html`<div class="tiles">${Array.from({ length: 8 }, (_, n) => html`<div key=${n} class="tile"><${Skeleton} lines=${2} /></div>`)}</div>`
   const tried = (total?.succeeded ?? 0) + (total?.failures ?? 0)
@@ -85,23 +86,30 @@ function Tiles({ glance, total, doctor, span }) {
   const { workers, slots, busy } = now.workers
   return html`
     <div class="tiles">
-      <${Figure} name="Ready" value=${short(now.ready)} hint=${now.oldest_ready_seconds ? `oldest ${duration(now.oldest_ready_seconds)}` : "nothing waits"} tone=${now.oldest_ready_seconds > 60 && "warn"} href=${link("jobs", { q: "status:queued" })} />
-      <${Figure} name="Later" value=${short(now.scheduled + now.blocked)} hint=${`${short(now.blocked)} blocked`} href=${link("jobs", { q: "status:queued" })} />
+      <${Figure} name="Queued" value=${short(now.ready + now.scheduled + now.blocked)} hint=${waits(now)} tone=${now.oldest_ready_seconds > 60 && "warn"} href=${link("jobs", { q: "status:queued" })} />
       <${Figure} name="Running" value=${short(now.running)} hint=${`${count(busy)} of ${plural(slots, "slot")}`} href=${link("jobs", { q: "status:running" })} />
-      <${Figure} name="Ended" value=${short(total?.ended)} hint=${`in the last ${span}`} href=${link("jobs", { q: "status:succeeded" })} />
-      <${Figure} name="Failed attempts" value=${percent(share)} hint=${`${count(total?.failures ?? 0)} in the last ${span}`} tone=${share > 0.05 && "bad"} href=${link("failures")} />
+      <${Figure} name="Failed" value=${short(counts?.failed)} hint="by an error that is not retried" tone=${counts?.failed > 0 && "bad"} href=${link("jobs", { q: "status:failed" })} />
+      <${Figure} name="Dead letter" value=${short(counts?.dead_letter)} hint="attempts used up" tone=${counts?.dead_letter > 0 && "bad"} href=${link("jobs", { q: "status:dead_letter" })} />
+      <${Figure} name="Finished" value=${short(total?.ended)} hint=${`in the last ${span}${share === null ? "" : `; ${percent(share)} of attempts failed`}`} tone=${share > 0.05 && "bad"} href=${link("jobs", { q: "status:succeeded" })} />
       <${Figure} name="Wait p95" value=${duration(total?.wait_p95)} hint=${`run p95 ${duration(total?.run_p95)}`} />
-      <${Figure} name="Workers" value=${count(workers)} hint=${workers ? `${plural(slots, "slot")}` : "nobody works"} tone=${!workers && "bad"} href=${link("workers")} />
-      ${doctor && html`<${Database} doctor=${doctor} />`}
+      <${Figure} name="Workers" value=${count(workers)} hint=${workers ? `${plural(slots, "slot")}` : "no workers online"} tone=${!workers && "bad"} href=${link("workers")} />
+      ${doctor && html`<${Health} doctor=${doctor} />`}
     </div>`
 }
 
-const LIGHTS = { ok: ["good", "fine"], warning: ["warn", "look"], critical: ["bad", "trouble"] }
+/** What the queued jobs wait for. */
+const waits = (now) => [
+  now.ready && `${short(now.ready)} ready, oldest ${duration(now.oldest_ready_seconds ?? 0)}`,
+  now.scheduled && `${short(now.scheduled)} scheduled`,
+  now.blocked && `${short(now.blocked)} blocked`,
+].filter(Boolean).join(", ") || "no jobs waiting"
 
-function Database({ doctor }) {
+const LIGHTS = { ok: ["good", "healthy"], warning: ["warn", "warnings"], critical: ["bad", "critical"] }
+
+function Health({ doctor }) {
   const [tone, text] = LIGHTS[doctor.data?.light] ?? ["quiet", doctor.error ? "unknown" : "…"]
   const found = doctor.data ? doctor.data.counts.warning + doctor.data.counts.error : 0
-  return html`<${Figure} name="Database" value=${text} tone=${tone} hint=${found ? plural(found, "finding") : "no findings"} href=${link("operator/doctor")} />`
+  return html`<${Figure} name="Health" value=${html`<span class="word">${text}</span>`} tone=${tone} hint=${found ? plural(found, "finding") : "no findings"} href=${link("operator/doctor")} />`
 }
 
 function Attention({ doctor }) {
@@ -112,13 +120,13 @@ function Attention({ doctor }) {
       <${Loaded} from=${alerts} lines=${3}>${({ items, next_cursor: more }) => items.length + findings.length ? html`<ul class="lines">
         ${findings.map((finding) => html`<li key=${finding.check} data-tone=${finding.severity}><${Icon} name="alert" /><div><b>${finding.summary}</b><small>${finding.advice}</small></div></li>`)}
         ${alike(items).slice(0, MOST_ALERTS).map(({ alert, times }) => html`<${Alert} key=${alert.id} alert=${alert} times=${times} more=${more} />`)}
-      </ul>` : html`<${Empty} icon="check" title="Nothing needs you">Alerts of the last day and findings of the doctor come here.<//>`}<//>
+      </ul>` : html`<${Empty} icon="check" title="Nothing needs attention">Alerts from the last 24 hours and failed health checks appear here.<//>`}<//>
     <//>`
 }
 
 const MOST_ALERTS = 6
 
-/** The latest of those that say the same of the same thing, and how many they are. */
+/** Alerts grouped by type, tenant and subject: the latest of each and their number. */
 function alike(alerts) {
   const found = new Map()
   for (const alert of alerts) {
@@ -137,19 +145,19 @@ function Alert({ alert, times, more }) {
   return html`
     <li data-tone=${alert.severity}><${Icon} name="bolt" /><div>
       <b>${page ? html`<a href=${page}>${alert.message}</a>` : alert.message}</b>
-      <small><${Tag}>${alert.type.replaceAll("_", " ")}<//> <${Time} at=${alert.at} />${times > 1 && ` · ${count(times)}${more ? "+" : ""} like it in the last day`}</small></div></li>`
+      <small><${Tag}>${alert.type.replaceAll("_", " ")}<//> <${Time} at=${alert.at} />${times > 1 && ` · ${count(times)}${more ? "+" : ""} similar in the last 24 hours`}</small></div></li>`
 }
 
 const Group = ({ group }) => html`
   <a class="line" href=${groupLink(group)}>
-    <div class="grow"><b>${group.type}</b> <span class="faint">${group.kind}</span><p class="clip">${group.message}</p></div>
-    <${Sparkline} values=${group.last_day ?? []} label="Failures by the hour, of the last day" /><span class="figure">${short(group.failures)}</span>
+    <div class="grow"><b>${group.type}</b> <span class="faint">${group.definition_key}</span><p class="clip">${group.message}</p></div>
+    <${Sparkline} values=${group.last_day ?? []} label="Failed attempts per hour, last 24 hours" /><span class="figure">${short(group.failures)}</span>
   </a>`
 
 const QueueLine = ({ queue }) => html`
   <a class="line" href=${link("jobs", { q: `queue:${quoted(queue.name)}` })}>
     <b class="grow">${queue.name} ${queue.paused_at && html`<${Tag} tone="warn">paused<//>`}</b>
     <span><span class="figure">${short(queue.ready)}</span> ready</span><span><span class="figure">${short(queue.running)}</span> running</span>
-    <span class="wide-only"><span class="figure">${short(queue.scheduled + queue.blocked)}</span> later</span>
-    <span class="wide-only"><span class="figure">${short(queue.last_hour.ended)}</span> ended in the last hour</span>
+    <span class="wide-only"><span class="figure">${short(queue.scheduled + queue.blocked)}</span> scheduled or blocked</span>
+    <span class="wide-only"><span class="figure">${short(queue.last_hour.ended)}</span> finished in the last hour</span>
   </a>`

@@ -1,11 +1,11 @@
-// A limit as a form, in the place where the limit stands.
+// Inline form of a limit.
 import { html, useEffect, useRef, useState } from "../lib.js"
 import { Button, Failure } from "../ui/basics.js"
 import { NumberField, SelectField, TextField } from "../ui/fields.js"
 
 const FIELDS = ["kinds", "queues", "tenants", "per", "max_running", "rate", "burst", "weights"]
 
-/** What can be set of it, as it is. */
+/** The editable fields of a limit. */
 export const fieldsOf = (limit) => Object.fromEntries(FIELDS.map((name) => [name, limit[name]]))
 
 const NEW = { kinds: null, queues: null, tenants: null, per: "all", max_running: null, rate: null, burst: null, weights: {} }
@@ -36,19 +36,19 @@ export function LimitForm({ limit, close, save }) {
     <form ref=${box} class="limit-form" aria-label=${limit ? `Edit ${limit.name}` : "New limit"} onSubmit=${submit} onKeyDown=${(event) => event.key === "Escape" && close()} novalidate>
       ${!limit && html`<${TextField} label="Name" value=${name} change=${setName} required />`}
       <div class="columns">
-        <${NumberField} label="Running at a time" min="0" step="1" value=${given.max_running} change=${set("max_running")} hint="Empty: any number." />
-        <${NumberField} label="Starts a second" min="0" value=${given.rate} change=${set("rate")} hint="0.1 is one in ten seconds. Empty: any." />
-        <${NumberField} label="Burst" min="1" value=${given.burst} change=${set("burst")} hint="Starts that may come at once." />
-        <${SelectField} label="Counted for" value=${given.per} change=${set("per")} options=${[["all", "all together"], ["tenant", "each tenant"], ["key", "each key (limit_key)"]]} />
+        <${NumberField} label="Max running" min="0" step="1" value=${given.max_running} change=${set("max_running")} hint="Maximum concurrent jobs. Leave empty for no maximum." />
+        <${NumberField} label="Starts per second" min="0" value=${given.rate} change=${set("rate")} hint="0.1 means one start every 10 s. Leave empty for no rate limit." />
+        <${NumberField} label="Burst" min="1" value=${given.burst} change=${set("burst")} hint="Starts allowed at once." />
+        <${SelectField} label="Scope" value=${given.per} change=${set("per")} options=${[["all", "all jobs together"], ["tenant", "each tenant"], ["key", "each key (limit_key)"]]} />
       </div>
       <div class="columns">
-        <${TextField} label="Kinds" value=${given.kinds} change=${set("kinds")} hint="With commas. Empty: all." />
-        <${TextField} label="Queues" value=${given.queues} change=${set("queues")} hint="With commas. Empty: all." />
-        <${TextField} label="Tenants" value=${given.tenants} change=${set("tenants")} hint="With commas. Empty: all." />
-        <${TextField} label="Weights" value=${given.weights} change=${set("weights")} hint="How much a kind counts: report=5, mail=0.5" />
+        <${TextField} label="Kinds" value=${given.kinds} change=${set("kinds")} hint="Separated by commas. Leave empty for all." />
+        <${TextField} label="Queues" value=${given.queues} change=${set("queues")} hint="Separated by commas. Leave empty for all." />
+        <${TextField} label="Tenants" value=${given.tenants} change=${set("tenants")} hint="Separated by commas. Leave empty for all." />
+        <${TextField} label="Weights" value=${given.weights} change=${set("weights")} hint="How much a job of a kind counts, for example report=5, mail=0.5." />
       </div>
       ${error && html`<${Failure} error=${error} />`}
-      <div class="bar"><${Button} strong small type="submit" busy=${busy} disabled=${!limit && !name.trim()}>${limit ? "Save" : "Make it"}<//><${Button} small onClick=${close}>Cancel<//></div>
+      <div class="bar"><${Button} strong small type="submit" busy=${busy} disabled=${!limit && !name.trim()}>${limit ? "Save" : "Create limit"}<//><${Button} small onClick=${close}>Cancel<//></div>
     </form>`
 }
 
@@ -61,7 +61,7 @@ function asSent(given) {
   const list = (text) => (parted(text).length ? parted(text) : null)
   const weights = Object.fromEntries(parted(given.weights).map((each) => {
     const [kind, weight] = each.split("=")
-    if (!kind || !Number.isFinite(Number(weight ?? "x"))) throw new Error(`A weight is written like report=5, not ${each}`)
+    if (!kind || !Number.isFinite(Number(weight ?? "x"))) throw new Error(`Invalid weight “${each}”: write kind=number, for example report=5.`)
     return [kind.trim(), Number(weight)]
   }))
   return { per: given.per, max_running: given.max_running, rate: given.rate, burst: given.burst, kinds: list(given.kinds), queues: list(given.queues), tenants: list(given.tenants), weights }

@@ -1,4 +1,4 @@
-// Limits: how full they are at this moment, changed where they stand.
+// Limits: current usage, edited inline.
 import { api, useApi } from "../api.js"
 import { html, useState } from "../lib.js"
 import { count, exactly, plural, short } from "../format.js"
@@ -11,7 +11,7 @@ import { Table } from "../ui/table.js"
 import { complain, toast } from "../ui/toast.js"
 import { fieldsOf, LimitForm } from "./queues-limit-form.js"
 
-const PER = { all: "one for all", tenant: "each tenant", key: "each key" }
+const PER = { all: "all jobs together", tenant: "each tenant", key: "each key" }
 
 export function Limits({ open }) {
   const session = useSession()
@@ -23,7 +23,7 @@ export function Limits({ open }) {
       ${making && html`<${LimitForm} close=${() => setMaking(false)} save=${(name, fields) => create(name, fields, limits)} />`}
       <${Loaded} from=${limits} lines=${4}>${(list) => list.length || making
         ? list.map((limit) => html`<${Limit} key=${limit.name} limit=${limit} may=${may} open=${open === limit.name} changed=${limits.reload} />`)
-        : html`<${Empty} icon="sliders" title="No limit" command="posthouse limits set mailer --kind welcome --max-running 5">A limit holds jobs back: so many at a time, or so many a second; for all, for each tenant or for each key.<//>`}<//>
+        : html`<${Empty} icon="sliders" title="No limits yet" command="posthouse limits set mailer --kind welcome --max-running 5">A limit caps concurrent jobs or the start rate, overall, per tenant or per key.<//>`}<//>
     <//>`
 }
 
@@ -42,67 +42,67 @@ function Limit({ limit, may, open, changed }) {
       </div>
       ${editing && html`<${LimitForm} limit=${limit} close=${() => setEditing(false)} save=${(_, fields) => change(limit, fields, changed)} />`}
       ${open && limit.per !== "all" && html`<${Slots} limit=${limit} />`}
-      ${removing && html`<${Confirm} title=${`Delete ${limit.name}?`} danger actText="Delete it" close=${() => setRemoving(false)} act=${() => remove(limit, changed)}>Nothing holds its jobs back any more.${limit.origin === "code" ? " It comes from the code: the next worker that starts brings it back." : ""}<//>`}
+      ${removing && html`<${Confirm} title=${`Delete ${limit.name}?`} danger actText="Delete limit" close=${() => setRemoving(false)} act=${() => remove(limit, changed)}>Its jobs are no longer limited.${limit.origin === "code" ? " The limit is defined in code: the next worker that starts creates it again." : ""}<//>`}
     </article>`
 }
 
 const PER_ONE = { tenant: "tenant", key: "key" }
 const PER_MANY = { tenant: "tenants", key: "keys" }
 
-/** Whom it is about, and for whom it counts. */
+/** The jobs and the scope of a limit. */
 function Applies({ limit }) {
   const about = [...(limit.kinds ?? []), ...(limit.queues ?? []).map((name) => `queue ${name}`), ...(limit.tenants ?? []).map((name) => `tenant ${name}`)]
-  return html`<${Names} names=${about} none="all jobs" /> <span>${PER[limit.per]}</span> ${limit.origin === "code" && html`<${Tag} title="Defined by the code of an app">from code<//>`}`
+  return html`<${Names} names=${about} none="all jobs" /> <span>${PER[limit.per]}</span> ${limit.origin === "code" && html`<${Tag} title="Defined in the code of an app.">from code<//>`}`
 }
 
 function Running({ limit }) {
-  if (limit.max_running === null) return html`<small>${count(limit.in_use)} running, any number</small>`
-  if (limit.per === "all") return html`<div><${Meter} used=${limit.in_use} most=${limit.max_running} label=${`Running under ${limit.name}`} /><small>running</small></div>`
+  if (limit.max_running === null) return html`<small>${count(limit.in_use)} running, no maximum</small>`
+  if (limit.per === "all") return html`<div><${Meter} used=${limit.in_use} most=${limit.max_running} label=${`Running jobs of limit ${limit.name}`} /><small>running</small></div>`
   const full = limit.full_slots ? `, ${limit.full_slots} full` : ""
-  return html`<div><${Meter} used=${limit.fullest} most=${limit.max_running} label=${`The fullest under ${limit.name}`} /><small>in the fullest; ${count(limit.in_use)} in all${full}</small></div>`
+  return html`<div><${Meter} used=${limit.fullest} most=${limit.max_running} label=${`Fullest ${PER_ONE[limit.per]} of ${limit.name}`} /><small>in the fullest ${PER_ONE[limit.per]}; ${count(limit.in_use)} in total${full}</small></div>`
 }
 
 function Pace({ limit }) {
   if (limit.rate === null) return null
   const burst = limit.burst ?? Math.max(1, limit.rate)
-  return html`<div><${Meter} used=${Math.max(0, limit.tokens ?? burst)} most=${burst} rising=${false} write=${tokens} label=${`Starts left under ${limit.name}`} /><small>starts left; ${rateText(limit.rate)}</small></div>`
+  return html`<div><${Meter} used=${Math.max(0, limit.tokens ?? burst)} most=${burst} rising=${false} write=${tokens} label=${`Starts available under ${limit.name}`} /><small>starts available; ${rateText(limit.rate)}</small></div>`
 }
 
 const tokens = (value) => (value < 10 && !Number.isInteger(value) ? value.toFixed(1) : short(value))
-export const rateText = (rate) => (rate >= 1 || rate === 0 ? `${tokens(rate)} a second` : rate * 60 >= 1 ? `${tokens(rate * 60)} a minute` : `${tokens(rate * 3600)} an hour`)
+export const rateText = (rate) => (rate >= 1 || rate === 0 ? `${tokens(rate)} per second` : rate * 60 >= 1 ? `${tokens(rate * 60)} per minute` : `${tokens(rate * 3600)} per hour`)
 
 function Slots({ limit }) {
   const detail = useApi(`/admin/limits/${encodeURIComponent(limit.name)}`, {}, { every: 2000 })
   const columns = [
     { name: "whose", text: limit.per === "tenant" ? "Tenant" : "Key", cell: ({ tenant_id, key }) => html`<b>${key ?? tenant_id}</b>${key !== null && tenant_id && html` <small>${tenant_id}</small>`}` },
     { name: "use", text: "Running", cell: (slot) => (slot.max_running === null ? count(slot.in_use) : html`<${Meter} used=${slot.in_use} most=${slot.max_running} label="Running" />`) },
-    ...(limit.rate === null ? [] : [{ name: "tokens", text: "Starts left", cell: (slot) => html`<${Meter} used=${Math.max(0, slot.tokens ?? 0)} most=${slot.burst ?? Math.max(1, slot.rate)} rising=${false} write=${tokens} label="Starts left" />` }]),
+    ...(limit.rate === null ? [] : [{ name: "tokens", text: "Starts available", cell: (slot) => html`<${Meter} used=${Math.max(0, slot.tokens ?? 0)} most=${slot.burst ?? Math.max(1, slot.rate)} rising=${false} write=${tokens} label="Starts available" />` }]),
   ]
   return html`<div class="below"><${Loaded} from=${detail} lines=${2}>${({ slots }) => slots.length ? html`<${Table} label=${`Slots of ${limit.name}`} columns=${columns} rows=${slots} rowKey=${({ tenant_id, key }) => `${tenant_id} ${key}`} />`
-    : html`<p class="faint">Nothing counts against it now.</p>`}<//></div>`
+    : html`<p class="faint">No jobs count against this limit.</p>`}<//></div>`
 }
 
 const put = (name, fields) => api.put(`/admin/limits/${encodeURIComponent(name)}`, fields)
 const drop = (name) => api.delete(`/admin/limits/${encodeURIComponent(name)}`)
 
-/** Undoes something, and says so. */
+/** Undoes a change and shows a toast. */
 const back = (work, text, changed) => () => work().then(() => toast(text), complain).finally(changed)
 
 async function create(name, fields, limits) {
-  if (limits.data?.some((each) => each.name === name)) throw new Error(`There is a limit ${name} already: edit it.`)
+  if (limits.data?.some((each) => each.name === name)) throw new Error(`Limit ${name} already exists; edit it instead.`)
   await put(name, fields)
-  toast(`Made ${name}`, { undo: back(() => drop(name), `Deleted ${name}`, limits.reload) })
+  toast(`Limit ${name} created`, { undo: back(() => drop(name), `Limit ${name} deleted`, limits.reload) })
   limits.reload()
 }
 
 async function change(limit, fields, changed) {
   await put(limit.name, fields)
-  toast(`Changed ${limit.name}: in effect now`, { undo: back(() => put(limit.name, fieldsOf(limit)), `${limit.name} is as it was`, changed) })
+  toast(`Limit ${limit.name} saved`, { undo: back(() => put(limit.name, fieldsOf(limit)), `Limit ${limit.name}: change undone`, changed) })
   changed()
 }
 
 async function remove(limit, changed) {
   await drop(limit.name)
-  toast(`Deleted ${limit.name}`, { undo: back(() => put(limit.name, fieldsOf(limit)), `${limit.name} is there again`, changed) })
+  toast(`Limit ${limit.name} deleted`, { undo: back(() => put(limit.name, fieldsOf(limit)), `Limit ${limit.name} restored`, changed) })
   changed()
 }

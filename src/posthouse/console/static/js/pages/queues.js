@@ -1,4 +1,4 @@
-// What waits where, how fast it comes and goes, and what holds jobs back.
+// Queues: backlog and throughput; limits.
 import { api, useApi } from "../api.js"
 import { cls, html, useMemo, useRef } from "../lib.js"
 import { count, duration, plural, short } from "../format.js"
@@ -14,7 +14,7 @@ import { Limits } from "./queues-limits.js"
 
 const SPAN = 1800
 const RECENT = 5
-/** What waits longer than so many seconds deserves a look. */
+/** Seconds after which the oldest ready job is highlighted. */
 const LONG_WAIT = 60
 const APART = 2000
 const NOTHING = Array(SPAN / 60).fill(0)
@@ -34,18 +34,18 @@ export function Queues({ query }) {
   return html`
     <${Tiles} queues=${queues.data} />
     <div class="bar">
-      <label class="grow"><span class="hidden">Find queues</span>
-        <input type="search" data-filter placeholder="Find a queue" value=${query.q ?? ""} onInput=${(event) => setQuery({ q: event.target.value || null }, { replace: true })} /></label>
+      <label class="grow"><span class="hidden">Search queues</span>
+        <input type="search" data-filter placeholder="Search queues" value=${query.q ?? ""} onInput=${(event) => setQuery({ q: event.target.value || null }, { replace: true })} /></label>
       <${LiveLight} state=${live} />
     </div>
-    <${Card} title="Queues" aside=${html`<span class="faint">in and out over the last 30 minutes</span>`}>
+    <${Card} title="Queues" aside=${html`<span class="faint">jobs in and out, last 30 minutes</span>`}>
       <${Loaded} from=${queues} lines=${6}>${() => shown.length ? html`<div class="queues"><${Table} label="Queues" columns=${columns} rows=${shown} rowKey=${({ name }) => name} rowClass=${(queue) => queue.paused_at && "paused"} /></div>`
         : html`<${NoQueue} filtered=${query.q} />`}<//>
     <//>
     ${session.can("overview:read") && html`<${Limits} open=${query.limit} />`}`
 }
 
-/** The stream counts what waits as one; what it waits for is asked for, though not for every change. */
+/** The stream counts scheduled and blocked jobs together; their split is loaded, but not on every change. */
 const differs = (queues, counters) => counters && queues && counters.queues.some((told) => {
   const known = queues.find(({ name }) => name === told.queue)
   return !known || known.scheduled + known.blocked !== told.waiting
@@ -75,11 +75,11 @@ function Tiles({ queues }) {
   const paused = queues.filter(({ paused_at }) => paused_at).length
   return html`
     <div class="tiles">
-      <${Figure} name="Ready" value=${short(sum("ready"))} hint=${oldest ? `oldest ${duration(oldest)}` : "nothing waits"} tone=${oldest > LONG_WAIT ? "warn" : undefined} />
+      <${Figure} name="Ready" value=${short(sum("ready"))} hint=${oldest ? `oldest ${duration(oldest)}` : "no jobs waiting"} tone=${oldest > LONG_WAIT ? "warn" : undefined} />
       <${Figure} name="Scheduled" value=${short(sum("scheduled"))} hint="due later" />
-      <${Figure} name="Blocked" value=${short(sum("blocked"))} hint="by other jobs" />
+      <${Figure} name="Blocked" value=${short(sum("blocked"))} hint="waiting for other jobs" />
       <${Figure} name="Running" value=${short(sum("running"))} hint=${`in ${plural(queues.length, "queue")}`} />
-      <${Figure} name="Paused" value=${count(paused)} hint=${paused ? "nothing starts there" : "all of them go on"} tone=${paused ? "warn" : undefined} />
+      <${Figure} name="Paused" value=${count(paused)} hint=${paused ? "no jobs start there" : "none paused"} tone=${paused ? "warn" : undefined} />
     </div>`
 }
 
@@ -106,27 +106,27 @@ const Named = ({ queue }) => html`<a href=${jobsOf(queue)}><b>${queue.name}</b><
 function Oldest({ queue }) {
   const age = queue.oldest_ready_seconds
   if (!age) return html`<span class="faint zero">–</span>`
-  return html`<span class="figure aged" data-tone=${age > LONG_WAIT && !queue.paused_at ? "warn" : undefined} title="Since it could have started">${duration(age)}</span>`
+  return html`<span class="figure aged" data-tone=${age > LONG_WAIT && !queue.paused_at ? "warn" : undefined} title="Age of the oldest ready job.">${duration(age)}</span>`
 }
 
-/** Minutes as bars, and the rate of the last few: what came, and below it what ended. */
+/** Jobs enqueued and finished per minute, as bars and as the recent rate. */
 function Pace({ name, points }) {
   const arrived = points ? points.map((point) => point.arrivals) : NOTHING
   const ended = points ? points.map((point) => point.ended) : NOTHING
-  return html`<span class=${cls("paces", ![...arrived, ...ended].some(Boolean) && "zero")}><${Rate} values=${arrived} label=${`Arrivals in ${name}`} way="in" tone="quiet" /><${Rate} values=${ended} label=${`Ended in ${name}`} way="out" tone="good" /></span>`
+  return html`<span class=${cls("paces", ![...arrived, ...ended].some(Boolean) && "zero")}><${Rate} values=${arrived} label=${`Enqueued in ${name}`} way="in" tone="quiet" /><${Rate} values=${ended} label=${`Finished in ${name}`} way="out" tone="good" /></span>`
 }
 
 function Rate({ values, label, way, tone }) {
   const rate = values.slice(-RECENT).reduce((sum, each) => sum + each, 0) / RECENT
   const written = rate && rate < 10 ? rate.toFixed(1) : short(rate)
-  return html`<span class="rate"><${Sparkline} values=${values} tone=${tone} width=${90} height=${16} label=${`${label}: ${written} a minute`} /><small class="figure">${written}/min ${way}</small></span>`
+  return html`<span class="rate"><${Sparkline} values=${values} tone=${tone} width=${90} height=${16} label=${`${label}: ${written} per minute`} /><small class="figure">${written}/min ${way}</small></span>`
 }
 
 function PauseButton({ queue, changed }) {
   const steer = async (what, undone) => {
     try {
       await api.post(`/admin/queues/${encodeURIComponent(queue.name)}/${what}`)
-      const text = what === "pause" ? `Paused ${queue.name}: what runs goes on` : `Resumed ${queue.name}`
+      const text = what === "pause" ? `Queue ${queue.name} paused; running jobs continue` : `Queue ${queue.name} resumed`
       toast(text, undone ? {} : { undo: () => steer(what === "pause" ? "resume" : "pause", true) })
     } catch (error) {
       complain(error)
@@ -138,5 +138,5 @@ function PauseButton({ queue, changed }) {
     : html`<${Button} small icon="pause" aria-label=${`Pause ${queue.name}`} onClick=${() => steer("pause")}>Pause<//>`
 }
 
-const NoQueue = ({ filtered }) => (filtered ? html`<${Empty} icon="search" title="No queue fits" />`
-  : html`<${Empty} icon="layers" title="No queue yet" command="posthouse enqueue hello --payload '{}'">A queue is there as soon as a job or a worker names it.<//>`)
+const NoQueue = ({ filtered }) => (filtered ? html`<${Empty} icon="search" title="No matching queues" />`
+  : html`<${Empty} icon="layers" title="No queues yet" command="posthouse enqueue hello --payload '{}'">A queue appears when a job is enqueued to it or a worker serves it.<//>`)

@@ -1,4 +1,4 @@
-// Writing a trigger, with what it would make beside it.
+// Trigger editor with a live preview of its runs and jobs.
 import { api, useApi } from "../api.js"
 import { html, useMemo, useState } from "../lib.js"
 import { go, link } from "../router.js"
@@ -17,9 +17,9 @@ import { LATEST, sampleBody, SampleChoice } from "./trigger-sample.js"
 import { nameOf } from "./trigger-parts.js"
 import { FOLD, GAP, MISSED, OF_EVENTS, OF_SCHEDULES, OVERLAP, PRESETS } from "./trigger-words.js"
 
-const BOTH = ["label", "enabled", "definition_key", "payload_template", "queue", "priority"]
+const BOTH = ["label", "is_enabled", "definition_key", "payload_template", "queue", "priority"]
 const FIELDS = { event: [...BOTH, "event_name", "dedupe_window_seconds"], schedule: [...BOTH, "cron_expr", "timezone", "missed", "catch_up_limit", "overlap", "gap", "fold", "jitter_seconds"] }
-const ORDINARY = { label: "", enabled: true, payload_template: {}, queue: null, priority: null, dedupe_window_seconds: 300, missed: "once", catch_up_limit: 10, overlap: "allow", gap: "next", fold: "once", jitter_seconds: 0 }
+const ORDINARY = { label: "", is_enabled: true, payload_template: {}, queue: null, priority: null, dedupe_window_seconds: 300, missed: "once", catch_up_limit: 10, overlap: "allow", gap: "next", fold: "once", jitter_seconds: 0 }
 const HERE = Intl.DateTimeFormat().resolvedOptions().timeZone
 const MASK = "[redacted]"
 
@@ -29,13 +29,13 @@ export function NewTrigger({ query }) {
   const [tenant, setTenant] = useState(session.tenant ?? "default")
   const save = async (fields) => {
     const made = await api.post("/jobs/triggers", { trigger_type: type, ...written(fields) }, { query: session.operator ? { tenant } : {} })
-    toast(`${nameOf(made)} is there`)
+    toast(`Trigger “${nameOf(made)}” created`)
     go(link(`triggers/${made.id}`))
   }
   const start = { ...ORDINARY, timezone: HERE, cron_expr: "", event_name: "", definition_key: query.kind ?? "" }
   return html`
-    <div class="head"><div class="grow"><${Back} href=${link("triggers", { tab: type === "event" ? "events" : null })}>${type === "event" ? "Triggers on events" : "Schedules"}<//><h2>${type === "event" ? "New trigger on an event" : "New schedule"}</h2></div>
-      <div class="switch" data-stay>${[["schedule", "At times"], ["event", "On an event"]].map(([each, text]) => html`<a key=${each} role="button" aria-pressed=${each === type} href=${link("triggers/new", { ...query, type: each })}>${text}</a>`)}</div></div>
+    <div class="head"><div class="grow"><${Back} href=${link("triggers", { tab: type === "event" ? "events" : null })}>${type === "event" ? "Event triggers" : "Schedules"}<//><h2>${type === "event" ? "New event trigger" : "New schedule"}</h2></div>
+      <div class="switch" data-stay>${[["schedule", "Schedule"], ["event", "Event"]].map(([each, text]) => html`<a key=${each} role="button" aria-pressed=${each === type} href=${link("triggers/new", { ...query, type: each })}>${text}</a>`)}</div></div>
     <${TriggerForm} key=${type} type=${type} start=${start} tenant=${tenant} save=${save} actText="Create" back=${link("triggers", { tab: type === "event" ? "events" : null })}
       before=${session.operator && !session.tenant && html`<${TenantField} tenant=${tenant} change=${setTenant} />`} />`
 }
@@ -43,33 +43,33 @@ export function NewTrigger({ query }) {
 function TenantField({ tenant, change }) {
   const tenants = useApi("/admin/tenants")
   const ids = [...new Set(["default", ...(tenants.data ?? []).map(({ id }) => id)])]
-  return html`<${SelectField} label="Tenant" value=${tenant} change=${change} options=${ids.map((id) => [id])} hint="Whose jobs it makes. It stays so." />`
+  return html`<${SelectField} label="Tenant" value=${tenant} change=${change} options=${ids.map((id) => [id])} hint="The tenant that owns the jobs. Cannot be changed later." />`
 }
 
-/** `done(trigger)` gets it as it is stored then. */
+/** `done(trigger)` gets the stored trigger. */
 export function EditTrigger({ trigger, done }) {
   const [start] = useState(trigger)
   const page = link(`triggers/${trigger.id}`)
   const save = async (fields) => {
-    const changed = Object.fromEntries(FIELDS[start.type].filter((name) => JSON.stringify(fields[name]) !== JSON.stringify(start[name])).map((name) => [name, fields[name]]))
+    const changed = Object.fromEntries(FIELDS[start.trigger_type].filter((name) => JSON.stringify(fields[name]) !== JSON.stringify(start[name])).map((name) => [name, fields[name]]))
     if (Object.keys(changed).length) {
       const query = { tenant: start.tenant_id }
       const made = await api.patch(`/jobs/triggers/${start.id}`, changed, { query, headers: { "If-Match": `"${start.version}"` } })
       done(made)
       const before = Object.fromEntries(Object.keys(changed).map((name) => [name, start[name]]))
       const masked = JSON.stringify(before).includes(MASK)
-      toast(`${nameOf(made)} changed`, { undo: masked ? undefined : () => attempt(() => api.patch(`/jobs/triggers/${start.id}`, before, { query }).then(done), "As it was before") })
+      toast(`Trigger “${nameOf(made)}” saved`, { undo: masked ? undefined : () => attempt(() => api.patch(`/jobs/triggers/${start.id}`, before, { query }).then(done), "Change undone") })
     }
     go(page)
   }
   return html`
     <div class="head"><div class="grow"><${Back} href=${page}>${nameOf(start)}<//><h2>Edit</h2></div></div>
-    ${start.origin === "code" && html`<p class="note">It stands in the code as ${start.name}. What you change here holds until the code says something else.</p>`}
-    ${JSON.stringify(start.payload_template).includes(MASK) && html`<p class="note" data-tone="warn">A value of its payload is secret and not shown. If you change the payload, write it again.</p>`}
-    <${TriggerForm} type=${start.type} start=${start} tenant=${start.tenant_id} id=${start.id} save=${save} actText="Save" back=${page} />`
+    ${start.origin === "code" && html`<p class="note">This trigger is defined in code as ${start.name}. Changes made here last until the definition in code changes.</p>`}
+    ${JSON.stringify(start.payload_template).includes(MASK) && html`<p class="note" data-tone="warn">A secret value in the payload is masked. If you change the payload, enter the value again.</p>`}
+    <${TriggerForm} type=${start.trigger_type} start=${start} tenant=${start.tenant_id} id=${start.id} save=${save} actText="Save" back=${page} />`
 }
 
-/** The fields that were written; what is empty is left to what is ordinary. */
+/** Non-empty fields; empty ones take their default. */
 const written = (fields, type) => Object.fromEntries(Object.entries(fields).filter(([name, value]) => value !== "" && value !== null && value !== undefined && (!type || FIELDS[type].includes(name))))
 
 function TriggerForm({ type, start, tenant, id, save, actText, back, before }) {
@@ -98,14 +98,14 @@ function TriggerForm({ type, start, tenant, id, save, actText, back, before }) {
     <form class="grid-2 unequal" onSubmit=${submit} novalidate>
       <${Card} class="form">
         ${before}
-        <${TextField} label="Label" value=${fields.label} change=${set("label")} maxlength="200" autofocus hint="What people call it." />
+        <${TextField} label="Label" value=${fields.label} change=${set("label")} maxlength="200" autofocus hint="Display name." />
         ${type === "event" ? html`<${EventFields} fields=${fields} set=${set} said=${said} tenant=${tenant} />` : html`<${ScheduleFields} fields=${fields} set=${set} said=${said} words=${trial.data?.words} />`}
         <${Loaded} from=${kinds} lines=${2}>${({ items }) => html`<${KindFields} items=${items} fields=${fields} setFields=${setFields} error=${said("definition_key")} paths=${paths} payloadErrors=${faultsByPath(trial.data?.payload_errors)} templateError=${errors.payload_template} />`}<//>
         <${MoreFields} type=${type} fields=${fields} set=${set} said=${said} />
         ${state.error && html`<${Failure} error=${state.error} />`}
         <div class="bar"><span class="grow"></span><a class="button" href=${back}>Cancel</a><${Button} strong type="submit" busy=${state.busy} disabled=${incomplete}>${actText}<//></div>
       <//>
-      <${Card} title="What it would do" class="sticky" aria-live="polite">
+      <${Card} title="Preview" class="sticky" aria-live="polite">
         <${Preview} type=${type} trial=${trial} fields=${fields}>
           ${type === "event" && html`<${SampleChoice} sample=${sample} change=${setSample} pattern=${said("event_name") ? null : fields.event_name} tenant=${tenant} seen=${event} />`}
         <//>
@@ -118,9 +118,9 @@ const toPath = ([path, about]) => ({ path, about })
 function ScheduleFields({ fields, set, said, words }) {
   const zones = useMemo(() => html`<datalist id="zones"><option value="UTC" />${(Intl.supportedValuesOf?.("timeZone") ?? []).map((zone) => html`<option key=${zone} value=${zone} />`)}</datalist>`, [])
   return html`
-    <div><${TextField} label="When" value=${fields.cron_expr} change=${set("cron_expr")} error=${said("cron_expr")} placeholder="0 9 * * MON-FRI" class="code" hint=${words && !said("cron_expr") ? html`<b>${words}</b>` : "Five fields of cron (minute, hour, day, month, weekday), or “every 15m”."} />
+    <div><${TextField} label="Schedule" value=${fields.cron_expr} change=${set("cron_expr")} error=${said("cron_expr")} placeholder="0 9 * * MON-FRI" class="code" hint=${words && !said("cron_expr") ? html`<b>${words}</b>` : "A cron expression with five fields (minute, hour, day, month, weekday), or “every 15m”."} />
       <div class="presets">${PRESETS.map(([cron, text]) => html`<button key=${cron} type="button" class="tag" onClick=${() => set("cron_expr")(cron)}>${text}</button>`)}</div></div>
-    <${Field} label="Time zone" error=${said("timezone")} hint="The clocks that these times are on.">${(given) => html`
+    <${Field} label="Time zone" error=${said("timezone")} hint="The time zone of the schedule.">${(given) => html`
       <input ...${given} list="zones" autocomplete="off" spellcheck=${false} value=${fields.timezone} onInput=${(event) => set("timezone")(event.target.value)} />${zones}`}<//>`
 }
 
@@ -128,35 +128,35 @@ function EventFields({ fields, set, said, tenant }) {
   const events = useApi("/events", { limit: 200, tenant })
   const names = [...new Set((events.data?.items ?? []).map(({ name }) => name))]
   return html`
-    <${Field} label="Event" error=${said("event_name")} hint="Its name. A star stands for any part: order.*">${(given) => html`
+    <${Field} label="Event" error=${said("event_name")} hint="The event name. A star matches any part, for example order.*.">${(given) => html`
       <input ...${given} class="code" list="names" autocomplete="off" spellcheck=${false} value=${fields.event_name} placeholder="order.paid" onInput=${(event) => set("event_name")(event.target.value)} />
       <datalist id="names">${names.map((name) => html`<option key=${name} value=${name} />`)}</datalist>`}<//>
-    <${NumberField} label="Dedupe window in seconds" min="0" value=${fields.dedupe_window_seconds} change=${set("dedupe_window_seconds")} error=${said("dedupe_window_seconds")} hint="No second job with the same payload within this time. 0: every event makes one." />`
+    <${NumberField} label="Dedupe window in seconds" min="0" value=${fields.dedupe_window_seconds} change=${set("dedupe_window_seconds")} error=${said("dedupe_window_seconds")} hint="At most one job with the same payload within this time. 0 creates a job for every event." />`
 }
 
 function KindFields({ items, fields, setFields, error, paths, payloadErrors, templateError }) {
   const chosen = items.find(({ key }) => key === fields.definition_key)
   const choose = (key) => setFields((was) => ({ ...was, definition_key: key, payload_template: initial(items.find((each) => each.key === key)?.arg_schema) }))
-  const shown = items.filter((each) => each.active || each.key === fields.definition_key).map(({ key }) => [key])
+  const shown = items.filter((each) => each.is_active || each.key === fields.definition_key).map(({ key }) => [key])
   return html`
-    <${SelectField} label="Kind of job" value=${fields.definition_key} change=${choose} error=${error} hint=${chosen?.description} options=${[["", "Choose a kind"], ...shown]} />
+    <${SelectField} label="Job kind" value=${fields.definition_key} change=${choose} error=${error} hint=${chosen?.description} options=${[["", "Choose a kind"], ...shown]} />
     ${fields.definition_key && html`<${PayloadTemplate} key=${fields.definition_key} schema=${chosen?.arg_schema} value=${fields.payload_template} paths=${paths} errors=${payloadErrors} change=${(payload_template) => setFields((was) => ({ ...was, payload_template }))} />
       ${templateError && html`<${Faults} faults=${[{ path: "", message: templateError }]} />`}`}`
 }
 
 function MoreFields({ type, fields, set, said }) {
   return html`
-    <details class="more"><summary>More</summary><div class="schema-form">
+    <details class="more"><summary>More settings</summary><div class="schema-form">
       ${type === "schedule" && html`
-        <${SelectField} label="Runs that were missed, as nobody was there to make them" value=${fields.missed} change=${set("missed")} options=${MISSED} />
-        ${fields.missed === "catch_up" && html`<${NumberField} label="At most so many of them" min="1" max="1000" value=${fields.catch_up_limit} change=${set("catch_up_limit")} error=${said("catch_up_limit")} />`}
-        <${SelectField} label="While the job before is still active" value=${fields.overlap} change=${set("overlap")} options=${OVERLAP} />
-        <${SelectField} label="A time that never comes, as clocks are put forward over it" value=${fields.gap} change=${set("gap")} options=${GAP} />
-        <${SelectField} label="A time that comes twice, as clocks are put back" value=${fields.fold} change=${set("fold")} options=${FOLD} />
-        <${NumberField} label="Jitter in seconds" min="0" max="86400" value=${fields.jitter_seconds} change=${set("jitter_seconds")} error=${said("jitter_seconds")} hint="Each start is up to so much later, so that many schedules do not start at once." />`}
-      <div class="columns"><${TextField} label="Queue" value=${fields.queue} change=${(text) => set("queue")(text || null)} error=${said("queue")} hint="Empty: the definition's." />
-        <${SelectField} label="Priority" value=${fields.priority ?? ""} change=${(text) => set("priority")(text === "" ? null : Number(text))} options=${[["", "As the definition says"], ...priorities(fields.priority)]} /></div>
-      <${CheckField} label="Enabled" value=${fields.enabled} change=${set("enabled")} hint="Otherwise it waits until somebody resumes it." />
+        <${SelectField} label="Missed runs" value=${fields.missed} change=${set("missed")} options=${MISSED} />
+        ${fields.missed === "catch_up" && html`<${NumberField} label="Maximum missed runs to catch up" min="1" max="1000" value=${fields.catch_up_limit} change=${set("catch_up_limit")} error=${said("catch_up_limit")} />`}
+        <${SelectField} label="If the previous job is still active" value=${fields.overlap} change=${set("overlap")} options=${OVERLAP} />
+        <${SelectField} label="Times skipped by daylight saving" value=${fields.gap} change=${set("gap")} options=${GAP} />
+        <${SelectField} label="Times repeated by daylight saving" value=${fields.fold} change=${set("fold")} options=${FOLD} />
+        <${NumberField} label="Jitter in seconds" min="0" max="86400" value=${fields.jitter_seconds} change=${set("jitter_seconds")} error=${said("jitter_seconds")} hint="Delays each run by a random time up to this value, so that schedules do not all start at once." />`}
+      <div class="columns"><${TextField} label="Queue" value=${fields.queue} change=${(text) => set("queue")(text || null)} error=${said("queue")} hint="Leave empty for the queue of the definition." />
+        <${SelectField} label="Priority" value=${fields.priority ?? ""} change=${(text) => set("priority")(text === "" ? null : Number(text))} options=${[["", "Default of the definition"], ...priorities(fields.priority)]} /></div>
+      <${CheckField} label="Enabled" value=${fields.is_enabled} change=${set("is_enabled")} hint="A disabled trigger creates no jobs until it is resumed." />
     </div></details>`
 }
 
@@ -165,11 +165,11 @@ function Preview({ type, trial, fields, children }) {
   const ready = Boolean(type === "event" ? fields.event_name : data?.runs.length)
   return html`
     ${error && html`<${Failure} error=${error} />`}
-    ${type === "schedule" && (data?.runs.length ? html`<p class="lead">${data.words}</p><${Runs} runs=${data.runs} zone=${data.timezone} />` : html`<p class="faint">Say when, and its next runs stand here.</p>`)}
-    ${type === "event" && (data?.words ? html`<p class="lead">${data.words}</p>` : html`<p class="faint">Say which event it is for, and what it makes of one stands here.</p>`)}
+    ${type === "schedule" && (data?.runs.length ? html`<p class="lead">${data.words}</p><${Runs} runs=${data.runs} zone=${data.timezone} />` : html`<p class="faint">Enter a schedule to preview its next runs.</p>`)}
+    ${type === "event" && (data?.words ? html`<p class="lead">${data.words}</p>` : html`<p class="faint">Enter an event name to preview the job.</p>`)}
     ${children}
     ${data?.reason && html`<p class="note">${data.reason}</p>`}
-    ${ready && fields.definition_key && data?.payload && html`<div><h3>Payload of the job</h3><${Json} value=${data.payload} label="payload" copy=${false} /></div>`}
+    ${ready && fields.definition_key && data?.payload && html`<div><h3>Job payload</h3><${Json} value=${data.payload} label="payload" copy=${false} /></div>`}
     ${fields.definition_key && html`<${Faults} faults=${data?.payload_errors} />`}
-    ${data?.event && html`<details class="more"><summary>The event</summary><div><${Json} value=${data.event.context} label="context" copy=${false} /></div></details>`}`
+    ${data?.event && html`<details class="more"><summary>Event context</summary><div><${Json} value=${data.event.context} label="context" copy=${false} /></div></details>`}`
 }

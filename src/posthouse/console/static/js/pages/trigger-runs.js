@@ -1,4 +1,4 @@
-// When a schedule runs next: on the clocks of its zone, and on those of whoever looks.
+// Next runs of a schedule, in its time zone and in the time zone of the browser.
 import { html } from "../lib.js"
 import { Tag, Time } from "../ui/basics.js"
 
@@ -9,12 +9,12 @@ const clockOf = (at, zone) => {
   const precise = new Date(at).getUTCSeconds() ? { second: "2-digit" } : {}
   try {
     return new Intl.DateTimeFormat("en-GB", { ...PARTS, ...precise, timeZone: zone }).format(new Date(at))
-  } catch { // a zone that the browser does not know
+  } catch { // unknown to the browser
     return new Date(at).toISOString().replace("T", " ").slice(0, 19)
   }
 }
 
-/** Only the time of day where the day is the same. */
+/** Only the time of day if the day is the same. */
 const hereOf = (at, zone) => {
   const [there, here] = [clockOf(at, zone), clockOf(at, HERE)]
   const day = (text) => text.replace(/,? [\d:]+$/, "")
@@ -23,18 +23,18 @@ const hereOf = (at, zone) => {
 
 const offsetOf = (local) => local.match(/[+-]\d\d:\d\d$/)?.[0].replace("-", "−") ?? "UTC"
 
-/** `runs` as the API tells them. */
+/** `runs` as returned by the API. */
 export function Runs({ runs, zone }) {
   const elsewhere = runs.some(({ at }) => clockOf(at, zone) !== clockOf(at, HERE))
-  if (!runs.length) return html`<p class="faint">It does not run again.</p>`
+  if (!runs.length) return html`<p class="faint">No further runs.</p>`
   return html`
     <ol class="runs" aria-label="Next runs">${runs.map((run) => html`
       <li key=${run.at}>
         <span class="figure"><b>${clockOf(run.at, zone)}</b> <small>${offsetOf(run.local)}</small></span>
-        ${elsewhere && html`<span class="figure faint" title=${`On your clocks (${HERE})`}>${hereOf(run.at, zone)} <small>yours</small></span>`}
+        ${elsewhere && html`<span class="figure faint" title=${`Your time zone (${HERE})`}>${hereOf(run.at, zone)} <small>your time</small></span>`}
         <span class="faint"><${Time} at=${run.at} /></span>
         ${run.note && html`<${Tag} tone="warn">${run.note}<//>`}
       </li>`)}
     </ol>
-    <small>${zone}${elsewhere ? `, beside your own: ${HERE}` : ", as on your clocks"}</small>`
+    <small>${zone}${elsewhere ? `; your time zone: ${HERE}` : ", same as your time"}</small>`
 }

@@ -1,4 +1,4 @@
-// What makes jobs by itself: at certain times, or when something happens.
+// Triggers: schedules, event triggers and recent events.
 import { html } from "../lib.js"
 import { duration } from "../format.js"
 import { link } from "../router.js"
@@ -15,7 +15,7 @@ import { TriggerPage } from "./trigger.js"
 
 const TABS = [
   { name: "schedules", text: "Schedules", type: "schedule" },
-  { name: "events", text: "On events", type: "event" },
+  { name: "events", text: "Event triggers", type: "event" },
   { name: "recent", text: "Recent events", needs: "events:read" },
 ]
 
@@ -36,31 +36,31 @@ function TriggerLists({ query }) {
 }
 
 function TriggerList({ type, session }) {
-  const triggers = usePaged("/jobs/triggers", { type, limit: 100 }, { every: 10_000 })
+  const triggers = usePaged("/jobs/triggers", { trigger_type: type, limit: 100 }, { every: 10_000 })
   return html`
     <${Loaded} from=${triggers} lines=${6}>${(list) => list.length
-      ? html`<${Table} label=${type === "schedule" ? "Schedules" : "Triggers on events"} rows=${list} rowKey=${(trigger) => trigger.id} columns=${columns(type, session, triggers.reload)} rowClass=${(trigger) => !trigger.enabled && "over"} />
+      ? html`<${Table} label=${type === "schedule" ? "Schedules" : "Event triggers"} rows=${list} rowKey=${(trigger) => trigger.id} columns=${columns(type, session, triggers.reload)} rowClass=${(trigger) => !trigger.is_enabled && "over"} />
         <${More} from=${triggers} />`
       : html`<${NoTriggers} type=${type} />`}<//>`
 }
 
 const NoTriggers = ({ type }) => (type === "schedule"
-  ? html`<${Empty} icon="clock" title="No schedule yet" command="posthouse triggers create --cron '0 9 * * MON-FRI' --zone Europe/Paris --kind report">A schedule makes a job at certain times: every night, each working day at nine, every five minutes.<//>`
-  : html`<${Empty} icon="bolt" title="No trigger on events yet" command="posthouse triggers create --on order.paid --kind send_invoice">Your application says what happened; a trigger decides what is to be done about it.<//>`)
+  ? html`<${Empty} icon="clock" title="No schedules yet" command="posthouse triggers create --cron '0 9 * * MON-FRI' --zone Europe/Paris --kind report">A schedule creates a job at set times: every night, each working day at nine, every five minutes. To create one:<//>`
+  : html`<${Empty} icon="bolt" title="No event triggers yet" command="posthouse triggers create --on order.paid --kind send_invoice">An event trigger creates a job when your application emits an event. To create one:<//>`)
 
 const columns = (type, session, reload) => [
   { name: "label", text: "Trigger", cell: (trigger) => html`<span><a href=${link(`triggers/${trigger.id}`)}><b>${nameOf(trigger)}</b></a> ${trigger.origin === "code" && html`<${FromCode} />`}</span>` },
   session.operator && !session.tenant && { name: "tenant", text: "Tenant", cell: ({ tenant_id: tenant }) => tenant },
-  { name: "when", text: type === "schedule" ? "When" : "Event", wide: type === "schedule", cell: (trigger) => (type === "schedule" ? html`<span title=${trigger.cron_expr}>${trigger.words}</span>` : html`<code>${trigger.event_name}</code>`) },
-  { name: "kind", text: "Makes", cell: ({ definition_key: key }) => key },
-  type === "schedule" && { name: "next", text: "Next run", cell: ({ enabled, next_at: at }) => (enabled ? html`<${Time} at=${at} none="soon" />` : html`<span class="faint">paused</span>`) },
-  type === "event" && { name: "window", text: "Dedupe", align: "right", cell: ({ dedupe_window_seconds: seconds }) => (seconds ? duration(seconds) : html`<span class="faint">none</span>`) },
+  { name: "when", text: type === "schedule" ? "Schedule" : "Event", wide: type === "schedule", cell: (trigger) => (type === "schedule" ? html`<span title=${trigger.cron_expr}>${trigger.words}</span>` : html`<code>${trigger.event_name}</code>`) },
+  { name: "kind", text: "Job kind", cell: ({ definition_key: key }) => key },
+  type === "schedule" && { name: "next", text: "Next run", cell: ({ is_enabled: enabled, next_at: at }) => (enabled ? html`<${Time} at=${at} none="soon" />` : html`<span class="faint">paused</span>`) },
+  type === "event" && { name: "window", text: "Dedupe window", align: "right", cell: ({ dedupe_window_seconds: seconds }) => (seconds ? duration(seconds) : html`<span class="faint">none</span>`) },
   { name: "last", text: "Last outcome", wide: type === "event", cell: (trigger) => html`<${LastOutcome} trigger=${trigger} />` },
   { name: "on", text: "Enabled", align: "right", cell: (trigger) => (session.can("triggers:write")
-    ? html`<${Switch} on=${trigger.enabled} label=${`${nameOf(trigger)} is ${trigger.enabled ? "enabled" : "paused"}`} change=${(on) => setEnabled(trigger, on, reload)} />`
-    : html`<${Tag} tone=${trigger.enabled ? "good" : undefined}>${trigger.enabled ? "enabled" : "paused"}<//>`) },
+    ? html`<${Switch} on=${trigger.is_enabled} label=${`${nameOf(trigger)} is ${trigger.is_enabled ? "enabled" : "paused"}`} change=${(on) => setEnabled(trigger, on, reload)} />`
+    : html`<${Tag} tone=${trigger.is_enabled ? "good" : undefined}>${trigger.is_enabled ? "enabled" : "paused"}<//>`) },
 ].filter(Boolean)
 
 const LastOutcome = ({ trigger }) => (trigger.last_error
   ? html`<span class="bad" title=${trigger.last_error}><${Tag} tone="bad">error<//> <${Time} at=${trigger.last_error_at} /></span>`
-  : trigger.last_fired_at ? html`<span><${Tag} tone="good">fired<//> <${Time} at=${trigger.last_fired_at} /></span>` : html`<span class="faint">nothing yet</span>`)
+  : trigger.last_fired_at ? html`<span><${Tag} tone="good">fired<//> <${Time} at=${trigger.last_fired_at} /></span>` : html`<span class="faint">never fired</span>`)

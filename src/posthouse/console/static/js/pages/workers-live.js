@@ -1,20 +1,20 @@
-// What the stream tells, put into the list of workers.
+// Merges events of the stream into the list of workers.
 
-/** `states`: how workers are now. Those that are not in the list yet are loaded with it. */
+/** `states`: current states of workers. Unknown workers are added by the next reload. */
 export function withStates(workers, states) {
   if (!states.length) return workers
   const told = new Map(states.map((state) => [state.id, state]))
   return workers.map((worker) => (told.has(worker.id) ? { ...worker, ...told.get(worker.id) } : worker))
 }
 
-/** `jobs`: those that changed. One that runs is with its worker; any other is with nobody. */
+/** `jobs`: changed jobs. A running job belongs to its worker, any other job to none. */
 export function withJobs(workers, jobs) {
   if (!jobs.length) return workers
   const changed = new Map(jobs.map((job) => [job.id, job]))
   return workers.map((worker) => {
     const kept = worker.jobs.filter(({ id }) => !changed.has(id) || holder(changed.get(id)) === worker.id)
     const here = new Set(kept.map(({ id }) => id))
-    const come = jobs.filter((job) => holder(job) === worker.id && !here.has(job.id)).map(({ id, kind, attempt_started_at: since }) => ({ id, kind, since }))
+    const come = jobs.filter((job) => holder(job) === worker.id && !here.has(job.id)).map(({ id, definition_key, attempt_started_at: since }) => ({ id, definition_key, since }))
     if (!come.length && kept.length === worker.jobs.length) return worker
     const running = Math.max(0, worker.running + kept.length + come.length - worker.jobs.length)
     return { ...worker, jobs: [...kept, ...come], running, status: statusOf(worker, running) }
@@ -28,7 +28,7 @@ function statusOf({ status, concurrency }, running) {
   return running === 0 ? "idle" : running >= concurrency ? "busy" : "active"
 }
 
-/** Which job is in which slot: one that stays keeps its place, others take the first free ones. */
+/** Assigns jobs to slots: a job keeps its slot, new jobs take the first free ones. */
 export function seated(before, jobs, slots) {
   const running = new Map(jobs.map((job) => [job.id, job]))
   const seats = Array.from({ length: Math.max(slots, jobs.length) }, (_, place) => {

@@ -1,4 +1,4 @@
-// One worker: its slots as a strip, its heartbeat, and what can be done with it.
+// Worker card: slots, heartbeat and actions.
 import { api, useApi } from "../api.js"
 import { cls, html, useEffect, useRef, useState } from "../lib.js"
 import { count, duration, exactly, plural } from "../format.js"
@@ -13,13 +13,13 @@ import { seated } from "./workers-live.js"
 
 const USUAL_LEASE = 30
 const MOST_CELLS = 200
-/** Up to so many slots a cell is wide enough for the kind of its job, or for a finger. */
+/** Up to this many slots, a cell is wide enough for the job kind, or for a finger. */
 const WIDE = 12
 const MIDDLE = 40
 
 /**
- * When each worker was last heard, by the clock of this page: {id: {at, stale}}. Stale is one that let half of the
- * time pass after which its jobs go to others.
+ * Last heartbeat of each worker by the clock of this page: {id: {at, stale}}. A worker is stale after half of the
+ * lease time without a heartbeat.
  */
 export function useHeard(workers) {
   const known = useRef(new Map())
@@ -45,22 +45,22 @@ export function WorkerCard({ worker, heard, usual, changed }) {
     <article class="card worker" aria-label=${`Worker ${worker.name}`}>
       <div class="bar">
         <${Status} status=${draining ? "draining" : worker.status} /><h2 class="clip" title=${worker.name}>${worker.name}</h2>
-        ${worker.version !== usual && html`<${Tag} tone="warn" title=${`Most workers have version ${usual}`}>version ${worker.version}<//>`}
+        ${worker.version !== usual && html`<${Tag} tone="warn" title=${`Most workers run version ${usual}.`}>version ${worker.version}<//>`}
         <span class="grow"></span><${Beat} heard=${heard} />
         ${session.can("workers:write") && html`<${Steering} worker=${worker} changed=${changed} />`}
       </div>
       <${Strip} worker=${worker} />
       <div class="bar about"><small class="figure">${count(worker.running)} of ${plural(worker.concurrency, "slot")}</small><small>${worker.hostname}</small>
         <${Names} names=${worker.offers} none="" tone="accent" /><${Names} names=${worker.queues} most=${3} none="all queues" /></div>
-      <details class="more"><summary>More about it</summary><div><${About} worker=${worker} /></div></details>
+      <details class="more"><summary>Details</summary><div><${About} worker=${worker} /></div></details>
     </article>`
 }
 
 function Beat({ heard }) {
-  if (!heard?.at) return html`<span class="faint">not heard yet</span>`
+  if (!heard?.at) return html`<span class="faint">no heartbeat yet</span>`
   const age = Math.max(0, Math.round((Date.now() - heard.at) / 1000))
   const title = `Last heartbeat ${exactly(heard.at)}`
-  return heard.stale ? html`<${Tag} tone="warn" title=${title}>silent for ${duration(age)}<//>` : html`<small class="figure beat" title=${title}>heard ${age < 1 ? "now" : `${age} s ago`}</small>`
+  return heard.stale ? html`<${Tag} tone="warn" title=${title}>no heartbeat for ${duration(age)}<//>` : html`<small class="figure beat" title=${title}>heartbeat ${age < 1 ? "now" : `${age} s ago`}</small>`
 }
 
 function Strip({ worker }) {
@@ -69,39 +69,39 @@ function Strip({ worker }) {
   const size = worker.concurrency <= WIDE ? "wide" : worker.concurrency <= MIDDLE ? "middle" : "small"
   return html`
     <ul class=${cls("strip", size)} aria-label=${`Slots of ${worker.name}`}>
-      ${seats.current.map((job, place) => html`<li key=${place}>${job ? html`<a href=${link(`jobs/${job.id}`)} title=${`${job.kind}, since ${exactly(job.since)}`} aria-label=${`${job.kind}, job ${job.id}`}>${size === "wide" && job.kind}</a>` : null}</li>`)}
+      ${seats.current.map((job, place) => html`<li key=${place}>${job ? html`<a href=${link(`jobs/${job.id}`)} title=${`${job.definition_key}, since ${exactly(job.since)}`} aria-label=${`${job.definition_key}, job ${job.id}`}>${size === "wide" && job.definition_key}</a>` : null}</li>`)}
       ${worker.concurrency > MOST_CELLS && html`<li class="rest"><small>and ${count(worker.concurrency - MOST_CELLS)} more slots</small></li>`}
     </ul>`
 }
 
 const About = ({ worker }) => html`
   <${Facts} facts=${[
-    ["Started", html`<${Time} at=${worker.started_at} />`], ["Process", `${worker.hostname}, ${worker.pid}`], ["Version", worker.version],
+    ["Started", html`<${Time} at=${worker.started_at} />`], ["Process", `${worker.hostname}, pid ${worker.pid}`], ["Version", worker.version],
     ["Id", html`<span class="bar"><code title=${worker.id}>${worker.id.slice(0, 8)}</code><${Copy} text=${worker.id} label="Copy id" /></span>`],
-    ["Disabled", worker.disabled_at && html`<${Time} at=${worker.disabled_at} />`], ["Asked to drain", worker.drain_asked_at && html`<${Time} at=${worker.drain_asked_at} />`],
+    ["Disabled", worker.disabled_at && html`<${Time} at=${worker.disabled_at} />`], ["Drain requested", worker.drain_asked_at && html`<${Time} at=${worker.drain_asked_at} />`],
   ]} />
-  <h3>Kinds that it runs</h3><${Names} names=${worker.kinds} most=${12} none="none" />
+  <h3>Job kinds</h3><${Names} names=${worker.kinds} most=${12} none="none" />
   <h3>Queues</h3><${Names} names=${worker.queues} most=${12} none="all" />
   ${Object.keys(worker.capabilities).length > 0 && html`<h3>Capabilities</h3><${Json} value=${worker.capabilities} label="Capabilities" />`}
-  ${Object.keys(worker.metadata).length > 0 && html`<h3>What it says of itself</h3><${Json} value=${worker.metadata} label="Metadata" />`}`
+  ${Object.keys(worker.metadata).length > 0 && html`<h3>Metadata</h3><${Json} value=${worker.metadata} label="Metadata" />`}`
 
 const QUESTIONS = {
-  disable: { title: "Disable", act: "Disable it", text: (runs) => `It takes no more jobs until somebody enables it. ${runs}` },
-  drain: { title: "Drain", act: "Drain it", danger: true, text: (runs) => `It takes no more jobs, finishes what it runs and then stops its process. This cannot be taken back: start it again when you need it. ${runs}` },
+  disable: { title: "Disable", act: "Disable worker", text: (runs) => `The worker claims no jobs until it is enabled. ${runs}` },
+  drain: { title: "Drain", act: "Drain worker", danger: true, text: (runs) => `The worker claims no more jobs, finishes its running jobs and then exits. This cannot be undone; restart the worker when you need it. ${runs}` },
 }
-const DONE = { disable: "disabled", enable: "enabled", drain: "finishes its work, then stops" }
+const DONE = { disable: "disabled", enable: "enabled", drain: "draining" }
 
 function Steering({ worker, changed }) {
   const [asked, setAsked] = useState(null)
   const steer = async (what) => {
     await api.post(`/admin/workers/${worker.id}/${what}`)
     const opposite = { disable: "enable", enable: "disable" }[what]
-    toast(`${worker.name}: ${DONE[what]}`, opposite && { undo: () => api.post(`/admin/workers/${worker.id}/${opposite}`).then(() => toast(`${worker.name}: ${DONE[opposite]}`), complain).finally(changed) })
+    toast(`Worker ${worker.name} ${DONE[what]}`, opposite && { undo: () => api.post(`/admin/workers/${worker.id}/${opposite}`).then(() => toast(`Worker ${worker.name} ${DONE[opposite]}`), complain).finally(changed) })
     changed()
   }
   if (worker.drain_asked_at) return null
   const question = QUESTIONS[asked]
-  const runs = worker.running ? `The ${plural(worker.running, "job")} that it runs now go on.` : "It runs nothing now."
+  const runs = worker.running ? `The ${plural(worker.running, "running job")} ${worker.running === 1 ? "continues" : "continue"}.` : "No jobs are running on it."
   return html`
     <span class="steering">${worker.disabled_at ? html`<${Button} small icon="play" onClick=${() => steer("enable").catch(complain)}>Enable<//>` : html`<${Button} small icon="pause" onClick=${() => setAsked("disable")}>Disable<//>`}
     <${Button} small icon="exit" onClick=${() => setAsked("drain")}>Drain<//></span>

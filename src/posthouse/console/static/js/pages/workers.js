@@ -1,4 +1,4 @@
-// Who does the work: what each worker runs at this moment, how it is, and steering it.
+// Workers: running jobs, health and actions.
 import { useApi } from "../api.js"
 import { html } from "../lib.js"
 import { count, percent, plural } from "../format.js"
@@ -14,7 +14,7 @@ import { Changes } from "./workers-changes.js"
 import { withJobs, withStates } from "./workers-live.js"
 import { useHeard, WorkerCard } from "./workers-one.js"
 
-/** More than a page draws of one worker are not asked for. */
+/** The page shows at most this many jobs per worker. */
 const JOBS_OF_EACH = 200
 
 export function Workers({ query }) {
@@ -24,7 +24,7 @@ export function Workers({ query }) {
   return html`
     ${session.can("keys:read") && html`<${Tabs} label="Workers" now=${tab} tabs=${[
       { name: "workers", text: "Workers", href: link("workers") },
-      { name: "keys", text: "Keys of workers", href: link("workers", { show: "keys" }) },
+      { name: "keys", text: "Worker keys", href: link("workers", { show: "keys" }) },
     ]} />`}
     ${tab === "keys" ? html`<${WorkerKeys} />` : html`<${Fleet} query=${query} />`}`
 }
@@ -45,8 +45,8 @@ function Fleet({ query }) {
   return html`
     <${Tiles} workers=${workers.data} heard=${heard} />
     <div class="bar">
-      <label class="grow"><span class="hidden">Find workers</span>
-        <input type="search" data-filter placeholder="Name, host, queue, version …" value=${query.q ?? ""} onInput=${(event) => setQuery({ q: event.target.value || null }, { replace: true })} /></label>
+      <label class="grow"><span class="hidden">Search workers</span>
+        <input type="search" data-filter placeholder="Search by name, host, queue, version …" value=${query.q ?? ""} onInput=${(event) => setQuery({ q: event.target.value || null }, { replace: true })} /></label>
       <${LiveLight} state=${live} /><${RegisterButton} />
     </div>
     <div class="grid-2 unequal">
@@ -54,7 +54,7 @@ function Fleet({ query }) {
         <${Loaded} from=${workers} lines=${8}>${() => there.length
           ? there.map((worker) => html`<${WorkerCard} key=${worker.id} worker=${worker} heard=${heard.get(worker.id)} usual=${usual(workers.data)} changed=${workers.reload} />`)
           : html`<${Card}><${NoWorker} filtered=${query.q} /><//>`}<//>
-        ${gone.length > 0 && html`<${Card} title=${`Gone within the last day (${gone.length})`}><${Table} label="Workers that are gone" columns=${GONE} rows=${gone} rowKey=${({ id }) => id} /><//>`}
+        ${gone.length > 0 && html`<${Card} title=${`Offline, last 24 hours (${gone.length})`}><${Table} label="Offline workers" columns=${GONE} rows=${gone} rowKey=${({ id }) => id} /><//>`}
       </div>
       <${Changes} changes=${changes} />
     </div>`
@@ -64,7 +64,7 @@ const isThere = ({ status }) => status !== "offline"
 
 const fits = (worker, text) => !text || [worker.name, worker.hostname, worker.version, worker.status, ...worker.queues, ...worker.offers].some((each) => each.toLowerCase().includes(text.toLowerCase()))
 
-/** The version that most workers have. */
+/** The most common version. */
 function usual(workers) {
   const seen = new Map()
   for (const { version } of workers.filter(isThere)) seen.set(version, (seen.get(version) ?? 0) + 1)
@@ -82,39 +82,39 @@ function Tiles({ workers, heard }) {
   const silent = there.filter(({ id }) => heard.get(id)?.stale).length
   return html`
     <div class="tiles">
-      <${Figure} name="Workers" value=${count(there.length)} hint=${idle ? `${idle} not taking jobs` : "all may take jobs"} tone=${!there.length && "bad"} />
+      <${Figure} name="Workers" value=${count(there.length)} hint=${idle ? `${idle} disabled or draining` : "all accepting jobs"} tone=${!there.length && "bad"} />
       <${Figure} name="Slots in use" value=${count(used)} hint=${`of ${count(slots)} · ${percent(slots ? used / slots : null)}`} tone=${slots > 0 && used >= slots ? "warn" : undefined} />
-      <${Figure} name="Silent" value=${count(silent)} hint="no heartbeat lately" tone=${silent ? "warn" : undefined} />
-      <${Figure} name="Lost" value=${count(lost)} hint="within the last day" tone=${lost ? "bad" : undefined} />
+      <${Figure} name="Unresponsive" value=${count(silent)} hint="no recent heartbeat" tone=${silent ? "warn" : undefined} />
+      <${Figure} name="Lost" value=${count(lost)} hint="in the last 24 hours" tone=${lost ? "bad" : undefined} />
       <${Figure} name="Versions" value=${count(versions.size)} hint=${[...versions].join(", ") || "–"} tone=${versions.size > 1 ? "warn" : undefined} />
     </div>`
 }
 
 const GONE = [
   { name: "name", text: "Worker", cell: (worker) => html`<b>${worker.name}</b>` },
-  { name: "how", text: "How", cell: (worker) => (worker.died ? html`<${Tag} tone="bad">gone without a word<//>` : html`<${Tag}>signed off<//>`) },
+  { name: "how", text: "Reason", cell: (worker) => (worker.died ? html`<${Tag} tone="bad">disconnected without shutting down<//>` : html`<${Tag}>stopped<//>`) },
   { name: "host", text: "Host", cell: (worker) => worker.hostname },
   { name: "version", text: "Version", cell: (worker) => worker.version },
-  { name: "heard", text: "Last heard", cell: (worker) => html`<${Time} at=${worker.stopped_at ?? worker.heartbeat_at} />` },
+  { name: "heard", text: "Last heartbeat", cell: (worker) => html`<${Time} at=${worker.stopped_at ?? worker.heartbeat_at} />` },
 ]
 
 const NoWorker = ({ filtered }) => (filtered
-  ? html`<${Empty} icon="search" title="No worker fits">Search by name, host, queue, version or status.<//>`
-  : html`<${Empty} icon="cpu" title="No worker is there" command="posthouse worker --app shop.jobs:app">Jobs wait until one starts:<//>`)
+  ? html`<${Empty} icon="search" title="No matching workers">Search by name, host, queue, version or status.<//>`
+  : html`<${Empty} icon="cpu" title="No workers online" command="posthouse worker --app shop.jobs:app">Jobs wait until a worker starts. To start one:<//>`)
 
-/** What a tenant may know: which workers serve it, and how many of its own jobs they run. */
+/** The view of a tenant: the workers that serve it and the number of its own running jobs. */
 function Seen() {
   const workers = useApi("/workers", {}, { every: 5000 })
   return html`
     <${Loaded} from=${workers} lines=${6}>${(list) => list.length ? html`<${Table} label="Workers" columns=${SEEN} rows=${list} rowKey=${({ id }) => id} />`
-      : html`<${Empty} icon="cpu" title="No worker is there">Your jobs wait until the operator starts one.<//>`}<//>`
+      : html`<${Empty} icon="cpu" title="No workers online">Jobs wait until the operator starts a worker.<//>`}<//>`
 }
 
 const SEEN = [
   { name: "id", text: "Worker", cell: (worker) => html`<span class="id" title=${worker.id}>${worker.id.slice(0, 8)}</span>` },
   { name: "status", text: "Status", cell: (worker) => html`<${Status} status=${worker.status} />` },
   { name: "queues", text: "Queues", cell: (worker) => html`<${Names} names=${worker.queues} none="all" />` },
-  { name: "offers", text: "Offers", cell: (worker) => html`<${Names} names=${worker.offers} tone="accent" />` },
-  { name: "running", text: "Runs of yours", align: "right", cell: (worker) => `${count(worker.running)} in ${plural(worker.concurrency, "slot")}` },
+  { name: "offers", text: "Capabilities", cell: (worker) => html`<${Names} names=${worker.offers} tone="accent" />` },
+  { name: "running", text: "Your running jobs", align: "right", cell: (worker) => `${count(worker.running)} in ${plural(worker.concurrency, "slot")}` },
   { name: "since", text: "Started", cell: (worker) => html`<${Time} at=${worker.started_at} />` },
 ]

@@ -1,10 +1,11 @@
-// The small parts that every page is put together from.
+// Small components that all pages share.
 import { cls, html, useEffect, useRef, useState } from "../lib.js"
 import { duration, exactly, relative, shortId, words } from "../format.js"
 import { link } from "../router.js"
 import { Icon } from "./icons.js"
+import { meaningOf } from "./terms.js"
 
-/** `strong` for the one thing to do, `danger` for what destroys, `plain` without a frame. `label` for icons alone. */
+/** `strong`: the primary action, `danger`: a destructive one, `plain`: no border. `label`: name of an icon-only button. */
 export function Button({ children, icon, label, strong, danger, plain, small, busy, class: more, ...rest }) {
   const names = cls("button", strong && "strong", danger && "danger", plain && "plain", small && "small", !children && "only-icon", more)
   return html`
@@ -17,30 +18,30 @@ export const Status = ({ status }) => html`<span class="status" data-status=${st
 
 export const Tag = ({ children, tone, ...rest }) => html`<span class="tag" data-tone=${tone} ...${rest}>${children}</span>`
 
-/** All that counts on does so together: the page is laid out once a second, however many there are. */
+/** One timer updates all relative times, so the page is laid out at most once a second. */
 const counting = new Set()
 setInterval(() => { if (!document.hidden) for (const tell of counting) tell() }, 1000)
 
-/** Draws again when the text that `write` gives is another one; without `write` never. */
+/** Renders again when the text of `write` changes; never without `write`. */
 function useCounting(write) {
   const [, show] = useState("")
   const latest = useRef(write)
   latest.current = write
   useEffect(() => {
     if (!latest.current) return undefined
-    const tell = () => show(latest.current())
+    const tell = () => { if (latest.current) show(latest.current()) } // effects are cleaned up after the render
     counting.add(tell)
     return () => counting.delete(tell)
   }, [Boolean(write)])
 }
 
-/** How long ago; when exactly, if one points at it. */
+/** A relative time, with the exact time as tooltip. */
 export function Time({ at, none = "–" }) {
   useCounting(at && (() => relative(at)))
   return at ? html`<time datetime=${at} title=${exactly(at)}>${relative(at)}</time>` : html`<span class="faint">${none}</span>`
 }
 
-/** Seconds since a moment, counting on until an end. */
+/** Seconds since `from`; counts up until `to`. */
 export function Since({ from, to }) {
   const write = () => duration((new Date(to ?? Date.now()) - new Date(from)) / 1000)
   useCounting(from && !to && write)
@@ -58,10 +59,10 @@ export function Progress({ percent, label = "Progress", tone }) {
 
 export const JobLink = ({ id, children }) => html`<a class="id" href=${link(`jobs/${id}`)} title=${id}>${children ?? shortId(id)}</a>`
 
-/** Where a page belongs. */
+/** Link to the parent page. */
 export const Back = ({ href, children }) => html`<p><a class="back" href=${href}><${Icon} name="left" />${children}</a></p>`
 
-/** Nothing to show: says why, and what to do next. `command` can be copied. */
+/** Empty state: what will appear here and how to create the first one. `command` can be copied. */
 export function Empty({ title, icon = "info", command, action, children }) {
   return html`
     <div class="empty">
@@ -78,13 +79,13 @@ export function Failure({ error, retry }) {
     </div>`
 }
 
-/** Grey lines in the place of what is on its way, as high as it will be. */
+/** Placeholder of loading content, as high as the content. */
 export const Skeleton = ({ lines = 6, height }) => html`
   <div class="skeleton" aria-busy="true" aria-label="Loading" style=${height && { height: `${height}px` }}>
     ${height ? html`<span></span>` : Array.from({ length: lines }, (_, place) => html`<span key=${place}></span>`)}
   </div>`
 
-/** What a request became: its failure, its skeleton, or the children with the data. */
+/** The error of a request, its placeholder, or the children with its data. */
 export function Loaded({ from, lines, height, children }) {
   if (from.error && !from.data) return html`<${Failure} error=${from.error} retry=${from.reload} />`
   if (!from.data) return html`<${Skeleton} lines=${lines} height=${height} />`
@@ -113,9 +114,9 @@ export function Card({ title, aside, children, class: more, ...rest }) {
     </section>`
 }
 
-/** A figure with its name. */
+/** A number with its name. */
 export function Figure({ name, value, hint, tone, href }) {
-  const inside = html`<dt>${name}</dt><dd data-tone=${tone}>${value}</dd>`
+  const inside = html`<dt title=${meaningOf(name)}>${name}</dt><dd data-tone=${tone}>${value}</dd>`
   const below = hint && html`<small>${hint}</small>`
   return href ? html`<a class="tile" href=${href}><dl>${inside}</dl>${below}</a>` : html`<div class="tile"><dl>${inside}</dl>${below}</div>`
 }
@@ -132,5 +133,5 @@ export function Tabs({ tabs, now, label }) {
 
 export const Facts = ({ facts }) => html`
   <dl class="facts">${facts.filter(([, value]) => value !== null && value !== undefined && value !== "" && value !== false).map(([name, value]) => html`
-    <div key=${name}><dt>${name}</dt><dd>${value}</dd></div>`)}
+    <div key=${name}><dt title=${meaningOf(name)}>${name}</dt><dd>${value}</dd></div>`)}
   </dl>`

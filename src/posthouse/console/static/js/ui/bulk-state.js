@@ -1,7 +1,7 @@
-// Bulk changes that were begun: how far they are, and stopping them.
+// Started bulk changes: their progress, and stopping them.
 import { api, useApi } from "../api.js"
 import { html, useEffect, useState } from "../lib.js"
-import { count, plural, words } from "../format.js"
+import { count, exactly, plural, words } from "../format.js"
 import { link } from "../router.js"
 import { Button, Card, Progress, Tag, Time } from "./basics.js"
 import { complain, toast } from "./toast.js"
@@ -13,16 +13,16 @@ const SHOWN_FOR = 60_000
 
 export const isOpen = ({ state }) => state === "gathering" || state === "running"
 export const toneOf = (bulk) => (bulk.state === "done" && bulk.failed > bulk.succeeded ? "warn" : TONES[bulk.state])
-export const rateText = (bulk) => `${bulk.rate >= 1 ? count(bulk.rate) : bulk.rate} a second`
+export const rateText = (bulk) => `${bulk.rate >= 1 ? count(bulk.rate) : bulk.rate} per second`
 export const changedBy = (bulk) => bulk.retried + bulk.canceled
 export const share = (bulk) => (bulk.total ? ((changedBy(bulk) + bulk.skipped) / bulk.total) * 100 : bulk.total === 0 ? 100 : 0)
 
-/** Ended a short while ago. */
+/** Finished less than a minute ago. */
 const isFresh = (bulk) => bulk.ended_at && Date.now() - new Date(bulk.ended_at) < SHOWN_FOR
-/** Goes on, or its last jobs have not been heard of yet. */
+/** Still running, or the outcome of its last jobs is not known yet. */
 const unsettled = (bulk) => isOpen(bulk) || (isFresh(bulk) && bulk.succeeded + bulk.failed < bulk.retried)
 
-/** Bulk changes, newest first; asked for often while one of them runs. */
+/** Bulk changes, newest first; polled every second while one of them runs. */
 export function useBulkChanges(path, limit) {
   const [busy, setBusy] = useState(false)
   const changes = useApi(path, { limit }, { every: busy ? 1000 : 10_000 })
@@ -31,7 +31,7 @@ export function useBulkChanges(path, limit) {
   return changes
 }
 
-/** Those under way or just ended, whoever began them. `begun` is another number when one was. */
+/** Bulk changes that run or have just finished. A new value of `begun` reloads them. */
 export function BulkChanges({ begun, may }) {
   const [gone, setGone] = useState(() => new Set())
   const changes = useBulkChanges("/jobs/bulk", 5)
@@ -44,7 +44,7 @@ export async function stopBulk(id, changed) {
   try {
     await api.post(`/jobs/bulk/${id}/stop`)
     const done = changedBy(await api.get(`/jobs/bulk/${id}`))
-    toast(done ? `Stopped: ${plural(done, "job")} had been changed` : "Undone: no job was changed")
+    toast(done ? `Stopped after ${plural(done, "job")}` : "Undone: no jobs were changed")
   } catch (error) {
     complain(error)
   }
@@ -61,29 +61,29 @@ export function BulkCard({ bulk, may, changed, dismiss }) {
       <${Progress} percent=${share(bulk)} label="Jobs changed" tone=${toneOf(bulk)} />
       <p class="told"><b class="figure">${count(changedBy(bulk))}</b> ${DONE[bulk.action]}
         ${bulk.action === "retry" && html` · <span data-tone="good"><b class="figure">${count(bulk.succeeded)}</b> succeeded</span> · <span data-tone=${bulk.failed ? "bad" : undefined}><b class="figure">${count(bulk.failed)}</b> failed again</span>`}
-        ${bulk.skipped > 0 && html` · <b class="figure">${count(bulk.skipped)}</b> passed over`} · ${rateText(bulk)} · <${Time} at=${bulk.created_at} /> by ${bulk.created_by} · <${Chosen} chosen=${bulk.chosen} /></p>
+        ${bulk.skipped > 0 && html` · <b class="figure">${count(bulk.skipped)}</b> skipped`} · ${rateText(bulk)} · <${Time} at=${bulk.created_at} /> by ${bulk.created_by} · <${Chosen} chosen=${bulk.chosen} /></p>
     <//>`
 }
 
 function headline(bulk) {
   const begins = new Date(bulk.starts_at) - Date.now()
-  if (isOpen(bulk) && begins > 0) return `Begins in ${Math.ceil(begins / 1000)} s`
-  if (bulk.state === "gathering") return `Finding the jobs: ${count(bulk.total ?? 0)} so far`
+  if (isOpen(bulk) && begins > 0) return `Starts in ${Math.ceil(begins / 1000)} s`
+  if (bulk.state === "gathering") return `Collecting jobs: ${count(bulk.total ?? 0)} so far`
   if (isOpen(bulk)) return `${DOING[bulk.action]} ${plural(bulk.total, "job")}`
-  if (bulk.total === null) return "Taken back"
+  if (bulk.total === null) return "Undone"
   const done = DONE[bulk.action]
   return `${done[0].toUpperCase()}${done.slice(1)} ${count(changedBy(bulk))} of ${plural(bulk.total ?? 0, "job")}`
 }
 
-export const StateTag = ({ bulk }) => html`<${Tag} tone=${toneOf(bulk)} title=${bulk.reason}>${bulk.state === "halted" ? `stopped by itself: ${bulk.reason}` : words(bulk.state)}<//>`
+export const StateTag = ({ bulk }) => html`<${Tag} tone=${toneOf(bulk)} title=${bulk.reason}>${bulk.state === "halted" ? `halted: ${bulk.reason}` : words(bulk.state)}<//>`
 
-/** Which jobs it is about: some by themselves, those of a fault, or what a line or a few fields find. */
+/** The jobs of a bulk change: selected ids, a failure group, a filter query or a few fields. */
 export function Chosen({ chosen }) {
-  const { fingerprint, kind, queue, tenant, q } = chosen
+  const { fingerprint, definition_key: kind, queue, tenant, q } = chosen
   const ids = q?.match(/^id:(\S+)$/)?.[1].split(",").length
-  const rest = [kind && `kind ${kind}`, queue && `queue ${queue}`, tenant && `tenant ${tenant}`, chosen.since && "since a time", chosen.limit && `at most ${count(chosen.limit)}`].filter(Boolean).join(", ")
+  const rest = [kind && `kind ${kind}`, queue && `queue ${queue}`, tenant && `tenant ${tenant}`, chosen.since && `since ${exactly(chosen.since)}`, chosen.limit && `at most ${count(chosen.limit)}`].filter(Boolean).join(", ")
   return html`
     ${fingerprint && html`<a class="id" href=${link(`failures/${fingerprint}`, { kind, tenant })}>${fingerprint}</a> `}
     ${ids ? `${plural(ids, "selected job")} ` : q && html`<code class="line-of">${q}</code> `}
-    <span class="faint">${rest || (fingerprint || q ? "" : "all that failed")}</span>`
+    <span class="faint">${rest || (fingerprint || q ? "" : "all failed jobs")}</span>`
 }

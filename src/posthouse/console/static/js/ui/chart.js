@@ -1,14 +1,14 @@
-// Figures over time, as lines and bars that a screen reader can be told about.
+// Charts of values over time, with a text summary for screen readers.
 import { html, useEffect, useRef, useState } from "../lib.js"
 import { dayOf, duration, short, timeOfDay } from "../format.js"
 
 const MARGIN = { top: 8, right: 8, bottom: 20 }
 const [MINUTE, HOUR, DAY] = [60, 3600, 86_400]
-/** Of which the half is as round: of time, and of anything else. */
+/** Axis maxima in seconds whose half is a round time too. */
 const TIMES = [MINUTE, 2 * MINUTE, 4 * MINUTE, 10 * MINUTE, 20 * MINUTE, 30 * MINUTE, HOUR, 2 * HOUR, 4 * HOUR, 12 * HOUR, DAY]
 const TICKS = [1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720].map((minutes) => minutes * MINUTE)
 
-/** The width of an element, as it changes. */
+/** The current width of an element. */
 function useWidth() {
   const box = useRef(null)
   const [width, setWidth] = useState(0)
@@ -20,7 +20,7 @@ function useWidth() {
   return [box, width]
 }
 
-/** A round number at or above the greatest one, and so that its half is round too. */
+/** The axis maximum: a round number at or above `most` whose half is round too. */
 function ceiling(most, ofTime) {
   if (ofTime && most > 40 && most <= DAY) return TIMES.find((value) => value >= most)
   const least = Math.max(most, ofTime ? 0.01 : 2)
@@ -51,7 +51,7 @@ export function Chart({ label, points, series, height = 180, write = short }) {
     <figure class="chart" ref=${box} style=${{ height: `${height + 24}px` }}>
       <figcaption>${series.map(({ name, tone, of }) => html`<span key=${name} data-tone=${tone}><i></i>${name}${near !== null && html` <b class="figure">${write(of(points[near]))}</b>`}</span>`)}
         ${near !== null && html`<span class="faint figure">${momentOf(points, near)}</span>`}</figcaption>
-      ${points.length === 0 && html`<p>Nothing happened in this time.</p>`}
+      ${points.length === 0 && html`<p>No data in this time range.</p>`}
       ${width > 0 && points.length > 0 && html`
         <svg width=${width} height=${height} role="img" aria-label=${`${label}: ${series.map(({ name, of }) => `${name} ${write(of(points.at(-1)))}`).join(", ")} now`}
           onPointerMove=${move} onPointerLeave=${() => setNear(null)}>
@@ -67,7 +67,7 @@ export function Chart({ label, points, series, height = 180, write = short }) {
 
 const spanOf = (points) => (new Date(points.at(-1).at) - new Date(points[0].at)) / 1000
 
-/** Seconds of the clock on the wall. */
+/** Seconds of local time. */
 const local = ({ at }) => new Date(at) / 1000 - new Date(at).getTimezoneOffset() * 60
 
 /** Where a round time begins: full hours, quarters, days. */
@@ -81,7 +81,7 @@ const tickOf = (points, place) => (spanOf(points) > DAY && local(points[place]) 
 
 const momentOf = (points, place) => `${spanOf(points) > DAY ? `${dayOf(points[place].at)}, ` : ""}${timeOfDay(points[place].at)}`
 
-/** One path with a gap wherever nothing is known. */
+/** One path with a gap where a point has no value. */
 function path(points, of, x, y) {
   let pen = "M"
   return points.map((point, place) => {
@@ -107,7 +107,7 @@ function bars(points, of, x, y, width) {
   return points.map((point, place) => of(point) > 0 && html`<rect key=${place} class="fill" x=${x(place) - thick / 2} width=${thick} y=${y(of(point))} height=${Math.max(1, y(0) - y(of(point)))} />`)
 }
 
-/** A few figures in a row, as high as a line of text. */
+/** A small bar chart, as high as a line of text. */
 export function Sparkline({ values, label, tone = "bad", width = 96, height = 24 }) {
   const top = Math.max(1, ...values)
   const thick = width / Math.max(1, values.length)

@@ -1,11 +1,11 @@
-// A question in front of the page. The browser keeps the focus inside, and Escape closes it.
+// Modal dialog. The browser keeps the focus inside, and Escape closes it.
 import { html, useEffect, useId, useRef, useState } from "../lib.js"
 import { Button, Failure } from "./basics.js"
 
 const FIELD = ".body :is(input, select, textarea):not(:disabled, [readonly])"
 
-/** `act` does it and may refuse by throwing, which is shown; then the dialog closes. Without it there is only "Close".
- * One begins in the first field; where there is none, at what it asks, but never at what destroys. */
+/** `act` runs on submit; its error is shown, else the dialog closes. Without `act` there is only "Close".
+ * Focuses the first field, else the primary button; never a destructive one. */
 export function Dialog({ title, close, act, actText = "Save", danger, wide, disabled, closeText = act ? "Cancel" : "Close", children }) {
   const box = useRef(null)
   const entered = useRef(false)
@@ -19,7 +19,7 @@ export function Dialog({ title, close, act, actText = "Save", danger, wide, disa
     if (!box.current.querySelector(".body").contains(document.activeElement)) first.focus()
     return () => opener?.focus?.()
   }, [])
-  useEffect(() => { // a field may come a moment after the dialog
+  useEffect(() => { // fields may render after the dialog
     const field = !entered.current && box.current.querySelector(FIELD)
     if (!field) return
     entered.current = true
@@ -51,5 +51,5 @@ export function Dialog({ title, close, act, actText = "Save", danger, wide, disa
     </dialog>`
 }
 
-/** A dialog that only asks whether. */
+/** A confirmation dialog. */
 export const Confirm = ({ children, ...rest }) => html`<${Dialog} ...${rest}><p>${children}</p><//>`

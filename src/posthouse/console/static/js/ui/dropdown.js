@@ -1,4 +1,4 @@
-// A button with a panel under it. Escape, a click beside it and Tab out of it close it.
+// A button that opens a panel. Escape, a click outside and Tab out of it close the panel.
 import { cls, html, useEffect, useId, useRef, useState } from "../lib.js"
 import { Button } from "./basics.js"
 

@@ -1,12 +1,13 @@
-// Fields of forms: each with its name, its hint and what is wrong with it.
+// Form fields with label, hint and error.
 import { cls, html, useId } from "../lib.js"
+import { meaningOf } from "./terms.js"
 
 export function Field({ label, hint, error, children, class: more }) {
   const id = useId()
   const about = error || hint ? `${id}-about` : undefined
   return html`
     <div class=${cls("field", error && "wrong", more)}>
-      <label for=${id}>${label}</label>
+      <label for=${id} title=${meaningOf(label)}>${label}</label>
       ${children({ id, "aria-describedby": about, "aria-invalid": error ? "true" : undefined })}
       ${(error || hint) && html`<small id=${about}>${error || hint}</small>`}
     </div>`

@@ -1,4 +1,4 @@
-// Drawn with one pen: 24 by 24, strokes only.
+// 24 × 24 stroke icons.
 import { html } from "../lib.js"
 
 const PATHS = {

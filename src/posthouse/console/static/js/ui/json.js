@@ -1,4 +1,4 @@
-// JSON as people read it: names, texts and numbers apart, long ones folded.
+// JSON viewer: colored by type, long values collapsed.
 import { html, useState } from "../lib.js"
 import { Copy } from "./basics.js"
 

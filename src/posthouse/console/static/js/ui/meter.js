@@ -1,11 +1,11 @@
-// How full something is, and names in a row.
+// A meter of used and available capacity, and a list of names as tags.
 import { html, useState } from "../lib.js"
 import { short } from "../format.js"
 import { Tag } from "./basics.js"
 
 const FULL = 0.999
 
-/** `used` of `most`. What is full stands out; with `rising: false` what is empty, like starts that are left. */
+/** `used` of `most`. Highlighted when full; with `rising: false` when empty, as for remaining tokens. */
 export function Meter({ used, most, label, rising = true, write = short }) {
   const share = most > 0 ? Math.min(1, used / most) : 1
   const tight = rising ? share : 1 - share
@@ -16,7 +16,7 @@ export function Meter({ used, most, label, rising = true, write = short }) {
     </span>`
 }
 
-/** A few names as tags; the others when asked for. */
+/** The first names as tags; a button shows the rest. */
 export function Names({ names, most = 4, none = "–", tone }) {
   const [all, setAll] = useState(false)
   if (!names?.length) return html`<span class="faint">${none}</span>`

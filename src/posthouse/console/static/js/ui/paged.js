@@ -1,12 +1,12 @@
-// Lists that come page by page: the first page can be kept fresh, further ones are asked for.
+// Paged lists: the first page can be polled, further pages are loaded on request.
 import { address, api, useApi } from "../api.js"
 import { html, useState } from "../lib.js"
 import { Button } from "./basics.js"
 import { complain } from "./toast.js"
 
 /**
- * Like useApi, but `data` is the list of all items so far and `more`, if there are more, loads the next page. Once
- * somebody has asked for more nothing is loaded by itself: rows would be left out or come twice.
+ * Like useApi, but `data` is the list of all loaded items and `more`, if there are more, loads the next page. Polling
+ * stops once a further page is loaded, because rows would be skipped or repeated.
  */
 export function usePaged(path, query, { every = 0 } = {}) {
   const [later, setLater] = useState({ key: null, items: [], cursor: null })
@@ -25,7 +25,7 @@ export function usePaged(path, query, { every = 0 } = {}) {
   return { ...first, reload, data: first.data && [...first.data.items, ...further], more: cursor ? more : null }
 }
 
-/** The button below such a list. */
+/** The button below a paged list. */
 export function More({ from }) {
   const [busy, setBusy] = useState(false)
   if (!from.more) return null

@@ -1,23 +1,23 @@
-// A form made from a JSON Schema: fields for what it can show, text for the rest. The server checks it again.
+// A form generated from a JSON Schema: fields where possible, JSON text for the rest. The server validates it again.
 import { html, useState } from "../lib.js"
 import { AreaField, CheckField, NumberField, SelectField, TextField } from "./fields.js"
 
-/** What a payload begins with: the defaults that the schema names. */
+/** The initial payload: the defaults of the schema. */
 export function initial(schema) {
   const entries = Object.entries(schema?.properties ?? {}).filter(([, each]) => each.default !== undefined)
   return Object.fromEntries(entries.map(([name, each]) => [name, each.default]))
 }
 
 /**
- * `value` is the payload, `change(payload)` gets each new one; `change(null, error)` if the text is no JSON.
- * `errors`: {path: message} as the server told them.
+ * `value` is the payload, `change(payload)` gets each new one; `change(null, error)` if the text is not valid JSON.
+ * `errors`: {path: message} as returned by the server.
  */
 export function SchemaForm({ schema, value, change, errors = {} }) {
   const fields = Object.entries(schema?.properties ?? {})
   const [asText, setAsText] = useState(fields.length === 0)
   return html`
     <div class="schema-form">
-      ${fields.length > 0 && html`<div class="switch" role="group" aria-label="How to write the payload">
+      ${fields.length > 0 && html`<div class="switch" role="group" aria-label="Payload editor">
         <button type="button" aria-pressed=${!asText} onClick=${() => setAsText(false)}>Form</button>
         <button type="button" aria-pressed=${asText} onClick=${() => setAsText(true)}>JSON</button></div>`}
       ${asText ? html`<${JsonField} label="Payload" value=${value} change=${change} error=${errors[""]} />` : fields.map(([name, each]) => html`
@@ -31,7 +31,7 @@ function withField(value, name, item) {
   return item === undefined || item === null ? rest : { ...rest, [name]: item }
 }
 
-/** A schema that only points to another one of the same document. */
+/** Resolves a `$ref` to another schema of the same document. */
 export function resolve(schema, root) {
   const name = schema.$ref?.match(/^#\/\$defs\/(.+)$/)?.[1]
   const found = name ? { ...root.$defs?.[name], ...schema } : schema
@@ -54,11 +54,11 @@ function Property({ name, schema, required, value, error, change }) {
 }
 
 function range({ minimum, maximum, pattern, format, default: standard }) {
-  return [minimum !== undefined && `at least ${minimum}`, maximum !== undefined && `at most ${maximum}`, format, pattern && `like ${pattern}`,
-    standard !== undefined && standard !== null && `${JSON.stringify(standard)} if left out`].filter(Boolean).join(" · ")
+  return [minimum !== undefined && `at least ${minimum}`, maximum !== undefined && `at most ${maximum}`, format, pattern && `pattern: ${pattern}`,
+    standard !== undefined && standard !== null && `default: ${JSON.stringify(standard)}`].filter(Boolean).join(" · ")
 }
 
-/** JSON as text, which may be unfinished while somebody writes. */
+/** JSON as text, which may be invalid while it is edited. */
 export function JsonField({ value, change, error, rows = 8, ...rest }) {
   const [text, setText] = useState(value === undefined ? "" : JSON.stringify(value, null, 2))
   const [broken, setBroken] = useState(null)
@@ -68,7 +68,7 @@ export function JsonField({ value, change, error, rows = 8, ...rest }) {
       change(next.trim() === "" ? undefined : JSON.parse(next))
       setBroken(null)
     } catch (wrong) {
-      setBroken(`This is no JSON yet: ${wrong.message}`)
+      setBroken(`Invalid JSON: ${wrong.message}`)
       change(null, wrong)
     }
   }

@@ -1,9 +1,9 @@
-// Lists that are loaded again and again, without lines that change places under somebody's hands.
+// Keeps the order of rows stable while a list is polled.
 import { useRef } from "../lib.js"
 
 /**
- * The items in the order in which they were first seen; those that are new come where the server put them: first.
- * `scope` names what is listed: another one begins anew.
+ * The items in the order in which they first appeared; new items come first.
+ * `scope` identifies the list; another scope resets the order.
  */
 export function useSteady(items, keyOf, scope = "") {
   const known = useRef({ scope: null, places: new Map(), next: 0 })

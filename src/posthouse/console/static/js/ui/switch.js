@@ -1,4 +1,4 @@
-// On or off, at once.
+// Toggle that takes effect immediately.
 import { html } from "../lib.js"
 
 export const Switch = ({ on, label, change, disabled }) => html`

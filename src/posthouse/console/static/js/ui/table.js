@@ -1,9 +1,10 @@
-// Tables that breathe; on a phone every row is a card.
+// Responsive table: rows become cards on narrow screens.
 import { cls, html } from "../lib.js"
+import { meaningOf } from "./terms.js"
 
 /**
  * `columns`: [{name, text, cell(row), align, wide, hidden}], the first names the row. `selection`: {has(row), all, toggle(row), toggleAll()}.
- * `rowKey(row)` stays the same while the row changes, so that nothing jumps.
+ * `rowKey(row)` identifies a row across updates.
  */
 export function Table({ columns, rows, rowKey, selection, label, rowClass, faint }) {
   return html`
@@ -11,7 +12,7 @@ export function Table({ columns, rows, rowKey, selection, label, rowClass, faint
       <table aria-label=${label}>
         <thead><tr>
           ${selection && html`<th class="pick"><input type="checkbox" aria-label="Select all on this page" checked=${selection.all} onChange=${selection.toggleAll} /></th>`}
-          ${columns.map(({ name, text, align, wide }) => html`<th key=${name} scope="col" data-align=${align} class=${cls(wide && "wide")}>${text}</th>`)}
+          ${columns.map(({ name, text, align, wide }) => html`<th key=${name} scope="col" data-align=${align} class=${cls(wide && "wide")} title=${meaningOf(text)}>${text}</th>`)}
         </tr></thead>
         <tbody>
           ${rows.map((row) => html`

@@ -1,4 +1,4 @@
-// Text with {{places}} that are filled in later; while one is written, those that there are can be chosen.
+// Text field for templates with {{placeholders}}; completes the available paths.
 import { html, useEffect, useId, useRef, useState } from "../lib.js"
 import { Field } from "./fields.js"
 
@@ -6,7 +6,7 @@ const MOST = 8
 const BEGUN = /\{\{\s*([\w.-]*)$/
 const NAME = /^[\w-]+$/
 
-/** [{path, about}] of all that is in a JSON value, outer ones first. */
+/** [{path, about}] of all values in a JSON value, outer ones first. */
 export function pathsIn(value, path, most = 150) {
   const found = [{ path, about: typeof value === "object" && value !== null ? (Array.isArray(value) ? "list" : "object") : JSON.stringify(value) }]
   if (typeof value === "object" && value !== null) {
@@ -18,7 +18,7 @@ export function pathsIn(value, path, most = 150) {
   return found
 }
 
-/** `paths`: [{path, about}]. With `rows` it is an area of text. */
+/** `paths`: [{path, about}]. With `rows` it is a text area. */
 export function TemplateField({ label, hint, error, value, change, paths, rows, ...rest }) {
   const box = useRef(null)
   const list = useId()

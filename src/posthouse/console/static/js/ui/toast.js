@@ -1,11 +1,11 @@
-// Short words about what was done, with a way back where there is one.
+// Short notifications, with Undo where possible.
 import { html, useEffect, useState } from "../lib.js"
 import { Button } from "./basics.js"
 
 const shown = { list: [], changed: () => {} }
 let numbers = 0
 
-/** `undo` is called if somebody takes it back in time; `seconds` is how long it stays. */
+/** `undo` is called when the user clicks Undo; `seconds` is how long the toast stays. */
 export function toast(text, { tone = "good", undo, undoText = "Undo", seconds = undo ? 10 : 5 } = {}) {
   const entry = { number: ++numbers, text, tone, undo, undoText, seconds, until: Date.now() + seconds * 1000 }
   shown.list = [...shown.list.slice(-3), entry]
@@ -13,10 +13,10 @@ export function toast(text, { tone = "good", undo, undoText = "Undo", seconds = 
   return entry.number
 }
 
-/** Says what went wrong. */
+/** Shows an error. */
 export const complain = (error) => toast(error.message, { tone: "bad", seconds: 10 })
 
-/** Does something, says that it was done, or why it was not. Returns whether it was. */
+/** Runs `work` and shows the text of `done`, or the error. Returns whether it succeeded. */
 export async function attempt(work, done) {
   try {
     const answer = await work()

@@ -1,10 +1,10 @@
-// Asks the API about something while it is being written; nothing is stored by it.
+// Validates a draft with the API while it is edited; nothing is stored.
 import { api } from "../api.js"
 import { useEffect, useState } from "../lib.js"
 
 const PAUSE = 250
 
-/** {data, error} of what `path` says to `body`, once somebody pauses. Earlier answers stay until newer ones come. */
+/** {data, error} of a POST of `body` to `path`, after a pause in typing. Previous data is kept until the next response. */
 export function useTrial(path, body, query) {
   const [state, setState] = useState({ data: null, error: null })
   const key = path && JSON.stringify([path, body, query])
@@ -26,5 +26,5 @@ export function useTrial(path, body, query) {
   return state
 }
 
-/** {path: message} of the faults that the API found; the first of each. */
+/** {path: message} of the validation errors; the first of each path. */
 export const faultsByPath = (faults = []) => Object.fromEntries([...faults].reverse().map(({ path, message }) => [path, message]))

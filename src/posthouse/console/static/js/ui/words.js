@@ -1,10 +1,10 @@
-// A word to search by, which is in the address once somebody pauses.
+// Search field whose text is put into the URL after a pause in typing.
 import { html, useEffect, useId, useRef, useState } from "../lib.js"
 import { setQuery } from "../router.js"
 
 const PAUSE = 250
 
-/** `name` is the field of the address; `filter` makes it what "/" goes to. */
+/** `name` is the query parameter; `filter` makes "/" focus this field. */
 export function QueryField({ name, label, value = "", options = [], filter }) {
   const [text, setText] = useState(value)
   const id = useId()

@@ -1,0 +1,105 @@
+"""What an idle installation costs: ``python -m bench.idle``.
+
+Starts ``posthouse up`` with one small application on a server of its own, once on the embedded Postgres and
+once on the distribution's with default settings. Counts the CPU time of all their processes, background
+processes of Postgres included. Prints one JSON object: percent of one core.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg
+
+from posthouse.storage.embedded import ensure
+
+from .stock import BINARIES, stock_server
+
+SETTLE_SECONDS = 20.0
+"""After the start: the first rounds of the keeper, autovacuum of the new tables."""
+SECONDS = 60.0
+TICK = os.sysconf("SC_CLK_TCK")
+
+
+def idle(url: str) -> dict[str, float]:
+    """Measure an installation on this server, which must have no other clients."""
+    with _installation(url) as process:
+        time.sleep(SETTLE_SECONDS)
+        postmaster = _postmaster(url)
+        started = time.monotonic()
+        before = _cpu(process.pid), _cpu(postmaster)
+        time.sleep(SECONDS)
+        after = _cpu(process.pid), _cpu(postmaster)
+        spent = time.monotonic() - started
+    ours, database = ((late - early) / spent * 100 for early, late in zip(before, after, strict=True))
+    return {"posthouse": round(ours, 2), "postgres": round(database, 2), "total": round(ours + database, 2)}
+
+
+@contextmanager
+def _installation(url: str) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-m", "posthouse", "up", "--port", "0", "--no-open"]
+    environment = {**os.environ, "POSTHOUSE_DATABASE_URL": url}
+    process = subprocess.Popen(
+        [*command, "--app", "posthouse.bench.fleet:app"],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        if not process.stdout.readline():
+            raise RuntimeError("posthouse up did not start")
+        yield process
+    finally:
+        process.terminate()
+        process.communicate(timeout=60)
+
+
+def _postmaster(url: str) -> int:
+    with psycopg.connect(url) as connection:
+        return int(_fields(connection.info.backend_pid)[1])
+
+
+def _cpu(parent: int) -> float:
+    """CPU seconds of a process, of its children that ended, and of those that run."""
+    own = sum(int(field) for field in _fields(parent)[11:15])
+    return own / TICK + sum(_cpu(child) for child in _children(parent))
+
+
+def _children(parent: int) -> list[int]:
+    pids = [int(folder.name) for folder in Path("/proc").iterdir() if folder.name.isdigit()]
+    return [pid for pid in pids if int(_fields(pid)[1]) == parent]
+
+
+def _fields(pid: int) -> list[str]:
+    """The fields of /proc/pid/stat from the state on; zeros for a process that has ended."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return ["0"] * 50
+
+
+def measure_idle() -> dict[str, dict[str, float]]:
+    """Percent of a core, by server; without the distribution's Postgres only on the embedded one."""
+    with (
+        tempfile.TemporaryDirectory(prefix="posthouse-idle-") as folder,
+        ensure(Path(folder) / "postgres") as embedded,
+    ):
+        found = {"embedded": idle(embedded.url)}
+    if BINARIES is not None:
+        with stock_server() as url:
+            found["stock"] = idle(url)
+    return found
+
+
+if __name__ == "__main__":
+    print(json.dumps(measure_idle()))

@@ -1,0 +1,181 @@
+"""A child process of the supervisor: one worker, without a keeper."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    from posthouse.app import App
+    from posthouse.cli.logs import WorkerField
+    from posthouse.settings import Settings
+    from posthouse.supervisor.inside import Inside
+    from posthouse.worker.worker import Worker
+
+
+UNLIMITED_SECONDS = 1e7
+
+
+def main() -> NoReturn:
+    """Run what the supervisor says."""
+    import signal
+
+    from posthouse.cli.guarding import leave_embedded, run_guarded
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)  # until the worker runs; the supervisor decides
+    try:
+        sys.exit(run_guarded(_run))
+    finally:
+        leave_embedded()
+
+
+def spec_of(
+    *,
+    apps: Sequence[str],
+    queues: Sequence[str] = (),
+    flags: Mapping[str, Any],
+    metrics: bool = False,
+    log_json: bool | None,
+    log_level: str,
+    log_stream: str = "stdout",
+    hidden: Sequence[str] = (),
+    shared: bool = True,
+    quiet: bool = False,
+) -> dict[str, Any]:
+    """Return what a child runs.
+
+    ``flags`` change settings. With ``shared`` the settings are those of the apps; otherwise those of the
+    environment, as `posthouse up` takes them. Log lines of the ``hidden`` apps are not shown, and with
+    ``quiet`` not that the worker has started.
+    """
+    return {
+        "apps": list(apps),
+        "queues": list(queues),
+        "flags": {name: value for name, value in flags.items() if value is not None},
+        "metrics": metrics,
+        "log_json": log_json,
+        "log_level": log_level,
+        "log_stream": log_stream,
+        "hidden": list(hidden),
+        "shared": shared,
+        "quiet": quiet,
+    }
+
+
+def _run() -> int:
+    import dataclasses
+
+    from posthouse.cli.apps import combined, load_apps, settings_for, shared_settings
+    from posthouse.cli.logs import HideKinds, start_logging
+    from posthouse.supervisor.inside import Inside
+    from posthouse.worker.process import run_loop
+
+    inside = Inside()
+    first = inside.receive()
+    spec = first["spec"]
+    apps = load_apps(spec["apps"])
+    settings = (shared_settings if spec["shared"] else settings_for)(apps, **spec["flags"])
+    whole = combined(apps, _named(settings, first["number"]))
+    stream = sys.stderr if spec["log_stream"] == "stderr" else sys.stdout
+    field = start_logging(as_json=spec["log_json"], level=spec["log_level"], stream=stream)
+    for path in spec["hidden"]:
+        field.handler.addFilter(HideKinds(apps[path].definitions))
+    if spec["metrics"]:
+        _measure(inside)
+    inside.send(loaded={**dataclasses.asdict(settings), "data_dir": str(settings.data_dir)})
+    if "go" not in inside.receive():
+        return 0
+    run_loop(_work(whole, list(apps.values()), spec, field, inside))
+    return 0
+
+
+def _named(settings: Settings, number: int) -> Settings:
+    """Return the settings with a name of this child's own, if a name was chosen."""
+    import dataclasses
+
+    if not settings.worker_name or settings.process_count() == 1:
+        return settings
+    return dataclasses.replace(settings, worker_name=f"{settings.worker_name}/{number}")
+
+
+def _measure(inside: Inside) -> None:
+    from prometheus_client import generate_latest
+
+    from posthouse.metrics.port import measured
+
+    registry = measured(worker=True, keeper=False)
+    inside.metrics = lambda: generate_latest(registry).decode()
+
+
+async def _work(
+    whole: App, apps: Sequence[App], spec: Mapping[str, Any], field: WorkerField, inside: Inside
+) -> None:
+    import asyncio
+
+    from posthouse.cli.worker import announce
+    from posthouse.errors import PosthouseError
+    from posthouse.storage.errors import translated
+    from posthouse.supervisor.inside import worn_out
+
+    try:
+        with translated():  # Postgres may go away while the worker starts
+            worker = await whole.worker(queues=spec["queues"], status=inside.status)
+            await worker.start()
+        inside.serve(worker)
+        field.worker_id = str(worker.id)
+        if not spec["quiet"]:
+            announce(worker)
+        inside.send(ready=str(worker.id), name=worker.name)
+        worn = asyncio.ensure_future(worn_out(worker))
+        events = (inside.drain, inside.hurry, worker.failed, worker.dismissed)
+        await _first(worn, *(event.wait() for event in events))
+        await _stop(worker, inside, worn)
+        if inside.metrics is not None:
+            inside.send(metrics=inside.metrics())
+        if worker.failed.is_set():
+            raise PosthouseError("the worker stopped because of an internal error; see the log for details")
+    finally:
+        for app in apps:
+            await app.close()
+
+
+async def _first(*waits: Any) -> None:
+    import asyncio
+
+    futures = [asyncio.ensure_future(wait) for wait in waits]
+    await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
+    for future in futures[1:]:
+        future.cancel()
+
+
+async def _stop(worker: Worker, inside: Inside, worn: Any) -> None:
+    """Drain the worker. One that is replaced takes as long as its jobs do, until the supervisor stops too."""
+    import asyncio
+
+    replaced = worn.done() and not inside.drain.is_set()
+    if replaced:
+        inside.send(recycling=worn.result())
+    elif worker.dismissed.is_set():
+        inside.send(dismissed=True)
+    worn.cancel()
+    draining = asyncio.ensure_future(worker.stop(UNLIMITED_SECONDS if replaced else None))
+    if replaced:
+        await _either(draining, inside.drain.wait(), inside.hurry.wait())
+        await _either(draining, asyncio.sleep(worker.settings.drain_seconds), inside.hurry.wait())
+    else:
+        await _either(draining, inside.hurry.wait())
+    if not draining.done():
+        worker.hurry()
+    await draining
+
+
+async def _either(draining: Any, *waits: Any) -> None:
+    """Wait for the drain or one of the others."""
+    import asyncio
+
+    futures = [asyncio.ensure_future(wait) for wait in waits]
+    await asyncio.wait([draining, *futures], return_when=asyncio.FIRST_COMPLETED)
+    for future in futures:
+        future.cancel()

@@ -1,0 +1,110 @@
+"""All commands, and the main program."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from typing import Any, NoReturn
+
+import typer
+
+from posthouse.cli.alerts import alerts
+from posthouse.cli.audit import audit
+from posthouse.cli.bench import bench
+from posthouse.cli.config import config
+from posthouse.cli.definitions import definitions
+from posthouse.cli.demos import demo
+from posthouse.cli.doctor import doctor
+from posthouse.cli.enqueue import enqueue
+from posthouse.cli.erase import erase
+from posthouse.cli.events import events
+from posthouse.cli.failures import failures
+from posthouse.cli.glossary import glossary
+from posthouse.cli.guarding import leave_embedded, run_guarded
+from posthouse.cli.init import init
+from posthouse.cli.jobs import jobs
+from posthouse.cli.keys import keys
+from posthouse.cli.limits import limits
+from posthouse.cli.migrate import migrate
+from posthouse.cli.psql import CONTEXT, psql
+from posthouse.cli.queues import queues
+from posthouse.cli.retention import retention
+from posthouse.cli.server import server
+from posthouse.cli.stats import stats
+from posthouse.cli.tenants import tenants
+from posthouse.cli.top import top
+from posthouse.cli.triggers import triggers
+from posthouse.cli.up import up
+from posthouse.cli.worker import keeper, worker
+from posthouse.cli.workers import workers
+
+cli = typer.Typer(
+    name="posthouse",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+_PANELS: dict[str, tuple[Any, ...]] = {
+    "Run": (up, server, worker, keeper, demo),
+    "Jobs": (enqueue, erase),
+    "Fleet": (top, doctor, stats, retention),
+    "Set up": (init, migrate, bench, glossary),
+}
+_GROUPS: dict[str, tuple[tuple[str, typer.Typer], ...]] = {
+    "Jobs": (
+        ("jobs", jobs),
+        ("failures", failures),
+        ("definitions", definitions),
+        ("triggers", triggers),
+        ("events", events),
+    ),
+    "Fleet": (
+        ("queues", queues),
+        ("workers", workers),
+        ("limits", limits),
+        ("tenants", tenants),
+        ("keys", keys),
+        ("audit", audit),
+        ("alerts", alerts),
+    ),
+    "Set up": (("config", config),),
+}
+for _panel, _commands in _PANELS.items():
+    for _command in _commands:
+        cli.command(rich_help_panel=_panel)(_command)
+    for _name, _group in _GROUPS.get(_panel, ()):
+        cli.add_typer(_group, name=_name, rich_help_panel=_panel)
+
+cli.command(rich_help_panel="Set up", context_settings=CONTEXT)(psql)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(version("posthouse"))
+        raise typer.Exit
+
+
+@cli.callback()
+def root(
+    _version: bool = typer.Option(
+        False, "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+    ),
+) -> None:
+    """Durable jobs in Postgres. [b]posthouse up[/b] starts everything."""
+
+
+def main() -> NoReturn:
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
+        # The name is given, so that help and completion are the same for `python -m posthouse`.
+        sys.exit(run_guarded(lambda: cli(prog_name="posthouse", standalone_mode=False)))
+    finally:
+        leave_embedded()
+
+
+def _terminate(*_: object) -> NoReturn:
+    """Exit cleanly on SIGTERM before a command has an event loop, and stop the embedded Postgres."""
+    sys.exit(128 + signal.SIGTERM)

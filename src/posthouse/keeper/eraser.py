@@ -1,0 +1,26 @@
+"""Continues erasures of subjects whose jobs could not all be erased at once."""
+
+from __future__ import annotations
+
+from posthouse.storage.connect import Line
+from posthouse.storage.keeping import advance_erasures
+
+BATCH = 500
+BUSY_SECONDS = 0.5
+IDLE_SECONDS = 5.0
+
+
+class Eraser:
+    name = "eraser"
+
+    def __init__(self, line: Line) -> None:
+        self._line = line
+        self._busy = False
+
+    async def run_once(self) -> dict[str, int]:
+        under_way, erased = await self._line.run(lambda c: advance_erasures(c, BATCH))
+        self._busy = under_way > 0
+        return {"erased": erased}
+
+    def pause(self) -> float:
+        return BUSY_SECONDS if self._busy else IDLE_SECONDS

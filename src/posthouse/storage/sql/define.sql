@@ -1,2 +1,0 @@
--- Announces what kinds of job there are; touches only those that changed.
-select posthouse.announce(%s::jsonb)

@@ -1,0 +1,126 @@
+"""The supervisor's end of one child process."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import IO, Any, Protocol
+from uuid import UUID
+
+from posthouse.commands.child import Child
+from posthouse.commands.warden import Warden
+from posthouse.supervisor.inside import STACKS
+from posthouse.worker.status import Status, shared_memory
+
+BOOT = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv.pop()); from posthouse.cli.child import main; main()"
+)
+_STACKS_LIMIT = 16_000
+
+
+class Owner(Protocol):
+    """The supervisor, as a child sees it."""
+
+    def on_message(self, child: WorkerChild, message: Mapping[str, Any]) -> None: ...
+    def on_end(self, child: WorkerChild, code: int) -> None: ...
+
+
+class WorkerChild:
+    """One worker in a process of its own."""
+
+    def __init__(self, owner: Owner, number: int, spec: Mapping[str, Any], warden: Warden) -> None:
+        self._owner = owner
+        self.number = number
+        self.started_at = time.monotonic()
+        self.worker_id: UUID | None = None
+        """Known when the worker has started."""
+        self.name = f"#{number}"
+        self.is_leaving = False
+        """Whether it is being replaced, or was told by an operator to stop."""
+        self.is_killed = False
+        self.silent_since: tuple[float, float] | None = None
+        self.metrics = ""
+        self.measured: asyncio.Future[None] | None = None
+        self.ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._loop = asyncio.get_running_loop()
+        self._received = b""
+        self._stacks: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - open for as long as it runs
+        memory = shared_memory()
+        self.status = Status(memory)
+        self._socket, theirs = socket.socketpair()
+        self._socket.setblocking(False)
+        try:
+            handed = [theirs.fileno(), memory, self._stacks.fileno()]
+            argv = [sys.executable, "-c", BOOT, json.dumps(sys.path)]
+            self._child = Child(argv, handed, warden=warden, on_end=self._on_end)
+        finally:
+            theirs.close()
+            os.close(memory)
+        self._loop.add_reader(self._socket, self._readable)
+        self.send(spec=spec, number=number)
+
+    @property
+    def pid(self) -> int:
+        return self._child.pid
+
+    @property
+    def is_ready(self) -> bool:
+        return self.worker_id is not None
+
+    def send(self, **message: Any) -> None:
+        with suppress(OSError):
+            self._socket.send(json.dumps(message).encode() + b"\n")
+
+    def ask_for_metrics(self) -> asyncio.Future[None]:
+        """Return a future that ends when ``metrics`` are new."""
+        if self.measured is None or self.measured.done():
+            self.measured = self._loop.create_future()
+            self.send(metrics=True)
+        return self.measured
+
+    def kill(self) -> None:
+        """Kill the process and everything that it started."""
+        self.is_killed = True
+        self._child.kill()
+
+    def ask_for_stacks(self) -> None:
+        if self.pid and self._child.exit_code is None:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, STACKS)
+
+    def stacks(self) -> str:
+        """Return what the process wrote of its threads when it was asked, or when it crashed."""
+        self._stacks.seek(0)
+        return self._stacks.read(_STACKS_LIMIT).decode(errors="replace")
+
+    def _readable(self) -> None:
+        try:
+            data = self._socket.recv(262_144)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._loop.remove_reader(self._socket)
+        *lines, self._received = (self._received + data).split(b"\n")
+        for line in lines:
+            self._owner.on_message(self, json.loads(line))
+
+    def _on_end(self, code: int) -> None:
+        self._readable()  # its last messages
+        self._loop.remove_reader(self._socket)
+        self._socket.close()
+        self.ended.set_result(code)
+        self._owner.on_end(self, code)
+
+    def close(self) -> None:
+        """Free what was needed to find out why the process ended."""
+        self._stacks.close()
+        self.status.close()

@@ -1,0 +1,116 @@
+"""Decide when to claim a batch: when it is full, or when no more jobs arrive for a while."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from posthouse.storage.leases import ReadyBatch
+from posthouse.worker.definition import Definition
+
+MOST_LINGERS = 10
+"""While jobs keep arriving, or limits allow only part of a batch, it waits for this many lingers at most."""
+LOOK_SECONDS = 0.02
+"""Jobs that arrive are counted at this interval."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchClaim:
+    """A batch to claim: up to ``limit`` jobs of the kind, or none if fewer than ``least`` can start."""
+
+    kind: str
+    limit: int
+    least: int
+
+
+@dataclass(slots=True)
+class _Wait:
+    """The ready jobs of a kind that are not claimed yet, as they were seen last."""
+
+    since: float
+    changed_at: float
+    looked_at: float
+    pause: float = 0.0
+    failures: int = 0
+    newest: int = -1
+
+
+class Batches:
+    """The batch kinds of a fetcher. Times are of the monotonic clock."""
+
+    def __init__(
+        self,
+        definitions: Iterable[Definition],
+        open_batches: Callable[[str], int],
+        *,
+        linger: float,
+        poll_seconds: float,
+    ) -> None:
+        """``open_batches`` returns how many batches of a kind are claimed and not finished."""
+        known = [item for item in definitions if item.batch is not None]
+        self._sizes = {item.kind: item.batch or 1 for item in known}
+        self._most = {item.kind: item.batches for item in known}
+        self._open = open_batches
+        self._linger = linger
+        self._poll_seconds = poll_seconds
+        self._waits: dict[str, _Wait] = {}
+
+    def __contains__(self, kind: str) -> bool:
+        return kind in self._sizes
+
+    def __bool__(self) -> bool:
+        return bool(self._sizes)
+
+    def to_look_at(self, now: float) -> dict[str, int]:
+        """Return the kinds to look at now, with their batch sizes."""
+        return {kind: size for kind, size in self._sizes.items() if self._due_in(kind, now) <= 0}
+
+    def pause(self, longest: float, now: float) -> float:
+        """Return how long to wait for a wakeup: at most until a kind with ready jobs is due."""
+        due = (self._due_in(kind, now) for kind in self._waits)
+        return max(0.0, min(longest, min(due, default=longest)))
+
+    def _due_in(self, kind: str, now: float) -> float:
+        most, wait = self._most[kind], self._waits.get(kind)
+        if most is not None and self._open(kind) >= most:
+            return self._poll_seconds
+        return 0.0 if wait is None else wait.looked_at + wait.pause - now
+
+    def woken(self) -> None:
+        """Look again soon: jobs were enqueued, or a batch has ended."""
+        for wait in self._waits.values():
+            wait.pause = min(wait.pause, LOOK_SECONDS)
+
+    def looked(self, sizes: Mapping[str, int], found: Iterable[ReadyBatch], now: float) -> list[BatchClaim]:
+        """Return the claims to make after a look at these kinds."""
+        ready = {batch.kind: batch for batch in found}
+        for kind in sizes.keys() - ready.keys():
+            self._waits.pop(kind, None)
+        claims = (self._to_claim(ready[kind], now) for kind in sizes if kind in ready)
+        return [claim for claim in claims if claim is not None]
+
+    def _to_claim(self, ready: ReadyBatch, now: float) -> BatchClaim | None:
+        size = self._sizes[ready.kind]
+        wait = self._waits.setdefault(ready.kind, _Wait(now, now, now))
+        if wait.newest != ready.newest:
+            wait.newest, wait.changed_at = ready.newest, now
+        wait.looked_at, wait.pause = now, 0.0
+        is_full = ready.jobs >= size
+        until = wait.since + MOST_LINGERS * self._linger
+        until = until if is_full else min(until, wait.changed_at + self._linger)
+        if is_full and (now < until or not wait.failures):
+            return BatchClaim(ready.kind, size, size)
+        if now >= until:
+            return BatchClaim(ready.kind, size, 1)
+        wait.pause = until - now
+        return None
+
+    def claimed(self, claim: BatchClaim, jobs: int) -> None:
+        """Note how many jobs a claim returned. Kinds take turns: the one that was served comes last."""
+        if jobs:
+            self._waits.pop(claim.kind, None)
+            self._sizes[claim.kind] = self._sizes.pop(claim.kind)
+        else:  # prevented by a limit or a missing capability, or another worker was faster
+            wait = self._waits[claim.kind]
+            wait.pause = min(LOOK_SECONDS * 2**wait.failures, self._poll_seconds)
+            wait.failures = min(wait.failures + 1, 20)

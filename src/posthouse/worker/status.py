@@ -1,0 +1,160 @@
+"""What a worker process shows its supervisor, in memory that both have mapped.
+
+The supervisor reads it without asking: a process whose interpreter is blocked could not answer. Times are
+monotonic, a clock that all processes of a machine share.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+import tempfile
+import threading
+import time
+import types
+from collections.abc import Callable, Coroutine, Generator, Sequence
+from typing import Any, TypeVar
+from uuid import UUID
+
+from posthouse.worker.job import Job
+
+T = TypeVar("T")
+
+_ID = 16
+_MOST_IDS = 64
+_MOST_THREADS = 512
+_TIME = struct.Struct("d")
+_NUMBER = struct.Struct("Q")
+_ALIVE, _LOOP, _BEAT, _DEADLINE, _SLOTS = 0, 8, 16, 24, 64
+_COUNT, _IDS = 8, 16
+_SLOT = _IDS + _ID * _MOST_IDS
+SIZE = _SLOTS + _SLOT * _MOST_THREADS
+
+
+class Status:
+    """The mapped memory.
+
+    It has a slot for each thread that runs handlers, the first for the event loop. A slot holds the id of the
+    thread and those of the jobs whose handler runs in it at this moment.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._map = mmap.mmap(descriptor, SIZE)
+        self._local = threading.local()
+        self._taken = 0
+        self._lock = threading.Lock()
+
+    def close(self) -> None:
+        self._map.close()
+
+    @property
+    def alive_at(self) -> float:
+        """When a thread of the process last ran; 0 before it started."""
+        return self._time(_ALIVE)
+
+    @property
+    def loop_at(self) -> float:
+        """When the event loop last ran."""
+        return self._time(_LOOP)
+
+    @property
+    def beat_at(self) -> float:
+        """When the thread that renews leases last ran."""
+        return self._time(_BEAT)
+
+    @property
+    def deadline(self) -> float:
+        """When the first of the running jobs exceeds its timeout."""
+        return self._time(_DEADLINE)
+
+    def _time(self, offset: int) -> float:
+        (value,) = _TIME.unpack_from(self._map, offset)
+        return float(value)
+
+    def running(self) -> dict[int, list[UUID]]:
+        """Return the jobs whose handlers run at this moment, by thread; the event loop first."""
+        found: dict[int, list[UUID]] = {}
+        for start in range(_SLOTS, SIZE, _SLOT):
+            (thread,) = _NUMBER.unpack_from(self._map, start)
+            if not thread:
+                break
+            ids = start + _IDS
+            count = self._map[start + _COUNT]
+            found[thread] = [UUID(bytes=self._map[ids + i * _ID : ids + (i + 1) * _ID]) for i in range(count)]
+        return found
+
+    def note(self, *, beat_at: float, deadline: float) -> None:
+        """Note that the process runs."""
+        _TIME.pack_into(self._map, _BEAT, beat_at)
+        _TIME.pack_into(self._map, _DEADLINE, deadline)
+        _TIME.pack_into(self._map, _ALIVE, time.monotonic())
+
+    def note_loop(self) -> None:
+        """Note that the event loop runs."""
+        _TIME.pack_into(self._map, _LOOP, time.monotonic())
+
+    def take_slot(self) -> int:
+        """Take a slot for this thread, or return the one that it has; 0 if none is left."""
+        slot: int | None = getattr(self._local, "slot", None)
+        if slot is None:
+            with self._lock:
+                slot = _SLOTS + _SLOT * self._taken if self._taken < _MOST_THREADS else 0
+                self._taken += 1
+            self._local.slot = slot
+            if slot:
+                _NUMBER.pack_into(self._map, slot, threading.get_native_id())
+        return slot
+
+    def in_thread(self, jobs: Sequence[Job], call: Callable[..., T], *args: Any, **keywords: Any) -> T:
+        """Call a handler in this thread."""
+        slot = self.take_slot()
+        if not slot:
+            return call(*args, **keywords)
+        self._enter(slot, _ids(jobs))
+        try:
+            return call(*args, **keywords)
+        finally:
+            self._map[slot + _COUNT] = 0
+
+    def _enter(self, slot: int, ids: bytes) -> None:
+        self._map[slot + _IDS : slot + _IDS + len(ids)] = ids
+        self._map[slot + _COUNT] = len(ids) // _ID
+
+    @types.coroutine
+    def in_loop(self, jobs: Sequence[Job], handler: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
+        """Await a handler; each of its steps is noted."""
+        slot, ids, count = _SLOTS, _ids(jobs), _SLOTS + _COUNT
+        step: Callable[[Any], Any] = handler.send
+        value: Any = None
+        while True:
+            self._enter(slot, ids)
+            try:
+                awaited = step(value)
+            except StopIteration as end:
+                return end.value  # type: ignore[no-any-return]
+            finally:
+                self._map[count] = 0
+            try:
+                value = yield awaited
+                step = handler.send
+            except GeneratorExit:
+                handler.close()
+                raise
+            except BaseException as error:  # noqa: BLE001 - handed to the handler
+                step, value = handler.throw, error
+
+
+def _ids(jobs: Sequence[Job]) -> bytes:
+    return b"".join(job.row[0] for job in jobs[:_MOST_IDS])
+
+
+def shared_memory() -> int:
+    """Return a descriptor of memory for a Status."""
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create("posthouse-status")
+    else:  # macOS
+        with tempfile.TemporaryFile() as file:
+            descriptor = os.dup(file.fileno())
+    os.truncate(descriptor, SIZE)
+    return descriptor

@@ -1,0 +1,76 @@
+"""A command on a terminal of its own."""
+
+import fcntl
+import os
+import pty
+import re
+import select
+import struct
+import subprocess
+import sys
+import termios
+import time
+from contextlib import contextmanager
+
+SECONDS = 60
+OWN_TERMINAL = """
+import fcntl, os, signal, sys, termios
+signal.signal(signal.SIGINT, signal.SIG_DFL)  # tests that run in the background ignore it
+os.setsid()
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+"""
+
+
+class Terminal:
+    """What a person at the terminal sees and types."""
+
+    def __init__(self, main, process):
+        self._main, self.process = main, process
+        self.shown = ""
+
+    def read(self):
+        """Read what has come; False at the end."""
+        if not select.select([self._main], [], [], 1)[0]:
+            return True
+        try:
+            data = os.read(self._main, 65536)
+        except OSError:  # the command closed its side
+            return False
+        self.shown += data.decode()
+        return bool(data)
+
+    def wait_for(self, pattern):
+        deadline = time.monotonic() + SECONDS
+        while not re.search(pattern, self.shown):
+            assert time.monotonic() < deadline, f"{pattern!r} did not come: {self.shown!r}"
+            assert self.read() or re.search(pattern, self.shown), f"it ended: {self.shown!r}"
+
+    def type(self, keys):
+        os.write(self._main, keys.encode())
+
+    def end(self):
+        """Read to the end; return the exit code."""
+        while self.read():
+            pass
+        return self.process.wait(SECONDS)
+
+
+@contextmanager
+def terminal(posthouse, *arguments, rows=50, columns=140):
+    """``posthouse ...`` on a terminal of this size, which is also the one that Ctrl-C comes from."""
+    main, other = pty.openpty()
+    fcntl.ioctl(other, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+    process = subprocess.Popen(
+        [sys.executable, "-c", OWN_TERMINAL, "-m", "posthouse", *arguments],
+        stdin=other, stdout=other, stderr=other, cwd=posthouse.folder,
+        env={**posthouse.env, "TERM": "xterm", "NO_COLOR": "1"},
+    )  # fmt: skip
+    os.close(other)
+    try:
+        yield Terminal(main, process)
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+        os.close(main)
