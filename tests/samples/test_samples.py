@@ -290,9 +290,15 @@ async def test_keepers_sample_for_months_each_minute_once(app, db, settings):
     assert all(after - before == MINUTE for before, after in pairwise(minutes))
 
 
+async def _enter_a_minute(clock):
+    """Move the clock away from the edges: a minute is sampled two seconds after its end, not before."""
+    await clock.move_to((await clock.now()).replace(second=10))
+
+
 async def test_samples_are_deleted_after_their_retention(app, db, settings, keeper):
-    db.execute("select posthouse.enqueue('work')")
     async with testing.clock(app) as clock:
+        await _enter_a_minute(clock)
+        db.execute("select posthouse.enqueue('work')")
         await clock.advance("1m")
         await keeper.sampler.run_once()
         await clock.advance("31d")
@@ -305,7 +311,7 @@ async def test_samples_are_deleted_after_their_retention(app, db, settings, keep
 
 async def test_a_series_has_a_point_for_each_step_and_says_what_is_left(app, db, keeper, connection):
     async with testing.clock(app) as clock:
-        await clock.move_to((await clock.now()).replace(second=10))  # and stay within the minute
+        await _enter_a_minute(clock)
         db.execute("select posthouse.enqueue('work')")
         for _ in range(3):
             await clock.advance("1m")
