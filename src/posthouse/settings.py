@@ -166,6 +166,12 @@ class Settings:
         "0: no grace.",
         minimum=0,
     )
+    mismatch_seconds: float = _setting(
+        3600.0,
+        "How long a job whose payload only newer code accepts waits while no worker with newer code is "
+        "connected; then it goes to the dead letter.",
+        minimum=0,
+    )
     rescue_seconds: float = _setting(
         1.0,
         "Interval at which a keeper looks for expired leases. The jobs of a worker whose loss is noticed are "

@@ -41,7 +41,7 @@ READS = {
     "tenant", "now", "chosen_jobs", "definition_defaults", "event_fits", "failure_step", "seen_workers",
     "is_there", "is_at_work", "slot_of", "cost_of", "refilled", "recent_pace", "partition_name",
     "sift_jobs", "sift_places", "sift_place", "sift_queued", "sift_ended", "few_ready",
-    "fits", "kept_aside",
+    "fits", "kept_aside", "last_served", "first_mismatch", "without_marks",
     "enqueue_here",  # hands on to tenant_enqueue
 }  # fmt: skip
 

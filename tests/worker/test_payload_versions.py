@@ -1,10 +1,13 @@
 """Payloads of another version of the code: an old worker passes them on, and renamed kinds run on."""
 
+from datetime import timedelta
+
 import pytest
 
 import posthouse
-from posthouse import insights
+from posthouse import insights, testing
 from posthouse.errors import ConfigurationError
+from posthouse.keeper.keeper import Keeper
 from posthouse.storage.connect import connect_async
 from workshop import attempts, eventually, row, status, working
 
@@ -53,6 +56,7 @@ async def test_an_old_worker_passes_on_a_payload_that_newer_code_accepts(old, ne
         told = await why(settings, handle.id)
         assert told.reason == "no_worker"
         assert "these workers run older code" in told.summary
+        assert told.until is not None
         fits = await new.client.enqueue("greet", {"name": "Bob"})
         await eventually(lambda: status(db, fits.id) == "succeeded", what="a job that fits both")
         assert attempts(db, handle.id) == [(1, "released")]
@@ -62,6 +66,32 @@ async def test_an_old_worker_passes_on_a_payload_that_newer_code_accepts(old, ne
     assert (job["result"], job["attempt_count"], job["crashes"]) == ("Ada fr", 1, 0)
     assert attempts(db, handle.id) == [(1, "released"), (1, "succeeded")]
     await new.close()
+
+
+async def test_a_job_that_no_newer_worker_takes_ends_by_its_deadline(old, new, db, settings):
+    async with working(old, keeper=False):
+        await announce(new)
+        handle = await new.client.enqueue("greet", {"name": "Ada", "language": "fr"})
+        await eventually(lambda: attempts(db, handle.id) == [(1, "released")], what="the release")
+    keeper = Keeper(settings.database_url, settings)
+    async with testing.clock(new) as clock:
+        await clock.move_to((await why(settings, handle.id)).until)
+        db.execute("select posthouse.pause_queue('default')")
+        async with working(new, keeper=False):  # it would run the job, but for the pause
+            assert await keeper.expirer.run_once() == {"expired": 0}
+        db.execute("select posthouse.resume_queue('default')")
+        deadline = (await why(settings, handle.id)).until
+        await clock.move_to(deadline - timedelta(minutes=1))
+        assert await keeper.expirer.run_once() == {"expired": 0}
+        await clock.move_to(deadline)
+        assert await keeper.expirer.run_once() == {"expired": 1}
+    await keeper.stop()
+    await new.close()
+    job = row(db, handle.id)
+    assert (job["status"], job["error"]["type"]) == ("dead_letter", "PayloadMismatch")
+    assert db.execute("select dead_letter from posthouse.failures").fetchall() == [(1,)]
+    assert db.execute("select posthouse.reopen(%s)", (handle.id,)).fetchone() == ("queued",)
+    assert row(db, handle.id)["requires"] is None, "a retry is offered to all workers"
 
 
 async def test_a_payload_that_fits_no_definition_is_final(old, new, db):

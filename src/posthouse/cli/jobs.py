@@ -309,7 +309,11 @@ def why(job: str = _ID, as_json: bool = json_option()) -> None:
     async def look(db: Any, known: Any) -> tuple[Why, datetime]:
         job_id = await find_job(db, wanted)
         found = await insights.why(
-            db, job_id, offline_after=known.offline_after, patience=2 * known.heartbeat_seconds
+            db,
+            job_id,
+            offline_after=known.offline_after,
+            patience=2 * known.heartbeat_seconds,
+            mismatch_seconds=known.mismatch_seconds,
         )
         return found, await insights.database_now(db)
 

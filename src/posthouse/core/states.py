@@ -29,6 +29,7 @@ class Event(StrEnum):
     RELEASE = "release"
     RESCUE = "rescue"
     CANCEL = "cancel"
+    EXPIRE = "expire"
     REOPEN = "reopen"
 
 
@@ -67,6 +68,12 @@ TRANSITIONS: tuple[Transition, ...] = (
         "unless the worker is alive",
     ),
     Transition(Event.CANCEL, Status.QUEUED, Status.CANCELED, "the job was canceled before it started"),
+    Transition(
+        Event.EXPIRE,
+        Status.QUEUED,
+        Status.DEAD_LETTER,
+        "only workers with newer code accept its payload, and none connected in time",
+    ),
     Transition(
         Event.CANCEL,
         Status.RUNNING,

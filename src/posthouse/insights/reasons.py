@@ -125,12 +125,18 @@ class Place:
     paused_at: datetime | None
     paused_by: str | None
     defined: bool
+    unserved_since: datetime | None
     now: datetime
 
     @property
     def lacks_definition(self) -> bool:
         """Whether the job waits for a definition. Posthouse's own kinds have none."""
         return not self.defined and not is_own(self.kind)
+
+    @property
+    def needs_newer_code(self) -> bool:
+        """Whether workers with older code did not accept its payload: these words exclude them."""
+        return any(word.startswith("!") for word in self.requires or ())
 
 
 def undefined_summary(place: Place) -> str:

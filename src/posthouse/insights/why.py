@@ -14,6 +14,9 @@ from posthouse.storage.reading import Db, fetch, fetch_value
 PATIENCE = 10.0
 """Seconds for which a job is left to a worker that it prefers: two heartbeats, as the settings have it."""
 
+MISMATCH_SECONDS = 3600.0
+"""How long a job waits for a worker with newer code, as the settings have it."""
+
 
 async def why(
     connection: Db,
@@ -22,6 +25,7 @@ async def why(
     tenant: str | None = None,
     offline_after: float | None = None,
     patience: float = PATIENCE,
+    mismatch_seconds: float = MISMATCH_SECONDS,
 ) -> Why:
     """Return what a job waits for, which worker runs it, or how it ended."""
     found = await fetch(connection, "job_place", Place, id=job_id, tenant=tenant)
@@ -29,14 +33,26 @@ async def why(
         raise JobNotFound(f"job {job_id} does not exist")
     (place,) = await masked(await mask_for(connection, job_id), found[:1])
     if await fetch_value(connection, "speaks_for") is None:
-        return await _told(connection, place, offline_after, patience)
-    return as_tenants_see(await _told(connection, place, offline_after, None), place)
+        return await _told(connection, place, offline_after, patience, mismatch_seconds)
+    return as_tenants_see(await _told(connection, place, offline_after, None, mismatch_seconds), place)
 
 
-async def _told(connection: Db, place: Place, offline_after: float | None, patience: float | None) -> Why:
+async def _told(
+    connection: Db,
+    place: Place,
+    offline_after: float | None,
+    patience: float | None,
+    mismatch_seconds: float,
+) -> Why:
     match place.place:
         case "ready":
-            return await why_ready(connection, place, offline_after=offline_after, patience=patience)
+            return await why_ready(
+                connection,
+                place,
+                offline_after=offline_after,
+                patience=patience,
+                mismatch_seconds=mismatch_seconds,
+            )
         case "waiting":
             return await _waiting(connection, place)
         case "running":

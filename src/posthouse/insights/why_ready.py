@@ -65,7 +65,12 @@ class _Cause:
 
 
 async def why_ready(
-    connection: Db, place: Place, *, offline_after: float | None, patience: float | None
+    connection: Db,
+    place: Place,
+    *,
+    offline_after: float | None,
+    patience: float | None,
+    mismatch_seconds: float,
 ) -> Why:
     """Explain a ready job. ``patience`` is None if the caller may not see what workers run."""
     candidates = await fetch(
@@ -83,7 +88,7 @@ async def why_ready(
     hindrances = await _hindrances(connection, place)
     causes = [
         *_paused(place),
-        *(_no_worker(place, candidates) if not able else ()),
+        *(_no_worker(place, candidates, mismatch_seconds) if not able else ()),
         *_limited(place, hindrances),
         *await _left_to_others(connection, place, able, patience),
     ] or [_in_line(place, able, ahead, pace)]
@@ -135,7 +140,7 @@ def _paused(place: Place) -> Iterable[_Cause]:
         )
 
 
-def _no_worker(place: Place, candidates: Sequence[_Candidate]) -> Iterable[_Cause]:
+def _no_worker(place: Place, candidates: Sequence[_Candidate], mismatch_seconds: float) -> Iterable[_Cause]:
     """Name what is missing, the smallest obstacle first."""
     what = f"queue {place.queue!r} and has a handler for kind {place.kind!r}"
     start = f"start a worker whose app defines {place.kind}: posthouse worker --app module:app"
@@ -148,15 +153,8 @@ def _no_worker(place: Place, candidates: Sequence[_Candidate]) -> Iterable[_Caus
         yield _Cause(
             reason="no_worker", summary=summary, advice=f"posthouse workers enable {kept_off[0].name}"
         )
-    elif outdated:
-        names = ", ".join(item.name for item in outdated)
-        summary = (
-            f"the handlers of the workers that serve {place.kind!r} do not accept its payload ({names}); "
-            "the newest definition does, so these workers run older code"
-        )
-        yield _Cause(
-            reason="no_worker", summary=summary, advice="deploy the current code and restart these workers"
-        )
+    elif outdated or (place.needs_newer_code and not lacking):
+        yield _outdated(place, outdated, mismatch_seconds)
     elif lacking:
         missing = min((item.lacks for item in lacking), key=len)
         yield _Cause(
@@ -181,6 +179,18 @@ def _no_worker(place: Place, candidates: Sequence[_Candidate]) -> Iterable[_Caus
     else:
         summary = f"no live worker serves {what}"
         yield _Cause(reason="no_worker", summary=_undefined(place) + summary, advice=start)
+
+
+def _outdated(place: Place, outdated: Sequence[_Candidate], mismatch_seconds: float) -> _Cause:
+    names = ", ".join(item.name for item in outdated) or "none is connected now"
+    return _Cause(
+        reason="no_worker",
+        summary=f"the handlers of the workers that serve {place.kind!r} do not accept its payload ({names}); "
+        "the newest definition does, so these workers run older code. Without a worker with newer code the "
+        "job goes to the dead letter",
+        advice="deploy the current code and restart these workers",
+        until=place.unserved_since and place.unserved_since + timedelta(seconds=mismatch_seconds),
+    )
 
 
 def _undefined(place: Place) -> str:

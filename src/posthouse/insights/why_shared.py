@@ -33,8 +33,7 @@ def _summary(why: Why, place: Place) -> str:
         case "paused":
             return f"queue {place.queue!r} is paused"
         case "no_worker":
-            unserved = f"no live worker serves queue {place.queue!r} with kind {place.kind!r}"
-            return undefined_summary(place) if place.lacks_definition else unserved
+            return _unserved(place)
         case "limit":
             return f"limit {why.limits[0].name!r} is full"
         case "preferred":
@@ -43,6 +42,14 @@ def _summary(why: Why, place: Place) -> str:
             return f"ready, {why.ahead:,} ahead of it" if why.ahead else "ready, none ahead of it"
         case _:
             return why.summary
+
+
+def _unserved(place: Place) -> str:
+    if place.needs_newer_code:
+        return f"the workers that serve kind {place.kind!r} run older code, which does not accept its payload"
+    if place.lacks_definition:
+        return undefined_summary(place)
+    return f"no live worker serves queue {place.queue!r} with kind {place.kind!r}"
 
 
 def _limit(limit: Hindrance) -> Hindrance:

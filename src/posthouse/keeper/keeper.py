@@ -11,6 +11,7 @@ from posthouse.keeper.alerter import Alerter
 from posthouse.keeper.bells import Bells
 from posthouse.keeper.crowd import Crowd
 from posthouse.keeper.eraser import Eraser
+from posthouse.keeper.expirer import Expirer
 from posthouse.keeper.grouper import Grouper
 from posthouse.keeper.lanes import Lanes
 from posthouse.keeper.lookout import Lookout
@@ -43,6 +44,7 @@ class Keeper:
         self.retainer = Retainer(retaining, settings)
         self.lanes = Lanes(guarding)
         self.adopter = Adopter(counting)
+        self.expirer = Expirer(counting, settings)
         self.matcher = Matcher(making, settings)
         self.sampler = Sampler(counting, settings)
         self.grouper = Grouper(counting, settings)
@@ -77,6 +79,7 @@ class Keeper:
         """Steps that may wait until a starting worker has claimed its first jobs."""
         return (
             self.adopter,
+            self.expirer,
             self.grouper,
             self.retrier,
             self.eraser,

@@ -35,6 +35,12 @@ async def adopt_jobs(connection: Db) -> int:
     return int(await _value(connection, "adopt_jobs"))
 
 
+async def expire_mismatched(connection: Db, after: float, limit: int) -> list[UUID]:
+    """End jobs whose payload only newer code accepts and that no worker could run for ``after`` seconds."""
+    cursor = await connection.execute(query("expire_mismatched"), (after, limit))
+    return [row[0] for row in await cursor.fetchall()]
+
+
 async def count_workers(connection: Db) -> int:
     return int(await _value(connection, "workers_count"))
 

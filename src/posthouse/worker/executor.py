@@ -354,7 +354,7 @@ class Executor:
                     _log.warning("lease renewal failed, job released job=%s", job.id)
                 verdict = Verdict(Event.RELEASE, "released", 0.0)
             case PayloadMismatch():
-                message = f"{ending}; the newest definition accepts it: waiting for a worker with newer code"
+                message = f"{ending}; the newest definition accepts it: only newer code can run the job"
                 error = {"type": "PayloadMismatch", "message": message}
                 verdict = Verdict(Event.RELEASE, "released", 0.0, error)
             case InvalidResult():

@@ -78,7 +78,14 @@ async def explain(job_id: UUID, access: Reader) -> Response:
     Returns what the job waits for, which worker runs it, or how it ended.
     """
     async with access.session() as db:
-        return answer(await insights.why(db, job_id, tenant=access.whose, offline_after=access.offline_after))
+        found = await insights.why(
+            db,
+            job_id,
+            tenant=access.whose,
+            offline_after=access.offline_after,
+            mismatch_seconds=access.gate.settings.mismatch_seconds,
+        )
+    return answer(found)
 
 
 @router.get("/parts", response_model=list[PartInfo])

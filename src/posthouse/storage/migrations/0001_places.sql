@@ -370,6 +370,7 @@ insert into posthouse.transitions (event, from_status, to_status) values
   ('release', 'running', 'queued'),
   ('rescue', 'running', 'queued'),
   ('cancel', 'queued', 'canceled'),
+  ('expire', 'queued', 'dead_letter'),
   ('cancel', 'running', 'canceled'),
   ('reopen', 'failed', 'queued'),
   ('reopen', 'canceled', 'queued'),

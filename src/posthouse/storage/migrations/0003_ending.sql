@@ -148,11 +148,13 @@ begin
     from (select * from gone union all select * from held) as g
     returning id, tenant_id, kind, error
   ), counted as (
-    insert into posthouse.failure_deltas (tenant_id, kind, fingerprint, at, failures, canceled, job_id, type, message)
-    select tenant_id, kind, min(error ->> 'fingerprint'), v_now, count(*), count(*), (array_agg(id))[1],
-           p_error ->> 'type', left(p_error ->> 'message', 500)
+    insert into posthouse.failure_deltas (
+      tenant_id, kind, fingerprint, at, failures, dead_letter, canceled, job_id, type, message)
+    select tenant_id, kind, min(error ->> 'fingerprint'), v_now, count(*),
+           count(*) filter (where p_status = 'dead_letter'), count(*) filter (where p_status = 'canceled'),
+           (array_agg(id))[1], p_error ->> 'type', left(p_error ->> 'message', 500)
     from ended
-    where p_error ->> 'type' = 'DependencyFailed'  -- who was canceled by a person did not fail
+    where p_status = 'dead_letter' or p_error ->> 'type' = 'DependencyFailed'  -- a job canceled by a person did not fail
     group by tenant_id, kind
   )
   select coalesce(array_agg(id), '{}') into v_ended from ended;

@@ -34,6 +34,12 @@ language sql immutable parallel safe as $$
     where case when r.word like '!%' then r.word = '!' || p_code else r.word <> all (p_offers) end)
 $$;
 
+-- What a job requires without these words: a retry offers it to all workers again.
+create function posthouse.without_marks(p_requires text[]) returns text[]
+language sql immutable parallel safe as $$
+  select nullif(array(select r.word from unnest(p_requires) as r (word) where r.word not like '!%'), '{}')
+$$;
+
 -- p_token is made by the worker, new for each claim: repeating a claim whose reply was lost returns what
 -- the first one took. p_lanes and p_marks say behind which position each known lane is to be read; a worker
 -- passes none of them to look from the start. p_careful: it may take one suspect. p_offers: its capabilities.

@@ -310,3 +310,44 @@ begin
     array_fill(0::double precision, array[cardinality(v_held.ids)]), v_held.errors);
   return query select u.* from unnest(v_held.ids, v_held.events) as u;
 end $$;
+
+-- When a worker that could claim such a job was last there: infinity: there is one now; null: there was none. It runs with
+-- the rights of its owner, because a tenant does not see the table of workers.
+create function posthouse.last_served(p_queue text, p_kind text, p_tenant text, p_requires text[]) returns timestamptz
+language sql stable security definer set search_path = pg_catalog, pg_temp as $$
+  select max(coalesce(w.stopped_at, 'infinity')) from posthouse.workers as w
+  where p_queue = any (w.queues) and p_kind = any (w.kinds) and posthouse.meets(p_requires, w.offers, w.code)
+    and (w.only_tenant is null or w.only_tenant = p_tenant) and (w.only_queues is null or p_queue = any (w.only_queues))
+$$;
+
+-- When a worker first gave a job back because only newer code accepts its payload (see meets). The record of that attempt
+-- may have been deleted: it was long ago.
+create function posthouse.first_mismatch(p_job uuid, p_generation integer) returns timestamptz
+language sql stable as $$
+  select coalesce(min(a.finished_at), '-infinity') from posthouse.past_attempts as a
+  where a.job_id = p_job and a.generation = p_generation and a.error ->> 'type' = 'PayloadMismatch'
+$$;
+
+-- Ends such jobs when for p_after no worker that could run them has been there: they would wait for ever. While there is
+-- one they only wait for their turn, as all jobs do. Reads up to p_limit jobs at the head of each of their lanes.
+create function posthouse.expire_mismatched(p_after interval, p_limit integer default 1000) returns setof uuid
+language plpgsql as $$
+declare
+  v_before timestamptz := posthouse.now() - p_after;
+  v_ids uuid[] := array(
+    select r.id from (
+      select distinct l.lane from posthouse.lanes as l
+      where l.requires <> coalesce(posthouse.without_marks(l.requires), '{}')
+        and coalesce(posthouse.last_served(l.queue, l.kind, l.tenant_id, l.requires), '-infinity') <= v_before) as l
+    cross join lateral (
+      select r.id, r.generation from posthouse.ready as r where r.lane = l.lane order by r.position limit p_limit) as r
+    where posthouse.first_mismatch(r.id, r.generation) <= v_before
+    limit p_limit);
+begin
+  if v_ids <> '{}' then
+    return query select e from posthouse.end_queued(v_ids, 'dead_letter', jsonb_build_object(
+      'type', 'PayloadMismatch', 'message', format(
+        'workers with older code did not accept the payload, and none with newer code was connected for %s seconds',
+        extract(epoch from p_after)::integer))) as e;
+  end if;
+end $$;

@@ -242,7 +242,7 @@ begin
     v_old.generation + 1, v_old.timeout_seconds, v_old.tenant_id, v_old.kind, v_old.queue, v_old.source,
     v_old.payload, v_old.dedupe_key, v_old.order_key, v_old.correlation_id, v_old.subject,
     v_old.source_ref, v_old.created_by, v_old.retry, v_old.depends_on, v_old.limit_key,
-    v_old.requires, v_old.prefers, v_old.progress_percent,
+    posthouse.without_marks(v_old.requires), v_old.prefers, v_old.progress_percent,
     v_old.current_step, v_old.progress_message, v_old.last_error, v_old.trace, posthouse.now(), v_blockers);
   perform posthouse.forget_progress(array[p_id], p_fresh);
   perform posthouse.note(p_actor, 'job.retry', v_old.tenant_id, p_id::text,

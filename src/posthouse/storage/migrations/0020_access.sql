@@ -360,7 +360,7 @@ language sql stable as $$
     'create_trigger,change_trigger,remove_trigger,fire_trigger,'
     'start_bulk_change,stop_bulk_change,create_key,revoke_key,'
     'chosen_jobs,sift_jobs,sift_places,sift_place,sift_queued,sift_ended,few_ready,fits,kept_aside,event_fits,'
-    'definition_defaults,failure_step,seen_workers,is_there,is_at_work,slot_of,cost_of,refilled,recent_pace,'
+    'definition_defaults,failure_step,last_served,first_mismatch,without_marks,seen_workers,is_there,is_at_work,slot_of,cost_of,refilled,recent_pace,'
     'partition_name}'::text[]) as f
 $$;
 

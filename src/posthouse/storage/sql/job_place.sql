@@ -6,6 +6,10 @@ select
   j.lease_expires_at, j.cancel_requested_at, q.due_at, r.lane, r.position,
   (select l.turn from posthouse.lanes as l where l.lane = r.lane limit 1) as turn,
   p.paused_at, p.paused_by, exists (select from posthouse.definitions as d where d.key = j.kind) as defined,
+  (select s.since from greatest(
+     posthouse.first_mismatch(r.id, r.generation),
+     posthouse.last_served(r.queue, r.kind, r.tenant_id, r.requires)) as s (since)
+   where r.requires <> coalesce(posthouse.without_marks(r.requires), '{}') and isfinite(s.since)) as unserved_since,
   posthouse.now() as now
 from posthouse.jobs as j
 left join posthouse.ready as r on r.id = j.id
