@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import select
 
 
 async def until_set(event: asyncio.Event, seconds: float) -> bool:
@@ -16,3 +17,11 @@ async def until_set(event: asyncio.Event, seconds: float) -> bool:
         async with asyncio.timeout(seconds):
             await event.wait()
     return event.is_set()
+
+
+def until_readable(seconds: float, *descriptors: int) -> set[int]:
+    """Block until one of the descriptors is readable or closed, at most ``seconds``; return which are."""
+    poll = select.poll()  # select() refuses descriptors above 1023
+    for descriptor in descriptors:
+        poll.register(descriptor, select.POLLIN)
+    return {descriptor for descriptor, _ in poll.poll(max(0.0, seconds * 1000))}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import select
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -12,6 +11,7 @@ from psycopg import Connection
 
 from posthouse.storage.connect import connect_sync
 from posthouse.storage.queries import query
+from posthouse.waiting import until_readable
 
 
 class DatabasePulse:
@@ -36,8 +36,9 @@ class DatabasePulse:
         ).fetchall()
         return [(raw_id.hex(), verdict) for raw_id, verdict in rows]
 
-    def look(self) -> None:
-        if select.select([self._connection.fileno()], [], [], 0)[0]:
+    def wait(self, wakeup: int, seconds: float) -> None:
+        connection = self._connection.fileno()
+        if connection in until_readable(seconds, connection, wakeup):
             self._connection.execute("select")  # unexpected data: most likely the end of the session
 
 

@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import IO, Any
 
 from posthouse.commands.child import FIRST_DESCRIPTOR
+from posthouse.supervisor.patience import tick_seconds
 from posthouse.worker.status import Status
 from posthouse.worker.worker import Worker
 
-TICK_SECONDS = 0.25
+WORN_SECONDS = 0.25
 STACKS = signal.SIGQUIT
 """Makes a child write the stacks of its threads, even while its interpreter is blocked."""
 _MEGABYTE = 1024 * 1024
@@ -73,11 +74,12 @@ class Inside:
         threading.Thread(target=self._serve, args=(worker,), name="posthouse-status", daemon=True).start()
 
     def _serve(self, worker: Worker) -> None:
+        tick = tick_seconds(worker.settings)
         while True:
             self.status.note(beat_at=worker.heartbeat.ran_at, deadline=worker.next_deadline)
             with suppress(RuntimeError):  # the loop is closed
                 worker.loop.call_soon_threadsafe(self.status.note_loop)
-            if select.select([self._socket], [], [], TICK_SECONDS)[0]:
+            if select.select([self._socket], [], [], tick)[0]:
                 self._read()
             while b"\n" in self._received:
                 self._obey(self.receive(), worker.loop)
@@ -94,8 +96,10 @@ class Inside:
 async def worn_out(worker: Worker) -> str:
     """Wait until the worker has run ``max_jobs`` or its process has ``max_rss_mb``; return which."""
     settings = worker.settings
+    if not (settings.max_jobs or settings.max_rss_mb):
+        await asyncio.Event().wait()
     while True:
-        await asyncio.sleep(TICK_SECONDS)
+        await asyncio.sleep(WORN_SECONDS)
         if settings.max_jobs and worker.finished >= settings.max_jobs:
             return f"jobs={worker.finished}"
         if settings.max_rss_mb and (used := memory_mb()) > settings.max_rss_mb:

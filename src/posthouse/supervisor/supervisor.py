@@ -15,13 +15,13 @@ from posthouse.commands.child import how_it_ended
 from posthouse.commands.warden import Warden
 from posthouse.errors import PosthouseError
 from posthouse.settings import Settings
-from posthouse.supervisor.blame import SAMPLE_SECONDS, find_blockers
+from posthouse.supervisor.blame import find_blockers
 from posthouse.supervisor.child import WorkerChild
+from posthouse.supervisor.patience import LONGEST_TICK, silence_limit, tick_seconds
 from posthouse.supervisor.settling import Settling
 
 _log = logging.getLogger("posthouse.supervisor")
 
-TICK_SECONDS = 0.2
 START_SECONDS = 300.0
 """How long a child may take to import the application and register as a worker."""
 STABLE_SECONDS = 60.0
@@ -191,23 +191,24 @@ class Supervisor:
             self._add(number)
 
     async def _watch(self) -> None:
-        """Look at all children every moment."""
+        """Look at all children again and again."""
         while True:
-            await asyncio.sleep(TICK_SECONDS)
+            tick = LONGEST_TICK if self.settings is None else tick_seconds(self.settings)
+            await asyncio.sleep(tick)
             self.ran_at = time.monotonic()
             for child in self.children:
-                reason = None if child.is_killed else self._trouble(child)
+                reason = None if child.is_killed else self._trouble(child, tick)
                 if reason is not None:
                     child.is_killed = True
                     self._spawn(self._kill(child, reason))
 
-    def _trouble(self, child: WorkerChild) -> str | None:
+    def _trouble(self, child: WorkerChild, tick: float) -> str | None:
         """Return why the child must be killed."""
         now = time.monotonic()
         if self.settings is None or not child.is_ready:
             late = now - child.started_at > START_SECONDS
             return f"it did not start within {START_SECONDS:g} s" if late else None
-        if self._silence(child) > _patience(self.settings):
+        if self._silence(child, tick) > silence_limit(self.settings):
             return f"its interpreter was blocked for {now - child.status.alive_at:.1f} s"
         grace = self.settings.cancel_grace_seconds
         still = now - child.status.loop_at
@@ -215,13 +216,13 @@ class Supervisor:
             return f"its event loop was blocked for {still:.1f} s, past the timeout of a job"
         return None
 
-    def _silence(self, child: WorkerChild) -> float:
+    def _silence(self, child: WorkerChild, tick: float) -> float:
         """Return how long the child was silent while this process looked: both may have been suspended."""
         alive_at = child.status.alive_at
         if child.silent_since is None or child.silent_since[0] != alive_at:
             child.silent_since = (alive_at, 0.0)
         else:
-            child.silent_since = (alive_at, child.silent_since[1] + TICK_SECONDS)
+            child.silent_since = (alive_at, child.silent_since[1] + tick)
         return child.silent_since[1]
 
     async def _kill(self, child: WorkerChild, reason: str) -> None:
@@ -285,14 +286,6 @@ class Supervisor:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await asyncio.to_thread(self._warden.close)
-
-
-def _patience(settings: Settings) -> float:
-    """Return how long a child may be silent: it is killed before its leases expire, or all its jobs would
-    count a crash. A heartbeat renews only leases that are older than half an interval.
-    """
-    lasts = settings.lease_seconds - 1.5 * settings.heartbeat_seconds
-    return max(0.85 * lasts - SAMPLE_SECONDS, 2 * TICK_SECONDS)
 
 
 def _settings(values: Mapping[str, Any]) -> Settings:

@@ -93,8 +93,8 @@ class Pulse(Protocol):
         """Renew leases. Returns the hex ids of jobs that need an action, and the action."""
         ...
 
-    def look(self) -> None:
-        """Raise AWAY if the connection has ended."""
+    def wait(self, wakeup: int, seconds: float) -> None:
+        """Wait until the descriptor ``wakeup`` is readable; raise AWAY if the connection ends meanwhile."""
         ...
 
 

@@ -82,12 +82,14 @@ class Executor:
         cancel_grace: float,
         crash_limit: int,
         held: dict[str, Job],
+        holding: asyncio.Event,
         processes: Processes | None = None,
         status: Status | None = None,
         address: Callable[[UUID], str] = lambda _: "",
     ) -> None:
         """``address`` returns the page of a job in the console, or an empty string; ``status`` shows a
-        supervisor which handlers run.
+        supervisor which handlers run. The executors of a worker share ``held`` and ``holding``, which is set
+        while there are jobs in ``held``.
         """
         self._definitions = definitions
         self._completer = completer
@@ -109,6 +111,7 @@ class Executor:
         self._room.set()
         self._loop = asyncio.get_running_loop()
         self._rng = random.Random()  # noqa: S311 - jitter
+        self._holding = holding
         self.held = held
         """All jobs whose lease this worker holds, by hex id. The heartbeat thread reads it."""
         self.finished = 0
@@ -160,6 +163,7 @@ class Executor:
             self._pending.append(group)
             for job in group:
                 self._hold(job)
+        self._holding.set()
         if self._draining:  # the claim was under way when the drain began
             self._release_pending()
         self._start_pending()
@@ -441,6 +445,7 @@ class Executor:
     async def watch(self) -> None:
         """Stop jobs that exceeded their timeout or whose lease could not be renewed in time."""
         while True:
+            await self._holding.wait()
             await asyncio.sleep(WATCH_SECONDS)
             now = time.monotonic()
             for job in list(self.held.values()):
@@ -449,6 +454,8 @@ class Executor:
                     self.end(job, CutOff())
                 elif job.deadline is not None and job.deadline < now:
                     self.end(job, TimedOut(f"the handler exceeded its timeout in attempt {job.attempt}"))
+            if not self.held:
+                self._holding.clear()
 
     async def idle(self) -> None:
         """Wait until nothing runs."""

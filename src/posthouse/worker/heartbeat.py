@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -24,6 +25,9 @@ _log = logging.getLogger("posthouse.worker")
 
 INTERRUPT = signal.SIGUSR2
 TICK_SECONDS = 0.1
+"""How often a blocked event loop is looked for while the worker has jobs."""
+IDLE_TICK_SECONDS = 1.0
+"""And without jobs: the first one that blocks the loop may exceed its timeout by this much more."""
 BROKEN: tuple[type[Exception], ...] = (*REFUSED, PosthouseError)
 SHUTDOWN = {"57P01", "57P02", "57P03"}
 """SQLSTATEs of a Postgres shutdown: admin_shutdown, crash_shutdown, cannot_connect_now."""
@@ -38,19 +42,23 @@ class Heartbeat(threading.Thread):
         *,
         on_verdict: Callable[[Job, str], None],
         on_drain: Callable[[], None],
+        on_sight: Callable[[], None],
         heartbeat_seconds: float,
         lease_seconds: float,
     ) -> None:
+        """The callbacks are called in the loop, ``on_sight`` when ``alone_since`` has changed."""
         super().__init__(name="posthouse-heartbeat", daemon=True)
         self._connect = connect
         self._held = held
         self._loop = loop
         self._on_verdict = on_verdict
         self._on_drain = on_drain
+        self._on_sight = on_sight
         self._interval = heartbeat_seconds
         self._lease_seconds = lease_seconds
         self._stopping = threading.Event()
-        self._now = threading.Event()
+        self._asked = False
+        self._waker: socket.socket | None = None
         self._next = 0.0
         self.beats = 0
         self.ran_at = time.monotonic()
@@ -63,13 +71,26 @@ class Heartbeat(threading.Thread):
         """
 
     def beat_now(self) -> None:
-        self._now.set()
+        self._asked = True
+        self._wake()
 
     def stop(self) -> None:
         self._stopping.set()
-        self._now.set()
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waker is not None:
+            with suppress(OSError):  # full: it is about to wake; closed: it has ended
+                self._waker.send(b"!")
 
     def run(self) -> None:
+        wakeup, self._waker = socket.socketpair()
+        with wakeup, self._waker:
+            wakeup.setblocking(False)
+            self._waker.setblocking(False)
+            self._run(wakeup)
+
+    def _run(self, wakeup: socket.socket) -> None:
         failures = 0
         while not self._stopping.is_set():
             self.ran_at = time.monotonic()
@@ -77,26 +98,35 @@ class Heartbeat(threading.Thread):
                 with self._connect() as pulse:
                     if pulse.watched:
                         self._seen = True
-                        self.alone_since = None
+                        self._note_alone(None)
                     self._beat(pulse)
                     failures = 0
-                    self._beat_until_stopped(pulse)
+                    self._beat_until_stopped(pulse, wakeup)
             except BROKEN as error:
                 if self._seen and getattr(error, "sqlstate", None) not in SHUTDOWN:
-                    self.alone_since = time.monotonic()
+                    self._note_alone(time.monotonic())
                 self._seen = False
                 if failures == 0:
                     _log.warning("heartbeat failed, retrying: %s", str(error).strip())
                 self._stopping.wait(retry_pause(failures))
                 failures += 1
 
-    def _beat_until_stopped(self, pulse: Pulse) -> None:
+    def _note_alone(self, since: float | None) -> None:
+        changed = (since is None) != (self.alone_since is None)
+        self.alone_since = since
+        if changed:
+            with suppress(RuntimeError):  # the loop is closing
+                self._loop.call_soon_threadsafe(self._on_sight)
+
+    def _beat_until_stopped(self, pulse: Pulse, wakeup: socket.socket) -> None:
         while not self._stopping.is_set():
-            asked = self._now.wait(TICK_SECONDS)
+            tick = TICK_SECONDS if self._held else IDLE_TICK_SECONDS
+            pulse.wait(wakeup.fileno(), 0.0 if self._asked else min(tick, self._next - time.monotonic()))
             self.ran_at = time.monotonic()
-            self._now.clear()
+            with suppress(BlockingIOError):
+                wakeup.recv(4096)
+            asked, self._asked = self._asked, False
             self._interrupt_blocked_loop()
-            pulse.look()
             if (asked or time.monotonic() >= self._next) and not self._stopping.is_set():
                 self._beat(pulse, everything=asked)
 

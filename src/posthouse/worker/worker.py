@@ -90,6 +90,8 @@ class Worker:
         """Set when a drain requested by an operator has finished. The process must stop the worker."""
         self._draining: asyncio.Task[None] | None = None
         self._held: dict[str, Job] = {}
+        self._holding = asyncio.Event()
+        self._sight_changed = asyncio.Event()
         self._heard = set(self.queues)
         self._serving = (self.queues, sorted(definitions))
         self.commands = Commands(self.rulebook, self.definitions, settings) if settings.commands else None
@@ -101,6 +103,7 @@ class Worker:
             self.loop,
             on_verdict=self._on_verdict,
             on_drain=self._on_drain,
+            on_sight=self._sight_changed.set,
             heartbeat_seconds=settings.heartbeat_seconds,
             lease_seconds=settings.lease_seconds,
         )
@@ -159,6 +162,7 @@ class Worker:
             cancel_grace=self.settings.cancel_grace_seconds,
             crash_limit=self.settings.crash_limit,
             held=self._held,
+            holding=self._holding,
             processes=processes,
             status=self._status,
             address=self.settings.job_address,
@@ -294,12 +298,18 @@ class Worker:
     async def _watch_sight(self) -> None:
         """Release all jobs when the liveness lock stays lost, before a keeper rescues them."""
         while True:
-            await asyncio.sleep(WATCH_SECONDS)
-            since = self.heartbeat.alone_since
-            for crew in self._crews:
-                crew.fetcher.held_back = since is not None
-            if since is not None and time.monotonic() > since + ALONE_SECONDS:
-                self.executor.end_all(CutOff())
+            await self._sight_changed.wait()
+            self._sight_changed.clear()
+            while (since := self._note_sight()) is not None:
+                if time.monotonic() > since + ALONE_SECONDS:
+                    self.executor.end_all(CutOff())
+                await asyncio.sleep(WATCH_SECONDS)
+
+    def _note_sight(self) -> float | None:
+        since = self.heartbeat.alone_since
+        for crew in self._crews:
+            crew.fetcher.held_back = since is not None
+        return since
 
     async def _listen(self) -> None:
         await self.listener.run()

@@ -10,6 +10,7 @@ import httpx
 from pydantic_core import to_json
 
 from posthouse.errors import ServerUnavailable
+from posthouse.waiting import until_readable
 from posthouse.worker.remote.answers import content_of
 
 
@@ -38,5 +39,6 @@ class HttpPulse:
             verdicts += [(UUID(job_id).hex, verdict) for job_id in answer[field]]
         return verdicts
 
-    def look(self) -> None:
-        """Nothing to check between two heartbeats."""
+    def wait(self, wakeup: int, seconds: float) -> None:
+        """Wait for the wakeup alone: between two heartbeats there may be no connection."""
+        until_readable(seconds, wakeup)
