@@ -39,8 +39,9 @@ class Guardian:
         death = _watch(self._worker_pid)
         if death is not None:
             poll.register(death, select.POLLIN)
+        patience = _LOOK_AROUND_MS if death is None else None
         while os.getppid() == self._worker_pid:
-            ready = {fd for fd, _ in poll.poll(_LOOK_AROUND_MS)}
+            ready = {fd for fd, _ in poll.poll(patience)}
             if self._wakeup in ready:
                 self._collect()
             if self._worker.fileno() in ready and not self._take():
