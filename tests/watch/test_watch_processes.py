@@ -1,11 +1,13 @@
 """Real workers that are killed, stopped, let go on and told to end."""
 
 import asyncio
+import os
 import signal
 import time
 
 import pytest
 
+import posthouse
 from posthouse import insights
 from posthouse.storage.connect import connect_async
 from waiting import WAIT_SECONDS
@@ -41,6 +43,27 @@ async def test_a_killed_worker_is_found_gone_once_and_one_that_ends_well_is_not(
     told = changes()
     assert sorted(change for pid, change in told if pid == killed.pid) == ["lost", "started"]
     assert sorted(change for pid, change in told if pid == ended.pid) == ["started", "stopped"]
+
+
+async def test_a_worker_that_is_told_to_stop_while_it_starts_is_not_seen_as_running(
+    settings, changes, monkeypatch
+):
+    async with posthouse.App(settings=settings) as app:
+        app.job(kind="mail")(lambda: None)
+        worker = await app.worker()
+        reads = asyncio.Event()
+
+        async def read_for_ever():
+            reads.set()
+            await asyncio.Event().wait()
+
+        monkeypatch.setattr(worker.rulebook, "reread", read_for_ever)
+        starting = asyncio.create_task(worker.start())
+        await reads.wait()
+        starting.cancel()
+        await asyncio.gather(starting, return_exceptions=True)
+    assert await seen(settings) == {os.getpid(): ("offline", False)}
+    assert [change for _, change in changes()] == ["started", "stopped"]
 
 
 async def test_a_stopped_worker_goes_offline_and_is_back_when_it_goes_on(fleet, keeper, settings, changes):

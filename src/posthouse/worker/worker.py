@@ -119,6 +119,7 @@ class Worker:
         self._tasks: list[asyncio.Task[None]] = []
         self._fetching: list[asyncio.Task[None]] = []
         self._hurry = asyncio.Event()
+        self._registered = False
         if not definitions and self.commands is None:
             raise ConfigurationError(
                 "this worker has no job kinds to run: define one with @app.job, or enable commands"
@@ -229,6 +230,8 @@ class Worker:
         try:
             await self._start()
         except BaseException:
+            if self._registered:
+                await _within(2, self.leases.sign_off())
             await self._close_connections()
             raise
 
@@ -258,6 +261,14 @@ class Worker:
         await self._serve_commands()
 
     async def _announce(self) -> None:
+        self._registered = True  # also if canceled below: the registration may have been committed
+        try:
+            await self._register()
+        except Exception:
+            self._registered = False
+            raise
+
+    async def _register(self) -> None:
         left_out = await self.leases.announce(
             {
                 "name": self.name,
