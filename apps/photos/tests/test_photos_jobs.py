@@ -61,22 +61,19 @@ async def test_the_definitions_say_what_may_be_run(product):
     product.app.migrate()  # again: nothing is doubled
 
 
-@pytest.mark.parametrize(
-    ("key", "payload", "told"),
-    [
+async def test_a_payload_that_does_not_fit_is_refused(product):
+    client = await product.as_("tenant-admin", "harbour")
+    for key, payload, told in (
         ("photos.sync", {}, "provider_id"),
         ("photos.sync", {"provider_id": "x", "path_prefix": "here"}, "path_prefix"),
         ("photos.sync", {"provider_id": "--delete"}, "provider_id"),
         ("photos.sync", {"provider_id": "x", "shell": "rm -rf /"}, "shell"),
         ("photos.retag", {"model": "a; reboot"}, "model"),
         ("photos.train", {"min_photos": 0}, "min_photos"),
-    ],
-)
-async def test_a_payload_that_does_not_fit_is_refused(product, key, payload, told):
-    client = await product.as_("tenant-admin", "harbour")
-    answer = await client.post("/api/v1/jobs", json={"definition_key": key, "payload": payload})
-    assert answer.status_code == 422
-    assert told in answer.json()["detail"]
+    ):
+        answer = await client.post("/api/v1/jobs", json={"definition_key": key, "payload": payload})
+        assert answer.status_code == 422, (key, payload)
+        assert told in answer.json()["detail"], (key, payload)
 
 
 async def test_a_picture_is_dropped_and_tagged_and_its_keyword_found(product, tenants, start, photos):
@@ -143,12 +140,12 @@ async def test_events_are_emitted_where_they_happen_and_a_sync_starts_the_taggin
     assert (listed["context"]["name"], listed["context"]["pictures"]) == ("Blue", 1)
 
 
-@pytest.mark.parametrize("folder", ["..", "../other", "/etc", "-x", "a/b"])
-async def test_a_tenant_connects_only_folders_of_its_library(product, tenants, folder):
-    await ask(
-        tenants["harbour"][0], "POST", "/jobs", 422, definition_key="photos.connect",
-        payload={"folder": folder},
-    )  # fmt: skip
+async def test_a_tenant_connects_only_folders_of_its_library(product):
+    client = await product.as_("tenant-admin", "harbour")
+    for folder in ("..", "../other", "/etc", "-x", "a/b"):
+        await ask(
+            client, "POST", "/jobs", 422, definition_key="photos.connect", payload={"folder": folder}
+        )  # fmt: skip
 
 
 async def test_the_token_is_in_no_log_and_no_table(product, tenants, start, token):
@@ -199,7 +196,7 @@ async def test_permanent_errors_are_not_retried_and_others_are(product, tenants,
 
 async def test_each_tenant_runs_one_command_at_a_time(product, tenants, start):
     for client, _, provider_id in tenants.values():
-        for _ in range(3):
+        for _ in range(2):
             await run(client, "photos.sync", provider_id=provider_id)
     await start()
     await product.until_ended()
@@ -207,7 +204,7 @@ async def test_each_tenant_runs_one_command_at_a_time(product, tenants, start):
         on a.tenant_id = b.tenant_id and a.job_id < b.job_id
         and a.started_at < b.finished_at and b.started_at < a.finished_at""")
     assert overlaps == []
-    assert product.statuses() == {("photos.sync", "succeeded"): 6}
+    assert product.statuses() == {("photos.sync", "succeeded"): 4}
 
 
 async def test_nightly_syncs_come_at_two_in_the_morning_of_each_tenant(product, tenants):
@@ -241,9 +238,9 @@ async def test_a_worker_killed_in_the_middle_of_a_sync_leaves_a_library_that_the
     product, tenants, start, photos
 ):
     client, folder, provider_id = tenants["harbour"]
-    for number in range(120):
+    for number in range(60):
         paint("forest", folder / "more" / f"{number}.jpg", 100 + number)
-    after = random.SystemRandom().randrange(1, 100)
+    after = random.SystemRandom().randrange(1, 50)
     print(f"killed after {after} pictures")  # noqa: T201 - pytest shows it if it fails
     worker = await start()
     await run(client, "photos.sync", provider_id=provider_id)
@@ -254,5 +251,5 @@ async def test_a_worker_killed_in_the_middle_of_a_sync_leaves_a_library_that_the
     assert product.statuses() == {("photos.sync", "succeeded"): 1}
     with Library(folder.parent / "library" / "harbour") as library:
         pictures = library.pictures()
-    assert len(pictures) == len({picture["path"] for picture in pictures}) == 129
+    assert len(pictures) == len({picture["path"] for picture in pictures}) == 69
     assert all(picture["tags"] for picture in pictures)
