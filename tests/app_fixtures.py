@@ -28,7 +28,11 @@ from posthouse.cli.server import Serving
 from posthouse.identity import Role, issue_key
 from posthouse.keeper.keeper import Keeper
 from posthouse.settings import Settings
+from posthouse.worker.definition import AUTO
 from waiting import WAIT_SECONDS
+
+LIMITS = httpx.Limits(keepalive_expiry=2.0)
+"""The server closes idle connections after 5 s. A client that does so as well may use one at that moment."""
 
 
 class Product:
@@ -79,7 +83,7 @@ class Product:
     async def as_(self, role, tenant=None):
         """An HTTP client with a key of this role."""
         headers = {"Authorization": f"Bearer {await self.key(role, tenant)}"}
-        client = httpx.AsyncClient(base_url=self.url, headers=headers, timeout=30)
+        client = httpx.AsyncClient(base_url=self.url, headers=headers, timeout=30, limits=LIMITS)
         self._clients.append(client)
         return client
 
@@ -165,6 +169,16 @@ def databases_of(server):
 
 def _make_tables(path, url):
     App(schema=load_app(path).schema, settings=Settings(database_url=url)).migrate()
+
+
+@pytest.fixture
+def handlers_in_threads(app_path, monkeypatch):
+    """Let workers of this process run all handlers in it: a job process takes seconds to import the libraries
+    of an application. Workers in processes of their own still have job processes.
+    """
+    app = load_app(app_path)
+    for kind, definition in app.definitions.items():
+        monkeypatch.setitem(app.definitions, kind, replace(definition, runner=AUTO))
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
-"""The hot statements read what they need and no more, at 100,000 jobs in every place.
+"""The hot statements read what they need and no more, at 50,000 jobs in every place.
 
 Their plans live inside functions, so it is counted what was read: rows of tables and entries of indexes,
-before and after. Who reads a table through, or all of an index, has read 100,000.
+before and after. Who reads a table through, or all of an index, has read 50,000.
 """
 
 from uuid import uuid4
@@ -15,7 +15,7 @@ from posthouse.storage.queries import query
 
 pytestmark = pytest.mark.on_stock_server
 
-N = 100_000
+N = 50_000
 BIG = ("ready", "waiting", "history", "past_attempts", "payloads", "dedupes", "blocks")
 JOB = "id, queued_at, scheduled_for, priority, max_attempts, tenant_id, kind, queue, source, payload"
 ROW = "{id}, now(), now(), 100, 3, 'default', 'k' || n % 20, 'default', 'manual', '{{}}'"

@@ -14,6 +14,9 @@ from posthouse.cli.server import Serving
 from posthouse.identity import Role, issue_key
 from posthouse.settings import Settings
 
+LIMITS = httpx.Limits(keepalive_expiry=2.0)
+"""The server closes idle connections after 5 s. A client that does so as well may use one at that moment."""
+
 
 class Api:
     """A running server, and clients with keys of any role."""
@@ -32,7 +35,7 @@ class Api:
 
     def client(self, key=None):
         headers = {"Authorization": f"Bearer {key}"} if key else {}
-        client = httpx.AsyncClient(base_url=self.url, headers=headers, timeout=30)
+        client = httpx.AsyncClient(base_url=self.url, headers=headers, timeout=30, limits=LIMITS)
         self._open.append(client)
         return client
 

@@ -1,6 +1,5 @@
 """Short calls with a known script, a storage in a folder or a bucket, and a stand-in for the cloud."""
 
-from dataclasses import replace
 from uuid import uuid4
 
 import boto3
@@ -20,10 +19,9 @@ def app_path():
     return "calls:app"
 
 
-@pytest.fixture
-def settings(settings):
-    """One process for handlers: each takes a second of the processor to start."""
-    return replace(settings, process_slots=1)
+@pytest.fixture(autouse=True)
+def _in_threads(handlers_in_threads):
+    """All tests that drain; those of the pipeline start workers that have job processes."""
 
 
 @pytest.fixture(scope="session")

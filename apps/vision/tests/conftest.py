@@ -1,6 +1,5 @@
 """A short film with known texts, a storage in a folder or on an S3 server, and ways to send it through."""
 
-from dataclasses import replace
 from uuid import uuid4
 
 import boto3
@@ -22,10 +21,9 @@ def app_path():
     return "vision:app"
 
 
-@pytest.fixture
-def settings(settings):
-    """One process for handlers: each takes a second of the processor to start."""
-    return replace(settings, process_slots=1)
+@pytest.fixture(autouse=True)
+def _in_threads(handlers_in_threads):
+    """All tests that drain; those of the pipeline start workers that have job processes."""
 
 
 @pytest.fixture(scope="session")

@@ -21,11 +21,15 @@ def app_path():
 def settings(settings, tmp_path):
     return dataclasses.replace(
         settings,
-        process_slots=1,
         admin_secret=SECRET,
         data_dir=tmp_path / "data" / "posthouse",
         poll_seconds=0.1,
     )
+
+
+@pytest.fixture(autouse=True)
+def _in_threads(handlers_in_threads):
+    """All tests that drain or have a crew; the demo starts workers that have job processes."""
 
 
 @pytest.fixture(scope="session")
