@@ -34,7 +34,7 @@ from posthouse.worker.arguments import Arguments
 from posthouse.worker.backend import Backend
 from posthouse.worker.definition import LARGEST_BATCH, PROCESS, RUNNERS, Definition
 from posthouse.worker.direct import Direct
-from posthouse.worker.process import STOP_SECONDS, Stop, run_loop
+from posthouse.worker.process import Stop, run_loop
 from posthouse.worker.spans import trace_workers
 
 if TYPE_CHECKING:
@@ -319,7 +319,7 @@ class App:
         """
         from posthouse.system.housekeeping import Housekeeping  # noqa: PLC0415 - not needed by processes that only enqueue
 
-        stop = Stop(asyncio.get_running_loop(), self.settings.drain_seconds + STOP_SECONDS)
+        stop = Stop(asyncio.get_running_loop(), lambda: self.settings.drain_seconds)
         worker = await stop.unless_asked(self.worker(queues=queues))
         housekeeping = None
         if keeper and not self.settings.remote_url:

@@ -5,6 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import select
+from collections.abc import Awaitable, Collection
+from typing import Any
+
+END_SECONDS = 0.5
 
 
 async def until_set(event: asyncio.Event, seconds: float) -> bool:
@@ -25,3 +29,29 @@ def until_readable(seconds: float, *descriptors: int) -> set[int]:
     for descriptor in descriptors:
         poll.register(descriptor, select.POLLIN)
     return {descriptor for descriptor, _ in poll.poll(max(0.0, seconds * 1000))}
+
+
+async def finish_within(seconds: float, work: Awaitable[Any]) -> bool:
+    """Wait for the work, at most ``seconds``, then cancel it. Return whether it finished; raise its error."""
+    task = asyncio.ensure_future(work)
+    done, _ = await asyncio.wait([task], timeout=seconds)
+    if done:
+        task.result()
+    else:
+        await end_tasks([task])
+    return bool(done)
+
+
+async def end_tasks(tasks: Collection[asyncio.Future[Any]]) -> None:
+    """Cancel tasks and wait for their ends. Those that do not end soon are canceled again.
+
+    psycopg waits up to 10 s for a server that does not confirm the cancellation of a statement, unless it is
+    canceled a second time.
+    """
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        _, late = await asyncio.wait(tasks, timeout=END_SECONDS)
+        for task in late:
+            task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

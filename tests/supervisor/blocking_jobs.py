@@ -4,7 +4,10 @@ import asyncio
 import hashlib
 import os
 import re
+import signal
+import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import posthouse
@@ -56,6 +59,20 @@ def never_stop() -> None:
             time.sleep(3600)
         except BaseException:  # noqa: BLE001
             continue
+
+
+@app.job(max_attempts=5, timeout="10m")
+async def ignore_cancellation() -> None:
+    while True:
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(3600)
+
+
+@app.job(max_attempts=5, timeout="10m", runner="process")
+def never_stop_in_process() -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    subprocess.Popen(["setsid", "sleep", "3600"])
+    never_stop()
 
 
 @app.job(max_attempts=5, timeout="10m")

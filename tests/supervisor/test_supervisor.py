@@ -78,17 +78,26 @@ def test_a_child_is_replaced_when_it_uses_too_much_memory(supervise):
     eventually_sync(lambda: worker.workers() and not worker.workers().keys() & first.keys())
 
 
-@pytest.mark.parametrize("kind", ["never_stop", "block_loop"])
-def test_sigterm_ends_a_worker_whose_handlers_never_return(supervise, db, kind):
-    worker = supervise()
+STUBBORN = ["never_stop", "ignore_cancellation", "never_stop_in_process", "stubborn_command"]
+
+
+@pytest.mark.parametrize("kinds", [STUBBORN, ["block_loop"]], ids=["all runners", "blocked loop"])
+def test_sigterm_ends_a_worker_whose_handlers_never_return(supervise, db, kinds):
+    argv = ["sh", "-c", "trap '' TERM; setsid sleep 3600 & while true; do sleep 1; done"]
+    db.execute(
+        "select posthouse.create_definition('stubborn_command', %s)",
+        (json.dumps({"command": {"argv": argv}}),),
+    )
+    worker = supervise("--commands")
     worker.until_workers(1)
-    job = enqueue(db, kind)
-    eventually_sync(lambda: status(db, job) == "running")
+    jobs = [enqueue(db, kind) for kind in kinds]
+    eventually_sync(lambda: all(status(db, job) == "running" for job in jobs))
     family = worker.family()
     assert worker.stop() == 0
     assert not [process for process in family if psutil.pid_exists(process.pid)]
-    assert status(db, job) == "queued"
-    assert attempts(db, job) == [(1, "released")]
+    assert {job: (status(db, job), attempts(db, job)) for job in jobs} == dict.fromkeys(
+        jobs, ("queued", [(1, "released")])
+    )
 
 
 def test_children_have_names_of_their_own_and_drain_at_sigterm(supervise, db, tmp_path):

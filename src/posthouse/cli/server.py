@@ -31,6 +31,9 @@ TICK_SECONDS = 1.0
 CLOSE_SECONDS = 0.02
 """How often a stopping server looks for connections that are still open."""
 
+REQUEST_SECONDS = 3
+"""How long running requests have after SIGTERM, of the five seconds that a server has to stop."""
+
 
 def server(
     *,
@@ -228,7 +231,7 @@ def _uvicorn(
             log_level="warning",  # Posthouse logs start and stop itself
             access_log=False,
             lifespan="on",
-            timeout_graceful_shutdown=5,
+            timeout_graceful_shutdown=REQUEST_SECONDS,
             server_header=False,
             proxy_headers=bool(settings.trusted_proxies.strip()),
             forwarded_allow_ips=settings.trusted_proxies,

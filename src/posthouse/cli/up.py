@@ -306,7 +306,7 @@ async def _serve(
     from posthouse.system.housekeeping import Housekeeping
     from posthouse.worker.process import Stop
 
-    stop = Stop(asyncio.get_running_loop())
+    stop = Stop(asyncio.get_running_loop(), lambda: settings.drain_seconds)
     settings = replace(settings, public_url=settings.public_url or address_of(listening))
     spec["flags"]["public_url"] = settings.public_url
     whole = combined(apps, settings)
@@ -327,9 +327,10 @@ async def _serve(
         screen.show(serving, listening, key, running=_running(apps, settings, supervisor), demo=DEMO in apps)
         await stop.asked_or(*(() if supervisor is None else (supervisor.failed, supervisor.dismissed)))
     logging.getLogger("posthouse.up").info("stopping: waiting for running jobs; Ctrl-C again releases them")
-    await serving.stop()
+    closing = asyncio.ensure_future(serving.stop())
     if supervisor is not None:
         await stop.again(asyncio.ensure_future(supervisor.stop()), supervisor.hurry)
+    await closing
     await keeper.stop()
     for app in apps.values():
         await app.close()

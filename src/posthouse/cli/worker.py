@@ -222,8 +222,8 @@ async def _supervise(
     async def on_loaded(settings: Settings) -> Settling:
         return await _prepare(settings, keepers, with_keeper=with_keeper)
 
-    stop = Stop(asyncio.get_running_loop())
     supervisor = Supervisor(spec, on_loaded)
+    stop = Stop(asyncio.get_running_loop(), supervisor.drain_seconds)
     if metrics is not None:
         _serve_metrics(*metrics, supervisor)
     supervisor.start()

@@ -26,6 +26,7 @@ from posthouse.keeper.service import Step, run_forever
 from posthouse.keeper.watch import LOOK_SECONDS, Watch
 from posthouse.settings import Settings
 from posthouse.storage.connect import Line
+from posthouse.waiting import end_tasks
 
 PATIENT_SECONDS = 1.0
 
@@ -106,9 +107,7 @@ class Keeper:
         return {step.name: await step.run_once() for step in self.steps}
 
     async def stop(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await end_tasks(self._tasks)
         for line in self._lines:
             await line.close()
         if self.relay is not None:

@@ -71,6 +71,7 @@ from posthouse.settings import Settings, load_settings
 from posthouse.storage.connect import pool_options
 from posthouse.storage.server import awaited_database_url
 from posthouse.tracing import start_tracing
+from posthouse.waiting import end_tasks
 
 POOL_SIZE = 20
 GZIP_FROM = 1000
@@ -201,9 +202,7 @@ def _lifespan(settings: Settings, channels: Sequence[Channel]) -> Callable[[Fast
         tasks = [asyncio.create_task(run) for run in runs]
         yield
         await state.streams.close()
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end_tasks(tasks)
         await presence.leave()
         for publisher in publishers:
             await publisher.close()

@@ -19,11 +19,14 @@ from psycopg import AsyncConnection
 
 from posthouse.storage.connect import Running
 from posthouse.storage.queries import query
+from posthouse.waiting import finish_within
 
 _log = logging.getLogger("posthouse.server")
 
 BEAT_SECONDS = 5.0
 """A third of the gap after which posthouse.server_beat starts the server's time anew."""
+
+LEAVE_SECONDS = 0.5
 
 
 class Presence:
@@ -48,7 +51,7 @@ class Presence:
 
     async def leave(self) -> None:
         with suppress(psycopg.Error):  # without it the row is outdated in 15 s
-            await self._send("server_leave", {"id": self._id})
+            await finish_within(LEAVE_SECONDS, self._send("server_leave", {"id": self._id}))
 
     async def _send(self, name: str, fields: dict[str, Any]) -> None:
         async def work(connection: AsyncConnection[tuple[Any, ...]]) -> None:

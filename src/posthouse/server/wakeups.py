@@ -13,7 +13,7 @@ from typing import TypeAlias
 from uuid import uuid4
 
 from posthouse.storage.hearing import Hearing, Hunger
-from posthouse.waiting import until_set
+from posthouse.waiting import end_tasks, until_set
 
 Topic: TypeAlias = tuple[str, str]
 READY, CANCEL, DEFINITIONS = "posthouse_ready", "posthouse_cancel", "posthouse_definitions"
@@ -41,8 +41,7 @@ class Wakeups:
 
     async def stop(self) -> None:
         if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+            await end_tasks([self._task])
         await self.hunger.close()
 
     def release(self) -> None:

@@ -28,9 +28,9 @@ STABLE_SECONDS = 60.0
 """A child that ran this long does not delay its replacement."""
 PAUSES = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0)
 """Seconds before a child is replaced, by the number of children in a row that ended early."""
-STOP_SECONDS = 4.0
+STOP_SECONDS = 3.5
 """How long after the drain time children may take to stop before they are killed."""
-SETTLE_SECONDS = 0.8
+SETTLE_SECONDS = 0.6
 MEASURE_SECONDS = 1.0
 
 
@@ -261,10 +261,14 @@ class Supervisor:
             child.send(hurry=True)
         self._loop.call_later(STOP_SECONDS, self._gone.set)
 
+    def drain_seconds(self) -> float:
+        """Return how long running jobs may take after a stop; no job runs before the settings are known."""
+        return 0.0 if self.settings is None else self.settings.drain_seconds
+
     async def stop(self) -> None:
         """Drain all children; kill those that do not stop in time, and release their jobs."""
         self._stopping = True
-        drain = 0.0 if self.settings is None else self.settings.drain_seconds
+        drain = self.drain_seconds()
         if self.children:
             _log.info("stop requested, waiting up to %g s for running jobs", drain)
         for child in self.children:

@@ -24,6 +24,7 @@ LOOK_SECONDS = 2.0
 LINGER_SECONDS = 120.0
 DELIVER_SECONDS = 30.0
 CONCURRENCY = 4
+STOP_DRAIN_SECONDS = 0.5
 
 
 class Courier:
@@ -92,13 +93,14 @@ class Courier:
         webhook = webhook_definition(self._sender, self._line, QUEUE, self._settings.alert_timeout_seconds)
         return {webhook.kind: webhook}
 
-    async def _stop_worker(self) -> None:
+    async def _stop_worker(self, drain: float | None = None) -> None:
         worker, self._worker = self._worker, None
         if worker is not None:
-            await worker.stop()
+            await worker.stop(drain)
 
     async def stop(self) -> None:
-        await self._stop_worker()
+        """Stop soon: a webhook whose receiver does not answer is released, and sent again later."""
+        await self._stop_worker(STOP_DRAIN_SECONDS)
 
     def pause(self) -> float:
         return LOOK_SECONDS

@@ -48,7 +48,7 @@ class Released(Exception):
     """The worker is stopping: the job is released without using up an attempt."""
 
 
-STOP_GRACE = 3.0
+STOP_GRACE = 2.5
 """Seconds that handlers have to clean up when their worker stops, of the five that follow its drain."""
 
 

@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 
 _log = logging.getLogger("posthouse.worker")
 
-STOP_SECONDS = 5.0
-"""A worker that was told to stop ends within its drain time and this."""
+STOP_SECONDS = 4.8
+"""A process that was told to stop ends this long after its drain time, at the latest: within 5 s."""
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 T = TypeVar("T")
 
@@ -27,24 +27,24 @@ class Stopped(Exception):
 class Stop:
     """Handles stop signals. The first one starts the drain, the second one releases the running jobs.
 
-    ``limit``: the process ends this many seconds after the first signal, even if a handler blocks the loop.
+    ``drain`` returns the seconds that running jobs have after the first signal. Then the process ends within
+    5 s, even if a handler blocks the loop or the database does not answer.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, limit: float | None = None) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, drain: Callable[[], float] = lambda: 0.0) -> None:
         self._asked = asyncio.Event()
         self._again = asyncio.Event()
         self._loop = loop
-        self._limit = limit
+        self._drains: list[Callable[[], float]] = [drain, lambda: 0.0]
         for number in SIGNALS:
             signal.signal(number, self._signaled)
 
     def _signaled(self, *_: object) -> None:
         """Run between two instructions of the main thread: also while a handler blocks the loop."""
-        if self._limit is not None:
-            timer = threading.Timer(self._limit, _end_process)
+        if self._drains:
+            timer = threading.Timer(self._drains.pop(0)() + STOP_SECONDS, _end_process)
             timer.daemon = True
             timer.start()
-            self._limit = None
         with suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(self._note)
 

@@ -18,6 +18,7 @@ from posthouse.core.outcome import Cancel
 from posthouse.errors import ConfigurationError, LeaseLost
 from posthouse.settings import Settings
 from posthouse.storage.startup import patiently
+from posthouse.waiting import end_tasks, finish_within
 from posthouse.worker.backend import Backend, Hearing, Leases
 from posthouse.worker.batches import Batches
 from posthouse.worker.commands import Commands
@@ -36,8 +37,8 @@ from posthouse.worker.status import Status
 _log = logging.getLogger("posthouse.worker")
 _T = TypeVar("_T")
 
-STOP_SECONDS = 4.5
-"""After its drain time a worker ends within five seconds, whatever its handlers or the database do."""
+STOP_SECONDS = 4.0
+"""After its drain time a worker stops within five seconds, regardless of its handlers and the database."""
 CLOSE_SECONDS = 1.0
 """Of these, what closing the connections has at least."""
 HEARTBEAT_SECONDS = 1.0
@@ -378,9 +379,7 @@ class Worker:
 
     async def _close(self) -> None:
         self.heartbeat.stop()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await end_tasks(self._tasks)
         await asyncio.to_thread(self.heartbeat.join, HEARTBEAT_SECONDS)
         await _within(2, self.leases.sign_off())
         await self._close_connections()
@@ -427,6 +426,7 @@ def _left(ends_at: float) -> float:
 
 async def _within(seconds: float, work: Awaitable[Any]) -> None:
     try:
-        await asyncio.wait_for(work, seconds)
+        if not await finish_within(seconds, work):
+            _log.warning("shutdown step did not finish within %.1f s", seconds)
     except Exception as error:  # noqa: BLE001 - during shutdown nothing else can be done
         _log.warning("shutdown step failed: %s: %s", type(error).__name__, error)

@@ -16,7 +16,7 @@ from posthouse.server.live.subscription import Subscription
 from posthouse.server.live.wanted import Wanted
 from posthouse.server.live.watcher import Scope, Watcher
 from posthouse.settings import Settings
-from posthouse.waiting import until_set
+from posthouse.waiting import end_tasks, until_set
 
 _log = logging.getLogger("posthouse.server")
 
@@ -106,10 +106,7 @@ class Streams:
         self._closed = True
         for client in self._clients:
             client.end("shutdown")
-        tasks = [task for task in (self._watching, self._checking) if task is not None]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end_tasks([task for task in (self._watching, self._checking) if task is not None])
 
     def keys_changed(self) -> None:
         self._check_now.set()
