@@ -20,14 +20,19 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-from stable_yard import NUMBER
+from stable_yard import CHILD, COMMANDS, NUMBER
 from waiting import WAIT_SECONDS
+
+__all__ = ["CHILD", "address", "commands", "posthouse", "run", "start"]
 
 ADDRESS = "STABLE_ADDRESS"
 """Where processes started here find it."""
 FRESH = "STABLE_FRESH"
 """A variable for who must be started by a new interpreter, as users do."""
+COMMAND = Path(__file__).with_name("stable_command.py")
 YARD = Path(__file__).with_name("stable_yard.py")
+own_address = ""
+"""Of the process that forks, where this is one of its forks."""
 AS_IT_IS = {"PYTHONPATH"}
 """What of Python's own variables a fork can still follow."""
 
@@ -67,9 +72,20 @@ def start(words, *, folder=None, env=None, stdin=subprocess.DEVNULL, stdout=None
     return Process(words, folder, env, [stdin, stdout, stderr], session=session)
 
 
+def commands():
+    """Let ``posthouse`` and ``python`` be forks where a shell or a script in this folder starts them."""
+    folder = Path(COMMANDS).absolute()
+    folder.mkdir()
+    for name, first in {"posthouse": ["-m", "posthouse"], "python": []}.items():
+        program = folder / name
+        program.write_text(f"#!{sys.executable} -IS\nFIRST = {first}\n{COMMAND.read_text()}")
+        program.chmod(0o755)
+    os.environ["PATH"] = f"{folder}{os.pathsep}{os.environ['PATH']}"
+
+
 def address():
     """Where the process is that forks: the one that started us, or one of our own."""
-    return os.environ.get(ADDRESS) or _stable().address
+    return own_address or os.environ.get(ADDRESS) or _stable().address
 
 
 def _of_python(env):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import gc
 import importlib
 import json
 import os
@@ -12,6 +13,7 @@ import selectors
 import signal
 import socket
 import struct
+import subprocess
 import sys
 import threading
 import time
@@ -20,12 +22,21 @@ from functools import cache
 from pathlib import Path
 
 LOADED = (
-    "asyncio", "httpx", "psycopg_pool", "posthouse.app", "posthouse.cli.listening", "posthouse.demo.stage",
-    "posthouse.identity", "posthouse.insights.doctor", "posthouse.keeper.service", "posthouse.server",
+    "asyncio", "httpx", "psycopg_pool", "posthouse.app", "posthouse.cli.child", "posthouse.cli.listening",
+    "posthouse.demo.crash.fleet", "posthouse.demo.crash.worker", "posthouse.demo.stage", "posthouse.identity",
+     "posthouse.insights.doctor", "posthouse.keeper.service", "posthouse.server",
     "posthouse.system.housekeeping", "posthouse.testing", "posthouse.triggers", "posthouse.worker.remote",
     "posthouse.worker.worker", "uvicorn.lifespan.on", "uvicorn.loops.auto", "uvicorn.protocols.http.auto",
 )  # fmt: skip
 NUMBER = struct.Struct("!i")
+CHILD = "posthouse-child"
+"""The name, as ps shows it, of a child process that a command has started."""
+COMMANDS = ".stable-commands"
+"""The folder with programs that fork; a fork does not see it, as it looks for the program of users."""
+OWN = ("posthouse.supervisor.child", "posthouse.worker.processes.link")
+"""Modules with the program of a child process."""
+SUPERVISING = {"worker", "up"}
+"""Commands that start children of their own."""
 
 
 class Yard:
@@ -88,12 +99,21 @@ class Yard:
 
 def _become(words, folder, env, session, files):
     """In the fork: what a new interpreter would begin with, then the program."""
-    code = 1
-    try:
+
+    def program():
         if session:
             os.setsid()
         _begin(folder, env, files)
         _run(words, folder)
+
+    _end_with(program)
+
+
+def _end_with(program):
+    """Run the program and end the process as the interpreter would."""
+    code = 1
+    try:
+        program()
         code = 0
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
@@ -117,20 +137,34 @@ def _begin(folder, env, files):
     for file in files:
         os.close(file)
     os.chdir(folder)
-    os.environ.clear()
-    os.environ.update(env)
-    time.tzset()
-    random.seed()
-    sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w", 1)  # noqa: SIM115 - until the end
+    _start_anew(env)
     path = [one for one in env.get("PYTHONPATH", "").split(os.pathsep) if one and one not in sys.path]
     sys.path[0:1] = [folder, *path]
+
+
+def _start_anew(env):
+    os.environ.clear()
+    os.environ.update(env)
+    if "PATH" in env:
+        folders = env["PATH"].split(os.pathsep)
+        os.environ["PATH"] = os.pathsep.join(one for one in folders if not one.endswith(COMMANDS))
+    time.tzset()
+    random.seed()
+    # Not closed when they are replaced, in a fork of a fork.
+    sys.stdin = open(0, closefd=False)  # noqa: SIM115
+    sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", 1, closefd=False)  # noqa: SIM115
 
 
 def _run(words, folder):
     first, *rest = words
     if words[:2] == ["-m", "posthouse"]:
+        if SUPERVISING.intersection(words[2:3]):
+            Guardian.plant()
         sys.argv = ["posthouse", *words[2:]]
         _load().main()
+    elif first == "-m":
+        sys.argv = rest
+        runpy.run_module(rest[0], run_name="__main__", alter_sys=True)
     elif first == "-c":
         sys.argv = ["-c", *rest[1:]]
         exec(compile(rest[0], "<string>", "exec"), {"__name__": "__main__"})
@@ -138,6 +172,99 @@ def _run(words, folder):
         sys.argv = words
         sys.path[0] = str((Path(folder) / first).parent)
         runpy.run_path(first, run_name="__main__")
+
+
+class Guardian(subprocess.Popen):
+    """The guardian of a command's children: forked while the command has one thread and has done nothing.
+
+    What it starts of Posthouse's own are forks, too; of everything else it is the guardian that users have.
+    """
+
+    def __init__(self, pid):
+        """As much of a Popen as its methods need."""
+        self.args, self.pid, self.returncode = ["guardian"], pid, None
+        self.stdin = self.stdout = self.stderr = None
+        self._child_created, self._waitpid_lock = True, threading.Lock()
+
+    @classmethod
+    def plant(cls):
+        """Fork it, to be used by the first that asks for a guardian."""
+        ours, theirs = socket.socketpair()
+        parent = os.getpid()
+        pid = os.fork()
+        if not pid:
+            ours.close()
+            _end_with(lambda: _guard(theirs, parent))
+        theirs.close()
+        warden = importlib.import_module("posthouse.commands.warden")
+        warden.subprocess = _Processes(lambda words, **options: cls._start(ours, pid, words, options))
+
+    @classmethod
+    def _start(cls, line, pid, words, options):
+        if line.fileno() == -1:  # it is in use, or was: the next is as users have it
+            return subprocess.Popen(words, **options)
+        with line:
+            socket.send_fds(line, [b"g"], options["pass_fds"])
+        return cls(pid)
+
+
+class _Processes:
+    """What a module of Posthouse has as ``subprocess``."""
+
+    def __init__(self, start):
+        self.Popen = start
+
+    def __getattr__(self, name):
+        return getattr(subprocess, name)
+
+
+def _guard(line, parent):
+    """In the guardian: wait until it is asked for, or its command has ended."""
+    os.setsid()
+    os.chdir("/")
+    null = os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1):
+        os.dup2(null, number)
+    os.close(null)
+    files = socket.recv_fds(line, 1, 1)[1]
+    line.close()
+    if files:
+        launch = importlib.import_module("posthouse.commands.guardian.launch")
+        launch._execute = _instead_of(launch._execute)
+        importlib.import_module("posthouse.commands.guardian.main").main(files[0], parent)
+
+
+def _instead_of(execute):
+    """Execute all programs but Posthouse's own, which are in this process already."""
+    own = [importlib.import_module(name).BOOT for name in OWN]
+
+    def become(program, argv, env):
+        if program != sys.executable or argv[2] not in own:
+            execute(program, argv, env)
+        _end_with(lambda: _boot(argv, env))
+
+    return become
+
+
+def _boot(argv, env):
+    """What execve(2) would do, then the program."""
+    signal.set_wakeup_fd(-1)
+    for number in signal.valid_signals():
+        if callable(signal.getsignal(number)):
+            signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_IGN)
+    for file in [int(one.name) for one in Path("/proc/self/fd").iterdir()]:
+        with suppress(OSError):
+            if not os.get_inheritable(file):
+                os.close(file)
+    gc.enable()
+    importlib.import_module("posthouse.commands.guardian.kernel").name_process(CHILD)
+    _start_anew(env)
+    Guardian.plant()
+    sys.argv = ["-c", *argv[3:]]
+    exec(compile(argv[2], "<string>", "exec"), {"__name__": "__main__"})
 
 
 @cache
@@ -149,12 +276,26 @@ def _load():
     return importlib.import_module("posthouse.cli.main")
 
 
+def _fork_workers_of_demos(address):
+    """Let those that demos start come from here."""
+    stable = importlib.import_module("stable")
+    stable.own_address = address
+
+    def start(words, *, cwd=None, process_group=None, **options):
+        return stable.start(words[1:], folder=cwd, session=process_group is not None, **options)
+
+    for name in ("posthouse.demo.stage", "posthouse.demo.crash.fleet"):
+        importlib.import_module(name).subprocess = _Processes(start)
+
+
 def main():
     _load()
+    listening = socket.socket(fileno=int(sys.argv[1]))
+    _fork_workers_of_demos(listening.getsockname())
     threads = Path("/proc/self/task")
     alone = len(list(threads.iterdir())) == 1 if threads.exists() else threading.active_count() == 1
     assert alone, "of what is loaded, something has started threads: they would not be in a fork"
-    Yard(socket.socket(fileno=int(sys.argv[1]))).serve()
+    Yard(listening).serve()
 
 
 if __name__ == "__main__":

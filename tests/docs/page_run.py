@@ -258,6 +258,7 @@ def _compare(shown: str, real: str) -> None:
 def main() -> None:
     sys.path.insert(0, "")
     warnings.simplefilter("error")
+    stable.commands()
     try:
         done = Page(Path(sys.argv[1])).run()
     except Exception:  # noqa: BLE001 - told below

@@ -75,7 +75,11 @@ class SupervisedWorker(WorkerProcess):
     def children(self) -> list[psutil.Process]:
         try:
             found = psutil.Process(self.pid).children(recursive=True)
-            return [one for one in found if "posthouse.cli.child" in " ".join(one.cmdline())]
+            return [
+                one
+                for one in found
+                if one.name() == stable.CHILD or "posthouse.cli.child" in " ".join(one.cmdline())
+            ]
         except psutil.NoSuchProcess:
             return []
 
