@@ -1,11 +1,59 @@
-from dataclasses import replace
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import chores as chores_module
 import psutil
+import psycopg
 import pytest
+import pytest_asyncio
 
 import stable
+from posthouse import testing
+from posthouse.app import App
+from posthouse.settings import Settings
+from posthouse.worker.worker import Worker
+from workshop import working
+
+
+@dataclass
+class Workplace:
+    """The app of chores.py, a worker with one process that runs its jobs, and their database."""
+
+    app: App
+    worker: Worker
+    db: psycopg.Connection
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def workplace(server):
+    """One for all tests of a module: a process takes half a second to load what it runs."""
+    with (
+        testing.database(server) as database,
+        psycopg.connect(database, autocommit=True) as db,
+        nothing_left(),
+    ):
+        db.execute("create table words (word text)")
+        settings = Settings(
+            database_url=database,
+            heartbeat_seconds=0.2,
+            lease_seconds=2.0,
+            cancel_grace_seconds=0.5,
+            rescue_grace_seconds=0.0,
+            process_slots=1,
+        )
+        async with testing.using(chores_module.app, settings) as app, working(app) as worker:
+            yield Workplace(app, worker, db)
+
+
+@contextmanager
+def nothing_left():
+    """Nothing that a worker started is left when the block is over."""
+    stable.address()  # what forks commands for tests stays
+    before = {process.pid for process in psutil.Process().children(recursive=True)}
+    yield
+    after = [process for process in psutil.Process().children(recursive=True) if process.pid not in before]
+    assert not after
 
 
 @pytest.fixture
@@ -44,9 +92,5 @@ def marks(tmp_path):
 
 @pytest.fixture
 def leftovers():
-    """Nothing that a test's worker started is left when the test is over."""
-    stable.address()  # what forks commands for tests stays
-    before = {process.pid for process in psutil.Process().children(recursive=True)}
-    yield
-    after = [process for process in psutil.Process().children(recursive=True) if process.pid not in before]
-    assert not after
+    with nothing_left():
+        yield

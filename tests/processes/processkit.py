@@ -2,7 +2,7 @@
 
 import psutil
 
-from workshop import eventually
+from workshop import eventually, status
 
 
 async def stop_claiming(worker):
@@ -13,6 +13,12 @@ async def stop_claiming(worker):
     crew.fetcher.wake()
     crew.executor.on_room()
     await eventually(worker._fetching[place].done)
+
+
+async def ended(db, *handles):
+    """The statuses of these jobs, when all of them have ended."""
+    await eventually(lambda: not {status(db, handle.id) for handle in handles} & {"queued", "running"})
+    return [status(db, handle.id) for handle in handles]
 
 
 def alive(pid):
