@@ -77,18 +77,22 @@ class Site:
         given.setdefault("remote_key", await self.key())
         return dataclasses.replace(self.settings, **given)
 
-    async def app(self, way, **more):
-        """The handlers of chorebook, for a worker of this kind."""
+    async def app(self, way, *, processes=False, **more):
+        """The handlers of chorebook, for a worker of this kind; with those in processes if they are wanted."""
         settings = dataclasses.replace(self.settings, **more) if way == "direct" else (
             await self.remote_settings(**more)
         )  # fmt: skip
         app = posthouse.App(settings=settings)
-        app.definitions.update(chorebook.app.definitions)
+        app.definitions.update(
+            (kind, item)
+            for kind, item in chorebook.app.definitions.items()
+            if processes or item.runner != "process"
+        )
         return app
 
     @asynccontextmanager
-    async def working(self, way="remote", *, keeper=True, queues=(), **more):
-        app = await self.app(way, **more)
+    async def working(self, way="remote", *, keeper=True, queues=(), processes=False, **more):
+        app = await self.app(way, processes=processes, **more)
         worker = await app.worker(queues=queues)
         await worker.start()
         housekeeping = Keeper(self.database, self.settings)

@@ -36,7 +36,7 @@ async def site(server, tmp_path_factory):
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module", params=["direct", "remote"])
 async def place(site, request):
-    async with site.working(request.param, process_slots=1, queues=[request.param]):
+    async with site.working(request.param, processes=True, process_slots=1, queues=[request.param]):
         site.way = request.param
         yield site
 

@@ -23,7 +23,7 @@ async def place(request, server, tmp_path_factory):
     with testing.database(server) as database:
         async with Site.over(database, tmp_path_factory.mktemp("site")) as site:
             site.way = request.param
-            async with site.working(request.param, commands=True, process_slots=1):
+            async with site.working(request.param, processes=True, commands=True, process_slots=1):
                 yield site
 
 

@@ -1,5 +1,6 @@
 """Which job blocks a process, from the times of its threads."""
 
+import asyncio
 import signal
 import subprocess
 import sys
@@ -50,10 +51,14 @@ async def test_the_job_of_the_thread_that_uses_the_cpu_is_the_blocker(start):
 async def test_without_a_busy_thread_it_is_what_the_event_loop_runs(start):
     process = start(IDLE)
     loop, jobs = int(process.stdout.readline()), [uuid4()]
-    assert await find_blockers(process.pid, {loop: jobs, loop + 1: [uuid4()]}) == jobs
-    assert await find_blockers(process.pid, {loop: [], loop + 1: jobs}) == jobs
-    assert await find_blockers(process.pid, {loop: [], loop + 1: jobs, loop + 2: [uuid4()]}) is None
-    assert await find_blockers(process.pid, {}) is None
+    running = (
+        {loop: jobs, loop + 1: [uuid4()]},
+        {loop: [], loop + 1: jobs},
+        {loop: [], loop + 1: jobs, loop + 2: [uuid4()]},
+        {},
+    )
+    found = await asyncio.gather(*(find_blockers(process.pid, each) for each in running))
+    assert found == [jobs, jobs, None, None]
 
 
 async def test_a_process_that_was_stopped_has_no_blockers(start):

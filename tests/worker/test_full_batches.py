@@ -27,10 +27,10 @@ async def test_jobs_that_are_inserted_singly_are_run_in_full_batches(app, db):
         sizes.append(len(jobs))
 
     async with working(app, batch_linger_seconds=LONG, keeper=False):
-        for _ in range(500):
+        for _ in range(200):
             await embed.enqueue()
-        await eventually(lambda: sum(sizes) == 500)
-    assert sizes == [50] * 10
+        await eventually(lambda: sum(sizes) == 200)
+    assert sizes == [50] * 4
 
 
 async def test_two_workers_do_not_split_a_batch(app, db):
@@ -44,9 +44,9 @@ async def test_two_workers_do_not_split_a_batch(app, db):
         working(app, batch_linger_seconds=LONG, keeper=False),
         working(app, batch_linger_seconds=LONG, keeper=False),
     ):
-        await asyncio.gather(*(embed.enqueue() for _ in range(200)))
-        await eventually(lambda: sum(sizes) == 200)
-    assert sizes == [20] * 10
+        await asyncio.gather(*(embed.enqueue() for _ in range(100)))
+        await eventually(lambda: sum(sizes) == 100)
+    assert sizes == [20] * 5
 
 
 async def test_a_lone_job_runs_after_the_linger(app, db):
@@ -93,11 +93,11 @@ async def test_a_batch_gets_a_turn_among_many_short_jobs(app, db):
     async def one():
         order.append("one")
 
-    await _enqueue(app, one, 4000)
+    await _enqueue(app, one, 2000)
     await _enqueue(app, many, 5)
     async with working(app, concurrency=2, keeper=False):
-        await eventually(lambda: len(order) == 4001)
-    assert order.index("many") < 2000
+        await eventually(lambda: len(order) == 2001)
+    assert order.index("many") < 1000
 
 
 async def test_a_stuck_batch_does_not_block_other_batches(app, db):
@@ -113,8 +113,9 @@ async def test_a_stuck_batch_does_not_block_other_batches(app, db):
     await _enqueue(app, embed, 50)
     async with working(app, keeper=False):
         await asyncio.wait_for(stuck.wait(), 20)
-        await eventually(lambda: sizes == [10] * 4)
-        assert statuses(db)["running"] == 10
+        # Outcomes are written behind the handlers: other batches may have started by then.
+        await eventually(lambda: statuses(db) == {"running": 10, "succeeded": 40})
+        assert sizes == [10] * 4
         go_on.set()
         await eventually(lambda: statuses(db) == {"succeeded": 50})
 
