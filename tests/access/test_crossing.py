@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import closing, contextmanager
+from http.client import HTTPConnection
 from types import SimpleNamespace
+from urllib.parse import urlsplit
 from uuid import UUID, uuid4
 
 import psycopg
@@ -395,14 +398,14 @@ def test_a_tenant_stores_no_key_that_reaches_further(town, role):
 def test_over_http_all_routes_answer_as_if_it_were_not_there(town):
     ids = [*town.jobs.values(), town.trigger, town.event, town.bulk, town.key, "f00d", VICTIM, CANARY]
     before = of_the_victim(town)
-    with serving(Settings(database_url=town.url)) as house:
-        client = house.as_("tenant-admin", ATTACKER)
+    settings = Settings(database_url=town.url)
+    with serving(settings) as house, calling(house, "tenant-admin", ATTACKER) as ask:
         for method, path, _ in routes():
             if path == "/console/{path:path}":
                 continue  # the same page for all callers and addresses: it calls the API itself
             for name in ids if "{" in path else [""]:
                 where = re.sub(r"\{[^}]*\}", str(name), path)
-                status, text = answer_of(client, method, where)
+                status, text = ask(method, where)
                 assert CANARY not in text.replace(str(name) or "-", ""), (method, where, text)
                 assert status >= 400 or "{" not in path or text in EMPTY, (method, where, text)
     assert of_the_victim(town) == before
@@ -411,8 +414,18 @@ def test_over_http_all_routes_answer_as_if_it_were_not_there(town):
 EMPTY = {"", "[]", '{"items":[],"next_cursor":null}'}
 
 
-def answer_of(client, method, where):
-    """Of a stream, which never ends, only the status."""
-    with client.stream(method, where, timeout=30) as answer:
-        streams = "event-stream" in answer.headers.get("content-type", "")
-        return answer.status_code, "" if streams else answer.read().decode()
+@contextmanager
+def calling(house, role, tenant):
+    """A function that sends a request in this role: with http.client, which takes half as long as httpx."""
+    headers = {"Authorization": f"Bearer {house.key(role, tenant)}"}
+    with closing(HTTPConnection(urlsplit(house.url).netloc, timeout=30)) as connection:
+
+        def ask(method, where):
+            connection.request(method, where, headers=headers)
+            with connection.getresponse() as answer:
+                if "event-stream" in answer.headers.get("content-type", ""):
+                    connection.close()  # it never ends
+                    return answer.status, ""
+                return answer.status, answer.read().decode()
+
+        yield ask

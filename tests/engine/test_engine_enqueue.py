@@ -272,7 +272,7 @@ def test_two_callers_who_replace_the_same_keys_in_any_order_do_not_deadlock(engi
 
     def caller(order):
         with engine.another() as own:
-            for _ in range(60):
+            for _ in range(25):
                 own.enqueue_many(*[
                     {"kind": "task", "dedupe_key": key, "on_duplicate": "replace"} for key in order
                 ])  # fmt: skip

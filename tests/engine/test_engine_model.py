@@ -260,7 +260,7 @@ def machine(shared_database):
 def test_the_engine_does_what_the_model_says(machine):
     test = machine.TestCase()
     test.settings = settings(
-        max_examples=25,
+        max_examples=12,
         stateful_step_count=40,
         deadline=None,
         suppress_health_check=list(HealthCheck),

@@ -109,8 +109,8 @@ def test_many_wrong_values_are_one_error():
 
 
 def test_a_payload_with_thousands_of_secrets_is_masked(site):
-    secrets = {f"password{n}": f"hunter-{n:05}" for n in range(20_000)}
-    payload = {**secrets, "about": "hunter-00001, hunter-19999 and 75", **{f"pin{n}": n for n in range(100)}}
+    secrets = {f"password{n}": f"hunter-{n:05}" for n in range(5_000)}
+    payload = {**secrets, "about": "hunter-00001, hunter-04999 and 75", **{f"pin{n}": n for n in range(100)}}
     client = site.client("tenant-admin")
     job = client.post("/api/v1/jobs", json={"definition_key": "noop", "payload": payload}).json()
     shown = client.get(f"/api/v1/jobs/{job['id']}")
@@ -121,7 +121,7 @@ def test_a_payload_with_thousands_of_secrets_is_masked(site):
 
 def test_a_payload_with_many_keys_and_a_schema_with_marks_is_masked():
     marked = Redactor({"properties": {"a": {"writeOnly": True}}, "additionalProperties": {"type": "string"}})
-    payload = {f"k{n}": "v" for n in range(75_000)}
+    payload = {f"k{n}": "v" for n in range(25_000)}
     assert marked.value({**payload, "a": "secret-a", "b": "of secret-a"}) == {
         **payload, "a": MASK, "b": f"of {MASK}",
     }  # fmt: skip

@@ -321,7 +321,7 @@ async def test_dependants_of_a_job_that_is_lost_for_good_are_settled(db, keeper,
     assert (status(db, first), status(db, second)) == ("dead_letter", "canceled")
 
 
-@pytest.mark.parametrize("skew", [-86400, 86400])
+@pytest.mark.parametrize("skew", [86400, pytest.param(-86400, marks=pytest.mark.soak)])
 def test_invariant_11_no_job_starts_early_even_if_the_worker_s_clock_is_a_day_off(settings, db, skew):
     script = Path(__file__).with_name("skewed_worker.py")
     assert stable.start([script, settings.database_url, skew]).wait(90) == 0

@@ -325,10 +325,10 @@ async def test_another_tenants_trigger_is_not_found(on, asked):
 
 async def test_each_event_and_trigger_make_one_job_however_many_keepers_die(monkeypatch, db, settings, on):
     """Exactly one job per (event, trigger), though matchers are cut off at all moments."""
-    monkeypatch.setattr("posthouse.keeper.matcher.BATCH", 25)
+    monkeypatch.setattr("posthouse.keeper.matcher.BATCH", 10)
     wanted = [await on(label=f"t{number}", dedupe_window_seconds=0) for number in range(3)]
     async with Client(settings=settings) as client:
-        for number in range(200):
+        for number in range(80):
             await client.emit("folder.updated", {"provider_id": f"p{number}"})
     deaths = 0
 
@@ -346,9 +346,9 @@ async def test_each_event_and_trigger_make_one_job_however_many_keepers_die(monk
     await asyncio.gather(*(match_and_die() for _ in range(3)))
     assert deaths > 0
     made = db.execute("select source_ref, created_by, count(*) from posthouse.jobs group by 1, 2").fetchall()
-    assert len(made) == 200 * len(wanted)
+    assert len(made) == 80 * len(wanted)
     assert {count for *_, count in made} == {1}
-    assert statuses(db) == {"queued": 600}
+    assert statuses(db) == {"queued": 240}
 
 
 @pytest.mark.soak

@@ -153,18 +153,13 @@ def test_the_defaults_are_those_of_the_contract():
         assert (stage.definition.max_attempts, stage.definition.queue) == (4, stage.kind)
 
 
-@pytest.mark.parametrize(
-    ("kind", "payload"),
-    [
-        (segment_index, {"video_id": "no uuid"}),
-        (ocr, {"video_id": str(uuid4()), "min_confidence": 2}),
-    ],
-)
-async def test_a_payload_that_does_not_fit_fails_without_a_retry(product, kind, payload):
+async def test_a_payload_that_does_not_fit_fails_without_a_retry(product):
+    wrong = {segment_index: {"video_id": "no uuid"}, ocr: {"video_id": str(uuid4()), "min_confidence": 2}}
     with psycopg.connect(product.settings.database_url) as db:
-        db.execute(
-            "select posthouse.enqueue(%s, %s, queue => %s)", (kind.kind, json.dumps(payload), kind.kind)
-        )
-    await testing.drain(app, queues=(kind.kind,))
-    (job,) = jobs(product)
-    assert (job["status"], job["retry_count"], job["payload"]["original_payload"]) == ("failed", 0, payload)
+        for kind, payload in wrong.items():
+            db.execute(
+                "select posthouse.enqueue(%s, %s, queue => %s)", (kind.kind, json.dumps(payload), kind.kind)
+            )
+    await testing.drain(app, queues=tuple(kind.kind for kind in wrong))
+    found = [(job["status"], job["retry_count"], job["payload"]["original_payload"]) for job in jobs(product)]
+    assert found == [("failed", 0, payload) for payload in wrong.values()]

@@ -125,21 +125,22 @@ async def test_the_scanner_takes_each_original_once_and_for_whom_it_was_register
         )
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        b'{"title": "a\\u0000b"}',
-        b'{"title": "\xff"}',
-        b'{"title": "\\ud800"}',
-        b"[" * 5000,
-        b"null",
-        b"7",
-        b"{",
-    ],
-)
-async def test_odd_bodies_are_refused(product, body):
+ODD_BODIES = [
+    b'{"title": "a\\u0000b"}',
+    b'{"title": "\xff"}',
+    b'{"title": "\\ud800"}',
+    b"[" * 5000,
+    b"null",
+    b"7",
+    b"{",
+]
+
+
+async def test_odd_bodies_are_refused(product):
     client = await product.as_("tenant-admin", "acme")
-    answer = await client.post("/vision/videos", content=body, headers={"Content-Type": "application/json"})
-    assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request"), answer.text
+    kind = {"Content-Type": "application/json"}
+    for body in ODD_BODIES:
+        answer = await client.post("/vision/videos", content=body, headers=kind)
+        assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request"), (body, answer.text)
     assert (await client.get("/vision/search", params={"q": "a\x00b"})).status_code == 422
     assert product.rows("select * from vision.videos") == []

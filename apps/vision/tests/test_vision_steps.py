@@ -5,8 +5,9 @@ from uuid import uuid4
 
 from PIL import Image, ImageDraw, ImageFont
 
+from posthouse.testing import drain
 from vision import paths
-from vision.handlers import ocr
+from vision.handlers import app, ocr
 from vision.regions import Span, regions_of, spans_of
 
 
@@ -36,16 +37,16 @@ def test_text_below_the_minimum_confidence_is_dropped(folder):
     assert regions_of(span, ["eng"], 1.0) == []
 
 
-async def test_frames_that_were_read_are_not_read_again(product, folder):
+async def test_frames_that_were_read_are_not_read_again(product, folder, monkeypatch):
     """The last frame is missing; when it is there, the job is retried and reads this one alone."""
-    await product.worker(VISION_OCR_BATCH="1", POSTHOUSE_PROCESS_SLOTS="1")
+    monkeypatch.setenv("VISION_OCR_BATCH", "1")
     client = await product.as_("tenant-admin", "acme")
     video_id = (await client.post("/vision/videos", json={})).json()["video_id"]
     frames = [paths.frame(video_id, at) for at in (0, 500, 1000)]
     for frame, text in zip(frames[:2], ("Number one", "Number two"), strict=True):
         folder.put(frame, picture(text))
     handle = await ocr.using(tenant="acme").enqueue(video_id=video_id, frame_paths=frames)
-    await product.until_ended()
+    await drain(app)
     assert texts(product) == [("Number one", 0, 500), ("Number two", 500, 1000)]
     (failed,) = product.rows("select status, error from posthouse.jobs where kind = 'vision.ocr'")
     assert (failed["status"], failed["error"]["message"]) == ("failed", f"Frame not found at {frames[2]}")
@@ -53,7 +54,7 @@ async def test_frames_that_were_read_are_not_read_again(product, folder):
     folder.remove(frames[:2])
     folder.put(frames[2], picture("Number three"))
     assert (await client.post(f"/api/v1/jobs/{handle.id}/retry")).status_code == 200
-    await product.until_ended()
+    await drain(app)
     assert texts(product) == [("Number one", 0, 500), ("Number two", 500, 1000), ("Number three", 1000, 1000)]
     assert (await client.get(f"/vision/videos/{video_id}")).json()["status"] == "ready"
 
