@@ -11,7 +11,7 @@ from receiver import receiving
 from commandline import posthouse  # noqa: F401 - a fixture
 from posthouse import App, testing
 from posthouse.errors import ConfigurationError
-from posthouse.keeper import alerter
+from posthouse.keeper import agenda
 from posthouse.settings import Settings
 from posthouse.storage.connect import Line
 from posthouse.system import courier
@@ -26,7 +26,7 @@ RAISE = "select posthouse.raise_alert('trigger_error', 'acme', %s, 'no such path
 @pytest.fixture
 async def housekeeping(alerting, monkeypatch):
     """A process that keeps house, as far as alerts are concerned, and looks often."""
-    monkeypatch.setattr(alerter, "LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(agenda, "PATIENT_SECONDS", 0.1)
     monkeypatch.setattr(courier, "LOOK_SECONDS", 0.1)
     started = []
 

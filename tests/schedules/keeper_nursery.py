@@ -23,7 +23,7 @@ from posthouse.storage.connect import Line
 
 async def keep(url: str) -> None:
     line = Line(url, "a keeper")
-    scheduler = Scheduler(line, Settings(database_url=url), Crowd(line))
+    scheduler = Scheduler(line, Settings(database_url=url), Crowd())
     while True:
         try:
             await scheduler.run_once()

@@ -10,6 +10,7 @@ from brute import utc
 
 from posthouse import testing
 from posthouse.errors import InvalidSchedule
+from posthouse.keeper.service import SELDOM_SECONDS
 from waiting import WAIT_SECONDS
 from workshop import eventually, working
 
@@ -294,7 +295,7 @@ async def test_old_runs_are_deleted_and_active_ones_are_kept(timeline):
 async def test_the_pause_ends_when_the_next_run_is_due(timeline):
     scheduler = timeline.scheduler()
     await scheduler.run_once()
-    assert scheduler.pause() == 1.0
+    assert scheduler.pause() == SELDOM_SECONDS
     timeline.trigger("every 1h")
     await timeline.move_to("2026-11-15T08:59:59.700")
     await scheduler.run_once()

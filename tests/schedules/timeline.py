@@ -48,7 +48,7 @@ class Timeline:
 
     def scheduler(self):
         self._lines.append(Line(self.settings.database_url, "a keeper"))
-        return Scheduler(self._lines[-1], self.settings, Crowd(self._lines[-1]))
+        return Scheduler(self._lines[-1], self.settings, Crowd())
 
     async def look(self, times=1):
         """What schedulers that look now do, all of it together."""

@@ -13,8 +13,8 @@ from posthouse.storage.connect import Line
 
 _log = logging.getLogger("posthouse.keeper")
 
-LOOK_SECONDS = 2.0
 PATTERN_SECONDS = 10.0
+"""How often failures are searched for patterns, and the pause while the agenda sees nothing new."""
 BATCH = 5000
 MOST_MESSAGES = 10
 """Of one type within a cool-down, however many subjects there are."""
@@ -35,11 +35,11 @@ class Alerter:
         self._types = sorted(chosen_types(settings.alert_types))
         self._destinations = [item.name for item in destinations(settings.alert_webhook_url)]
         self._patterns_at = 0.0
-        self._pause = LOOK_SECONDS
+        self._pause = PATTERN_SECONDS
 
     async def run_once(self) -> dict[str, int]:
         raised = await self._find()
-        self._pause = MORE_PAUSE if raised >= BATCH else LOOK_SECONDS
+        self._pause = MORE_PAUSE if raised >= BATCH else PATTERN_SECONDS
         told = await self._post()
         for alert in told:
             _log.log(_LEVELS[alert.severity], "alert %s: %s%s", alert.type, alert.message, _others(alert))

@@ -1,8 +1,9 @@
-"""Listens for notifications, so that a step need not wait for its next poll."""
+"""Events that make a step run before its pause is over."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any
 
 from psycopg import AsyncConnection
@@ -12,23 +13,32 @@ from posthouse.storage.queries import query
 
 
 class Bells:
-    """Sets an event for each name passed to ``posthouse.wake``. Does nothing behind a pooler."""
+    """One event per step, by its name.
 
-    def __init__(self, url: str) -> None:
+    ``heard``: the steps to run on a notification, by the name that was passed to ``posthouse.wake``. Nothing
+    is heard behind a pooler.
+    """
+
+    def __init__(self, url: str, heard: Mapping[str, str]) -> None:
         self._url = url
+        self._heard = heard
         self._bells: dict[str, asyncio.Event] = {}
 
-    def add(self, name: str) -> asyncio.Event:
-        return self._bells.setdefault(name, asyncio.Event())
+    def of(self, step: str) -> asyncio.Event:
+        return self._bells.setdefault(step, asyncio.Event())
+
+    def ring(self, *steps: str) -> None:
+        for step in steps:
+            self.of(step).set()
 
     async def run(self) -> None:
+        """Listen until canceled."""
         await listen(self._url, "keeper bells", ["posthouse_ready"], begun=self._begin, heard=self._hear)
 
     async def _begin(self, connection: AsyncConnection[Any]) -> None:
-        await connection.execute(query("be_hungry"), (list(self._bells),))
-        for bell in self._bells.values():
-            bell.set()  # for events that came before listening began
+        await connection.execute(query("be_hungry"), (list(self._heard),))
+        self.ring(*self._heard.values())  # for events that came before listening began
 
     def _hear(self, _: str, name: str) -> None:
-        if name in self._bells:
-            self._bells[name].set()
+        if name in self._heard:
+            self.ring(self._heard[name])

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from posthouse.keeper.service import SELDOM_SECONDS
 from posthouse.storage.connect import Line
 from posthouse.storage.keeping import advance_erasures
 
 BATCH = 500
 BUSY_SECONDS = 0.5
-IDLE_SECONDS = 5.0
 
 
 class Eraser:
@@ -23,4 +23,4 @@ class Eraser:
         return {"erased": erased}
 
     def pause(self) -> float:
-        return BUSY_SECONDS if self._busy else IDLE_SECONDS
+        return BUSY_SECONDS if self._busy else SELDOM_SECONDS

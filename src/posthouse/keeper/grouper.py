@@ -1,16 +1,18 @@
-"""Moves failures into their failure groups."""
+"""Moves failures into their failure groups.
+
+Counts are exact in between: reading a group adds the rows that were not moved yet.
+"""
 
 from __future__ import annotations
 
 import time
 
+from posthouse.keeper.service import SELDOM_SECONDS
 from posthouse.settings import Settings
 from posthouse.storage.connect import Line
 from posthouse.storage.keeping import forget_failures, group_failures
 
 BATCH = 5000
-LOOK_SECONDS = 2.0
-"""Counts are exact in between: reading a group adds the rows that were not moved yet."""
 FORGET_SECONDS = 3600.0
 
 
@@ -35,4 +37,4 @@ class Grouper:
         return await self._line.run(lambda c: forget_failures(c, self._days))
 
     def pause(self) -> float:
-        return 0.0 if self._moved == BATCH else LOOK_SECONDS
+        return 0.0 if self._moved == BATCH else SELDOM_SECONDS

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from posthouse.dispatch import Relay, redis_of
 from posthouse.keeper.adopter import Adopter
+from posthouse.keeper.agenda import URGENT_SECONDS, PatientAgenda, UrgentAgenda
 from posthouse.keeper.alerter import Alerter
 from posthouse.keeper.bells import Bells
 from posthouse.keeper.crowd import Crowd
@@ -23,7 +24,7 @@ from posthouse.keeper.retrier import Retrier
 from posthouse.keeper.sampler import Sampler
 from posthouse.keeper.scheduler import Scheduler
 from posthouse.keeper.service import Step, run_forever
-from posthouse.keeper.watch import LOOK_SECONDS, Watch
+from posthouse.keeper.watch import Watch
 from posthouse.settings import Settings
 from posthouse.storage.connect import Line
 from posthouse.waiting import end_tasks
@@ -37,11 +38,14 @@ class Keeper:
         making, guarding, counting = (Line(url, "keeper") for _ in range(3))
         retaining = Line(url, "retainer")  # what may take its time has a line of its own: no job waits for it
         self._lines = [making, guarding, counting, retaining]
-        self._crowd = Crowd(guarding)
-        lookout = Lookout(settings.rescue_grace_seconds, lambda: 2 * LOOK_SECONDS * self._crowd.patience)
+        self._crowd = Crowd()
+        self._bells = bells = Bells(
+            settings.direct_url or url, {"posthouse:events": "matcher", "posthouse:triggers": "scheduler"}
+        )
+        lookout = Lookout(settings.rescue_grace_seconds, lambda: 2 * URGENT_SECONDS * self._crowd.patience)
         self.promoter = Promoter(making)
-        self.rescuer = Rescuer(guarding, settings, lookout, self.promoter.hurry)
-        self.watch = Watch(guarding, settings, lookout, self.rescuer.hurry)
+        self.rescuer = Rescuer(guarding, settings, lookout, lambda: bells.ring("promoter"))
+        self.watch = Watch(guarding, settings, lookout, lambda: bells.ring("rescuer"))
         self.retainer = Retainer(retaining, settings)
         self.lanes = Lanes(guarding)
         self.adopter = Adopter(counting)
@@ -53,7 +57,16 @@ class Keeper:
         self.eraser = Eraser(counting)
         self.alerter = Alerter(counting, settings)
         self.scheduler = Scheduler(making, settings, self._crowd)
-        self._bells = Bells(settings.direct_url or url)
+        self.urgent_agenda = UrgentAgenda(
+            making,
+            settings,
+            bells,
+            crowd=self._crowd,
+            lookout=lookout,
+            promoter=self.promoter,
+            rescuer=self.rescuer,
+        )
+        self.patient_agenda = PatientAgenda(counting, bells)
         self._more = tuple(more)
         redis = redis_of(settings)
         self.relay = None if redis is None else Relay(url, settings, redis)
@@ -93,15 +106,15 @@ class Keeper:
         if self.relay is not None:
             await self.relay.open()
             self._tasks.append(asyncio.create_task(self.relay.run()))
-        rung = ((self.matcher, "posthouse:events"), (self.scheduler, "posthouse:triggers"))
-        bells = {step.name: self._bells.add(name) for step, name in rung}
-        bells[self.rescuer.name] = self.rescuer.bell
-        bells[self.promoter.name] = self.promoter.bell
-        for step in (*self.steps, self._crowd):
-            bell = bells.get(step.name) or asyncio.Event()
-            after = PATIENT_SECONDS if step in self._patient else 0.0
-            self._tasks.append(asyncio.create_task(run_forever(step, self._crowd, bell, after=after)))
+        for step in (self.urgent_agenda, *self._urgent):
+            self._start(step, after=0.0)
+        for step in (self.patient_agenda, *self._patient):
+            self._start(step, after=PATIENT_SECONDS)
         self._tasks.append(asyncio.create_task(self._bells.run()))
+
+    def _start(self, step: Step, *, after: float) -> None:
+        loop = run_forever(step, self._crowd, self._bells.of(step.name), after=after)
+        self._tasks.append(asyncio.create_task(loop))
 
     async def run_once(self) -> dict[str, dict[str, int]]:
         return {step.name: await step.run_once() for step in self.steps}

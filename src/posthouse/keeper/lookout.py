@@ -25,13 +25,20 @@ class Lookout:
         self._blind_until = 0.0
 
     async def settled(self, connection: Db) -> bool:
-        """Return whether it has. Uses the database's clock: the local one stops during suspend."""
+        """Return whether it has."""
         now = await clock_now(connection)
+        return now - self.see(now) >= self._grace
+
+    def see(self, now: datetime) -> datetime:
+        """Record a poll at this time of the database; the local clock stops during suspend.
+
+        Returns since when there was no gap.
+        """
         gap = self._grace + timedelta(seconds=self._pace())
         if self._since is None or self._seen is None or now - self._seen > gap:
             self._since = now
         self._seen = now
-        return now - self._since >= self._grace
+        return self._since
 
     def cut_off(self) -> None:
         """Record that this keeper lost the database; workers get the grace period to renew their leases."""

@@ -11,6 +11,7 @@ from pydantic_core import from_json
 
 from posthouse.core.kind import KindRules
 from posthouse.errors import PosthouseError
+from posthouse.keeper.service import SELDOM_SECONDS
 from posthouse.settings import Settings
 from posthouse.storage.connect import Line
 from posthouse.storage.definitions import rules_of
@@ -20,8 +21,6 @@ from posthouse.trigger_jobs import event_about, event_context, event_request, fi
 
 BATCH = 100
 """Few at a time: those that promote jobs and run schedules share the line."""
-PAUSE = 1.0
-"""Events ring a bell; this is for keepers behind a pooler, which do not hear it."""
 
 
 class Matcher:
@@ -36,7 +35,7 @@ class Matcher:
         return await self._line.run(self._match)
 
     def pause(self) -> float:
-        return 0.0 if self._more else PAUSE
+        return 0.0 if self._more else SELDOM_SECONDS
 
     async def _match(self, connection: Db) -> dict[str, int]:
         self._more = False

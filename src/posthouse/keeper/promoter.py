@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-
+from posthouse.keeper.service import SELDOM_SECONDS
 from posthouse.storage.connect import Line
 from posthouse.storage.keeping import promote
 
 BATCH = 1000
-LONGEST_PAUSE = 0.5
+SOON_SECONDS = 0.5
+"""It waits itself for jobs that are due within this time; the agenda finds the others when they are."""
 SHORTEST_PAUSE = 0.01
 
 
@@ -17,17 +17,16 @@ class Promoter:
 
     def __init__(self, line: Line) -> None:
         self._line = line
-        self._swept = "{0,0,0}"
-        self._pause = LONGEST_PAUSE
-        self.bell = asyncio.Event()
-
-    def hurry(self) -> None:
-        """Run now: rescued jobs are due soon."""
-        self.bell.set()
+        self.swept = "{0,0,0}"
+        """Up to which transactions dependencies were settled."""
+        self._pause = SELDOM_SECONDS
 
     async def run_once(self) -> dict[str, int]:
-        promoted, due, self._swept = await self._line.run(lambda c: promote(c, BATCH, self._swept))
-        self._pause = min(LONGEST_PAUSE, max(SHORTEST_PAUSE, LONGEST_PAUSE if due is None else due))
+        promoted, due, self.swept = await self._line.run(lambda c: promote(c, BATCH, self.swept))
+        if due is None or due > SOON_SECONDS:
+            self._pause = SELDOM_SECONDS
+        else:
+            self._pause = max(SHORTEST_PAUSE, due)
         return {"promoted": promoted}
 
     def pause(self) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 from collections.abc import Callable
@@ -10,6 +9,7 @@ from collections.abc import Callable
 import psycopg
 
 from posthouse.keeper.lookout import Lookout
+from posthouse.keeper.service import SELDOM_SECONDS
 from posthouse.settings import Settings
 from posthouse.storage.connect import Line
 from posthouse.storage.keeping import Db, rescue
@@ -29,11 +29,14 @@ class Rescuer:
         self._lookout = lookout
         self._on_rescue = on_rescue
         self._pause = settings.rescue_seconds
-        self.bell = asyncio.Event()
+        self._due_at = 0.0
+        self.has_leases = True
+        """Whether any job was running at the last look; otherwise none can be lost."""
 
-    def hurry(self) -> None:
-        """Run now: a worker was lost."""
-        self.bell.set()
+    @property
+    def is_due(self) -> bool:
+        """Whether its interval has passed since the last search."""
+        return time.monotonic() >= self._due_at
 
     async def run_once(self) -> dict[str, int]:
         if self._lookout.blind:
@@ -48,6 +51,7 @@ class Rescuer:
             self._on_rescue()
         # Finding expired leases reads all of running: the longer that takes, the less often it is done.
         self._pause = max(self._settings.rescue_seconds, 20 * (time.monotonic() - started))
+        self._due_at = time.monotonic() + self._pause
         return {"rescued": rescued}
 
     async def _rescue(self, connection: Db) -> int:
@@ -62,4 +66,4 @@ class Rescuer:
         return rescued
 
     def pause(self) -> float:
-        return self._pause
+        return self._pause if self.has_leases else max(self._pause, SELDOM_SECONDS)

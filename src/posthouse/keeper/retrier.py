@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from uuid import UUID
 
+from posthouse.keeper.service import SELDOM_SECONDS
 from posthouse.storage.connect import Line
 from posthouse.storage.keeping import advance_bulk_change
 
@@ -13,7 +14,6 @@ _log = logging.getLogger("posthouse.keeper")
 BATCH = 50
 STEPS = 20
 BUSY_SECONDS = 0.2
-IDLE_SECONDS = 2.0
 
 
 class Retrier:
@@ -44,4 +44,4 @@ class Retrier:
         return counts
 
     def pause(self) -> float:
-        return BUSY_SECONDS if self._busy else IDLE_SECONDS
+        return BUSY_SECONDS if self._busy else SELDOM_SECONDS

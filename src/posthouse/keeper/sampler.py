@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 
+from posthouse.keeper.service import SELDOM_SECONDS
 from posthouse.settings import Settings
 from posthouse.storage.connect import Line
 from posthouse.storage.keeping import forget_samples, sample_due
 
-LOOK_SECONDS = 5.0
 FORGET_SECONDS = 3600.0
 
 
@@ -32,4 +32,4 @@ class Sampler:
         return await self._line.run(lambda c: forget_samples(c, self._days))
 
     def pause(self) -> float:
-        return LOOK_SECONDS
+        return SELDOM_SECONDS

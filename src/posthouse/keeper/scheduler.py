@@ -14,6 +14,7 @@ import psycopg
 
 from posthouse.core.kind import KindRules
 from posthouse.keeper.crowd import Crowd
+from posthouse.keeper.service import SELDOM_SECONDS
 from posthouse.keeper.timetable import Timetable
 from posthouse.settings import Settings
 from posthouse.storage.connect import Line
@@ -24,7 +25,8 @@ from posthouse.storage.schedules import due_schedules, fire_schedule
 _log = logging.getLogger("posthouse.keeper")
 
 BATCH = 200
-LONGEST_PAUSE = 1.0
+SOON_SECONDS = 1.0
+"""It waits itself for runs that are due within this time; the agenda finds the others when they are."""
 SHORTEST_PAUSE = 0.01
 THOROUGH_SECONDS = 60.0
 
@@ -43,8 +45,10 @@ class Scheduler:
         return await self._line.run(self._look)
 
     def pause(self) -> float:
+        if self._pause > SOON_SECONDS:
+            return SELDOM_SECONDS
         # The loop multiplies the pause by the patience; that must not delay a run.
-        return min(LONGEST_PAUSE, self._pause / self._crowd.patience)
+        return self._pause / self._crowd.patience
 
     async def _look(self, connection: Db) -> dict[str, int]:
         thorough = time.monotonic() >= self._thorough_at
@@ -55,7 +59,7 @@ class Scheduler:
         rules = {item.key: item for item in await rules_of(connection, keys)} if keys else {}
         counts = Counter({"fired": 0, "skipped": 0, "errors": 0})
         random.shuffle(look.triggers)  # so that several keepers share a crowded minute
-        self._pause = LONGEST_PAUSE * self._crowd.patience
+        self._pause = SELDOM_SECONDS
         self._look_again_in(0.0 if len(look.triggers) >= BATCH else look.next_in)
         for trigger in look.triggers:
             counts.update(await self._see_to(connection, trigger, rules, look.now))

@@ -17,6 +17,8 @@ from posthouse.waiting import until_set
 _log = logging.getLogger("posthouse.keeper")
 
 TROUBLE_PAUSE = 0.5
+SELDOM_SECONDS = 15.0
+"""The pause of a step whose bell rings when there is something to do: for what the agenda does not see."""
 
 Observe: TypeAlias = Callable[[str, float, bool], None]
 _observe: Observe | None = None

@@ -9,13 +9,12 @@ from uuid import UUID
 import psycopg
 
 from posthouse.keeper.lookout import Lookout
+from posthouse.keeper.service import SELDOM_SECONDS
 from posthouse.settings import Settings
 from posthouse.storage.connect import Line
-from posthouse.storage.keeping import Db, watch_workers, worker_names
+from posthouse.storage.keeping import Db, clock_now, watch_workers, worker_names
 
 _log = logging.getLogger("posthouse.keeper")
-
-LOOK_SECONDS = 0.4
 
 
 class Watch:
@@ -30,9 +29,10 @@ class Watch:
         self._on_loss = on_loss
 
     async def run_once(self) -> dict[str, int]:
-        if self._lookout.blind:
-            return {"went_offline": 0, "came_back": 0}
         try:
+            if self._lookout.blind:
+                await self._line.run(clock_now)  # a broken connection is better found out now than later
+                return {"went_offline": 0, "came_back": 0}
             gone, back = await self._line.run(self._look)
             if gone:
                 self._on_loss()
@@ -57,4 +57,4 @@ class Watch:
             _log.info("worker reconnected worker=%s worker_id=%s", names.get(worker), worker)
 
     def pause(self) -> float:
-        return LOOK_SECONDS
+        return SELDOM_SECONDS

@@ -41,10 +41,6 @@ async def expire_mismatched(connection: Db, after: float, limit: int) -> list[UU
     return [row[0] for row in await cursor.fetchall()]
 
 
-async def count_workers(connection: Db) -> int:
-    return int(await _value(connection, "workers_count"))
-
-
 async def clock_now(connection: Db) -> datetime:
     return await _value(connection, "clock_now")  # type: ignore[no-any-return]
 

@@ -1,0 +1,108 @@
+"""Finds in one statement which steps have something to do, and rings their bells.
+
+If each step polled on its own, an installation without jobs would run thirteen statements a second.
+"""
+
+from __future__ import annotations
+
+import psycopg
+
+from posthouse.keeper.bells import Bells
+from posthouse.keeper.crowd import Crowd
+from posthouse.keeper.lookout import Lookout
+from posthouse.keeper.promoter import Promoter
+from posthouse.keeper.rescuer import Rescuer
+from posthouse.settings import Settings
+from posthouse.storage.agenda import PatientWork, UrgentWork, patient_work, urgent_work
+from posthouse.storage.connect import Line
+
+URGENT_SECONDS = 0.4
+PATIENT_SECONDS = 2.0
+SOON = 1.5
+"""A step is rung for if its work is due within this many pauses, because the next look may be late."""
+
+
+class UrgentAgenda:
+    """Looks for due jobs, events, due schedules, and workers that were lost or returned."""
+
+    name = "urgent_agenda"
+
+    def __init__(
+        self,
+        line: Line,
+        settings: Settings,
+        bells: Bells,
+        *,
+        crowd: Crowd,
+        lookout: Lookout,
+        promoter: Promoter,
+        rescuer: Rescuer,
+    ) -> None:
+        self._line = line
+        self._settings = settings
+        self._bells = bells
+        self._crowd = crowd
+        self._lookout = lookout
+        self._promoter = promoter
+        self._rescuer = rescuer
+
+    async def run_once(self) -> dict[str, int]:
+        try:
+            work = await self._line.run(
+                lambda c: urgent_work(c, self._promoter.swept, self._settings.offline_after)
+            )
+        except psycopg.OperationalError:
+            self._lookout.cut_off()
+            self._bells.ring("watch")  # whose connection may be broken too, which is better found out now
+            raise
+        self._crowd.count(work.workers)
+        self._lookout.see(work.now)
+        self._rescuer.has_leases = work.has_leases
+        steps = self._steps_for(work)
+        self._bells.ring(*steps)
+        return dict.fromkeys(steps, 1)
+
+    def _steps_for(self, work: UrgentWork) -> list[str]:
+        soon = SOON * URGENT_SECONDS * self._crowd.patience
+        asked = {
+            "promoter": work.has_edges or (work.due_in is not None and work.due_in <= soon),
+            "watch": work.workers_changed,
+            "rescuer": work.has_leases and self._rescuer.is_due,
+            "matcher": work.has_events,
+            "scheduler": work.schedule_in is not None and work.schedule_in <= soon,
+        }
+        return [name for name, is_asked in asked.items() if is_asked]
+
+    def pause(self) -> float:
+        return URGENT_SECONDS
+
+
+class PatientAgenda:
+    """Looks for failures, bulk changes, erasures, minutes to sample, and alerts."""
+
+    name = "patient_agenda"
+
+    def __init__(self, line: Line, bells: Bells) -> None:
+        self._line = line
+        self._bells = bells
+        self._worker_change: int | None = None
+
+    async def run_once(self) -> dict[str, int]:
+        work = await self._line.run(patient_work)
+        steps = self._steps_for(work)
+        self._worker_change = work.worker_change
+        self._bells.ring(*steps)
+        return dict.fromkeys(steps, 1)
+
+    def _steps_for(self, work: PatientWork) -> list[str]:
+        asked = {
+            "grouper": work.has_failures,
+            "retrier": work.has_bulk_changes,
+            "eraser": work.has_erasures,
+            "sampler": work.has_minute,
+            "alerter": work.has_failures or work.has_alerts or work.worker_change != self._worker_change,
+        }
+        return [name for name, is_asked in asked.items() if is_asked]
+
+    def pause(self) -> float:
+        return PATIENT_SECONDS

@@ -1,2 +1,0 @@
--- How many workers are there.
-select count(*) from posthouse.workers where stopped_at is null
