@@ -5,6 +5,8 @@ If each step polled on its own, an installation without jobs would run thirteen 
 
 from __future__ import annotations
 
+import time
+
 import psycopg
 
 from posthouse.keeper.bells import Bells
@@ -18,6 +20,10 @@ from posthouse.storage.connect import Line
 
 URGENT_SECONDS = 0.4
 PATIENT_SECONDS = 2.0
+LONGEST_SECONDS = 2.0
+SHARE = 20
+"""A look pauses for this many times its duration, because a transaction that pins the horizon makes it read
+the dead rows of all finished jobs."""
 SOON = 1.5
 """A step is rung for if its work is due within this many pauses, because the next look may be late."""
 
@@ -45,8 +51,10 @@ class UrgentAgenda:
         self._lookout = lookout
         self._promoter = promoter
         self._rescuer = rescuer
+        self._pause = URGENT_SECONDS
 
     async def run_once(self) -> dict[str, int]:
+        started = time.monotonic()
         try:
             work = await self._line.run(
                 lambda c: urgent_work(c, self._promoter.swept, self._settings.offline_after)
@@ -55,6 +63,7 @@ class UrgentAgenda:
             self._lookout.cut_off()
             self._bells.ring("watch")  # whose connection may be broken too, which is better found out now
             raise
+        self._pause = min(LONGEST_SECONDS, max(URGENT_SECONDS, SHARE * (time.monotonic() - started)))
         self._crowd.count(work.workers)
         self._lookout.see(work.now)
         self._rescuer.has_leases = work.has_leases
@@ -63,7 +72,7 @@ class UrgentAgenda:
         return dict.fromkeys(steps, 1)
 
     def _steps_for(self, work: UrgentWork) -> list[str]:
-        soon = SOON * URGENT_SECONDS * self._crowd.patience
+        soon = SOON * self._pause * self._crowd.patience
         asked = {
             "promoter": work.has_edges or (work.due_in is not None and work.due_in <= soon),
             "watch": work.workers_changed,
@@ -74,7 +83,7 @@ class UrgentAgenda:
         return [name for name, is_asked in asked.items() if is_asked]
 
     def pause(self) -> float:
-        return URGENT_SECONDS
+        return self._pause
 
 
 class PatientAgenda:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from posthouse.dispatch import Relay, redis_of
 from posthouse.keeper.adopter import Adopter
-from posthouse.keeper.agenda import URGENT_SECONDS, PatientAgenda, UrgentAgenda
+from posthouse.keeper.agenda import PatientAgenda, UrgentAgenda
 from posthouse.keeper.alerter import Alerter
 from posthouse.keeper.bells import Bells
 from posthouse.keeper.crowd import Crowd
@@ -42,7 +42,9 @@ class Keeper:
         self._bells = bells = Bells(
             settings.direct_url or url, {"posthouse:events": "matcher", "posthouse:triggers": "scheduler"}
         )
-        lookout = Lookout(settings.rescue_grace_seconds, lambda: 2 * URGENT_SECONDS * self._crowd.patience)
+        lookout = Lookout(
+            settings.rescue_grace_seconds, lambda: 2 * self.urgent_agenda.pause() * self._crowd.patience
+        )
         self.promoter = Promoter(making)
         self.rescuer = Rescuer(guarding, settings, lookout, lambda: bells.ring("promoter"))
         self.watch = Watch(guarding, settings, lookout, lambda: bells.ring("rescuer"))
