@@ -108,7 +108,9 @@ while True: pass
 )
 
 
-@pytest.mark.parametrize("code", [BOMB, CROWD], ids=["bomb", "crowd"])
+@pytest.mark.parametrize(
+    "code", [pytest.param(BOMB, id="bomb"), pytest.param(CROWD, id="crowd", marks=pytest.mark.soak)]
+)
 async def test_a_fork_bomb_is_ended(runner, token, code):
     heard = []
     run = asyncio.create_task(

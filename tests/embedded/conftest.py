@@ -100,6 +100,13 @@ def data_dir():
         yield path
 
 
+@pytest.fixture(scope="module")
+def shared_dir():
+    """One for all tests of a module that leave the server as it is."""
+    with folder_for_a_server() as path:
+        yield path
+
+
 @pytest.fixture(scope="session")
 def finished_layout():
     with folder_for_a_server() as path:

@@ -91,21 +91,16 @@ def test_root_falls_back_to_an_unprivileged_user(start, layout, query, private_b
 
 
 @as_root
-def test_the_fallback_restarts_after_a_clean_stop(start, layout, query):
-    server = start(run_as="nobody")
-    query(server.url, "create table kept as select 7 as value")
-    server.close()
-    assert query(start().url, "select value from kept") == 7
-    assert layout.cluster.stat().st_uid == NOBODY.pw_uid
-
-
-@as_root
 @made_before
-def test_files_are_handed_over_to_the_user_that_runs_the_server_now(start, layout, query):
+def test_files_are_handed_over_to_the_user_that_runs_the_server_now_and_stay_with_it(start, layout, query):
     server = start()
     query(server.url, "create table kept as select 7 as value")
     server.close()
-    assert query(start(run_as="nobody").url, "select value from kept") == 7
+    fallback = start(run_as="nobody")
+    assert query(fallback.url, "select value from kept") == 7
+    assert {path.stat().st_uid for path in layout.cluster.rglob("*")} == {NOBODY.pw_uid}
+    fallback.close()
+    assert query(start().url, "select value from kept") == 7
     assert {path.stat().st_uid for path in layout.cluster.rglob("*")} == {NOBODY.pw_uid}
 
 

@@ -47,28 +47,20 @@ def start_without_namespaces(data_dir):
     )
 
 
-def test_without_user_namespaces_root_finds_a_folder_that_works(closed_dir):
+def test_without_user_namespaces_root_finds_a_folder_that_works_and_later_starts_find_it_again(closed_dir):
     first = start_without_namespaces(closed_dir)
     folder, starts = first.stdout.split()
     assert starts == "1"
     assert Path(folder).parent in location.SHARED
     assert f"stores its data in {folder}" in first.stderr
     assert closed_dir.parent.stat().st_mode & 0o777 == 0o700
-
-
-def test_later_starts_find_the_same_data_also_with_user_namespaces(closed_dir):
-    folder = start_without_namespaces(closed_dir).stdout.split()[0]
+    with ensure(closed_dir, settings={"fsync": "off"}) as server:
+        assert str(server.data_dir) == folder, "also with user namespaces"
     second = start_without_namespaces(closed_dir)
     assert second.stdout.split() == [folder, "2"]
     assert second.stderr == ""
-    with ensure(closed_dir, settings={"fsync": "off"}) as server:
-        assert str(server.data_dir) == folder
-
-
-def test_data_is_found_again_after_the_data_directory_was_deleted(closed_dir):
-    folder = start_without_namespaces(closed_dir).stdout.split()[0]
     shutil.rmtree(closed_dir)
-    assert start_without_namespaces(closed_dir).stdout.split() == [folder, "2"]
+    assert start_without_namespaces(closed_dir).stdout.split() == [folder, "3"]
 
 
 def test_a_folder_that_every_user_can_enter_is_used_as_it_is(data_dir):

@@ -17,11 +17,11 @@ create table if not exists shop.things (place vector(3));
 """
 
 
-@pytest.fixture
-def embedded(data_dir):
+@pytest.fixture(scope="module")
+def embedded(shared_dir):
     """The embedded server as `posthouse up` starts it."""
     assert not storage_server._servers
-    yield embedded_server(data_dir)
+    yield embedded_server(shared_dir)
     close_embedded()
 
 
@@ -47,11 +47,11 @@ def test_tenants_are_kept_apart_and_bulk_enqueues_copy(embedded):
     )
 
 
-def test_an_application_gets_its_extension(embedded, data_dir, tmp_path):
+def test_an_application_gets_its_extension(embedded, shared_dir, tmp_path):
     schema = tmp_path / "schema.sql"
     schema.write_text(SCHEMA)
     for url in ("", embedded.url):
-        app = posthouse.App(settings=Settings(data_dir=data_dir, database_url=url), schema=schema)
+        app = posthouse.App(settings=Settings(data_dir=shared_dir, database_url=url), schema=schema)
         app.migrate()
     owners = """
         select pg_get_userbyid(extowner), pg_get_userbyid(relowner) from pg_extension, pg_class

@@ -16,12 +16,11 @@ from posthouse.settings import Settings
 from posthouse.storage.embedded import ensure
 from posthouse.storage.embedded.location import locate
 from posthouse.storage.embedded.process import is_alive
-from posthouse.storage.migrate import migrate
 from workshop import attempts, eventually, eventually_sync, row, statuses, working
 
 LIVENESS = 7701  # the class of the locks that live workers hold
-ROUNDS = 4
-JOBS_A_ROUND = 80
+ROUNDS = 2
+JOBS_A_ROUND = 60
 ATTEMPTS = 8  # that an errand may have
 
 
@@ -33,11 +32,14 @@ class Postgres:
     def __init__(self, folder):
         self._layout = locate(folder)
         self._handles = ExitStack()
+        self.server = ""
         self.url = ""
+        """The database of the test that runs."""
 
     def start(self):
         settings = {"fsync": "off", "shared_buffers": "16MB"}
-        self.url = self._handles.enter_context(ensure(self._layout.root, settings=settings)).admin_url_for()
+        embedded = self._handles.enter_context(ensure(self._layout.root, settings=settings))
+        self.server = embedded.admin_url_for()
 
     def stop_at_once(self):
         """As `pg_ctl stop -m immediate`: no checkpoint, no goodbye."""
@@ -89,16 +91,19 @@ class Enqueuing:
                 return
 
 
-@pytest.fixture
-def postgres(tmp_path):
-    postgres = Postgres(tmp_path / "postgres")
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    """One server for all tests of this module, each of which leaves it running."""
+    postgres = Postgres(tmp_path_factory.mktemp("faults") / "postgres")
     postgres.start()
-    try:
-        with postgres.connect() as connection:
-            migrate(connection)
-        yield postgres
-    finally:
-        postgres.close()
+    yield postgres
+    postgres.close()
+
+
+@pytest.fixture
+def postgres(cluster):
+    with testing.database(cluster.server) as cluster.url:
+        yield cluster
 
 
 @pytest.fixture
@@ -273,13 +278,13 @@ async def test_an_idle_transaction_that_pins_the_horizon_stops_no_work(postgres,
     with psycopg.connect(postgres.url) as idle:
         idle.execute("set transaction isolation level repeatable read")
         idle.execute("select count(*) from posthouse.jobs")
-        for _ in range(5):
+        for _ in range(3):
             await app.client.enqueue_many(work.request({"number": number}) for number in range(300))
             await retried.enqueue()
             assert await testing.drain(app) == {"succeeded": 301}
         assert idle.execute("select count(*) from posthouse.jobs").fetchone() == (0,), "it sees the past"
         with postgres.connect() as db:
-            assert statuses(db) == {"succeeded": 5 * 301}
+            assert statuses(db) == {"succeeded": 3 * 301}
 
 
 def _column(db, statement):

@@ -123,8 +123,8 @@ async def test_a_poison_job_is_a_dead_letter_and_its_neighbours_all_succeed(flee
 
 async def test_sigterm_with_a_hundred_running_jobs(fleet, client, db, files):
     """No new claims, half of the jobs finish in the time they get, the rest goes back without an attempt."""
-    worker = fleet.start(drain_seconds=2, concurrency=100)
-    ending = [client.enqueue("neighbour", {"seconds": 1.5}) for _ in range(50)]
+    worker = fleet.start(drain_seconds=1.5, concurrency=100)
+    ending = [client.enqueue("neighbour", {"seconds": 0.8}) for _ in range(50)]
     staying = [_hold(client, files) for _ in range(50)]
     await eventually(lambda: statuses(db).get("running") == 100)
     waiting = [_hold(client, files) for _ in range(20)]
@@ -163,9 +163,9 @@ async def test_a_thread_that_never_returns_does_not_keep_a_stopping_worker(fleet
 
 
 async def test_a_blocked_loop_keeps_its_lease(fleet, client, db, files):
-    """Three leases long; a second worker with its keeper stands by and would take it."""
+    """Two leases long; a second worker with its keeper stands by and would take it."""
     fleet.start(2)
-    handle = client.enqueue("block", {"started": files.started, "seconds": 4.5})
+    handle = client.enqueue("block", {"started": files.started, "seconds": 3.2})
     assert client.wait(handle.id, "30s") == "done"
     assert attempts(db, handle.id) == [(1, "succeeded")]
     assert _crashes(db) == 0
@@ -197,7 +197,7 @@ async def test_a_cancellation_reaches_the_process_that_runs_the_job(fleet, clien
 async def test_workers_that_come_and_go_lose_and_double_nothing(fleet, client, db, effects):
     """Rolling restarts under load."""
     handles = client.enqueue_many(
-        posthouse.Request(kind="pay", payload={"seconds": 0.05}) for _ in range(400)
+        posthouse.Request(kind="pay", payload={"seconds": 0.05}) for _ in range(200)
     )
     fleet.start(2, concurrency=10)
     for _ in range(3):
@@ -206,6 +206,6 @@ async def test_workers_that_come_and_go_lose_and_double_nothing(fleet, client, d
         old.process.send_signal(signal.SIGTERM)
         assert old.wait() == 0
         fleet.workers.remove(old)
-    await eventually(lambda: statuses(db) == {"succeeded": 400}, 60)
+    await eventually(lambda: statuses(db) == {"succeeded": 200}, 60)
     assert effects() == {handle.id: 1 for handle in handles}
     assert _crashes(db) == 0

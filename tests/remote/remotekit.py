@@ -78,7 +78,7 @@ class Site:
         return dataclasses.replace(self.settings, **given)
 
     async def app(self, way, *, processes=False, **more):
-        """The handlers of chorebook, for a worker of this kind; with those in processes if they are wanted."""
+        """The handlers of chorebook for a worker of this kind; those in processes only if they are wanted."""
         settings = dataclasses.replace(self.settings, **more) if way == "direct" else (
             await self.remote_settings(**more)
         )  # fmt: skip

@@ -15,7 +15,7 @@ async def test_a_stuck_child_of_a_remote_worker_is_replaced_and_only_the_blocker
     database, tmp_path
 ):
     async with Site.over(database, tmp_path) as site:
-        known = {"remote_url": site.url, "remote_key": await site.key(), "lease_seconds": 5}
+        known = {"remote_url": site.url, "remote_key": await site.key(), "lease_seconds": 4}
         kept = {name: value for name, value in os.environ.items() if not name.startswith("POSTHOUSE_")}
         given = {f"POSTHOUSE_{name.upper()}": str(value) for name, value in known.items()}
         words = ["-m", "posthouse", "worker", "--app", "blocking_jobs:app"]

@@ -210,8 +210,9 @@ def test_each_database_is_fresh_and_gone_afterwards(server):
 
 
 def test_each_day_has_a_template_of_its_own_with_the_partitions_of_the_days_ahead(server, monkeypatch):
-    prefix = f"posthouse_template_{uuid4().hex[:8]}_"
+    prefix, migrated = f"posthouse_template_{uuid4().hex[:8]}_", []
     monkeypatch.setattr(testing, "TEMPLATE_PREFIX", prefix)
+    monkeypatch.setattr(testing, "migrate", lambda connection: migrated.append(connection.info.dbname))
 
     def templates():
         with psycopg.connect(server) as connection:
@@ -225,5 +226,6 @@ def test_each_day_has_a_template_of_its_own_with_the_partitions_of_the_days_ahea
             assert templates() == [f"{prefix}20000101"]
     with testing.database(server):
         assert templates() == [f"{prefix}{datetime.now(UTC):%Y%m%d}"]
+    assert migrated == [f"{prefix}20000101", *templates()], "which makes the partitions of the days ahead"
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(f"drop database {templates()[0]}")
