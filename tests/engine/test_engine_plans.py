@@ -232,7 +232,7 @@ insert into posthouse.running ({JOB}, attempt_count, generation, crashes, snooze
     position, token, worker_id, attempt_started_at, lease_expires_at)
   select {ROW.format(id=ids(9))}, 1, 1, 0, 0, now(), 1,
     n, gen_random_uuid(), gen_random_uuid(), now(), now()
-  from generate_series(1, 20000) n;
+  from generate_series(1, 6000) n;
 delete from posthouse.running;
 """
 

@@ -19,9 +19,9 @@ def bench(server, monkeypatch, pytestconfig):
 @pytest.mark.parametrize(
     ("name", "left", "counts"),
     [
-        ("plain", 0, {"dropped": 10, "shrunk": 0, "deleted": 0}),
+        pytest.param("plain", 0, {"dropped": 10, "shrunk": 0, "deleted": 0}, marks=pytest.mark.soak),
         ("longer", 2_000, {"dropped": 0, "shrunk": 10, "deleted": 0}),
-        ("shorter", 19_800, {"dropped": 0, "shrunk": 0, "deleted": 200}),
+        pytest.param("shorter", 19_800, {"dropped": 0, "shrunk": 0, "deleted": 200}, marks=pytest.mark.soak),
     ],
 )
 def test_a_long_history_is_deleted_while_jobs_finish(bench, name, left, counts):

@@ -140,7 +140,7 @@ def test_concurrent_keepers_delete_once(engine):
     assert (engine.count("history"), engine.count("payloads"), engine.count("detached")) == (1, 1, 0)
 
 
-@pytest.mark.parametrize("size", [1, 3])
+@pytest.mark.parametrize("size", [1, pytest.param(3, marks=pytest.mark.soak)])
 def test_jobs_are_cleared_page_by_page(engine, size):
     """However many pages a step takes, all of it is cleared and nothing twice."""
     for number in range(60):

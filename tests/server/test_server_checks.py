@@ -104,19 +104,16 @@ async def test_a_definition_is_tried_before_it_is_stored(boss, database):
         ]
 
 
-@pytest.mark.parametrize(
-    ("fields", "path"),
-    [
+async def test_definition_errors_are_reported_per_field(boss):
+    for fields, path in (
         ({"command": {"argv": []}}, "command"),
         ({"command": {"argv": ["sync", "{payload.path"]}}, "command"),
         ({"command": COMMAND, "arg_schema": {"type": "nothing"}}, "arg_schema"),
         ({"command": COMMAND, "retry": {"ladder": ["x"]}}, "retry"),
-    ],
-)
-async def test_definition_errors_are_reported_per_field(boss, fields, path):
-    found = await tried(boss, PREVIEW, **fields, payload={})
-    assert not found["valid"]
-    assert [error["path"] for error in found["definition_errors"]] == [path]
+    ):
+        found = await tried(boss, PREVIEW, **fields, payload={})
+        assert not found["valid"], fields
+        assert [error["path"] for error in found["definition_errors"]] == [path]
 
 
 async def test_fields_that_are_left_out_are_those_of_the_stored_definition(boss):

@@ -26,7 +26,7 @@ def in_starlette(jobs, lifespan):
     return Starlette(routes=[Mount("/posthouse", jobs)], lifespan=lifespan)
 
 
-@pytest.mark.parametrize("mounted", [in_fastapi, in_starlette])
+@pytest.mark.parametrize("mounted", [in_starlette, pytest.param(in_fastapi, marks=pytest.mark.soak)])
 async def test_it_works_below_a_path_of_another_application(database, mounted):
     define(database, "sync")
     jobs = create_app(Settings(database_url=database))

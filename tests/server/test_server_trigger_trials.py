@@ -94,24 +94,21 @@ async def test_a_schedule_in_words_with_its_next_runs_and_what_clocks_do_to_them
     ]
 
 
-@pytest.mark.parametrize(
-    ("changes", "path", "text"),
-    [
+async def test_trigger_errors_are_reported_per_field(acme):
+    trigger = {"trigger_type": "schedule", "cron_expr": "0 2 * * *", "definition_key": "plain"}
+    for changes, path, text in (
         ({"cron_expr": "61 * * * *"}, "cron_expr", "minute"),
         ({"timezone": "Europe/Pari"}, "timezone", "did you mean Europe/Paris?"),
         ({"definition_key": "nothing"}, "definition_key", "does not exist"),
         ({"definition_key": "posthouse.webhook"}, "definition_key", "does not exist"),
         ({"payload_template": {"x": "{{event.x}}"}}, "payload_template", "must start with one of"),
         ({"event_name": "x"}, "event_name", "is not allowed"),
-    ],
-)
-async def test_trigger_errors_are_reported_per_field(acme, changes, path, text):
-    trigger = {"trigger_type": "schedule", "cron_expr": "0 2 * * *", "definition_key": "plain", **changes}
-    found = await tried(acme, trigger)
-    assert not found["valid"]
-    [fault] = found["errors"]
-    assert fault["path"] == path
-    assert text in fault["message"]
+    ):
+        found = await tried(acme, {**trigger, **changes})
+        assert not found["valid"], changes
+        [fault] = found["errors"]
+        assert fault["path"] == path
+        assert text in fault["message"]
 
 
 async def test_a_trigger_may_be_tried_while_it_is_being_written(acme):

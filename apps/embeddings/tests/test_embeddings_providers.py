@@ -44,7 +44,11 @@ def write(product):
 
 
 @pytest.mark.parametrize(
-    ("name", "model"), [("ollama", "nomic-embed-text"), ("openai", "text-embedding-3-small")]
+    ("name", "model"),
+    [
+        ("ollama", "nomic-embed-text"),
+        pytest.param("openai", "text-embedding-3-small", marks=pytest.mark.soak),
+    ],
 )
 async def test_a_provider_takes_fifty_texts_at_once(product, fake, use, write, *, name, model):
     use(name)
@@ -88,7 +92,7 @@ async def test_one_text_that_is_refused_does_not_spoil_the_others(product, fake,
     assert (len(job["input_text"]) > LONGEST, job["attempts"]) == (True, 1)
 
 
-@pytest.mark.parametrize("fault", [429, 503])
+@pytest.mark.parametrize("fault", [429, pytest.param(503, marks=pytest.mark.soak)])
 async def test_a_provider_that_is_busy_is_asked_again_after_one_minute_and_then_two(
     product, fake, use, write, fault
 ):
