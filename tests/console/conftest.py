@@ -51,7 +51,7 @@ async def browser():
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def desk(house, browser):
     """The browser context that all pages share, so that static files are cached."""
-    context = await browser.new_context(base_url=f"{house.url}/console/")
+    context = await browser.new_context(base_url=f"{house.url}/console/", reduced_motion="reduce")
     await context.grant_permissions(["clipboard-read", "clipboard-write"])
     yield context
     await context.close()

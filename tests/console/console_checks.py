@@ -5,20 +5,28 @@ from axe_playwright_python.async_playwright import Axe
 MARKUP = "<img src=x onerror=\"document.title='broken'\">"
 
 
+AXE = Axe()
 RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"], "resultTypes": ["violations"]}
 CONTRAST = {"runOnly": ["color-contrast"], "resultTypes": ["violations"]}
 
 
-async def hindrances(page):
-    """Return the serious accessibility violations of the page in both themes."""
+EVERYTHING = {"resultTypes": ["violations"]}
+
+
+async def hindrances(page, options=None):
+    """Return the serious accessibility violations of the page in both themes, which differ in colors only."""
     await page.emulate_media(color_scheme="light")
-    found = await scan(page)
+    found = await scan(page, options)
     await page.emulate_media(color_scheme="dark")
     return found + await scan(page, CONTRAST)
 
 
 async def scan(page, options=None):
-    found = (await Axe().run(page, options=options or RULES)).response["violations"]
+    """Return the serious violations. The checker, half a megabyte of script, is loaded once for each page."""
+    if not await page.evaluate("Boolean(window.axe)"):
+        await page.evaluate(AXE.axe_script)
+    run = "async options => (await axe.run(options)).violations"
+    found = await page.evaluate(run, RULES if options is None else options)
     return [
         (each["id"], [node["html"] for node in each["nodes"]][:3])
         for each in found
