@@ -13,8 +13,8 @@ FRESH = {stable.FRESH: "1"}
     ("arguments", "said"),
     [
         (("worker", "--app", "shop:app"), "worker "),
-        (("keeper",), "keeper"),
-        (("server", "--port", "0"), "http://127.0.0.1:"),
+        pytest.param(("keeper",), "keeper", marks=pytest.mark.soak),
+        pytest.param(("server", "--port", "0"), "http://127.0.0.1:", marks=pytest.mark.soak),
         (("up", "--port", "0", "--app", "shop:app"), "Posthouse is ready"),
     ],
     ids=lambda value: value[0] if isinstance(value, tuple) else "",

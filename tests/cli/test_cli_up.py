@@ -52,8 +52,11 @@ def postgres_of(data_dir):
 
 
 def test_from_nothing_to_done_jobs_and_back(no_database):
-    data = no_database.folder / "data"
-    up = no_database.start("up", "--port", "0", "--data-dir", data, **ONE)
+    data = no_database.folder / "some data"
+    bare = {**no_database.env, "PATH": "/usr/bin:/bin"}
+    bare.pop("POSTHOUSE_DATA_DIR")
+    no_database.env["POSTHOUSE_DATA_DIR"] = str(data)
+    up = no_database.start("up", "--port", "0", "--data-dir", data, **ONE, PATH="/usr/bin:/bin")
     line = up.line()
     address = re.fullmatch(r"Posthouse is ready: (http://127\.0\.0\.1:\d+)", line)[1]
     assert postgres_of(data)
@@ -91,13 +94,24 @@ def test_from_nothing_to_done_jobs_and_back(no_database):
     status, kind, _ = get(address + "/nowhere")
     assert (status, kind) == (404, "application/problem+json")
 
+    # Where `posthouse` is not on the path, as after `make up`, the commands work as printed.
+    commands = [line.partition(":  ")[2].strip() for line in screen if "/posthouse " in line]
+    assert len(commands) == 3
+    for command in commands[:2]:  # the third is the demo, which has tests of its own
+        done = subprocess.run(
+            ["sh", "-c", command], cwd=no_database.folder, env=bare, capture_output=True, text=True,
+            timeout=60, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, (command, done.stderr)
+        assert done.stdout
+
     assert up.stop() == 0
     assert postgres_of(data) == []
 
     # A second start finds what was there, and adds nothing.
     second = no_database.start("up", "--port", "0", "--data-dir", data, "--no-demo")
     second.line()
-    assert len(jobs()) == 9
+    assert len(jobs()) == 10  # with the one that a printed command enqueued
     assert second.stop() == 0
     assert postgres_of(data) == []
 
@@ -130,27 +144,6 @@ def test_on_a_database_of_ones_own_it_runs_the_given_app(posthouse, enqueue, db)
     assert db.execute("select count(*) from posthouse.jobs where kind like 'demo.%'").fetchone() == (0,)
     assert up.stop() == 0
     assert "stopping" in up.err
-
-
-def test_the_commands_of_the_first_screen_work_as_printed(no_database):
-    """Where `posthouse` is not on the path, as after `make up`."""
-    data = no_database.folder / "some data"
-    no_database.env["PATH"] = "/usr/bin:/bin"
-    no_database.env.pop("POSTHOUSE_DATA_DIR")
-    up = no_database.start("up", "--port", "0", "--data-dir", data, **ONE)
-    ready, key = up.line(), up.line()
-    assert ready.startswith("Posthouse is ready: ")
-    assert key.startswith("Admin key")
-    commands = [line.partition(":  ")[2].strip() for line in block(up) if "/posthouse " in line]
-    assert len(commands) == 3
-    for command in commands[:2]:  # the third is the demo, which has tests of its own
-        done = subprocess.run(
-            ["sh", "-c", command], cwd=no_database.folder, env=no_database.env, capture_output=True,
-            text=True, timeout=60, check=False,
-        )  # fmt: skip
-        assert done.returncode == 0, (command, done.stderr)
-        assert done.stdout
-    assert up.stop() == 0
 
 
 def test_all_missing_packages_are_named_at_once(tmp_path):

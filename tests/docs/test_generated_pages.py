@@ -1,10 +1,11 @@
 """The generated pages are what the generator makes of the code today."""
 
-import subprocess
-import sys
+import os
 
 import pytest
 from doc_pages import ROOT
+
+import stable
 
 GENERATED = (
     "docs/lifecycle.md",
@@ -20,8 +21,9 @@ GENERATED = (
 @pytest.fixture(scope="module")
 def generated(tmp_path_factory):
     folder = tmp_path_factory.mktemp("generated")
-    command = [sys.executable, str(ROOT / "tools" / "reference.py"), "--into", str(folder)]
-    subprocess.run(command, check=True, cwd=folder, timeout=60)
+    command = [ROOT / "tools" / "reference.py", "--into", folder]
+    done = stable.run(command, folder=folder, env=os.environ)
+    assert done.returncode == 0, done.stderr
     return folder
 
 

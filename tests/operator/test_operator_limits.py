@@ -101,14 +101,13 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("mistake", WRONG)
-def test_an_error_is_reported_in_one_line(posthouse, mistake):
-    arguments, code, hint = WRONG[mistake]
-    answer = posthouse("limits", *arguments)
-    assert (answer.code, answer.out) == (code, "")
-    assert answer.err.startswith("error: ")
-    assert hint in answer.err
-    assert len(answer.err.splitlines()) == 1
+def test_an_error_is_reported_in_one_line(posthouse):
+    for mistake, (arguments, code, hint) in WRONG.items():
+        answer = posthouse("limits", *arguments)
+        assert (answer.code, answer.out) == (code, ""), mistake
+        assert answer.err.startswith("error: "), mistake
+        assert hint in answer.err, mistake
+        assert len(answer.err.splitlines()) == 1, mistake
     assert posthouse("limits", "--json").json == []
 
 
@@ -125,13 +124,12 @@ def test_tenants_have_work_and_a_share(posthouse, enqueue, fleet, audited):
     assert audited() == [("tenant.create", "initech"), ("tenant.weight", "initech")]
 
 
-@pytest.mark.parametrize("name", ["unknown", "posthouse", "two words"])
-@pytest.mark.parametrize("change", [("weight", "2"), ("retention", "90")])
-def test_a_tenant_that_was_not_created_is_not_changed(posthouse, change, name):
-    command, value = change
-    answer = posthouse("tenants", command, name, value)
-    assert answer.code == 1
-    assert f"tenant '{name}' does not exist" in answer.err
+def test_a_tenant_that_was_not_created_is_not_changed(posthouse):
+    for name in ("unknown", "posthouse", "two words"):
+        for command, value in (("weight", "2"), ("retention", "90")):
+            answer = posthouse("tenants", command, name, value)
+            assert answer.code == 1, (command, name)
+            assert f"tenant '{name}' does not exist" in answer.err
     assert posthouse("tenants", "--json").json == []
 
 
@@ -140,8 +138,8 @@ def test_the_default_tenant_exists_without_being_created(posthouse):
     assert posthouse("tenants", "retention", "default", "90").code == 0
 
 
-@pytest.mark.parametrize("weight", ["0", "-1", "nan", "inf"])
-def test_a_share_is_more_than_nothing(posthouse, weight):
-    answer = posthouse("tenants", "weight", "acme", "--", weight)
-    assert answer.code == 2
-    assert "above 0" in answer.err
+def test_a_share_is_more_than_nothing(posthouse):
+    for weight in ("0", "-1", "nan", "inf"):
+        answer = posthouse("tenants", "weight", "acme", "--", weight)
+        assert answer.code == 2, weight
+        assert "above 0" in answer.err, weight

@@ -147,11 +147,11 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("mistake", WRONG)
-def test_a_worker_with_invalid_metadata_or_capabilities_does_not_start(posthouse, db, mistake):
-    env, flags, hint = WRONG[mistake]
-    answer = posthouse("worker", "--app", posthouse.write_app(), *flags, **env)
-    assert answer.code != 0
-    assert hint in answer.err
-    assert "Traceback" not in answer.err
+def test_a_worker_with_invalid_metadata_or_capabilities_does_not_start(posthouse, db):
+    app = posthouse.write_app()
+    for mistake, (env, flags, hint) in WRONG.items():
+        answer = posthouse("worker", "--app", app, *flags, **env)
+        assert answer.code != 0, mistake
+        assert hint in answer.err, mistake
+        assert "Traceback" not in answer.err, mistake
     assert db.execute("select count(*) from posthouse.workers").fetchone() == (0,)
