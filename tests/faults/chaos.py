@@ -44,6 +44,7 @@ from wire import Proxy
 from workshop import eventually
 
 WORKERS = 3
+LEAST_JOBS, LEAST_FAULTS = 100, 5
 RESCUE_BOUND = 10.0
 """Seconds after a kill within which its jobs must have been taken back; generous for a busy machine."""
 FATES = ("plain", "pay", "pay", "retry", "fail", "exhaust", "snooze", "cancel", "follow", "timeout")
@@ -91,11 +92,18 @@ class Chaos:
                 self._hire()
             parts = [asyncio.create_task(part()) for part in (self._enqueue, self._cancel, self._break)]
             await asyncio.sleep(seconds)
+            await eventually(self._has_done_enough, what="enough jobs and faults")
             self._over.set()
             await asyncio.gather(*parts)
             await self._settle()
             await keeper.stop()
             return self._record
+
+    def _has_done_enough(self) -> bool:
+        """Also on a slow machine the run proves something."""
+        return (
+            len(self._record.acknowledged) > LEAST_JOBS and sum(self._record.faults.values()) >= LEAST_FAULTS
+        )
 
     async def _prepare(self) -> None:
         """Start what the workers need."""

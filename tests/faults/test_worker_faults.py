@@ -121,14 +121,17 @@ async def test_a_poison_job_is_a_dead_letter_and_its_neighbours_all_succeed(flee
     assert max(row(db, handle.id)["crashes"] for handle in neighbours) < 3
 
 
-async def test_sigterm_with_a_hundred_running_jobs(fleet, client, db, files):
+async def test_sigterm_with_a_hundred_running_jobs(fleet, client, db, files, tmp_path):
     """No new claims, half of the jobs finish in the time they get, the rest goes back without an attempt."""
-    worker = fleet.start(drain_seconds=1.5, concurrency=100)
-    ending = [client.enqueue("neighbour", {"seconds": 0.8}) for _ in range(50)]
+    worker = fleet.start(drain_seconds=2, concurrency=100)
+    done = tmp_path / "done"
+    payload = {"started": files.started, "until": str(done)}
+    ending = [client.enqueue("hold", payload) for _ in range(50)]
     staying = [_hold(client, files) for _ in range(50)]
     await eventually(lambda: statuses(db).get("running") == 100)
     waiting = [_hold(client, files) for _ in range(20)]
     worker.terminate()
+    done.touch()
     assert worker.wait() == 0
     assert {status(db, handle.id) for handle in ending} == {"succeeded"}
     for handle in staying:

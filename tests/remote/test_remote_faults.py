@@ -148,7 +148,7 @@ async def test_the_late_completion_of_a_stopped_worker_changes_nothing(fleet, tm
 
 
 async def test_sigterm_finishes_what_runs_and_takes_nothing_new(fleet, tmp_path):
-    worker = await fleet.start()
+    worker = await fleet.start(lease_seconds=60)
     job_id, until = await holding(fleet, tmp_path)
     ports = {link.raddr.port for link in psutil.Process(worker.pid).net_connections("tcp") if link.raddr}
     assert ports == {fleet.proxy.port}
