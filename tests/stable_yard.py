@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import fcntl
 import gc
 import importlib
 import json
@@ -15,6 +16,7 @@ import socket
 import struct
 import subprocess
 import sys
+import termios
 import threading
 import time
 from contextlib import suppress
@@ -104,6 +106,8 @@ def _become(words, folder, env, session, files):
         if session:
             os.setsid()
         _begin(folder, env, files)
+        if session and os.isatty(0):
+            fcntl.ioctl(0, termios.TIOCSCTTY, 0)  # Ctrl-C comes from there
         _run(words, folder)
 
     _end_with(program)

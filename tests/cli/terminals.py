@@ -6,20 +6,13 @@ import pty
 import re
 import select
 import struct
-import subprocess
-import sys
 import termios
 import time
 from contextlib import contextmanager
 
+import stable
+
 SECONDS = 60
-OWN_TERMINAL = """
-import fcntl, os, signal, sys, termios
-signal.signal(signal.SIGINT, signal.SIG_DFL)  # tests that run in the background ignore it
-os.setsid()
-fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
-"""
 
 
 class Terminal:
@@ -61,10 +54,9 @@ def terminal(posthouse, *arguments, rows=50, columns=140):
     """``posthouse ...`` on a terminal of this size, which is also the one that Ctrl-C comes from."""
     main, other = pty.openpty()
     fcntl.ioctl(other, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-    process = subprocess.Popen(
-        [sys.executable, "-c", OWN_TERMINAL, "-m", "posthouse", *arguments],
-        stdin=other, stdout=other, stderr=other, cwd=posthouse.folder,
-        env={**posthouse.env, "TERM": "xterm", "NO_COLOR": "1"},
+    process = stable.start(
+        ["-m", "posthouse", *arguments], folder=posthouse.folder, session=True,
+        env={**posthouse.env, "TERM": "xterm", "NO_COLOR": "1"}, stdin=other, stdout=other, stderr=other,
     )  # fmt: skip
     os.close(other)
     try:
