@@ -187,7 +187,7 @@ async def test_a_video_stays_as_it_is_until_it_was_made_again(studio, clip, libr
 
 def test_the_demo_kills_a_worker_and_ends_ready(database, tmp_path):
     done = stable.posthouse(
-        ["demo", "vlog", "--size", "4", "--json"], folder=tmp_path, seconds=100,
+        ["demo", "vlog", "--size", "4", "--json"], folder=tmp_path, seconds=150,
         env={**os.environ, "POSTHOUSE_DATABASE_URL": database, "POSTHOUSE_PROCESS_SLOTS": "1"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
