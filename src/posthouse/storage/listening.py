@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from typing import Any
 
 import psycopg
@@ -11,7 +11,6 @@ from psycopg import AsyncConnection, Notify, sql
 
 from posthouse.storage.connect import behind_pooler, connect_async, retry_pause
 
-READ_SECONDS = 1.0
 Begun = Callable[[AsyncConnection[tuple[Any, ...]]], Awaitable[None]]
 
 
@@ -64,19 +63,24 @@ async def listen(
 async def _notices(connection: AsyncConnection[Any]) -> AsyncIterator[list[Notify]]:
     """Yield notifications as they come, and sleep in between.
 
-    psycopg's own wait wakes up ten times a second, on every connection that listens.
+    psycopg's own wait wakes up ten times a second on every connection that listens, and takes about 0.2 ms
+    longer for each notification.
     """
     yield [notice async for notice in connection.notifies(timeout=0)]  # those that came with results
-    while True:
-        await _readable(connection.fileno())
-        yield [notice async for notice in connection.notifies(timeout=READ_SECONDS, stop_after=1)]
-
-
-async def _readable(descriptor: int) -> None:
     loop = asyncio.get_running_loop()
-    ready = asyncio.Event()
-    loop.add_reader(descriptor, ready.set)
+    readable = asyncio.Event()
+    descriptor = connection.fileno()
+    loop.add_reader(descriptor, readable.set)
     try:
-        await ready.wait()
+        while True:
+            await readable.wait()
+            readable.clear()
+            connection.pgconn.consume_input()
+            yield list(_received(connection))
     finally:
         loop.remove_reader(descriptor)
+
+
+def _received(connection: AsyncConnection[Any]) -> Iterator[Notify]:
+    while notice := connection.pgconn.notifies():
+        yield Notify(notice.relname.decode(), notice.extra.decode(), notice.be_pid)
