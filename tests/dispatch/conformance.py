@@ -141,6 +141,15 @@ async def jobs_of_a_resumed_queue_start(runs, db, mode):
         await runs.ended(db, 1)
 
 
+async def a_running_job_is_canceled_at_once(runs, db, mode):
+    """Before the next heartbeat: the worker is notified."""
+    async with working(runs.app, **{**RARELY, **mode, "heartbeat_seconds": 600, "lease_seconds": 1200}):
+        job = await runs.hold.enqueue()
+        await eventually(lambda: row(db, job.id)["status"] == "running", what="a running job")
+        assert db.execute("select posthouse.cancel(%s)", (job.id,)).fetchone() == ("canceling",)
+        await eventually(lambda: row(db, job.id)["status"] == "canceled", what="a canceled job")
+
+
 CHECKS = (
     an_idle_worker_starts_a_new_job,
     a_job_enqueued_before_the_worker_starts_is_run,
@@ -152,4 +161,5 @@ CHECKS = (
     workers_of_one_queue_with_different_kinds_are_all_woken,
     jobs_start_by_priority,
     jobs_of_a_resumed_queue_start,
+    a_running_job_is_canceled_at_once,
 )

@@ -3,10 +3,12 @@
 import asyncio
 
 import pytest
+from conformance import Runs, a_running_job_is_canceled_at_once
 
 from posthouse.dispatch import LEVELS, Reader, Redis, Relay, Streams
-from posthouse.dispatch.connection import masked
+from posthouse.dispatch import reader as reading
 from posthouse.dispatch.streams import LONGEST_STREAM, Key
+from posthouse.dispatch.urls import masked
 from posthouse.errors import ConfigurationError, RedisUnavailable
 from posthouse.insights.doctor import examine
 from posthouse.keeper.keeper import Keeper
@@ -24,12 +26,12 @@ async def redis(redis_server):
 
 
 class Idle:
-    """A claimant that always has free slots and finds nothing."""
+    """A claimant that always waits for hints. With ``has_room`` false, one job fills it."""
 
-    def __init__(self, *group, queues=("default",)):
+    def __init__(self, *group, queues=("default",), has_room=True):
         self.resting, self.claimed = asyncio.Event(), asyncio.Event()
         self.resting.set()
-        self.group, self.queues = group, queues
+        self.group, self.queues, self.has_room = group, queues, has_room
         self.wakeups = 0
 
     def wake(self):
@@ -103,6 +105,26 @@ async def test_hybrid_mode_starts_without_redis(app, db):
         await handle.wait(60)
 
 
+async def test_a_worker_polls_while_no_relay_works(app, redis_server, monkeypatch):
+    monkeypatch.setattr(reading, "RELAY_SECONDS", 0.0)
+    monkeypatch.setattr(reading, "BLOCK_MILLISECONDS", 100)
+
+    @app.job()
+    async def note() -> None: ...
+
+    async with working(app, keeper=False, dispatch="redis", redis_url=redis_server.url, poll_seconds=0.1):
+        for _ in range(2):
+            handle = await note.enqueue()
+            await handle.wait(80)
+
+
+async def test_a_job_is_canceled_at_once_while_redis_is_unreachable(settings, db):
+    runs = Runs(settings)
+    async with runs.app:
+        mode = {"dispatch": "hybrid", "redis_url": NOWHERE, "poll_seconds": 0.1}
+        await a_running_job_is_canceled_at_once(runs, db, mode)
+
+
 async def test_the_password_of_the_url_is_used(redis_server):
     with redis_server.client() as client:
         client.config_set("requirepass", "secret")
@@ -116,20 +138,27 @@ async def test_the_password_of_the_url_is_used(redis_server):
 
 
 async def test_levels_are_read_in_order_and_the_lowest_is_not_starved(redis):
-    claimant = Idle("note")
-    reader = Reader(redis, claimant, "one", falls_back=False)
+    reader = Reader(redis, Idle("note"), "one", falls_back=False)
     streams = Streams(redis)
     group, keys = reader._place()
     await streams.join(group, "one", keys)
-    await streams.add({Key("default", level): 10 for level in LEVELS})
-    reader._backlog = True
-    order = []
-    for _ in range(30):
-        (hint,) = await reader._next(group, keys)
-        order.append(hint.stream.split(":")[1])
-    assert order[:7] == ["high"] * 7
-    assert order[7] == "low"  # one in eight
-    assert order.index("normal") < len(order) - 1 - order[::-1].index("low")
+    await streams.add({Key("default", level): 10 for level in reversed(LEVELS)})
+    for _ in range(10):
+        hints = await streams.read(group, "one", keys)
+        assert [hint.stream.split(":")[1] for hint in hints] == list(LEVELS)
+
+
+@pytest.mark.parametrize(("has_room", "left"), [(True, [0, 0, 0]), (False, [0, 1, 1])])
+async def test_a_worker_without_a_free_slot_leaves_lower_levels_to_others(redis, has_room, left):
+    claimant = Idle("note", has_room=has_room)
+    reader = Reader(redis, claimant, "one", falls_back=False)
+    streams = Streams(redis)
+    group, keys = reader._place()
+    await reader._join(group, keys)
+    await streams.add({Key("default", level): 1 for level in LEVELS})
+    await reader._read()
+    assert claimant.wakeups == 2  # when it joined, and once for three hints
+    assert [sum(each) for each in (await reader._streams.unhandled(keys)).values()] == left
 
 
 async def test_groups_with_other_kinds_get_each_hint_too(redis):
@@ -152,10 +181,10 @@ async def test_hints_of_a_dead_consumer_are_taken_over(redis):
     await streams.add({key: 3})
     for _ in range(3):
         await streams.read("group", "dead", [key])
-    assert await streams.unread([key]) == {key: 3}
+    assert await streams.unhandled([key]) == {key: (0, 3)}
     assert await streams.reclaim("relay", [key], 3600) == {}
     assert await streams.reclaim("relay", [key], 0) == {key: 3}
-    assert await streams.unread([key]) == {key: 0}
+    assert await streams.unhandled([key]) == {key: (0, 0)}
 
 
 async def test_the_streams_stay_short(redis, redis_server):
@@ -187,9 +216,15 @@ async def test_a_deep_queue_needs_few_hints(engine, redis_server):
     relay._sweep_now()
     relay._seen.clear()
     assert await relay.run_once() == {"hints": 0}  # they have not been read
+    relay._sweep_now()
+    for _ in range(2):  # one reads a hint, and is gone
+        await Streams(redis).read(group, "one", keys)
+    for key, seen in relay._seen.items():
+        relay._seen[key] = seen._replace(next_at=0.0)
+    assert await relay.run_once() == {"hints": 2}
     assert relay._deep == {"default"}
     with redis_server.client() as client:
-        assert client.xlen(Key("default", "high").stream) == 2
+        assert client.xlen(Key("default", "high").stream) == 4
         assert client.xlen(Key("default", "normal").stream) == 0
     await relay.close()
 

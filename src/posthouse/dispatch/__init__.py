@@ -9,15 +9,17 @@ Postgres is the source of truth in every mode. A hint only says in which queue t
 a hint that is lost, repeated or out of date never loses or repeats a job.
 """
 
-from posthouse.dispatch.connection import Redis, check_redis, open_redis, redis_of, state_of
+from posthouse.dispatch.connection import Redis, check_redis, open_redis, redis_of, require, state_of
+from posthouse.dispatch.notices import Notices
 from posthouse.dispatch.reader import Claimant, Reader, observe_readers
 from posthouse.dispatch.relay import Relay
-from posthouse.dispatch.streams import LEASE, LEVELS, Streams
+from posthouse.dispatch.streams import LEVELS, NOTICES, Streams
 
 __all__ = [
-    "LEASE",
     "LEVELS",
+    "NOTICES",
     "Claimant",
+    "Notices",
     "Reader",
     "Redis",
     "Relay",
@@ -26,5 +28,6 @@ __all__ = [
     "observe_readers",
     "open_redis",
     "redis_of",
+    "require",
     "state_of",
 ]

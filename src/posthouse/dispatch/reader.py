@@ -4,27 +4,41 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from hashlib import blake2s
 from typing import Protocol
 
 from posthouse.dispatch.breaker import Breaker
-from posthouse.dispatch.connection import MissingGroup, Redis
-from posthouse.dispatch.streams import LEVELS, Hint, Key, Streams
+from posthouse.dispatch.connection import Redis
+from posthouse.dispatch.streams import LEVELS, Hint, Key, MissingGroup, Streams
 from posthouse.errors import RedisUnavailable
 
 _log = logging.getLogger("posthouse.worker")
 
-BLOCK_MILLISECONDS = 400
-IDLE_SECONDS = 30.0
-"""Pause between two polls of Postgres while Redis works, in case that a hint was lost."""
-LOWEST_FIRST = 8
-"""Every so many reads the levels are read from the lowest, so that none starves."""
+QUICK_BLOCK_MILLISECONDS = 400
+"""How long a read waits in Redis, if the worker falls back to polling: it must detect in a second that Redis
+hangs.
+"""
+BLOCK_MILLISECONDS = 2000
+"""The same if it does not. Fewer reads leave more of the CPU to the jobs."""
+SAFETY_SECONDS = 300.0
+"""Pause between two polls of Postgres while hints arrive. The relay counts the ready jobs and repeats lost
+hints; this poll is for unknown faults.
+"""
+OUTAGE_SECONDS = 30.0
+"""The same while Redis is unreachable, in redis mode."""
+RELAY_SECONDS = 5.0
+"""How often a reader checks that a relay works. Without one there are no hints, and the worker polls."""
 
 
 Observe = Callable[["Reader"], None]
 _observe: Observe | None = None
+
+
+def _nothing() -> None:
+    pass
 
 
 def observe_readers(observe: Observe) -> None:
@@ -40,6 +54,11 @@ class Claimant(Protocol):
     """Set while it has free slots and found nothing to claim."""
     claimed: asyncio.Event
     """Set after each claim."""
+
+    @property
+    def has_room(self) -> bool:
+        """Whether it could start another job."""
+        ...
 
     @property
     def queues(self) -> Sequence[str]: ...
@@ -63,9 +82,14 @@ class Reader:
         self._claimant = claimant
         self._consumer = consumer
         self._falls_back = falls_back
+        self._block = QUICK_BLOCK_MILLISECONDS if falls_back else BLOCK_MILLISECONDS
         self._joined: tuple[str, frozenset[Key]] | None = None
-        self._backlog = False
-        self._reads = 0
+        self._relay_at = 0.0
+        self._has_relay = True
+        self.relayed = asyncio.Event()
+        """Set while a relay passes on the notifications of Postgres to this worker."""
+        self.on_loss: Callable[[], None] = _nothing
+        """Called when ``relayed`` is cleared."""
         self.breaker = Breaker()
         self.hints = 0
         """How many hints this reader has followed."""
@@ -74,7 +98,7 @@ class Reader:
 
     async def run(self) -> None:
         """Read until canceled."""
-        self._claimant.rely_on_hints(IDLE_SECONDS)
+        self._claimant.rely_on_hints(SAFETY_SECONDS)
         while True:
             try:
                 await self._read()
@@ -86,34 +110,49 @@ class Reader:
     async def _wait_for_redis(self, error: RedisUnavailable) -> None:
         pause = self.breaker.failed()
         self._joined = None
+        self._note_relay(listens=False)
         if self.breaker.failures == 1:
             _log.warning(
                 "%s; %s",
                 error,
                 "polling Postgres instead" if self._falls_back else "waiting until it is back",
             )
-        if self._falls_back:
-            self._claimant.rely_on_hints(None)
-            self._claimant.wake()
+            self._poll_every(None if self._falls_back else OUTAGE_SECONDS)
         await asyncio.sleep(pause)
         self.breaker.retry()
 
+    def _poll_every(self, seconds: float | None) -> None:
+        """Change the pause between polls. The claimant is woken, because it may be in a longer one."""
+        self._claimant.rely_on_hints(seconds)
+        self._claimant.wake()
+
     async def _read(self) -> None:
         group, keys = self._place()
+        if not keys:  # a worker that runs commands only, and there are none yet
+            await asyncio.sleep(RELAY_SECONDS)
+            return
         if self._joined != (group, frozenset(keys)):
             await self._join(group, keys)
         await self._claimant.resting.wait()
-        hints = await self._next(group, keys)
-        self._backlog = bool(hints)
+        if time.monotonic() >= self._relay_at:
+            await self._look_for_relay()
+        hints = await self._streams.read(group, self._consumer, keys, self._block)
         if not hints:
             return
         if self._claimant.resting.is_set():
-            self.hints += len(hints)
+            self.hints += 1
             await self._claim()
-        else:  # it found jobs while this read waited: the hint is for a claimant with free slots
-            read = {hint.stream for hint in hints}
-            await self._streams.add({key: 1 for key in keys if key.stream in read})
+            spare = [] if self._claimant.has_room else hints[1:]
+        else:  # it found jobs while this read waited
+            spare = hints
+        await self._leave_to_others(keys, spare)
         await self._streams.handled(group, hints)
+
+    async def _leave_to_others(self, keys: Sequence[Key], spare: Sequence[Hint]) -> None:
+        """Add hints again that this claimant has no free slot for."""
+        if spare:
+            streams = {hint.stream for hint in spare}
+            await self._streams.add({key: 1 for key in keys if key.stream in streams})
 
     async def _join(self, group: str, keys: Sequence[Key]) -> None:
         """Read from the end of the streams, and claim what became ready before."""
@@ -122,8 +161,30 @@ class Reader:
         if self.breaker.failures:
             _log.info("Redis is reachable again at %s", self._redis.shown)
         self.breaker.succeeded()
-        self._claimant.rely_on_hints(IDLE_SECONDS)
-        self._claimant.wake()
+        _, listens = await self._streams.relay()
+        self._note_relay(listens=listens)
+        self._has_relay, self._relay_at = True, time.monotonic() + RELAY_SECONDS
+        self._poll_every(SAFETY_SECONDS)
+
+    async def _look_for_relay(self) -> None:
+        self._relay_at = time.monotonic() + RELAY_SECONDS
+        relay, listens = await self._streams.relay()
+        self._note_relay(listens=listens)
+        if self._has_relay == bool(relay):
+            return
+        self._has_relay = bool(relay)
+        if relay:
+            _log.info("a relay writes hints to Redis again")
+        else:
+            _log.warning("no relay writes hints to Redis: polling Postgres until a keeper in this mode runs")
+        self._poll_every(SAFETY_SECONDS if relay else None)
+
+    def _note_relay(self, *, listens: bool) -> None:
+        if listens:
+            self.relayed.set()
+        elif self.relayed.is_set():
+            self.relayed.clear()
+            self.on_loss()
 
     async def _claim(self) -> None:
         """Wait for one claim: a hint is acknowledged when the jobs are claimed."""
@@ -131,16 +192,6 @@ class Reader:
         self._claimant.resting.clear()
         self._claimant.wake()
         await self._claimant.claimed.wait()
-
-    async def _next(self, group: str, keys: Sequence[Key]) -> list[Hint]:
-        """Read the levels in order while there are hints; otherwise wait for one of any level."""
-        if self._backlog:
-            self._reads += 1
-            for level in LEVELS if self._reads % LOWEST_FIRST else reversed(LEVELS):
-                own = [key for key in keys if key.level == level]
-                if hints := await self._streams.read(group, self._consumer, own):
-                    return hints
-        return await self._streams.read(group, self._consumer, keys, BLOCK_MILLISECONDS)
 
     def _place(self) -> tuple[str, list[Key]]:
         words = "\n".join(self._claimant.group)
@@ -153,3 +204,4 @@ class Reader:
             group, keys = self._joined
             with suppress(RedisUnavailable, MissingGroup):
                 await self._streams.leave(group, self._consumer, keys)
+        await self._streams.close()

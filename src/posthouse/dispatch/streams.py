@@ -12,10 +12,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from posthouse.dispatch.connection import MissingGroup, Redis
+from posthouse.dispatch.connection import ANSWER_SECONDS, Redis
+from posthouse.dispatch.link import Command, Link
 
 PREFIX = "{posthouse}"
 LEASE = f"{PREFIX}:relay"
+LISTENS = f"{PREFIX}:listens"
+"""Set while the relay listens in Postgres, and passes on what concerns running workers."""
+JOINED = f"{PREFIX}:joined"
+"""Changes whenever a consumer joins, so that the relay looks which queues have workers."""
+NOTICES = f"{PREFIX}:notices"
+"""The channel on which the relay passes on the notifications of Postgres that concern running workers."""
 LEVELS = ("high", "normal", "low")
 LONGEST_STREAM = 1000
 """Entries per stream. More hints than workers are of no use, however many jobs are ready."""
@@ -23,6 +30,10 @@ STREAM_SECONDS = 86_400
 """Streams of queues without jobs are deleted after this time."""
 DEAD_SECONDS = 600.0
 """Consumers that have not read for this long are removed."""
+
+
+class MissingGroup(Exception):
+    """The stream or its consumer group does not exist: Redis is new, or was flushed."""
 
 
 class Key(NamedTuple):
@@ -39,135 +50,182 @@ class Hint(NamedTuple):
     id: str
 
 
+class Unhandled(NamedTuple):
+    """How many hints of a stream no consumer has read, and how many were read and not acknowledged."""
+
+    unread: int
+    pending: int
+
+
 class Streams:
+    """All requests of one task: they share a connection."""
+
     def __init__(self, redis: Redis) -> None:
-        self._redis = redis
+        self._link = Link(redis, LEASE)
 
     async def lead(self, holder: str, seconds: float, lease: str = LEASE) -> bool:
         """Take or renew a lease, by default that of the relay. Return whether this holder has it."""
-        client, milliseconds = self._redis.client, int(seconds * 1000)
-        if await self._redis.run(client.set(lease, holder, nx=True, px=milliseconds)):
-            return True
-        if await self._redis.run(client.get(lease)) != holder:
-            return False
-        await self._redis.run(client.pexpire(lease, milliseconds))
-        return True
+        milliseconds = int(seconds * 1000)
+        taken, found = await self._link.request(
+            ("SET", lease, holder, "NX", "PX", milliseconds), ("GET", lease)
+        )
+        holds = bool(found == holder)
+        if holds and not taken:
+            await self._link.request(("PEXPIRE", lease, milliseconds))
+        return holds
 
     async def resign(self, relay: str) -> None:
-        client = self._redis.client
-        if await self._redis.run(client.get(LEASE)) == relay:
-            await self._redis.run(client.delete(LEASE))
+        if (await self.relay())[0] == relay:
+            await self._link.request(("DEL", LEASE, LISTENS))
+
+    async def relay(self) -> tuple[str | None, bool]:
+        """Return the relay that holds the lease, and whether it listens in Postgres."""
+        relay, listens = await self._link.request(("GET", LEASE), ("GET", LISTENS))
+        return relay, bool(relay and listens)
+
+    async def listens(self, seconds: float) -> None:
+        """Tell that the relay listens in Postgres."""
+        await self._link.request(("SET", LISTENS, 1, "PX", int(seconds * 1000)))
+
+    async def joined(self) -> str | None:
+        """Return a text that has changed if consumers have joined since the last call, or all was deleted."""
+        (found,) = await self._link.request(("GET", JOINED))
+        return None if found is None else str(found)
+
+    async def publish(self, messages: Iterable[tuple[str, str | bytes]]) -> None:
+        """Publish messages, each given with its channel."""
+        await self._link.request(*(("PUBLISH", channel, text) for channel, text in messages))
+
+    async def facts(self) -> dict[str, str]:
+        """Return what INFO says about the server and its memory."""
+        found = await self._link.request(("INFO", "server"), ("INFO", "memory"))
+        lines = (line.partition(":") for text in found for line in str(text).splitlines())
+        return {name: value for name, _, value in lines}
 
     async def add(self, hints: Mapping[Key, int]) -> None:
-        pipe = self._redis.client.pipeline(transaction=False)
+        commands: list[Command] = []
         for key, count in hints.items():
-            for _ in range(count):
-                pipe.xadd(key.stream, {"queue": key.queue}, maxlen=LONGEST_STREAM, approximate=True)
-            pipe.expire(key.stream, STREAM_SECONDS)
-        await self._redis.run(pipe.execute())
+            entry = ("XADD", key.stream, "MAXLEN", "~", LONGEST_STREAM, "*", "queue", key.queue)
+            commands += [entry] * count
+            commands.append(("EXPIRE", key.stream, STREAM_SECONDS))
+        await self._link.request(*commands)
 
-    async def unread(self, keys: Sequence[Key]) -> dict[Key, int]:
-        """Return the number of hints that the quickest group of each stream has not handled yet."""
-        found = await self._of_each("xinfo_groups", [(key.stream,) for key in keys])
-        return {key: _unread(groups) for key, groups in zip(keys, found, strict=True)}
+    async def unhandled(self, keys: Sequence[Key]) -> dict[Key, Unhandled]:
+        """Return the hints that the quickest group of each stream has not handled yet."""
+        found = await self._groups(keys)
+        return {key: _unhandled(groups) for key, groups in zip(keys, found, strict=True)}
 
     async def join(self, group: str, consumer: str, keys: Sequence[Key]) -> None:
         """Create the group in each stream, for hints from now on, and its consumer."""
-        found = await self._of_each("xinfo_stream", [(key.stream,) for key in keys])
-        pipe = self._redis.client.pipeline(transaction=False)
+        found = await self._tolerant(*(("XINFO", "STREAM", key.stream) for key in keys))
+        commands: list[Command] = []
         for key, stream in zip(keys, found, strict=True):
-            pipe.xgroup_create(key.stream, group, mkstream=True, **_end_of(stream))
-            pipe.xgroup_createconsumer(key.stream, group, consumer)
-            pipe.expire(key.stream, STREAM_SECONDS)
-        await self._redis.run(pipe.execute(raise_on_error=False))  # the group may exist in some
+            commands += [
+                ("XGROUP", "CREATE", key.stream, group, *_end_of(_facts(stream))),
+                ("XGROUP", "CREATECONSUMER", key.stream, group, consumer),
+                ("EXPIRE", key.stream, STREAM_SECONDS),
+            ]
+        await self._link.request(*commands, ("INCR", JOINED), ("EXPIRE", JOINED, STREAM_SECONDS))
 
-    async def read(
-        self, group: str, consumer: str, keys: Iterable[Key], block: int | None = None
-    ) -> list[Hint]:
-        """Return at most one hint of each stream; wait up to ``block`` milliseconds for the first."""
-        streams = {key.stream: ">" for key in keys}
-        found = await self._redis.run(
-            self._redis.client.xreadgroup(group, consumer, streams, count=1, block=block)
+    async def read(self, group: str, consumer: str, keys: Iterable[Key], milliseconds: int = 0) -> list[Hint]:
+        """Return at most one hint of each stream, in order; wait up to ``milliseconds`` for the first."""
+        streams = [key.stream for key in keys]
+        block = ("BLOCK", milliseconds) if milliseconds else ()
+        seconds = max(ANSWER_SECONDS, milliseconds / 1000 + ANSWER_SECONDS / 2)
+        (found,) = await self._link.request(
+            (
+                "XREADGROUP",
+                "GROUP",
+                group,
+                consumer,
+                "COUNT",
+                1,
+                *block,
+                "STREAMS",
+                *streams,
+                *">" * len(streams),
+            ),
+            seconds=seconds,
         )
-        return [Hint(stream, entry[0]) for stream, entries in found for entry in entries]
+        if isinstance(found, Exception):
+            raise MissingGroup from found
+        return [Hint(stream, entry[0]) for stream, entries in found or () for entry in entries]
 
     async def handled(self, group: str, hints: Iterable[Hint]) -> None:
-        pipe = self._redis.client.pipeline(transaction=False)
-        for hint in hints:
-            pipe.xack(hint.stream, group, hint.id)
-        await self._redis.run(pipe.execute())
+        await self._link.send(*(("XACK", hint.stream, group, hint.id) for hint in hints))
 
     async def leave(self, group: str, consumer: str, keys: Iterable[Key]) -> None:
-        pipe = self._redis.client.pipeline(transaction=False)
-        for key in keys:
-            pipe.xgroup_delconsumer(key.stream, group, consumer)
-        await self._redis.run(pipe.execute(raise_on_error=False))
+        await self._tolerant(*(("XGROUP", "DELCONSUMER", key.stream, group, consumer) for key in keys))
 
     async def reclaim(self, relay: str, keys: Sequence[Key], idle_seconds: float) -> dict[Key, int]:
         """Take over hints that a consumer read and did not acknowledge in time, because it died or is busy.
 
-        Return how many there were in each stream, to be added again. Also remove dead consumers.
+        Return how many there were in each stream, to be added again.
         """
         taken: dict[Key, int] = {}
-        groups = await self._of_each("xinfo_groups", [(key.stream,) for key in keys])
-        for key, found in zip(keys, groups, strict=True):
-            for group in found:
-                try:
-                    count = await self._reclaim_group(relay, key, group, idle_seconds)
-                except MissingGroup:
-                    continue
-                if count:
+        for key, groups in zip(keys, await self._groups(keys), strict=True):
+            for group in groups:
+                if group["pending"]:
+                    count = await self._reclaim(relay, key, str(group["name"]), idle_seconds)
                     taken[key] = max(taken.get(key, 0), count)
-        return taken
+        return {key: count for key, count in taken.items() if count}
 
-    async def _reclaim_group(
-        self, relay: str, key: Key, group: Mapping[str, Any], idle_seconds: float
-    ) -> int:
-        client, name = self._redis.client, str(group["name"])
-        count = 0
-        if group["pending"]:
-            idle = int(idle_seconds * 1000)
-            ids = await self._redis.run(
-                client.xautoclaim(key.stream, name, relay, idle, count=100, justid=True)
-            )
-            count = len(ids)
-            if ids:
-                await self._redis.run(client.xack(key.stream, name, *ids))
-        await self._remove_dead(key, name)
-        return count
+    async def _reclaim(self, relay: str, key: Key, group: str, idle_seconds: float) -> int:
+        (found,) = await self._tolerant(
+            ("XAUTOCLAIM", key.stream, group, relay, int(idle_seconds * 1000), "0", "COUNT", 100, "JUSTID")
+        )
+        ids = found[1] if found else []
+        if ids:
+            await self._link.request(("XACK", key.stream, group, *ids))
+        return len(ids)
+
+    async def remove_dead(self, keys: Sequence[Key]) -> None:
+        """Remove consumers that are gone, and groups without any."""
+        for key, groups in zip(keys, await self._groups(keys), strict=True):
+            for group in groups:
+                await self._remove_dead(key, str(group["name"]))
 
     async def _remove_dead(self, key: Key, group: str) -> None:
-        client = self._redis.client
-        consumers = await self._redis.run(client.xinfo_consumers(key.stream, group))
+        (found,) = await self._tolerant(("XINFO", "CONSUMERS", key.stream, group))
+        consumers = [_facts(item) for item in found]
         dead = [
             item["name"] for item in consumers if item["idle"] > DEAD_SECONDS * 1000 and not item["pending"]
         ]
-        for name in dead:
-            await self._redis.run(client.xgroup_delconsumer(key.stream, group, name))
+        commands: list[Command] = [("XGROUP", "DELCONSUMER", key.stream, group, name) for name in dead]
         if consumers and len(dead) == len(consumers):
-            await self._redis.run(client.xgroup_destroy(key.stream, group))
+            commands.append(("XGROUP", "DESTROY", key.stream, group))
+        await self._tolerant(*commands)
 
-    async def _of_each(self, command: str, arguments: Sequence[Sequence[Any]]) -> list[Any]:
-        """Run the command for each; an empty list where the stream does not exist."""
-        if not arguments:
+    async def _groups(self, keys: Sequence[Key]) -> list[list[dict[str, Any]]]:
+        found = await self._tolerant(*(("XINFO", "GROUPS", key.stream) for key in keys))
+        return [[_facts(group) for group in groups] for groups in found]
+
+    async def _tolerant(self, *commands: Command) -> list[Any]:
+        """Send the commands. The response is an empty list where the stream or the group does not exist."""
+        if not commands:
             return []
-        pipe = self._redis.client.pipeline(transaction=False)
-        for each in arguments:
-            getattr(pipe, command)(*each)
-        found = await self._redis.run(pipe.execute(raise_on_error=False))
+        found = await self._link.request(*commands)
         return [[] if isinstance(item, Exception) else item for item in found]
 
+    async def close(self) -> None:
+        await self._link.close()
 
-def _unread(groups: Sequence[Mapping[str, Any]]) -> int:
+
+def _facts(flat: Sequence[Any]) -> dict[str, Any]:
+    """Return the dictionary that Redis sends as a list of names and values."""
+    return dict(zip(flat[::2], flat[1::2], strict=True))
+
+
+def _unhandled(groups: Sequence[Mapping[str, Any]]) -> Unhandled:
     """Redis before version 7 does not report the lag of a group."""
-    return min(
-        (int(group.get("lag") or 0) + int(group["pending"]) for group in groups if group["consumers"]),
-        default=0,
+    found = (
+        Unhandled(int(group.get("lag") or 0), int(group["pending"])) for group in groups if group["consumers"]
     )
+    return min(found, key=sum, default=Unhandled(0, 0))
 
 
-def _end_of(stream: Mapping[str, Any]) -> dict[str, Any]:
+def _end_of(stream: Mapping[str, Any]) -> Command:
     """Return where a new group starts. With the number of entries so far, Redis can report its lag."""
-    if not stream or "entries-added" not in stream:
-        return {"id": "$"}
-    return {"id": stream["last-generated-id"], "entries_read": stream["entries-added"]}
+    if "entries-added" not in stream:
+        return ("$", "MKSTREAM")
+    return (stream["last-generated-id"], "MKSTREAM", "ENTRIESREAD", stream["entries-added"])

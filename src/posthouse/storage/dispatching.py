@@ -12,12 +12,13 @@ from posthouse.storage.queries import query
 
 
 class Ready(NamedTuple):
-    """The ready jobs of a queue. ``level`` is None if there are none."""
+    """The ready jobs of a queue. ``level`` is None without any; ``front`` changes when jobs are claimed."""
 
     queue: str
     workers: int
     level: str | None
     jobs: int
+    front: str
 
 
 async def ready_jobs(

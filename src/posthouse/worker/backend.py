@@ -114,6 +114,11 @@ class Listener(Protocol):
 
     works: bool
 
+    @property
+    def listening(self) -> bool:
+        """Whether notifications arrive."""
+        ...
+
     async def run(self) -> None: ...
 
 

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from uuid import UUID
 
-from posthouse.dispatch import Claimant, Reader, Redis, open_redis
+from posthouse.dispatch import Claimant, Notices, Reader, redis_of, require
 from posthouse.settings import Settings
 from posthouse.storage.leases import Leases
 from posthouse.storage.notebook import Notebook
 from posthouse.storage.pools import Pools
 from posthouse.storage.pulse import DatabasePulse, database_pulse
 from posthouse.worker.backend import Hearing
-from posthouse.worker.listener import Listener
+from posthouse.worker.listener import Listener, RelayedListener
 from posthouse.worker.shelf import DirectShelf
 
 
@@ -25,7 +25,7 @@ class Direct:
         self._settings = settings
         self._worker_id = worker_id
         self._lease_seconds = settings.lease_seconds
-        self._redis: Redis | None = None
+        self._redis = redis_of(settings)
         self.readers: list[Reader] = []
 
     def leases(self) -> Leases:
@@ -43,14 +43,19 @@ class Direct:
     def pulse(self) -> AbstractContextManager[DatabasePulse]:
         return database_pulse(self._direct_url, self._worker_id, self._lease_seconds)
 
-    def listener(self, queues: set[str], tell: Hearing) -> Listener:
-        ready = self._settings.dispatch == "database"
-        return Listener(self._direct_url, self._worker_id, queues, tell, ready=ready)
+    def listener(self, queues: set[str], tell: Hearing) -> Listener | RelayedListener:
+        redis = self._redis
+        listener = Listener(self._direct_url, self._worker_id, queues, tell, ready=redis is None)
+        if redis is None:
+            return listener
+        return RelayedListener(listener, Notices(redis), lambda: self.readers[0])
 
     async def dispatch(self, claimants: Sequence[Claimant]) -> Sequence[Reader]:
-        self._redis = redis = await open_redis(self._settings)
+        redis = self._redis
         if redis is None:
             return ()
+        if self._settings.dispatch == "redis":
+            await require(redis)
         falls_back = self._settings.dispatch == "hybrid"
         self.readers = [
             Reader(redis, claimant, f"{self._worker_id}-{number}", falls_back=falls_back)

@@ -95,6 +95,10 @@ class Fetcher:
         """What this fetcher can claim, apart from queues."""
         return (*self._kinds, *(f"+{word}" for word in self._offers))
 
+    @property
+    def has_room(self) -> bool:
+        return self._executor.idle_slots > self._executor.waiting
+
     def rely_on_hints(self, idle_seconds: float | None) -> None:
         """Poll this rarely, because hints arrive when jobs are ready; None: poll adaptively."""
         self._idle_seconds = idle_seconds

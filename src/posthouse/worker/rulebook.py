@@ -31,7 +31,9 @@ from posthouse.worker.job import Job
 _log = logging.getLogger("posthouse.worker")
 
 REREAD_SECONDS = 5.0
-"""Maximum delay of a change if no notification arrives."""
+"""Maximum delay of a change while no notifications arrive."""
+NOTIFIED_REREAD_SECONDS = 60.0
+"""The same while they do."""
 _REMEMBERED = 1024
 _TEXTS = ("message", "traceback", "stdout", "stderr")
 
@@ -55,6 +57,7 @@ class Rulebook:
         self._redactors: dict[str, Redactor] = {}
         self._secrets: OrderedDict[str, Secrets] = OrderedDict()
         self.on_read: Callable[[], Awaitable[None]] = _nothing
+        self.is_notified: Callable[[], bool] = lambda: False
 
     def look_again(self) -> None:
         self._changed.set()
@@ -62,7 +65,7 @@ class Rulebook:
     async def run(self) -> None:
         """Reload on notification and periodically, until canceled."""
         while True:
-            await until_set(self._changed, REREAD_SECONDS)
+            await until_set(self._changed, NOTIFIED_REREAD_SECONDS if self.is_notified() else REREAD_SECONDS)
             self._changed.clear()
             with suppress(*AWAY):
                 await self.reread()

@@ -117,6 +117,7 @@ class Worker:
                 definitions=self.rulebook.look_again,
             ),
         )
+        self.rulebook.is_notified = lambda: self.listener.listening
         self._tasks: list[asyncio.Task[None]] = []
         self._fetching: list[asyncio.Task[None]] = []
         self._hurry = asyncio.Event()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
-from posthouse.dispatch import LEASE, Redis, redis_of
+from posthouse.dispatch import Redis, Streams, redis_of
 from posthouse.errors import ConfigurationError, RedisUnavailable
 from posthouse.insights.doctor.finding import Finding, Patient, ok
 
@@ -27,9 +27,8 @@ async def dispatch(patient: Patient) -> Finding:
 
 
 async def _examine(redis: Redis, mode: str) -> Finding:
-    client = redis.client
-    facts: dict[str, Any] = await redis.run(client.info())
-    relay = await redis.run(client.get(LEASE))
+    streams = Streams(redis)
+    facts, (relay, _) = await streams.facts(), await streams.relay()
     version = facts.get("valkey_version") or facts.get("redis_version", "of unknown version")
     summary = f"{mode} mode: Redis {version} uses {facts.get('used_memory_human', 'unknown')} of memory"
     if relay:

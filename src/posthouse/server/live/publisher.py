@@ -22,7 +22,7 @@ from uuid import uuid4
 from pydantic_core import from_json
 
 from posthouse.app import Channel
-from posthouse.dispatch import Redis
+from posthouse.dispatch import NOTICES, Redis
 from posthouse.dispatch import Streams as Hints
 from posthouse.dispatch.breaker import Breaker
 from posthouse.errors import PosthouseError, RedisUnavailable
@@ -44,7 +44,7 @@ class Publisher:
         self._channels = channels
         self._streams = streams
         self._redis = redis
-        self._leases = Hints(redis)
+        self._hints = Hints(redis)
         self._id = uuid4().hex[:12]
         self._breaker = Breaker()
         self._principal = Principal(name="publisher", role=Role.SUPER_ADMIN, tenant=None)
@@ -67,13 +67,13 @@ class Publisher:
             await asyncio.sleep(pause)
 
     async def _leads(self) -> bool:
-        return await self._leases.lead(self._id, LEASE_SECONDS, LEASE)
+        return await self._hints.lead(self._id, LEASE_SECONDS, LEASE)
 
     async def _has_subscribers(self) -> bool:
         client = self._redis.client
-        return bool(
-            await self._redis.run(client.pubsub_numpat()) or await self._redis.run(client.pubsub_channels())
-        )
+        if await self._redis.run(client.pubsub_numpat()):
+            return True
+        return bool({*await self._redis.run(client.pubsub_channels())} - {NOTICES})
 
     async def _publish(self) -> None:
         wanted = Wanted(tenant=None, events=frozenset({"job", "worker"}))
@@ -88,12 +88,9 @@ class Publisher:
         return self._principal
 
     async def _send(self, events: Iterable[Event]) -> None:
-        pipe = self._redis.client.pipeline(transaction=False)
-        for event in events:
-            for channel in self._channels_of(event):
-                pipe.publish(channel, event.data)
-        if len(pipe):
-            await self._redis.run(pipe.execute())
+        messages = [(channel, event.data) for event in events for channel in self._channels_of(event)]
+        if messages:
+            await self._hints.publish(messages)
 
     def _channels_of(self, event: Event) -> Iterator[str]:
         if event.name == "worker":

@@ -33,6 +33,7 @@ class RemoteListener:
         self._tell = tell
         self._cursor = ""
         self.works = True
+        self.listening = False  # the server reads definitions for many workers: asking it costs little
 
     async def run(self) -> None:
         while self.works:
