@@ -7,8 +7,10 @@ import signal
 import socket
 import subprocess
 import time
+from collections.abc import Mapping
 from contextlib import suppress
-from typing import Self
+from pathlib import Path
+from typing import Any, Self
 
 from redis.exceptions import RedisError
 
@@ -19,28 +21,44 @@ MISSING = "needs redis-server: apt-get install redis-server"
 START_SECONDS = 30.0
 
 
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
 class RedisServer:
-    def __init__(self) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port: int = probe.getsockname()[1]
+    """``options``: further ones of redis-server. ``login``: arguments with which redis-py connects.
+
+    ``file``: a configuration file that the server may write to, which a Sentinel needs.
+    """
+
+    def __init__(
+        self, *options: str, login: Mapping[str, Any] | None = None, file: Path | None = None
+    ) -> None:
+        self.port = free_port()
         self.url = f"redis://127.0.0.1:{self.port}/0"
+        port = "--tls-port" if login and login.get("ssl") else "--port"
+        nothing_kept = () if file else ("--save", "", "--appendonly", "no")
+        place = ("--port", "0", port, str(self.port), "--bind", "127.0.0.1", *nothing_kept)
+        self._command = (str(PROGRAM), *([str(file)] if file else []), *place, *options)
+        self._login = login or {}
         self.start()
 
     def start(self) -> None:
         """Start, with no data."""
         assert PROGRAM is not None, MISSING
-        place = ["--port", str(self.port), "--bind", "127.0.0.1"]
-        command = [PROGRAM, *place, "--save", "", "--appendonly", "no"]
-        self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        self._process = subprocess.Popen(self._command, stdout=subprocess.DEVNULL)
         deadline = time.monotonic() + START_SECONDS
         while not self._answers():
             if self._process.poll() is not None or time.monotonic() > deadline:
+                self.kill()
                 raise RuntimeError(f"redis-server did not start on port {self.port}")
             time.sleep(0.01)
 
     def client(self) -> Redis:
-        return Redis(port=self.port, decode_responses=True)
+        return Redis(host="127.0.0.1", port=self.port, decode_responses=True, **self._login)
 
     def _answers(self) -> bool:
         with suppress(RedisError), self.client() as client:
