@@ -148,8 +148,9 @@ async def test_dead_rows_that_pile_up_are_counted_by_table(findings, db, enqueue
     db.execute("select pg_stat_force_next_flush()")
     assert (await findings())["bloat"].severity == "ok"
     found = (await findings(dead_rows=5))["bloat"]
-    assert (found.severity, found.evidence[0]["table"]) == ("warning", "ready")
-    assert found.evidence[0]["dead"] >= 5
+    assert found.severity == "warning"
+    dead = {row["table"]: row["dead"] for row in found.evidence}  # a database used again has some elsewhere
+    assert dead["ready"] >= 5
 
 
 async def test_a_table_that_is_not_vacuumed_is_an_error(findings, db):

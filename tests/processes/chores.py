@@ -130,7 +130,7 @@ def report_until_lost(job: posthouse.Job, marks: str) -> None:
         raise
 
 
-@app.job(runner="process")
+@app.job(runner="process", retry=posthouse.Retry("1h"))
 def end_as(job: posthouse.Job, how: str) -> object:
     match how:
         case "snooze raised":
