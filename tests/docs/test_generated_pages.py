@@ -22,7 +22,8 @@ GENERATED = (
 def generated(tmp_path_factory):
     folder = tmp_path_factory.mktemp("generated")
     command = [ROOT / "tools" / "reference.py", "--into", folder]
-    done = stable.run(command, folder=folder, env=os.environ)
+    # In a new interpreter: forked ones have the command line built already, and the generator builds it.
+    done = stable.run(command, folder=folder, env={**os.environ, stable.FRESH: "1"})
     assert done.returncode == 0, done.stderr
     return folder
 
