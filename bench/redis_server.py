@@ -6,6 +6,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -44,12 +45,13 @@ class RedisServer:
         place = ("--port", "0", port, str(self.port), "--bind", "127.0.0.1", *nothing_kept)
         self._command = (str(PROGRAM), *([str(file)] if file else []), *place, *options)
         self._login = login or {}
+        self._folder = tempfile.TemporaryDirectory(prefix="redis-")  # a replica writes what it receives
         self.start()
 
     def start(self) -> None:
         """Start, with no data."""
         assert PROGRAM is not None, MISSING
-        self._process = subprocess.Popen(self._command, stdout=subprocess.DEVNULL)
+        self._process = subprocess.Popen(self._command, stdout=subprocess.DEVNULL, cwd=self._folder.name)
         deadline = time.monotonic() + START_SECONDS
         while not self._answers():
             if self._process.poll() is not None or time.monotonic() > deadline:
@@ -87,3 +89,4 @@ class RedisServer:
         if self._process.poll() is None:
             self.resume()
             self.kill()
+        self._folder.cleanup()
