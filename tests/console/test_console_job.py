@@ -8,6 +8,8 @@ import httpx
 from console_checks import EVERYTHING, hindrances
 from playwright.async_api import expect
 
+from waiting import WAIT_SECONDS
+
 EVIL = "<img src=x onerror=\"document.title='owned'\">"
 
 
@@ -178,8 +180,11 @@ async def test_the_pipeline_is_a_graph_and_on_a_phone_a_list(look, house):
     async with look(f"jobs/{job}", width=390) as page:
         await expect(graph_of(page).get_by_role("link")).to_have_count(3)
         await expect(graph_of(page).locator("svg")).to_be_hidden()
-        # Not at once: the parts of the page arrive one after the other.
-        await page.wait_for_function("document.documentElement.scrollWidth === 390")
+        # Not at once: the parts of the page arrive one after the other. The page's policy forbids the eval of
+        # Playwright's wait_for_function.
+        async with asyncio.timeout(WAIT_SECONDS):
+            while await page.evaluate("document.documentElement.scrollWidth") != 390:
+                await asyncio.sleep(0.05)
 
 
 def graph_of(page):

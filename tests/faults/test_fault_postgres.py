@@ -5,7 +5,7 @@ import itertools
 import os
 import signal
 import threading
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 import psycopg
 import pytest
@@ -49,11 +49,16 @@ class Postgres:
 
     def crash_backend(self):
         """One session dies of SIGKILL: Postgres ends all the others and recovers by itself."""
-        with psycopg.connect(self.url, autocommit=True) as victim:
+        with self.connect() as victim:
             os.kill(victim.info.backend_pid, signal.SIGKILL)
 
     def connect(self):
-        return psycopg.connect(self.url, autocommit=True)
+        """A connection, when Postgres has recovered from a crash."""
+        return eventually_sync(self._try_to_connect, what="a connection")
+
+    def _try_to_connect(self):
+        with suppress(psycopg.OperationalError):
+            return psycopg.connect(self.url, autocommit=True)
 
     def close(self):
         self._handles.close()
