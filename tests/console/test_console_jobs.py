@@ -126,6 +126,25 @@ async def test_jobs_change_where_they_are_and_new_ones_are_announced(look, house
         await expect(row(page, second)).to_contain_text("succeeded")
 
 
+async def test_a_job_that_starts_while_the_list_is_read_is_announced(look, house):
+    """The filter leaves out its status in the answer; the event of its start comes before the answer."""
+    first = await house.enqueue("letters.ride", {"gate": "jobs-first"}, subject="meanwhile")
+    await house.until(first, "running")
+    async with look("jobs?q=subject:meanwhile+status:running,succeeded") as page:
+        await expect(row(page, first)).to_contain_text("running")
+        second = await house.enqueue("letters.greet", subject="meanwhile", delay_seconds=2)
+
+        async def answer_late(route):
+            answer = await route.fetch()
+            await house.until(second, "succeeded")
+            house.gate("jobs-first").set()
+            await expect(row(page, first)).to_contain_text("succeeded")  # the events have arrived
+            await route.fulfill(response=answer)
+
+        await page.route("**/api/v1/jobs?*", answer_late, times=1)
+        await expect(page.get_by_role("button", name="1 new")).to_be_visible()
+
+
 async def test_the_list_does_not_move_while_text_is_selected(look, house):
     ride = await house.enqueue("letters.ride", {"gate": "jobs-held"}, subject="held")
     await house.until(ride, "running")

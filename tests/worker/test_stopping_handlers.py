@@ -153,6 +153,30 @@ async def test_a_running_async_handler_is_canceled(app, db):
         await handle.wait("60s")
 
 
+async def test_a_cancellation_between_claim_and_start_is_not_missed(app, db, monkeypatch):
+    """The notification arrives before the answer to the claim: the worker does not know the job yet."""
+
+    @app.job()
+    async def endless():
+        await asyncio.Event().wait()
+
+    async with working(app, heartbeat_seconds=600, lease_seconds=1200) as worker:
+        await quiet(worker)
+        claim = worker.leases.claim
+
+        async def claim_slowly(*arguments, **options):
+            claimed = await claim(*arguments, **options)
+            if claimed.rows:
+                beats = worker.heartbeat.beats
+                assert cancel(db, handle.id) == "canceling"
+                await eventually(lambda: worker.heartbeat.beats > beats, what="a beat without the job")
+            return claimed
+
+        monkeypatch.setattr(worker.leases, "claim", claim_slowly)
+        handle = await endless.enqueue()
+        await eventually(lambda: status(db, handle.id) == "canceled", what="a canceled job")
+
+
 async def test_a_running_thread_handler_sees_its_cancellation(app, db):
     started, told = threading.Event(), []
 

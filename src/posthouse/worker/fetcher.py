@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from operator import itemgetter
 
@@ -79,12 +79,18 @@ class Fetcher:
         self.can_be_woken = False
         self.stopping = False
         self.held_back = False
+        self._cancellations = 0
+        self.on_missed_cancellation: Callable[[], None] = lambda: None
+        """Called when a cancellation was notified during a claim: it may concern a job of this claim."""
         executor.on_suspect_end = self.wake
         executor.on_batch_end = self.wake
 
     def wake(self) -> None:
         self._batches.woken()
         self._woken.set()
+
+    def note_cancellation(self) -> None:
+        self._cancellations += 1
 
     @property
     def queues(self) -> Sequence[str]:
@@ -221,6 +227,7 @@ class Fetcher:
         self._rules_at = time.monotonic() + RULES_SECONDS
 
     async def _claim(self, want: int, marks: dict[int, int], batch: BatchClaim | None = None) -> Claim:
+        cancellations = self._cancellations
         claim = await self._leases.claim(
             self._queues,
             self._kinds if batch is None else [batch.kind],
@@ -237,6 +244,8 @@ class Fetcher:
             if each.rows:
                 self._pause = FIRST_PAUSE
                 self._accept(each)
+        if self._cancellations != cancellations:
+            self.on_missed_cancellation()
         return claim
 
     def _accept(self, claim: Claim) -> None:

@@ -106,6 +106,7 @@ class Heartbeat(threading.Thread):
                 if self._seen and getattr(error, "sqlstate", None) not in SHUTDOWN:
                     self._note_alone(time.monotonic())
                 self._seen = False
+                self._asked = True  # what was asked before may have been lost
                 if failures == 0:
                     _log.warning("heartbeat failed, retrying: %s", str(error).strip())
                 self._stopping.wait(retry_pause(failures))

@@ -108,11 +108,13 @@ class Worker:
             heartbeat_seconds=settings.heartbeat_seconds,
             lease_seconds=settings.lease_seconds,
         )
+        for crew in self._crews:
+            crew.fetcher.on_missed_cancellation = self.heartbeat.beat_now
         self.listener = self.backend.listener(
             self._heard,
             Hearing(
                 work=self._wake,
-                cancel=self.heartbeat.beat_now,
+                cancel=self._look_for_cancellations,
                 listening=self._can_hear,
                 definitions=self.rulebook.look_again,
             ),
@@ -204,6 +206,11 @@ class Worker:
     def _wake(self) -> None:
         for crew in self._crews:
             crew.fetcher.wake()
+
+    def _look_for_cancellations(self) -> None:
+        for crew in self._crews:
+            crew.fetcher.note_cancellation()
+        self.heartbeat.beat_now()
 
     def _can_hear(self) -> None:
         for crew in self._crews:

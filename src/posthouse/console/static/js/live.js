@@ -24,7 +24,8 @@ const selecting = () => held > 0 || !(document.getSelection()?.isCollapsed ?? tr
 
 /**
  * Subscribes to the event stream. `told` gets each batch: {job: [newest state of each], log: [all lines], worker, counters,
- * missed}; `missed` means that the page must reload. Returns "live", "paused" or "away".
+ * missed, opened}; `missed` means that the page must reload, `opened` that changes up to now were not sent. Returns "live",
+ * "paused" or "away".
  */
 export function useLive(wanted, told, { on = true } = {}) {
   const [state, setState] = useState("away")
@@ -52,9 +53,8 @@ export function useLive(wanted, told, { on = true } = {}) {
     }
     source.onopen = () => {
       setState("live")
-      if (!away.current) return
+      gathered.add(away.current ? "reset" : "opened", {})
       away.current = false
-      gathered.add("reset", {})
       timer ||= setTimeout(flush, GATHERED_FOR)
     }
     source.onerror = () => setState("away")
@@ -95,6 +95,7 @@ class Gathered {
     this.log = []
     this.counters = null
     this.missed = false
+    this.opened = false
     this.empty = true
   }
 
@@ -103,12 +104,13 @@ class Gathered {
     if (name === "job" || name === "worker") this.newest[name].set(data.id, data)
     else if (name === "log") this.log.push(data)
     else if (name === "counters") this.counters = data
+    else if (name === "opened") this.opened = true
     else this.missed = true
   }
 
   take() {
-    const { newest, log, counters, missed } = this
+    const { newest, log, counters, missed, opened } = this
     this.clear()
-    return { job: [...newest.job.values()], worker: [...newest.worker.values()], log, counters, missed }
+    return { job: [...newest.job.values()], worker: [...newest.worker.values()], log, counters, missed, opened }
   }
 }

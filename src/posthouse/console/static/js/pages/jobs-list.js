@@ -24,6 +24,8 @@ export function useJobs(session, q, after, paused) {
   useEffect(() => { if (state.items) kept = { session, state } }, [state])
 
   const round = useRef(null)
+  /** The query for which events came before its page, which may have been read before them. */
+  const early = useRef(null)
   const load = useCallback(async (only) => {
     round.current?.abort()
     const mine = (round.current = new AbortController())
@@ -55,12 +57,21 @@ export function useJobs(session, q, after, paused) {
   }, [load])
 
   const lookSoon = useThrottled(() => now.current.paused || document.hidden || load("look"), [key])
-  const told = ({ job, missed }) => {
+  const told = ({ job, missed, opened }) => {
     const { state: shown } = now.current
-    if (!shown.items || shown.key !== key) return
+    if (!shown.items || shown.key !== key) {
+      early.current = key
+      return
+    }
+    if (opened && !now.current.paused) load("look")
     setState((was) => merged(was, job))
     if (missed || (!after && newcomers(shown, job).length)) lookSoon()
   }
+  useEffect(() => {
+    if (state.key !== key || early.current !== key) return
+    early.current = null
+    load("look")
+  }, [state.key, key])
   const live = useLive({ event: "job", kind: onlyValue(q, "kind"), queue: onlyValue(q, "queue") }, told)
   return { ...state, stale: state.key !== key, fresh, live, show: () => fresh && show(fresh.page), reload: () => load("show") }
 }
@@ -80,7 +91,7 @@ function merged(state, jobs) {
   return { ...state, items: state.items.map((row) => newer.get(row.id) ?? row) }
 }
 
-/** Runs `work` soon, then at intervals that grow with its duration. */
+/** Runs `work` soon, then at intervals that grow with its duration. A call while it runs makes it run again. */
 function useThrottled(work, inputs) {
   const plan = useRef({ timer: 0, notBefore: 0 })
   const latest = useRef(work)
@@ -89,14 +100,21 @@ function useThrottled(work, inputs) {
     clearTimeout(plan.current.timer)
     plan.current = { timer: 0, notBefore: 0 }
   }, inputs)
-  return () => {
+  const start = () => {
     const { current } = plan
-    if (current.timer) return
+    if (current.timer) {
+      current.again = current.running
+      return
+    }
     current.timer = setTimeout(async () => {
       const began = Date.now()
+      current.running = true
       await latest.current()
-      current.timer = 0
+      const again = current.again
+      Object.assign(current, { timer: 0, running: false, again: false })
       current.notBefore = Date.now() + Math.max(LOOKS_EVERY, 5 * (Date.now() - began))
+      if (again && current === plan.current) start()
     }, Math.max(LOOKS_SOON, current.notBefore - Date.now()))
   }
+  return start
 }
