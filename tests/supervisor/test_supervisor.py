@@ -124,8 +124,7 @@ def test_the_liveness_probe_sees_a_blocked_child_and_nothing_outlives_a_killed_s
     assert probe(port) == (200, "ok\n")
     job = enqueue(db, "block_loop")
     eventually_sync(lambda: status(db, job) == "running")
-    eventually_sync(lambda: probe(port)[0] == 503)
-    assert "the event loop of worker" in probe(port)[1]
+    eventually_sync(lambda: (told := probe(port))[0] == 503 and "the event loop of worker" in told[1])
     family = worker.family()
     worker.process.kill()
     worker.process.wait()

@@ -1,5 +1,9 @@
 """Rules as vectors: a database trigger enqueues, a batch handler embeds, pgvector finds similar rules."""
 
-from embeddings.handlers import app
+import os
+
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # onnxruntime reports its use to Microsoft when imported
+
+from embeddings.handlers import app  # noqa: E402 - after the setting
 
 __all__ = ["app"]

@@ -1,5 +1,9 @@
 """Text search in videos: transcode, sample, ocr, segment_index; then search, and clips on demand."""
 
-from vision.handlers import app
+import os
+
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # onnxruntime reports its use to Microsoft when imported
+
+from vision.handlers import app  # noqa: E402 - after the setting
 
 __all__ = ["app"]

@@ -302,11 +302,13 @@ def keeper(
 
 async def _keep_once(url: str, settings: Settings, *, as_json: bool) -> None:
     from posthouse.cli.output import say, show_json
+    from posthouse.storage.errors import translated
     from posthouse.system.housekeeping import Housekeeping
 
     housekeeping = Housekeeping(url, settings)
     try:
-        done = await housekeeping.run_once()
+        with translated():
+            done = await housekeeping.run_once()
     finally:
         await housekeeping.stop()
     if as_json:

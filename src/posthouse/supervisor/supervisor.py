@@ -129,6 +129,7 @@ class Supervisor:
         if self.settings is None:
             self._settling = await self._on_loaded(settings)
             self.settings = settings
+            self.ran_at = time.monotonic()  # until now it slept longer than a short lease allows
             for number in range(2, settings.process_count() + 1):
                 self._add(number)
         child.send(go=True)
