@@ -4,6 +4,6 @@ import os
 
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # onnxruntime reports its use to Microsoft when imported
 
-from embeddings.handlers import app  # noqa: E402 - after the setting
+from embeddings.handlers import app
 
 __all__ = ["app"]

@@ -4,6 +4,6 @@ import os
 
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # onnxruntime reports its use to Microsoft when imported
 
-from vision.handlers import app  # noqa: E402 - after the setting
+from vision.handlers import app
 
 __all__ = ["app"]
