@@ -244,8 +244,8 @@ class Fetcher:
             if each.rows:
                 self._pause = FIRST_PAUSE
                 self._accept(each)
-        if self._cancellations != cancellations:
-            self.on_missed_cancellation()
+                if self._cancellations != cancellations:
+                    self.on_missed_cancellation()
         return claim
 
     def _accept(self, claim: Claim) -> None:
