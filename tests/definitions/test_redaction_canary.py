@@ -112,7 +112,8 @@ def _ended(db, job):
 
 
 @pytest.mark.parametrize(
-    "kind", ["KIND_ASYNC", pytest.param("KIND_THREAD", marks=pytest.mark.soak), "KIND_PROCESS"]
+    "kind",
+    ["KIND_ASYNC", *(pytest.param(kind, marks=pytest.mark.soak) for kind in ("KIND_THREAD", "KIND_PROCESS"))],
 )
 def test_no_secret_of_a_job_is_seen_anywhere(worker_output, posthouse_command, db, kind):
     job, output = worker_output(kind)

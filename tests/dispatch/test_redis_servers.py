@@ -95,6 +95,7 @@ async def test_dispatch_works_over_tls_with_a_user_of_an_acl(settings, db, tmp_p
             await stranger.close()
 
 
+@pytest.mark.soak
 async def test_dispatch_follows_the_master_that_sentinel_names(settings, db, tmp_path):
     with ExitStack() as stack:
         master = stack.enter_context(RedisServer())
@@ -121,6 +122,7 @@ async def test_dispatch_follows_the_master_that_sentinel_names(settings, db, tmp
             await (await runs.note.enqueue(number=1)).wait(60)
 
 
+@pytest.mark.soak
 async def test_dispatch_works_on_a_cluster(settings, db, tmp_path):
     with ExitStack() as stack:
         nodes = []

@@ -7,7 +7,9 @@ import pytest
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("workers", ["direct", pytest.param("supervised", marks=pytest.mark.soak), "remote"])
+@pytest.mark.parametrize(
+    "workers", ["direct", *(pytest.param(name, marks=pytest.mark.soak) for name in ("supervised", "remote"))]
+)
 async def test_invariants_1_to_8_10_and_17_hold_in_chaos(database, workers):
     seed = random.randrange(10**6)
     record, problems = await chaos.run(database, seconds=4, seed=seed, workers=workers)

@@ -117,7 +117,7 @@ def fleet(database, db, proxy, request, monkeypatch):
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("fleet", ["redis", "hybrid"], indirect=True)
+@pytest.mark.parametrize("fleet", ["hybrid", pytest.param("redis", marks=pytest.mark.soak)], indirect=True)
 async def test_no_fault_of_redis_loses_or_repeats_a_job(fleet, db, redis_server, proxy):
     falls_back = fleet.settings.dispatch == "hybrid"
     async with fleet.working():

@@ -3,9 +3,12 @@
 import json
 import os
 
+import pytest
+
 import stable
 
 
+@pytest.mark.soak
 def test_the_demo_computes_seven_in_ten_and_finds_what_is_near(database, tmp_path):
     env = {**os.environ, "POSTHOUSE_DATABASE_URL": database, "XDG_DATA_HOME": str(tmp_path / "data")}
     done = stable.posthouse(

@@ -8,7 +8,7 @@ from posthouse.storage.connect import Line
 from posthouse.storage.keeping import make_partitions, tidy
 
 ROUND_SECONDS = 600.0
-DAYS_AHEAD = 7
+DAYS_AHEAD = 2
 REST = 1.0
 """After each step as long a pause as it took."""
 

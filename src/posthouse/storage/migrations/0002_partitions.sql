@@ -128,7 +128,7 @@ end $$;
 
 -- Makes today's partitions and those of the days ahead; returns how many were missing. One maker at a
 -- time. A day whose rows already went to the default partition is left to it.
-create function posthouse.make_partitions(p_days_ahead integer default 7) returns integer
+create function posthouse.make_partitions(p_days_ahead integer default 2) returns integer
 language plpgsql as $$
 declare
   v_today date := (posthouse.now() at time zone 'UTC')::date;
