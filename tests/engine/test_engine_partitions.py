@@ -20,7 +20,7 @@ def partitions(engine, table="history"):
     return [row.relname.removeprefix(f"{table}_") for row in rows]
 
 
-def make(engine, days=7):
+def make(engine, days=2):
     return engine.value("select posthouse.make_partitions(%s)", days)
 
 
@@ -46,11 +46,11 @@ def engine(own_engine):
 
 
 @pytest.mark.parametrize("table", ["history", "log_lines", "past_attempts"])
-def test_a_week_of_partitions_is_there_from_the_start(engine, table):
+def test_partitions_of_three_days_are_there_from_the_start(engine, table):
     made = partitions(engine, table)
     assert "default" in made
-    assert len(made) >= 8
-    assert today(7) in made
+    assert len(made) >= 4
+    assert today(2) in made
 
 
 def test_partitions_are_made_as_time_goes_on_and_once(engine):
@@ -60,7 +60,7 @@ def test_partitions_are_made_as_time_goes_on_and_once(engine):
     assert make(engine) >= 9
     assert make(engine) == 0
     assert len(partitions(engine)) == before + 3
-    assert today(10) in partitions(engine)
+    assert today(5) in partitions(engine)
 
 
 def test_an_ended_job_goes_to_the_partition_of_its_day(engine):
@@ -85,7 +85,7 @@ def test_days_whose_rows_are_in_the_default_partition_are_left_to_it_and_the_oth
     before = {table: len(partitions(engine, table)) for table in ("history", "past_attempts", "log_lines")}
     make(engine)
     made = {table: len(partitions(engine, table)) - before[table] for table in before}
-    assert made == {"history": 7, "past_attempts": 8, "log_lines": 8}
+    assert made == {"history": 2, "past_attempts": 3, "log_lines": 3}
     assert today(101) in partitions(engine)
     assert today(100) not in partitions(engine)
 
