@@ -142,6 +142,7 @@ async def test_an_unknown_critical_quality_is_refused(studio, clip, monkeypatch)
     assert (await studio.client.get("/api/videos")).json() == []
 
 
+@pytest.mark.soak
 async def test_a_video_stays_as_it_is_until_it_was_made_again(studio, clip, library, monkeypatch, crew):
     client, admin = studio.client, await studio.product.as_("super-admin")
     video = await studio.upload(clip)
@@ -185,6 +186,7 @@ async def test_a_video_stays_as_it_is_until_it_was_made_again(studio, clip, libr
     assert not list((library.parent / "uploads").iterdir())
 
 
+@pytest.mark.soak
 def test_the_demo_kills_a_worker_and_ends_ready(database, tmp_path):
     done = stable.posthouse(
         ["demo", "vlog", "--size", "4", "--json"], folder=tmp_path, seconds=150,

@@ -24,8 +24,7 @@ const selecting = () => held > 0 || !(document.getSelection()?.isCollapsed ?? tr
 
 /**
  * Subscribes to the event stream. `told` gets each batch: {job: [newest state of each], log: [all lines], worker, counters,
- * missed, opened}; `missed` means that the page must reload, `opened` that changes up to now were not sent. Returns "live",
- * "paused" or "away".
+ * missed, opened}; `missed`: the page must reload; `opened`: earlier changes were not sent. Returns "live", "paused" or "away".
  */
 export function useLive(wanted, told, { on = true } = {}) {
   const [state, setState] = useState("away")

@@ -49,10 +49,10 @@ export function extent(rows, now, margin) {
   return [from - more, to + more]
 }
 
-/** [[moment, text]]: axis ticks at round offsets. */
+/** [[moment, text]]: axis ticks at round offsets; the last one leaves room for its text on a phone. */
 export function ticksOf(from, to) {
   const step = STEPS.find((each) => (to - from) / each <= TICKS) ?? STEPS.at(-1)
-  return Array.from({ length: Math.floor((to - from) / step) + 1 }, (_, place) => [from + place * step, tickText(place * step)])
+  return Array.from({ length: Math.floor((0.85 * (to - from)) / step) + 1 }, (_, place) => [from + place * step, tickText(place * step)])
 }
 
 function tickText(offset) {

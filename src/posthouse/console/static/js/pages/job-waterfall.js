@@ -54,7 +54,7 @@ function Chart({ data, zoomed, zoom }) {
   const seen = all || rows.length <= FEW + 2 ? rows : few(rows)
   return html`
     <div class="wf" role="group" aria-label="Job timeline">
-      <div class="wf-row wf-axis" aria-hidden="true"><span></span><div class="wf-track">${ticksOf(from, to).map(([at, text]) => html`<span key=${text} class=${place(at) > 80 ? "end" : ""} style=${{ left: `${place(at)}%` }}>${text}</span>`)}</div></div>
+      <div class="wf-row wf-axis" aria-hidden="true"><span></span><div class="wf-track">${ticksOf(from, to).map(([at, text]) => html`<span key=${text} style=${{ left: `${place(at)}%` }}>${text}</span>`)}</div></div>
       ${seen.map((row) => html`<${Row} key=${row.key} row=${row} place=${place} now=${now} on=${row.key === zoomed} zoom=${() => zoom(row.key === zoomed ? null : row.key)} />`)}
     </div>
     ${seen.length < rows.length && html`<${Button} small onClick=${() => setAll(true)}>Show ${plural(rows.length - seen.length, "more row")}<//>`}

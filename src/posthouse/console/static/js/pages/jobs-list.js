@@ -24,7 +24,7 @@ export function useJobs(session, q, after, paused) {
   useEffect(() => { if (state.items) kept = { session, state } }, [state])
 
   const round = useRef(null)
-  /** The query for which events came before its page, which may have been read before them. */
+  /** The query for which events came before its page. */
   const early = useRef(null)
   const load = useCallback(async (only) => {
     round.current?.abort()
@@ -91,7 +91,7 @@ function merged(state, jobs) {
   return { ...state, items: state.items.map((row) => newer.get(row.id) ?? row) }
 }
 
-/** Runs `work` soon, then at intervals that grow with its duration. A call while it runs makes it run again. */
+/** Runs `work` soon, then at intervals that grow with its duration; again if called while it runs. */
 function useThrottled(work, inputs) {
   const plan = useRef({ timer: 0, notBefore: 0 })
   const latest = useRef(work)
@@ -102,18 +102,16 @@ function useThrottled(work, inputs) {
   }, inputs)
   const start = () => {
     const { current } = plan
-    if (current.timer) {
-      current.again = current.running
-      return
-    }
+    current.again = current.running
+    if (current.timer) return
     current.timer = setTimeout(async () => {
       const began = Date.now()
       current.running = true
       await latest.current()
-      const again = current.again
-      Object.assign(current, { timer: 0, running: false, again: false })
+      current.timer = 0
+      current.running = false
       current.notBefore = Date.now() + Math.max(LOOKS_EVERY, 5 * (Date.now() - began))
-      if (again && current === plan.current) start()
+      if (current.again && current === plan.current) start()
     }, Math.max(LOOKS_SOON, current.notBefore - Date.now()))
   }
   return start
