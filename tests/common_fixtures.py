@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import shutil
+import tempfile
 from collections import Counter
 from pathlib import Path
 
@@ -29,8 +30,24 @@ SERVERS = [
 ]
 
 
+MEMORY = Path("/dev/shm")
+MEMORY_BYTES = 6 * 2**30
+SHARED = "SHARED_TEST_FOLDER"
+"""The folder of the run's Postgres, in memory if there is enough: databases are a thousand files each."""
+
+
 def pytest_configure(config):
     config.addinivalue_line("markers", "on_stock_server: runs on a Postgres with default settings, too")
+    if not hasattr(config, "workerinput"):
+        in_memory = MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > MEMORY_BYTES
+        shared = Path(tempfile.mkdtemp(prefix="posthouse-tests-", dir=MEMORY if in_memory else None))
+        shared.chmod(0o755)  # as root, another account runs Postgres
+        os.environ[SHARED] = str(shared)
+
+
+def pytest_unconfigure(config):
+    if not hasattr(config, "workerinput"):
+        shutil.rmtree(os.environ.pop(SHARED), ignore_errors=True)
 
 
 def pytest_xdist_auto_num_workers():
@@ -98,15 +115,14 @@ def stock():
 
 
 @pytest.fixture(scope="session")
-def default_server(tmp_path_factory):
+def default_server():
     """The URL of a Postgres where databases may be made: an outside one, or the embedded one."""
     if OUTSIDE:
         yield OUTSIDE
         return
-    base = tmp_path_factory.getbasetemp()
-    shared = base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base
     # Tests crash Postgres on purpose elsewhere; here nothing outlives the run, so it need not sync.
-    with ensure(shared / "postgres", settings={"fsync": "off"}) as embedded:
+    settings = {"fsync": "off", "max_wal_size": "1GB"}
+    with ensure(Path(os.environ[SHARED]) / "postgres", settings=settings) as embedded:
         yield embedded.admin_url_for()
 
 
