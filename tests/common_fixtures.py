@@ -121,8 +121,7 @@ def default_server():
         yield OUTSIDE
         return
     # Tests crash Postgres on purpose elsewhere; here nothing outlives the run, so it need not sync.
-    settings = {"fsync": "off", "max_wal_size": "1GB"}
-    with ensure(Path(os.environ[SHARED]) / "postgres", settings=settings) as embedded:
+    with ensure(Path(os.environ[SHARED]) / "postgres", settings={"fsync": "off"}) as embedded:
         yield embedded.admin_url_for()
 
 
