@@ -40,7 +40,7 @@ test: $(DEV) ## lint, types, layers and every test
 	@$(MAKE) --no-print-directory lint
 	$(BIN)/pytest -n auto
 
-quick: $(DEV) ## lint, types, layers and the most important tests, in about three minutes
+quick: $(DEV) ## lint, types, layers and the most important tests, in about two minutes
 	@$(MAKE) --no-print-directory lint
 	$(BIN)/pytest -n auto $(QUICK)
 
