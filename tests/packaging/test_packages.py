@@ -40,10 +40,17 @@ def interpreter(version):
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
-    """The folder with both. The wheel is built from the source distribution."""
-    folder = tmp_path_factory.mktemp("dist")
+    """The folder with both. The wheel is built from the source distribution.
+
+    Built from a copy: setuptools writes into the tree, where another worker of pytest may be building.
+    """
+    folder, copy = tmp_path_factory.mktemp("dist"), tmp_path_factory.mktemp("tree")
+    for name in tracked():
+        target = copy / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, target)
     subprocess.run(
-        [sys.executable, "-m", "build", "--outdir", folder, ROOT], check=True, stdout=subprocess.PIPE
+        [sys.executable, "-m", "build", "--outdir", folder, copy], check=True, stdout=subprocess.PIPE
     )
     return folder
 
