@@ -1,4 +1,4 @@
-"""No dependency reports its use to anybody."""
+"""No dependency sends usage data."""
 
 import subprocess
 import sys

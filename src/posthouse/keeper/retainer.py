@@ -8,7 +8,6 @@ from posthouse.storage.connect import Line
 from posthouse.storage.keeping import make_partitions, tidy
 
 ROUND_SECONDS = 600.0
-DAYS_AHEAD = 2
 REST = 1.0
 """After each step as long a pause as it took."""
 
@@ -24,7 +23,7 @@ class Retainer:
 
     async def run_once(self) -> dict[str, int]:
         try:
-            made = await self._line.run(lambda c: make_partitions(c, DAYS_AHEAD))
+            made = await self._line.run(make_partitions)
             counts = await Retention(self._line, self._settings.kept_days(), rest=REST).run()
             tidied = await self._line.run(lambda c: tidy(c, self._settings.retention_days))
         finally:

@@ -77,8 +77,8 @@ async def rescue(connection: Db, settings: Settings, *, expired: bool = True) ->
     return [(row[0], row[1], row[2]) for row in await cursor.fetchall()]
 
 
-async def make_partitions(connection: Db, days_ahead: int) -> int:
-    return int(await _value(connection, "make_partitions", days_ahead))
+async def make_partitions(connection: Db) -> int:
+    return int(await _value(connection, "make_partitions"))
 
 
 async def tidy(connection: Db, keep_days: float) -> int:

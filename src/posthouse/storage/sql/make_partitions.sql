@@ -1,2 +1,2 @@
 -- Creates future partitions; returns how many were missing.
-select posthouse.make_partitions(%s)
+select posthouse.make_partitions()
