@@ -24,10 +24,10 @@ from posthouse.storage.embedded import ensure, location
 OUTSIDE = os.environ.get("POSTHOUSE_TEST_DATABASE_URL", "")
 
 
-SERVERS = [
-    pytest.param(None, id="embedded"),
-    pytest.param("stock", marks=pytest.mark.skipif(BINARIES is None, reason=MISSING)),
-]
+_NEEDS_STOCK = pytest.mark.skipif(BINARIES is None, reason=MISSING)
+EMBEDDED = pytest.param(None, id="embedded")
+STOCK = pytest.param("stock", marks=_NEEDS_STOCK)
+SOAK_STOCK = pytest.param("stock", marks=[_NEEDS_STOCK, pytest.mark.soak])
 
 
 MEMORY = Path("/dev/shm")
@@ -37,7 +37,7 @@ SHARED = "SHARED_TEST_FOLDER"
 
 
 def pytest_configure(config):
-    config.addinivalue_line("markers", "on_stock_server: runs on a Postgres with default settings, too")
+    config.addinivalue_line("markers", "on_stock_server(soak=False): runs on a stock Postgres, too")
     if not hasattr(config, "workerinput"):
         in_memory = MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > MEMORY_BYTES
         shared = Path(tempfile.mkdtemp(prefix="posthouse-tests-", dir=MEMORY if in_memory else None))
@@ -58,7 +58,8 @@ def pytest_xdist_auto_num_workers():
 def pytest_generate_tests(metafunc):
     wanted = metafunc.definition.get_closest_marker("on_stock_server")
     if wanted is not None and "server" in metafunc.fixturenames and not OUTSIDE:
-        metafunc.parametrize("server", SERVERS, indirect=True, scope="session")
+        stock = SOAK_STOCK if wanted.kwargs.get("soak") else STOCK
+        metafunc.parametrize("server", [EMBEDDED, stock], indirect=True, scope="session")
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -193,10 +193,8 @@ async def test_undeliverable_messages_are_given_up_after_a_day(app, db, alerting
     await keeping.stop()
 
 
-UP = pytest.param(("up", "--port", "0", "--no-demo"), marks=pytest.mark.soak)
-
-
-@pytest.mark.parametrize("command", [("keeper",), UP])
+@pytest.mark.soak
+@pytest.mark.parametrize("command", [("keeper",), ("up", "--port", "0", "--no-demo")])
 def test_the_commands_deliver(posthouse, db, receiver, command):  # noqa: F811
     env = {"POSTHOUSE_ALERT_WEBHOOK_URL": receiver.url, "POSTHOUSE_ALERT_PRIVATE_ADDRESSES": "true"}
     running = posthouse.start(*command, **env)

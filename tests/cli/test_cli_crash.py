@@ -42,9 +42,8 @@ def test_killed_workers_and_a_killed_postgres_neither_lose_nor_double_an_effect(
     assert list(temporary.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    ("number", "code"), [pytest.param(signal.SIGTERM, 143, marks=pytest.mark.soak), (signal.SIGINT, 130)]
-)
+@pytest.mark.soak
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_an_interrupted_demo_stops_its_workers_and_postgres(no_database, temporary, number, code):
     demo = no_database.start("demo", "crash", "--jobs", "5000")
     eventually(lambda: "of 5,000 effects" in demo.err)

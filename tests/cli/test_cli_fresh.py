@@ -15,7 +15,9 @@ FRESH = {stable.FRESH: "1"}
         (("worker", "--app", "shop:app"), "worker "),
         pytest.param(("keeper",), "keeper", marks=pytest.mark.soak),
         pytest.param(("server", "--port", "0"), "http://127.0.0.1:", marks=pytest.mark.soak),
-        (("up", "--port", "0", "--app", "shop:app"), "Posthouse is ready"),
+        pytest.param(
+            ("up", "--port", "0", "--app", "shop:app"), "Posthouse is ready", marks=pytest.mark.soak
+        ),
     ],
     ids=lambda value: value[0] if isinstance(value, tuple) else "",
 )

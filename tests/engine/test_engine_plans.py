@@ -13,7 +13,7 @@ from enginekit import Engine, eventually
 from posthouse import testing
 from posthouse.storage.queries import query
 
-pytestmark = pytest.mark.on_stock_server
+pytestmark = pytest.mark.on_stock_server(soak=True)
 
 N = 50_000
 BIG = ("ready", "waiting", "history", "past_attempts", "payloads", "dedupes", "blocks")

@@ -44,8 +44,11 @@ def stopped(process):
 
 @pytest.mark.parametrize(
     "words",
-    [["worker", "--app", "posthouse.cli.demo:app"], ["server", "--port", "0"], ["keeper"]],
-    ids="-".join,
+    [
+        pytest.param(["worker", "--app", "posthouse.cli.demo:app"], id="worker"),
+        pytest.param(["server", "--port", "0"], id="server", marks=pytest.mark.soak),
+        pytest.param(["keeper"], id="keeper", marks=pytest.mark.soak),
+    ],
 )
 def test_sigterm_ends_a_process_whose_database_is_silent(proxy, words):
     process = start(*words, database_url=proxy.url)

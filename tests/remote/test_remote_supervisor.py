@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+import pytest
 from remotekit import Site
 
 import stable
@@ -11,6 +12,7 @@ from workshop import attempts, eventually, row, status
 FOLDER = Path(__file__).parents[1] / "supervisor"
 
 
+@pytest.mark.soak
 async def test_a_stuck_child_of_a_remote_worker_is_replaced_and_only_the_blocker_counts_a_crash(
     database, tmp_path
 ):

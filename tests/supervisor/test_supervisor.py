@@ -78,7 +78,13 @@ def test_a_child_is_replaced_when_it_uses_too_much_memory(supervise):
 STUBBORN = ["never_stop", "ignore_cancellation", "never_stop_in_process", "stubborn_command"]
 
 
-@pytest.mark.parametrize("kinds", [STUBBORN, ["block_loop"]], ids=["all runners", "blocked loop"])
+@pytest.mark.parametrize(
+    "kinds",
+    [
+        pytest.param(STUBBORN, id="all runners"),
+        pytest.param(["block_loop"], id="blocked loop", marks=pytest.mark.soak),
+    ],
+)
 def test_sigterm_ends_a_worker_whose_handlers_never_return(supervise, db, kinds):
     argv = ["sh", "-c", "trap '' TERM; setsid sleep 3600 & while true; do sleep 1; done"]
     db.execute(

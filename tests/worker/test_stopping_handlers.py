@@ -168,7 +168,8 @@ async def test_a_cancellation_between_claim_and_start_is_not_missed(app, db, mon
             claimed = await claim(*arguments, **options)
             if claimed.rows:
                 beats = worker.heartbeat.beats
-                assert cancel(db, handle.id) == "canceling"
+                (job_id,) = db.execute("select id from posthouse.running").fetchone()
+                assert cancel(db, job_id) == "canceling"
                 await eventually(lambda: worker.heartbeat.beats > beats, what="a beat without the job")
             return claimed
 
