@@ -13,7 +13,9 @@ ROOT = Path(__file__).parents[2]
 PUBLIC = {"posthouse": posthouse.__all__, "posthouse.server": posthouse.server.__all__}
 PUBLIC["posthouse.demo"] = posthouse.demo.__all__
 PUBLIC["posthouse.blobs"] = ["app_folder", "app_storage"]
-APPS = sorted(path.parent for path in ROOT.glob("apps/*/pyproject.toml"))
+APPS = sorted(
+    path.parent for path in ROOT.glob("apps/*/pyproject.toml") if "entry-points" in path.read_text()
+)
 MOST_LINES = 250
 
 
@@ -50,3 +52,8 @@ def test_an_application_imports_public_names_only(app):
 def test_the_handlers_of_an_application_are_short(app):
     handlers = [path for path in _sources(app) if ".job(" in path.read_text()]
     assert sum(len(path.read_text().splitlines()) for path in handlers) <= MOST_LINES
+
+
+def test_the_library_of_media_imports_nothing_of_posthouse():
+    found = {module for path in _sources(ROOT / "apps" / "media") for module, _ in _imported(path)}
+    assert [module for module in found if module.partition(".")[0] == "posthouse"] == []
