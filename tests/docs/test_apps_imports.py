@@ -12,7 +12,14 @@ import posthouse.server
 ROOT = Path(__file__).parents[2]
 PUBLIC = {"posthouse": posthouse.__all__, "posthouse.server": posthouse.server.__all__}
 PUBLIC["posthouse.demo"] = posthouse.demo.__all__
-PUBLIC["posthouse.blobs"] = ["app_folder", "app_storage"]
+PUBLIC["posthouse.blobs"] = [
+    "NotStored",
+    "Storage",
+    "StoredFile",
+    "app_folder",
+    "app_storage",
+    "open_storage",
+]
 APPS = sorted(
     path.parent for path in ROOT.glob("apps/*/pyproject.toml") if "entry-points" in path.read_text()
 )

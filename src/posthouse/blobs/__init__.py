@@ -1,9 +1,10 @@
-"""Artifact storage, and archives of folders."""
+"""Artifact storage, storage of applications, and archives of folders."""
 
 from posthouse.blobs.archive import ArchiveLimits, extract, pack
 from posthouse.blobs.choice import AppStorage, app_folder, app_storage
 from posthouse.blobs.files import FileStore
 from posthouse.blobs.names import checked_artifact_name
+from posthouse.blobs.storage import NotStored, Storage, StoredFile, open_storage
 from posthouse.blobs.store import (
     Store,
     digest_of,
@@ -17,13 +18,17 @@ __all__ = [
     "AppStorage",
     "ArchiveLimits",
     "FileStore",
+    "NotStored",
+    "Storage",
     "Store",
+    "StoredFile",
     "app_folder",
     "app_storage",
     "checked_artifact_name",
     "digest_of",
     "extract",
     "new_place",
+    "open_storage",
     "pack",
     "refuse_too_large",
     "store_copy",
