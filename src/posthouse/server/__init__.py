@@ -4,12 +4,22 @@
 application. Application routes declare their permission with ``allow`` and receive an ``Access``: the
 authenticated principal, and transactions restricted to its tenant. A router made by ``api_router`` answers
 422 to bodies that are no valid JSON or that Postgres cannot store. Routes that accept file uploads read the
-body with ``file_body``.
+body with ``file_body``; routes that send files return ``stored_file`` or ``local_file``.
 """
 
 from posthouse.identity import Permission
 from posthouse.server.access import Access, allow
 from posthouse.server.app import create_app
 from posthouse.server.bodies import api_router, file_body
+from posthouse.server.file_responses import local_file, stored_file
 
-__all__ = ["Access", "Permission", "allow", "api_router", "create_app", "file_body"]
+__all__ = [
+    "Access",
+    "Permission",
+    "allow",
+    "api_router",
+    "create_app",
+    "file_body",
+    "local_file",
+    "stored_file",
+]

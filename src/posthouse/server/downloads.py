@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 from urllib.parse import quote
 
@@ -11,8 +10,7 @@ from fastapi.responses import StreamingResponse
 
 from posthouse.blobs import Store
 from posthouse.server.problems import problem
-
-_RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
+from posthouse.server.ranges import byte_range
 
 
 def download(store: Store, artifact: dict[str, Any], asked: str | None) -> Response:
@@ -26,7 +24,7 @@ def download(store: Store, artifact: dict[str, Any], asked: str | None) -> Respo
         "X-Content-Type-Options": "nosniff",
         "Content-Security-Policy": "sandbox",
     }
-    found = _range(asked, size)
+    found = byte_range(asked, size)
     if found is None:
         refused = problem(
             416, "range_not_satisfiable", f"invalid Range {asked!r}: the artifact has {size} bytes"
@@ -34,24 +32,12 @@ def download(store: Store, artifact: dict[str, Any], asked: str | None) -> Respo
         refused.headers["X-Content-SHA256"] = artifact["sha256"]
         refused.headers["Content-Range"] = f"bytes */{size}"
         return refused
-    start, end = found
-    if (start, end) != (0, size):
+    start, end, is_partial = found
+    if is_partial:
         headers["Content-Range"] = f"bytes {start}-{end - 1}/{size}"
     return StreamingResponse(
         store.read(artifact["place"], start, end - start),
-        206 if "Content-Range" in headers else 200,
+        206 if is_partial else 200,
         {**headers, "Content-Length": str(end - start)},
         artifact["content_type"],
     )
-
-
-def _range(asked: str | None, size: int) -> tuple[int, int] | None:
-    """Return start and end; None if the range is empty. Unsupported Range headers mean the whole artifact."""
-    match = _RANGE.fullmatch(asked or "")
-    if match is None or not (match[1] or match[2]):
-        return 0, size
-    if not match[1]:
-        return max(0, size - int(match[2])), size
-    start = int(match[1])
-    end = min(size, int(match[2]) + 1) if match[2] else size
-    return (start, end) if start < end else None

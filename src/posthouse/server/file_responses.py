@@ -1,0 +1,121 @@
+"""Files of applications as responses: whole, by range, or not at all if the browser has them.
+
+Routes that return them should accept GET and HEAD. At most a few chunks are in memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import quote
+
+from fastapi import Request, Response
+from fastapi.responses import StreamingResponse
+from starlette.exceptions import HTTPException
+
+from posthouse.blobs import NotStored, Storage
+from posthouse.server.problems import problem
+from posthouse.server.ranges import byte_range
+
+CHUNK_BYTES = 256 * 1024
+
+
+class _File(NamedTuple):
+    size: int
+    etag: str
+    media_type: str
+    attachment: str | None
+
+
+_Read = Callable[[int, int], Awaitable[AsyncIterator[bytes]]]
+
+
+async def stored_file(
+    request: Request, storage: Storage, path: str, media_type: str, *, attachment: str | None = None
+) -> Response:
+    """Return a file of a storage; 404 if it does not exist.
+
+    - ``attachment``: name under which browsers save the file instead of showing it.
+    """
+
+    async def read(start: int, end: int) -> AsyncIterator[bytes]:
+        return await storage.stream(path, start, end)
+
+    try:
+        about = await storage.about_async(path)
+        return await _respond(request, _File(about.size, about.etag, media_type, attachment), read)
+    except NotStored:
+        raise _not_found() from None
+
+
+async def local_file(
+    request: Request, file: Path, media_type: str, *, attachment: str | None = None
+) -> Response:
+    """Return a local file; 404 if it does not exist. The caller checks that the path is allowed.
+
+    - ``attachment``: name under which browsers save the file instead of showing it.
+    """
+
+    async def read(start: int, end: int) -> AsyncIterator[bytes]:
+        return _pieces(file, start, end)
+
+    if not await asyncio.to_thread(file.is_file):
+        raise _not_found()
+    about = await asyncio.to_thread(file.stat)
+    etag = f'"{about.st_mtime_ns:x}-{about.st_size:x}"'
+    return await _respond(request, _File(about.st_size, etag, media_type, attachment), read)
+
+
+async def _respond(request: Request, file: _File, read: _Read) -> Response:
+    headers = _headers(file)
+    if file.etag and request.headers.get("if-none-match") == file.etag:
+        return Response(status_code=304, headers=headers)
+    found = byte_range(_asked(request, file.etag), file.size)
+    if found is None:
+        refused = problem(416, "range_not_satisfiable", f"invalid Range: the file has {file.size} bytes")
+        refused.headers["Content-Range"] = f"bytes */{file.size}"
+        return refused
+    start, end, is_partial = found
+    headers["Content-Length"] = str(end - start)
+    if is_partial:
+        headers["Content-Range"] = f"bytes {start}-{end - 1}/{file.size}"
+    status = 206 if is_partial else 200
+    if request.method == "HEAD" or start == end:
+        return Response(status_code=status, headers=headers, media_type=file.media_type)
+    return StreamingResponse(await read(start, end), status, headers, file.media_type)
+
+
+def _headers(file: _File) -> dict[str, str]:
+    """Return headers. Browsers keep the file but ask for it again, so that deleted files are gone."""
+    headers = {
+        "Accept-Ranges": "bytes",
+        "Cache-Control": "private, no-cache",
+        "Content-Security-Policy": "sandbox",  # stored content can be anything
+        "X-Content-Type-Options": "nosniff",
+    }
+    if file.etag:
+        headers["ETag"] = file.etag
+    if file.attachment is not None:
+        headers["Content-Disposition"] = f"attachment; filename*=UTF-8''{quote(file.attachment, safe='')}"
+    return headers
+
+
+def _asked(request: Request, etag: str) -> str | None:
+    """Return the Range header, unless it continues a download of a file that was replaced since."""
+    condition = request.headers.get("if-range")
+    return request.headers.get("range") if condition in {None, etag} else None
+
+
+async def _pieces(file: Path, start: int, end: int) -> AsyncIterator[bytes]:
+    # Not in a thread: a request that is canceled meanwhile would leave the file open.
+    with file.open("rb") as content:
+        content.seek(start)
+        while start < end and (piece := await asyncio.to_thread(content.read, min(CHUNK_BYTES, end - start))):
+            start += len(piece)
+            yield piece
+
+
+def _not_found() -> HTTPException:
+    return HTTPException(404, "the file does not exist")
