@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -275,3 +276,21 @@ def test_it_runs_on_uvloop():
 async def test_the_pid_is_the_commands_own(runner):
     done = await runner.run(python("import json, os; print(json.dumps(os.getpid()))", result="json"), NOTHING)
     assert done.result == done.pid
+
+
+RENICED = """
+import os
+from posthouse.commands.guardian.launch import launch
+os.nice(5)
+if os.geteuid() == 0:
+    os.setuid(65534)  # root may go back
+limits = dict.fromkeys(["confined", "open_files", "memory_mb", "cpu_seconds", "expendable"], 0)
+pid = launch({"argv": ["true"], "env": {"PATH": "/usr/bin:/bin"}, "cwd": "/", **limits}, (1, 2))
+print("exit code", os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+"""
+
+
+def test_a_worker_that_was_reniced_starts_commands():
+    """A user may lower the priority of a process, but never raise it again."""
+    ran = subprocess.run([sys.executable, "-c", RENICED], capture_output=True, text=True, check=False)
+    assert (ran.stdout, ran.stderr) == ("exit code 0\n", "")

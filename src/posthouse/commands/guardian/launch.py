@@ -50,6 +50,12 @@ def hurry() -> None:
         os.setpriority(os.PRIO_PROCESS, 0, min(_NICE, _NICE_OF_GUARDIANS))
 
 
+def _slow_down() -> None:
+    """Undo ``hurry``. A worker that was reniced since it started keeps its new priority."""
+    if os.getpriority(os.PRIO_PROCESS, 0) < _NICE:
+        os.setpriority(os.PRIO_PROCESS, 0, _NICE)
+
+
 def launch(request: Request, handed: Sequence[int]) -> int:
     """Start the program in a session of its own and return its pid when the program runs.
 
@@ -83,7 +89,7 @@ def _become(request: Request, handed: Sequence[int], trouble: int, parent: int) 
         if os.getppid() != parent:
             os._exit(1)
         trouble = _hand_over(handed, trouble)
-        os.setpriority(os.PRIO_PROCESS, 0, _NICE)
+        _slow_down()
         _limit(request)
         stage = "cwd"
         os.chdir(request["cwd"])
