@@ -1,6 +1,7 @@
 """Applications with tables, routes and a demo of their own, as an installed package offers them."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -214,3 +215,19 @@ def test_an_interrupted_demo_stops_its_workers_and_prints_no_traceback(shop, pos
     # Released, not failed: the job waits for the next worker with all its attempts.
     status = "select status, attempt_count from posthouse.jobs where kind = 'shop.wait'"
     assert db.execute(status).fetchone()[0] == "queued"
+
+
+def test_a_demo_stays_up_until_it_is_told_to_stop(shop, posthouse, db):
+    demo = posthouse.start("demo", "shop", "--serve", "--json")
+    eventually(lambda: "Press Ctrl-C to stop." in demo.err)
+    address = re.search(r"Console: (http://\S+)/console/#ticket=once_\S+", demo.err)[1]
+    assert urllib.request.urlopen(f"{address}/health").status == 200
+    assert db.execute("select count(*) from posthouse.workers where stopped_at is null").fetchone() == (1,)
+    assert demo.stop(signal.SIGINT) == 0
+    assert "Traceback" not in demo.err
+    assert db.execute("select from posthouse.workers where stopped_at is null").fetchone() is None
+
+
+def test_the_crash_demo_cannot_stay_up(posthouse):
+    refused = posthouse("demo", "crash", "--serve")
+    assert (refused.code, "deletes its Postgres" in refused.err) == (2, True)

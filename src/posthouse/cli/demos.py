@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
@@ -38,6 +40,9 @@ def demo(
     workers: int = typer.Option(
         1, min=0, metavar="N", help="Workers to start; the crash demo always has two.", show_default=True
     ),
+    serve: bool = typer.Option(
+        False, "--serve", help="Afterwards keep the server and the workers running until Ctrl-C."
+    ),
     as_json: bool = json_option(),
 ) -> None:
     """Run a demo end to end and print its result.
@@ -46,7 +51,8 @@ def demo(
     workers and Postgres. It exits with 1 unless each row was written exactly once.
 
     The other demos belong to installed applications. They run on the configured database, or on the embedded
-    Postgres, so that you can look at their jobs afterwards.
+    Postgres, so that you can look at their jobs afterwards. With --serve they stay up and print an address to
+    open.
 
     [b]Examples:[/b]
 
@@ -55,6 +61,8 @@ def demo(
     posthouse demo crash --jobs 200 --json
 
     posthouse demo embeddings --size 500
+
+    posthouse demo vision --serve
     """
     from posthouse.cli.interrupts import exit_on_interrupt
 
@@ -63,9 +71,11 @@ def demo(
     if name is None:
         _list(demos, as_json=as_json)
     elif name == CRASH:
+        if serve:
+            raise WrongUsage("the crash demo deletes its Postgres at the end; --serve is for the other demos")
         _crash(CRASH_JOBS if size is None else size, as_json=as_json)
     elif name in demos:
-        _run_installed(name, demos[name], size=size, workers=workers, as_json=as_json)
+        _run_installed(name, demos[name], size=size, workers=workers, serve=serve, as_json=as_json)
     else:
         raise WrongUsage(f"demo {name!r} does not exist; choose one of: {', '.join(_names(demos))}")
 
@@ -96,16 +106,20 @@ def _crash(jobs: int, *, as_json: bool) -> None:
         raise typer.Exit(1)
 
 
-def _run_installed(name: str, point: Any, *, size: int | None, workers: int, as_json: bool) -> None:
+def _run_installed(
+    name: str, point: Any, *, size: int | None, workers: int, serve: bool, as_json: bool
+) -> None:
     from posthouse.cli.extras import require_extras
     from posthouse.cli.interrupts import run_interruptible
     from posthouse.settings import load_settings
 
     extras = ["server"] if load_settings().database_url else ["embedded", "server"]
     require_extras(f"posthouse demo {name}", *extras)
-    found: dict[str, Any] = {}
-    run_interruptible(_run(point.load(), _prepare(name), found, size=size, workers=workers))
-    _show(found, as_json=as_json)
+
+    def show(found: dict[str, Any]) -> None:
+        _show(found, as_json=as_json)
+
+    run_interruptible(_run(point.load(), _prepare(name), show, size=size, workers=workers, serve=serve))
 
 
 def _installed() -> dict[str, Any]:
@@ -154,7 +168,13 @@ def _prepare(name: str) -> _Prepared:
 
 
 async def _run(
-    demo: Demo, prepared: _Prepared, found: dict[str, Any], *, size: int | None, workers: int
+    demo: Demo,
+    prepared: _Prepared,
+    show: Callable[[dict[str, Any]], None],
+    *,
+    size: int | None,
+    workers: int,
+    serve: bool,
 ) -> None:
     import tempfile
     from pathlib import Path
@@ -174,18 +194,22 @@ async def _run(
     with (
         listen("127.0.0.1", 0) as listening,
         tempfile.TemporaryDirectory(prefix="posthouse-demo-") as folder,
-        Screen() as screen,
     ):
         await keeper.start()
         await serving.start(listening)
         keys = [admin, worker] = [await _key(url, role) for role in (Role.SUPER_ADMIN, Role.WORKER)]
+        screen = Screen()
         stage = Stage(app, path, url, address_of(listening), admin, worker, Path(folder), screen, size)
-        if settings.dispatch != "database":
-            stage.say(f"jobs are dispatched through Redis (mode {settings.dispatch})")
         try:
-            for _ in range(workers):
-                stage.worker("--no-keeper")
-            found.update(await demo(stage))
+            with screen:
+                if settings.dispatch != "database":
+                    stage.say(f"jobs are dispatched through Redis (mode {settings.dispatch})")
+                for _ in range(workers):
+                    stage.worker("--no-keeper")
+                found = await demo(stage)
+            show(found)
+            if serve:
+                await _stay_up(serving.console_for("demo", stage.api_url))
         finally:
             # In a thread: remote workers need the API while they stop.
             await in_thread(stage.stop_workers)
@@ -193,6 +217,18 @@ async def _run(
             await serving.stop()
             await keeper.stop()
             await app.close()
+
+
+async def _stay_up(login: str) -> None:
+    """Return when the process is told to stop."""
+    import asyncio
+    import sys
+
+    sys.stdout.flush()  # it holds only the result
+    typer.echo(f"Console: {login}", err=True)
+    typer.echo("This link logs you in once; it expires in 10 minutes. Press Ctrl-C to stop.", err=True)
+    with contextlib.suppress(asyncio.CancelledError):
+        await asyncio.Event().wait()
 
 
 async def _key(url: str, role: Role) -> str:

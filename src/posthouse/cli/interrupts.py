@@ -17,14 +17,17 @@ def exit_on_interrupt() -> None:
 
 
 def run_interruptible(main: Coroutine[Any, Any, None]) -> None:
-    """Run to the end. SIGTERM or Ctrl-C cancels it; after its clean-up the process exits with 143 or 130."""
+    """Run to the end. SIGTERM or Ctrl-C cancels it; after its clean-up the process exits with 143 or 130,
+    unless ``main`` handles the cancellation and returns.
+    """
+    interrupted_by: list[int] = []
+    run_loop(_run(main, interrupted_by))
+    if interrupted_by:
+        sys.exit(128 + interrupted_by[0])
+
+
+async def _run(main: Coroutine[Any, Any, None], interrupted_by: list[int]) -> None:
     received: list[int] = []
-    run_loop(_run(main, received))
-    if received:
-        sys.exit(128 + received[0])
-
-
-async def _run(main: Coroutine[Any, Any, None], received: list[int]) -> None:
     loop = asyncio.get_running_loop()
     task = loop.create_task(main)
 
@@ -38,8 +41,8 @@ async def _run(main: Coroutine[Any, Any, None], received: list[int]) -> None:
     await asyncio.wait([task])
     if not received:
         task.result()
-    elif not task.cancelled():
-        task.exception()  # retrieved, so that asyncio does not report it; the signal is the reason to stop
+    elif task.cancelled() or task.exception() is not None:  # retrieved, so that asyncio does not report it
+        interrupted_by.extend(received)
 
 
 def _exit(number: int, _: object) -> NoReturn:
