@@ -9,9 +9,10 @@ import pytest
 
 from posthouse import testing
 from vision import paths
-from vision.handlers import CLIP_LIFE, app, clip_generate, ocr, sample, scan, segment_index, transcode
+from vision.handlers import app, clip_generate, ocr, sample, scan, segment_index, transcode
 from vision.options import ReadingOptions
 from vision.storage import storage
+from vision.upkeep import CLIP_LIFE
 
 STAGES = [transcode, sample, ocr, segment_index]
 
@@ -76,15 +77,15 @@ async def test_the_view_of_jobs_has_the_words_of_the_contract(product, folder, m
     error = failed["payload"]["error"]
     assert error.pop("message") == f"Original video not found at {payload['s3_original_path']}"
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", error.pop("timestamp"))
-    assert error == {"type": "S3ObjectNotFound", "retry_count": 0}
+    assert error == {"type": "NotStored", "retry_count": 0}
     assert (waiting["payload"], waiting["job_type"]) == ({"video_id": video_id}, "segment_index")
     listed = (await client.get(f"/vision/videos/{video_id}/jobs")).json()
     assert [(job["job_type"], job["status"]) for job in listed] == [
         ("segment_index", "queued"),
         ("transcode", "failed"),
     ]
-    account = json.loads(storage().get(f"logs/pipeline/{asked.id}.json"))
-    assert account["attempts"][0].pop("error")["type"] == "S3ObjectNotFound"
+    account = json.loads(storage().read(f"logs/pipeline/{asked.id}.json"))
+    assert account["attempts"][0].pop("error")["type"] == "NotStored"
     assert (account["job_id"], account["video_id"], account["job_type"], account["status"]) == (
         str(asked.id), video_id, "transcode", "failed",
     )  # fmt: skip
@@ -140,7 +141,8 @@ async def test_one_job_of_each_stage_may_be_active_per_video_and_any_number_of_c
         await transcode.using(**about).enqueue(**payload)
     counted = [job["job_type"] for job in jobs(product)]
     assert (counted.count("transcode"), counted.count("clip_generate")) == (1, 3)
-    assert {stage.definition.limit_by for stage in STAGES} == {"video_id"}
+    limited = {stage.kind for stage in STAGES if stage.definition.limit_by == "video_id"}
+    assert limited == {"vision.transcode", "vision.sample", "vision.segment_index"}
 
 
 def test_the_defaults_are_those_of_the_contract():

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from PIL import Image, ImageDraw, ImageFont
 
+from posthouse_media import FfmpegFailed, NotAVideo, probe
 from vision.film import FPS
 from vision.frames import Picked, fingerprint, pick, similarity
-from vision.media import BadVideo, FfmpegFailed, padded, probe, write_clip, write_hls, write_poster
+from vision.media import padded, write_clip, write_hls
 
 WIDTH, HEIGHT = 1280, 720
 
@@ -70,9 +71,7 @@ def test_frames_are_read_one_after_the_other(film):
 def test_what_is_no_video_is_called_so(tmp_path, content):
     path = tmp_path / "master.mp4"
     path.write_bytes(content)
-    with pytest.raises(BadVideo, match="not a readable video"):
-        probe(path)
-    with pytest.raises(BadVideo, match="cannot read the frames"):
+    with pytest.raises(NotAVideo, match=r"^cannot read the frames of the video$"):
         picked(path)
 
 
@@ -80,16 +79,13 @@ def test_a_stream_has_all_of_the_video(film, tmp_path):
     heard = []
     write_hls(film, tmp_path, "index.m3u8", heard.append)
     assert "#EXT-X-ENDLIST" in (tmp_path / "index.m3u8").read_text()
-    assert probe(tmp_path / "index.m3u8").duration_ms == pytest.approx(3000, abs=150)
+    assert probe(tmp_path / "index.m3u8").duration == pytest.approx(3, abs=0.15)
     assert heard[-1] == pytest.approx(3000, abs=200)
-    write_poster(film, tmp_path / "poster.jpg")
-    with Image.open(tmp_path / "poster.jpg") as poster:
-        assert poster.size == (480, 270)
 
 
 def test_a_clip_has_exactly_what_was_asked_for(film, tmp_path):
     write_clip(film, tmp_path / "clip.mp4", 500, 1500, lambda _: None)
-    assert probe(tmp_path / "clip.mp4").duration_ms == pytest.approx(1000, abs=100)
+    assert probe(tmp_path / "clip.mp4").duration == pytest.approx(1, abs=0.1)
 
 
 def test_padding_ends_where_the_video_does():

@@ -24,10 +24,10 @@ async def test_jobs_that_cannot_succeed_fail_at_once_and_say_why(product, folder
     path, video, readable = paths.original(video_id), f"video {video_id}", ", ".join(sorted(LANGUAGES))
     no_video = f"{video} does not exist"
     assert errors(product) == {
-        "vision.transcode": ("S3ObjectNotFound", f"Original video not found at {path}"),
+        "vision.transcode": ("NotStored", f"Original video not found at {path}"),
         "vision.sample": ("VideoNotFound", no_video),
         "vision.ocr of it": ("ForeignFrame", f"frames/other/0.jpg is not a frame of {video}"),
-        "vision.ocr of another": ("UnknownLanguage", f"unsupported language: rus; supported: {readable}"),
+        "vision.ocr of another": ("UnknownLanguage", f"unsupported language: tlh; supported: {readable}"),
         "vision.segment_index": ("VideoNotFound", no_video),
         "vision.clip_generate of it": ("VideoNotFound", f"videos/other is not the original of {video}"),
         "vision.clip_generate of another": (
@@ -51,7 +51,7 @@ async def _enqueue_hopeless(video_id, filmed):
     await sample.using(tenant="globex").enqueue(video_id=video_id, s3_original_path=path)
     await segment_index.using(tenant="globex").enqueue(video_id=video_id)
     await ocr.using(**of_it).enqueue(video_id=video_id, frame_paths=["frames/other/0.jpg"])
-    await ocr.using(**of_another).enqueue(video_id=filmed, languages=["rus"])
+    await ocr.using(**of_another).enqueue(video_id=filmed, languages=["tlh"])
     await clip_generate.using(**of_it).enqueue(video_id=video_id, s3_original_path="videos/other", **clip)
     await clip_generate.using(**of_another).enqueue(
         video_id=filmed, s3_original_path=paths.original(filmed), **clip

@@ -1,7 +1,6 @@
 """What the statements do to rows, and who sees them."""
 
 import json
-import threading
 from uuid import uuid4
 
 import psycopg
@@ -47,7 +46,13 @@ def segments(product, video_id):
 
 def index(db, video_id):
     db.execute(statement("video_ready"), {"video": video_id})
-    db.execute(statement("search_refresh"))
+    db.execute(statement("search_refresh"), {"video": video_id})
+
+
+def found(db, text, terms=(), **more):
+    asked = {"team": None, "video": None, "limit": 50, "offset": 0, **more}
+    rows = db.execute(statement("search"), {"words": text, "terms": list(terms), **asked}).fetchall()
+    return [row[5] for row in rows]
 
 
 async def test_equal_texts_that_follow_each_other_become_one_and_others_stay(product, add):
@@ -73,22 +78,22 @@ async def test_a_text_inside_a_longer_one_does_not_part_what_follows(product, ad
 
 
 async def test_two_videos_that_become_ready_at_once_are_both_found(product, add):
-    """The refresh that has to wait must not put back what was there before it waited."""
+    """Neither waits for the other, and a later refresh of all has nothing to do."""
     one, other = add(("first", 0, 1)), add(("second", 0, 1))
     with (
         psycopg.connect(product.settings.database_url) as db,
         psycopg.connect(product.settings.database_url) as late,
     ):
         index(db, one)
-        waiting = threading.Thread(target=lambda: (index(late, other), late.commit()))
-        waiting.start()
-        await product.until(
-            lambda: product.rows("select from pg_locks where not granted and locktype = 'advisory'"), "a wait"
-        )
+        index(late, other)
         db.commit()
-        waiting.join()
-    found = product.rows("select text from vision.search order by text")
-    assert [row["text"] for row in found] == ["first", "second"]
+        late.commit()
+        assert found(db, "first") == ["first"]
+        assert found(db, "second") == ["second"]
+        written = "select xmin::text from vision.search_materialized order by 1"
+        before = db.execute(written).fetchall()
+        db.execute("select vision.refresh_search_materialized()")
+        assert db.execute(written).fetchall() == before
 
 
 async def test_the_database_itself_keeps_teams_apart(product, add):
@@ -97,19 +102,24 @@ async def test_the_database_itself_keeps_teams_apart(product, add):
         rows = product.rows("select id, text from vision.segments where video_id = %s", video_id)
         with psycopg.connect(product.settings.database_url) as db:
             db.execute(statement("entities_add"), mentioned([(rows[0]["id"], rows[0]["text"])])._asdict())
-            db.execute(statement("search_refresh"))
+            db.execute(statement("search_refresh"), {"video": video_id})
     with psycopg.connect(product.settings.database_url) as db:
         db.execute("set local role posthouse_tenant")
-        for table in ("videos", "segments", "entities", "search"):
+        for table in ("videos", "segments", "entities"):
             assert db.execute(f"select count(*) from vision.{table}").fetchone() == (0,), table
+        assert found(db, "text") == []
         db.execute("set local posthouse.tenant = 'acme'")
-        for table in ("videos", "segments", "entities", "search"):
+        assert found(db, "text") == ["Text of acme @acme"]
+        assert found(db, "text", team="globex") == ["Text of acme @acme"]
+        assert found(db, "", ["mention:globex"]) == []
+        for table in ("videos", "segments", "entities"):
             assert db.execute(f"select distinct team_id from vision.{table}").fetchall() == [("acme",)], table
         for forbidden in (
             "select from vision.search_materialized",
             "select vision.refresh_search_materialized()",
             "update vision.videos set status = 'ready'",
             "delete from vision.segments",
+            "delete from vision.videos",
             "insert into vision.clips values (gen_random_uuid(), 'x', 'globex', 0, 1, 0)",
         ):
             with pytest.raises(psycopg.errors.InsufficientPrivilege), db.transaction():
@@ -119,3 +129,52 @@ async def test_the_database_itself_keeps_teams_apart(product, add):
 async def test_the_schema_can_be_run_again(product):
     with psycopg.connect(product.settings.database_url) as db:
         db.execute(product.app.schema.read_text())
+
+
+async def test_punctuation_is_searched_as_text(product, add):
+    """A sign of a query language means itself, and a query of signs alone does not find everything."""
+    video_id = add(
+        ("100 % wool", 0, 1),
+        ("Room 4711", 1, 2),
+        ("a@b.example", 2, 3),
+        ("at \\ o'clock", 3, 4),
+    )
+    with psycopg.connect(product.settings.database_url) as db:
+        index(db, video_id)
+        assert found(db, "%") == ["100 % wool"]
+        assert found(db, "@") == ["a@b.example"]
+        assert len(found(db, "o'clock")) == 1
+        assert len(found(db, "\\")) == 1
+        for nothing in ("_", "%%", " ", "&", "!", ":*", "te"):
+            assert found(db, nothing) == [], nothing
+        assert found(db, "%", video=uuid4()) == []
+        assert found(db, "room", video=video_id) == ["Room 4711"]
+
+
+MANY = 20_000
+
+
+async def test_a_search_touches_few_rows_of_many(product, add):
+    """As a tenant: operators that are not leakproof must not make it read all rows."""
+    video_id = add(status="ready")
+    with psycopg.connect(product.settings.database_url) as db:
+        db.execute(
+            "insert into vision.segments (video_id, team_id, owner_id, t_start, t_end, text, normalized_text,"
+            " text_hash, confidence, bounding_box, language) "
+            "select %s, 'acme', 'me', n, n, t, t, t, 0.9, '{}', 'eng' "
+            "from generate_series(1, %s) as n cross join lateral (select 'common word' || n as t) as w",
+            (video_id, MANY),
+        )
+        index(db, video_id)
+        db.commit()
+        db.execute("analyze vision.segments, vision.search_materialized")
+        db.execute("set local role posthouse_tenant")
+        db.execute("set local posthouse.tenant = 'acme'")
+        for text, matches in (("word777", 11), ("common", 50)):
+            assert len(found(db, text)) == matches
+        touched = db.execute(
+            "select seq_scan, seq_tup_read + coalesce(idx_tup_fetch, 0) from pg_stat_xact_user_tables "
+            "where relname = 'search_materialized'"
+        ).fetchone()
+    assert touched[0] == 0, "the table was scanned"
+    assert touched[1] <= 1011

@@ -8,7 +8,8 @@ from PIL import Image, ImageDraw, ImageFont
 from posthouse.testing import drain
 from vision import paths
 from vision.handlers import app, ocr
-from vision.regions import Span, regions_of, spans_of
+from vision.regions import regions_of
+from vision.spans import Span, spans_of
 
 
 def picture(text):

@@ -4,6 +4,7 @@ import os
 
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # onnxruntime reports its use to Microsoft when imported
 
+from vision import upkeep
 from vision.handlers import app
 
-__all__ = ["app"]
+__all__ = ["app", "upkeep"]

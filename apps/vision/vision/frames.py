@@ -10,10 +10,14 @@ from typing import Any, NamedTuple
 import av
 import numpy as np
 import numpy.typing as npt
+from av.stream import Disposition
 
-from vision.media import BadVideo
+from posthouse_media import NotAVideo
+from vision.detector import boxes_in, extent, on_grid
+from vision.known_texts import KnownTexts
+from vision.settings import ocr_text_height
 
-Grey = npt.NDArray[np.int16]
+Tiles = npt.NDArray[np.int16]
 
 TILE = 3
 """Side of a tile in pixels. In eight short videos (720p and 270p, crf 20 and 28, with and without noise)
@@ -22,55 +26,111 @@ PLACE = 8
 """Side of a region in tiles: about the size of one or two letters."""
 LEVELS = 12
 """Grey levels by which a tile must change; compression and noise change it by less."""
+LOOK_PIXELS = 6
+"""Height of the smallest text in the image in which texts are looked for. Reading uses more."""
 QUALITY = 92
 
 
 class Picked(NamedTuple):
+    """A frame to read."""
+
     timestamp_ms: int
     jpeg: bytes
 
 
 class Skipped(NamedTuple):
+    """A frame with the same texts as the last one to read."""
+
     timestamp_ms: int
 
 
-def pick(video: Path, target_fps: float, dedupe_threshold: float) -> Iterator[Picked | Skipped]:
-    """Yield the frames at this rate; those similar to the last selected one are skipped."""
-    kept: Grey | None = None
+class Empty(NamedTuple):
+    """A frame without text."""
+
+    timestamp_ms: int
+
+
+def pick(video: Path, target_fps: float, dedupe_threshold: float) -> Iterator[Picked | Skipped | Empty]:
+    """Yield the frames at this rate.
+
+    A frame similar to the one before is skipped. In other frames texts are looked for in a reduced image; the
+    frame is picked if they differ from the known ones. With a threshold of 1, all frames are picked.
+    """
+    looked: Tiles | None = None
+    texts = KnownTexts()
     for timestamp_ms, frame in _sampled(video, target_fps):
+        if dedupe_threshold >= 1:
+            yield Picked(timestamp_ms, _jpeg(frame))
+            continue
         seen = fingerprint(frame)
-        if kept is not None and similarity(kept, seen) > dedupe_threshold:
+        if looked is not None and similarity(looked, seen) > dedupe_threshold:
             yield Skipped(timestamp_ms)
             continue
-        kept = seen
-        yield Picked(timestamp_ms, _jpeg(frame))
+        looked = seen
+        grey, places = _look(frame)
+        if places and texts.are_all_in(grey, places):
+            yield Skipped(timestamp_ms)
+            continue
+        texts.replace(grey, places)
+        yield Picked(timestamp_ms, _jpeg(frame)) if places else Empty(timestamp_ms)
+
+
+def _look(frame: Any) -> tuple[Any, list[tuple[float, ...]]]:
+    """Return the frame in grey, and where it has texts."""
+    scale = min(1.0, LOOK_PIXELS / ocr_text_height())
+    width, height = on_grid(frame.width * scale), on_grid(frame.height * scale)
+    small = frame.reformat(width=width, height=height, format="bgr24", interpolation="AREA").to_ndarray()
+    grey = _turned(frame.reformat(format="gray").to_ndarray(), frame)
+    small = _turned(small, frame)
+    by = np.array([grey.shape[1] / small.shape[1], grey.shape[0] / small.shape[0]], np.float32)
+    return grey, [extent(box * by) for box in boxes_in(small)]
+
+
+def _turned(picture: Any, frame: Any) -> Any:
+    """Return the picture as players show it."""
+    return np.ascontiguousarray(np.rot90(picture, round(frame.rotation / 90) % 4))
 
 
 def _sampled(video: Path, target_fps: float) -> Iterator[tuple[int, Any]]:
     """Yield the first frame at or after each tick; all frames if the source has fewer."""
     next_ms = 0.0
+    for frame in _decoded(video):
+        now = 1000 * (frame.time or 0.0)
+        if now + 0.5 < next_ms:  # timestamps are rounded
+            continue
+        next_ms = max(next_ms + 1000 / target_fps, now - 1000 / target_fps)
+        yield max(0, round(now)), frame
+
+
+def _decoded(video: Path) -> Iterator[Any]:
+    """Yield the frames of a video. Damaged packets are left out, as players do."""
     try:
-        with av.open(video) as container:
-            stream = container.streams.video[0]
-            stream.thread_type = "AUTO"
-            for frame in container.decode(stream):
-                now = 1000 * (frame.time or 0.0)
-                if now + 0.5 < next_ms:  # timestamps are rounded
-                    continue
-                next_ms = max(next_ms + 1000 / target_fps, now - 1000 / target_fps)
-                yield round(now), frame
-    except (av.FFmpegError, IndexError) as error:
-        raise BadVideo(f"cannot read the frames of the video: {error}") from error
+        with av.open(str(video), metadata_errors="replace") as container:
+            streams = [
+                each for each in container.streams.video if not each.disposition & Disposition.attached_pic
+            ]
+            streams[0].thread_type = "AUTO"
+            for packet in container.demux(streams[0]):
+                yield from _frames_of(packet)
+    except (av.FFmpegError, OSError, IndexError) as error:
+        raise NotAVideo("cannot read the frames of the video") from error
 
 
-def fingerprint(frame: Any) -> Grey:
+def _frames_of(packet: Any) -> list[Any]:
+    try:
+        return list(packet.decode())
+    except av.FFmpegError:
+        return []
+
+
+def fingerprint(frame: Any) -> Tiles:
     """Return the mean grey level of each tile."""
     width, height = (max(1, side // TILE // PLACE) * PLACE for side in (frame.width, frame.height))
     small = frame.reformat(width=width, height=height, format="gray", interpolation="AREA")
     return small.to_ndarray().astype(np.int16)  # type: ignore[no-any-return]
 
 
-def similarity(one: Grey, other: Grey) -> float:
+def similarity(one: Tiles, other: Tiles) -> float:
     """Return the share of equal tiles in the region that differs most.
 
     A new caption changes one tile in a hundred of the whole frame, which a hash of 8 by 8 does not detect,
@@ -85,6 +145,8 @@ def similarity(one: Grey, other: Grey) -> float:
 
 
 def _jpeg(frame: Any) -> bytes:
+    from PIL import Image  # noqa: PLC0415 - needed by few jobs
+
     buffer = io.BytesIO()
-    frame.to_image().save(buffer, "JPEG", quality=QUALITY)
+    Image.fromarray(_turned(frame.to_ndarray(format="rgb24"), frame)).save(buffer, "JPEG", quality=QUALITY)
     return buffer.getvalue()

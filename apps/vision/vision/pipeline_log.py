@@ -51,7 +51,7 @@ def _add(job: Job, video_id: Any, began: datetime, error: Exception | None) -> N
         "error": failure,
     }
     try:
-        account = json.loads(storage().get(path)) if storage().exists(path) else {"attempts": []}
+        account = json.loads(storage().read(path)) if storage().exists(path) else {"attempts": []}
         account = {
             "job_id": str(job.id),
             "video_id": str(video_id),

@@ -2,37 +2,43 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 from uuid import UUID
 
+from posthouse_media import measured_duration, probe, write_picture
 from vision import paths
-from vision.media import Heard, padded, probe, write_clip, write_hls, write_poster
+from vision.media import POSTER_AT, Heard, padded, write_clip, write_hls
 from vision.storage import storage
+from vision.workspace import workspace
 
 
 class EmptyClip(Exception):
     """The requested time range is outside of the video."""
 
 
-def publish_hls(original: Path, video_id: UUID, heard: Heard) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        write_hls(original, Path(folder), paths.PLAYLIST, heard)
-        storage().put_folder(paths.proxy(video_id), Path(folder), last=paths.PLAYLIST)
+def publish_hls(original: Path, video_id: UUID, heard: Heard) -> int:
+    """Store the stream of a video and return its duration in milliseconds."""
+    with workspace() as folder:
+        write_hls(original, folder, paths.PLAYLIST, heard)
+        storage().put_folder(paths.proxy(video_id), folder, last=paths.PLAYLIST)
+        return round(1000 * measured_duration(folder / paths.PLAYLIST))
 
 
-def publish_poster(original: Path, video_id: UUID) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        picture = Path(folder) / "poster.jpg"
-        write_poster(original, picture)
+def publish_poster(original: Path, video_id: UUID, duration_ms: int) -> bool:
+    """Store a poster, if the video has a readable frame, and return whether there is one."""
+    with workspace() as folder:
+        picture = folder / "poster.jpg"
+        if not write_picture(original, picture, at=duration_ms * POSTER_AT / 1000):
+            return False
         storage().put(paths.poster(video_id), picture)
+        return True
 
 
 def publish_clip(original: Path, path: str, asked: tuple[int, int], padding_ms: int, heard: Heard) -> None:
-    start, end = padded(*asked, padding_ms, probe(original).duration_ms)
+    start, end = padded(*asked, padding_ms, round(1000 * probe(original).duration))
     if end <= start:
         raise EmptyClip(f"the time range {asked[0]} to {asked[1]} ms is outside of the video")
-    with tempfile.TemporaryDirectory() as folder:
-        clip = Path(folder) / "clip.mp4"
+    with workspace() as folder:
+        clip = folder / "clip.mp4"
         write_clip(original, clip, start, end, heard)
         storage().put(path, clip)

@@ -1,88 +1,71 @@
-"""Text recognition (OCR) in images."""
+"""Text recognition (OCR) in images: chooses the engine by language."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
-from typing import Any, NamedTuple
 
-LANGUAGES = frozenset({
-    "eng", "deu", "fra", "spa", "ita", "por", "nld", "dan", "swe", "nor", "fin", "pol", "ces", "hun", "tur",
-    "ron", "chi_sim", "chi_tra", "jpn",
+from vision import bundled, tesseract
+from vision.lines import Line
+
+TESSERACT = frozenset({
+    "afr", "ara", "bel", "ben", "bul", "cat", "ell", "est", "fas", "heb", "hin", "hrv", "hye", "ind", "isl",
+    "kat", "kor", "lav", "lit", "mkd", "msa", "rus", "slk", "slv", "sqi", "srp", "swa", "tam", "tel", "tha",
+    "ukr", "urd", "vie",
 })  # fmt: skip
-"""Languages that the bundled model supports. It has no Cyrillic and no Korean."""
+"""Languages that need Tesseract."""
+LANGUAGES = bundled.LANGUAGES | TESSERACT
 _LETTERS = {
     "deu": "äöüß", "fra": "àâçèéêëîïôœùû", "spa": "ñ¿¡áíóú", "por": "ãõ", "pol": "ąćęłńśźż", "ces": "ěščřžů",
     "hun": "őű", "tur": "ğışİ", "dan": "æø", "nor": "æø", "swe": "å", "fin": "å", "ron": "ăâîșț",
 }  # fmt: skip
+_CYRILLIC, _ARABIC, _HAN = (0x0430, 0x045F), (0x0621, 0x06D3), (0x4E00, 0x9FFF)
+_RANGES = {
+    "rus": _CYRILLIC, "ukr": _CYRILLIC, "bul": _CYRILLIC, "bel": _CYRILLIC, "srp": _CYRILLIC,
+    "mkd": _CYRILLIC, "ara": _ARABIC, "fas": _ARABIC, "urd": _ARABIC, "chi_sim": _HAN, "chi_tra": _HAN,
+    "jpn": (0x3041, 0x30FF), "ell": (0x03AC, 0x03CE), "kor": (0xAC00, 0xD7A3), "heb": (0x05D0, 0x05EA),
+    "hin": (0x0904, 0x097F), "tha": (0x0E01, 0x0E5B), "kat": (0x10D0, 0x10FF), "hye": (0x0561, 0x0587),
+}  # fmt: skip
+"""Code points of lower-case letters of scripts."""
 
 
 class UnknownLanguage(Exception):
-    """The OCR model does not support the language."""
-
-
-class Box(NamedTuple):
-    x: int
-    y: int
-    width: int
-    height: int
-
-
-class Line(NamedTuple):
-    text: str
-    confidence: float
-    box: Box
+    """No OCR engine here supports the language."""
 
 
 def refuse_unknown(languages: Sequence[str]) -> None:
+    """Raise UnknownLanguage unless an installed engine reads all the languages."""
     unknown = sorted(set(languages) - LANGUAGES)
     if unknown or not languages:
         named = ", ".join(unknown) or "(none)"
         raise UnknownLanguage(f"unsupported language: {named}; supported: {', '.join(sorted(LANGUAGES))}")
+    missing = set() if _is_bundled(languages) else set(languages) - tesseract.installed_languages()
+    if missing:
+        raise UnknownLanguage(
+            f"language {', '.join(sorted(missing))} needs Tesseract on the server and on all workers; "
+            f"install the Debian packages {tesseract.packages_for(missing)}"
+        )
 
 
-def read(picture: bytes, min_confidence: float) -> list[Line]:
+def read(picture: bytes, languages: Sequence[str], min_confidence: float) -> list[Line]:
     """Return the lines of text in an image, from top to bottom."""
-    found = _engine()(picture)
-    if found.txts is None:
-        return []
-    lines = [
-        Line(text.strip(), round(float(score), 4), _box(corners))
-        for text, score, corners in zip(found.txts, found.scores, found.boxes, strict=True)
-    ]
+    if _is_bundled(languages):
+        lines = bundled.read_lines(picture)
+    else:
+        lines = tesseract.read_lines(picture, languages)
     return [line for line in lines if line.text and line.confidence >= min_confidence]
 
 
-def _box(corners: Any) -> Box:
-    """Return the bounding rectangle of the four corners."""
-    left, top = (int(value) for value in corners.min(axis=0))
-    right, bottom = (int(value) for value in corners.max(axis=0))
-    return Box(left, top, right - left, bottom - top)
+def _is_bundled(languages: Sequence[str]) -> bool:
+    return bundled.LANGUAGES.issuperset(languages)
 
 
 def language_of(text: str, languages: Sequence[str]) -> str:
     """Return the first requested language with specific letters in the text, else the first one."""
     letters = set(text.lower())
-    own = (language for language in languages if letters & set(_LETTERS.get(language, "")))
-    return next(own, languages[0])
+    return next((language for language in languages if _has_letters_of(language, letters)), languages[0])
 
 
-@cache
-def _engine() -> Any:
-    """Return the OCR engine.
-
-    Measured on 38 frames of 720p: without the classifier for upside-down lines and with a detector at 640
-    pixels, all were read in a third of the time that the defaults took for 36.
-    """
-    from rapidocr import RapidOCR  # noqa: PLC0415 - slow import, needed by few jobs
-
-    return RapidOCR(
-        params={
-            "Global.use_cls": False,
-            "Global.text_score": 0.0,  # min_confidence decides
-            "Global.log_level": "error",
-            "Det.limit_type": "max",
-            "Det.limit_side_len": 640,
-            "EngineConfig.onnxruntime.intra_op_num_threads": 1,  # one process per core
-        }
-    )
+def _has_letters_of(language: str, letters: set[str]) -> bool:
+    first, last = _RANGES.get(language, (1, 0))
+    own = _LETTERS.get(language, "")
+    return any(letter in own or first <= ord(letter) <= last for letter in letters)

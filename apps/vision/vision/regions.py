@@ -1,44 +1,19 @@
-"""Frames of a video in order, and their texts as rows of vision.segments."""
+"""The texts of frames as rows of vision.segments, and thumbnails of frames that have some."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+import io
+from collections.abc import Iterable, Sequence
+from typing import Any
 from uuid import UUID
 
 from vision import paths
 from vision.reading import language_of, read
-from vision.storage import storage
+from vision.spans import Span
+from vision.storage import NotStored, storage
 from vision.texts import normalize, text_hash
 
-
-class ForeignFrame(Exception):
-    """The path is not a frame of this video."""
-
-
-class Span(NamedTuple):
-    """A frame and the time range in which it is visible."""
-
-    path: str
-    t_start: int
-    t_end: int
-
-
-def spans_of(video_id: UUID, frame_paths: Sequence[str] | None, duration_ms: int) -> list[Span]:
-    """Return frames in order, each until the next one or the end. Without paths: all stored frames."""
-    if frame_paths is None:
-        frame_paths = [item.path for item in storage().found(paths.frames(video_id))]
-    starts = sorted(_timestamp(video_id, path) for path in frame_paths)
-    ends = [*starts[1:], max([duration_ms, *starts[-1:]])]
-    return [Span(paths.frame(video_id, start), start, end) for start, end in zip(starts, ends, strict=False)]
-
-
-def _timestamp(video_id: UUID, path: str) -> int:
-    """Return the timestamp of a frame. Payloads are not trusted: the path must belong to this video."""
-    timestamp = paths.timestamp_of(path)
-    if timestamp is None or path != paths.frame(video_id, timestamp):
-        raise ForeignFrame(f"{path} is not a frame of video {video_id}")
-    return timestamp
+THUMB_SIDE = 320
 
 
 def regions_of(span: Span, languages: Sequence[str], min_confidence: float) -> list[dict[str, Any]]:
@@ -53,5 +28,27 @@ def regions_of(span: Span, languages: Sequence[str], min_confidence: float) -> l
             "bounding_box": line.box._asdict(),
             "language": language_of(line.text, languages),
         }
-        for line in read(storage().get(span.path, "Frame"), min_confidence)
+        for line in read(storage().read(span.path, "Frame"), languages, min_confidence)
     ]
+
+
+def publish_thumbs(video_id: UUID, timestamps: Iterable[int]) -> None:
+    """Store small pictures of these frames. Frames that are already removed have theirs."""
+    wanted = {timestamp: paths.thumb(video_id, timestamp) for timestamp in timestamps}
+    for timestamp, thumb in wanted.items():
+        try:
+            storage().put(thumb, _thumb(storage().read(paths.frame(video_id, timestamp))))
+        except NotStored:
+            continue
+    storage().keep_only(paths.thumbs(video_id), [*wanted.values(), paths.poster(video_id)])
+
+
+def _thumb(picture: bytes) -> bytes:
+    from PIL import Image  # noqa: PLC0415 - needed by few jobs
+
+    with Image.open(io.BytesIO(picture)) as image:
+        image.draft("RGB", (THUMB_SIDE, THUMB_SIDE))
+        image.thumbnail((THUMB_SIDE, THUMB_SIDE))
+        buffer = io.BytesIO()
+        image.save(buffer, "JPEG", quality=80)
+    return buffer.getvalue()

@@ -3,54 +3,44 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
+from datetime import timedelta
 from typing import Annotated, Any
 from uuid import UUID, uuid4
 
-from fastapi import HTTPException, Path, Query, Request
-from fastapi.responses import StreamingResponse
-from psycopg.rows import dict_row
+from fastapi import HTTPException, Query, Request
 from psycopg.types.json import Jsonb
-from pydantic import BaseModel, Field
 
-from posthouse.server import Access, Permission, allow, api_router, file_body
-from vision import paths
-from vision.handlers import about, clip_generate, sample, transcode
-from vision.options import PADDING_MS, ClipId, Milliseconds, ReadingOptions
+from posthouse.server import Access, api_router, file_body
+from vision import media_routes, paths
+from vision.handlers import clip_generate, sample, transcode
+from vision.options import ReadingOptions
 from vision.reading import UnknownLanguage, refuse_unknown
+from vision.requests import (
+    ClipName,
+    NewClip,
+    NewVideo,
+    Reader,
+    Rows,
+    VideoId,
+    Writer,
+    found_clip,
+    found_video,
+    rows,
+)
+from vision.rows import about
 from vision.settings import most_upload_bytes
 from vision.statements import statement
-from vision.storage import S3ObjectNotFound, storage
+from vision.storage import NotStored, storage
 from vision.texts import parse_query
+from vision.upkeep import discard
 
-UPLOAD_SECONDS = 24 * 3600
+UPLOAD_LIFE = timedelta(hours=24)
+EMPTY = "the file is empty; upload a video file"
 router = api_router("/vision", "vision")
-Reader = Annotated[Access, allow(Permission.JOBS_READ, of_tenants=True)]
-Writer = Annotated[Access, allow(Permission.JOBS_WRITE, of_tenants=True)]
-VideoId = Annotated[UUID, Path(description="Id of the video.")]
-ClipName = Annotated[ClipId, Path(description="Id of the clip.")]
+router.include_router(media_routes.router)
 Limit = Annotated[int, Query(ge=1, le=500, description="Page size.")]
 Offset = Annotated[int, Query(ge=0, le=100_000, description="Rows to skip.")]
-Rows = list[dict[str, Any]]
-
-
-class NewVideo(BaseModel):
-    """A video to register."""
-
-    title: str = Field(default="", max_length=500, description="Title of the video.")
-    options: ReadingOptions = Field(default=ReadingOptions(), description="How to read the video.")
-
-
-class NewClip(BaseModel):
-    """A clip to create."""
-
-    video_id: UUID = Field(description="Id of the video.")
-    t_start: Milliseconds = Field(description="Start of the clip in milliseconds.")
-    t_end: Milliseconds = Field(description="End of the clip in milliseconds.")
-    padding_ms: Milliseconds = Field(
-        default=PADDING_MS, description="Milliseconds to add before the start and after the end."
-    )
-    clip_id: ClipId | None = Field(default=None, description="Id of the clip; default: a generated one.")
 
 
 @router.post("/videos", status_code=201)
@@ -68,7 +58,7 @@ async def register_video(new: NewVideo, access: Writer) -> dict[str, Any]:
     async with access.session() as db:
         options = Jsonb(new.options.model_dump())
         await db.execute(statement("video_register"), {**about_it, "options": options})
-    url = await asyncio.to_thread(storage().upload_url, path, UPLOAD_SECONDS)
+    url = await asyncio.to_thread(storage().upload_url, path, UPLOAD_LIFE)
     return {"video_id": video_id, "s3_original_path": path, "upload_url": url}
 
 
@@ -76,14 +66,18 @@ async def register_video(new: NewVideo, access: Writer) -> dict[str, Any]:
 async def upload_original(video_id: VideoId, request: Request, access: Writer) -> None:
     """Upload the original of a video and start its processing.
 
-    For storage without an `upload_url`, such as a folder.
+    For storage without an `upload_url`, such as a folder. The original of a ready or failed video is
+    replaced, and the video is processed again; not allowed while it is being processed.
     """
-    video = await show_video(video_id, access)
-    if video["status"] != "uploading":
+    video = await found_video(access, video_id)
+    if video["status"] == "processing":
         raise HTTPException(
-            409, f"video {video_id} already has an original; register a new video to upload another"
+            409,
+            f"video {video_id} is being processed; replace its original when it has ended",
         )
-    await storage().receive(video["s3_original_path"], file_body(request, most_upload_bytes()))
+    pieces = file_body(request, most_upload_bytes())
+    first = await _first_piece(pieces)
+    await storage().receive(video["s3_original_path"], _joined(first, pieces))
     await _start(access, video)
 
 
@@ -92,33 +86,55 @@ async def start_uploaded(video_id: VideoId, access: Writer) -> dict[str, Any]:
     """Start the processing of an uploaded video.
 
     For files that were uploaded to the `upload_url`. Without this request the scanner finds the file within
-    about a minute.
+    about a minute. A failed video is processed again.
     """
-    video = await show_video(video_id, access)
-    path = video["s3_original_path"]
-    if not await asyncio.to_thread(storage().exists, path):
-        raise HTTPException(409, f"video {video_id} has no original at {path}; upload the file first")
-    await _start(access, video)
-    return {"video_id": video_id, "status": "processing"}
+    video = await found_video(access, video_id)
+    try:
+        size = await asyncio.to_thread(storage().size, video["s3_original_path"])
+    except NotStored:
+        raise HTTPException(
+            409, f"video {video_id} has no original at {video['s3_original_path']}; upload the file first"
+        ) from None
+    if size == 0:
+        raise HTTPException(422, EMPTY)
+    if video["status"] in {"uploading", "failed"}:
+        await _start(access, video)
+        return {"video_id": video_id, "status": "processing"}
+    return {"video_id": video_id, "status": video["status"]}
+
+
+@router.delete("/videos/{video_id}", status_code=204)
+async def delete_video(video_id: VideoId, access: Writer) -> None:
+    """Delete a video.
+
+    Deletes its texts and clips, cancels and erases its jobs, and deletes its files shortly after.
+    """
+    video = await found_video(access, video_id)
+    access = access.of(video["team_id"])
+    async with access.session() as db:
+        found = await db.execute(statement("video_delete"), {"video": video_id, "actor": access.actor})
+        if await found.fetchone() is None:  # deleted meanwhile
+            raise HTTPException(404, "video not found")
+        await discard.using(created_by=access.actor).enqueue(connection=db, video_id=video_id)
 
 
 @router.get("/videos")
 async def list_videos(access: Reader, limit: Limit = 50, offset: Offset = 0) -> Rows:
     """List videos, newest first."""
-    return await _rows(access, "videos_list", video=None, limit=limit, offset=offset)
+    return await rows(access, "videos_list", video=None, limit=limit, offset=offset)
 
 
 @router.get("/videos/{video_id}")
 async def show_video(video_id: VideoId, access: Reader) -> dict[str, Any]:
     """Get a video and its current stage."""
-    return _one(await _rows(access, "videos_list", video=video_id, limit=1, offset=0), "video")
+    return await found_video(access, video_id)
 
 
 @router.get("/videos/{video_id}/segments")
 async def list_segments(video_id: VideoId, access: Reader, limit: Limit = 100, offset: Offset = 0) -> Rows:
     """List the text segments of a video, in order."""
-    await show_video(video_id, access)
-    return await _rows(access, "segments_list", video=video_id, limit=limit, offset=offset)
+    await found_video(access, video_id)
+    return await rows(access, "segments_list", video=video_id, limit=limit, offset=offset)
 
 
 @router.get("/videos/{video_id}/jobs")
@@ -127,8 +143,8 @@ async def list_jobs(video_id: VideoId, access: Reader, limit: Limit = 50, offset
 
     The payload of a failed job has the `error`, and its `original_payload` beside it.
     """
-    await show_video(video_id, access)
-    return await _rows(access, "jobs_list", video=video_id, limit=limit, offset=offset)
+    await found_video(access, video_id)
+    return await rows(access, "jobs_list", video=video_id, limit=limit, offset=offset)
 
 
 @router.post("/videos/{video_id}/sample", status_code=202)
@@ -138,7 +154,7 @@ async def sample_again(video_id: VideoId, wanted: ReadingOptions, access: Writer
     Not allowed while the video is being processed, because its frames are replaced.
     """
     _check_languages(wanted)
-    video = await show_video(video_id, access)
+    video = await found_video(access, video_id)
     if video["status"] == "uploading" or video["stage_status"] in {"queued", "running"}:
         raise HTTPException(
             409, f"the video is at {video['stage'] or 'upload'}; wait until that stage has finished"
@@ -167,7 +183,7 @@ async def search(
     `q` may contain words or prefixes of words, @mentions, #hashtags, URLs and numbers; all must match.
     """
     words, terms = parse_query(q)
-    return await _rows(access, "search", words=words, terms=terms, video=video_id, limit=limit, offset=offset)
+    return await rows(access, "search", words=words, terms=terms, video=video_id, limit=limit, offset=offset)
 
 
 @router.post("/clips", status_code=202)
@@ -175,7 +191,7 @@ async def create_clip(new: NewClip, access: Writer) -> dict[str, Any]:
     """Create a clip from a part of a video."""
     if new.t_end < new.t_start:
         raise HTTPException(422, f"t_end ({new.t_end}) must not be before t_start ({new.t_start})")
-    video = await show_video(new.video_id, access)
+    video = await found_video(access, new.video_id)
     access = access.of(video["team_id"])
     clip_id = new.clip_id or str(uuid4())
     times = {"t_start": new.t_start, "t_end": new.t_end, "padding_ms": new.padding_ms}
@@ -192,73 +208,34 @@ async def create_clip(new: NewClip, access: Writer) -> dict[str, Any]:
 @router.get("/clips/{video_id}/{clip_id}")
 async def show_clip(video_id: VideoId, clip_id: ClipName, access: Reader) -> dict[str, Any]:
     """Get a clip and its status."""
-    return _one(await _rows(access, "clip_show", video=video_id, clip=clip_id), "clip")
-
-
-@router.get("/clips/{video_id}/{clip_id}/file")
-async def clip_file(video_id: VideoId, clip_id: ClipName, access: Reader) -> StreamingResponse:
-    """Download a clip."""
-    await show_clip(video_id, clip_id, access)
-    return await _file(paths.clip(video_id, clip_id), "video/mp4")
-
-
-@router.get("/videos/{video_id}/poster.jpg")
-async def poster(video_id: VideoId, access: Reader) -> StreamingResponse:
-    """Download the poster image of a video."""
-    await show_video(video_id, access)
-    return await _file(paths.poster(video_id), "image/jpeg")
-
-
-@router.get("/videos/{video_id}/hls/{name}")
-async def hls(
-    video_id: VideoId,
-    name: Annotated[
-        str, Path(pattern=r"^(index\.m3u8|segment_\d+\.ts)$", description="index.m3u8, or a segment of it.")
-    ],
-    access: Reader,
-) -> StreamingResponse:
-    """Download the HLS playlist or a segment of a video."""
-    await show_video(video_id, access)
-    kind = "application/vnd.apple.mpegurl" if name == paths.PLAYLIST else "video/mp2t"
-    return await _file(f"{paths.proxy(video_id)}/{name}", kind)
+    return await found_clip(access, video_id, clip_id)
 
 
 async def _start(access: Access, video: dict[str, Any]) -> None:
     """Enqueue the first stage of an uploaded video, unless the scanner was faster."""
     access, video_id = access.of(video["team_id"]), video["video_id"]
     payload = {"video_id": video_id, "s3_original_path": video["s3_original_path"]}
+    stored = "processing" if video["status"] == "failed" else video["status"]  # failure is derived from jobs
+    await asyncio.to_thread(storage().remove_prefix, paths.clips(video_id))  # of an earlier original
     async with access.session() as db:
-        started = await (await db.execute(statement("video_start"), {"video": video_id})).fetchone()
+        start = {"video": video_id, "from": stored}
+        started = await (await db.execute(statement("video_start"), start)).fetchone()
         if started and started[0]:
             await transcode.using(**_signed(access, transcode, video_id)).enqueue(connection=db, **payload)
 
 
-async def _rows(access: Access, name: str, **parameters: Any) -> Rows:
-    async with access.session() as db, db.cursor(row_factory=dict_row) as cursor:
-        await cursor.execute(statement(name), {"team": access.whose, **parameters})
-        return await cursor.fetchall()
+async def _first_piece(pieces: AsyncIterator[bytes]) -> bytes:
+    """Return the first bytes of an upload, so that an empty one replaces nothing."""
+    async for piece in pieces:
+        if piece:
+            return piece
+    raise HTTPException(422, EMPTY)
 
 
-def _one(rows: Rows, what: str) -> dict[str, Any]:
-    if not rows:
-        raise HTTPException(404, f"{what} not found")
-    return rows[0]
-
-
-async def _file(path: str, kind: str) -> StreamingResponse:
-    """Stream a file. The first chunk is read before the response starts, so that 404 is still possible."""
-    chunks = storage().chunks(path)
-    try:
-        first = await asyncio.to_thread(next, chunks, b"")
-    except S3ObjectNotFound:
-        raise HTTPException(404, f"file {path} does not exist") from None
-
-    def whole() -> Iterator[bytes]:
-        yield first
-        yield from chunks
-
-    as_it_is = {"Content-Encoding": "identity"}  # the content is already compressed
-    return StreamingResponse(whole(), media_type=kind, headers=as_it_is)
+async def _joined(first: bytes, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    yield first
+    async for piece in pieces:
+        yield piece
 
 
 def _signed(access: Access, kind: Any, video_id: UUID) -> Any:

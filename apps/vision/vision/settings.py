@@ -34,3 +34,13 @@ def ocr_batch() -> int:
 def pipeline_logs() -> bool:
     """Return whether an account of each job is stored as logs/pipeline/{job_id}.json."""
     return setting("PIPELINE_LOGS", "false").lower() in {"1", "true", "yes", "on"}
+
+
+def ocr_text_height() -> int:
+    """Return the height in pixels of the smallest text to read. A smaller value costs more CPU time."""
+    return max(4, int(setting("OCR_TEXT_HEIGHT", "16")))
+
+
+def ocr_chunk() -> int:
+    """Return the number of frames per ocr job: the jobs of a video run in parallel."""
+    return max(1, int(setting("OCR_CHUNK", "200")))

@@ -1,2 +1,2 @@
--- Must be last in its transaction: other refreshes wait for its end.
-select vision.refresh_search_materialized()
+-- Add a video to the search index.
+select vision.refresh_search_materialized(%(video)s)

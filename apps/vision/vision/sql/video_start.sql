@@ -1,2 +1,2 @@
--- Mark an uploaded video as processing; false if its processing has started already.
-select vision.start_processing(%(video)s)
+-- Mark a video as processing; false if it no longer has the expected status.
+select vision.start_processing(%(video)s, %(from)s)

@@ -1,0 +1,129 @@
+"""What is deleted is gone, what is replaced is read anew, and what was left behind is swept."""
+
+import os
+import signal
+import subprocess
+import time
+from datetime import timedelta
+from pathlib import Path
+from uuid import UUID, uuid4
+
+import pytest
+
+import stable
+from posthouse.testing import drain
+from vision import paths
+from vision.film import shoot
+from vision.handlers import app, scan
+from vision.upkeep import sweep
+from vision.workspace import PREFIX, remove_abandoned, workspace
+
+HOLDER = """
+import time
+from vision.workspace import workspace
+with workspace() as folder:
+    print(folder, flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.fixture(scope="module")
+def other_film(tmp_path_factory):
+    path = tmp_path_factory.mktemp("other") / "other.mp4"
+    shoot(path, [["Another caption"]], seconds=0.5, size=(320, 180))
+    return path
+
+
+def files(storage):
+    return sorted(
+        str(file.relative_to(storage.folder)) for file in storage.folder.rglob("*") if file.is_file()
+    )
+
+
+async def test_a_deleted_video_leaves_no_row_file_or_payload(product, folder, send, other_film, monkeypatch):
+    monkeypatch.setenv("VISION_PIPELINE_LOGS", "true")
+    client, stranger = await product.as_("tenant-admin", "acme"), await product.as_("tenant-admin", "globex")
+    before = files(folder)
+    video_id = await send(client, other_film)
+    clip = {"video_id": video_id, "t_start": 0, "t_end": 100, "clip_id": "c"}
+    assert (await client.post("/vision/clips", json=clip)).status_code == 202
+    await drain(app)
+    served = ("", "/segments", "/jobs", "/poster.jpg", "/0.jpg", "/hls/index.m3u8", "/hls/segment_00000.ts")
+    urls = [f"/vision/videos/{video_id}{path}" for path in served]
+    urls += [f"/vision/clips/{video_id}/c", f"/vision/clips/{video_id}/c/file"]
+    for url in urls:
+        assert (await client.get(url)).status_code == 200, url
+    assert (await stranger.delete(f"/vision/videos/{video_id}")).status_code == 404
+    assert (await client.delete(f"/vision/videos/{video_id}")).status_code == 204
+    assert (await client.delete(f"/vision/videos/{video_id}")).status_code == 404
+    found = await scan.enqueue(settled=0)
+    await drain(app)
+    assert (await found.wait("60s"))["new"] == 0, "the scanner takes it for a new video"
+    for url in urls:
+        assert (await client.get(url)).status_code == 404, url
+    assert (await client.get("/vision/search", params={"q": "another"})).json() == []
+    assert files(folder) == before
+    for table in ("videos", "segments", "entities", "clips", "search_materialized"):
+        assert product.rows(f"select 1 from vision.{table}") == [], table
+    kept = product.rows("select payload, result from posthouse.jobs where subject = %s", video_id)
+    assert {(str(row["payload"]), row["result"]) for row in kept} == {("{}", None)}
+    await sweep.enqueue()
+    await drain(app)
+    assert product.rows("select 1 from vision.deleted_videos") == []
+
+
+async def test_a_failed_video_can_be_uploaded_again_and_a_ready_one_replaced(
+    product, folder, send, film, other_film, tmp_path  # noqa: PLR0917
+):
+    client = await product.as_("tenant-admin", "acme")
+    (tmp_path / "broken.mp4").write_bytes(b"this is no video" * 100)
+    video_id = await send(client, tmp_path / "broken.mp4")
+    upload, about = f"/vision/videos/{video_id}/original", f"/vision/videos/{video_id}"
+    busy = await client.put(upload, content=b"x")
+    assert (busy.status_code, "is being processed" in busy.json()["detail"]) == (409, True)
+    await drain(app)
+    video = (await client.get(about)).json()
+    assert (video["status"], video["stage"]) == ("failed", "vision.transcode")
+    for content, text in ((film, "relay"), (other_film, "another")):
+        empty = await client.put(upload, content=b"")
+        assert (empty.status_code, empty.json()["detail"]) == (422, "the file is empty; upload a video file")
+        assert (await client.put(upload, content=content.read_bytes())).status_code == 204
+        await drain(app)
+        assert (await client.get(about)).json()["status"] == "ready"
+        assert len((await client.get("/vision/search", params={"q": text})).json()) == 1
+    assert (await client.get("/vision/search", params={"q": "relay"})).json() == []
+    assert (await client.get(about)).json()["duration_ms"] == 500
+
+
+async def test_files_without_a_video_and_frames_of_ready_ones_are_swept(product, folder, send, other_film):
+    client = await product.as_("tenant-admin", "acme")
+    video_id, unknown = UUID(await send(client, other_film)), uuid4()
+    await drain(app)
+    stray = [paths.frame(unknown, 0), f"{paths.proxy(unknown)}/segment_00000.ts", paths.frame(video_id, 7)]
+    new, original = paths.frame(uuid4(), 0), paths.original(unknown)
+    for path in (*stray, new, original):
+        folder.put(path, b"left behind")
+    long_ago = time.time() - timedelta(days=2).total_seconds()
+    for file in folder.folder.rglob("*"):
+        if file.is_file() and file != folder.folder / new:
+            os.utime(file, (long_ago, long_ago))
+    await sweep.enqueue()
+    await drain(app)
+    assert not any(folder.exists(path) for path in stray)
+    assert all(
+        folder.exists(path) for path in (new, original, paths.playlist(video_id), paths.poster(video_id))
+    )
+
+
+def test_the_folder_of_a_killed_process_is_removed_and_that_of_a_running_one_stays():
+    with stable.start(["-c", HOLDER], stdout=subprocess.PIPE) as process:
+        left = Path(process.stdout.readline().strip())
+        assert left.parent.name.startswith(PREFIX)
+        remove_abandoned()
+        assert left.is_dir()
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    with workspace() as own:
+        assert own.is_dir()
+        assert not left.exists()
+    assert not own.exists()

@@ -1,0 +1,156 @@
+"""Follows texts from frame to frame, to read only what may have changed.
+
+A text is known by its picture. Where the same picture is found again, at its old place or moved, nothing is
+read again, even if everything around it has changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from vision.detector import shared
+
+Grey: TypeAlias = npt.NDArray[np.uint8]
+Rectangle: TypeAlias = tuple[float, ...]
+
+PATCH_HEIGHT = 24
+"""Height to which pictures of texts are scaled; about two letters are as wide."""
+LIKENESS = 0.75
+"""Least correlation of each window with the known one."""
+CLEARER = 1.3
+"""Factor by which edges must grow to read a text again: it faded in, or the camera came to rest."""
+LEAST = 2
+"""Least width and height of a text in pixels."""
+FLAT = 6.0
+"""Grey levels by which a window between two words deviates at most: it has nothing to compare."""
+COVERED = 0.6
+"""Share of a found box that must lie in a known text."""
+MOVED = 1.0
+"""Distance by which a text may move between two looks, in heights of the text."""
+
+
+@dataclass
+class KnownText:
+    """A text as it looked when it was read."""
+
+    place: Rectangle
+    patch: Grey
+    edges: float
+
+
+class KnownTexts:
+    """The texts of the last frame that was read."""
+
+    def __init__(self) -> None:
+        self._texts: list[KnownText] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._texts)
+
+    def replace(self, grey: Grey, places: Sequence[Rectangle]) -> None:
+        """Remember the texts of a frame that will be read."""
+        self._texts = [_known(grey, place) for place in places if _is_sound(place)]
+
+    def are_all_in(self, grey: Grey, places: Sequence[Rectangle]) -> bool:
+        """Return whether a frame has the known texts and no others, given the boxes found in it."""
+        new = [place for place in places if _is_sound(place)]
+        for text in self._texts:
+            if not (_is_still_there(text, grey) or _has_moved(text, grey, new)):
+                return False
+        return all(any(shared(place, text.place) >= COVERED for text in self._texts) for place in new)
+
+
+def _known(grey: Grey, place: Rectangle) -> KnownText:
+    patch = _patch(grey, place)
+    return KnownText(place, patch, _edges(patch))
+
+
+def _is_still_there(text: KnownText, grey: Grey) -> bool:
+    return _is_same(text, _patch(grey, text.place))
+
+
+def _has_moved(text: KnownText, grey: Grey, places: Sequence[Rectangle]) -> bool:
+    """Look for a known text near its old place, among the boxes that were found, and follow it."""
+    height = text.place[3] - text.place[1]
+    for place in places:
+        if abs(place[3] - place[1] - height) > 0.5 * height or _distance(place, text.place) > MOVED * height:
+            continue
+        found = _best_place(text, grey, place, height)
+        if found is not None and _is_same(text, _patch(grey, found)):
+            text.place = found
+            return True
+    return False
+
+
+def _best_place(text: KnownText, grey: Grey, place: Rectangle, height: float) -> Rectangle | None:
+    """Return where the picture of the text fits best around a box."""
+    around = _clipped(grey, tuple(np.add(place, (-height, -height / 2, height, height / 2))))
+    scale = PATCH_HEIGHT / height
+    area = cv2.resize(_cut(grey, around), None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA)
+    if area.shape[0] < text.patch.shape[0] or area.shape[1] < text.patch.shape[1]:
+        return None
+    likeness = cv2.matchTemplate(area, text.patch, cv2.TM_CCOEFF_NORMED)
+    _, best, _, (left, top) = cv2.minMaxLoc(likeness)
+    if best < LIKENESS:
+        return None
+    x, y = around[0] + left / scale, around[1] + top / scale
+    return x, y, x + text.place[2] - text.place[0], y + height
+
+
+def _is_same(text: KnownText, patch: Grey) -> bool:
+    """Return whether all windows of two pictures correlate: a changed digit is one of many."""
+    if patch.shape != text.patch.shape or _edges(patch) > CLEARER * text.edges:
+        return False
+    columns = patch.shape[1]
+    starts = range(0, max(1, columns - PATCH_HEIGHT // 2), PATCH_HEIGHT // 2)
+    return all(
+        _correlation(text.patch[:, start : start + PATCH_HEIGHT], patch[:, start : start + PATCH_HEIGHT])
+        >= LIKENESS
+        for start in starts
+    )
+
+
+def _correlation(one: Grey, other: Grey) -> float:
+    a, b = one.astype(np.float32) - one.mean(), other.astype(np.float32) - other.mean()
+    if max(a.std(), b.std()) < FLAT:
+        return 1.0
+    size = float(np.sqrt((a * a).sum() * (b * b).sum()))
+    return float((a * b).sum()) / size if size else 0.0
+
+
+def _edges(patch: Grey) -> float:
+    return float(np.abs(np.diff(patch.astype(np.int16), axis=1)).mean()) + 1.0
+
+
+def _patch(grey: Grey, place: Rectangle) -> Grey:
+    height = max(1.0, place[3] - place[1])
+    width = max(PATCH_HEIGHT, round((place[2] - place[0]) * PATCH_HEIGHT / height))
+    cut = _cut(grey, _clipped(grey, place))
+    patch: Grey = cv2.resize(cut, (width, PATCH_HEIGHT), interpolation=cv2.INTER_AREA)
+    return patch
+
+
+def _clipped(grey: Grey, place: Rectangle) -> Rectangle:
+    """Return the part of a rectangle inside of the frame, at least one pixel."""
+    rows, columns = grey.shape
+    left, top = min(max(0, round(place[0])), columns - 1), min(max(0, round(place[1])), rows - 1)
+    return left, top, max(left + 1, min(columns, round(place[2]))), max(top + 1, min(rows, round(place[3])))
+
+
+def _cut(grey: Grey, place: Rectangle) -> Any:
+    left, top, right, bottom = (int(side) for side in place)
+    return grey[top:bottom, left:right]
+
+
+def _distance(one: Rectangle, other: Rectangle) -> float:
+    return max(abs(one[0] - other[0]), abs(one[1] - other[1]))
+
+
+def _is_sound(place: Rectangle) -> bool:
+    return place[2] - place[0] >= LEAST and place[3] - place[1] >= LEAST

@@ -1,0 +1,59 @@
+"""What the routes share: parameters, and rows that the caller may see."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+from uuid import UUID
+
+from fastapi import HTTPException, Path
+from psycopg.rows import dict_row
+from pydantic import BaseModel, Field
+
+from posthouse.server import Access, Permission, allow
+from vision.options import PADDING_MS, ClipId, Milliseconds, ReadingOptions
+from vision.statements import statement
+
+Reader = Annotated[Access, allow(Permission.JOBS_READ, of_tenants=True)]
+Writer = Annotated[Access, allow(Permission.JOBS_WRITE, of_tenants=True)]
+VideoId = Annotated[UUID, Path(description="Id of the video.")]
+ClipName = Annotated[ClipId, Path(description="Id of the clip.")]
+Rows = list[dict[str, Any]]
+
+
+class NewVideo(BaseModel):
+    """A video to register."""
+
+    title: str = Field(default="", max_length=500, description="Title of the video.")
+    options: ReadingOptions = Field(default=ReadingOptions(), description="How to read the video.")
+
+
+class NewClip(BaseModel):
+    """A clip to create."""
+
+    video_id: UUID = Field(description="Id of the video.")
+    t_start: Milliseconds = Field(description="Start of the clip in milliseconds.")
+    t_end: Milliseconds = Field(description="End of the clip in milliseconds.")
+    padding_ms: Milliseconds = Field(
+        default=PADDING_MS, description="Milliseconds to add before the start and after the end."
+    )
+    clip_id: ClipId | None = Field(default=None, description="Id of the clip; default: a generated one.")
+
+
+async def rows(access: Access, name: str, **parameters: Any) -> Rows:
+    async with access.session() as db, db.cursor(row_factory=dict_row) as cursor:
+        await cursor.execute(statement(name), {"team": access.whose, **parameters})
+        return await cursor.fetchall()
+
+
+async def found_video(access: Access, video_id: UUID) -> dict[str, Any]:
+    return _one(await rows(access, "videos_list", video=video_id, limit=1, offset=0), "video")
+
+
+async def found_clip(access: Access, video_id: UUID, clip_id: str) -> dict[str, Any]:
+    return _one(await rows(access, "clip_show", video=video_id, clip=clip_id), "clip")
+
+
+def _one(found: Rows, what: str) -> dict[str, Any]:
+    if not found:
+        raise HTTPException(404, f"{what} not found")
+    return found[0]
