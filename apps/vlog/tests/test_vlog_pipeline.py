@@ -95,7 +95,7 @@ async def test_10_a_failed_quality_leaves_the_others_alone_and_only_it_is_made_a
     video = await studio.upload(clip)
     failed = await studio.until(video, "ready", "failed")
     assert (failed["status"], failed["playable"]) == ("failed", False)
-    assert failed["error_message"].endswith("MediaError: no space left")
+    assert failed["error_message"].endswith("FfmpegFailed: ffmpeg failed with exit code 1: no space left")
     made = [("360p", "completed", 1), ("240p", "failed", 3), ("144p", "completed", 1)]
     assert studio.parts(video)[1:] == made
     broken_at.unlink()
@@ -121,7 +121,9 @@ async def test_a_failed_quality_that_is_not_critical_is_left_out(studio, clip, b
         ("144p", "completed", 1),
     ]
     failed = [item for item in (await studio.progress(ready))["qualities"] if item["status"] == "failed"]
-    assert [item["error_message"] for item in failed] == ["MediaError: no space left"]
+    assert [item["error_message"] for item in failed] == [
+        "FfmpegFailed: ffmpeg failed with exit code 1: no space left"
+    ]
     assert "240p" not in (await studio.client.get(ready["playlist"])).text
     await crew()
     broken_at.write_text("144p")
@@ -131,7 +133,7 @@ async def test_a_failed_quality_that_is_not_critical_is_left_out(studio, clip, b
     monkeypatch.setenv("VLOG_QUALITIES", "144p")
     monkeypatch.setenv("VLOG_CRITICAL_QUALITIES", "none")
     failed = await studio.until(await studio.upload(clip, "no quality at all"), "ready", "failed")
-    assert failed["error_message"].endswith("MediaError: no space left")
+    assert failed["error_message"].endswith("FfmpegFailed: ffmpeg failed with exit code 1: no space left")
 
 
 async def test_an_unknown_critical_quality_is_refused(studio, clip, monkeypatch):
@@ -195,5 +197,5 @@ def test_the_demo_kills_a_worker_and_ends_ready(database, tmp_path):
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert (found["status"], found["attempts"]) == ("ready", 2)
-    assert found["ffprobe"] == ["1280x720", "640x360", "854x480", "4.0 s"]
+    assert found["streams"] == ["1280x720", "640x360", "854x480", "4.0 s"]
     assert found["made in attempt"] == {"360p": 1, "480p": 2, "720p": 2}

@@ -7,10 +7,11 @@ import io
 import json
 import tarfile
 
+from vlog.encoding import expected_segments
+
 from posthouse import testing
 from vlog import package
 from vlog.ladder import RUNGS, fitting, size_at
-from vlog.media import Facts
 
 REFUSED = [
     ({"title": "x", "filename": "notes.txt"}, b"abc", 415),
@@ -37,7 +38,7 @@ async def test_an_invalid_video_fails_without_a_retry(studio, tmp_path):
     await testing.drain(studio.product.app)
     failed = await studio.video(video)
     assert failed["status"] == "failed"
-    assert "is not a video" in failed["error_message"]
+    assert "is not a readable video" in failed["error_message"]
     assert (await studio.progress(video))["job"]["attempt_number"] == 1
 
 
@@ -63,7 +64,7 @@ async def test_tenants_see_their_own_videos_only(studio, tmp_path):
     assert same["slug"].startswith(f"{video['slug']}-")
 
 
-QUALITY = {"quality": "144p", "width": 256, "height": 144, "bitrate": 264_000, "segments": 1}
+QUALITY = {"quality": "144p", "width": 256, "height": 144, "segments": 1, "codecs": "avc1.42C00B"}
 MANIFEST = {"duration": 7.0, "width": 640, "height": 360, "qualities": [QUALITY]}
 PLAYLIST = b"#EXTM3U\n#EXTINF:6,\nsegment_00000.ts\n#EXT-X-ENDLIST\n"
 
@@ -88,6 +89,7 @@ PACKAGES = [
     (MANIFEST, {**GOOD, "segment_00001.ts": b"x"}, "segments of 144p do not match its playlist"),
     (MANIFEST, {**GOOD, "index.m3u8": b"#EXTM3U\n/etc/passwd\n#EXT-X-ENDLIST"}, "invalid segment names"),
     (MANIFEST, {**GOOD, "index.m3u8": PLAYLIST[:-18]}, "is incomplete"),
+    (MANIFEST, {**GOOD, "index.m3u8": PLAYLIST.replace(b"6,", b"0,")}, "has invalid durations"),
     ({**MANIFEST, "qualities": []}, GOOD, "invalid manifest"),
     ({**MANIFEST, "qualities": [{**QUALITY, "quality": "../up"}]}, GOOD, "invalid manifest"),
 ]
@@ -129,13 +131,34 @@ async def hand_in(studio, note, manifest, files):
     return video
 
 
+def names(*given):
+    return [rung.name for rung in fitting(*given)]
+
+
 def test_a_ladder_never_makes_a_picture_larger():
-    assert fitting(["480p", "1080p", "720p"], 720) == ["720p", "480p"]
-    assert fitting(["1080p", "720p"], 240) == ["720p"]
+    assert names(["480p", "1080p", "720p"], 1280, 720) == ["720p", "480p"]
+    assert names(["1080p", "720p"], 320, 240) == ["720p"]
     assert size_at(RUNGS["720p"], 320, 240) == (320, 240)
     assert size_at(RUNGS["480p"], 1920, 1080) == (854, 480)
-    assert size_at(RUNGS["360p"], 1080, 1920) == (202, 360)
-    assert Facts(1, 1, 12.1, has_audio=False).segments == 3
+    assert expected_segments(12.1) == 3
+
+
+def test_a_ladder_goes_by_the_short_side_and_has_a_quality_at_source_size():
+    everything = ["source", *RUNGS]
+    assert names(everything, 1080, 1920)[0] == "1080p", (
+        "a portrait video has as many lines as a landscape one"
+    )
+    assert size_at(RUNGS["360p"], 1080, 1920) == (360, 640)
+    assert names(everything, 1600, 900)[:2] == ["source", "720p"]
+    source = fitting(everything, 1600, 900)[0]
+    assert (source.lines, RUNGS["720p"].video_bits < source.video_bits < RUNGS["1080p"].video_bits) == (
+        900,
+        True,
+    )
+    assert size_at(source, 1601, 901) == (1600, 900)
+    assert names(everything, 160, 90) == ["source"]
+    assert names(everything, 7680, 4320)[:2] == ["source", "2160p"]
+    assert names(everything, 1920, 1088)[0] == "1080p", "close enough"
 
 
 async def test_values_that_cannot_be_stored_are_refused(studio, tmp_path):

@@ -45,7 +45,7 @@ def test_the_defaults_of_the_application(monkeypatch, tmp_path):
     assert (settings.max_attempts(), settings.stale_timeout()) == (3, 1800)
     assert (settings.keep_completed_qualities(), settings.cleanup_partial_on_failure()) == (True, True)
     assert settings.critical_qualities() is None
-    assert settings.qualities() == ["2160p", "1440p", "1080p", "720p", "480p", "360p"]
+    assert settings.qualities() == ["source", "2160p", "1440p", "1080p", "720p", "480p", "360p"]
     assert settings.uploads_dir(tmp_path) == tmp_path / "vlog" / "uploads"
 
 

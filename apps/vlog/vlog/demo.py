@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import subprocess
 import time
 from pathlib import Path
 from typing import Any
 
+import av
 import httpx
 
 from posthouse.demo import Stage
-from vlog.media import ffmpeg_path
+from posthouse_media import ffmpeg_path
 
 SECONDS = 20
 QUALITIES = "720p,480p,360p"
@@ -104,7 +104,7 @@ async def _report(watched: Watched, stage: Stage) -> dict[str, Any]:
         "video": video["slug"],
         "status": video["status"],
         "playlist": url,
-        "ffprobe": streams,
+        "streams": streams,
         "attempts": watched.told["job"]["attempt_number"],
         "made in attempt": watched.completed(),
     }
@@ -128,13 +128,8 @@ def _generate(target: Path, seconds: int) -> Path:
 
 
 def _probe(url: str, key: str) -> list[str]:
-    """Return the resolutions and the duration of the stream, read over HTTP."""
-    command = [
-        "ffprobe", "-v", "error", "-headers", f"Authorization: Bearer {key}\r\n",
-        "-show_streams", "-show_format", "-of", "json", url,
-    ]  # fmt: skip
-    found = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)  # noqa: S603 - likewise
-    sizes = {
-        f"{item['width']}x{item['height']}" for item in found["streams"] if item["codec_type"] == "video"
-    }
-    return [*sorted(sizes), f"{float(found['format']['duration']):.1f} s"]
+    """Return the resolutions and the duration of the stream, read over HTTP like a player."""
+    options = {"headers": f"Authorization: Bearer {key}\r\n"}
+    with av.open(url, options=options) as stream:
+        sizes = {f"{item.width}x{item.height}" for item in stream.streams.video}
+        return [*sorted(sizes), f"{(stream.duration or 0) / av.time_base:.1f} s"]

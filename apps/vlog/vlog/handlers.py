@@ -13,9 +13,10 @@ from typing import Any
 from uuid import UUID
 
 import posthouse
-from vlog import media, package, settings
+from posthouse_media import FfmpegFailed, NotAVideo, VideoInfo, probe, write_picture
+from vlog import encoding, package, settings
 from vlog.dispatch import channel
-from vlog.ladder import RUNGS, fitting, size_at
+from vlog.ladder import Rung, fitting, size_at
 from vlog.library import Library, workspace
 from vlog.queries import query
 
@@ -39,10 +40,9 @@ def library() -> Library:
     queue="vlog",
     runner="process",
     prefers=["gpu"],
-    timeout=settings.stale_timeout(),
     retry=RETRY,
     max_attempts=settings.max_attempts(),
-    fail_on=[media.NotAVideo],
+    fail_on=[NotAVideo, encoding.TruncatedSource],
     keep_progress=settings.keep_completed_qualities(),
 )
 async def transcode(
@@ -57,46 +57,60 @@ async def transcode(
         video = folder / Path(source).name
         await job.download(source, video)
         await job.progress(step="probe")
-        facts = await asyncio.to_thread(media.probe, video)
+        info = await asyncio.to_thread(probe, video)
         await job.progress(step="thumbnail")
-        await media.thumbnail(video, folder / package.THUMBNAIL, facts)
-        await job.upload(folder / package.THUMBNAIL)
+        has_thumbnail = await _make_thumbnail(job, video, info)
         await job.progress(step="transcode")
-        made = await _climb(job, video, facts, qualities, critical)
+        made = await _climb(job, video, info, qualities, critical)
         await job.progress(step="master_playlist")
         manifest = package.Manifest(
-            duration=facts.duration, width=facts.width, height=facts.height, qualities=made
+            duration=info.duration,
+            width=info.width,
+            height=info.height,
+            has_thumbnail=has_thumbnail,
+            qualities=made,
         )
         await job.upload(manifest.model_dump_json().encode(), package.MANIFEST)
         await job.progress(step="finalize")
-        return {"qualities": manifest.names, **dataclasses.asdict(facts)}
+        return {"qualities": manifest.names, **dataclasses.asdict(info)}
+
+
+async def _make_thumbnail(job: posthouse.Job, video: Path, info: VideoInfo) -> bool:
+    picture = video.parent / package.THUMBNAIL
+    made = await asyncio.to_thread(write_picture, video, picture, at=info.duration / 10, max_width=640)
+    if made:
+        await job.upload(picture)
+    else:
+        job.log.warning("no thumbnail: no frame could be read")
+    return made
 
 
 async def _climb(
     job: posthouse.Job,
     video: Path,
-    facts: media.Facts,
+    info: VideoInfo,
     qualities: Sequence[str],
     critical: Sequence[str] | None,
 ) -> list[package.Quality]:
     """Encode all qualities, several in parallel. If one fails, the others are still completed."""
-    wanted = fitting(qualities, facts.height)
-    pixels = {name: float(RUNGS[name].height ** 2) for name in qualities}
-    parts = await job.parts(qualities, totals=dict.fromkeys(wanted, facts.segments), weights=pixels)
+    wanted = {rung.name: rung for rung in fitting(qualities, info.width, info.height)}
+    totals = dict.fromkeys(wanted, encoding.expected_segments(info.duration))
+    pixels = {name: float(rung.lines**2) for name, rung in wanted.items()}
+    parts = await job.parts(qualities, totals=totals, weights=pixels)
     at_once = asyncio.Semaphore(settings.parallel_qualities())
 
     async def make(part: Any) -> None:
         if part.ended:  # completed by an earlier attempt
             job.log.info("quality already completed by an earlier attempt quality=%s", part.name)
         elif part.name not in wanted:
-            await part.skip("larger than the source")
+            await part.skip("the source has another size")
         else:
             async with at_once:
-                await _encode(job, part, video, facts)
+                await _encode(job, part, video, info, wanted[part.name])
 
     ended = await asyncio.gather(*map(make, reversed(parts)), return_exceptions=True)
     failed = {part.name: error for part, error in zip(reversed(parts), ended, strict=True) if error}
-    _check_failures(job, failed, wanted, critical)
+    _check_failures(job, failed, list(wanted), critical)
     done = [part for part in parts if part.name in wanted and part.name not in failed]
     return [package.Quality.model_validate(part.result) for part in done]
 
@@ -110,26 +124,23 @@ def _check_failures(
     """Raise the first error that the video cannot be published with; log the others."""
     none_made = failed.keys() >= set(wanted)
     for name, error in failed.items():
-        if critical is None or name in critical or none_made or not isinstance(error, media.MediaError):
+        if critical is None or name in critical or none_made or not isinstance(error, FfmpegFailed):
             raise error
     for name, error in failed.items():
         job.log.warning("quality left out because it failed quality=%s error=%s", name, error)
 
 
-async def _encode(job: posthouse.Job, part: Any, video: Path, facts: media.Facts) -> None:
-    rung = RUNGS[part.name]
+async def _encode(job: posthouse.Job, part: Any, video: Path, info: VideoInfo, rung: Rung) -> None:
     folder = video.parent / part.name
     async with part:
-        async for reached in media.encode(video, folder, rung, facts):
+        async for reached in encoding.encode(video, folder, rung, info):
             await part.progress(reached.percent, done=reached.segments)
         await job.upload(folder, f"{part.name}.tar.gz")
-        width, height = size_at(rung, facts.width, facts.height)
+        width, height = size_at(rung, info.width, info.height)
+        part.total = encoding.segment_count(folder)
+        codecs = await asyncio.to_thread(encoding.codecs_of, folder)
         made = package.Quality(
-            quality=part.name,
-            width=width,
-            height=height,
-            bitrate=rung.video_bits + rung.audio_bits,
-            segments=len(list(folder.glob("*.ts"))),
+            quality=part.name, width=width, height=height, segments=part.total, codecs=codecs
         )
         await part.complete(made.model_dump())
         job.log.info("quality completed quality=%s", part.name)
@@ -154,28 +165,29 @@ async def publish(
     """Download the transcoded output, validate it, move it to the library and publish it."""
     shelf, version = library(), str(transcode_id)
     with shelf.building(slug, version) as folder:
-        manifest = await _fetch(job, transcode_id, folder)
+        output = await _fetch(job, transcode_id, folder)
         if replaces is not None and keep:
             before = shelf.output(slug, replaces)
-            manifest = await asyncio.to_thread(package.carry_over, before, keep, folder, manifest)
-        package.finish(folder, manifest)
+            output = await asyncio.to_thread(package.carry_over, before, keep, folder, output)
+        package.finish(folder, output)
     if replaces is not None:  # keep it for current viewers
         delay = settings.keep_replaced_seconds()
         job.enqueue(discard, slug=slug, version=replaces, options={"delay": delay})
-    job.result = {"qualities": manifest.names}
+    job.result = {"qualities": output.names}
     try:
         async with job.commit() as connection:
-            await _show(connection, video_id, version, manifest)
+            await _show(connection, video_id, version, output)
     except posthouse.Cancel:  # the output will never be used
         shelf.discard(slug, version)
         raise
 
 
-async def _fetch(job: posthouse.Job, transcode_id: UUID, folder: Path) -> package.Manifest:
+async def _fetch(job: posthouse.Job, transcode_id: UUID, folder: Path) -> package.Output:
     """Download the artifacts of the transcoding job. Archives are extracted safely and validated."""
     await job.download(package.MANIFEST, folder / package.MANIFEST, of=transcode_id)
-    await job.download(package.THUMBNAIL, folder / package.THUMBNAIL, of=transcode_id)
     manifest = package.read_manifest(folder / package.MANIFEST)
+    if manifest.has_thumbnail:
+        await job.download(package.THUMBNAIL, folder / package.THUMBNAIL, of=transcode_id)
     for quality in manifest.qualities:
         place, archive = folder / quality.quality, f"{quality.quality}.tar.gz"
         try:
@@ -184,13 +196,14 @@ async def _fetch(job: posthouse.Job, transcode_id: UUID, folder: Path) -> packag
             if error.code != "unsafe_archive":
                 raise
             raise package.InvalidPackage(f"{archive}: {error}") from error
-        await asyncio.to_thread(package.check_quality, place, quality)
-    return manifest
+    return await asyncio.to_thread(package.measured, folder, manifest)
 
 
-async def _show(connection: Any, video_id: int, version: str, manifest: package.Manifest) -> None:
-    """Make this output the current one of the video, and delete the rows of the previous output."""
-    told = {"id": video_id, "version": version, **manifest.model_dump(mode="json")}
+async def _show(connection: Any, video_id: int, version: str, output: package.Output) -> None:
+    """Make this output the current one of the video, and delete the rows of the previous output. The
+    artifacts of the job are deleted too: the library has them.
+    """
+    told = {"id": video_id, "version": version, **output.model_dump(mode="json")}
     told["qualities"] = json.dumps(told["qualities"])
     await connection.execute(query("transcription_forget"), told)
     shown = await connection.execute(query("video_show"), told)
@@ -198,12 +211,40 @@ async def _show(connection: Any, video_id: int, version: str, manifest: package.
         raise posthouse.Cancel("the video was deleted, or a newer job replaced this one")
     await connection.execute(query("qualities_forget"), told)
     await connection.execute(query("qualities_keep"), told)
+    await connection.execute(query("artifacts_forget"), told)
 
 
 @app.job("vlog.discard", queue="vlog-library", remote=False)
-def discard(slug: str, version: str | None = None, source: str | None = None) -> None:
-    """Delete a replaced output; without a version, all files of a deleted video."""
+async def discard(
+    job: posthouse.Job,
+    slug: str,
+    version: str | None = None,
+    source: str | None = None,
+    video_id: int | None = None,
+) -> None:
+    """Delete a replaced output; without a version, all files of a deleted video and its row."""
     if version is not None:
-        library().discard(slug, version)
-    else:
-        library().discard_all(slug, source)
+        await asyncio.to_thread(library().discard, slug, version)
+        return
+    await asyncio.to_thread(library().discard_all, slug, source)
+    async with job.commit() as connection:
+        await connection.execute(query("video_forget"), {"id": video_id})
+
+
+@app.job("vlog.sweep", queue="vlog-library", remote=False)
+async def sweep(job: posthouse.Job) -> dict[str, int]:
+    """Delete what killed processes and abandoned uploads left in the library."""
+    since = {"seconds": settings.abandoned_seconds()}
+    async with job.transaction() as connection:
+        slugs = await (await connection.execute(query("slugs_known"))).fetchall()
+        await connection.execute(query("receptions_forget"), since)
+        open_ids = await (await connection.execute(query("receptions_open"))).fetchall()
+    known = {str(row[0]) for row in slugs}
+    parts = {str(row[0]) for row in open_ids}
+    return {
+        "outputs": await asyncio.to_thread(library().sweep, known),
+        "uploads": await asyncio.to_thread(library().sweep_uploads, parts),
+    }
+
+
+sweep.on_schedule("17 * * * *", missed="skip", overlap="skip", label="Delete abandoned files of videos")

@@ -17,6 +17,8 @@ from vlog.handlers import RETRY, library, publish, transcode
 from vlog.queries import query
 from vlog.rows import Db, one
 
+SUFFIXES = {".mp4", ".mkv", ".mov", ".webm", ".avi", ".m4v", ".ts"}
+
 
 async def receive(request: Request) -> Path:
     """Store the request body in a temporary file."""
@@ -37,6 +39,28 @@ async def receive(request: Request) -> Path:
 def _refuse_empty(size: int) -> None:
     if not size:
         raise HTTPException(422, "the request body is empty; send the video file as body")
+
+
+async def become_video(db: Db, title: str, file: Path, suffix: str) -> int:
+    """Make an uploaded file a video and start its transcoding, in the current transaction."""
+    video_id, slug = await add(db, title)
+    source = file.with_name(f"{video_id}{suffix}")
+    await asyncio.to_thread(file.replace, source)
+    try:
+        await start(db, {"id": video_id, "slug": slug, "source": source.name}, settings.qualities())
+    except BaseException:
+        await asyncio.to_thread(source.replace, file)
+        raise
+    return video_id
+
+
+def checked_suffix(filename: str) -> str:
+    suffix = Path(filename).suffix.lower()
+    if suffix not in SUFFIXES:
+        raise HTTPException(
+            415, f"unsupported file type {filename!r}; supported: {', '.join(sorted(SUFFIXES))}"
+        )
+    return suffix
 
 
 async def add(db: Db, title: str) -> tuple[int, str]:

@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+SOURCE = "source"
+"""The quality with the size of the source."""
+_CLOSE = 0.9
+"""A quality of at least this share of the source's size makes one at source size needless."""
+
 
 @dataclass(frozen=True, slots=True)
 class Rung:
-    """One quality: height in lines, and bit rates of video and audio."""
+    """One quality: lines of the short side, and bit rates of video and audio."""
 
     name: str
-    height: int
+    lines: int
     video_bits: int
     audio_bits: int
 
@@ -29,28 +34,43 @@ RUNGS = {
         Rung("144p", 144, 200_000, 64_000),
     )
 }
+NAMES = (SOURCE, *RUNGS)
 
 
 def checked(names: Sequence[str]) -> list[str]:
     """Return the distinct names, largest first. Raises ValueError for unknown names or none."""
-    unknown = sorted(set(names) - RUNGS.keys())
+    unknown = sorted(set(names) - set(NAMES))
     if unknown or not names:
         raise ValueError(
-            f"invalid qualities: {', '.join(unknown) or 'none given'}; choose from {', '.join(RUNGS)}"
+            f"invalid qualities: {', '.join(unknown) or 'none given'}; choose from {', '.join(NAMES)}"
         )
-    return [name for name in RUNGS if name in names]
+    return [name for name in NAMES if name in names]
 
 
-def fitting(names: Sequence[str], height: int) -> list[str]:
-    """Return the qualities not larger than the source, or the smallest if all are larger."""
-    known = checked(names)
-    return [name for name in known if RUNGS[name].height <= height] or known[-1:]
+def fitting(names: Sequence[str], width: int, height: int) -> list[Rung]:
+    """Return the qualities not larger than the source, by its short side, or the smallest if all are larger.
+
+    ``source`` is included if no other one has about that size.
+    """
+    short, known = min(width, height), checked(names)
+    named = [RUNGS[name] for name in known if name != SOURCE]
+    fit = [rung for rung in named if rung.lines <= short]
+    if SOURCE in known and all(rung.lines < _CLOSE * short for rung in fit):
+        return [_at_source_size(short), *fit]
+    return fit or named[-1:]
+
+
+def _at_source_size(short: int) -> Rung:
+    """Return a rung with the bits per pixel of the next larger one."""
+    larger = [rung for rung in RUNGS.values() if rung.lines >= short]
+    like = larger[-1] if larger else next(iter(RUNGS.values()))
+    return Rung(SOURCE, short, round(like.video_bits * (short / like.lines) ** 2), like.audio_bits)
 
 
 def size_at(rung: Rung, width: int, height: int) -> tuple[int, int]:
     """Return the frame size of a quality: not larger than the source, with even numbers for encoders."""
-    lines = min(rung.height, height)
-    return _even(width * lines / height), _even(lines)
+    scale = min(1.0, rung.lines / min(width, height))
+    return _even(width * scale), _even(height * scale)
 
 
 def _even(value: float) -> int:

@@ -4,14 +4,19 @@ never changed. The database determines the current output, so it changes with th
 
 from __future__ import annotations
 
+import fcntl
 import shutil
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
 from vlog import settings
+
+LOCK = ".lock"
+PREFIX = "vlog-"
 
 
 class Library:
@@ -36,9 +41,11 @@ class Library:
             _remove_unfinished(left)
         folder = Path(tempfile.mkdtemp(prefix=f".{version}-", dir=place.parent))
         try:
-            yield folder
-            folder.chmod(0o755)
-            _settle(folder, place)
+            with in_use(folder):
+                yield folder
+                folder.chmod(0o755)
+                (folder / LOCK).unlink()
+                _settle(folder, place)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -47,6 +54,26 @@ class Library:
         shutil.rmtree(place, ignore_errors=True)
         with suppress(OSError):  # other outputs exist
             place.parent.rmdir()
+
+    def sweep(self, known: Collection[str]) -> int:
+        """Delete what killed processes left: unfinished outputs, and folders of videos that do not exist."""
+        left = [folder for folder in self.videos.glob("*/.*") if _is_abandoned(folder)]
+        left += [folder for folder in self.videos.glob("*") if folder.name not in known and _is_old(folder)]
+        for folder in left:
+            _remove_unfinished(folder)
+        return len(left)
+
+    def part(self, upload_id: str) -> Path:
+        """Return the file of an unfinished upload."""
+        return self.uploads / f".{upload_id}.part"
+
+    def sweep_uploads(self, open_ids: Collection[str]) -> int:
+        """Delete the files of unfinished uploads that are old and not among these."""
+        kept = {self.part(upload_id) for upload_id in open_ids}
+        left = [file for file in self.uploads.glob(".*.part") if file not in kept and _is_old(file)]
+        for file in left:
+            file.unlink(missing_ok=True)
+        return len(left)
 
     def discard_all(self, slug: str, source: str | None) -> None:
         shutil.rmtree(self.videos / slug, ignore_errors=True)
@@ -74,14 +101,57 @@ def _remove_unfinished(folder: Path) -> None:
         shutil.rmtree(away, ignore_errors=True)
 
 
+def _is_old(folder: Path) -> bool:
+    with suppress(OSError):
+        return time.time() - folder.stat().st_mtime > settings.abandoned_seconds()
+    return False
+
+
+def _is_abandoned(folder: Path) -> bool:
+    """Return whether no process uses a temporary folder: its lock is free, or it is old and has none."""
+    try:
+        with (folder / LOCK).open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return _is_old(folder)
+    except OSError:
+        return False
+    return True
+
+
+@contextmanager
+def in_use(folder: Path) -> Iterator[None]:
+    """Lock a temporary folder. The kernel releases the lock when the process ends, also after SIGKILL."""
+    with (folder / LOCK).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def sweep_workspaces() -> int:
+    """Delete the temporary folders of attempts on this machine that were killed."""
+    left = [folder for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*") if _is_killed(folder)]
+    for folder in left:
+        shutil.rmtree(folder, ignore_errors=True)
+    return len(left)
+
+
+def _is_killed(folder: Path) -> bool:
+    """Return whether the lock of a workspace is free. One that was kept for inspection has none."""
+    return (folder / LOCK).exists() and _is_abandoned(folder)
+
+
 @contextmanager
 def workspace() -> Iterator[Path]:
     """Yield a temporary folder for an attempt. After a failure it may be kept for inspection."""
-    folder = Path(tempfile.mkdtemp(prefix="vlog-"))
-    try:
-        yield folder
-    except BaseException:
-        if settings.cleanup_partial_on_failure():
+    sweep_workspaces()
+    folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+    with in_use(folder):
+        try:
+            yield folder
+        except BaseException:
+            if not settings.cleanup_partial_on_failure():
+                (folder / LOCK).unlink(missing_ok=True)
+                raise
             shutil.rmtree(folder, ignore_errors=True)
-        raise
-    shutil.rmtree(folder, ignore_errors=True)
+            raise
+        shutil.rmtree(folder, ignore_errors=True)

@@ -4,6 +4,7 @@ everything is validated before use.
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import shutil
@@ -13,12 +14,13 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from vlog.media import PLAYLIST
+from vlog.encoding import PLAYLIST
 
 MANIFEST = "manifest.json"
 MASTER = "master.m3u8"
 THUMBNAIL = "thumbnail.jpg"
 _SEGMENT = re.compile(r"[A-Za-z0-9_-]{1,100}\.ts")
+_LENGTH = re.compile(r"#EXTINF:(\d+(?:\.\d+)?),?")
 _Size = Annotated[int, Field(gt=0, le=100_000)]
 
 
@@ -29,20 +31,43 @@ class InvalidPackage(ValueError):
 class Quality(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
-    quality: Annotated[str, Field(pattern=r"^\d{3,4}p$")]
+    quality: Annotated[str, Field(pattern=r"^(\d{3,4}p|source)$")]
     width: _Size
     height: _Size
-    bitrate: Annotated[int, Field(gt=0)]
     segments: Annotated[int, Field(gt=0)]
+    codecs: Annotated[str, Field(pattern=r"^[A-Za-z0-9.,]{1,100}$")]
 
 
-class Manifest(BaseModel):
+class MeasuredQuality(Quality):
+    """A quality in the library. Bit rates are measured: the average, and that of the largest segment."""
+
+    bitrate: Annotated[int, Field(gt=0)]
+    peak_bitrate: Annotated[int, Field(gt=0)]
+
+
+class _Video(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     duration: Annotated[float, Field(gt=0)]
     width: _Size
     height: _Size
+    has_thumbnail: bool = False
+
+
+class Manifest(_Video):
+    """What a worker reports."""
+
     qualities: Annotated[list[Quality], Field(min_length=1)]
+
+    @property
+    def names(self) -> list[str]:
+        return [item.quality for item in self.qualities]
+
+
+class Output(_Video):
+    """What the library has."""
+
+    qualities: list[MeasuredQuality]
 
     @property
     def names(self) -> list[str]:
@@ -56,8 +81,14 @@ def read_manifest(path: Path) -> Manifest:
         raise InvalidPackage(f"invalid manifest: {error}") from error
 
 
-def check_quality(folder: Path, quality: Quality) -> None:
-    """Check that the playlist is complete and lists exactly the existing segments."""
+def measured(folder: Path, manifest: Manifest) -> Output:
+    """Check all qualities in a folder and measure their bit rates."""
+    qualities = [check_quality(folder / item.quality, item) for item in manifest.qualities]
+    return Output(**{**manifest.model_dump(), "qualities": qualities})
+
+
+def check_quality(folder: Path, quality: Quality) -> MeasuredQuality:
+    """Check that the playlist is complete and lists exactly the existing segments; measure its bit rates."""
     playlist = folder / PLAYLIST
     if not playlist.is_file():
         raise InvalidPackage(f"invalid output: {quality.quality} has no {PLAYLIST}")
@@ -72,30 +103,38 @@ def check_quality(folder: Path, quality: Quality) -> None:
     there = {file.name for file in folder.iterdir() if file.name != PLAYLIST and file.stat().st_size}
     if there != set(segments) or len(segments) != quality.segments:
         raise InvalidPackage(f"invalid output: the segments of {quality.quality} do not match its playlist")
+    lengths = [float(found[1]) for line in lines if (found := _LENGTH.match(line))]
+    if len(lengths) != len(segments) or not all(lengths):
+        raise InvalidPackage(f"invalid output: the playlist of {quality.quality} has invalid durations")
+    bits = [8 * (folder / name).stat().st_size for name in segments]
+    peak = max(size / length for size, length in zip(bits, lengths, strict=True))
+    average = sum(bits) / sum(lengths)
+    return MeasuredQuality(**quality.model_dump(), bitrate=math.ceil(average), peak_bitrate=math.ceil(peak))
 
 
-def carry_over(before: Path, names: Sequence[str], folder: Path, manifest: Manifest) -> Manifest:
-    """Add these qualities of an earlier output to the folder and the manifest.
+def carry_over(before: Path, names: Sequence[str], folder: Path, output: Output) -> Output:
+    """Add these qualities of an earlier output to the folder and the output.
 
     Files of an output never change, so both outputs can share them as hard links.
     """
-    old = read_manifest(before / MANIFEST)
-    kept = [item for item in old.qualities if item.quality in names and item.quality not in manifest.names]
+    old = Output.model_validate_json((before / MANIFEST).read_bytes())
+    kept = [item for item in old.qualities if item.quality in names and item.quality not in output.names]
     for item in kept:
         shutil.copytree(before / item.quality, folder / item.quality, copy_function=os.link)
-    return manifest.model_copy(update={"qualities": [*manifest.qualities, *kept]})
+    return output.model_copy(update={"qualities": [*output.qualities, *kept]})
 
 
-def finish(folder: Path, manifest: Manifest) -> None:
+def finish(folder: Path, output: Output) -> None:
     """Write the manifest and the master playlist."""
-    (folder / MANIFEST).write_text(manifest.model_dump_json())
-    (folder / MASTER).write_text(master_playlist(manifest.qualities))
+    (folder / MANIFEST).write_text(output.model_dump_json())
+    (folder / MASTER).write_text(master_playlist(output.qualities))
 
 
-def master_playlist(qualities: Sequence[Quality]) -> str:
+def master_playlist(qualities: Sequence[MeasuredQuality]) -> str:
     """Return the master playlist, best quality first."""
-    lines = ["#EXTM3U", "#EXT-X-VERSION:3"]
+    lines = ["#EXTM3U", "#EXT-X-VERSION:3", "#EXT-X-INDEPENDENT-SEGMENTS"]
     for item in sorted(qualities, key=lambda item: -item.height):
-        size = f"BANDWIDTH={item.bitrate},RESOLUTION={item.width}x{item.height}"
-        lines += [f'#EXT-X-STREAM-INF:{size},NAME="{item.quality}"', f"{item.quality}/{PLAYLIST}"]
+        rates = f"BANDWIDTH={item.peak_bitrate},AVERAGE-BANDWIDTH={item.bitrate}"
+        picture = f'CODECS="{item.codecs}",RESOLUTION={item.width}x{item.height},NAME="{item.quality}"'
+        lines += [f"#EXT-X-STREAM-INF:{rates},{picture}", f"{item.quality}/{PLAYLIST}"]
     return "\n".join([*lines, ""])

@@ -10,15 +10,16 @@ from uuid import UUID
 
 from fastapi import HTTPException, Query, Request
 from fastapi import Path as InPath
-from fastapi.responses import FileResponse
+from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from posthouse.server import Access, Permission, allow, api_router
+from posthouse.server import Access, Permission, allow, api_router, local_file
 from vlog import intake, settings
 from vlog.handlers import discard, library
-from vlog.package import MASTER
 from vlog.queries import query
+from vlog.receptions import router as receptions
 from vlog.rows import Db, one, rows
+from vlog.shown import found_video, no_video, shown
 
 router = api_router("/api/videos", "vlog")
 Reader = Annotated[Access, allow(Permission.JOBS_READ, of_tenants=True)]
@@ -26,7 +27,6 @@ Writer = Annotated[Access, allow(Permission.JOBS_WRITE, of_tenants=True)]
 Title = Annotated[str, Query(min_length=1, max_length=300, description="Title of the video.")]
 VideoId = Annotated[int, InPath(description="Id of the video.")]
 Version = Annotated[UUID, InPath(description="Id of the output.")]
-SUFFIXES = {".mp4", ".mkv", ".mov", ".webm", ".avi", ".m4v", ".ts"}
 ACTIVE = {"pending", "processing"}
 
 
@@ -62,23 +62,16 @@ async def upload(
 
     The body is the file. The video and its jobs are created in one transaction.
     """
-    suffix = Path(filename).suffix.lower()
-    if suffix not in SUFFIXES:
-        raise HTTPException(
-            415, f"unsupported file type {filename!r}; supported: {', '.join(sorted(SUFFIXES))}"
-        )
+    suffix = intake.checked_suffix(filename)
     arrived = await intake.receive(request)
     try:
         async with access.writer().session() as db:
-            video_id, slug = await intake.add(db, title)
-            source = arrived.with_name(f"{video_id}{suffix}")
-            arrived = await asyncio.to_thread(arrived.replace, source)
-            video = {"id": video_id, "slug": slug, "source": source.name}
-            await intake.start(db, video, settings.qualities())
-            return await _found(db, video_id)
-    except BaseException:
+            return await found_video(db, await intake.become_video(db, title, arrived, suffix))
+    finally:
         await asyncio.to_thread(arrived.unlink, missing_ok=True)
-        raise
+
+
+router.include_router(receptions)
 
 
 @router.get("")
@@ -90,14 +83,14 @@ async def videos(
     """List videos, newest first."""
     async with access.session() as db:
         found = await rows(db, "videos_list", id=None, before=before, limit=limit)
-    return [_shown(video) for video in found]
+    return [shown(video) for video in found]
 
 
 @router.get("/{video_id}")
 async def video(video_id: VideoId, access: Reader) -> dict[str, Any]:
     """Get a video with its status and qualities."""
     async with access.session() as db:
-        return await _found(db, video_id)
+        return await found_video(db, video_id)
 
 
 @router.get("/{video_id}/progress")
@@ -107,7 +100,7 @@ async def progress(video_id: VideoId, access: Reader) -> dict[str, Any]:
     Its newest job, and the progress of each quality.
     """
     async with access.session() as db:
-        found = await _found(db, video_id)
+        found = await found_video(db, video_id)
         job = await one(db, "transcoding_job", id=video_id)
         return {
             "status": found["status"],
@@ -125,7 +118,7 @@ async def retranscode(video_id: VideoId, asked: Retranscode, access: Writer) -> 
     qualities = intake.checked(asked.qualities or settings.qualities())
     async with access.writer().session() as db:
         video = await _locked(db, video_id)
-        found = await _found(db, video_id)
+        found = await found_video(db, video_id)
         if _has_work(found):
             raise HTTPException(
                 409, f"video {video_id} is being transcoded by job {video['job_id']}; wait until it has ended"
@@ -141,7 +134,7 @@ async def retranscode(video_id: VideoId, asked: Retranscode, access: Writer) -> 
         }
         keep = [name for name in there if name not in again]
         await intake.start(db, video, qualities, keep=keep, retranscode_metadata=json.dumps(metadata))
-        return await _found(db, video_id)
+        return await found_video(db, video_id)
 
 
 @router.put("/{video_id}/transcription", status_code=204)
@@ -149,7 +142,7 @@ async def transcription(video_id: VideoId, given: Transcription, access: Writer)
     """Store the transcription of a video."""
     async with access.writer().session() as db:
         if await one(db, "transcription_keep", id=video_id, content=given.content) is None:
-            raise _missing(video_id)
+            raise no_video(video_id)
 
 
 @router.delete("/{video_id}", status_code=204)
@@ -161,27 +154,28 @@ async def delete(video_id: VideoId, access: Writer) -> None:
     async with access.writer().session() as db:
         video = await _locked(db, video_id)
         await db.execute(query("video_delete"), {"id": video_id, "actor": access.actor})
-        await discard.enqueue(connection=db, slug=video["slug"], source=video["source"])
+        await discard.enqueue(connection=db, slug=video["slug"], source=video["source"], video_id=video_id)
 
 
-@router.get("/{video_id}/hls/{version}/{path:path}", response_class=FileResponse)
+@router.api_route("/{video_id}/hls/{version}/{path:path}", methods=["GET", "HEAD"], response_class=Response)
 async def hls(
+    request: Request,
     video_id: VideoId,
     version: Version,
     path: Annotated[str, InPath(description="Path of the file in the output.")],
     access: Reader,
-) -> FileResponse:
-    """Download a file of an output.
+) -> Response:
+    """Download a file of an output, or a range of its bytes.
 
     The master playlist, the playlists of the qualities and their segments.
     """
     async with access.session() as db:
-        found = await _found(db, video_id)
+        found = await found_video(db, video_id)
     folder = library().output(found["slug"], str(version))
     file = await asyncio.to_thread(_inside, folder, path)
     if file is None:
         raise HTTPException(404, f"file {path!r} does not exist in output {version} of video {video_id}")
-    return FileResponse(file, media_type=_TYPES.get(file.suffix, "application/octet-stream"))
+    return await local_file(request, file, _TYPES.get(file.suffix, "application/octet-stream"))
 
 
 _TYPES = {".m3u8": "application/vnd.apple.mpegurl", ".ts": "video/mp2t", ".jpg": "image/jpeg"}
@@ -204,22 +198,5 @@ def _has_work(video: dict[str, Any]) -> bool:
 async def _locked(db: Db, video_id: int) -> dict[str, Any]:
     found = await one(db, "video_lock", id=video_id)
     if found is None:
-        raise _missing(video_id)
+        raise no_video(video_id)
     return found
-
-
-async def _found(db: Db, video_id: int) -> dict[str, Any]:
-    found = await one(db, "videos_list", id=video_id, before=None, limit=1)
-    if found is None:
-        raise _missing(video_id)
-    return _shown(found)
-
-
-def _missing(video_id: int) -> HTTPException:
-    return HTTPException(404, f"video {video_id} does not exist")
-
-
-def _shown(video: dict[str, Any]) -> dict[str, Any]:
-    version = video["version"]
-    where = f"/api/videos/{video['id']}/hls/{version}/{MASTER}" if version else None
-    return {**video, "version": version and str(version), "playable": version is not None, "playlist": where}

@@ -19,6 +19,7 @@ create table if not exists vlog.uploads (
   duration double precision,
   width integer,
   height integer,
+  has_thumbnail boolean not null default false,
   created_at timestamptz not null default posthouse.now(),
   published_at timestamptz,
   deleted_at timestamptz
@@ -31,9 +32,22 @@ create table if not exists vlog.video_qualities (
   quality text not null,
   width integer not null,
   height integer not null,
-  bitrate integer not null,
+  bitrate integer not null,              -- measured: average, and of the largest segment
+  peak_bitrate integer not null,
+  codecs text not null,
   segments integer not null,
   primary key (video_id, quality)
+);
+
+-- Uploads in parts. How much has arrived is the size of the file.
+create table if not exists vlog.receptions (
+  id uuid primary key default gen_random_uuid(),
+  tenant_id text not null default coalesce(posthouse.tenant(), 'default'),
+  title text not null,
+  suffix text not null,
+  size bigint not null,
+  video_id bigint,                       -- when finished
+  changed_at timestamptz not null default posthouse.now()
 );
 
 create table if not exists vlog.transcriptions (
@@ -82,7 +96,7 @@ select
   case when u.version is distinct from u.job_id then
     case when t.status is null then 'the job of the video was deleted by retention' else coalesce(p.last_error, t.last_error) end
   end as error_message,
-  u.version, u.duration, u.width, u.height, u.created_at, u.published_at, u.deleted_at, u.job_id, u.publish_id,
+  u.version, u.duration, u.width, u.height, u.has_thumbnail, u.created_at, u.published_at, u.deleted_at, u.job_id, u.publish_id,
   u.retranscode_metadata, t.progress_percent, t.current_step
 from vlog.uploads as u
 left join lateral (
@@ -98,7 +112,7 @@ do $$
 declare
   v_table text;
 begin
-  foreach v_table in array '{uploads,video_qualities,transcriptions}'::text[] loop
+  foreach v_table in array '{uploads,receptions,video_qualities,transcriptions}'::text[] loop
     execute format('alter table vlog.%I enable row level security', v_table);
     execute format('drop policy if exists tenant on vlog.%I', v_table);
     execute format('create policy tenant on vlog.%I to posthouse_tenant '
@@ -110,4 +124,5 @@ end $$;
 grant usage on schema vlog to posthouse_tenant, posthouse_engine;
 grant select, insert, update, delete on all tables in schema vlog to posthouse_engine;
 grant select on all tables in schema vlog to posthouse_tenant;
-grant insert, update on vlog.uploads, vlog.transcriptions to posthouse_tenant;
+grant insert, update on vlog.uploads, vlog.receptions, vlog.transcriptions to posthouse_tenant;
+grant delete on vlog.receptions to posthouse_tenant;

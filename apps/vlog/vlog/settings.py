@@ -50,7 +50,7 @@ def _folder(data_dir: Path) -> Path:
 
 def qualities() -> list[str]:
     """Return the qualities of new videos; those larger than the source are skipped."""
-    return _words("QUALITIES", "2160p,1440p,1080p,720p,480p,360p")
+    return _words("QUALITIES", "source,2160p,1440p,1080p,720p,480p,360p")
 
 
 def critical_qualities() -> list[str] | None:
@@ -75,7 +75,7 @@ def max_attempts() -> int:
 
 
 def stale_timeout() -> float:
-    """Return the timeout of a transcoding attempt in seconds."""
+    """Return after how many seconds without progress an encoding fails."""
     return float(_text("JOB_STALE_TIMEOUT", "1800"))
 
 
@@ -93,12 +93,18 @@ def keep_replaced_seconds() -> float:
 
 
 def parallel_qualities() -> int:
-    return int(_text("PARALLEL_QUALITIES", "2"))
+    """Return how many qualities a worker encodes in parallel: by default one for two cores, at least two."""
+    return int(_text("PARALLEL_QUALITIES", str(max(2, (os.cpu_count() or 1) // 2))))
 
 
 def encoder() -> str:
-    """Return the ffmpeg encoder, for example h264_nvenc on a machine with a GPU."""
-    return _text("ENCODER", "libx264")
+    """Return the ffmpeg encoder, for example h264_nvenc; auto: the first that works on the machine."""
+    return _text("ENCODER", "auto")
+
+
+def abandoned_seconds() -> float:
+    """Return after how many seconds without a change an unfinished upload is deleted."""
+    return float(_text("ABANDONED_UPLOAD_SECONDS", str(24 * 3600)))
 
 
 def preset() -> str:

@@ -1,0 +1,2 @@
+-- Ids of the unfinished uploads.
+select r.id::text from vlog.receptions as r
