@@ -16,7 +16,7 @@ from vision import paths
 from vision.film import shoot
 from vision.handlers import app, scan
 from vision.upkeep import sweep
-from vision.workspace import PREFIX, remove_abandoned, workspace
+from vision.workspace import PREFIX, SETTLED_SECONDS, remove_abandoned, workspace
 
 HOLDER = """
 import time
@@ -73,11 +73,11 @@ async def test_a_deleted_video_leaves_no_row_file_or_payload(product, folder, se
 
 
 async def test_a_failed_video_can_be_uploaded_again_and_a_ready_one_replaced(
-    product, folder, send, film, other_film, tmp_path  # noqa: PLR0917
+    product, folder, send, film, other_film
 ):
     client = await product.as_("tenant-admin", "acme")
-    (tmp_path / "broken.mp4").write_bytes(b"this is no video" * 100)
-    video_id = await send(client, tmp_path / "broken.mp4")
+    (product.folder / "broken.mp4").write_bytes(b"this is no video" * 100)
+    video_id = await send(client, product.folder / "broken.mp4")
     upload, about = f"/vision/videos/{video_id}/original", f"/vision/videos/{video_id}"
     busy = await client.put(upload, content=b"x")
     assert (busy.status_code, "is being processed" in busy.json()["detail"]) == (409, True)
@@ -119,6 +119,8 @@ def test_the_folder_of_a_killed_process_is_removed_and_that_of_a_running_one_sta
     with stable.start(["-c", HOLDER], stdout=subprocess.PIPE) as process:
         left = Path(process.stdout.readline().strip())
         assert left.parent.name.startswith(PREFIX)
+        long_ago = time.time() - 2 * SETTLED_SECONDS
+        os.utime(left.parent, (long_ago, long_ago))
         remove_abandoned()
         assert left.is_dir()
         os.kill(process.pid, signal.SIGKILL)

@@ -63,3 +63,21 @@ async def test_frames_that_were_read_are_not_read_again(product, folder, monkeyp
 def texts(product):
     rows = product.rows("select text, t_start, t_end from vision.segments order by t_start")
     return [tuple(row.values()) for row in rows]
+
+
+async def test_the_frames_of_a_video_are_read_by_several_jobs_and_indexed_after_the_last(
+    product, folder, send, told, monkeypatch
+):
+    monkeypatch.setenv("VISION_OCR_CHUNK", "1")
+    client = await product.as_("tenant-admin", "acme")
+    video_id = await send(client)
+    await drain(app, queues=("vision.transcode", "vision.sample"))
+    jobs = product.rows("select * from vision.jobs where status = 'queued' order by created_at, id")
+    *parts, last = jobs
+    assert [job["job_type"] for job in jobs] == ["ocr"] * len(told) + ["segment_index"]
+    assert [len(job["payload"]["frame_paths"]) for job in parts] == [1] * len(told)
+    assert set(last["depends_on"]) == {job["id"] for job in parts}
+    await drain(app)
+    assert len(texts(product)) == sum(len(scene) for scene in told)
+    assert (await client.get(f"/vision/videos/{video_id}")).json()["status"] == "ready"
+    assert len(product.rows("select 1 from vision.jobs where job_type = 'segment_index'")) == 1

@@ -5,11 +5,14 @@ from __future__ import annotations
 import fcntl
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 PREFIX = "posthouse-vision-"
+SETTLED_SECONDS = 60
+"""Age from which a folder without a holder is abandoned: a new one is not yet locked."""
 _LOCK = ".lock"
 
 
@@ -36,6 +39,8 @@ def remove_abandoned() -> int:
 
 def _remove_if_abandoned(folder: Path) -> bool:
     try:
+        if time.time() - folder.stat().st_mtime < SETTLED_SECONDS:
+            return False
         with (folder / _LOCK).open("r+") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,65 @@
+"""Real and broken inputs and what becomes of them: the table in the README."""
+
+from pathlib import Path
+
+import pytest
+from vision_inputs import INPUTS
+
+from posthouse.testing import drain
+from vision.film import shoot
+from vision.handlers import app
+
+README = Path(__file__).parents[1] / "README.md"
+BEGIN, END = "<!-- inputs -->\n", "<!-- /inputs -->\n"
+CAPTION = "Fresh horses 4711"
+
+
+@pytest.fixture(scope="module")
+def captioned(tmp_path_factory):
+    path = tmp_path_factory.mktemp("captioned") / "film.mp4"
+    shoot(path, [[CAPTION]], seconds=1, size=(320, 180))
+    return path
+
+
+async def test_the_table_of_inputs_in_the_readme_is_right(product, folder, captioned):
+    client = await product.as_("tenant-admin", "acme")
+    sent = {
+        name: await _send(client, write(captioned, _own(product, name))) for name, write in INPUTS.items()
+    }
+    await drain(app)
+    results = [(name, *await _result(client, answer)) for name, answer in sent.items()]
+    lines = ["| input | result | size and duration | text |", "| --- | --- | --- | --- |"]
+    lines += [f"| {' | '.join(result)} |" for result in results]
+    shown = README.read_text().partition(BEGIN)[2].partition(END)[0]
+    assert shown == "\n".join([*lines, ""]), "replace the table in the README by this one:\n" + "\n".join(
+        lines
+    )
+    for result in results:
+        assert "/" not in result[1].replace(CAPTION, ""), "a path"
+        assert "Errno" not in result[1]
+
+
+def _own(product, name):
+    folder = product.folder / "inputs" / name.replace(" ", "-")
+    folder.mkdir(parents=True)
+    return folder
+
+
+async def _send(client, file):
+    video_id = (await client.post("/vision/videos", json={})).json()["video_id"]
+    put = await client.put(f"/vision/videos/{video_id}/original", content=file.read_bytes())
+    return video_id if put.status_code == 204 else put.json()
+
+
+async def _result(client, sent):
+    if isinstance(sent, dict):
+        return f"refused ({sent['status']}): {sent['detail']}", "", ""
+    video = (await client.get(f"/vision/videos/{sent}")).json()
+    if video["status"] == "failed":
+        return f"failed: {video['error']}", "", ""
+    found = (await client.get(f"/vision/videos/{sent}/segments")).json()
+    said = "ready" if video["warning"] is None else f"ready, with a warning: {video['warning']}"
+    about = f"{video['width']} x {video['height']}, {video['duration_ms'] / 1000:.1f} s"
+    poster = await client.get(f"/vision/videos/{sent}/poster.jpg")
+    assert poster.status_code == 200
+    return said, about, "read" if [one["text"] for one in found] == [CAPTION] else str(found)

@@ -1,0 +1,1 @@
+"""Measurements of reading and frame selection on generated videos: ``python -m vision.bench``."""

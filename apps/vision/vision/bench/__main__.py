@@ -1,0 +1,50 @@
+"""python -m vision.bench [reading] [selection] [memory]: print tables in Markdown."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from vision.bench.measuring import Row, memory, reading, scale, selection
+
+PARTS = ("reading", "selection", "memory")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m vision.bench", description=__doc__)
+    parser.add_argument("parts", nargs="*", help=f"measurements: {', '.join(PARTS)}; default: all")
+    parser.add_argument("--minutes", type=int, default=20, help="length of the video for memory; default 20")
+    asked = parser.parse_args()
+    parts = asked.parts or PARTS
+    with tempfile.TemporaryDirectory(prefix="vision-bench-") as name:
+        if "reading" in parts:
+            _print_table(f"Reading ({scale()})", reading())
+        if "selection" in parts:
+            _print_table("Selection", selection(Path(name)))
+        if "memory" in parts:
+            _print_table("Memory", memory(Path(name), asked.minutes))
+
+
+def _print_table(title: str, rows: Iterable[Row]) -> None:
+    _say(f"\n## {title}\n")
+    for number, row in enumerate(rows):
+        if number == 0:
+            _say(_line(row))
+            _say(_line(["---"] * len(row)))
+        _say(_line(row.values()))
+
+
+def _line(cells: Iterable[object]) -> str:
+    return f"| {' | '.join(str(cell) for cell in cells)} |"
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,87 @@
+"""Generated pictures and videos with known texts."""
+
+from __future__ import annotations
+
+import io
+import random
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import av
+import numpy as np
+from PIL import Image, ImageDraw, ImageFilter, ImageFont
+
+SIZES = {"720p": (1280, 720), "1080p": (1920, 1080), "4K": (3840, 2160)}
+FPS = 10
+_WORDS = (
+    "relay", "station", "horse", "mail", "gold", "parcel", "rider", "dawn", "dusk", "stamp", "letter",
+    "bridge", "river", "market", "signal", "window", "garden", "travel", "copper", "silver",
+)  # fmt: skip
+
+
+def phrase(chance: random.Random) -> str:
+    words = " ".join(chance.choice(_WORDS) for _ in range(3))
+    return f"{words.capitalize()} {chance.randint(100, 999)}"
+
+
+def page(size: tuple[int, int], text_height: int, lines: int, seed: int) -> tuple[bytes, list[str]]:
+    """Return a JPEG with this many lines of a font of this height on noise, and the texts."""
+    chance = random.Random(seed)  # noqa: S311 - no secret
+    width, height = size
+    picture = texture(size, seed)
+    draw, font = ImageDraw.Draw(picture), ImageFont.load_default(size=text_height)
+    texts = [phrase(chance) for _ in range(lines)]
+    for row, text in enumerate(texts):
+        left = chance.randint(8, max(9, int(width - font.getlength(text) - 8)))
+        top = row * height // lines + chance.randint(2, max(3, height // lines - int(1.4 * text_height)))
+        draw.text((left, top), text, font=font, fill="white")
+    buffer = io.BytesIO()
+    picture.save(buffer, "JPEG", quality=92)
+    return buffer.getvalue(), texts
+
+
+def texture(size: tuple[int, int], seed: int) -> Image.Image:
+    """Return a dark picture full of soft shapes, as natural footage has."""
+    grain = np.random.default_rng(seed)
+    coarse = Image.fromarray(
+        grain.integers(0, 130, (size[1] // 24 + 1, size[0] // 24 + 1, 3), dtype=np.uint8)
+    )
+    fine = Image.fromarray(grain.integers(0, 90, (size[1] // 3 + 1, size[0] // 3 + 1, 3), dtype=np.uint8))
+    blended = Image.blend(coarse.resize(size, Image.Resampling.BICUBIC), fine.resize(size), 0.3)
+    return blended.filter(ImageFilter.GaussianBlur(1))
+
+
+def moving(
+    size: tuple[int, int], seconds: int, *, texts: bool, seed: int = 1
+) -> tuple[Iterator[Any], list[str]]:
+    """Return the frames of a camera that pans, with a caption for 2 of every 3 seconds, and the captions."""
+    chance = random.Random(seed)  # noqa: S311 - no secret
+    captions = [phrase(chance) for _ in range((seconds + 2) // 3)] if texts else []
+    return _panned(size, seconds, captions, seed), captions
+
+
+def _panned(size: tuple[int, int], seconds: int, captions: list[str], seed: int) -> Iterator[Image.Image]:
+    width, height = size
+    ground = texture((width * 2, height), seed)
+    font = ImageFont.load_default(size=max(16, height // 24))
+    for number in range(seconds * FPS):
+        at = number * max(4, width // 160) % width
+        picture = ground.crop((at, 0, at + width, height))
+        caption, second = number // (3 * FPS), number // FPS
+        if captions and second % 3 < 2:  # noqa: PLR2004 - two of three seconds
+            ImageDraw.Draw(picture).text(
+                (width // 10, height * 4 // 5), captions[caption], font=font, fill="white", stroke_width=2,
+                stroke_fill="black",
+            )  # fmt: skip
+        yield picture
+
+
+def write_video(path: Path, size: tuple[int, int], pictures: Iterable[Image.Image]) -> None:
+    with av.open(str(path), "w") as film:
+        stream = film.add_stream("libx264", rate=FPS, options={"preset": "ultrafast", "crf": "22"})
+        stream.width, stream.height = size
+        stream.pix_fmt = "yuv420p"
+        for picture in pictures:
+            film.mux(stream.encode(av.VideoFrame.from_image(picture)))  # type: ignore[no-untyped-call]
+        film.mux(stream.encode())
