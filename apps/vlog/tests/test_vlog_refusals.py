@@ -7,10 +7,9 @@ import io
 import json
 import tarfile
 
-from vlog.encoding import expected_segments
-
 from posthouse import testing
 from vlog import package
+from vlog.encoding import expected_segments
 from vlog.ladder import RUNGS, fitting, size_at
 
 REFUSED = [

@@ -1,0 +1,180 @@
+"""Files of videos: sent by range, uploaded in parts, and gone after a deletion."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from posthouse import testing
+from posthouse.testing import clock
+from vlog.handlers import sweep
+from vlog.library import LOCK, Library, sweep_workspaces
+
+
+@pytest.fixture(scope="session")
+def short(clip, tmp_path_factory):
+    """One second."""
+    target = tmp_path_factory.mktemp("clips") / "short.mp4"
+    subprocess.run(["ffmpeg", "-v", "error", "-i", clip, "-t", "1", "-c", "copy", target], check=True)
+    return target
+
+
+@pytest.fixture(autouse=True)
+def _one_quality(monkeypatch):
+    monkeypatch.setenv("VLOG_QUALITIES", "144p")
+
+
+def files(folder):
+    return sorted(str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file())
+
+
+async def test_media_are_sent_by_range(studio, short):
+    video = await studio.upload(short)
+    await testing.drain(studio.product.app)
+    ready = await studio.video(video)
+    segment = ready["playlist"].replace("master.m3u8", "144p/segment_00000.ts")
+    whole = await studio.client.get(segment)
+    assert (whole.status_code, whole.headers["accept-ranges"]) == (200, "bytes")
+    size = len(whole.content)
+    part = await studio.client.get(segment, headers={"Range": "bytes=188-375"})
+    assert (part.status_code, part.headers["content-range"]) == (206, f"bytes 188-375/{size}")
+    assert part.content == whole.content[188:376]
+    head = await studio.client.head(segment)
+    assert (head.status_code, head.headers["content-length"], head.content) == (200, str(size), b"")
+    beyond = await studio.client.get(segment, headers={"Range": f"bytes={size}-"})
+    assert beyond.status_code == 416
+
+
+async def test_the_master_playlist_has_codecs_and_measured_rates(studio, short):
+    video = await studio.upload(short)
+    await testing.drain(studio.product.app)
+    ready = await studio.video(video)
+    (quality,) = ready["qualities"]
+    assert quality["codecs"].startswith("avc1.")
+    assert quality["codecs"].endswith(",mp4a.40.2")
+    assert quality["peak_bitrate"] >= quality["bitrate"] > 0
+    text = (await studio.client.get(ready["playlist"])).text
+    rates = f"BANDWIDTH={quality['peak_bitrate']},AVERAGE-BANDWIDTH={quality['bitrate']}"
+    shown = f'CODECS="{quality["codecs"]}",RESOLUTION=256x144,NAME="144p"'
+    assert f"#EXT-X-STREAM-INF:{rates},{shown}" in text
+
+
+@pytest.mark.parametrize("role", ["tenant-admin", "super-admin"])
+async def test_a_deleted_video_is_gone_everywhere(studio, short, library, role):
+    root = library.parent
+    before = files(root)
+    video = await studio.upload(short)
+    job = f"/api/v1/jobs/{video['job_id']}/artifacts"
+    source = f"{job}/{video['id']}.mp4"
+    assert (await studio.client.get(source)).status_code == 200
+    await testing.drain(studio.product.app)
+    assert (await studio.client.get(source)).status_code == 404, "the source is not kept twice"
+    ready = await studio.video(video)
+    addresses = [ready["playlist"], ready["thumbnail"], f"/api/videos/{video['id']}", source]
+    addresses += [ready["playlist"].replace("master.m3u8", "144p/segment_00000.ts")]
+    client = studio.client if role == "tenant-admin" else await studio.product.as_(role)
+    assert (await client.delete(f"/api/videos/{video['id']}")).status_code == 204
+    await testing.drain(studio.product.app)
+    assert [(await studio.client.get(address)).status_code for address in addresses] == [404] * len(addresses)
+    assert studio.product.rows("select from vlog.uploads") == []
+    left = [file for file in files(root) if "artifacts" not in file]
+    assert [file for file in left if file not in before and not file.startswith("data/")] == []
+    assert studio.product.rows("select from posthouse.artifacts") == []
+
+
+async def test_the_artifacts_of_a_failed_video_are_gone_after_its_deletion(studio, tmp_path):
+    fake = tmp_path / "fake.mp4"
+    fake.write_bytes(b"this is a text")
+    video = await studio.upload(fake)
+    await testing.drain(studio.product.app)
+    source = f"/api/v1/jobs/{video['job_id']}/artifacts/{video['id']}.mp4"
+    assert (await studio.client.get(source)).content == b"this is a text"
+    await (await studio.product.as_("super-admin")).delete(f"/api/videos/{video['id']}")
+    assert (await studio.client.get(source)).status_code == 404
+
+
+async def test_an_upload_in_parts_continues_after_a_restart_of_the_server(studio, short):
+    content, client = short.read_bytes(), studio.client
+    new = {"title": "In parts", "filename": "short.mp4", "size": len(content)}
+    made = await client.post("/api/videos/uploads", json=new)
+    assert (made.status_code, made.json()["offset"]) == (201, 0)
+    where = f"/api/videos/uploads/{made.json()['id']}"
+    assert (await client.patch(where, params={"offset": 0}, content=content[:1000])).json()["offset"] == 1000
+    await studio.product.stop_server()
+    await studio.product.start_server()
+    assert (await client.get(where)).json()["offset"] == 1000
+    wrong = await client.patch(where, params={"offset": 5}, content=b"x")
+    assert (wrong.status_code, "continue at offset 1000" in wrong.json()["detail"]) == (409, True)
+    assert (await client.post(f"{where}/finish")).status_code == 409
+    too_much = await client.patch(where, params={"offset": 1000}, content=content[1000:] + b"x")
+    assert too_much.status_code == 413
+    rest = (await client.get(where)).json()["offset"]
+    await client.patch(where, params={"offset": rest}, content=content[rest:])
+    video = (await client.post(f"{where}/finish")).json()
+    assert (await client.post(f"{where}/finish")).json()["id"] == video["id"], "a lost reply can be repeated"
+    assert (await client.patch(where, params={"offset": 0}, content=b"x")).status_code == 409
+    await testing.drain(studio.product.app)
+    assert (await studio.video(video))["status"] == "ready"
+
+
+async def test_uploads_in_parts_are_checked_and_belong_to_their_tenant(studio, library, monkeypatch):
+    new = {"title": "x", "filename": "a.mp4", "size": 3}
+    made = (await studio.client.post("/api/videos/uploads", json=new)).json()
+    where = f"/api/videos/uploads/{made['id']}"
+    other = await studio.product.as_("tenant-admin", "globex")
+    for method, path in (("GET", ""), ("PATCH", "?offset=0"), ("POST", "/finish"), ("DELETE", "")):
+        assert (await other.request(method, where + path)).status_code == 404, method
+    monkeypatch.setenv("VLOG_MAX_UPLOAD_BYTES", "2")
+    for wrong, status in (({"size": 3}, 413), ({"size": 0}, 422), ({"filename": "a.txt"}, 415)):
+        answer = await studio.client.post("/api/videos/uploads", json={**new, **wrong})
+        assert answer.status_code == status, answer.text
+    assert (await studio.client.delete(where)).status_code == 204
+    assert (await studio.client.get(where)).status_code == 404
+    assert files(library.parent / "uploads") == []
+
+
+async def test_abandoned_files_are_swept_and_used_ones_stay(studio, library, short, monkeypatch):
+    product, uploads = studio.product, library.parent / "uploads"
+    new = {"title": "x", "filename": "a.mp4", "size": 3}
+    made = (await studio.client.post("/api/videos/uploads", json=new)).json()
+    video = await studio.upload(short)
+    for folder in (library / video["slug"] / ".7-killed", library / "unknown"):
+        folder.mkdir(parents=True)
+        os.utime(folder, (0, 0))
+    (uploads / ".crashed.part").touch()
+    os.utime(uploads / ".crashed.part", (0, 0))
+    os.utime(uploads / f".{made['id']}.part", (0, 0))
+    with Library(library.parent).building(video["slug"], "8") as used:
+        await sweep.enqueue()
+        await testing.drain(product.app)
+        assert used.exists()
+        assert not (library / video["slug"] / ".7-killed").exists()
+        assert not (library / "unknown").exists()
+    assert [file for file in files(uploads) if file.endswith(".part")] == [f".{made['id']}.part"]
+    async with clock(product.app) as time:
+        await time.advance(25 * 3600)
+        await sweep.enqueue()
+        await testing.drain(product.app)
+    assert (await studio.client.get(f"/api/videos/uploads/{made['id']}")).status_code == 404
+    assert [file for file in files(uploads) if file.endswith(".part")] == []
+
+
+def test_the_workspace_of_a_killed_process_is_swept_and_a_used_one_stays(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    script = "from vlog.library import workspace\nwith workspace() as f: print(f, flush=True); input()"
+    env = {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(
+        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env
+    ) as process:
+        folder = tmp_path / process.stdout.readline().strip()
+        assert (sweep_workspaces(), folder.exists()) == (0, True)
+        process.kill()
+    assert (sweep_workspaces(), folder.exists()) == (1, False)
+    kept = tmp_path / "vlog-kept"
+    kept.mkdir()
+    assert (sweep_workspaces(), (kept / LOCK).exists()) == (0, False)
+    shutil.rmtree(kept)
