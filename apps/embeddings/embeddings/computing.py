@@ -5,9 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 
-from embeddings.providers import Provider, Rejected, RejectedTexts
-from embeddings.providers.provider import Vector
-from embeddings.settings import DIMENSIONS
+from embeddings.providers import RejectedTexts, Vector, embed
 from embeddings.store import Text
 
 
@@ -17,8 +15,7 @@ class Computing:
     A rejected text or an unavailable provider fails only the affected texts; ``errors`` maps texts to errors.
     """
 
-    def __init__(self, provider: Provider) -> None:
-        self._provider = provider
+    def __init__(self) -> None:
         self.errors: dict[Text, Exception] = {}
         self.milliseconds_each = 0.0
 
@@ -34,8 +31,7 @@ class Computing:
 
     async def _of_model(self, model: str, texts: Mapping[Text, str]) -> dict[Text, Vector]:
         try:
-            vectors = await self._provider.embed(model, list(texts.values()))
-            return dict(zip(texts, _fitting(model, vectors), strict=True))
+            return dict(zip(texts, await embed(model, list(texts.values())), strict=True))
         except RejectedTexts as error:
             if len(texts) > 1:
                 return await self._halved(model, list(texts.items()))
@@ -49,11 +45,3 @@ class Computing:
         middle = len(texts) // 2
         first = await self._of_model(model, dict(texts[:middle]))
         return first | await self._of_model(model, dict(texts[middle:]))
-
-
-def _fitting(model: str, vectors: list[Vector]) -> list[Vector]:
-    if len(vectors[0]) > DIMENSIONS:
-        raise Rejected(
-            f"model {model} returns {len(vectors[0])} dimensions, more than the maximum of {DIMENSIONS}"
-        )
-    return vectors

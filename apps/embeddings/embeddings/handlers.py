@@ -1,9 +1,10 @@
-"""Jobs of the application: each stores the vector of one rule. A batch of 50 jobs is one transaction."""
+"""Jobs of the application: embed rules in batches, change the model, delete unused vectors."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,11 @@ from uuid import UUID
 import posthouse
 from embeddings import store
 from embeddings.computing import Computing
-from embeddings.providers import Rejected, provider
-from embeddings.store import Found, Text, Wish
+from embeddings.models import hold_active, store_models
+from embeddings.providers import Rejected, Vector, full_name
+from embeddings.reembedding import Reembedding
+from embeddings.settings import keep_unused_days
+from embeddings.store import Found, Request, Text
 
 app = posthouse.App(schema=Path(__file__).with_name("schema.sql"), routes="embeddings.routes")
 
@@ -53,86 +57,104 @@ async def embed(jobs: list[posthouse.Job]) -> list[Any]:
 
 
 @app.job(
-    "embeddings.embed_one",
+    "embeddings.reembed",
     queue="embeddings",
+    priority="low",
     retry=RETRY,
-    max_attempts=3,
-    timeout=TIMEOUT,
+    max_attempts=10,
+    timeout=None,
     fail_on=[Rejected],
     limits=[posthouse.Limit(running=1)],
 )
-async def embed_one(
-    job: posthouse.Job, rule_id: UUID, input_text: str, text_hash: str, embedding_model: str | None = None
-) -> Any:
-    """Compute and store the vector of one rule; for comparison with batches."""
-    del rule_id, input_text, text_hash, embedding_model  # declared for validation only
-    (answer,) = await _embedded([job])
-    if isinstance(answer, Exception):
-        raise answer
-    return answer
+async def reembed(job: posthouse.Job) -> dict[str, Any]:
+    """Embed all texts with the next model, then switch to it."""
+    return await Reembedding(job).run()
+
+
+@app.job("embeddings.sweep", queue="embeddings", priority="low", timeout="10m")
+async def sweep(job: posthouse.Job) -> dict[str, int]:
+    """Delete vectors that no rule has used for EMBEDDINGS_KEEP_UNUSED_DAYS."""
+    async with job.transaction() as db:
+        return {"deleted": await store.sweep(db, timedelta(days=keep_unused_days()))}
+
+
+sweep.on_schedule("45 3 * * *", overlap="skip", label="Delete unused vectors")
 
 
 async def _embedded(jobs: Sequence[posthouse.Job]) -> list[Any]:
-    """Run the batch in one transaction.
+    """Run a batch. No transaction is open while the provider computes.
 
-    Its advisory locks keep other workers from computing the same texts, and are released when it ends.
+    Leases keep other workers from computing the same texts, as long as the jobs of this batch run.
     """
-    wishes = [_wish(job) for job in jobs]
     async with jobs[0].transaction() as db:
-        taken = await store.take(db, list({wish.text for wish in wishes}))
-        found = await store.find(db, wishes)
-        computing = Computing(provider())
-        vectors = await computing.vectors(_missing(wishes, found, taken))
+        models = await store_models(db)
+        requests = [_request(job, models.active) for job in jobs]
+        taken = await store.take(db, requests)
+        found = await store.find(db, requests)
+    computing = Computing()
+    vectors = await computing.vectors(_missing(requests, found, taken))
+    async with jobs[0].transaction() as db:
+        active = await hold_active(db)
         await store.keep(db, vectors)
-        attached = await store.attach(db, wishes)
-    answers = Answers(computing, taken, attached)
-    return [answers.to(wish, known) for wish, known in zip(wishes, found, strict=True)]
+        await store.release(db, taken, requests)
+        attached = await store.attach(db, requests, active)
+    answers = Answers(computing, vectors, attached, models.active, active)
+    return [answers.to(request, known) for request, known in zip(requests, found, strict=True)]
 
 
-def _wish(job: posthouse.Job) -> Wish:
+def _request(job: posthouse.Job, active: str) -> Request:
     payload = job.payload
-    model = payload.get("embedding_model") or provider().model
-    return Wish(
-        Text(job.tenant, model, payload["text_hash"]), payload["input_text"], UUID(payload["rule_id"])
-    )
+    named = payload.get("embedding_model")
+    text = Text(job.tenant, full_name(named) if named else active, payload["text_hash"])
+    return Request(text, payload["input_text"], UUID(payload["rule_id"]), job.id, job.token)
 
 
-def _missing(wishes: Sequence[Wish], found: Sequence[Found], taken: set[Text]) -> dict[Text, str]:
+def _missing(requests: Sequence[Request], found: Sequence[Found], taken: set[Text]) -> dict[Text, str]:
     """Return the texts to compute, each once."""
     return {
-        wish.text: wish.input_text
-        for wish, known in zip(wishes, found, strict=True)
-        if known.is_current and not known.has_vector and wish.text in taken
+        request.text: request.input_text
+        for request, known in zip(requests, found, strict=True)
+        if known.is_current and not known.has_vector and request.text in taken
     }
 
 
 class Answers:
     """Outcomes of the jobs of a batch."""
 
-    def __init__(self, computing: Computing, taken: set[Text], attached: dict[Text, int]) -> None:
+    def __init__(
+        self,
+        computing: Computing,
+        vectors: Mapping[Text, Vector],
+        attached: Mapping[UUID, int],
+        before: str,
+        active: str,
+    ) -> None:
         self._computing = computing
-        self._taken = taken
+        self._vectors = vectors
         self._attached = attached
+        self._replaced = before if before != active else None
         self._told: set[Text] = set()
 
-    def to(self, wish: Wish, known: Found) -> Any:
+    def to(self, request: Request, known: Found) -> Any:
+        text = request.text
         if not known.rule_exists:
             return posthouse.Cancel("the rule was deleted")
         if not known.is_current:
             return posthouse.Cancel("the text of the rule has changed; another job embeds the new text")
-        if wish.text in self._computing.errors:
-            return self._computing.errors[wish.text]
-        if not known.has_vector and wish.text not in self._taken:
-            return posthouse.Snooze(MOMENT)
-        if wish.text not in self._attached:
-            return posthouse.Cancel("the rule was changed or deleted in the meantime")
-        return self._success(wish.text, reused=known.has_vector or wish.text in self._told)
+        if text in self._computing.errors:
+            return self._computing.errors[text]
+        if request.rule not in self._attached or text.model == self._replaced:
+            return posthouse.Snooze(
+                MOMENT
+            )  # computed elsewhere, or changed meanwhile: the next run sees which
+        return self._success(text, self._attached[request.rule])
 
-    def _success(self, text: Text, *, reused: bool) -> dict[str, Any]:
+    def _success(self, text: Text, dimensions: int) -> dict[str, Any]:
+        reused = text not in self._vectors or text in self._told
         self._told.add(text)
         return {
             "embedding_model": text.model,
-            "embedding_dimensions": self._attached[text],
+            "embedding_dimensions": dimensions,
             "reused": reused,
             "worker_version": VERSION,
             "processing_time_ms": 0.0 if reused else self._computing.milliseconds_each,

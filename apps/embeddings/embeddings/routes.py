@@ -2,61 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 from uuid import UUID
 
 from fastapi import HTTPException, Path, Query
-from psycopg.rows import dict_row
-from pydantic import BaseModel, Field, StringConstraints
 
-from embeddings.providers import Rejected, provider
+from embeddings import model_routes
+from embeddings.bodies import Line, NewJob, NewRule, RuleChange
+from embeddings.models import find_models
+from embeddings.providers import Rejected, embed
+from embeddings.rows import Row, all_rows, one_row
 from embeddings.search import near_rule, near_text
-from embeddings.store import Db, statement
 from posthouse.server import Access, Permission, allow, api_router
 
 router = api_router("", "embeddings")
+router.include_router(model_routes.router)
 Reader = Annotated[Access, allow(Permission.JOBS_READ, of_tenants=True)]
 Writer = Annotated[Access, allow(Permission.JOBS_WRITE, of_tenants=True)]
-Line = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=20_000)]
 Most = Annotated[int, Query(ge=1, le=100, description="Maximum number of rows.")]
 RuleId = Annotated[UUID, Path(description="Id of the rule.")]
 JobId = Annotated[UUID, Path(description="Id of the job.")]
-Row = dict[str, Any]
-
-
-class NewRule(BaseModel, extra="forbid"):
-    """A rule to create."""
-
-    rule_id: Annotated[Line, Field(max_length=200)] = Field(
-        description="Name of the rule, unique per tenant."
-    )
-    title: Line = Field(description="Title of the rule.")
-    guidance: Line = Field(description="What the rule demands.")
-    rationale: Line | None = Field(default=None, description="Why the rule exists.")
-    priority: Literal["low", "medium", "high", "critical"] = Field(
-        default="medium", description="Priority of the rule, which sets the priority of its job."
-    )
-
-
-class RuleChange(BaseModel, extra="forbid"):
-    """The fields to change; omitted fields stay unchanged."""
-
-    title: Line | None = Field(default=None, description="Title of the rule.")
-    guidance: Line | None = Field(default=None, description="What the rule demands.")
-    rationale: Line | None = Field(default=None, description="Why the rule exists.")
-    priority: Literal["low", "medium", "high", "critical"] | None = Field(
-        default=None, description="Priority of the rule, which sets the priority of its job."
-    )
-
-
-class NewJob(BaseModel, extra="forbid"):
-    """An embedding to request."""
-
-    rule_id: UUID = Field(description="Id of the rule.")
-    priority: Literal["low", "normal", "high", "urgent"] = Field(
-        default="normal", description="Priority of the job."
-    )
-    embedding_model: Line | None = Field(default=None, description="Model; default: that of the provider.")
 
 
 @router.post("/jobs/embedding", status_code=201)
@@ -67,8 +32,8 @@ async def create_job(new: NewJob, access: Writer) -> Row:
     """
     async with access.session() as db:
         asked = new.model_dump() | {"actor": access.actor}
-        job_id = (await _one(db, "request_job", asked, "rule not found"))["id"]
-        return await _one(db, "show_job", {"id": job_id}, "job not found")
+        job_id = (await one_row(db, "request_job", asked, "rule not found"))["id"]
+        return await one_row(db, "show_job", {"id": job_id}, "job not found")
 
 
 @router.get("/jobs/embedding")
@@ -82,14 +47,14 @@ async def list_jobs(
 ) -> list[Row]:
     """List embedding jobs, newest first."""
     async with access.session() as db:
-        return await _rows(db, "list_jobs", {"status": status, "limit": limit})
+        return await all_rows(db, "list_jobs", {"status": status, "limit": limit})
 
 
 @router.get("/jobs/embedding/{job_id}")
 async def show_job(job_id: JobId, access: Reader) -> Row:
     """Get an embedding job."""
     async with access.session() as db:
-        return await _one(db, "show_job", {"id": job_id}, "job not found")
+        return await one_row(db, "show_job", {"id": job_id}, "job not found")
 
 
 @router.delete("/jobs/embedding/{job_id}")
@@ -100,7 +65,7 @@ async def cancel_job(job_id: JobId, access: Writer) -> Row:
     """
     async with access.session() as db:
         asked = {"id": job_id, "actor": access.actor}
-        status = (await _one(db, "cancel_job", asked, "job not found"))["status"]
+        status = (await one_row(db, "cancel_job", asked, "job not found"))["status"]
     if status not in {"canceled", "canceling"}:
         raise HTTPException(409, f"cannot cancel job {job_id}: it has already ended with status {status}")
     return {"id": job_id, "status": status}
@@ -113,14 +78,14 @@ async def queue_health(access: Reader) -> list[Row]:
     With their average duration.
     """
     async with access.session() as db:
-        return await _rows(db, "queue_health", {})
+        return await all_rows(db, "queue_health", {})
 
 
 @router.get("/embeddings/workers")
 async def worker_performance(access: Reader) -> list[Row]:
     """Get the performance of workers in the last 24 hours."""
     async with access.session() as db:
-        return await _rows(db, "worker_performance", {})
+        return await all_rows(db, "worker_performance", {})
 
 
 @router.post("/embeddings/rules", status_code=201)
@@ -131,7 +96,7 @@ async def add_rule(new: NewRule, access: Writer) -> Row:
     """
     access = access.writer()
     async with access.session() as db:
-        return await _one(db, "add_rule", new.model_dump(), f"rule {new.rule_id!r} already exists", 409)
+        return await one_row(db, "add_rule", new.model_dump(), f"rule {new.rule_id!r} already exists", 409)
 
 
 @router.patch("/embeddings/rules/{rule}")
@@ -141,31 +106,33 @@ async def change_rule(rule: RuleId, change: RuleChange, access: Writer) -> Row:
     If its text changes, a job to embed it is enqueued.
     """
     async with access.session() as db:
-        return await _one(db, "change_rule", change.model_dump() | {"id": rule}, "rule not found")
+        more = {"id": rule, "has_rationale": "rationale" in change.model_fields_set}
+        return await one_row(db, "change_rule", change.model_dump() | more, "rule not found")
 
 
 @router.get("/embeddings/rules/{rule}")
 async def show_rule(rule: RuleId, access: Reader) -> Row:
     """Get a rule."""
     async with access.session() as db:
-        return await _one(db, "show_rule", {"id": rule}, "rule not found")
+        return await one_row(db, "show_rule", {"id": rule}, "rule not found")
 
 
 @router.delete("/embeddings/rules/{rule}")
 async def delete_rule(rule: RuleId, access: Writer) -> Row:
     """Delete a rule.
 
-    Its jobs are canceled, and their texts and results erased.
+    Its jobs are canceled, and their texts and results erased. Its vector is deleted unless another rule has
+    the same text.
     """
     async with access.session() as db:
-        return await _one(db, "delete_rule", {"id": rule, "actor": access.actor}, "rule not found")
+        return await one_row(db, "delete_rule", {"id": rule, "actor": access.actor}, "rule not found")
 
 
 @router.get("/embeddings/rules/{rule}/near")
 async def rules_near_rule(rule: RuleId, access: Reader, limit: Most = 10) -> list[Row]:
     """List the rules most similar to a rule."""
     async with access.session() as db:
-        await _one(db, "show_rule", {"id": rule}, "rule not found")
+        await one_row(db, "show_rule", {"id": rule}, "rule not found")
         return await near_rule(db, rule, limit)
 
 
@@ -174,23 +141,11 @@ async def rules_near_text(
     q: Annotated[Line, Query(description="Text to compare with.")], access: Reader, limit: Most = 10
 ) -> list[Row]:
     """List the rules most similar to a text."""
-    model = provider().model
+    async with access.session() as db:
+        model = (await find_models(db)).active
     try:
-        (vector,) = await provider().embed(model, [q])
+        (vector,) = await embed(model, [q])
     except (Rejected, ConnectionError) as error:
         raise HTTPException(503, f"cannot embed the text: {error}; retry later") from None
     async with access.session() as db:
         return await near_text(db, model, vector, limit)
-
-
-async def _rows(db: Db, name: str, parameters: Row) -> list[Row]:
-    async with db.cursor(row_factory=dict_row) as cursor:
-        await cursor.execute(statement(name), parameters)
-        return await cursor.fetchall()
-
-
-async def _one(db: Db, name: str, parameters: Row, otherwise: str, status: int = 404) -> Row:
-    rows = await _rows(db, name, parameters)
-    if not rows:
-        raise HTTPException(status, otherwise)
-    return rows[0]

@@ -1,9 +1,10 @@
 -- Rules of projects and their vectors.
 --
 -- Rules are written in plain SQL or through the API. A trigger enqueues the embedding in the same transaction if the text
--- changed. The handler computes the vector of each text once (embeddings.vectors) and copies it to all rules with this
--- text (embeddings.rules.embedding), where an HNSW index finds similar rules.
--- Lock order: a rule, then the tables of Posthouse.
+-- changed. The handler computes the vector of each text and model once (embeddings.vectors, with an HNSW index); rules
+-- with this text refer to it by its hash. embeddings.models says which model serves searches, so that a change of the
+-- model is one small transaction. While a batch computes, no transaction is open: embeddings.leases says who computes what.
+-- Lock order: the models, leases, rules by id, then the tables of Posthouse.
 
 do $$
 declare
@@ -34,22 +35,19 @@ create table if not exists embeddings.rules (
   rationale text,
   priority text not null default 'medium',
   text_hash text not null generated always as (md5(embeddings.text_of(title, guidance, rationale))) stored,
-  -- The vector of the previous text until the new one is embedded. Shorter vectors are padded with zeros, which changes
-  -- neither angles nor distances.
-  embedding vector(768),
+  -- The text whose vector serves searches: the previous text until the new one is embedded.
   embedded_hash text,
-  embedding_model text,
   created_at timestamptz not null default posthouse.now(),
   updated_at timestamptz not null default posthouse.now(),
   constraint rules_named_once unique (tenant_id, rule_id),
   constraint rules_priority_known check (priority in ('low', 'medium', 'high', 'critical')),
-  constraint rules_say_something check (embeddings.text_of(title, guidance, rationale) ~ '\S'),
-  constraint rules_embedded_as_a_whole check (num_nulls(embedding, embedded_hash, embedding_model) in (0, 3))
+  constraint rules_say_something check (embeddings.text_of(title, guidance, rationale) ~ '\S')
 );
 create index if not exists rules_by_text on embeddings.rules (tenant_id, text_hash);
-create index if not exists rules_near on embeddings.rules using hnsw (embedding vector_cosine_ops);
+create index if not exists rules_by_embedded_text on embeddings.rules (tenant_id, embedded_hash);
 
--- One row per text and model, reused by later rules with the same text.
+-- One row per text and model, shared by all rules with this text. Shorter vectors are padded with zeros, which changes
+-- neither angles nor distances.
 create table if not exists embeddings.vectors (
   tenant_id text not null,
   model text not null,
@@ -57,21 +55,76 @@ create table if not exists embeddings.vectors (
   embedding vector(768) not null,
   dimensions integer not null,
   computed_at timestamptz not null default posthouse.now(),
+  unused_since timestamptz,  -- set by embeddings.sweep_vectors
   primary key (tenant_id, model, text_hash)
 );
+create index if not exists vectors_near on embeddings.vectors using hnsw (embedding vector_cosine_ops);
+create index if not exists vectors_unused on embeddings.vectors (unused_since) where unused_since is not null;
+
+-- The model that serves searches, and the one that replaces it once all texts have its vector. One row at most; the first
+-- batch inserts it.
+create table if not exists embeddings.models (
+  is_only boolean primary key default true check (is_only),
+  active text not null,
+  next text check (next <> active),
+  is_paused boolean not null default false,
+  texts_per_minute integer check (texts_per_minute > 0),
+  job_id uuid,  -- the latest job of the change
+  started_at timestamptz
+);
+
+-- Texts that a job computes. A lease ends when its time is over or its job no longer runs.
+create table if not exists embeddings.leases (
+  tenant_id text not null,
+  model text not null,
+  text_hash text not null,
+  job_id uuid not null,
+  token uuid not null,
+  taken_at timestamptz not null,
+  expires_at timestamptz not null,
+  primary key (tenant_id, model, text_hash)
+);
+
+-- Whether a rule has this text, or is found by its vector.
+create or replace function embeddings.is_referenced(p_tenant text, p_hash text) returns boolean
+language sql stable as $$
+  select exists (select from embeddings.rules as r where r.tenant_id = p_tenant and r.text_hash = p_hash)
+    or exists (select from embeddings.rules as r where r.tenant_id = p_tenant and r.embedded_hash = p_hash)
+$$;
+
+-- Delete vectors that have been unused for p_keep: no rule has their text, or their model is not in use. The first sweep
+-- that finds a vector unused starts its time. Returns how many were deleted.
+create or replace function embeddings.sweep_vectors(p_keep interval) returns integer
+language plpgsql as $$
+declare
+  v_deleted integer;
+begin
+  update embeddings.vectors as v set unused_since = case when not u.is_used then posthouse.now() end
+  from (
+    select v.tenant_id, v.model, v.text_hash,
+      exists (select from embeddings.models as m where v.model in (m.active, m.next))
+        and embeddings.is_referenced(v.tenant_id, v.text_hash) as is_used
+    from embeddings.vectors as v
+  ) as u
+  where (v.tenant_id, v.model, v.text_hash) = (u.tenant_id, u.model, u.text_hash)
+    and u.is_used = (v.unused_since is not null);
+  delete from embeddings.vectors where unused_since <= posthouse.now() - p_keep;
+  get diagnostics v_deleted = row_count;
+  delete from embeddings.leases where expires_at <= posthouse.now();
+  return v_deleted;
+end $$;
 
 -- Enqueue the embedding of a rule. The payload contains the current text; while a job for the same text is active, that
 -- job is returned.
 --
--- Two settings of the transaction apply: embeddings.import becomes the correlation id of the jobs; embeddings.singly = on
--- embeds each rule on its own, with the kind embeddings.embed_one.
+-- The setting embeddings.import of the transaction becomes the correlation id of the jobs.
 create or replace function embeddings.request(
   p_rule embeddings.rules, p_priority text, p_model text default null, p_actor text default null,
   p_source text default 'manual')
 returns uuid
 language sql as $$
   select posthouse.enqueue(
-    case when current_setting('embeddings.singly', true) = 'on' then 'embeddings.embed_one' else 'embeddings.embed' end,
+    'embeddings.embed',
     jsonb_strip_nulls(jsonb_build_object(
       'rule_id', p_rule.id,
       'input_text', embeddings.text_of(p_rule.title, p_rule.guidance, p_rule.rationale),
@@ -82,7 +135,7 @@ language sql as $$
     priority => posthouse.priority(p_priority),
     dedupe_key => concat_ws(':', p_rule.id, p_rule.text_hash, p_model),
     correlation_id => nullif(current_setting('embeddings.import', true), ''),
-    subject => 'rule ' || p_rule.rule_id,
+    subject => 'rule ' || p_rule.id,
     source => p_source,
     created_by => p_actor)
 $$;
@@ -101,12 +154,34 @@ for each row execute function embeddings.rule_changed();
 create or replace trigger rules_changed after update on embeddings.rules
 for each row when (old.text_hash is distinct from new.text_hash) execute function embeddings.rule_changed();
 
+-- A deleted rule leaves no text: its jobs are canceled and erased, and its vectors deleted unless another rule has the
+-- same text. The setting embeddings.actor of the transaction is recorded as the requester.
+create or replace function embeddings.rule_deleted() returns trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+  perform posthouse.erase('rule ' || old.id, old.tenant_id, nullif(current_setting('embeddings.actor', true), ''));
+  delete from embeddings.vectors as v
+  where v.tenant_id = old.tenant_id and v.text_hash in (old.text_hash, old.embedded_hash)
+    and not embeddings.is_referenced(v.tenant_id, v.text_hash);
+  return null;
+end $$;
+
+create or replace trigger rules_deleted after delete on embeddings.rules
+for each row execute function embeddings.rule_deleted();
+
 -- The same on request, for a rule visible to the caller; null if there is none.
 create or replace function embeddings.request_by_id(p_rule uuid, p_priority text, p_model text, p_actor text)
 returns uuid
 language sql security definer set search_path = pg_catalog, pg_temp as $$
   select embeddings.request(r, p_priority, p_model, p_actor) from embeddings.rules as r
   where r.id = p_rule and (posthouse.tenant() is null or r.tenant_id = posthouse.tenant())
+$$;
+
+-- Enqueue the job that embeds all texts with the next model; while one is active, that job is returned.
+create or replace function embeddings.request_reembedding(p_actor text) returns uuid
+language sql as $$
+  select posthouse.enqueue('embeddings.reembed', '{}', queue => 'embeddings', priority => posthouse.priority('low'),
+    dedupe_key => 'embeddings.reembed', source => 'manual', created_by => p_actor)
 $$;
 
 -- Embedding jobs, with the statuses of the embedding queue.
@@ -134,7 +209,7 @@ select
 from posthouse.jobs as j
 left join embeddings.vectors as v
   on v.tenant_id = j.tenant_id and v.model = j.result ->> 'embedding_model' and v.text_hash = j.payload ->> 'text_hash'
-where j.kind in ('embeddings.embed', 'embeddings.embed_one');
+where j.kind = 'embeddings.embed';
 
 -- Number of jobs per status and priority.
 create or replace view embeddings.queue_health with (security_invoker = true) as
@@ -156,6 +231,13 @@ group by worker_id;
 create or replace view embeddings.embedding_job_failures with (security_invoker = true) as
 select * from embeddings.embedding_jobs where status = 'failed';
 
+-- Rules with the vector that serves searches.
+create or replace view embeddings.embedded_rules with (security_invoker = true) as
+select r.*, v.embedding, v.model as embedding_model
+from embeddings.rules as r
+cross join embeddings.models as m
+join embeddings.vectors as v on v.tenant_id = r.tenant_id and v.model = m.active and v.text_hash = r.embedded_hash;
+
 alter table embeddings.rules enable row level security;
 alter table embeddings.vectors enable row level security;
 drop policy if exists engine on embeddings.rules;
@@ -170,8 +252,9 @@ create policy tenant on embeddings.vectors for select to posthouse_tenant using 
 revoke execute on all functions in schema embeddings from public;
 grant usage on schema embeddings to posthouse_engine, posthouse_tenant;
 grant select, insert, update, delete on embeddings.rules to posthouse_engine, posthouse_tenant;
-grant select, insert, update, delete on embeddings.vectors to posthouse_engine;
-grant select on embeddings.vectors, embeddings.embedding_jobs, embeddings.queue_health, embeddings.worker_performance,
+grant select, insert, update, delete on embeddings.vectors, embeddings.models, embeddings.leases to posthouse_engine;
+grant select on embeddings.models to posthouse_tenant;
+grant select on embeddings.vectors, embeddings.embedded_rules, embeddings.embedding_jobs, embeddings.queue_health, embeddings.worker_performance,
   embeddings.embedding_job_failures to posthouse_engine, posthouse_tenant;
 grant execute on function embeddings.text_of, embeddings.request_by_id to posthouse_engine, posthouse_tenant;
-grant execute on function embeddings.request to posthouse_engine;
+grant execute on function embeddings.request, embeddings.request_reembedding, embeddings.is_referenced, embeddings.sweep_vectors to posthouse_engine;

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 DIMENSIONS = 768
 """Dimensions of the column in the database. Shorter vectors are padded with zeros."""
 MODELS = {
-    "local": "all-MiniLM-L6-v2",
+    "local": "all-MiniLM-L6-v2/int8",
     "ollama": "nomic-embed-text",
     "openai": "text-embedding-3-small",
 }
@@ -27,19 +28,39 @@ class Settings:
     timeout: float
 
 
-def load_settings() -> Settings:
-    provider = _read("PROVIDER", "local")
-    if provider not in MODELS:
-        raise ValueError(f"invalid EMBEDDINGS_PROVIDER {provider!r}: expected one of {', '.join(MODELS)}")
+def load_settings(provider: str | None = None) -> Settings:
+    """Return the settings of the configured provider, or of another one.
+
+    Model, URL and key belong to the configured provider; those of another one have its name in the variable.
+    """
+    configured = _configured()
+    provider = provider or configured
+    mine = (f"{provider.upper()}_", *([""] if provider == configured else []))
     return Settings(
         provider=provider,
-        model=_read("MODEL", MODELS[provider]),
-        url=_read("URL", URLS[provider]).rstrip("/"),
-        key=_read("KEY", ""),
+        model=_first([f"{prefix}MODEL" for prefix in mine], MODELS[provider]),
+        url=_first([f"{prefix}URL" for prefix in mine], URLS[provider]).rstrip("/"),
+        key=_first([f"{prefix}KEY" for prefix in mine], ""),
         cache=Path(_read("CACHE", str(_caches() / "posthouse-embeddings"))),
         threads=int(_read("THREADS", str(os.cpu_count() or 1))),
         timeout=float(_read("TIMEOUT", "30")),
     )
+
+
+def keep_unused_days() -> int:
+    """Return how many days vectors that no rule uses are kept."""
+    return int(_read("KEEP_UNUSED_DAYS", "30"))
+
+
+def _configured() -> str:
+    provider = _read("PROVIDER", "local")
+    if provider not in MODELS:
+        raise ValueError(f"invalid EMBEDDINGS_PROVIDER {provider!r}: expected one of {', '.join(MODELS)}")
+    return provider
+
+
+def _first(names: Sequence[str], default: str) -> str:
+    return next((found for name in names if (found := _read(name, ""))), default)
 
 
 def _caches() -> Path:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
@@ -14,6 +15,8 @@ from psycopg import AsyncConnection
 from embeddings.settings import DIMENSIONS
 
 Db = AsyncConnection[Any]
+LEASE = timedelta(minutes=2)
+"""A batch that computes for longer may be overtaken. The lease of a dead job ends with the job."""
 
 
 class Text(NamedTuple):
@@ -25,12 +28,14 @@ class Text(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Wish:
+class Request:
     """The request of a job."""
 
     text: Text
     input_text: str
     rule: UUID
+    job: UUID
+    token: UUID
 
 
 class Found(NamedTuple):
@@ -46,15 +51,26 @@ def statement(name: str) -> str:
     return (files("embeddings") / "sql" / f"{name}.sql").read_text()
 
 
-async def take(db: Db, texts: Sequence[Text]) -> set[Text]:
-    """Lock the texts until the end of the transaction; return those that no other worker has locked."""
-    rows = await _rows(db, "take_texts", _columns(texts))
-    return {texts[nth - 1] for nth, taken in rows if taken}
+async def take(db: Db, requests: Sequence[Request]) -> set[Text]:
+    """Take leases on the texts without a vector; return those that no other running job computes."""
+    first = {request.text: request for request in reversed(requests)}
+    more = {
+        "jobs": [request.job for request in first.values()],
+        "tokens": [request.token for request in first.values()],
+        "lease": LEASE,
+    }
+    return {Text(*row) for row in await _rows(db, "take_texts", _columns(list(first)) | more)}
 
 
-async def find(db: Db, wishes: Sequence[Wish]) -> list[Found]:
-    columns = _columns([wish.text for wish in wishes]) | {"rules": [wish.rule for wish in wishes]}
-    return [Found(*known) for _, *known in await _rows(db, "find_texts", columns)]
+async def release(db: Db, texts: Collection[Text], requests: Sequence[Request]) -> None:
+    """Give up the leases of the requests on these texts."""
+    if texts:
+        tokens = {"tokens": [request.token for request in requests]}
+        await db.execute(statement("release_texts"), _columns(list(texts)) | tokens)
+
+
+async def find(db: Db, requests: Sequence[Request]) -> list[Found]:
+    return [Found(*row) for row in await _rows(db, "find_texts", _request_columns(requests))]
 
 
 async def keep(db: Db, vectors: Mapping[Text, Sequence[float]]) -> None:
@@ -66,15 +82,27 @@ async def keep(db: Db, vectors: Mapping[Text, Sequence[float]]) -> None:
         await db.execute(statement("keep_vectors"), _columns(list(vectors)) | more)
 
 
-async def attach(db: Db, wishes: Sequence[Wish]) -> dict[Text, int]:
-    """Store the vectors in the rules; return the dimensions of each text that a rule still has."""
-    columns = _columns([wish.text for wish in wishes]) | {"rules": [wish.rule for wish in wishes]}
-    rows = await _rows(db, "attach_vectors", columns)
-    return {Text(*key): dimensions for *key, dimensions in rows}
+async def attach(db: Db, requests: Sequence[Request], active: str) -> dict[UUID, int]:
+    """Let the rules refer to their vectors.
+
+    Return the rules that still have the text of their request, and the dimensions of its vector.
+    """
+    columns = _request_columns(requests) | {"active": active}
+    return dict(await _rows(db, "attach_vectors", columns))
+
+
+async def sweep(db: Db, keep_unused: timedelta) -> int:
+    """Delete vectors that have been unused for this long; return how many."""
+    ((deleted,),) = await _rows(db, "sweep_vectors", {"keep": keep_unused})
+    return int(deleted)
 
 
 async def _rows(db: Db, name: str, parameters: Mapping[str, Any]) -> list[Any]:
     return await (await db.execute(statement(name), parameters)).fetchall()
+
+
+def _request_columns(requests: Sequence[Request]) -> dict[str, Any]:
+    return _columns([request.text for request in requests]) | {"rules": [one.rule for one in requests]}
 
 
 def _columns(texts: Sequence[Text]) -> dict[str, Any]:

@@ -3,8 +3,6 @@ import os
 import psycopg
 import pytest
 
-from embeddings.providers import provider
-
 
 @pytest.fixture
 def app_path():
@@ -29,11 +27,3 @@ def _needs_pgvector(server):
         pytest.skip(
             "the Postgres that POSTHOUSE_TEST_DATABASE_URL names has no pgvector; the embedded one has"
         )
-
-
-@pytest.fixture(autouse=True)
-def _fresh_provider():
-    """Each test with the provider that its settings name; the local one is kept, it takes time to load."""
-    yield
-    if type(provider()).__name__ != "Local":
-        provider.cache_clear()

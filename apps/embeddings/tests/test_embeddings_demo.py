@@ -17,8 +17,8 @@ def test_the_demo_computes_seven_in_ten_and_finds_what_is_near(database, tmp_pat
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert (found["rules"], found["computed"], found["reused"]) == (20, 14, 6)
-    assert found["one_by_one_per_second"] > 0
-    assert found["in_batches_per_second"] > 0
+    assert found["inserted_singly_ratio"] > 0
+    assert found["inserted_at_once_ratio"] > 0
     assert len(found["nearest"]) == 3
     assert "most similar to" in done.stderr
-    assert "embeddings.embed_one: 6 of 6" in done.stderr
+    assert "embeddings.embed: 6 of 6" in done.stderr

@@ -16,7 +16,7 @@ async def test_vectors_are_near_where_the_meaning_is():
         "I forgot my login secret and need a new one",
         "Bananas are yellow when they are ripe",
     ]
-    vectors = await provider().embed("all-MiniLM-L6-v2", texts)
+    vectors = await provider().embed("all-MiniLM-L6-v2/int8", texts)
     assert [len(vector) for vector in vectors] == [384] * 3
     assert all(math.hypot(*vector) == pytest.approx(1, abs=1e-4) for vector in vectors)
     assert _dot(vectors, 0, 1) > 0.4
@@ -25,16 +25,16 @@ async def test_vectors_are_near_where_the_meaning_is():
 
 async def test_a_vector_does_not_depend_on_the_batch():
     text = "Keep it small"
-    (alone,) = await provider().embed("all-MiniLM-L6-v2", [text])
+    (alone,) = await provider().embed("all-MiniLM-L6-v2/int8", [text])
     others = [f"{number} words of some length " * number for number in range(1, 30)]
-    among = await provider().embed("all-MiniLM-L6-v2", [*others, text])
+    among = await provider().embed("all-MiniLM-L6-v2/int8", [*others, text])
     # Eight bits are shared out over a whole run, so it is not the same to the last digit.
     assert _dot([alone, among[-1]], 0, 1) > 0.98
 
 
 async def test_a_very_long_text_counts_up_to_its_256th_token():
     words = "word " * 400
-    first, second = await provider().embed("all-MiniLM-L6-v2", [words, words + "and some more"])
+    first, second = await provider().embed("all-MiniLM-L6-v2/int8", [words, words + "and some more"])
     assert _dot([first, second], 0, 1) > 0.999
 
 

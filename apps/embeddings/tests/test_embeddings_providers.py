@@ -25,7 +25,6 @@ def use(fake, monkeypatch):
         named = {"provider": name, "url": f"{fake.url}{path}/", **settings}
         for key, value in named.items():
             monkeypatch.setenv(f"EMBEDDINGS_{key.upper()}", value)
-        provider.cache_clear()
         return provider()
 
     return use
@@ -61,9 +60,9 @@ async def test_a_provider_takes_fifty_texts_at_once(product, fake, use, write, *
     assert max(sizes) <= 50
     assert {request["model"] for request in fake.requests} == {model}
     (job,) = product.rows("select * from embeddings.embedding_jobs where not reused limit 1")
-    assert (job["embedding_model"], job["embedding_dimensions"]) == (model, 768)
+    assert (job["embedding_model"], job["embedding_dimensions"]) == (f"{name}/{model}", 768)
     (near,) = product.rows(
-        "select embedding <=> %s::vector as distance from embeddings.rules where id = %s",
+        "select embedding <=> %s::vector as distance from embeddings.embedded_rules where id = %s",
         str(vector_of(job["input_text"], 768)),
         job["rule_id"],
     )
@@ -76,11 +75,10 @@ async def test_short_vectors_are_filled_up_and_long_ones_refused(product, use, w
     assert await testing.drain(product.app) == {"succeeded": 1}
     (row,) = product.rows("select vector_dims(embedding) as room, dimensions from embeddings.vectors")
     assert row == {"room": 768, "dimensions": 512}
-    use("ollama", model="wide")
-    product.rows("update embeddings.rules set title = 'Other' returning id")
+    product.rows("select embeddings.request_by_id(id, 'low', 'wide', 'ada') from embeddings.rules")
     assert await testing.drain(product.app) == {"failed": 1}
     (job,) = product.rows("select * from embeddings.embedding_job_failures")
-    assert "model wide returns 4096 dimensions, more than the maximum of 768" in job["error_message"]
+    assert "model ollama/wide returns 4096 dimensions, more than the maximum of 768" in job["error_message"]
 
 
 async def test_one_text_that_is_refused_does_not_spoil_the_others(product, fake, use, write):
@@ -181,12 +179,18 @@ async def test_a_model_that_a_job_names_is_asked_for(product, fake, use, write):
     product.rows("select embeddings.request_by_id(id, 'urgent', 'ada', 'ada') from embeddings.rules")
     assert await testing.drain(product.app) == {"succeeded": 1}
     assert [request["model"] for request in fake.requests] == ["nomic-embed-text", "ada"]
-    (rule,) = product.rows("select embedding_model from embeddings.rules")
-    assert rule["embedding_model"] == "ada"
+    jobs = product.rows(
+        "select embedding_model, embedding_vector is not null as has_vector from embeddings.embedding_jobs"
+    )
+    assert {(job["embedding_model"], job["has_vector"]) for job in jobs} == {
+        ("ollama/nomic-embed-text", True), ("ollama/ada", True)
+    }  # fmt: skip
+    (rule,) = product.rows("select embedding_model from embeddings.embedded_rules")
+    assert rule["embedding_model"] == "ollama/nomic-embed-text", "searches still find the rule"
 
 
 async def test_the_local_provider_has_one_model():
-    with pytest.raises(Rejected, match="does not have model nomic; it has all-MiniLM-L6-v2"):
+    with pytest.raises(Rejected, match="does not have model nomic; it has all-MiniLM-L6-v2/int8"):
         await provider().embed("nomic", ["text"])
 
 

@@ -54,7 +54,7 @@ async def test_search_uses_the_index(product, ada):
     with psycopg.connect(product.settings.database_url) as db:
         db.execute("set enable_seqscan = off; set enable_sort = off")  # as if there were many
         plan = db.execute(f"explain {statement('near_rule')}", {"rule": rule["id"], "limit": 3}).fetchall()
-    assert "rules_near" in str(plan)
+    assert "vectors_near" in str(plan)
 
 
 async def test_a_job_is_asked_for_looked_at_and_listed(product, ada):
@@ -67,7 +67,7 @@ async def test_a_job_is_asked_for_looked_at_and_listed(product, ada):
     job = (await ada.get(f"/jobs/embedding/{listed['id']}")).json()
     assert job["worker_version"] == version("posthouse")
     assert (job["status"], job["embedding_model"], job["embedding_dimensions"]) == (
-        "completed", "all-MiniLM-L6-v2", 384
+        "completed", "local/all-MiniLM-L6-v2/int8", 384
     )  # fmt: skip
     assert (job["attempts"], job["max_attempts"], job["reused"]) == (1, 3, False)
     assert job["processing_time_ms"] > 0
@@ -175,3 +175,20 @@ async def test_odd_bodies_are_refused(ada):
             "/embeddings/rules", content=body, headers={"Content-Type": "application/json"}
         )
         assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request"), answer.text
+
+
+async def test_null_removes_the_rationale_and_is_refused_elsewhere(ada):
+    rule = await add(ada, *RULES[0], rationale="They leak.")
+    path = f"/embeddings/rules/{rule['id']}"
+    assert (await ada.patch(path, json={"priority": "high"})).json()["rationale"] == "They leak."
+    for field in ("title", "guidance", "priority"):
+        answer = await ada.patch(path, json={field: None})
+        assert answer.status_code == 422
+        assert f"`{field}` must not be null; omit the field to leave it unchanged" in answer.text
+    assert (await ada.patch(path, json={"rationale": None})).json()["rationale"] is None
+
+
+async def test_a_search_for_a_nul_character_is_refused(ada):
+    answer = await ada.get("/embeddings/search", params={"q": "a\0b"})
+    assert answer.status_code == 422
+    assert "NUL character" in answer.text

@@ -1,13 +1,15 @@
 """From a written rule to its vector: the trigger, the batches, what is computed."""
 
+import asyncio
 import random
 
 import psycopg
 import pytest
 
+from embeddings import computing
 from embeddings.rulebook import Rulebook
 from embeddings.store import statement
-from posthouse import testing
+from posthouse import App, Job, testing
 
 ADD = """insert into embeddings.rules (tenant_id, rule_id, title, guidance, rationale, priority)
     values (%s, %s, %s, %s, %s, %s) returning id"""
@@ -49,7 +51,7 @@ async def test_a_rule_is_enqueued_with_its_text_in_the_transaction_that_writes_i
     (known,) = product.rows("select md5(%s) as hash", text)
     assert job["payload"] == {"rule_id": str(rule), "input_text": text, "text_hash": known["hash"]}
     assert (job["kind"], job["queue"], job["tenant_id"]) == ("embeddings.embed", "embeddings", "acme")
-    assert (job["source"], job["subject"], job["max_attempts"]) == ("event", "rule R-1", 3)
+    assert (job["source"], job["subject"], job["max_attempts"]) == ("event", f"rule {rule}", 3)
 
 
 async def test_the_priority_of_the_job_comes_from_the_rule(product, add):
@@ -84,42 +86,138 @@ async def test_of_equal_texts_one_is_computed(product, write):
         {"project_id": "b", "reused": 0, "jobs": 10},
     ]
     (found,) = product.rows("""select count(*) as rules, count(distinct text_hash) as texts,
-        bool_and(embedding is not null and embedded_hash = text_hash) as embedded,
+        bool_and(embedded_hash = text_hash) as embedded,
         (select count(*) from embeddings.vectors where tenant_id = 'a') as vectors
         from embeddings.rules where tenant_id = 'a'""")
     assert found == {"rules": 40, "texts": 28, "embedded": True, "vectors": 28}
 
 
-async def test_a_vector_outlives_its_rule_and_is_used_again(product, add):
-    rule = add("R-1", "Title", "Guidance")
+async def test_a_deleted_rule_leaves_no_text_and_no_vector_that_no_other_rule_uses(product, add):
+    alone, shared = add("R-1", "Only here"), add("R-2", "Title", "Guidance")
+    add("R-3", "Title", "Guidance")
     await testing.drain(product.app)
-    product.rows("delete from embeddings.rules where id = %s returning id", rule)
-    add("R-2", "Title", "Guidance")
-    await testing.drain(product.app)
-    assert [job["reused"] for job in jobs_of(product)] == [False, True]
+    for rule in (alone, shared):
+        product.rows("delete from embeddings.rules where id = %s returning id", rule)
+    (vector,) = product.rows("select text_hash from embeddings.vectors")
+    (left,) = product.rows("select text_hash from embeddings.rules")
+    assert vector == left
+    texts = product.rows("select input_text from embeddings.embedding_jobs where input_text is not null")
+    assert texts == [{"input_text": "Title Guidance "}], "that of the rule that is left"
 
 
-async def test_a_text_that_another_batch_has_in_hand_is_waited_for(product, add):
+async def test_unused_vectors_are_deleted_after_thirty_days(product, add):
+    changed, kept = add("R-1", "First"), add("R-2", "Other")
+    await testing.drain(product.app)
+    product.rows("update embeddings.rules set title = 'Second' where id = %s returning id", changed)
+    await testing.drain(product.app)
+    count = "select count(*)::integer as vectors from embeddings.vectors"
+    async with testing.clock(product.app) as clock:
+        for days, left in ((0, 3), (29, 3), (1, 2), (60, 2)):
+            await clock.advance(f"{days}d")
+            await product.app.client.enqueue("embeddings.sweep", {})
+            await testing.drain(product.app)
+            assert product.rows(count) == [{"vectors": left}], f"after {days} more days"
+    assert kept in {row["id"] for row in product.rows("select id from embeddings.embedded_rules")}
+
+
+async def test_an_unused_vector_that_is_used_again_stays(product, add):
+    rule = add("R-1", "First")
+    await testing.drain(product.app)
+    async with testing.clock(product.app) as clock:
+        for title in ("Second", "First"):
+            product.rows("update embeddings.rules set title = %s where id = %s returning id", title, rule)
+            await testing.drain(product.app)
+            await product.app.client.enqueue("embeddings.sweep", {})
+            await testing.drain(product.app)
+            await clock.advance("29d")
+        await clock.advance("1d")
+        await product.app.client.enqueue("embeddings.sweep", {})
+        await testing.drain(product.app)
+    (vector,) = product.rows("select unused_since from embeddings.vectors")
+    assert vector == {"unused_since": None}
+    assert [job["reused"] for job in jobs_of(product)] == [False, False, True]
+
+
+LEASED = """insert into embeddings.leases (tenant_id, model, text_hash, job_id, token, taken_at, expires_at)
+    select tenant_id, 'local/all-MiniLM-L6-v2/int8', payload ->> 'text_hash', %s, gen_random_uuid(),
+      posthouse.now(), posthouse.now() + interval '2 minutes'
+    from posthouse.jobs where id = %s returning text_hash"""
+
+
+@pytest.fixture
+def lease(product):
+    """Gives the text of a job to another job, whose worker has claimed it and computes."""
+
+    def lease(job_id):
+        other = product.rows("select posthouse.enqueue('elsewhere', '{}', queue => 'elsewhere') as id")[0][
+            "id"
+        ]
+        product.rows(LEASED, other, job_id)
+        return other
+
+    return lease
+
+
+async def test_a_text_that_a_running_job_computes_is_waited_for(product, add):
     add("R-1", "Title", "Guidance")
     (job,) = jobs_of(product)
-    texts = {"tenants": ["a"], "models": ["all-MiniLM-L6-v2"], "hashes": [job["text_hash"]]}
-    with psycopg.connect(product.settings.database_url) as other:
-        assert other.execute(statement("take_texts"), texts).fetchall() == [(1, True)]
-        worker = await product.app.worker(poll_seconds=0.05)
-        await worker.start()
-        await product.until(lambda: product.rows("select from posthouse.jobs where snoozes > 0"), "a snooze")
-        other.rollback()
-        await product.until_ended()
-        await worker.stop()
-    (job,) = product.rows("select status, attempt_count from posthouse.jobs")
+    release, began = asyncio.Event(), asyncio.Event()
+    other = App(settings=product.settings)
+
+    @other.job("elsewhere", queue="elsewhere")
+    async def elsewhere(running: Job) -> None:
+        product.rows(LEASED, running.id, job["id"])
+        began.set()
+        await release.wait()
+
+    await other.client.enqueue("elsewhere", {}, queue="elsewhere")
+    elsewhere_worker = await other.worker(poll_seconds=0.05)
+    worker = await product.app.worker(poll_seconds=0.05)
+    await elsewhere_worker.start()
+    await began.wait()
+    await worker.start()
+    await product.until(lambda: product.rows("select from posthouse.jobs where snoozes > 0"), "a snooze")
+    assert product.rows("select from embeddings.vectors") == []
+    release.set()
+    await product.until_ended()
+    await elsewhere_worker.stop()
+    await worker.stop()
+    await other.close()
+    (job,) = product.rows("select status, attempt_count from posthouse.jobs where kind = 'embeddings.embed'")
     assert job == {"status": "succeeded", "attempt_count": 1}
+    assert product.rows("select from embeddings.leases") == []
+
+
+async def test_the_text_of_a_job_that_no_longer_runs_is_taken_over(product, add, lease):
+    add("R-1", "Title", "Guidance")
+    (job,) = jobs_of(product)
+    lease(job["id"])
+    assert await testing.drain(product.app) == {"succeeded": 1}
+    assert product.rows("select from embeddings.leases") == []
+
+
+async def test_no_transaction_is_open_while_the_model_computes(product, add, monkeypatch):
+    add("R-1", "Title", "Guidance")
+    seen = []
+
+    async def embed(_model, texts):
+        seen.extend(
+            product.rows("""select query from pg_stat_activity where datname = current_database()
+            and pid <> pg_backend_pid() and xact_start is not null and query like '%%embeddings.%%'""")
+        )
+        return [[1.0, 0.0]] * len(texts)
+
+    monkeypatch.setattr(computing, "embed", embed)
+    assert await testing.drain(product.app) == {"succeeded": 1}
+    assert seen == []
 
 
 async def test_jobs_of_changed_and_deleted_rules_compute_nothing(product, add):
     changed, deleted = add("R-1", "First"), add("R-2", "Other")
     product.rows("update embeddings.rules set title = 'Second' where id = %s returning id", changed)
     product.rows("delete from embeddings.rules where id = %s returning id", deleted)
-    assert await testing.drain(product.app) == {"succeeded": 1, "canceled": 2}
+    assert await testing.drain(product.app) == {"succeeded": 1, "canceled": 1}
+    assert sorted(job["status"] for job in jobs_of(product)) == ["canceled", "canceled", "completed"]
     (vector,) = product.rows("select text_hash from embeddings.vectors")
     (rule,) = product.rows("select embedded_hash, text_hash from embeddings.rules")
     assert vector["text_hash"] == rule["text_hash"] == rule["embedded_hash"]

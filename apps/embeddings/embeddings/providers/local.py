@@ -7,14 +7,14 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-from embeddings.minilm import MODEL, Encoder
+from embeddings.minilm import Encoder
 from embeddings.providers.provider import Rejected, Vector
-from embeddings.settings import Settings
+from embeddings.settings import MODELS, Settings
+
+MODEL = MODELS["local"]
 
 
 class Local:
-    model = MODEL
-
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._loading = threading.Lock()

@@ -12,7 +12,6 @@ from embeddings.settings import Settings
 class Ollama:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self.model = settings.model
 
     async def embed(self, model: str, texts: Sequence[str]) -> list[Vector]:
         found = await ask(self._settings, "/api/embed", {"model": model, "input": list(texts)})

@@ -16,7 +16,6 @@ SHORTENED = "text-embedding-3"
 class OpenAI:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self.model = settings.model
 
     async def embed(self, model: str, texts: Sequence[str]) -> list[Vector]:
         body: dict[str, Any] = {"model": model, "input": list(texts), "encoding_format": "float"}

@@ -17,9 +17,6 @@ class RejectedTexts(Rejected):
 
 
 class Provider(Protocol):
-    model: str
-    """Default model."""
-
     async def embed(self, model: str, texts: Sequence[str]) -> list[Vector]:
         """Return a vector for each text. Raises Rejected for errors that a retry cannot fix."""
         ...
