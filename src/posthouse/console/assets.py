@@ -19,12 +19,18 @@ TYPES = {
     ".svg": "image/svg+xml",
     ".html": "text/html; charset=utf-8",
     ".txt": "text/plain; charset=utf-8",
+    ".json": "application/json",
+    ".png": "image/png",
+    ".jpg": "image/jpeg",
+    ".webp": "image/webp",
+    ".woff2": "font/woff2",
 }
 
 
 OWN_WORDS = ("js/", "css/")
 _COMMENTS = re.compile(rb"^\s*(?://.*|/\*(?:[^*]|\*(?!/))*\*/\s*)$", re.MULTILINE)
 _INDENTS = re.compile(rb"\n\s+")
+_IMPORTS = re.compile(rb'^(import|export) \{ (.*) \} from "', re.MULTILINE)
 _CSS_SPACES = re.compile(rb"\s*([{};])\s*|([:,])\s+")
 
 
@@ -51,7 +57,9 @@ class Assets:
 
 @cache
 def assets() -> Assets:
-    return Assets(dict(_below(files("posthouse.console") / "static")) | {"js/glossary.js": _glossary()})
+    own = dict(files_below(files("posthouse.console") / "static"))
+    own = {path: lean(path, content) for path, content in own.items()}
+    return Assets(own | {"js/glossary.js": _glossary()})
 
 
 def _glossary() -> bytes:
@@ -62,27 +70,28 @@ def _glossary() -> bytes:
     return f"export const TERMS = {json.dumps(terms, ensure_ascii=False)}\n".encode()
 
 
-def _below(folder: Traversable, prefix: str = "") -> list[tuple[str, bytes]]:
+def files_below(folder: Traversable, prefix: str = "") -> list[tuple[str, bytes]]:
     found: list[tuple[str, bytes]] = []
     for item in folder.iterdir():
         if item.is_dir():
-            found += _below(item, f"{prefix}{item.name}/")
+            found += files_below(item, f"{prefix}{item.name}/")
         else:
             found.append((f"{prefix}{item.name}", item.read_bytes()))
     return found
 
 
 def lean(path: str, content: bytes) -> bytes:
-    """Remove comments on lines of their own, indentation, and in style sheets spaces around punctuation.
+    """Remove comments on lines of their own, indentation, spaces of imports and around punctuation in CSS.
     In templates white space around a line break has no meaning.
     """
     if not path.startswith(OWN_WORDS):
         return content
-    content = _INDENTS.sub(b"\n", _COMMENTS.sub(b"", content))
-    return _CSS_SPACES.sub(rb"\1\2", content) if path.endswith(".css") else content
+    content = _INDENTS.sub(b"\n", _COMMENTS.sub(b"", content)).strip()
+    if path.endswith(".css"):
+        return _CSS_SPACES.sub(rb"\1\2", content).replace(b";}", b"}")
+    return _IMPORTS.sub(lambda found: b'%s{%s}from"' % (found[1], found[2].replace(b", ", b",")), content)
 
 
 def _asset(path: str, content: bytes) -> Asset:
-    content = lean(path, content)
     ending = path[path.rfind(".") :]
-    return Asset(content, gzip.compress(content, mtime=0), TYPES[ending])
+    return Asset(content, gzip.compress(content, mtime=0), TYPES.get(ending, "application/octet-stream"))

@@ -4,9 +4,11 @@
 application. Application routes declare their permission with ``allow`` and receive an ``Access``: the
 authenticated principal, and transactions restricted to its tenant. A router made by ``api_router`` answers
 422 to bodies that are no valid JSON or that Postgres cannot store. Routes that accept file uploads read the
-body with ``file_body``; routes that send files return ``stored_file`` or ``local_file``.
+body with ``file_body``; routes that send files return ``stored_file`` or ``local_file``. ``app_pages``
+serves pages in the layout of the console.
 """
 
+from posthouse.console import app_pages
 from posthouse.identity import Permission
 from posthouse.server.access import Access, allow
 from posthouse.server.app import create_app
@@ -18,6 +20,7 @@ __all__ = [
     "Permission",
     "allow",
     "api_router",
+    "app_pages",
     "create_app",
     "file_body",
     "local_file",

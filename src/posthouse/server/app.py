@@ -137,6 +137,7 @@ def create_app(
     for router in routers:
         app.include_router(router)
     app.include_router(console.router)
+    app.state.app_pages = [page._asdict() for page in _app_pages(app)]
     problems.install(app)
     check_permissions(app)
     app.openapi = describe(app, open_to_all(app), _own_paths())  # type: ignore[method-assign]
@@ -215,10 +216,20 @@ def _lifespan(settings: Settings, channels: Sequence[Channel]) -> Callable[[Fast
 def check_permissions(app: FastAPI) -> None:
     """Deny by default: raise ConfigurationError for a route that declares no permission."""
     for route in routes_of(app):
-        if route.path not in {*_PUBLIC, app.openapi_url} and not permissions_for(route):
+        is_public = route.path in {*_PUBLIC, app.openapi_url} or _app_page_of(route) is not None
+        if not is_public and not permissions_for(route):
             raise ConfigurationError(
                 f"the route {route.path} declares no permission; add a dependency allow(Permission...)"
             )
+
+
+def _app_pages(app: FastAPI) -> list[console.AppPage]:
+    """Return the pages of applications, each once."""
+    return sorted({page for route in routes_of(app) if (page := _app_page_of(route)) is not None})
+
+
+def _app_page_of(route: Any) -> console.AppPage | None:
+    return console.app_page_of(route.dependant.call) if hasattr(route, "dependant") else None
 
 
 def routes_of(app: FastAPI) -> list[Any]:

@@ -1,7 +1,8 @@
 // Client of the HTTP API.
 import { useCallback, useEffect, useRef, useState } from "./lib.js"
 
-const ROOT = new URL("../api/v1/", document.baseURI)
+const SITE = new URL(document.documentElement.dataset.root, location.href)
+const ROOT = new URL("api/v1/", SITE)
 const DEFAULT_MESSAGE = "Cannot reach the server. Check that it is running, then try again."
 
 /** An error response of the API: its message, its code and the invalid fields. */
@@ -15,10 +16,13 @@ export class Problem extends Error {
   }
 }
 
-const state = { csrf: null, tenant: null, onLogout: () => {} }
+export const state = { csrf: null, tenant: null, onLogout: () => {} }
 
 export const configure = (changes) => Object.assign(state, changes)
 export const chosenTenant = () => state.tenant
+
+/** The URL of a path outside of the API, such as the route of an application: `api.get(site("/shop/orders"))`. */
+export const site = (path) => new URL(path.replace(/^\//, ""), SITE).href
 
 /** The URL of an API path, with the tenant that the operator has selected. */
 export function address(path, query = {}) {
@@ -45,8 +49,7 @@ async function ask(method, path, { query, body, headers, signal } = {}) {
     if (error.name === "AbortError") throw error
     throw new Problem(0, null)
   }
-  const text = await answer.text()
-  const told = text && answer.headers.get("content-type")?.includes("json") ? JSON.parse(text) : null
+  const told = parsed(await answer.text(), answer.headers.get("content-type"))
   if (answer.status === 401 && !path.startsWith("/session")) state.onLogout()
   if (!answer.ok) throw new Problem(answer.status, told)
   return told
@@ -59,6 +62,8 @@ export const api = {
   patch: (path, body, options) => ask("PATCH", path, { body, ...options }),
   delete: (path, query) => ask("DELETE", path, { query }),
 }
+
+export const parsed = (text, type) => (text && type?.includes("json") ? JSON.parse(text) : null)
 
 /**
  * Fetches `path` and returns {data, error, loading, reload, setData}. Previous data is kept while a reload is in

@@ -1,50 +1,62 @@
-// Entry point of the console: loads the session and shows the page that the URL names.
-import { configure } from "./api.js"
-import { html, render, useEffect, useMemo, useState } from "./lib.js"
-import { followLinks, match, useLocation } from "./router.js"
-import { begin, logOut, remembered, rememberTenant, SessionContext } from "./session.js"
-import { Shell } from "./shell.js"
-import { Login } from "./pages/login.js"
-import { ROUTES } from "./routes.js"
-import { Empty, Failure } from "./ui/basics.js"
-import { Toasts } from "./ui/toast.js"
+// Entry point of the console, and the layout of its pages.
+import { site } from "./api.js"
+import { Frame } from "./frame.js"
+import { html, useState } from "./lib.js"
+import { useSession } from "./session.js"
+import { start } from "./start.js"
+import { Overview } from "./pages/overview.js"
+import { Jobs } from "./pages/jobs.js"
+import { Job } from "./pages/job.js"
+import { Failures } from "./pages/failures.js"
+import { Workers } from "./pages/workers.js"
+import { Queues } from "./pages/queues.js"
+import { Triggers } from "./pages/triggers.js"
+import { Definitions } from "./pages/definitions.js"
+import { Operator } from "./pages/operator.js"
+import { EnqueueDialog } from "./pages/enqueue.js"
+import { Button } from "./ui/basics.js"
 
-function Console() {
-  const [session, setSession] = useState(undefined)
-  const [trouble, setTrouble] = useState(null)
-  const [tenant, setTenant] = useState(remembered)
-  const start = () => begin().then(setSession, setTrouble)
-  useEffect(() => {
-    start()
-    configure({ onLogout: () => setSession(null) })
-  }, [])
-  configure({ tenant: session?.operator ? tenant : null })
-  const known = useMemo(() => session && ({
-    ...session,
-    tenant: session.operator ? tenant : session.tenant_id,
-    chooseTenant: (id) => {
-      rememberTenant(id)
-      setTenant(id)
-    },
-    logOut: () => logOut().finally(() => setSession(null)),
-  }), [session, tenant])
-  if (trouble) return html`<main class="alone"><${Failure} error=${trouble} retry=${() => { setTrouble(null); start() }} /></main>`
-  if (session === undefined) return html`<main class="alone" aria-busy="true"></main>`
-  if (session === null) return html`<${Login} done=${setSession} />`
-  return html`<${SessionContext.Provider} value=${known}><${Page} key=${tenant ?? ""} /><${Toasts} /><//>`
+const SECTIONS = [
+  { name: "overview", path: "", text: "Overview", icon: "pulse", needs: "jobs:read" },
+  { name: "jobs", path: "jobs", text: "Jobs", icon: "list", needs: "jobs:read" },
+  { name: "failures", path: "failures", text: "Failures", icon: "alert", needs: "jobs:read" },
+  { name: "workers", path: "workers", text: "Workers", icon: "cpu", needs: "workers:read" },
+  { name: "queues", path: "queues", text: "Queues", icon: "layers", needs: "jobs:read" },
+  { name: "triggers", path: "triggers", text: "Triggers", icon: "clock", needs: "triggers:read" },
+  { name: "definitions", path: "definitions", text: "Definitions", icon: "braces", needs: "definitions:read" },
+  { name: "operator", path: "operator", text: "Operator", icon: "sliders", needs: "audit:read" },
+]
+
+const ROUTES = [
+  { pattern: "", page: Overview, title: "Overview", section: "overview" },
+  { pattern: "jobs", page: Jobs, title: "Jobs", section: "jobs" },
+  { pattern: "jobs/:id", page: Job, title: "Job", section: "jobs" },
+  { pattern: "failures", page: Failures, title: "Failures", section: "failures" },
+  { pattern: "failures/:fingerprint", page: Failures, title: "Failure group", section: "failures" },
+  { pattern: "workers", page: Workers, title: "Workers", section: "workers" },
+  { pattern: "queues", page: Queues, title: "Queues and limits", section: "queues" },
+  { pattern: "triggers", page: Triggers, title: "Triggers", section: "triggers" },
+  { pattern: "triggers/:id", page: Triggers, title: "Trigger", section: "triggers" },
+  { pattern: "definitions", page: Definitions, title: "Definitions", section: "definitions" },
+  { pattern: "definitions/:name", page: Definitions, title: "Definition", section: "definitions" },
+  { pattern: "operator", page: Operator, title: "Operator", section: "operator" },
+  { pattern: "operator/:tab", page: Operator, title: "Operator", section: "operator" },
+]
+
+/** Pages of the applications that this server runs. */
+const APPS = JSON.parse(document.documentElement.dataset.apps).map(({ name, title }) => ({
+  href: site(`/apps/${name}/`), text: title, icon: "layers",
+}))
+
+function Shell({ section, title, children }) {
+  const session = useSession()
+  const [enqueueing, setEnqueueing] = useState(false)
+  const enqueue = () => session.can("jobs:write") && setEnqueueing(true)
+  const actions = session.can("jobs:write") && html`<${Button} strong class="enqueue" icon="plus" aria-label="Enqueue" title="Enqueue a job (n)" onClick=${enqueue}>Enqueue<//>`
+  return html`
+    <${Frame} name="Posthouse" sections=${[...SECTIONS, ...APPS]} section=${section} title=${title} actions=${actions} keys=${{ n: enqueue }}>${children}<//>
+    ${enqueueing && html`<${EnqueueDialog} close=${() => setEnqueueing(false)} />`}
+  `
 }
 
-function Page() {
-  const { path, query } = useLocation()
-  for (const { pattern, page: Shown, title, section } of ROUTES) {
-    const found = match(pattern, path)
-    if (found) {
-      document.title = `${title} · Posthouse`
-      return html`<${Shell} section=${section} title=${title}><${Shown} ...${found} query=${query} /><//>`
-    }
-  }
-  return html`<${Shell} title="Not found"><${Empty} title="Page not found">The link may be outdated.<//><//>`
-}
-
-document.addEventListener("click", followLinks)
-render(html`<${Console} />`, document.getElementById("app"))
+start({ routes: ROUTES, shell: Shell, name: "Posthouse" })

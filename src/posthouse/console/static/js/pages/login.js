@@ -1,6 +1,6 @@
 import { html, useState } from "../lib.js"
+import { Mark } from "../frame.js"
 import { logIn } from "../session.js"
-import { Mark } from "../shell.js"
 import { Button, Failure, Snippet } from "../ui/basics.js"
 import { Field } from "../ui/fields.js"
 

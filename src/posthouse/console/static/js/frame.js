@@ -1,38 +1,29 @@
-// Layout of every page: navigation, tenant picker, session and shortcuts.
+// Layout of every page, of the console and of applications: navigation, tenant picker, session and shortcuts.
 import { api } from "./api.js"
 import { html, cls, useEffect, useState } from "./lib.js"
 import { link, useLocation } from "./router.js"
 import { useSession } from "./session.js"
-import { EnqueueDialog } from "./pages/enqueue.js"
 import { Button } from "./ui/basics.js"
 import { Icon } from "./ui/icons.js"
 
-const SECTIONS = [
-  { name: "overview", path: "", text: "Overview", icon: "pulse", needs: "jobs:read" },
-  { name: "jobs", path: "jobs", text: "Jobs", icon: "list", needs: "jobs:read" },
-  { name: "failures", path: "failures", text: "Failures", icon: "alert", needs: "jobs:read" },
-  { name: "workers", path: "workers", text: "Workers", icon: "cpu", needs: "workers:read" },
-  { name: "queues", path: "queues", text: "Queues", icon: "layers", needs: "jobs:read" },
-  { name: "triggers", path: "triggers", text: "Triggers", icon: "clock", needs: "triggers:read" },
-  { name: "definitions", path: "definitions", text: "Definitions", icon: "braces", needs: "definitions:read" },
-  { name: "operator", path: "operator", text: "Operator", icon: "sliders", needs: "audit:read" },
-]
-
-export function Shell({ section, title, children }) {
+/**
+ * `sections`: {name, path or href, text, icon, needs} of the navigation, where `needs` is a permission. `actions`: buttons
+ * in the header. `keys`: shortcuts and their functions.
+ */
+export function Frame({ name, sections, section, title, actions, keys = {}, children }) {
   const session = useSession()
   const [open, setOpen] = useState(false)
-  const [enqueueing, setEnqueueing] = useState(false)
   const { path } = useLocation()
   useEffect(() => setOpen(false), [path])
-  useShortcuts({ n: () => session.can("jobs:write") && setEnqueueing(true) })
+  useShortcuts(keys)
   return html`
     <a class="skip" href="#content" target="_self">Skip to content</a>
     <div class=${cls("shell", open && "shell-open")}>
       <aside class="side" id="navigation">
-        <a class="brand" href=${link("")}><${Mark} /><span>Posthouse</span></a>
+        <a class="brand" href=${link("")}><${Mark} /><span>${name}</span></a>
         <nav aria-label="Pages">
-          ${SECTIONS.filter((each) => session.can(each.needs)).map((each) => html`
-            <a key=${each.name} href=${link(each.path)} aria-current=${each.name === section ? "page" : undefined}>
+          ${sections.filter((each) => !each.needs || session.can(each.needs)).map((each) => html`
+            <a key=${each.text} href=${each.href ?? link(each.path)} aria-current=${each.name === section ? "page" : undefined}>
               <${Icon} name=${each.icon} /><span>${each.text}</span>
             </a>`)}
         </nav>
@@ -44,12 +35,11 @@ export function Shell({ section, title, children }) {
           <${Button} plain class="burger" label="Menu" icon="menu" onClick=${() => setOpen(!open)} aria-expanded=${open} aria-controls="navigation" />
           <h1>${title}</h1>
           <${TenantChoice} session=${session} />
-          ${session.can("jobs:write") && html`<${Button} strong class="enqueue" icon="plus" aria-label="Enqueue" title="Enqueue a job (n)" onClick=${() => setEnqueueing(true)}>Enqueue<//>`}
+          ${actions}
         </header>
         <main id="content" tabindex="-1">${children}</main>
       </div>
     </div>
-    ${enqueueing && html`<${EnqueueDialog} close=${() => setEnqueueing(false)} />`}
   `
 }
 

@@ -1,0 +1,19 @@
+// Entry point for the pages of applications.
+import { site } from "posthouse/api.js"
+import { Frame } from "posthouse/frame.js"
+import { html } from "posthouse/lib.js"
+import { start } from "posthouse/start.js"
+
+/**
+ * Shows the pages of an application in the layout of the console, after its login.
+ *
+ * - `name`: shown in the navigation and in titles.
+ * - `routes`: {pattern, page, title, section}. A pattern such as "videos/:id" is relative to the application; the page is a
+ *   component, which gets the parts of the pattern and `query`.
+ * - `sections`: {name, path, text, icon, needs} of the navigation; `needs` is a permission, such as "jobs:write".
+ */
+export function startApp({ name, routes, sections = [] }) {
+  const all = [...sections, { name: "console", href: site("/console/"), text: "Console", icon: "pulse", needs: "jobs:read" }]
+  const shell = ({ section, title, children }) => html`<${Frame} name=${name} sections=${all} section=${section} title=${title}>${children}<//>`
+  start({ routes, shell, name })
+}

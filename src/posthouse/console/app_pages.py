@@ -1,0 +1,105 @@
+"""Pages of applications: static files in the layout of the console, with its login."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from functools import cache
+from html import escape
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from fastapi import APIRouter, Request, Response
+from starlette.responses import RedirectResponse
+
+from posthouse.console.assets import Assets, files_below
+from posthouse.console.serving import POLICY, console_assets, new_nonce, render, root_of, send_asset
+from posthouse.errors import ConfigurationError
+
+_POLICY = f"{POLICY}; media-src 'self' blob:; worker-src 'self' blob:"
+_OWN_MODULES = {
+    f"posthouse/{name}": Path(__file__).with_name("app_modules") / name for name in ("app.js", "upload.js")
+}
+"""Modules that the console itself does not load."""
+_NAME = re.compile(r"[a-z][a-z0-9-]{0,39}")
+
+
+class AppPage(NamedTuple):
+    """The page of an application. Endpoints that have it as an attribute serve static files to all."""
+
+    name: str
+    title: str
+
+
+def app_pages(name: str, title: str, folder: Path, *, modules: Mapping[str, Path] | None = None) -> APIRouter:
+    """Return a router that serves the pages of an application below ``/apps/{name}/``.
+
+    - ``folder``: static files, with ``main.js`` as the entry point. All style sheets in it are linked.
+    - ``modules``: further JavaScript modules by the name that scripts import, such as ``hls.js``.
+
+    The files are public, like those of the console. The routes that they call authenticate.
+    """
+    if not _NAME.fullmatch(name):
+        raise ConfigurationError(
+            f"invalid name of pages {name!r}: use lower-case letters, digits and hyphens"
+        )
+    pages = _Pages(name, title, folder, {**_OWN_MODULES, **(modules or {})})
+    router = APIRouter(include_in_schema=False)
+    for path, endpoint in pages.endpoints().items():
+        setattr(endpoint, "app_page", AppPage(name, title))  # noqa: B010 - functions have no such attribute
+        router.add_api_route(f"/apps/{name}{path}", endpoint, methods=["GET"])
+    return router
+
+
+def app_page_of(endpoint: object) -> AppPage | None:
+    """Return the page of an application that an endpoint serves, or None."""
+    found = getattr(endpoint, "app_page", None)
+    return found if isinstance(found, AppPage) else None
+
+
+class _Pages:
+    def __init__(self, name: str, title: str, folder: Path, modules: dict[str, Path]) -> None:
+        self._name = name
+        self._title = title
+        self._modules = modules
+        self._assets = cache(lambda: _read(folder, modules))
+
+    def endpoints(self) -> dict[str, Callable[..., Any]]:
+        async def enter(request: Request) -> Response:
+            return RedirectResponse(self._base(request))
+
+        async def asset(request: Request, version: str, path: str) -> Response:
+            return send_asset(request, self._assets(), version, path)
+
+        async def page(request: Request, path: str) -> Response:  # noqa: ARG001 - the script reads it
+            return self._page(request)
+
+        return {"": enter, "/assets/{version}/{path:path}": asset, "/{path:path}": page}
+
+    def _base(self, request: Request) -> str:
+        return f"{root_of(request)}apps/{self._name}/"
+
+    def _page(self, request: Request) -> Response:
+        base = self._base(request)
+        own = f"{base}assets/{self._assets().version}"
+        styles = "\n".join(
+            f'    <link rel="stylesheet" href="{escape(f"{own}/{path}")}">'
+            for path in self._assets().paths(".css")
+        )
+        return render(
+            request, "app.html", _POLICY, nonce=new_nonce(), title=escape(self._title), base=escape(base),
+            own=escape(own), styles=styles, imports=self._imports(console_assets(request), own),
+        )  # fmt: skip
+
+    def _imports(self, console: str, own: str) -> str:
+        vendored = {"preact": "preact.js", "preact/hooks": "hooks.js", "htm": "htm.js"}
+        known = {name: f"{console}/vendor/{file}" for name, file in vendored.items()}
+        further = {name: f"{own}/modules/{path.name}" for name, path in self._modules.items()}
+        imports = {**known, "posthouse/": f"{console}/js/", **further}
+        return json.dumps({"imports": imports}).replace("<", "\\u003c")
+
+
+def _read(folder: Path, modules: dict[str, Path]) -> Assets:
+    added = {f"modules/{path.name}": path.read_bytes() for path in modules.values()}
+    return Assets(dict(files_below(folder)) | added)
