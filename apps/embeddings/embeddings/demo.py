@@ -18,8 +18,8 @@ from posthouse.demo import Stage
 
 SIZE = 2000
 COPIES = 0.3
-SINGLE = 10
-"""One in this many rules is inserted in a transaction of its own."""
+SAMPLE = 4
+"""One in this many texts is embedded without a queue, and as many rules are inserted one by one."""
 NEAREST = 3
 
 
@@ -31,9 +31,9 @@ async def demo(stage: Stage) -> dict[str, Any]:
         stage.say("preparing the model")
         await _embed(stage, db, [book.rules(1)], run, "first")
         stage.say("calling the model directly, for comparison")
-        direct = await _direct(book.rules(max(20, size // 4)))
+        direct = await _direct(book.rules(max(6, size // SAMPLE)))
         stage.say("embedding rules that are inserted one by one")
-        singles = [book.rules(1) for _ in range(max(6, size // SINGLE))]
+        singles = [book.rules(1) for _ in range(max(6, size // SAMPLE))]
         await _embed(stage, db, singles, run, "singly")
         stage.say(f"embedding {size} rules that are inserted at once")
         written = await _embed(stage, db, [book.rules(size, COPIES)], run, "at once")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pathlib
 from typing import Annotated, Literal
 from uuid import UUID
 
@@ -13,10 +14,11 @@ from embeddings.models import find_models
 from embeddings.providers import Rejected, embed
 from embeddings.rows import Row, all_rows, one_row
 from embeddings.search import near_rule, near_text
-from posthouse.server import Access, Permission, allow, api_router
+from posthouse.server import Access, Permission, allow, api_router, app_pages
 
 router = api_router("", "embeddings")
 router.include_router(model_routes.router)
+router.include_router(app_pages("embeddings", "Embeddings", pathlib.Path(__file__).with_name("page")))
 Reader = Annotated[Access, allow(Permission.JOBS_READ, of_tenants=True)]
 Writer = Annotated[Access, allow(Permission.JOBS_WRITE, of_tenants=True)]
 Most = Annotated[int, Query(ge=1, le=100, description="Maximum number of rows.")]
@@ -79,6 +81,14 @@ async def queue_health(access: Reader) -> list[Row]:
     """
     async with access.session() as db:
         return await all_rows(db, "queue_health", {})
+
+
+@router.get("/embeddings/coverage")
+async def coverage(access: Reader) -> Row:
+    """Count the rules with a current vector, the jobs, and the vectors that deduplication saved."""
+    async with access.session() as db:
+        model = (await find_models(db)).active
+        return {"model": model} | await one_row(db, "coverage", {}, "no figures")
 
 
 @router.get("/embeddings/workers")
