@@ -51,7 +51,7 @@ PARTS = {**ERRORS, "timeout": "4h"}
 STAGE = {**PARTS, "limits": [Limit(running=1, per="key")], "limit_by": "video_id"}
 """At most one running job of the kind per video."""
 
-app = posthouse.App(schema=Path(__file__).with_name("schema.sql"), routes="vision.routes")
+app = posthouse.App(schema=Path(__file__).with_name("schema.sql"), routes="vision.web")
 
 
 @app.job("vision.scan", retry=RETRY, fail_on=DENIED, timeout="10m")

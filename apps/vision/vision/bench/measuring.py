@@ -94,7 +94,8 @@ def memory(folder: Path, minutes: int) -> Iterator[Row]:
     video = folder / "long.mp4"
     pictures, _ = moving(SIZES["720p"], minutes * 60, texts=True)
     write_video(video, SIZES["720p"], pictures)
-    half, peaks = minutes * 30_000, []
+    half = minutes * 30_000
+    peaks: list[int] = []
     for found in pick(video, 1, THRESHOLD):
         if isinstance(found, Picked):
             _read(found.jpeg)

@@ -1,0 +1,101 @@
+// One video: player, texts, clips and deletion.
+import Hls from "hls.js"
+import { api, useApi } from "posthouse/api.js"
+import { html, useEffect, useRef, useState } from "posthouse/lib.js"
+import { go, link } from "posthouse/router.js"
+import { useSession } from "posthouse/session.js"
+import { Back, Button, Card, Empty, Loaded, Progress } from "posthouse/ui/basics.js"
+import { Confirm } from "posthouse/ui/dialog.js"
+import { attempt, complain, toast } from "posthouse/ui/toast.js"
+import { clock, Marked, route, stateOf } from "./words.js"
+
+const LIVE = 1500
+
+export function Video({ id, query }) {
+  const video = useApi(route(`videos/${id}`), {}, { every: LIVE })
+  return html`
+    <div class="vision">
+      <${Back} href=${link("", { q: query.q })}>${query.q ? "Search results" : "All videos"}<//>
+      <${Loaded} from=${video}>${(found) => html`<${Shown} video=${found} query=${query} />`}<//>
+    </div>`
+}
+
+function Shown({ video, query }) {
+  const session = useSession()
+  const player = useRef(null)
+  const [removing, setRemoving] = useState(false)
+  const state = stateOf(video)
+  const seek = (ms) => {
+    player.current.currentTime = ms / 1000
+    player.current.play().catch(() => {})
+  }
+  const remove = () => attempt(() => api.delete(route(`videos/${video.video_id}`)), () => {
+    toast("Video deleted.")
+    go(link(""))
+  })
+  return html`
+    <div class="vision-head"><h2 class="clip">${video.title || "Untitled"}</h2>
+      <span class="status" data-status=${state.status}>${state.text}</span>
+      ${session.can("jobs:write") && html`<${Button} danger small icon="trash" onClick=${() => setRemoving(true)}>Delete<//>`}</div>
+    ${state.percent != null && html`<${Progress} percent=${state.percent} label=${state.text} />`}
+    ${video.error && html`<p class="vision-error">${video.error}</p>`}
+    ${video.warning && html`<p class="vision-warning">${video.warning}</p>`}
+    <div class="vision-watch">
+      ${video.s3_proxy_path && html`<${Player} video=${video} player=${player} at=${Number(query.t ?? 0)} />`}
+      ${video.status === "ready" && html`<${Texts} video=${video} query=${query} seek=${seek} />`}
+    </div>
+    ${removing && html`<${Confirm} title="Delete the video?" danger actText="Delete" act=${remove} close=${() => setRemoving(false)}>
+      The file, its stream, texts and clips are deleted. This cannot be undone.<//>`}`
+}
+
+function Player({ video, player, at }) {
+  const source = route(`videos/${video.video_id}/hls/index.m3u8`)
+  useEffect(() => {
+    const element = player.current
+    const begin = () => { element.currentTime = at / 1000 }
+    element.addEventListener("loadedmetadata", begin, { once: true })
+    if (!Hls.isSupported()) {
+      element.src = source
+      return undefined
+    }
+    const stream = new Hls({ startPosition: at / 1000 })
+    stream.on(Hls.Events.ERROR, (_, problem) => problem.fatal && complain(new Error("The stream cannot be played. Reload the page to try again.")))
+    stream.loadSource(source)
+    stream.attachMedia(element)
+    return () => stream.destroy()
+  }, [source, at])
+  return html`<video class="vision-player" ref=${player} controls playsinline autoplay=${at > 0} muted=${at > 0} poster=${at ? undefined : route(`videos/${video.video_id}/poster.jpg`)}></video>`
+}
+
+function Texts({ video, query, seek }) {
+  const session = useSession()
+  const texts = useApi(route(`videos/${video.video_id}/segments`), { limit: 500 })
+  return html`
+    <${Card} title="Texts" class="vision-texts">
+      <${Loaded} from=${texts}>${(found) => found.length
+        ? html`<ul aria-label="Texts">${found.map((text) => html`
+            <li key=${text.segment_id} aria-current=${String(text.t_start) === query.t ? "true" : undefined}>
+              <button type="button" class="vision-seek" onClick=${() => seek(text.t_start)}><span class="figure">${clock(text.t_start)}</span>
+                <span><${Marked} text=${text.text} query=${query.q ?? ""} /></span></button>
+              ${session.can("jobs:write") && html`<${ClipButton} video=${video} text=${text} />`}
+            </li>`)}</ul>`
+        : html`<${Empty} title="No texts">No text was found in this video.<//>`}<//>
+    <//>`
+}
+
+/** Creates a clip of the time at which a text is visible, then links to the file. */
+function ClipButton({ video, text }) {
+  const [clip, setClip] = useState(null)
+  const where = clip && route(`clips/${video.video_id}/${clip.clip_id}`)
+  const state = useApi(clip && clip.status !== "done" ? where : null, {}, { every: 1000 })
+  useEffect(() => {
+    if (state.data?.status === "done") setClip(state.data)
+    if (state.data?.error) {
+      complain(new Error(state.data.error))
+      setClip(null)
+    }
+  }, [state.data])
+  const create = () => attempt(async () => setClip(await api.post(route("clips"), { video_id: video.video_id, t_start: text.t_start, t_end: text.t_end })))
+  if (clip?.status === "done") return html`<a class="button small" href=${`${where}/file`} download="clip.mp4" target="_self">Download clip</a>`
+  return html`<${Button} small plain busy=${Boolean(clip)} onClick=${create}>Clip<//>`
+}
