@@ -46,8 +46,12 @@ async def demo(stage: Stage) -> dict[str, Any]:
         killed_at = time.monotonic()
         done = sorted(watched.completed())
         stage.say(f"killed {victim} after it completed {', '.join(done)}")
+        await stage.until(watched.resumed, "another worker to resume the job", 120)
+        resumed_after = round(time.monotonic() - killed_at, 1)
+        stage.say(f"{watched.worker} resumed the job after {resumed_after} s")
         await stage.until(watched.over, "the video to be ready", 300)
         return {**await _report(watched, stage), "killed": victim, "made before": done,
+                "resumed after seconds": resumed_after,
                 "seconds after that": round(time.monotonic() - killed_at, 1)}  # fmt: skip
 
 
@@ -88,6 +92,11 @@ class Watched:
         await self.look()
         begun = [item for item in self.told["qualities"] if item["status"] == "in_progress"]
         return bool(self.completed()) and bool(begun)
+
+    async def resumed(self) -> bool:
+        """Return whether another worker has claimed the job."""
+        await self.look()
+        return bool(self.told["job"]["attempt_number"] > 1 and self.told["status"] != "pending")
 
     async def over(self) -> bool:
         await self.look()
