@@ -9,10 +9,9 @@ import pytest
 
 from posthouse import testing
 from vision import paths
-from vision.handlers import app, clip_generate, ocr, sample, scan, segment_index, transcode
+from vision.handlers import CLIP_LIFE, app, clip_generate, ocr, sample, scan, segment_index, transcode
 from vision.options import ReadingOptions
 from vision.storage import storage
-from vision.upkeep import CLIP_LIFE
 
 STAGES = [transcode, sample, ocr, segment_index]
 

@@ -14,8 +14,7 @@ import stable
 from posthouse.testing import drain
 from vision import paths
 from vision.film import shoot
-from vision.handlers import app, scan
-from vision.upkeep import sweep
+from vision.handlers import app, scan, sweep
 from vision.workspace import PREFIX, SETTLED_SECONDS, remove_abandoned, workspace
 
 HOLDER = """

@@ -12,9 +12,9 @@ from PIL import Image
 
 from posthouse_media import probe
 from vision import paths
+from vision.handlers import clip_expire
 from vision.storage import storage
 from vision.texts import normalize
-from vision.upkeep import clip_expire
 
 STAGES = ["vision.transcode", "vision.sample", "vision.ocr", "vision.segment_index"]
 WORKER = {"POSTHOUSE_PROCESS_SLOTS": "1", "VISION_OCR_BATCH": "2"}

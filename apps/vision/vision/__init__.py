@@ -4,7 +4,6 @@ import os
 
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # onnxruntime reports its use to Microsoft when imported
 
-from vision import upkeep
 from vision.handlers import app
 
-__all__ = ["app", "upkeep"]
+__all__ = ["app"]

@@ -19,20 +19,21 @@ import psycopg
 import posthouse
 from posthouse import Job, Limit, Retry
 from posthouse_media import NotAVideo, is_truncated, probe
-from vision import options, paths
-from vision.frames import Empty, Picked, pick
+from vision import options, paths, sweeping
+from vision.frames import pick
 from vision.options import ClipId, Fps, Languages, Milliseconds, ReadingOptions, Share
 from vision.pipeline_log import accounted
-from vision.publishing import EmptyClip, publish_clip, publish_hls, publish_poster
+from vision.publishing import EmptyClip, cut_warning, publish_clip, publish_hls, publish_poster
 from vision.reading import UnknownLanguage, refuse_unknown
 from vision.regions import publish_thumbs, regions_of
 from vision.rows import VideoNotFound, about, begin, percent_of, run, video_row
 from vision.settings import default_team, ocr_batch, ocr_chunk, settle_seconds
-from vision.spans import ForeignFrame, Spans, spans_of
+from vision.spans import ForeignFrame, spans_of, store_frames
 from vision.statements import statement
 from vision.storage import DENIED, NotStored, storage
 from vision.texts import mentioned
 
+CLIP_LIFE = timedelta(days=30)
 ORIGINAL = "Original video"
 RETRY = Retry("1m", "5m", "15m", jitter=0.2)
 FINAL = (
@@ -98,7 +99,7 @@ def transcode(job: Job, video_id: UUID, s3_original_path: str) -> None:
             "duration_ms": stream_ms if cut else stated_ms,
             "width": known.width,
             "height": known.height,
-            "warning": _cut_warning(stated_ms, stream_ms) if cut else None,
+            "warning": cut_warning(stated_ms, stream_ms) if cut else None,
         }
         run(db, "video_transcoded", {"video": video_id, **job.result})
 
@@ -115,19 +116,9 @@ def sample(
     """Extract the frames whose texts differ from those of the previous one."""
     video = begin(job, video_id, s3_original_path)
     wanted = ReadingOptions(**video["options"])
-    percent, kept, spans, sampled = percent_of(job, video["duration_ms"]), [], Spans(), 0
     with storage().opened(s3_original_path, ORIGINAL) as original:
-        for found in pick(original, target_fps, dedupe_threshold):
-            sampled += 1
-            if isinstance(found, Picked):
-                kept.append(paths.frame(video_id, found.timestamp_ms))
-                storage().put(kept[-1], found.jpeg)
-                spans.start(found.timestamp_ms)
-            elif isinstance(found, Empty):
-                spans.end(found.timestamp_ms)
-            percent(found.timestamp_ms)
-    spans.store(video_id)
-    storage().keep_only(paths.frames(video_id), [*kept, paths.spans(video_id)])
+        frames = pick(original, target_fps, dedupe_threshold)
+        kept, sampled = store_frames(video_id, frames, percent_of(job, video["duration_ms"]))
     reading: dict[str, Any] = {"languages": wanted.languages, "min_confidence": wanted.min_confidence}
     parts = [
         job.enqueue(
@@ -217,8 +208,41 @@ def clip_generate(
         job.result = {"s3_path": path}
 
 
-def _cut_warning(stated_ms: int, stream_ms: int) -> str:
-    return (
-        f"the file ends early: {stream_ms / 1000:.1f} s of {stated_ms / 1000:.1f} s can be played; "
-        "if the upload was incomplete, upload the file again"
+@app.job("vision.clip_expire", retry=RETRY, fail_on=DENIED)
+def clip_expire(job: Job) -> None:
+    """Delete clips older than 30 days."""
+    removed = storage().remove_older(paths.CLIPS, CLIP_LIFE, datetime.now(UTC))
+    with job.commit() as db:
+        run(db, "clips_gone", {"paths": removed})
+        job.result = {"removed": len(removed)}
+
+
+clip_expire.on_schedule("30 3 * * *", overlap="skip", label="Delete clips older than 30 days")
+
+
+@app.job("vision.discard", retry=RETRY, fail_on=DENIED)
+def discard(job: Job, video_id: UUID) -> None:
+    """Delete the files of a deleted video."""
+    about_it = {"team": job.tenant, "video": video_id}
+    jobs = job.step_commit("jobs", lambda db: db.execute(statement("jobs_of"), about_it).fetchall())
+    sweeping.remove_files(video_id, [UUID(str(one)) for (one,) in jobs])
+
+
+@app.job("vision.sweep", retry=RETRY, fail_on=DENIED, timeout="1h")
+def sweep(job: Job) -> None:
+    """Delete files that belong to no video, and what killed processes left."""
+    deleted = job.step_commit("deleted", lambda db: db.execute(statement("videos_deleted")).fetchall())
+    gone = [UUID(str(video)) for video, is_idle in deleted if is_idle]
+    for video_id in gone:
+        sweeping.remove_files(video_id, [])
+    files = sweeping.old_videos()
+    known = job.step_commit(
+        "known", lambda db: db.execute(statement("videos_known"), {"ids": list(files)}).fetchall()
     )
+    removed = sweeping.remove_orphans(files, {UUID(str(video)): status for video, status in known})
+    with job.commit() as db:
+        run(db, "videos_swept", {"ids": gone})
+        job.result = {"deleted": len(gone), "orphans": removed}
+
+
+sweep.on_schedule("15 * * * *", missed="skip", overlap="skip", label="Delete files without a video")

@@ -42,3 +42,11 @@ def publish_clip(original: Path, path: str, asked: tuple[int, int], padding_ms: 
         clip = folder / "clip.mp4"
         write_clip(original, clip, start, end, heard)
         storage().put(path, clip)
+
+
+def cut_warning(stated_ms: int, stream_ms: int) -> str:
+    """Return what users see about a file that is shorter than it states."""
+    return (
+        f"the file ends early: {stream_ms / 1000:.1f} s of {stated_ms / 1000:.1f} s can be played; "
+        "if the upload was incomplete, upload the file again"
+    )

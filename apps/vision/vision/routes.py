@@ -13,7 +13,7 @@ from psycopg.types.json import Jsonb
 
 from posthouse.server import Access, api_router, file_body
 from vision import media_routes, paths
-from vision.handlers import clip_generate, sample, transcode
+from vision.handlers import clip_generate, discard, sample, transcode
 from vision.options import ReadingOptions
 from vision.reading import UnknownLanguage, refuse_unknown
 from vision.requests import (
@@ -33,7 +33,6 @@ from vision.settings import most_upload_bytes
 from vision.statements import statement
 from vision.storage import NotStored, storage
 from vision.texts import parse_query
-from vision.upkeep import discard
 
 UPLOAD_LIFE = timedelta(hours=24)
 EMPTY = "the file is empty; upload a video file"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
 from vision import paths
+from vision.frames import Empty, Picked, Skipped
 from vision.storage import NotStored, storage
 
 
@@ -40,6 +41,24 @@ class Spans:
     def store(self, video_id: UUID) -> None:
         """Store the ranges. The last one may have no end: that of the video."""
         storage().put(paths.spans(video_id), json.dumps(self.ranges).encode())
+
+
+def store_frames(
+    video_id: UUID, frames: Iterable[Picked | Skipped | Empty], percent: Callable[[float], Any]
+) -> tuple[list[str], int]:
+    """Store the frames to read and their ranges; return their paths and the number of sampled frames."""
+    kept, spans, sampled = [], Spans(), 0
+    for sampled, found in enumerate(frames, 1):  # noqa: B007 - the last one is returned
+        if isinstance(found, Picked):
+            kept.append(paths.frame(video_id, found.timestamp_ms))
+            storage().put(kept[-1], found.jpeg)
+            spans.start(found.timestamp_ms)
+        elif isinstance(found, Empty):
+            spans.end(found.timestamp_ms)
+        percent(found.timestamp_ms)
+    spans.store(video_id)
+    storage().keep_only(paths.frames(video_id), [*kept, paths.spans(video_id)])
+    return kept, sampled
 
 
 def spans_of(video_id: UUID, frame_paths: Sequence[str] | None, duration_ms: int) -> list[Span]:
