@@ -5,7 +5,8 @@ application. Application routes declare their permission with ``allow`` and rece
 authenticated principal, and transactions restricted to its tenant. A router made by ``api_router`` answers
 422 to bodies that are no valid JSON or that Postgres cannot store. Routes that accept file uploads read the
 body with ``file_body``; routes that send files return ``stored_file`` or ``local_file``. ``app_pages``
-serves pages in the layout of the console.
+serves pages in the layout of the console. ``signed_link`` gives players access without a credential, on
+routes with ``allow_linked``.
 """
 
 from posthouse.console import app_pages
@@ -14,15 +15,19 @@ from posthouse.server.access import Access, allow
 from posthouse.server.app import create_app
 from posthouse.server.bodies import api_router, file_body
 from posthouse.server.file_responses import local_file, stored_file
+from posthouse.server.links import allow_linked, signed_link, verify_link
 
 __all__ = [
     "Access",
     "Permission",
     "allow",
+    "allow_linked",
     "api_router",
     "app_pages",
     "create_app",
     "file_body",
     "local_file",
+    "signed_link",
     "stored_file",
+    "verify_link",
 ]

@@ -1,0 +1,131 @@
+"""Signed links: access to one thing of one tenant until a time, without a credential.
+
+Players fetch media without headers, and playlists name their segments by relative URLs, so the signature is
+a part of the path: ``/shop/films/{link}/{film_id}/index.m3u8``. Callers with a credential put ``session``
+in its place.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import secrets
+import time
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from fastapi import Depends, Request
+
+from posthouse.blobs import Store
+from posthouse.errors import ArtifactNotFound, Forbidden
+from posthouse.identity import Permission, Principal, Role
+from posthouse.server.access import PRINCIPAL, Access, allow, authorized, declare
+
+SESSION = "session"
+_PLACE = "links/secret"
+_BYTES = 32
+
+
+class LinkSecret:
+    """The secret of an installation, created once in the artifact storage, which all servers share."""
+
+    def __init__(self, store: Store, folder: Path) -> None:
+        self._store = store
+        self._folder = folder
+        self._known: bytes | None = None
+
+    async def read(self) -> bytes:
+        if self._known is None:
+            self._known = await self._stored() or await self._create()
+        return self._known
+
+    async def _stored(self) -> bytes:
+        try:
+            return b"".join([piece async for piece in self._store.read(_PLACE, 0, _BYTES)])
+        except ArtifactNotFound:
+            return b""
+
+    async def _create(self) -> bytes:
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        file = self._folder / uuid4().hex
+        file.touch(mode=0o600)
+        file.write_bytes(secrets.token_bytes(_BYTES))
+        await self._store.put(_PLACE, file)
+        file.unlink(missing_ok=True)
+        return await self._stored()
+
+
+async def signed_link(request: Request, subject: str, *, tenant: str, life: timedelta) -> str:
+    """Return the ``{link}`` part of a URL that gives access to a subject of a tenant for some time.
+
+    - ``subject``: what ``allow_linked`` of the route names, such as ``shop/film/29``.
+    """
+    return sign(await _secret(request), subject, tenant, int(time.time() + life.total_seconds()))
+
+
+async def verify_link(request: Request, link: str, subject: str) -> str:
+    """Return the tenant of a link. Raises Forbidden if it is invalid, expired or of another subject."""
+    return verify(await _secret(request), link, subject, time.time())
+
+
+def allow_linked(permission: Permission, subject: str) -> Any:
+    """Return the dependency of a route with a ``{link}`` in its path: a signed link, or ``session`` with a
+    credential that has the permission. Links are for reading.
+
+    - ``subject``: a template of the path's parameters, such as ``shop/film/{film_id}``.
+    """
+    credential: Any = allow(permission, of_tenants=True).dependency
+
+    async def authorize(request: Request) -> Access:
+        link = request.path_params["link"]
+        if link == SESSION:
+            found: Access = await credential.authorize(request)
+            return found
+        tenant = await verify_link(request, link, subject.format(**request.path_params))
+        principal = Principal(name="signed-link", role=Role.TENANT_VIEWER, tenant=tenant)
+        request.scope[PRINCIPAL] = principal.name
+        principal.demand(permission)
+        return Access(principal, request.app.state.gate, tenant)
+
+    async def admitted(request: Request) -> Access:
+        access = await authorized(request, authorize)
+        named = access.whose or request.query_params.get("tenant")
+        return replace(access, whose=access.tenant(named))
+
+    return Depends(declare(admitted, {permission}, authorize))
+
+
+def sign(secret: bytes, subject: str, tenant: str, expires: int) -> str:
+    return f"{expires}.{_encoded(tenant.encode())}.{_signature(secret, subject, tenant, expires)}"
+
+
+def verify(secret: bytes, link: str, subject: str, now: float) -> str:
+    try:
+        expires, tenant, signature = link.split(".")
+        name = base64.urlsafe_b64decode(f"{tenant}==").decode()
+        until = int(expires)
+    except ValueError:
+        raise Forbidden("invalid link: it is incomplete; request a new one") from None
+    if not hmac.compare_digest(signature.encode(), _signature(secret, subject, name, until).encode()):
+        raise Forbidden("invalid link: it was changed or belongs to another file; request a new one")
+    if until <= now:
+        raise Forbidden("the link has expired; request a new one")
+    return name
+
+
+def _signature(secret: bytes, subject: str, tenant: str, expires: int) -> str:
+    text = "\0".join(("posthouse link", tenant, subject, str(expires)))
+    return _encoded(hmac.new(secret, text.encode(), hashlib.sha256).digest())
+
+
+def _encoded(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+async def _secret(request: Request) -> bytes:
+    secret: LinkSecret = request.app.state.link_secret
+    return await secret.read()
