@@ -105,13 +105,12 @@ async def test_the_attempt_after_a_timeout_is_not_harmed_by_the_end_of_the_grace
     async with working(app, cancel_grace_seconds=0.1, keeper=False) as worker:
         await eventually(lambda: (1, "timeout") in attempts(db, handle.id))
         # Both timeouts are the job's own 300 ms, so the second one is lifted once it runs.
-        job = await eventually(
-            lambda: next((held for held in worker.executor.held.values() if held.attempt == 2), None)
-        )
+        held = worker.executor.held
+        job = await eventually(lambda: next((j for j in held.values() if j.attempt == 2 and j.task), None))
         job.deadline = None
         beats = worker.heartbeat.beats
         await eventually(lambda: worker.heartbeat.beats >= beats + 3)  # longer than the grace
-        assert worker.executor.held == {job.hex_id: job}
+        assert held == {job.hex_id: job}
         go_on.set()
         await eventually(lambda: status(db, handle.id) == "succeeded")
     assert attempts(db, handle.id) == [(1, "timeout"), (2, "succeeded")]

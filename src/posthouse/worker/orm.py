@@ -36,6 +36,11 @@ def fresh_async_connections() -> Iterator[None]:
         _close_stale_of_async()
 
 
+def uses_django() -> bool:
+    """Return whether Django is loaded and configured, so that handlers may have connections of it."""
+    return _configured_django() is not None
+
+
 def _close_stale() -> None:
     """What django.db.close_old_connections does: close what is broken, or older than CONN_MAX_AGE."""
     django_db = _configured_django()
