@@ -1,4 +1,7 @@
-"""`make bench`: Posthouse and the peers that can be installed, one after the other on the same Postgres."""
+"""`make bench`: Posthouse and the peers that can be installed, on each of two Postgres servers.
+
+The embedded server is tuned; the one of the distribution has default settings, as most users have it.
+"""
 
 from __future__ import annotations
 
@@ -7,37 +10,65 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from posthouse.settings import load_settings
-from posthouse.storage.server import close_embedded, database_url
+from posthouse.storage.embedded import ensure
 
 from .idle import measure_idle
 from .peers.__main__ import measure_peers
 from .peers.catalogue import PEERS
 from .peers.table import table
+from .stock import BINARIES, MISSING, stock_server
 
 RESULTS = Path(__file__).parent / "results"
 
 
+@contextmanager
+def _embedded_server() -> Iterator[str]:
+    with (
+        tempfile.TemporaryDirectory(prefix="posthouse-bench-") as folder,
+        ensure(Path(folder) / "postgres") as embedded,
+    ):
+        yield embedded.admin_url_for()
+
+
+SERVERS: dict[str, Callable[[], AbstractContextManager[str]]] = {
+    "embedded": _embedded_server,
+    "stock": stock_server,
+}
+
+
 def main() -> None:
     arguments = _arguments()
-    try:
-        url = database_url(load_settings())
-        own = _posthouse(url)
-        peers = {} if arguments.no_peers else measure_peers(list(PEERS), url)
-    finally:
-        close_embedded()
-    own["idle_cpu_percent"] = measure_idle()
-    everything: dict[str, Any] = {"posthouse": own, **peers}
+    run: dict[str, Any] = {name: _measure(name, arguments) for name in _servers(arguments.server)}
+    if not arguments.no_idle:
+        run["idle_cpu_percent"] = measure_idle()
     RESULTS.mkdir(exist_ok=True)
     file = RESULTS / f"{datetime.now(UTC):%Y-%m-%dT%H%M%SZ}.json"
-    file.write_text(json.dumps(everything, indent=2) + "\n")
-    print(json.dumps(everything) if arguments.json else _report(everything))
+    file.write_text(json.dumps(run, indent=2) + "\n")
+    print(json.dumps(run) if arguments.json else _report(run))
     print(f"written to {file.relative_to(Path.cwd())}", file=sys.stderr)
+
+
+def _servers(chosen: str | None) -> list[str]:
+    if BINARIES is None and chosen != "embedded":
+        print(f"left out the server with default settings: {MISSING}", file=sys.stderr)
+        return ["embedded"]
+    return [chosen] if chosen else list(SERVERS)
+
+
+def _measure(server: str, arguments: argparse.Namespace) -> dict[str, Any]:
+    print(f"measuring on the {server} Postgres", file=sys.stderr, flush=True)
+    with SERVERS[server]() as url:
+        own = _posthouse(url)
+        peers = {} if arguments.no_peers else measure_peers(list(PEERS), url)
+    return {"posthouse": own, **peers}
 
 
 def _posthouse(url: str) -> dict[str, Any]:
@@ -48,12 +79,17 @@ def _posthouse(url: str) -> dict[str, Any]:
     return {"version": version("posthouse"), **json.loads(done.stdout)}
 
 
-def _report(everything: dict[str, Any]) -> str:
-    own = everything["posthouse"]
+def _report(run: dict[str, Any]) -> str:
+    tables = [_table(name, run[name]) for name in SERVERS if name in run]
+    return "\n\n".join([*tables, f"idle_cpu_percent: {run.get('idle_cpu_percent', '-')}"])
+
+
+def _table(server: str, queues: dict[str, Any]) -> str:
+    own = queues["posthouse"]
     alone = [name for name in own if name not in {"drain_1", "drain_2", "enqueue_one", "enqueue_bulk"}]
     # The peers are measured from just before the enqueue: so is the figure that stands beside theirs.
-    beside = {**everything, "posthouse": {**own, "pickup_ms": own["enqueue_to_start_ms"]}}
-    lines = [table(beside), "", *(f"posthouse {name}: {own[name]}" for name in alone)]
+    beside = {**queues, "posthouse": {**own, "pickup_ms": own["enqueue_to_start_ms"]}}
+    lines = [f"{server} Postgres", table(beside), "", *(f"posthouse {name}: {own[name]}" for name in alone)]
     return "\n".join(lines)
 
 
@@ -61,6 +97,8 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
     parser.add_argument("--no-peers", action="store_true", help="measure Posthouse alone")
+    parser.add_argument("--no-idle", action="store_true", help="leave out the CPU of an idle installation")
+    parser.add_argument("--server", choices=list(SERVERS), help="measure on one of the two servers")
     return parser.parse_args()
 
 

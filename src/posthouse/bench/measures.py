@@ -6,7 +6,7 @@ import asyncio
 import statistics
 import time
 from collections.abc import Awaitable, Callable
-from operator import truediv
+from operator import itemgetter, truediv
 from typing import Any
 from uuid import UUID
 
@@ -18,10 +18,13 @@ from posthouse.bench.bare import measure_limit
 from posthouse.bench.fleet import PAYLOAD, fleet
 from posthouse.client.client import Client
 from posthouse.core.request import Request
+from posthouse.storage.control import pause_queue, resume_queue
 from posthouse.storage.queries import query
 
+QUEUE = "default"
 DRAIN_JOBS = 40_000
 DRAIN_TURNS = 5
+TWO_TURNS = 3
 BULK_JOBS = 50_000
 BULK_TURNS = 7
 ONE_SECONDS = 2.0
@@ -69,10 +72,14 @@ async def limit(url: str) -> dict[str, Any]:
 
 
 async def drain(url: str, workers: int) -> dict[str, Any]:
+    """The rate of workers that are all ready when the first job starts."""
     last = await fill(url, DRAIN_JOBS)
-    with fleet(url, workers) as processes:
-        await until_ended(url, last)
-        rss = max((process.rss_mb() or 0.0 for process in processes), default=0.0)
+    async with await _connect(url) as connection:
+        await pause_queue(connection, QUEUE, actor="bench")
+        with fleet(url, workers) as processes:
+            await resume_queue(connection, QUEUE, actor="bench")
+            await until_ended(url, last)
+            rss = max((process.rss_mb() or 0.0 for process in processes), default=0.0)
     rate = await _rate(url)
     await reset(url)
     return {f"drain_{workers}": round(rate), "rss_mb": round(rss, 1)}
@@ -219,7 +226,7 @@ async def all_drains(url: str) -> dict[str, Any]:
     bare, one = sorted(turns, key=lambda turn: _ratio(*turn))[DRAIN_TURNS // 2]
     return {
         **bare,
-        **await drain(url, 2),
+        **sorted([await drain(url, 2) for _ in range(TWO_TURNS)], key=itemgetter("drain_2"))[TWO_TURNS // 2],
         **one,
         "drain_ratio": round(_ratio(bare, one), 3),
         "drain_turns": [[bare["limit"], one["drain_1"]] for bare, one in turns],
