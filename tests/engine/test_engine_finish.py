@@ -1,5 +1,7 @@
 """Finish: every way out of running, and what is recorded of it."""
 
+import json
+
 import psycopg
 import pytest
 
@@ -200,6 +202,26 @@ def test_the_token_of_a_finished_job_changes_nothing_and_is_reported(engine, wri
     before = engine.everything()
     assert WRITES[write](engine, job._replace(token=engine.worker))
     assert engine.everything() == before
+
+
+@pytest.mark.parametrize("stale_first", [True, False])
+def test_of_two_attempts_at_one_job_in_one_report_the_stale_one_is_lost(engine, stale, stale_first):
+    [live] = engine.rows("select * from posthouse.running where id = %s", stale.id)
+    both = [stale, live] if stale_first else [live, stale]
+    assert engine.heartbeat(*both) == {stale.id: "lost"}
+    assert engine.settle_many(both, "retry", delay=0.0) == [stale.id]
+    again = engine.claim_one()
+    both = [stale, again] if stale_first else [again, stale]
+    followups = [json.dumps([{"kind": name}]) for name in ("first", "second")]
+    lost = engine.value(
+        "select posthouse.succeed_with(%s, %s, null, %s::text[]::jsonb[])",
+        [job.id for job in both], [job.token for job in both], followups,
+    )  # fmt: skip
+    assert lost == [stale.id]
+    assert engine.succeed(*both) == [stale.id], "also when the reply was lost and the report is repeated"
+    assert engine.status(stale.id) == "succeeded"
+    [followup] = engine.rows("select kind from posthouse.ready")
+    assert followup.kind == ("second" if stale_first else "first")
 
 
 def test_a_stale_report_does_not_keep_its_batch_from_landing(engine, stale):

@@ -227,6 +227,28 @@ async def test_a_job_committed_late_is_not_overlooked(app, db, settings):
             assert await slow.wait("20s") == 1
 
 
+async def test_a_job_committed_late_is_found_in_a_lane_that_never_runs_empty(app, settings):
+    import psycopg  # noqa: PLC0415
+
+    ran = set()
+
+    @app.job()
+    async def work(number: int):
+        ran.add(number)
+        if 0 not in ran:
+            await work.enqueue(number=number + 1_000)
+
+    async with (
+        await psycopg.AsyncConnection.connect(settings.database_url) as late,
+        working(app, concurrency=1),
+    ):
+        await work.enqueue(number=0, connection=late)
+        await app.client.enqueue_many([work.request({"number": number}) for number in range(1, 301)])
+        await eventually(lambda: len(ran) > 10)
+        await late.commit()
+        await eventually(lambda: 0 in ran)
+
+
 async def test_a_stopping_worker_finishes_what_runs_and_claims_nothing_more(app, db):
     started, go_on = asyncio.Event(), asyncio.Event()
 

@@ -31,6 +31,8 @@ FIRST_PAUSE = 0.02
 FULL_CLAIMS = 4
 RULES_SECONDS = 10.0
 DEAR_SCAN_SECONDS = 0.02
+FLOOR_SECONDS = 1.0
+"""How often full lanes are read from their start, where jobs that were committed late are."""
 LONGEST_RESCAN_SECONDS = 10.0
 """Maximum time for which a job that was committed late stays below the cursor, even if scans are slow."""
 IN_LINE = itemgetter(7, 9)  # columns of sql/claim.sql: priority, then position
@@ -69,6 +71,8 @@ class Fetcher:
         self._hungry = False
         self._full = 0
         self._rescan_at = 0.0
+        self._floor_at = 0.0
+        self._was_full = False
         self._rules_at = 0.0
         self._rated = False
         self._ahead = 0
@@ -177,11 +181,16 @@ class Fetcher:
         """Claim jobs. Returns how many, and whether there may be more."""
         if time.monotonic() >= self._rules_at:
             await self._read_rules()
-        found = (await self._claim(want, self._marks)).size
-        if found >= want or not self._marks or time.monotonic() < self._rescan_at:
-            return found, found > 0
         # Late commits can have positions below the cursor. Rescanning from the start is slow while an old
         # transaction blocks vacuum, so slow scans run less often.
+        started = time.monotonic()
+        from_start = self._was_full and started >= self._floor_at
+        found = (await self._claim(want, {} if from_start else self._marks)).size
+        self._was_full = found >= want
+        if from_start:
+            self._note_scan(started)
+        if self._was_full or not self._marks or time.monotonic() < self._rescan_at:
+            return found, found > 0
         if found:
             await asyncio.sleep(0)  # start the claimed jobs first: the next claim takes half a millisecond
         started = time.monotonic()
@@ -193,6 +202,7 @@ class Fetcher:
         spent = time.monotonic() - started
         pause = min(LONGEST_RESCAN_SECONDS, 20 * spent) if spent > DEAR_SCAN_SECONDS else 0.0
         self._rescan_at = time.monotonic() + pause
+        self._floor_at = time.monotonic() + max(pause, FLOOR_SECONDS)
 
     async def _fetch_both(self, want: int) -> tuple[int, bool]:
         """Claim batches and other jobs. Each comes first in turn, so that neither takes all slots."""

@@ -33,7 +33,7 @@ begin
     perform posthouse.after_end(v_moved.landed, v_moved.statuses, v_moved.keyed);
   end if;
   if cardinality(v_moved.landed) < cardinality(p_ids) then
-    lost := posthouse.lost_leases(p_ids, p_tokens, v_moved.landed);
+    lost := posthouse.lost_leases(p_ids, p_tokens, v_moved.landed, v_moved.tokens);
   end if;
 end $$;
 
@@ -41,7 +41,7 @@ end $$;
 -- progress and succeeds is complete: the percentage becomes 100, regardless of its last report.
 create function posthouse.move_succeeded(
   p_ids uuid[], p_tokens uuid[], p_results jsonb[], p_outputs jsonb[],
-  out landed uuid[], out statuses text[], out keyed boolean, out slots text)
+  out landed uuid[], out tokens uuid[], out statuses text[], out keyed boolean, out slots text)
 language plpgsql
 set enable_seqscan = off
 set jit = off
@@ -71,21 +71,24 @@ begin
            null, report.output
     from done left join unnest(p_ids, p_tokens, p_results, p_outputs) as report (id, token, result, output)
       on report.id = done.id and report.token = done.token
-    returning h.id, h.status, h.dedupe_key, array_to_string(h.slots, E'\x1e') as slots
+    returning h.id, h.token, h.status, h.dedupe_key, array_to_string(h.slots, E'\x1e') as slots
   )
-  select coalesce(array_agg(kept.id), '{}'), array_agg(kept.status), count(kept.dedupe_key) > 0,
+  select coalesce(array_agg(kept.id), '{}'), array_agg(kept.token), array_agg(kept.status), count(kept.dedupe_key) > 0,
          string_agg(kept.slots, E'\x1e')
-  into landed, statuses, keyed, slots
+  into landed, tokens, statuses, keyed, slots
   from kept;
 end $$;
 
 -- Of the reports that did not land now, those that had not landed in an earlier call with the same token. An
--- attempt that was recorded as lost was not recorded by its holder.
-create function posthouse.lost_leases(p_ids uuid[], p_tokens uuid[], p_landed uuid[]) returns uuid[]
+-- attempt that was recorded as lost was not recorded by its holder. Attempts are compared, not jobs: of two attempts at
+-- one job in one call, one can land and the other be lost.
+create function posthouse.lost_leases(p_ids uuid[], p_tokens uuid[], p_landed uuid[], p_landed_tokens uuid[])
+returns uuid[]
 language sql stable as $$
   select coalesce(array_agg(report.id), '{}')
   from unnest(p_ids, p_tokens) as report (id, token)
-  where report.id <> all (p_landed)
+  where not exists (select from unnest(p_landed, p_landed_tokens) as landed (id, token)
+                    where landed.id = report.id and landed.token = report.token)
     and not exists (select from posthouse.history as h
                     where h.id = report.id and h.token = report.token and h.outcome <> 'lost')
     and not exists (select from posthouse.past_attempts as a
@@ -126,14 +129,15 @@ begin
   if cardinality(v_moved.landed) = cardinality(p_ids) then
     return '{}';
   end if;
-  return posthouse.lost_leases(p_ids, p_tokens, v_moved.landed);
+  return posthouse.lost_leases(p_ids, p_tokens, v_moved.landed, v_moved.tokens);
 end $$;
 
 -- The move alone, likewise. Failures are counted in the same statement (see 0018_failures.sql): one row per failure group
 -- in the batch, appended, so that no transaction waits for another.
 create function posthouse.move_settled(
   p_ids uuid[], p_tokens uuid[], p_events text[], p_outcomes text[], p_delays double precision[],
-  p_errors jsonb[], p_outputs jsonb[], out landed uuid[], out ended uuid[], out statuses text[], out slots text)
+  p_errors jsonb[], p_outputs jsonb[],
+  out landed uuid[], out tokens uuid[], out ended uuid[], out statuses text[], out slots text)
 language plpgsql
 set enable_seqscan = off
 set jit = off
@@ -228,10 +232,10 @@ begin
       v_now + make_interval(secs => coalesce(delay, 0))
     from ruled where to_status = 'queued'
   )
-  select (select coalesce(array_agg(id), '{}') from ruled),
-         (select array_agg(id) from ended), (select array_agg(status) from ended),
+  select l.ids, l.tokens, (select array_agg(id) from ended), (select array_agg(status) from ended),
          (select string_agg(array_to_string(gone.slots, E'\x1e'), E'\x1e') from gone)
-  into landed, ended, statuses, slots;
+  into landed, tokens, ended, statuses, slots
+  from (select coalesce(array_agg(id), '{}'), array_agg(token) from ruled) as l (ids, tokens);
 end $$;
 
 -- Success with follow-up jobs: they are stored if and only if the job succeeds, and only once however often
@@ -241,17 +245,18 @@ create function posthouse.succeed_with(
 ) returns uuid[]
 language plpgsql as $$
 declare
-  v_held uuid[] := array(
-    select r.id from posthouse.running as r
-    join unnest(p_ids, p_tokens) as report (id, token) on r.id = report.id and r.token = report.token
+  v_held bigint[] := array(
+    select report.nth from posthouse.running as r
+    join unnest(p_ids, p_tokens) with ordinality as report (id, token, nth)
+      on r.id = report.id and r.token = report.token
     where r.cancel_requested_at is null
     order by r.id for update of r);
   v_landed record;
 begin
   select l.* into v_landed from posthouse.land(p_ids, p_tokens, p_results, p_outputs) as l;
   perform posthouse.enqueue_many(f.jobs)
-  from unnest(p_ids, p_followups) as f (id, jobs)
-  where f.id = any (v_held) and f.jobs is not null;
+  from unnest(p_followups) with ordinality as f (jobs, nth)
+  where f.nth = any (v_held) and f.jobs is not null;
   perform posthouse.free_slots(v_landed.slots);
   return v_landed.lost;
 end $$;

@@ -88,7 +88,7 @@ begin
     left join renewed as n on n.id = held.id
     left join (select * from posthouse.running as l where l.id = any (p_ids)) as r
       on r.id = held.id and r.token = held.token
-    where n.id is null or r.cancel_requested_at is not null;
+    where n.id is null or r.id is null or r.cancel_requested_at is not null;
 end $$;
 
 -- Records that an API server runs. A gap of more than p_gap starts its time anew: the server was suspended, or had no
