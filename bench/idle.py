@@ -33,11 +33,11 @@ def idle(url: str) -> dict[str, float]:
     """Measure an installation on this server, which must have no other clients."""
     with _installation(url) as process:
         time.sleep(SETTLE_SECONDS)
-        postmaster = _postmaster(url)
+        server = postmaster(url)
         started = time.monotonic()
-        before = _cpu(process.pid), _cpu(postmaster)
+        before = cpu_seconds(process.pid), cpu_seconds(server)
         time.sleep(SECONDS)
-        after = _cpu(process.pid), _cpu(postmaster)
+        after = cpu_seconds(process.pid), cpu_seconds(server)
         spent = time.monotonic() - started
     ours, database = ((late - early) / spent * 100 for early, late in zip(before, after, strict=True))
     return {"posthouse": round(ours, 2), "postgres": round(database, 2), "total": round(ours + database, 2)}
@@ -64,15 +64,15 @@ def _installation(url: str) -> Iterator[subprocess.Popen[str]]:
         process.communicate(timeout=60)
 
 
-def _postmaster(url: str) -> int:
+def postmaster(url: str) -> int:
     with psycopg.connect(url) as connection:
         return int(_fields(connection.info.backend_pid)[1])
 
 
-def _cpu(parent: int) -> float:
+def cpu_seconds(parent: int) -> float:
     """CPU seconds of a process, of its children that ended, and of those that run."""
     own = sum(int(field) for field in _fields(parent)[11:15])
-    return own / TICK + sum(_cpu(child) for child in _children(parent))
+    return own / TICK + sum(cpu_seconds(child) for child in _children(parent))
 
 
 def _children(parent: int) -> list[int]:

@@ -33,6 +33,12 @@ async def stamp() -> float:
     return time.time()
 
 
+@app.job()
+async def stamp_text(text: str) -> float:  # noqa: ARG001 - the payload is what is measured
+    """Says when it started."""
+    return time.time()
+
+
 @app.job(max_attempts=100)
 async def linger(job: posthouse.Job) -> None:
     """Stays until its worker dies; the second time it ends at once."""

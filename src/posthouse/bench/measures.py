@@ -30,6 +30,11 @@ BULK_TURNS = 7
 ONE_SECONDS = 2.0
 PICKUP_JOBS = 240
 PICKUP_PER_SECOND = 40
+SINGLE_RATE = 100
+SINGLE_SECONDS = 4
+HELD = 0.95
+"""Share of a rate from which on it counts as held."""
+KILOBYTE = 1000
 PINNED_ROUNDS = 6
 PINNED_JOBS = 20_000
 BACKLOG_JOBS = 1_000_000
@@ -125,6 +130,43 @@ async def latency(url: str) -> dict[str, Any]:
                 ways.append((started - asked) * 1000)
     await reset(url)
     return {"pickup_ms": _percentiles(pickups), "enqueue_to_start_ms": _percentiles(ways)}
+
+
+async def single(url: str) -> dict[str, Any]:
+    """Jobs of 1 kB, one per statement, at rates that double until one is not held: from the time at which a
+    job was due to be enqueued to the start of its handler, on one worker.
+    """
+    rounds: list[dict[str, float]] = []
+    with fleet(url, 1):
+        async with Client(url) as client:
+            await _send_at(client, url, SINGLE_RATE)  # to warm up
+            rate = SINGLE_RATE
+            while not rounds or rounds[-1]["rate"] >= HELD * rate / 2:
+                rounds.append(await _send_at(client, url, rate))
+                rate *= 2
+    await reset(url)
+    held = [each for number, each in enumerate(rounds) if each["rate"] >= HELD * SINGLE_RATE * 2**number]
+    return {"single": held[-1] if held else None, "single_rounds": rounds}
+
+
+async def _send_at(client: Client, url: str, rate: int) -> dict[str, float]:
+    """Return the rate at which jobs started, and percentiles of their delay in ms."""
+    begin = time.time()
+
+    async def send(number: int) -> tuple[UUID, float]:
+        due = begin + number / rate
+        await asyncio.sleep(due - time.time())
+        return (await client.enqueue("stamp_text", {"text": "x" * KILOBYTE})).id, due
+
+    due = dict(await asyncio.gather(*(send(number) for number in range(rate * SINGLE_SECONDS))))
+    async with await _connect(url) as connection:
+        rows: list[Any] = []
+        while len(rows) < len(due):
+            await asyncio.sleep(0.1)
+            rows = await (await connection.execute(query("bench_results"), (list(due),))).fetchall()
+    delays = [(float(started) - due[job]) * 1000 for job, started in rows]
+    spent = max(float(started) for _, started in rows) - begin
+    return {"rate": round(len(due) / spent), **_percentiles(delays)}
 
 
 async def pinned(url: str) -> dict[str, Any]:
@@ -244,7 +286,9 @@ MEASURES: dict[str, Callable[[str], Awaitable[dict[str, Any]]]] = {
     "pinned": pinned,
     "backlog": backlog,
     "rescue": rescue,
+    "single": single,
 }
+DEFAULT_MEASURES = tuple(name for name in MEASURES if name != "single")
 
 
 async def _connect(url: str) -> AsyncConnection[tuple[Any, ...]]:

@@ -11,20 +11,23 @@ import typer
 
 def bench(
     what: list[str] = typer.Argument(
-        None, help="Benchmarks: drain, enqueue, latency, pinned, backlog, rescue (default: all)."
+        None,
+        help="Benchmarks: drain, enqueue, latency, pinned, backlog, rescue (default: all of these), single.",
     ),
     as_json: bool = typer.Option(False, "--json", help="Print one JSON document to stdout."),
 ) -> None:
     """Run benchmarks on this machine, in a database created for the run.
 
     Uses the server of POSTHOUSE_DATABASE_URL, or the embedded Postgres. Takes about two minutes.
+
+    [b]single[/b] enqueues jobs of 1 kB one per statement, at rates that double until one is not held.
     """
     from posthouse import testing
-    from posthouse.bench.measures import MEASURES
+    from posthouse.bench.measures import DEFAULT_MEASURES, MEASURES
     from posthouse.errors import ConfigurationError
     from posthouse.storage.server import close_embedded
 
-    chosen = what or list(MEASURES)
+    chosen = what or list(DEFAULT_MEASURES)
     for name in chosen:
         if name not in MEASURES:
             raise ConfigurationError(f"unknown benchmark {name!r}; available: {', '.join(MEASURES)}")
@@ -67,8 +70,12 @@ def _table(found: dict[str, Any]) -> str:
 
 
 def _shown(value: Any) -> str:
-    if isinstance(value, dict):
-        return "  ".join(f"{name} {item:,}" for name, item in value.items())
-    if isinstance(value, list):
-        return "  ".join(f"{item:,}" for item in value)
-    return f"{value:,}" if value is not None else "-"
+    match value:
+        case dict():
+            return "  ".join(f"{name} {_shown(item)}" for name, item in value.items())
+        case list():
+            separator = "; " if any(isinstance(item, list | dict) for item in value) else "  "
+            return separator.join(map(_shown, value))
+        case None:
+            return "-"
+    return f"{value:,}"
