@@ -6,7 +6,6 @@ All helpers except ``run()`` use a real Postgres. ``database()`` creates a migra
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import inspect
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -28,8 +27,9 @@ from posthouse.core.request import Request
 from posthouse.errors import WaitTimeout
 from posthouse.keeper.keeper import Keeper
 from posthouse.settings import Settings, load_settings
-from posthouse.storage.migrate import migrate, migrations
+from posthouse.storage.migrate import migrate
 from posthouse.storage.queries import query
+from posthouse.storage.schema import schema_digest
 from posthouse.storage.server import admin_url, database_url
 from posthouse.worker.job import Job
 
@@ -40,9 +40,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Clock", "assert_enqueued", "clock", "database", "drain", "enqueued", "run", "using"]
 
-_texts = "".join(migration.text for migration in migrations())
-TEMPLATE_PREFIX = f"posthouse_template_{hashlib.sha256(_texts.encode()).hexdigest()[:8]}_"
-"""Contains a hash of the migrations, so that a template from another version is never reused."""
+TEMPLATE_PREFIX = f"posthouse_template_{schema_digest()[:8]}_"
+"""Contains a hash of the schema, so that a template from another version is never reused."""
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 Only the OpenTelemetry API is used, and it is imported only when tracing is on. The application chooses the
 SDK and the exporter.
 
-A job stores the W3C traceparent of the span that enqueued it (column ``trace``, see 0001_places.sql). Baggage
+A job stores the W3C traceparent of the span that enqueued it (column ``trace``). Baggage
 and tracestate are not stored: they can contain arbitrary data, which would be kept as long as the job.
 """
 

@@ -99,14 +99,23 @@ async def test_a_database_without_schema_is_told_to_migrate(server, findings):
     assert "stuck" not in found
 
 
-@pytest.mark.parametrize(("change", "severity"), [("number - 1", "error"), ("number + 1", "warning")])
-async def test_a_schema_of_another_version_is_named(findings, db, change, severity):
-    newest = "number = (select max(number) from posthouse.migrations)"
-    if "-" in change:
-        db.execute(f"delete from posthouse.migrations where {newest}")
-    else:
-        db.execute(f"update posthouse.migrations set number = {change} where {newest}")
-    assert (await findings())["schema"].severity == severity
+NEWEST = "number = (select max(number) from posthouse.migrations)"
+
+
+@pytest.mark.parametrize(
+    ("change", "severity", "advice"),
+    [
+        (f"delete from posthouse.migrations where {NEWEST}", "error", "posthouse migrate"),
+        ("update posthouse.installed_functions set digest = 'older'", "warning", "posthouse migrate"),
+        ("insert into posthouse.migrations values (9999, 'x', now(), '99.0.0')", "error", "Upgrade"),
+        ("insert into posthouse.migrations values (9999, 'x', now(), '0.1.0')", "ok", ""),
+    ],
+)
+async def test_a_schema_of_another_version_is_named(findings, db, change, severity, advice):
+    db.execute(change)
+    schema = (await findings())["schema"]
+    assert schema.severity == severity
+    assert advice in (schema.advice or "")
 
 
 async def test_an_idle_transaction_that_pins_the_horizon_is_named_with_its_pid(database, findings):

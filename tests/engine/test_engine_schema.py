@@ -4,6 +4,7 @@ Rewrite the snapshot after a migration with SCHEMA_SNAPSHOT=write, and read its 
 """
 
 import os
+import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -13,7 +14,9 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from posthouse.errors import SchemaError
-from posthouse.storage.migrate import check_schema, migrate, migrations, schema_version
+from posthouse.storage.columns import JOB
+from posthouse.storage.migrate import check_schema, migrate, schema_version
+from posthouse.storage.schema import Migration, base_functions, functions, migrations
 
 SNAPSHOT = Path(__file__).with_name("schema_snapshot.txt")
 
@@ -83,10 +86,10 @@ def test_migrations_are_numbered_from_one_without_gaps():
 
 def test_migrations_bring_an_empty_database_up_to_date_once(bare):
     with connect(bare) as connection:
-        assert schema_version(connection) == 0
+        assert schema_version(connection).number == 0
         assert migrate(connection) == list(migrations())
         assert migrate(connection) == []
-        assert schema_version(connection) == len(migrations())
+        assert schema_version(connection).number == len(migrations())
         check_schema(connection)
         names = connection.execute("select number, name from posthouse.migrations order by 1").fetchall()
     assert names == [(migration.number, migration.name) for migration in migrations()]
@@ -102,12 +105,15 @@ def test_migrators_at_once_apply_each_migration_once(bare):
 
 
 def test_a_migration_that_fails_leaves_nothing_behind(bare, monkeypatch):
-    broken = (*migrations(), migrations()[0].__class__(len(migrations()) + 1, "broken", "select 1/0"))
+    broken = (
+        *migrations(),
+        Migration(len(migrations()) + 1, "broken", "select 1/0", "0.1.0", is_required=True),
+    )
     monkeypatch.setattr("posthouse.storage.migrate.migrations", lambda: broken)
     with connect(bare) as connection:
         with pytest.raises(psycopg.errors.DivisionByZero):
             migrate(connection)
-        assert schema_version(connection) == 0
+        assert schema_version(connection).number == 0
         assert connection.execute("select to_regclass('posthouse.ready')").fetchone() == (None,)
 
 
@@ -116,18 +122,22 @@ def test_an_empty_database_is_refused_with_what_to_do(bare):
         check_schema(connection)
 
 
-def test_a_newer_schema_is_refused_and_left_alone(own_engine):
-    own_engine.connection.execute("insert into posthouse.migrations (number, name) values (9999, 'future')")
-    with pytest.raises(SchemaError, match="upgrade"):
-        check_schema(own_engine.connection)
-    with pytest.raises(SchemaError, match="upgrade"):
-        migrate(own_engine.connection)
+def test_a_schema_of_an_unreleased_version_is_refused(bare):
+    with connect(bare) as connection:
+        connection.execute("create schema posthouse create table migrations (number integer, name text)")
+        with pytest.raises(SchemaError, match="unreleased version"):
+            migrate(connection)
 
 
-def test_an_older_schema_is_refused(own_engine):
+def test_a_schema_that_lacks_a_required_migration_is_refused(own_engine):
     own_engine.connection.execute("delete from posthouse.migrations where number > 3")
     with pytest.raises(SchemaError, match="posthouse migrate"):
         check_schema(own_engine.connection)
+
+
+def test_every_body_is_valid(own_engine):
+    """A migration does not check bodies, because functions call each other in any order."""
+    own_engine.connection.execute("".join(item.text for item in (*base_functions(), *functions())))
 
 
 def test_the_schema_is_the_one_in_the_snapshot(own_engine):
@@ -201,20 +211,51 @@ def test_a_job_cannot_be_in_one_place_twice(engine, place):
         engine.connection.execute(f"insert into posthouse.{place} select * from copied")
 
 
-def test_the_columns_of_each_place_begin_like_those_of_the_one_before(engine):
-    """Claim and finish copy rows as they are."""
-
+def test_the_list_of_columns_is_that_of_the_tables(engine):
     def columns(table):
-        return [
-            row.attname
-            for row in engine.rows(
-                "select attname from pg_attribute where attrelid = %s::regclass and attnum > 0 "
-                "and not attisdropped order by attnum",
-                f"posthouse.{table}",
-            )
-        ]
+        rows = engine.rows(
+            "select attname from pg_attribute "
+            "where attrelid = %s::regclass and attnum > 0 and not attisdropped",
+            f"posthouse.{table}",
+        )
+        return {row.attname for row in rows}
 
-    job, ready, running, history = map(columns, ("job", "ready", "running", "history"))
-    assert ready[: len(job)] == job
-    assert running[: len(ready)] == ready
-    assert history[: len(running)] == running
+    assert columns("job") == set(JOB)
+    assert all(columns(table) > set(JOB) for table in ("ready", "waiting", "running", "history"))
+
+
+COMMENTS = """
+    select c.relname, obj_description(c.oid, 'pg_class') from pg_class as c
+    where c.relnamespace = 'posthouse'::regnamespace and c.relkind in ('r', 'p', 'v') and not c.relispartition
+    union all
+    select p.proname, obj_description(p.oid, 'pg_proc') from pg_proc as p
+    where p.pronamespace = 'posthouse'::regnamespace
+    union all
+    select t.typname, obj_description(t.oid, 'pg_type')
+    from pg_type as t join pg_class as c on c.oid = t.typrelid
+    where t.typnamespace = 'posthouse'::regnamespace and c.relkind = 'c'"""
+
+
+def test_everything_has_a_comment_and_what_is_not_internal_is_in_the_docs(own_engine):
+    comments = dict(own_engine.connection.execute(COMMENTS).fetchall())
+    assert [name for name, comment in comments.items() if not comment] == []
+    public = {name for name, comment in comments.items() if not comment.startswith("Internal.")}
+    page = (Path(__file__).parents[2] / "docs" / "sql.md").read_text()
+    interface = page.partition("## Stable interface\n")[2].partition("\n## ")[0]
+    assert public == set(re.findall(r"^\| `posthouse\.(\w+)", interface, re.MULTILINE))
+
+
+def test_internal_functions_are_granted_to_the_engine_alone(own_engine):
+    """And to tenants what their reads and writes are made of."""
+    rows = own_engine.connection.execute("""
+        select distinct p.proname, g.grantee::regrole::text from pg_proc as p
+        cross join lateral aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) as g
+        where p.pronamespace = 'posthouse'::regnamespace and g.grantee <> p.proowner
+          and obj_description(p.oid, 'pg_proc') like 'Internal.%'""").fetchall()
+    assert {role for _, role in rows} == {"posthouse_engine", "posthouse_tenant"}
+    granted = own_engine.connection.execute(
+        "select f::text from posthouse.tenant_functions() as f"
+    ).fetchall()
+    assert {name for name, role in rows if role == "posthouse_tenant"} <= {
+        name.removeprefix("posthouse.") for (name,) in granted
+    }

@@ -64,7 +64,9 @@ async def test_a_server_without_its_database_is_alive_and_not_ready(api, setting
 
 
 async def test_a_schema_that_does_not_fit_is_not_ready(api, db):
-    db.execute("insert into posthouse.migrations (number, name) values (9999, 'later')")
+    db.execute(
+        "insert into posthouse.migrations (number, name, lowest_code) values (9999, 'later', '99.0.0')"
+    )
     answer = await api.client().get("/ready")
     assert answer.status_code == 503
     assert "9999" in answer.json()["cause"]

@@ -23,20 +23,20 @@ def migrate(app: list[str] = app_option(), as_json: bool = json_option()) -> Non
     from posthouse.settings import load_settings
     from posthouse.storage.connect import connect_sync
     from posthouse.storage.errors import translated
-    from posthouse.storage.migrate import check_guarded, migrations
+    from posthouse.storage.migrate import check_guarded, schema_version
     from posthouse.storage.migrate import migrate as apply
 
     settings = load_settings()
     url = reachable(settings, check_schema=False)
     with translated(), connect_sync(url, "migrate") as connection:
         applied = apply(connection)
+        version = schema_version(connection).number
         try:
             check_guarded(connection)
         except ConfigurationError as error:  # jobs work without it
             say(f"warning: {error}", err=True, style="yellow")
     for loaded in load_apps(chosen_paths(app, settings)).values():
         loaded.migrate()
-    version = migrations()[-1].number
     if as_json:
         done = [{"number": item.number, "name": item.name} for item in applied]
         show_json({"version": version, "applied": done})

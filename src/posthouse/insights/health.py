@@ -12,7 +12,7 @@ from typing import Literal
 from posthouse.insights.census import QueueCensus, census, worker_counts
 from posthouse.insights.doctor import Finding, examine_one
 from posthouse.settings import Settings
-from posthouse.storage.migrate import migrations
+from posthouse.storage.compatibility import why_incompatible
 from posthouse.storage.reading import Db, fetch_row, fetch_value
 
 CHECKS = ("schema", "connections", "dispatch", "horizon", "keeper", "leases", "unserved", "stuck")
@@ -57,7 +57,7 @@ async def health(connection: Db, settings: Settings) -> Health:
         status=status_of(causes),
         causes=causes,
         database_milliseconds=milliseconds,
-        schema_version=int(await fetch_value(connection, "schema_version")),
+        schema_version=(await fetch_row(connection, "schema_version"))["number"],
         storage_free_bytes=space.free,
         storage_total_bytes=space.total,
         workers=await worker_counts(connection, offline_after=settings.offline_after),
@@ -78,13 +78,8 @@ async def latency(connection: Db) -> float:
 
 async def schema_problem(connection: Db) -> str | None:
     """Return why this version cannot work with the schema, or None if it can."""
-    known = migrations()[-1].number
-    version = int(await fetch_value(connection, "schema_version"))
-    return (
-        None
-        if version == known
-        else f"the database schema has version {version}, but this version of Posthouse needs {known}"
-    )
+    row = await fetch_row(connection, "schema_version")
+    return why_incompatible(row["number"], row["lowest_codes"])
 
 
 def unreachable(summary: str) -> Health:

@@ -1,24 +1,39 @@
-"""Migrate the schema: numbered files, forward only, one migrator at a time."""
+"""Migrate the schema: tables forward only, functions as a whole, one migrator at a time."""
 
 from __future__ import annotations
 
 import hashlib
 import re
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
 from typing import Any, NamedTuple
 
 import psycopg
 from psycopg import Connection, sql
+from psycopg.pq import TransactionStatus
 
 from posthouse.errors import ConfigurationError, SchemaError
+from posthouse.storage.compatibility import code_version, version_key, why_incompatible
 from posthouse.storage.queries import query
+from posthouse.storage.schema import (
+    Definition,
+    Migration,
+    base_functions,
+    functions,
+    functions_digest,
+    migrations,
+    table_comments,
+)
 
-_NAME = re.compile(r"(\d{4})_(\w+)\.sql$")
 _LOCK = (7704, 0)
-
+LOCK_TIMEOUT = "100ms"
+"""How long a migration waits for a table that is in use. All that comes after it waits as long, and less than
+deadlock_timeout, so that a deadlock ends the migration and not a job.
+"""
+TRIES = 120
+TRY_PAUSE = 0.5
+_NOT_REPLACEABLE = (psycopg.errors.InvalidFunctionDefinition, psycopg.errors.InvalidTableDefinition)
+"""Raised for a function with another return type and a view with other columns."""
 
 _COMMENT = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
 _EXTENSION = re.compile(
@@ -33,65 +48,126 @@ class Extension(NamedTuple):
     schema: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Migration:
+class SchemaVersion(NamedTuple):
+    """The newest applied migration, 0 without a schema, and the versions of code that the migrations need."""
+
     number: int
-    name: str
-    text: str
+    lowest_codes: Sequence[str]
 
 
-@cache
-def migrations() -> tuple[Migration, ...]:
-    folder = files("posthouse.storage") / "migrations"
-    found = [
-        Migration(int(match[1]), match[2], item.read_text())
-        for item in folder.iterdir()
-        if (match := _NAME.match(item.name))
-    ]
-    return tuple(sorted(found, key=lambda migration: migration.number))
-
-
-def schema_version(connection: Connection[Any]) -> int:
-    """Return the newest applied migration, or 0 without a schema."""
+def schema_version(connection: Connection[Any]) -> SchemaVersion:
     exists = connection.execute(query("schema_exists")).fetchone()
-    if not exists or not exists[0]:
-        return 0
-    row = connection.execute(query("schema_version")).fetchone()
-    return int(row[0]) if row else 0
+    row = connection.execute(query("schema_version")).fetchone() if exists and exists[0] else None
+    return SchemaVersion(*row) if row else SchemaVersion(0, [])
 
 
 def check_schema(connection: Connection[Any]) -> None:
     """Raise SchemaError if this version cannot work with the schema."""
-    known = migrations()[-1].number
-    version = schema_version(connection)
-    if version < known:
-        raise SchemaError(
-            f"the database schema has version {version}, but this version of Posthouse needs {known}: "
-            "run `posthouse migrate`"
-        )
-    if version > known:
-        raise SchemaError(
-            f"the database schema has version {version}, newer than this version of Posthouse "
-            f"supports ({known}): upgrade Posthouse"
-        )
+    reason = why_incompatible(*schema_version(connection))
+    if reason is not None:
+        raise SchemaError(reason)
 
 
 def migrate(connection: Connection[Any]) -> list[Migration]:
-    """Apply the missing migrations in one transaction and return them. Waits for another migrator."""
-    with connection.transaction():
-        connection.execute("select pg_advisory_xact_lock(%s, %s)", _LOCK)
-        version = schema_version(connection)
-        missing = [migration for migration in migrations() if migration.number > version]
-        if version > migrations()[-1].number:
-            check_schema(connection)
-        if version == 0:
-            connection.execute(query("schema_ledger"))
-        for migration in missing:
-            connection.execute(migration.text)
-            connection.execute(query("migration_record"), (migration.number, migration.name))
-        if missing:
-            connection.execute(query("keep_apart"))
+    """Bring the schema up to date in one transaction and return the migrations that were applied.
+
+    Waits for another migrator. A table in use is not waited for, because everything would wait behind it: the
+    migration is rolled back and tried again. A schema of newer code that this code works with is left alone.
+    """
+    tries = 0
+    while True:
+        try:
+            with connection.transaction():
+                return _migrate(connection)
+        except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected) as error:
+            tries += 1
+            if connection.info.transaction_status != TransactionStatus.IDLE:  # the caller's transaction
+                raise
+            if tries == TRIES:
+                raise SchemaError(
+                    f"the migration found a table locked in each of {TRIES} tries: end the transaction that "
+                    "uses the table (see pg_stat_activity) and run `posthouse migrate` again"
+                ) from error
+        time.sleep(TRY_PAUSE)
+
+
+def _migrate(connection: Connection[Any]) -> list[Migration]:
+    connection.execute("select pg_advisory_xact_lock(%s, %s)", _LOCK)
+    version = schema_version(connection)
+    if version.number > migrations()[-1].number:
+        check_schema(connection)
+        return []
+    missing = [migration for migration in migrations() if migration.number > version.number]
+    if missing or _functions_are_older(connection):
+        connection.execute(query("migration_settings"), {"lock_timeout": LOCK_TIMEOUT})
+        if version.number == 0:
+            _create_ledger(connection)
+        _apply(connection, missing)
+    elif version.number:
+        connection.execute(query("functions_drop"))
     return missing
+
+
+def _functions_are_older(connection: Connection[Any]) -> bool:
+    """Whether other functions are installed, by this version or an older one."""
+    row = connection.execute(query("functions_installed")).fetchone()
+    if row is None:
+        return True
+    return row[1] != functions_digest() and version_key(row[0]) <= version_key(code_version())
+
+
+def _create_ledger(connection: Connection[Any]) -> None:
+    try:
+        connection.execute(query("schema_ledger"))
+    except psycopg.errors.DuplicateTable as error:
+        raise SchemaError(
+            "the schema posthouse was created by an unreleased version of Posthouse and cannot be migrated: "
+            "use another database, or drop the schema and its jobs (drop schema posthouse cascade)"
+        ) from error
+
+
+def _apply(connection: Connection[Any], missing: Sequence[Migration]) -> None:
+    before = dict(connection.execute(query("functions_list")).fetchall())
+    _define(connection, base_functions())
+    for migration in missing:
+        connection.execute(migration.text)
+        record = (migration.number, migration.name, migration.lowest_code)
+        connection.execute(query("migration_record"), record)
+    _define(connection, functions())
+    after = dict(connection.execute(query("functions_list")).fetchall())
+    untouched = [oid for oid, row in before.items() if after.get(oid) == row]
+    connection.execute(query("functions_retire"), (untouched,))
+    comments = (item.comment_statement for item in (*base_functions(), *functions()))
+    connection.execute("".join([*comments, table_comments()]))
+    connection.execute(query("functions_record"), (code_version(), functions_digest()))
+    connection.execute(query("make_partitions"))
+    connection.execute(query("keep_apart"))
+
+
+def _define(connection: Connection[Any], definitions: Sequence[Definition]) -> None:
+    """Create or replace functions and views: all in one statement, which is quick, or else one by one."""
+    try:
+        with connection.transaction():
+            connection.execute("".join(item.text for item in definitions))
+    except _NOT_REPLACEABLE:
+        for item in definitions:
+            _define_one(connection, item)
+
+
+def _define_one(connection: Connection[Any], item: Definition) -> None:
+    try:
+        with connection.transaction():
+            connection.execute(item.text)
+    except _NOT_REPLACEABLE:
+        _remove(connection, item)
+        connection.execute(item.text)
+
+
+def _remove(connection: Connection[Any], item: Definition) -> None:
+    if item.kind == "view":
+        connection.execute(sql.SQL("drop view {}").format(sql.Identifier(*item.name.split("."))))
+    else:
+        connection.execute(query("functions_rename"), (item.name.removeprefix("posthouse."),))
 
 
 def apply_schema(connection: Connection[Any], name: str, text: str) -> bool:

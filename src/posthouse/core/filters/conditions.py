@@ -1,4 +1,4 @@
-"""Conditions of the terms, as posthouse.fits in 0024_filters.sql expects them: texts with ``exact`` values
+"""Conditions of the terms, as posthouse.fits in filters.sql expects them: texts with ``exact`` values
 and ``like`` patterns, ``ranges`` from ``low`` (included) to ``below`` (excluded), a JSON ``path``.
 """
 

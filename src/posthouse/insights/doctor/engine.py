@@ -6,8 +6,9 @@ from datetime import UTC, datetime
 
 from posthouse.insights.doctor.finding import Finding, Patient, ok
 from posthouse.insights.overview import database_now
-from posthouse.storage.migrate import migrations
+from posthouse.storage.compatibility import code_version, required_schema, version_key, why_incompatible
 from posthouse.storage.reading import fetch_row, fetch_rows, fetch_value
+from posthouse.storage.schema import functions_digest, migrations
 
 MOST_JOBS = 10_000
 MOST_LEASES = 20
@@ -15,30 +16,33 @@ MOST_LEASES = 20
 
 async def schema(patient: Patient) -> Finding:
     """The database schema matches this version of Posthouse."""
-    found, known = await _schema_version(patient), migrations()[-1].number
-    if found == known:
-        return ok(f"schema version {found}")
-    if found > known:
+    if not await fetch_value(patient.connection, "schema_exists"):
+        return Finding(
+            severity="error",
+            summary="this database has no Posthouse schema",
+            meaning="Workers do not start, and enqueue fails.",
+            advice="Run: posthouse migrate",
+        )
+    row = await fetch_row(patient.connection, "schema_version")
+    number, known = row["number"], migrations()[-1].number
+    reason = why_incompatible(number, row["lowest_codes"])
+    if reason is not None:
+        return Finding(
+            severity="error",
+            summary=reason.rpartition(":")[0],
+            meaning="Workers of this version do not start, and enqueue may fail.",
+            advice="Run: posthouse migrate" if number < required_schema() else "Upgrade Posthouse.",
+        )
+    installed = await fetch_row(patient.connection, "functions_installed")
+    is_older = version_key(installed["version"]) <= version_key(code_version())
+    if number < known or (number == known and is_older and installed["digest"] != functions_digest()):
         return Finding(
             severity="warning",
-            summary=f"schema version {found} is newer than this version of Posthouse supports ({known})",
-            meaning="Workers of this version do not start.",
-            advice="Upgrade Posthouse.",
+            summary=f"schema version {number} is older than this version of Posthouse, which works with it",
+            meaning="Corrections and features of this version that need the newer schema are missing.",
+            advice="Run: posthouse migrate",
         )
-    return Finding(
-        severity="error",
-        summary=f"schema version {found} is too old: this version of Posthouse needs {known}"
-        if found
-        else "this database has no Posthouse schema",
-        meaning="Workers do not start, and enqueue may fail.",
-        advice="Run: posthouse migrate",
-    )
-
-
-async def _schema_version(patient: Patient) -> int:
-    if not await fetch_value(patient.connection, "schema_exists"):
-        return 0
-    return int(await fetch_value(patient.connection, "schema_version"))
+    return ok(f"schema version {number}" + (", of a newer version of Posthouse" if number > known else ""))
 
 
 async def clock(patient: Patient) -> Finding:

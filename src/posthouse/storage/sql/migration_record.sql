@@ -1,2 +1,2 @@
 -- Records an applied migration.
-insert into posthouse.migrations (number, name) values (%s, %s)
+insert into posthouse.migrations (number, name, lowest_code) values (%s, %s, %s)

@@ -1,2 +1,2 @@
 -- Whether this database has a Posthouse schema.
-select to_regclass('posthouse.migrations') is not null
+select to_regclass('posthouse.installed_functions') is not null

@@ -1,0 +1,439 @@
+-- Who may see what.
+--
+-- Two roles stand between people and tables. posthouse_engine may do all that the engine does: grant it to programs
+-- that enqueue or work. posthouse_tenant sees the rows of one tenant only, in any query:
+--
+--   begin;
+--   select set_config('role', 'posthouse_tenant', true), set_config('posthouse.tenant', 'acme', true);
+--   …
+--   commit;
+--
+-- Both settings end with the transaction, so a transaction pooler hands none of it on. Without a tenant there are
+-- no rows. It writes only through functions that run with the rights of their owner and take the tenant from the
+-- setting (acting_tenant), and calls no others. The engine may become posthouse_tenant; not the other way round.
+--
+-- Every table is under row-level security, forced on its owner too, so that a new table is never forgotten. The
+-- engine's policy is `true`, which the planner drops, so that claim and finish cost what they did.
+
+-- Stores a key. A tenant has at most p_most keys that are neither revoked nor expired; the lock keeps requests at the
+-- same time from exceeding that.
+create or replace function posthouse.create_key(
+  p_key jsonb, p_hash bytea, p_actor text default null, p_most integer default 100
+) returns void
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  v_key posthouse.keys := jsonb_populate_record(null::posthouse.keys, p_key);
+begin
+  v_key.tenant_id := posthouse.acting_tenant(v_key.tenant_id);
+  if posthouse.tenant() is not null and v_key.role in ('super-admin', 'worker') then
+    raise exception 'a key with role % cannot belong to a tenant', v_key.role using errcode = 'PH020';
+  elsif v_key.expires_at <= posthouse.now() then
+    raise exception 'expires_at must be in the future, not %', v_key.expires_at using errcode = 'PH020';
+  end if;
+  if v_key.tenant_id is not null then
+    perform pg_advisory_xact_lock(hashtext('posthouse.keys'), hashtext(v_key.tenant_id));
+    if p_most <= (select count(*) from posthouse.keys as k
+                  where k.tenant_id = v_key.tenant_id and k.revoked_at is null
+                    and (k.expires_at is null or k.expires_at > posthouse.now())) then
+      raise exception 'tenant "%" already has % API keys (setting keys_per_tenant); revoke one first',
+        v_key.tenant_id, p_most using errcode = 'PH023';
+    end if;
+  end if;
+  insert into posthouse.keys (id, prefix, hash, name, role, tenant_id, queues, may_announce, created_by, expires_at)
+  values (v_key.id, v_key.prefix, p_hash, v_key.name, v_key.role, v_key.tenant_id, v_key.queues,
+          coalesce(v_key.may_announce, false), posthouse.actor(p_actor), v_key.expires_at);
+  perform posthouse.note(p_actor, 'key.create', v_key.tenant_id, v_key.prefix, null, jsonb_build_object(
+    'name', v_key.name, 'role', v_key.role, 'tenant_id', v_key.tenant_id, 'queues', v_key.queues,
+    'may_announce', coalesce(v_key.may_announce, false), 'expires_at', v_key.expires_at));
+end $$;
+
+-- Ends a key at once, and the logins that came from it: servers that remember it are told. False: it had ended before;
+-- null: there is none.
+create or replace function posthouse.revoke_key(p_prefix text, p_tenant text default null, p_actor text default null)
+returns boolean
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  v_key posthouse.keys;
+begin
+  p_tenant := posthouse.acting_tenant(p_tenant);
+  select * into v_key from posthouse.keys
+  where prefix = p_prefix and (p_tenant is null or tenant_id = p_tenant) for update;
+  if not found then
+    return null;
+  elsif v_key.revoked_at is not null then
+    return false;
+  end if;
+  update posthouse.keys set revoked_at = posthouse.now() where id = v_key.id;
+  delete from posthouse.sessions where key_prefix = p_prefix;
+  perform pg_notify('posthouse_keys', p_prefix);
+  perform posthouse.note(p_actor, 'key.revoke', v_key.tenant_id, p_prefix, null, null);
+  return true;
+end $$;
+
+-- When keys were last used, to the minute: a key in heavy use is not written more often than that.
+create or replace function posthouse.touch_key(p_prefix text) returns void
+language sql as $$
+  update posthouse.keys set last_used_at = posthouse.now()
+  where prefix = p_prefix and (last_used_at is null or last_used_at < posthouse.now() - interval '1 minute')
+$$;
+
+-- Why a key may not announce a definition; null if it may. A key for some queues announces kinds of these queues alone,
+-- and gives their follow-ups no others.
+create or replace function posthouse.why_not_announced(p_key posthouse.keys, p_new jsonb) returns text
+language sql stable as $$
+  select case
+    when not p_key.may_announce then 'the key may not announce definitions (posthouse keys create --announce)'
+    when p_new ->> 'key' like 'posthouse.%' then 'kinds that start with "posthouse." are reserved'
+    when p_key.queues is null then null
+    when coalesce(p_new ->> 'queue', 'default') <> all (p_key.queues)
+      then format('the key may not announce kinds of queue "%s"', coalesce(p_new ->> 'queue', 'default'))
+    when d.queue <> all (p_key.queues) then format('the kind exists in queue "%s", which the key does not serve', d.queue)
+    when not coalesce(p_new -> 'followup_queues', '[]') <@ to_jsonb(p_key.queues)
+      then 'followup_queues names queues that the key does not serve' end
+  from (select) as one left join posthouse.definitions as d on d.key = p_new ->> 'key'
+$$;
+
+-- Stores what the code of a worker defines: definitions, limits and triggers. Without p_key the worker has a database
+-- connection and is trusted. With p_key, the prefix of an API key, only what that key may announce is stored; returns
+-- the kinds that were left out, with the reason. Triggers create jobs in any tenant and queue, so a key for some queues
+-- announces none, and leaves those that exist alone.
+create or replace function posthouse.announce_code(
+  p_definitions jsonb, p_limits jsonb, p_triggers jsonb, p_key text default null
+) returns jsonb
+language plpgsql as $$
+declare
+  v_key posthouse.keys;
+  v_left_out jsonb := '{}';
+  v_kinds text[];
+begin
+  if p_key is not null then
+    select * into strict v_key from posthouse.keys where prefix = p_key;
+    select coalesce(jsonb_object_agg(n.value ->> 'key', w.reason) filter (
+             where w.reason is not null and not exists (
+               select from posthouse.definitions as d
+               where d.key = n.value ->> 'key' and d.announced = n.value - 'key')), '{}'),
+           coalesce(jsonb_agg(n.value) filter (where w.reason is null), '[]')
+    into v_left_out, p_definitions
+    from jsonb_array_elements(p_definitions) as n (value)
+    cross join lateral posthouse.why_not_announced(v_key, n.value) as w (reason);
+  end if;
+  v_kinds := array(select n ->> 'key' from jsonb_array_elements(p_definitions) as n);
+  if p_key is not null then
+    p_limits := coalesce((
+      select jsonb_agg(n.value) from jsonb_array_elements(p_limits) as n (value)
+      left join posthouse.limits as l on l.name = n.value ->> 'name'
+      where posthouse.is_limit_of(n.value - 'name', v_kinds)
+        and (v_key.queues is null or l.kinds is null or l.kinds <@ v_kinds)), '[]');
+    p_triggers := coalesce((
+      select jsonb_agg(n) from jsonb_array_elements(p_triggers) as n
+      where n ->> 'definition_key' = any (v_kinds)), '[]');
+  end if;
+  perform posthouse.announce(p_definitions, 'key:' || p_key);
+  perform posthouse.announce_limits(p_limits, v_kinds, coalesce('key:' || p_key, 'code'));
+  if p_key is null or v_key.queues is null then
+    perform posthouse.announce_triggers(v_kinds, p_triggers, coalesce('key:' || p_key, 'code'));
+  end if;
+  return v_left_out;
+end $$;
+
+-- Starts a login; those that are over are forgotten along the way.
+create or replace function posthouse.open_session(p_session jsonb, p_hash bytea, p_seconds double precision) returns timestamptz
+language plpgsql as $$
+declare
+  v_new posthouse.sessions := jsonb_populate_record(null::posthouse.sessions, p_session);
+begin
+  delete from posthouse.sessions where expires_at <= posthouse.now();
+  insert into posthouse.sessions (hash, key_prefix, name, role, tenant_id, expires_at)
+  values (p_hash, v_new.key_prefix, v_new.name, v_new.role, v_new.tenant_id,
+          least(v_new.expires_at, posthouse.now() + make_interval(secs => p_seconds)))
+  returning expires_at into v_new.expires_at;
+  perform posthouse.note(v_new.name, 'session.open', v_new.tenant_id, v_new.name, null, jsonb_build_object(
+    'role', v_new.role, 'expires_at', v_new.expires_at));
+  return v_new.expires_at;
+end $$;
+
+-- Tenants. One that was never created works too: it gets what is ordinary.
+create or replace function posthouse.create_tenant(p_id text, p_fields jsonb, p_actor text default null) returns boolean
+language plpgsql as $$
+begin
+  if p_id is null or p_id !~ '^[^[:cntrl:][:space:]]{1,100}$' or p_id = 'posthouse' then
+    raise exception 'invalid tenant name %: use 1 to 100 characters without spaces; "posthouse" is reserved', quote_nullable(p_id)
+      using errcode = 'PH021';
+  end if;
+  insert into posthouse.tenants (id) values (p_id) on conflict do nothing;
+  if not found then
+    return false;
+  end if;
+  perform posthouse.note(p_actor, 'tenant.create', p_id, p_id, null, p_fields);
+  perform posthouse.change_tenant(p_id, p_fields, p_actor);
+  return true;
+end $$;
+
+-- Changes the fields that are given: label, weight, retention_days. False: there is no such tenant.
+create or replace function posthouse.change_tenant(p_id text, p_fields jsonb, p_actor text default null) returns boolean
+language plpgsql as $$
+declare
+  v_old text;
+begin
+  if not posthouse.lock_tenant(p_id) then
+    return false;
+  end if;
+  select t.label into v_old from posthouse.tenants as t where t.id = p_id;
+  if p_fields ? 'weight' then
+    perform posthouse.set_tenant_weight(p_id, (p_fields ->> 'weight')::double precision, p_actor);
+  end if;
+  if p_fields ? 'retention_days' then
+    perform posthouse.set_tenant_retention(p_id, (p_fields ->> 'retention_days')::double precision, p_actor);
+  end if;
+  if p_fields ? 'label' and p_fields ->> 'label' <> v_old then
+    update posthouse.tenants set label = p_fields ->> 'label' where id = p_id;
+    perform posthouse.note(p_actor, 'tenant.label', p_id, p_id, jsonb_build_object('label', v_old),
+      jsonb_build_object('label', p_fields ->> 'label'));
+  end if;
+  return true;
+end $$;
+
+-- Forgets a tenant: its keys are revoked and its triggers go; its ended jobs stay for as long as they are kept. Returns
+-- deleted, or active: it has jobs that have not ended; null: there is none.
+create or replace function posthouse.delete_tenant(p_id text, p_actor text default null) returns text
+language plpgsql as $$
+begin
+  perform from posthouse.tenants where id = p_id for update;
+  if not found then
+    return null;
+  elsif exists (select from posthouse.running where tenant_id = p_id)
+     or exists (select from posthouse.ready where tenant_id = p_id)
+     or exists (select from posthouse.waiting where tenant_id = p_id) then
+    return 'active';
+  end if;
+  perform posthouse.revoke_key(k.prefix, null, p_actor) from posthouse.keys as k
+  where k.tenant_id = p_id and k.revoked_at is null;
+  perform posthouse.remove_trigger(t.id, null, p_actor) from posthouse.triggers as t where t.tenant_id = p_id;
+  delete from posthouse.sessions where tenant_id = p_id;
+  delete from posthouse.tenants where id = p_id;
+  delete from posthouse.purged where tenant_id in (p_id, '');
+  perform posthouse.note(p_actor, 'tenant.delete', p_id, p_id, null, null);
+  return 'deleted';
+end $$;
+
+-- Enqueues as the tenant of this transaction; what else the requests say of a tenant does not count. Only jobs of its
+-- own can be depended on, repeated or be a parent. A caller cannot choose an id that is not referred to: one that
+-- another job has would be stored a second time.
+create or replace function posthouse.tenant_enqueue(p_jobs jsonb)
+returns table (ordinal integer, id uuid, outcome text, queued_at timestamptz)
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  v_tenant text := posthouse.tenant();
+  v_linked boolean;
+begin
+  if v_tenant is null then
+    raise insufficient_privilege using message = 'this transaction speaks for no tenant: set posthouse.tenant';
+  end if;
+  v_linked := posthouse.refuse_foreign(p_jobs, v_tenant);
+  for ordinal, id, outcome, queued_at in
+    select e.ordinal, e.id, e.outcome, e.queued_at from posthouse.enqueue_many((
+      select jsonb_agg(case
+          when j.value @> '{"verify": true}' then j.value
+          when v_linked then j.value || '{"verify": true}'
+          else j.value - 'id' end
+        || jsonb_build_object('tenant_id', v_tenant) order by j.nth)
+      from jsonb_array_elements(p_jobs) with ordinality as j (value, nth))) as e
+  loop
+    if outcome = 'repeated'
+       and not exists (select from posthouse.jobs as j where j.id = tenant_enqueue.id and j.tenant_id = v_tenant) then
+      raise exception 'job id % already exists', id using errcode = 'PH002';
+    end if;
+    return next;
+  end loop;
+end $$;
+
+-- Refuses what is not for a tenant: jobs of ours, and links to jobs of others. Returns whether there are links at all.
+create or replace function posthouse.refuse_foreign(p_jobs jsonb, p_tenant text) returns boolean
+language plpgsql stable as $$
+begin
+  if jsonb_path_exists(p_jobs, '$[*] ? (@.kind starts with "posthouse." || @.queue starts with "posthouse.")') then
+    raise exception 'kind and queue names that begin with "posthouse." are reserved' using errcode = 'PH002';
+  elsif not jsonb_path_exists(p_jobs, '$[*] ? (exists (@.depends_on[*]) || exists (@.parent_id))') then
+    return false;
+  end if;
+  perform posthouse.refuse_strangers(p_jobs, p_tenant);
+  return true;
+end $$;
+
+create or replace function posthouse.refuse_strangers(p_jobs jsonb, p_tenant text) returns void
+language plpgsql stable as $$
+declare
+  v_stranger uuid;
+begin
+  select d.id into v_stranger
+  from (select jsonb_path_query(p_jobs, '$[*].depends_on[*]') union all
+        select jsonb_path_query(p_jobs, '$[*].parent_id ? (@ != null)')) as q (value)
+  cross join lateral (select (q.value #>> '{}')::uuid) as d (id)
+  where not exists (select from posthouse.jobs as j where j.id = d.id and j.tenant_id = p_tenant)
+    and not p_jobs @> jsonb_build_array(jsonb_build_object('id', d.id))
+  limit 1;
+  if found then
+    raise exception 'the job refers to job %, which does not exist', v_stranger using errcode = 'PH002';
+  end if;
+end $$;
+
+-- Workers, limited to what the caller may see. They are the operator's: a tenant learns what they can do, and not
+-- what they are called, where they are and what they have in hand.
+create or replace function posthouse.seen_workers() returns setof posthouse.workers
+language sql stable security definer set search_path = pg_catalog, pg_temp as $$
+  select s.* from posthouse.workers as w
+  cross join lateral jsonb_populate_record(w, case when posthouse.tenant() is null then '{}'::jsonb
+    else '{"name": "", "hostname": "", "pid": 0, "number": 0, "version": "", "metadata": {}}' end) as s
+$$;
+
+create or replace function posthouse.of_a_job(p_column text) returns text
+language sql immutable as $$
+  select string_agg(format('exists (select from posthouse.%I as j where j.id = %I)', p.place, p_column), ' or ')
+  from unnest('{ready,waiting,running,history}'::text[]) as p (place)
+$$;
+
+-- What a tenant reads: the rows, and the columns if not all of them. What is not listed it does not see at all.
+create or replace function posthouse.tenant_policies() returns table (relation text, condition text, columns text)
+language sql immutable as $$
+  select t, 'tenant_id = posthouse.tenant()', null from unnest(
+    '{ready,waiting,running,history,past_attempts,parts,steps,artifacts,log_lines,lanes,triggers,events,matches,'
+    'schedule_runs,alerts,samples,failure_deltas,failure_groups,failure_counts,audit,erasures}'::text[]) as t
+  union all values
+    ('keys', 'tenant_id = posthouse.tenant()',
+     'prefix, name, role, tenant_id, queues, may_announce, created_by, created_at, expires_at, revoked_at, last_used_at'),
+    ('tenants', 'id = posthouse.tenant()', null),
+    ('payloads', posthouse.of_a_job('job_id'), null),
+    ('blocks', posthouse.of_a_job('job_id'), null),
+    ('unmatched', 'exists (select from posthouse.events as e where e.id = event_id)', null),
+    ('alert_deliveries', 'exists (select from posthouse.alerts as a where a.id = alert_id)', null),
+    ('bulk_changes', $c$chosen ->> 'tenant' = posthouse.tenant()$c$, null),
+    ('bulk_change_jobs', 'exists (select from posthouse.bulk_changes as b where b.id = bulk_id)', null),
+    ('limits', 'tenants is null or posthouse.tenant() = any (tenants)', null),
+    ('limit_slots', $c$split_part(slot, E'\x1f', 2) in ('', posthouse.tenant())$c$, null),
+    ('queues', 'true', null),
+    ('definitions', 'true', null),
+    ('alert_types', 'true', 'type, severity'),
+    ('sampled_minutes', 'true', null)
+$$;
+
+-- What a tenant calls: its writes, which take the tenant from the setting, and what its reads are made of.
+create or replace function posthouse.tenant_functions() returns setof regproc
+language sql stable as $$
+  select format('posthouse.%I', f)::regproc from unnest(
+    '{tenant,now,tenant_enqueue,enqueue_here,attach,take_request_key,keep_answer,cancel,reopen,erase,emit,replay_event,'
+    'create_trigger,change_trigger,remove_trigger,fire_trigger,'
+    'start_bulk_change,stop_bulk_change,create_key,revoke_key,'
+    'chosen_jobs,sift_jobs,sift_places,sift_place,sift_queued,sift_ended,few_ready,fits,kept_aside,event_fits,'
+    'definition_defaults,failure_step,last_served,first_mismatch,without_marks,seen_workers,is_there,is_at_work,slot_of,cost_of,refilled,recent_pace,'
+    'partition_name}'::text[]) as f
+$$;
+
+-- Puts a table under row-level security: the engine sees all of it, a tenant what is listed above; a partition is only
+-- reached through its table.
+create or replace function posthouse.guard_table(p_table regclass, p_name text) returns void
+language plpgsql as $$
+declare
+  v_policy record;
+begin
+  execute format('alter table %s enable row level security, force row level security', p_table);
+  execute format('create policy engine on %s to posthouse_engine, current_user using (true)', p_table);
+  execute format('grant select, insert, update, delete on %s to posthouse_engine', p_table);
+  for v_policy in select * from posthouse.tenant_policies() as p where p.relation = p_name loop
+    execute format('create policy tenant on %s for select to posthouse_tenant using (%s)', p_table, v_policy.condition);
+    execute format('grant select%s on %s to posthouse_tenant', ' (' || v_policy.columns || ')', p_table);
+  end loop;
+end $$;
+
+-- Makes the two roles, unless they are there, and grants both to the migrating role. Since Postgres 16 who makes a role is
+-- its administrator and yet may not become it, so memberships are asked for by what they are for.
+create or replace function posthouse.ensure_roles() returns void
+language plpgsql as $$
+declare
+  v_new boolean := current_setting('server_version_num')::integer >= 160000;
+  v_role text;
+begin
+  foreach v_role in array '{posthouse_engine,posthouse_tenant}'::text[] loop
+    if to_regrole(v_role) is null then
+      execute format('create role %I nologin', v_role);
+    end if;
+  end loop;
+  if not pg_has_role('posthouse_engine', 'posthouse_tenant', case when v_new then 'set' else 'member' end) then
+    execute 'grant posthouse_tenant to posthouse_engine' || case when v_new then ' with inherit false, set true' else '' end;
+  end if;
+  if not pg_has_role('posthouse_engine', case when v_new then 'usage' else 'member' end) then
+    execute 'grant posthouse_engine to current_user' || case when v_new then ' with inherit true, set true' else '' end;
+  end if;
+end $$;
+
+-- Does the same while migrations of other databases do so too: roles belong to the whole server, and no lock that this
+-- role may take spans its databases. The one that comes second waits until the first one has committed, fails on a
+-- duplicate ("tuple concurrently updated" has the code internal_error), and finds what the first one made when it tries
+-- again.
+create or replace function posthouse.make_roles() returns void
+language plpgsql
+set lock_timeout = 0
+as $$
+begin
+  for v_try in 1..20 loop
+    begin
+      perform posthouse.ensure_roles();
+      return;
+    exception when duplicate_object or unique_violation or internal_error or undefined_object then
+      if v_try = 20 then
+        raise;
+      end if;
+      perform pg_sleep(0.05 * v_try);
+    end;
+  end loop;
+end $$;
+
+-- Public. Creates the roles posthouse_engine and posthouse_tenant, and row-level security on all tables that lack it.
+-- Needs the right to create roles, unless they exist and are granted.
+create or replace function posthouse.guard_tenants() returns void
+language plpgsql as $$
+declare
+  v_name text;
+begin
+  perform posthouse.make_roles();
+  perform posthouse.guard_table(c.oid, case when not c.relispartition then c.relname::text end)
+  from pg_class as c
+  where c.relnamespace = 'posthouse'::regnamespace and c.relkind in ('r', 'p') and not c.relrowsecurity;
+  grant usage on schema posthouse to posthouse_engine, posthouse_tenant;
+  grant select on all tables in schema posthouse to posthouse_engine;  -- views too
+  grant usage on all sequences in schema posthouse to posthouse_engine;
+  grant select on posthouse.jobs, posthouse.attempts, posthouse.failures to posthouse_tenant;
+  revoke execute on all functions in schema posthouse from public, posthouse_tenant;
+  grant execute on all functions in schema posthouse to posthouse_engine;
+  for v_name in select f::regprocedure::text from posthouse.tenant_functions() as f loop
+    execute format('grant execute on function %s to posthouse_tenant', v_name);
+  end loop;
+end $$;
+
+-- The end of every migration. The queue works without the roles; the API does not start until they are there.
+create or replace function posthouse.keep_apart() returns boolean
+language plpgsql as $$
+begin
+  revoke execute on all functions in schema posthouse from public;
+  perform posthouse.guard_tenants();
+  return true;
+exception when insufficient_privilege then
+  raise warning 'tenants are not kept apart: %', sqlerrm;
+  return false;
+end $$;
+
+-- Public. Returns what the calling role lacks for tenants to be isolated; null if nothing.
+create or replace function posthouse.unguarded() returns text
+language plpgsql stable as $$
+declare
+  v_become text := case when current_setting('server_version_num')::integer >= 160000 then 'set' else 'member' end;
+begin
+  if to_regrole('posthouse_engine') is null or to_regrole('posthouse_tenant') is null then
+    return 'the roles posthouse_engine and posthouse_tenant do not exist';
+  elsif exists (select from pg_class as c where c.relnamespace = 'posthouse'::regnamespace and c.relkind in ('r', 'p')
+                and not (c.relrowsecurity and c.relforcerowsecurity)) then
+    return 'tables are not under row-level security';
+  elsif not pg_has_role('posthouse_tenant', v_become) then
+    return format('role %I is not a member of posthouse_tenant', current_user);
+  end if;
+  return null;
+end $$;

@@ -1,0 +1,389 @@
+-- Alerts: events that need attention, derived from facts that the engine records anyway.
+--
+--   a fact ──find_alerts or raise_alert──▶ new ──post_alerts──▶ told   goes to every destination, as a job of its own
+--                                           ├─────────────────▶ held   its type and subject were told of a moment ago
+--                                           └─────────────────▶ off    its type is switched off
+--
+-- When a cool-down is over, the newest of those that were held is told after all, and says how many there were.
+-- Claim and finish do not depend on any of this. A fact has a key, so it makes one alert no matter which keeper finds it and
+-- how often. The keeper that holds the row of alert_cursor finds and posts; the others skip. Each of
+-- the two is one transaction: a keeper that is killed leaves it to the next one.
+
+-- Our own jobs raise no alerts, or one about a delivery would need a delivery.
+create or replace function posthouse.is_own(p_kind text) returns boolean
+language sql immutable parallel safe as $$ select starts_with(p_kind, 'posthouse.') $$;
+
+-- Public. Raises an alert when the transaction commits. Returns false if this fact was raised before.
+create or replace function posthouse.raise_alert(
+  p_type text, p_tenant text, p_subject text, p_message text, p_details jsonb default '{}',
+  p_fact_key text default null
+) returns boolean
+language plpgsql as $$
+begin
+  if not exists (select from posthouse.alert_types as t where t.type = p_type) then
+    raise exception 'unknown alert type %', quote_literal(p_type) using errcode = 'PH016',
+      hint = 'Known types: ' || (select string_agg(t.type, ', ' order by t.type) from posthouse.alert_types as t) || '.';
+  end if;
+  return posthouse.keep_facts(array[(
+    posthouse.now(), p_type, p_tenant, p_subject, p_message, p_details,
+    concat_ws(' ', p_type, coalesce(p_fact_key, posthouse.new_id()::text)))::posthouse.fact]) = 1;
+end $$;
+
+-- Stores facts as new alerts, those that are known already left out; returns how many.
+create or replace function posthouse.keep_facts(p_facts posthouse.fact[]) returns integer
+language plpgsql as $$
+declare
+  v_kept integer;
+begin
+  insert into posthouse.alerts (at, type, tenant_id, subject, message, details, fact_key)
+  select f.at, f.type, f.tenant_id, left(coalesce(f.subject, ''), 500), left(coalesce(f.message, ''), 2000), coalesce(f.details, '{}'), f.fact_key
+  from unnest(p_facts) as f
+  on conflict (fact_key) do nothing;
+  get diagnostics v_kept = row_count;
+  return v_kept;
+end $$;
+
+-- Whether a fact has made an alert. A function of its own, so that it stays one look into the index: joined, it was
+-- planned as a nested loop over all alerts while there were none, and took 80 s when there were 10,000.
+create or replace function posthouse.is_known(p_fact_key text) returns boolean
+language plpgsql stable as $$
+begin
+  return exists (select from posthouse.alerts as a where a.fact_key = p_fact_key);
+end $$;
+
+create or replace function posthouse.dead_letter_facts(p_since timestamptz, p_limit integer) returns setof posthouse.fact
+language sql stable as $$
+  select h.finished_at, 'job_max_retries_exceeded', h.tenant_id, h.kind,
+         format('%s job %s is a dead letter after attempt %s of %s: %s', h.kind, h.id, h.attempt_count,
+                h.max_attempts, left(coalesce(h.last_error, 'no error was recorded'), 500)),
+         jsonb_strip_nulls(jsonb_build_object(
+           'job_id', h.id, 'kind', h.kind, 'queue', h.queue, 'job_subject', h.subject, 'attempts', h.attempt_count,
+           'max_attempts', h.max_attempts, 'error_type', h.error ->> 'type', 'worker_id', h.worker_id,
+           'correlation_id', h.correlation_id)),
+         k.fact_key
+  from posthouse.history as h
+  cross join lateral (select concat_ws(' ', 'job_max_retries_exceeded', h.id, h.generation)) as k (fact_key)
+  where h.status = 'dead_letter' and h.finished_at >= p_since and not posthouse.is_own(h.kind)
+    and h.status in ('failed', 'dead_letter')  -- what history_failed holds
+    and not posthouse.is_known(k.fact_key)
+  order by h.finished_at limit p_limit
+$$;
+
+create or replace function posthouse.lost_facts(p_since timestamptz, p_limit integer) returns setof posthouse.fact
+language sql stable as $$
+  select l.finished_at, 'stale_job_recovered', l.tenant_id, coalesce(w.name, l.worker_id::text, 'unknown'),
+         format('%s job %s was rescued from lost worker %s and will run again; lost attempt: %s', l.kind, l.job_id,
+                coalesce(w.name, l.worker_id::text, 'unknown'), l.attempt),
+         jsonb_strip_nulls(jsonb_build_object(
+           'job_id', l.job_id, 'kind', l.kind, 'job_subject', l.subject, 'attempt', l.attempt, 'worker_id', l.worker_id,
+           'worker', w.name)),
+         l.fact_key
+  from (
+    select p.*, k.fact_key
+    from posthouse.past_attempts as p
+    cross join lateral (select concat_ws(' ', 'stale_job_recovered', p.job_id, p.token)) as k (fact_key)
+    where p.outcome = 'lost' and p.finished_at >= p_since and not posthouse.is_own(p.kind)
+      and p.outcome in ('failed', 'timeout', 'crashed', 'lost')  -- what past_attempts_failed holds
+      and not posthouse.is_known(k.fact_key)
+    order by p.finished_at limit p_limit) as l
+  left join posthouse.workers as w on w.id = l.worker_id
+$$;
+
+create or replace function posthouse.worker_facts(p_since timestamptz, p_limit integer) returns setof posthouse.fact
+language sql stable as $$
+  select f.at, f.type, null, w.name, format(f.text, w.name),
+         jsonb_build_object('worker_id', w.id, 'worker', w.name, 'hostname', w.hostname, 'pid', w.pid,
+                            'version', w.version, 'queues', w.queues),
+         f.fact_key
+  from posthouse.workers as w
+  cross join lateral (values
+    (w.started_at, 'worker_startup', 'worker %s started', concat_ws(' ', 'worker_startup', w.id)),
+    (w.stopped_at, 'worker_shutdown',
+     case when w.missing_since is null then 'worker %s stopped' else 'worker %s disconnected without shutting down' end,
+     concat_ws(' ', 'worker_shutdown', w.id, extract(epoch from w.stopped_at)))) as f (at, type, text, fact_key)
+  where f.at >= p_since and w.queues <> '{posthouse.system}'
+    and not posthouse.is_known(f.fact_key)
+  order by f.at limit p_limit
+$$;
+
+-- The attempts that failed within the window, the last p_most of them.
+create or replace function posthouse.failures_within(p_from timestamptz, p_most integer)
+returns table (tenant_id text, kind text, subject text, job_id uuid, finished_at timestamptz, error jsonb)
+language sql stable as $$
+  select f.tenant_id, f.kind, f.subject, f.job_id, f.finished_at, f.error - 'traceback' from (
+    (select p.tenant_id, p.kind, p.subject, p.job_id, p.finished_at, p.error
+     from posthouse.past_attempts as p
+     where p.outcome in ('failed', 'timeout', 'crashed', 'lost') and p.finished_at >= p_from
+       and not posthouse.is_own(p.kind)
+     order by p.finished_at desc limit p_most)
+    union all
+    (select h.tenant_id, h.kind, h.subject, h.id, h.finished_at, h.error
+     from posthouse.history as h
+     where h.status in ('failed', 'dead_letter') and h.finished_at >= p_from and h.attempt_started_at is not null
+       and not posthouse.is_own(h.kind)
+     order by h.finished_at desc limit p_most)) as f (tenant_id, kind, subject, job_id, finished_at, error)
+  order by f.finished_at desc limit p_most
+$$;
+
+-- What failed p_failures times or more within p_window: one subject, or one cause of a kind. The same pattern is a
+-- new fact when a window has passed. A cause that concerns a single subject is told by the subject's own pattern.
+create or replace function posthouse.pattern_facts(
+  p_now timestamptz, p_failures integer, p_window interval, p_most integer default 10000
+) returns setof posthouse.fact
+language sql stable as $$
+  with failed as materialized (
+    select f.*, coalesce(f.error ->> 'fingerprint', f.error ->> 'type', 'unknown') as cause
+    from posthouse.failures_within(p_now - p_window, p_most) as f
+  ), pattern as (
+    select f.tenant_id, f.subject as name, f.subject as job_subject, null as kind, null as cause, count(*) as failures,
+           count(distinct f.job_id) as jobs, max(f.finished_at) as last
+    from failed as f where f.subject is not null
+    group by f.tenant_id, f.subject having count(*) >= p_failures
+    union all
+    select f.tenant_id, concat_ws(' ', f.kind, f.cause), null, f.kind, f.cause, count(*), count(distinct f.job_id),
+           max(f.finished_at)
+    from failed as f
+    group by f.tenant_id, f.kind, f.cause
+    having count(*) >= p_failures and (count(f.subject) < count(*) or min(f.subject) < max(f.subject))
+  ), fresh as materialized (
+    select p.* from pattern as p
+    where not exists (
+      select from posthouse.alerts as a
+      where a.type = 'job_failed_pattern' and a.subject = left(p.name, 500) and a.at > p_now - p_window
+        and a.tenant_id = p.tenant_id)
+  )
+  select p.last, 'job_failed_pattern', p.tenant_id, p.name,
+         format('%s failed %s times in %s min, in %s; latest: %s job %s: %s',
+                case when p.kind is null then p.job_subject else p.kind || ' (' || p.cause || ')' end, p.failures,
+                round(extract(epoch from p_window) / 60, 1)::real,
+                case p.jobs when 1 then 'one job' else p.jobs || ' jobs' end, e.kind, e.job_id,
+                left(concat_ws(': ', e.error ->> 'type', e.error ->> 'message'), 500)),
+         jsonb_strip_nulls(jsonb_build_object(
+           'job_subject', p.job_subject, 'kind', p.kind, 'fingerprint', e.error ->> 'fingerprint',
+           'error_type', e.error ->> 'type', 'failures', p.failures, 'jobs', p.jobs,
+           'window_seconds', extract(epoch from p_window), 'last_job_id', e.job_id)),
+         concat_ws(' ', 'job_failed_pattern', p.tenant_id, p.name, extract(epoch from p.last))
+  from fresh as p
+  cross join lateral (
+    select f.* from failed as f
+    where f.finished_at = p.last and f.tenant_id = p.tenant_id
+      and case when p.kind is null then f.subject = p.job_subject else f.kind = p.kind and f.cause = p.cause end
+    limit 1) as e
+$$;
+
+-- Finds facts of these types since the last call; returns how many were new, or null while another keeper is
+-- searching. Patterns are only looked for if p_failures is given. At most p_limit facts of a source are taken at once.
+create or replace function posthouse.find_alerts(
+  p_types text[], p_failures integer default null, p_window interval default '1 hour', p_limit integer default 5000
+) returns integer
+language plpgsql
+-- The plan is fixed: it reads what is new through the indexes, and is not made anew over all partitions each time.
+set enable_seqscan = off
+set jit = off  -- disabled plan nodes have a huge cost, which would trigger JIT compilation
+set plan_cache_mode = force_generic_plan
+as $$
+declare
+  -- Before anything is written: see next_xid. A transaction that read the clock before `mark` has its number by now.
+  v_now timestamptz := posthouse.now();
+  v_mark timestamptz := v_now - interval '5 seconds';
+  v_oldest xid8 := pg_snapshot_xmin(pg_current_snapshot());
+  v_next xid8 := posthouse.next_xid(v_oldest);
+  v_written boolean := pg_current_xact_id_if_assigned() is not null;
+  v_settled boolean;
+  v_cursor posthouse.alert_cursor;
+  v_some posthouse.fact[];
+  v_facts posthouse.fact[] := '{}';
+  v_seen_to timestamptz := 'infinity';
+  v_source text;
+begin
+  select * into v_cursor from posthouse.alert_cursor for update skip locked;
+  if not found then
+    return null;
+  end if;
+  v_settled := v_oldest >= v_cursor.mark_xid and not v_written;
+  foreach v_source in array '{dead_letter_facts,lost_facts,worker_facts}'::text[] loop
+    v_some := case v_source
+      when 'dead_letter_facts' then case when 'job_max_retries_exceeded' = any (p_types)
+        then array(select f from posthouse.dead_letter_facts(v_cursor.since, p_limit) as f) end
+      when 'lost_facts' then case when 'stale_job_recovered' = any (p_types)
+        then array(select f from posthouse.lost_facts(v_cursor.since, p_limit) as f) end
+      else case when p_types && '{worker_startup,worker_shutdown}'
+        then array(select f from posthouse.worker_facts(v_cursor.since, p_limit) as f) end
+    end;
+    if cardinality(v_some) = p_limit then
+      v_seen_to := least(v_seen_to, (select max(f.at) from unnest(v_some) as f));
+    end if;
+    v_facts := v_facts || coalesce(v_some, '{}');
+  end loop;
+  if p_failures is not null and 'job_failed_pattern' = any (p_types) then
+    v_facts := v_facts || array(select f from posthouse.pattern_facts(v_now, p_failures, p_window) as f);
+  end if;
+  update posthouse.alert_cursor set
+    since = least(v_mark, v_seen_to, case when v_settled then v_cursor.mark_at else v_cursor.since end),
+    mark_at = case when v_settled then v_mark else v_cursor.mark_at end,
+    mark_xid = case when v_settled then v_next else v_cursor.mark_xid end;
+  return posthouse.keep_facts(array(select f from unnest(v_facts) as f where f.type = any (p_types)));
+end $$;
+
+-- Records the results of messages, and cancels those that were not delivered within a day.
+create or replace function posthouse.settle_deliveries(p_now timestamptz) returns void
+language plpgsql as $$
+declare
+  v_forsaken uuid[];
+begin
+  with ended as (
+    update posthouse.alert_deliveries as d
+    set state = case h.status when 'succeeded' then 'sent' else 'failed' end, ended_at = h.finished_at,
+        error = case when h.status <> 'succeeded' then h.last_error end
+    from posthouse.history as h
+    where d.state = 'queued' and h.id = d.job_id
+    returning d.alert_id, d.state
+  )
+  update posthouse.alert_types as t set sent = t.sent + n.sent, failed = t.failed + n.failed
+  from (select a.type, count(*) filter (where e.state = 'sent') as sent, count(*) filter (where e.state = 'failed') as failed
+        from ended as e join posthouse.alerts as a on a.id = e.alert_id group by a.type) as n
+  where t.type = n.type;
+  v_forsaken := array(
+    select d.job_id from posthouse.alert_deliveries as d join posthouse.alerts as a on a.id = d.alert_id
+    where d.state = 'queued' and a.told_at < p_now - interval '1 day');
+  if v_forsaken <> '{}' then
+    perform posthouse.end_queued(v_forsaken, 'canceled', jsonb_build_object(
+      'type', 'AlertTooOld', 'message', 'the alert was not delivered within a day'));
+  end if;
+end $$;
+
+create or replace function posthouse.see_destinations(p_names text[], p_now timestamptz) returns void
+language sql as $$
+  insert into posthouse.alert_destinations as d (name, seen_at) select n, p_now from unnest(p_names) as n
+  on conflict (name) do update set seen_at = excluded.seen_at
+  where d.seen_at not between excluded.seen_at - interval '10 minutes' and excluded.seen_at
+$$;
+
+-- Makes the messages of told alerts: one job for each destination. Only a worker that knows the destination takes it.
+create or replace function posthouse.send_alerts(p_alerts uuid[], p_destinations text[], p_attempts integer) returns void
+language plpgsql as $$
+declare
+  v_jobs jsonb;
+begin
+  if exists (select from posthouse.definitions as d where d.key = 'posthouse.webhook' and not d.active) then
+    return;  -- an operator wants no messages
+  end if;
+  with delivery as (
+    insert into posthouse.alert_deliveries (job_id, alert_id, destination)
+    select posthouse.new_id(), a.id, d.name from unnest(p_alerts) as a (id) cross join unnest(p_destinations) as d (name)
+    returning job_id, alert_id, destination
+  )
+  select jsonb_agg(jsonb_build_object(
+    'id', d.job_id, 'kind', 'posthouse.webhook', 'queue', 'posthouse.system', 'tenant_id', 'posthouse',
+    'source', 'system', 'source_ref', d.alert_id, 'priority', 50, 'max_attempts', p_attempts,
+    'requires', jsonb_build_array('webhook:' || d.destination),
+    'payload', jsonb_build_object('alert', d.alert_id, 'destination', d.destination)))
+  into v_jobs from delivery as d;
+  if v_jobs is not null then
+    perform posthouse.enqueue_many(v_jobs);
+  end if;
+end $$;
+
+-- Adds new alerts to their groups, oldest first; those of types that are off go nowhere. Returns how many.
+create or replace function posthouse.group_alerts(p_types text[], p_now timestamptz, p_limit integer default 20000) returns integer
+language plpgsql as $$
+declare
+  v_ids uuid[] := array(select a.id from posthouse.alerts as a where a.state = 'new' order by a.at limit p_limit);
+begin
+  if v_ids = '{}' then
+    return 0;
+  end if;
+  with taken as (
+    update posthouse.alerts as a set state = case when a.type = any (p_types) then 'held' else 'off' end
+    where a.id = any (v_ids)
+    returning a.id, a.at, a.type, coalesce(a.tenant_id, '') as tenant, a.subject, a.state
+  ), counted as (
+    update posthouse.alert_types as t set raised = t.raised + n.raised
+    from (select k.type, count(*) as raised from taken as k group by k.type) as n where t.type = n.type
+  )
+  insert into posthouse.alert_groups as g (type, tenant, subject, quiet_until, held, newest)
+  select k.type, k.tenant, k.subject, p_now, count(*), (array_agg(k.id order by k.at desc, k.id desc))[1]
+  from taken as k where k.state = 'held' group by k.type, k.tenant, k.subject
+  on conflict (type, tenant, subject) do update set held = g.held + excluded.held, newest = excluded.newest;
+  return cardinality(v_ids);
+end $$;
+
+-- Tells of the groups that are not quiet, and makes them so. Of one type at most p_most messages are made within a
+-- cool-down: the last of them stands for all other subjects, so that a storm over many of them stays small too.
+create or replace function posthouse.tell_groups(p_types text[], p_now timestamptz, p_cooldown interval, p_most integer)
+returns uuid[]
+language plpgsql as $$
+declare
+  v_told uuid[];
+begin
+  with line as (
+    select g.*, count(*) over (partition by g.type) as lines,
+           row_number() over (partition by g.type order by g.quiet_until, g.tenant, g.subject) as place,
+           p_most - (select count(*) from posthouse.alerts as a
+                     where a.state = 'told' and a.told_at > p_now - p_cooldown and a.type = g.type) as room
+    from posthouse.alert_groups as g
+    where g.held > 0 and g.quiet_until <= p_now and g.type = any (p_types)
+  ), numbered as materialized (
+    select l.*, case when l.lines <= l.room then l.place else least(l.place, l.room) end as number
+    from line as l where l.room > 0
+  ), message as materialized (
+    select n.type, sum(n.held) - 1 as others, (array_agg(n.newest order by n.place))[1] as alert
+    from numbered as n group by n.type, n.number
+  ), told as (
+    update posthouse.alerts as a set state = 'told', told_at = p_now, held_back = m.others
+    from message as m where a.id = m.alert
+    returning a.id
+  ), quiet as (
+    update posthouse.alert_groups as g set held = 0, newest = null, quiet_until = p_now + p_cooldown
+    from numbered as n where g.type = n.type and g.tenant = n.tenant and g.subject = n.subject
+  ), counted as (
+    update posthouse.alert_types as t set suppressed = t.suppressed + n.suppressed
+    from (select m.type, sum(m.others) as suppressed from message as m group by m.type) as n
+    where t.type = n.type and n.suppressed > 0
+  )
+  select array_agg(told.id) into v_told from told;
+  return coalesce(v_told, '{}');
+end $$;
+
+-- Decides what becomes of new alerts, and of those that were held back; returns those that are told.
+create or replace function posthouse.post_alerts(
+  p_types text[], p_destinations text[], p_cooldown interval default '5 minutes', p_most integer default 10,
+  p_attempts integer default 6
+) returns setof posthouse.alerts
+language plpgsql as $$
+declare
+  v_now timestamptz := posthouse.now();
+  v_told uuid[];
+begin
+  perform from posthouse.alert_cursor for update skip locked;
+  if not found then
+    return;
+  end if;
+  perform posthouse.settle_deliveries(v_now);
+  perform posthouse.see_destinations(p_destinations, v_now);
+  if p_destinations = '{}' and exists (
+    select from posthouse.alert_destinations as d where d.seen_at > v_now - interval '1 day') then
+    return;
+  end if;
+  perform posthouse.group_alerts(p_types, v_now);
+  v_told := posthouse.tell_groups(p_types, v_now, p_cooldown, p_most);
+  if v_told <> '{}' then
+    perform posthouse.send_alerts(v_told, p_destinations, p_attempts);
+    return query select a.* from posthouse.alerts as a where a.id = any (v_told) order by a.at;
+  end if;
+end $$;
+
+-- Forgets alerts that were raised before p_before, unless their facts may still be found again, and cool-downs that
+-- are over.
+create or replace function posthouse.tidy_alerts(p_before timestamptz) returns integer
+language plpgsql as $$
+declare
+  v_gone integer;
+begin
+  delete from posthouse.alert_groups as g where g.quiet_until < p_before and (g.held = 0 or g.newest is null);
+  delete from posthouse.alerts as a
+  where a.at < least(p_before, (select c.since from posthouse.alert_cursor as c)) and a.state <> 'new'
+    and a.id not in (select g.newest from posthouse.alert_groups as g where g.newest is not null);
+  get diagnostics v_gone = row_count;
+  return v_gone;
+end $$;

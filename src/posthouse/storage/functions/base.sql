@@ -1,0 +1,72 @@
+-- Volatile, as its body is, so that it is inlined: declared stable, each call cost 25 us. Read it into a variable before
+-- comparing columns with it, or no index is used.
+
+-- Public. Returns the time by the clock of Posthouse, which tests can set.
+create or replace function posthouse.now() returns timestamptz
+language sql volatile parallel safe as 'select clock_timestamp()';
+
+create or replace function posthouse.refuse_change_of_audit() returns trigger
+language plpgsql as $$
+begin
+  raise exception 'the audit log is append-only: % is not allowed', lower(tg_op) using errcode = 'PH017';
+end $$;
+
+-- A UUIDv7: 48 bits of milliseconds, then random bits. Postgres 18 has its own; 15 to 17 do not.
+create or replace function posthouse.new_id() returns uuid
+language sql volatile as $$
+  select encode(
+    set_bit(set_bit(
+      overlay(uuid_send(gen_random_uuid())
+              placing substring(int8send((extract(epoch from clock_timestamp()) * 1000)::bigint) from 3)
+              from 1 for 6),
+      52, 1), 53, 1), 'hex')::uuid
+$$;
+
+create or replace function posthouse.discard_blob() returns trigger
+language plpgsql as $$
+begin
+  if tg_op = 'DELETE' or old.place <> new.place then
+    insert into posthouse.discarded_blobs (place) values (old.place) on conflict do nothing;
+  end if;
+  return null;
+end $$;
+
+-- Retires functions that are no longer part of the schema: a later migration drops them. Dropped at once they would fail
+-- calls, since Postgres does not lock functions: a session can look one up before the migration commits and call it
+-- afterwards, and a function that is running then may still call others by name. One whose name is used with other
+-- parameters now, or will be (p_rename), is renamed, so that calls find the new one.
+create or replace function posthouse.retire_functions(p_functions oid[], p_rename boolean default false) returns void
+language plpgsql as $$
+declare
+  v_old record;
+begin
+  for v_old in
+    select p.oid, p.oid::regprocedure::text as signature, left(p.proname, 40) as name, exists (
+        select from pg_proc as n
+        where n.pronamespace = p.pronamespace and n.proname = p.proname and n.oid <> all (p_functions)) as is_replaced
+    from pg_proc as p
+    where p.oid = any (p_functions) and coalesce(obj_description(p.oid, 'pg_proc'), '') not like 'Retired %'
+      and not exists (select from pg_depend as d where d.objid = p.oid and d.deptype = 'e')
+  loop
+    execute format('comment on function %s is %L', v_old.signature,
+                   to_char(now() at time zone 'UTC', '"Retired "YYYY-MM-DD HH24:MI:SS"Z"'));
+    if p_rename or v_old.is_replaced then
+      execute format('alter function %s rename to %I', v_old.signature, format('%s_%s', v_old.name, v_old.oid));
+    end if;
+  end loop;
+end $$;
+
+-- Drops functions that were retired more than p_age ago.
+create or replace function posthouse.drop_retired_functions(p_age interval default '1 minute') returns void
+language plpgsql as $$
+declare
+  v_old text;
+begin
+  for v_old in
+    select p.oid::regprocedure::text from pg_proc as p
+    cross join lateral regexp_match(obj_description(p.oid, 'pg_proc'), '^Retired (.*)') as retired (at)
+    where p.pronamespace = 'posthouse'::regnamespace and retired.at[1]::timestamptz <= now() - p_age
+  loop
+    execute format('drop function %s', v_old);
+  end loop;
+end $$;

@@ -1,0 +1,309 @@
+-- What follows from the end of a job: its dedupe key, the jobs that depend on it, sessions that wait for its
+-- result. Also the end of a job that never ran.
+
+-- Wakes the workers that wait for work in these queues. NOTIFY takes a lock on the whole database at
+-- commit, so it is only sent when a hungry worker holds the shared lock of that queue.
+create or replace function posthouse.wake(p_queues text[]) returns void
+language plpgsql as $$
+declare
+  v_queue text;
+begin
+  foreach v_queue in array p_queues loop
+    if pg_try_advisory_lock(7702, hashtext(v_queue)) then
+      perform pg_advisory_unlock(7702, hashtext(v_queue));
+    else
+      perform pg_notify('posthouse_ready', v_queue);
+    end if;
+  end loop;
+end $$;
+
+-- Tells those who wait for results, if there are any, which jobs ended.
+create or replace function posthouse.announce_end(p_ids uuid[]) returns void
+language plpgsql as $$
+declare
+  v_from integer;
+begin
+  if pg_try_advisory_lock(7703, 0) then
+    perform pg_advisory_unlock(7703, 0);
+    return;
+  end if;
+  for v_from in 1 .. cardinality(p_ids) by 200 loop  -- a notification holds 8,000 bytes
+    perform pg_notify('posthouse_ended', array_to_string(p_ids[v_from : v_from + 199], ','));
+  end loop;
+end $$;
+
+-- Moves jobs that are due and unblocked from waiting to ready, oldest first; returns how many.
+create or replace function posthouse.promote(p_limit integer default 1000) returns integer
+language plpgsql as $$
+declare
+  v_now timestamptz := posthouse.now();
+  v_lanes posthouse.lane[];
+  v_promoted integer;
+begin
+  with due as (
+    delete from posthouse.waiting
+    where ctid = any (array(
+      select ctid from posthouse.waiting
+      where blockers = 0 and due_at <= v_now
+      order by due_at limit p_limit for update skip locked))
+    returning *, posthouse.lane_number(queue, kind, tenant_id, priority, turn, limit_key, requires, prefers) as lane
+  ), put as (
+    insert into posthouse.ready (@job@, lane)
+    select @job@, lane from due order by due_at
+  )
+  select array_agg((l.lane, queue, kind, tenant_id, priority, turn, limit_key, requires, prefers)::posthouse.lane),
+         coalesce(sum(l.jobs), 0)
+  into v_lanes, v_promoted
+  from (select lane, queue, kind, tenant_id, priority, turn, limit_key, requires, prefers, count(*) as jobs
+        from due group by 1, 2, 3, 4, 5, 6, 7, 8, 9) as l;
+  if v_lanes is not null then
+    perform posthouse.open_lanes(v_lanes);
+    perform posthouse.wake(array(select distinct l.queue from unnest(v_lanes) as l));
+  end if;
+  return v_promoted;
+end $$;
+
+-- Seconds until the next waiting job is due; null if none is.
+create or replace function posthouse.next_due() returns double precision
+language sql stable as $$
+  select extract(epoch from min(due_at) - posthouse.now())::double precision
+  from posthouse.waiting where blockers = 0
+$$;
+
+-- The end of queued jobs: out of ready or waiting, into history. Returns those that were there. It waits for
+-- no lock once it has its own rows, so it cannot deadlock: dependants that another transaction has locked
+-- are left to the keeper (sweep_blocks).
+create or replace function posthouse.end_queued(p_ids uuid[], p_status text, p_error jsonb) returns setof uuid
+language plpgsql as $$
+declare
+  v_statuses text[] := array_fill(p_status, array[cardinality(p_ids)]);
+  v_ended uuid[];
+begin
+  if not posthouse.lock_queued(p_ids) then
+    return;
+  end if;
+  v_ended := posthouse.bury_queued(p_ids, p_status, p_error);
+  perform posthouse.after_end(
+    v_ended, v_statuses[: cardinality(v_ended)], true, posthouse.lock_tree(p_ids, v_statuses, false));
+  return query select unnest(v_ended);
+end $$;
+
+-- Locks queued jobs, in one order. False: there are none.
+create or replace function posthouse.lock_queued(p_ids uuid[]) returns boolean
+language sql as $$
+  with r as (select id from posthouse.ready where id = any (p_ids) order by id for update),
+       w as (select id from posthouse.waiting where id = any (p_ids) order by id for update)
+  select (select count(*) from r) + (select count(*) from w) > 0  -- counted, so that all of them are locked
+$$;
+
+-- Locks a queued job; false if another transaction has it locked. There is nothing to lock of one that is not
+-- queued any more.
+create or replace function posthouse.lock_if_free(p_id uuid) returns boolean
+language plpgsql as $$
+begin
+  perform from posthouse.ready where id = p_id for update skip locked;
+  if found then return true; end if;
+  perform from posthouse.waiting where id = p_id for update skip locked;
+  return found or coalesce(posthouse.status_of(p_id), '') <> 'queued';
+end $$;
+
+-- The move alone, without what follows from it.
+create or replace function posthouse.bury_queued(p_ids uuid[], p_status text, p_error jsonb) returns uuid[]
+language plpgsql as $$
+declare
+  v_now timestamptz := posthouse.now();
+  v_ended uuid[];
+begin
+  with gone as (
+    delete from posthouse.ready where id = any (p_ids)
+    returning @job@
+  ), held as (
+    delete from posthouse.waiting where id = any (p_ids)
+    returning @job@
+  ), ended as (
+    insert into posthouse.history (@job@, finished_at, status, outcome, error)
+    select @job g@, v_now, p_status, 'never_started', posthouse.with_fingerprint(p_error)
+    from (select @job@ from gone union all select @job@ from held) as g
+    returning id, tenant_id, kind, error
+  ), counted as (
+    insert into posthouse.failure_deltas (
+      tenant_id, kind, fingerprint, at, failures, dead_letter, canceled, job_id, type, message)
+    select tenant_id, kind, min(error ->> 'fingerprint'), v_now, count(*),
+           count(*) filter (where p_status = 'dead_letter'), count(*) filter (where p_status = 'canceled'),
+           (array_agg(id))[1], p_error ->> 'type', left(p_error ->> 'message', 500)
+    from ended
+    where p_status = 'dead_letter' or p_error ->> 'type' = 'DependencyFailed'  -- a job canceled by a person did not fail
+    group by tenant_id, kind
+  )
+  select coalesce(array_agg(id), '{}') into v_ended from ended;
+  -- Where it stood in its line stays on record: see close_lines.
+  delete from posthouse.blocks where job_id = any (v_ended) and not line;
+  return v_ended;
+end $$;
+
+-- Gives back the dedupe keys of ended jobs. A key with a window, or with a result to reuse, stays.
+create or replace function posthouse.free_keys(p_ids uuid[], p_statuses text[]) returns void
+language plpgsql as $$
+begin
+  delete from posthouse.dedupes as d
+  using unnest(p_ids, p_statuses) as e (id, status)
+  where d.job_id = e.id
+    and (d.tenant_id, d.dedupe_key) in (
+      select h.tenant_id, h.dedupe_key from posthouse.history as h
+      where h.id = any (p_ids) and h.dedupe_key is not null)
+    and not (d.reuse and e.status = 'succeeded')
+    and (d.until is null or d.until <= posthouse.now() or d.reuse);
+  update posthouse.dedupes as d set held = false
+  where d.job_id = any (p_ids)
+    and (d.tenant_id, d.dedupe_key) in (
+      select h.tenant_id, h.dedupe_key from posthouse.history as h
+      where h.id = any (p_ids) and h.dedupe_key is not null);
+end $$;
+
+-- The jobs that must be canceled because these ended without success, down the whole tree.
+create or replace function posthouse.doomed_by(p_ids uuid[], p_statuses text[]) returns uuid[]
+language sql stable as $$
+  with recursive doomed as (
+    select b.job_id
+    from unnest(p_ids, p_statuses) as e (id, status)
+    join posthouse.blocks as b on b.depends_on = e.id and not b.line
+    join posthouse.waiting as w on w.id = b.job_id and w.on_dependency_failure = 'cancel'
+    where e.status <> 'succeeded'
+    union
+    select b.job_id
+    from doomed as d
+    join posthouse.blocks as b on b.depends_on = d.job_id and not b.line
+    join posthouse.waiting as w on w.id = b.job_id and w.on_dependency_failure = 'cancel'
+  )
+  select coalesce(array_agg(job_id), '{}') from doomed
+$$;
+
+-- Locks the waiting rows that the end of these jobs changes: those of all who hang on them, down the tree that is
+-- canceled along. All at once and in one order; without p_wait only those that no other transaction has locked.
+create or replace function posthouse.lock_tree(p_ids uuid[], p_statuses text[], p_wait boolean) returns uuid[]
+language plpgsql as $$
+declare
+  v_roots uuid[] := p_ids || posthouse.doomed_by(p_ids, p_statuses);
+  v_tree uuid[] := array(select b.job_id from posthouse.blocks as b where b.depends_on = any (v_roots));
+begin
+  if p_wait then
+    return array(select w.id from posthouse.waiting as w where w.id = any (v_tree) order by w.id for update);
+  end if;
+  return array(select w.id from posthouse.waiting as w where w.id = any (v_tree) for update skip locked);
+end $$;
+
+-- A line closes up around jobs that left it before their turn. Such a job still has its edge in the line; who
+-- stood behind it now stands behind the nearest one before it that is still there.
+create or replace function posthouse.close_lines(p_ended uuid[], p_locked uuid[]) returns void
+language sql as $$
+  with recursive climb as (
+    select b.job_id, b.depends_on as behind, b.depends_on as before
+    from posthouse.blocks as b
+    where b.line and b.depends_on = any (p_ended) and b.job_id <> all (p_ended)
+      and (b.job_id = any (p_locked) or not exists (select from posthouse.waiting as w where w.id = b.job_id))
+    union all
+    select c.job_id, c.behind, b.depends_on
+    from climb as c join posthouse.blocks as b on b.line and b.job_id = c.before
+    where c.before = any (p_ended)
+  )
+  update posthouse.blocks as b set depends_on = c.before, xid = pg_current_xact_id()
+  from climb as c
+  where b.line and b.job_id = c.job_id and b.depends_on = c.behind and c.before <> all (p_ended)
+$$;
+
+-- Settles the edges of ended jobs: unblocks, cancels or leaves those who wait for them, as far as their rows are
+-- p_locked. The others' edges are made young again, so that the keeper looks at them. The whole tree that is
+-- canceled along is ended at once: step by step, a long chain would use up the stack.
+create or replace function posthouse.unblock(p_ids uuid[], p_statuses text[], p_locked uuid[] default null)
+returns void
+language plpgsql as $$
+declare
+  v_doomed uuid[];
+  v_freed boolean;
+begin
+  p_locked := coalesce(p_locked, posthouse.lock_tree(p_ids, p_statuses, true));
+  if 'succeeded' <> any (p_statuses) then
+    v_doomed := posthouse.bury_queued(
+      array(select unnest(posthouse.doomed_by(p_ids, p_statuses)) intersect select unnest(p_locked)),
+      'canceled', jsonb_build_object(
+        'type', 'DependencyFailed', 'message', 'a job that this one depends on did not succeed'));
+    if v_doomed <> '{}' then
+      perform posthouse.free_keys(v_doomed, array_fill('canceled'::text, array[cardinality(v_doomed)]));
+      perform posthouse.announce_end(v_doomed);
+      p_ids := p_ids || v_doomed;
+      p_statuses := p_statuses || array_fill('canceled'::text, array[cardinality(v_doomed)]);
+    end if;
+  end if;
+  perform posthouse.close_lines(p_ids, p_locked);
+  with gone as (
+    delete from posthouse.blocks as b
+    using unnest(p_ids, p_statuses) as e (id, status)
+    where b.depends_on = e.id
+      and case
+        when b.job_id = any (p_locked) then e.status = 'succeeded' or b.line or exists (
+          select from posthouse.waiting as w where w.id = b.job_id and w.on_dependency_failure = 'run')
+        else b.line and not exists (select from posthouse.waiting as w where w.id = b.job_id) end
+    returning b.job_id
+  ), less as (
+    update posthouse.waiting as w set blockers = w.blockers - g.n
+    from (select job_id, count(*)::integer as n from gone group by job_id) as g
+    where w.id = g.job_id
+    returning w.blockers
+  )
+  select coalesce(bool_or(blockers = 0), false) into v_freed from less;
+  update posthouse.blocks set xid = pg_current_xact_id()
+  where ctid = any (array(
+    select b.ctid from posthouse.blocks as b
+    where b.depends_on = any (p_ids) and b.job_id <> all (p_locked) for update skip locked));
+  if v_freed then
+    perform posthouse.promote();
+  end if;
+end $$;
+
+-- Called once for each batch of ended jobs, in the transaction that ended them.
+create or replace function posthouse.after_end(
+  p_ids uuid[], p_statuses text[], p_keyed boolean default true, p_locked uuid[] default null
+) returns void
+language plpgsql as $$
+begin
+  if p_keyed then
+    perform posthouse.free_keys(p_ids, p_statuses);
+  end if;
+  if exists (select from posthouse.blocks where depends_on = any (p_ids)) then
+    perform posthouse.unblock(p_ids, p_statuses, p_locked);
+  end if;
+  perform posthouse.announce_end(p_ids);
+end $$;
+
+-- The number that the next transaction gets, given the oldest that runs. All that run now have a lower one. A
+-- transaction that has written cannot tell: it gets its own.
+create or replace function posthouse.next_xid(p_oldest xid8) returns xid8
+language sql volatile as $$ select (p_oldest::text::bigint + age(p_oldest::xid))::text::xid8 $$;
+
+-- Looks again at edges whose dependency ended while they were being committed: neither side saw the other.
+-- p_cursor is what the previous look returned, so that only edges that could have raced are read: those since
+-- [1]. An edge may be forgotten when it was looked at after all transactions that ran while it was committed:
+-- [2] is the oldest that ran at some earlier look, [3] the one that would have come next. When all before [3]
+-- are over, edges before [2] are done with. A transaction that has written cannot tell which comes next: call
+-- this before anything else, or the cursor stays.
+create or replace function posthouse.sweep_blocks(p_cursor xid8[] default '{0,0,0}') returns xid8[]
+language plpgsql as $$
+declare
+  v_written boolean := pg_current_xact_id_if_assigned() is not null;
+  v_oldest xid8 := pg_snapshot_xmin(pg_current_snapshot());
+  v_next xid8 := posthouse.next_xid(v_oldest);
+  v_ids uuid[];
+  v_statuses text[];
+begin
+  select array_agg(e.id), array_agg(e.status) into v_ids, v_statuses
+  from (
+    select h.id, h.status from posthouse.history as h
+    where h.id = any (array(select b.depends_on from posthouse.blocks as b where b.xid >= p_cursor[1]))
+    for share skip locked) as e;  -- a job that is being reopened no longer counts as ended
+  if v_ids is not null then
+    perform posthouse.unblock(v_ids, v_statuses);
+  end if;
+  return case
+    when v_written or v_oldest < p_cursor[3] then p_cursor
+    else array[p_cursor[2], v_oldest, v_next] end;
+end $$;

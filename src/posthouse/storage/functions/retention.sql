@@ -1,0 +1,569 @@
+-- What is kept, and for how long: partitions made ahead, and let go when their time is over.
+--
+-- Tables that only grow are partitioned by time. Partitions are made ahead; the default one only catches what would
+-- otherwise fail. What is over goes by whole partitions, which costs nothing however many rows they hold:
+--
+--   drop    no tenant keeps the partition any longer: it is detached, rows that belong to its jobs are deleted, it is dropped.
+--   shrink  some tenants keep theirs longer: their rows are copied into a new partition, which takes the place of the
+--           old one; the old one goes like any other. Costs as much as is kept, not as much as goes.
+--   purge   some tenants keep theirs shorter: their rows are deleted page by page. Costs one reading of the partition
+--           for each day on which tenants' time is over, and leaves dead rows to autovacuum.
+--   delete  tables without partitions, and what the default partitions caught: by rows, in batches.
+--   finish  a keeper died between detaching a partition and dropping it.
+--
+-- retention_plan says what is to be done; each function after it does one short step in one transaction, which the
+-- keeper repeats (posthouse.keeper.retention). A detach locks the parent exclusively, so it waits for that lock
+-- a moment only (short_wait), and long steps run where they block no one: in detached partitions.
+--
+-- Lock order: the parent, then its partition, without waiting for the second. Jobs: as in functions/jobs.sql.
+
+-- How long a detach or an attach may block other transactions.
+create or replace function posthouse.short_wait() returns void
+language sql as $$ select set_config('lock_timeout', '100ms', true) $$;
+
+create or replace function posthouse.partitioned_tables() returns setof text
+language sql stable as $$
+  select relname::text from pg_class
+  where relkind = 'p' and relnamespace = 'posthouse'::regnamespace order by relname
+$$;
+
+create or replace function posthouse.kept_tables() returns setof posthouse.kept
+language sql stable as $$
+  select k.* from posthouse.kept as k where to_regclass('posthouse.' || quote_ident(k.relation)) is not null
+  union all
+  select t, t, a.attname::text,
+         (select attname::text from pg_attribute where attrelid = p.partrelid and attname = 'tenant_id'), false, 'day'
+  from posthouse.partitioned_tables() as t
+  join pg_partitioned_table as p on p.partrelid = ('posthouse.' || quote_ident(t))::regclass
+  join pg_attribute as a on a.attrelid = p.partrelid and a.attnum = p.partattrs[0]
+  where not exists (select from posthouse.kept as k where k.relation = t)
+$$;
+
+-- All partitions with a range of time.
+create or replace function posthouse.partitions()
+returns table (relation text, partition text, starts_at timestamptz, ends_at timestamptz)
+language sql stable
+set datestyle = 'ISO'  -- the bounds are read as they are written
+as $$
+  select p.relname::text, c.relname::text, b.bounds[1]::timestamptz, b.bounds[2]::timestamptz
+  from pg_inherits as i
+  join pg_class as c on c.oid = i.inhrelid
+  join pg_class as p on p.oid = i.inhparent and p.relkind = 'p' and p.relnamespace = 'posthouse'::regnamespace
+  cross join lateral regexp_match(
+    pg_get_expr(c.relpartbound, c.oid), $r$FROM \('([^']+)'\) TO \('([^']+)'\)$r$) as b (bounds)
+  where c.relkind = 'r' and b.bounds is not null
+$$;
+
+create or replace function posthouse.partition_name(p_table text, p_day date, p_span text default 'day') returns text
+language sql immutable as $$
+  select format('%s_%s', p_table, to_char(p_day, case p_span when 'month' then 'YYYYMM' else 'YYYYMMDD' end))
+$$;
+
+-- Makes the partition of a day, or of its month. Attached rather than created in place: ATTACH lets writers go on.
+create or replace function posthouse.make_partition(p_table text, p_day date, p_span text default 'day') returns boolean
+language plpgsql as $$
+declare
+  v_name text := posthouse.partition_name(p_table, p_day, p_span);
+  v_start timestamp := date_trunc(p_span, p_day::timestamp);
+begin
+  if to_regclass('posthouse.' || quote_ident(v_name)) is not null then
+    return false;
+  end if;
+  execute format('create table posthouse.%I (like posthouse.%I including defaults including constraints)',
+                 v_name, p_table);
+  execute format(
+    'alter table posthouse.%I attach partition posthouse.%I for values from (%L) to (%L)',
+    p_table, v_name, v_start at time zone 'UTC', (v_start + ('1 ' || p_span)::interval) at time zone 'UTC');
+  perform posthouse.guard_partition(p_table, v_name);
+  return true;
+end $$;
+
+-- Triggers on rows come with ATTACH; those on TRUNCATE do not, nor does row-level security (functions/access.sql).
+create or replace function posthouse.guard_partition(p_table text, p_name text) returns void
+language plpgsql as $$
+declare
+  v_parent regclass := ('posthouse.' || quote_ident(p_table))::regclass;
+  v_trigger record;
+begin
+  if (select relrowsecurity from pg_class where oid = v_parent) then
+    perform posthouse.guard_table(('posthouse.' || quote_ident(p_name))::regclass, null);
+  end if;
+  for v_trigger in
+    select t.tgname, t.tgfoid::regproc::text as act from pg_trigger as t
+    where t.tgrelid = v_parent and not t.tgisinternal and t.tgtype & 32 <> 0
+  loop
+    execute format('create trigger %I before truncate on posthouse.%I execute function %s()',
+                   v_trigger.tgname, p_name, v_trigger.act);
+  end loop;
+end $$;
+
+-- Makes today's partitions and those of the days ahead; returns how many were missing. One maker at a
+-- time. A day whose rows already went to the default partition is left to it.
+create or replace function posthouse.make_partitions(p_days_ahead integer default 2) returns integer
+language plpgsql as $$
+declare
+  v_today date := (posthouse.now() at time zone 'UTC')::date;
+  v_made integer := 0;
+  v_part record;
+begin
+  if not pg_try_advisory_xact_lock(7705, 1) then
+    return 0;
+  end if;
+  perform posthouse.short_wait();
+  for v_part in
+    select distinct k.relation, k.span, date_trunc(k.span, d)::date as day
+    from posthouse.kept_tables() as k
+    cross join generate_series(v_today::timestamp, v_today::timestamp + make_interval(days => p_days_ahead),
+                               interval '1 day') as d
+    where k.relation in (select posthouse.partitioned_tables())
+    order by 1, 3
+  loop
+    begin
+      v_made := v_made + posthouse.make_partition(v_part.relation, v_part.day, v_part.span)::integer;
+    exception
+      when check_violation then null;   -- the default partition holds rows of that day
+      when lock_not_available then null; -- busy: the next round tries again
+    end;
+  end loop;
+  return v_made;
+end $$;
+
+-- For how many days a table keeps rows, those of a tenant with days of its own if p_tenant_days are given. p_days:
+-- {"default": 30, "logs": 7, …}. A tenant's days stand in place of the default; a thing with a setting of its own is
+-- kept as that says, but no longer than its tenant's jobs.
+create or replace function posthouse.days_kept(p_days jsonb, k posthouse.kept, p_tenant_days double precision default null)
+returns double precision
+language sql immutable as $$
+  select case
+    when k.of_jobs or t.days is not null then least(s.own, coalesce(t.days, s.general))
+    else coalesce(s.own, s.general) end
+  from (select (p_days ->> k.thing)::double precision, (p_days ->> 'default')::double precision) as s (own, general)
+  cross join (select case when k.tenant is not null then p_tenant_days end) as t (days)
+$$;
+
+-- Rows before this are over: of the general setting, and of each tenant with days of its own. Whole days only.
+create or replace function posthouse.cutoffs(
+  p_days jsonb, k posthouse.kept, out general timestamptz, out tenants jsonb, out latest timestamptz)
+language plpgsql stable as $$
+declare
+  v_now timestamptz := posthouse.now();
+begin
+  general := date_trunc('day', v_now - make_interval(secs => 86400 * posthouse.days_kept(p_days, k)), 'UTC');
+  select coalesce(jsonb_object_agg(t.id, date_trunc(
+           'day', v_now - make_interval(secs => 86400 * posthouse.days_kept(p_days, k, t.retention_days)), 'UTC')), '{}')
+  into tenants
+  from posthouse.tenants as t where t.retention_days is not null and k.tenant is not null;
+  select greatest(general, max(c.value::timestamptz)) into latest from jsonb_each_text(tenants) as c;
+end $$;
+
+-- What is to be done, oldest first. tenants: those who keep their rows (shrink), or whose rows go (purge).
+create or replace function posthouse.retention_plan(p_days jsonb)
+returns table (thing text, relation text, name text, action text, tenants text[], starts_at timestamptz,
+               ends_at timestamptz, rows bigint, bytes bigint)
+language plpgsql as $$
+#variable_conflict use_column
+declare
+  k posthouse.kept;
+  v_cut record;
+begin
+  return query
+    select k.thing, g.relation, g.name, 'finish', g.tenants, null::timestamptz, null::timestamptz, s.rows, s.bytes
+    from posthouse.detached as g
+    join posthouse.kept_tables() as k on k.relation = g.relation
+    cross join lateral posthouse.size_of(g.name) as s
+    order by g.name;
+  for k in select * from posthouse.kept_tables() as t order by t.of_jobs, t.relation loop
+    select * into v_cut from posthouse.cutoffs(p_days, k);
+    return query
+      select k.thing, k.relation, d.partition, d.action,
+             case d.action when 'purge' then d.leavers when 'shrink' then d.keepers else '{}' end,
+             d.starts_at, d.ends_at, s.rows, s.bytes
+      from (
+        select p.*, case
+            when p.ends_at <= v_cut.general and p.keepers = '{}' then 'drop'
+            when p.ends_at <= v_cut.general and '' <> all (p.purged) then 'shrink'
+            when p.leavers <> '{}' then 'purge' end as action
+        from posthouse.holders(k.relation, v_cut.tenants) as p) as d
+      cross join lateral posthouse.size_of(d.partition) as s
+      where d.action is not null
+      order by d.starts_at;
+    return query
+      select k.thing, k.relation, o.name, 'delete', '{}'::text[], null::timestamptz, null::timestamptz, s.rows, s.bytes
+      from unnest(posthouse.loose_tables(k)) as o (name)
+      cross join lateral posthouse.size_of(o.name) as s
+      where posthouse.has_old_rows(o.name, k, p_days);
+  end loop;
+end $$;
+
+-- The partitions of a table, with the tenants that still keep them, those that no longer do, and those who are out.
+create or replace function posthouse.holders(p_relation text, p_cutoffs jsonb)
+returns table (partition text, starts_at timestamptz, ends_at timestamptz, keepers text[], leavers text[], purged text[])
+language sql stable as $$
+  select p.partition, p.starts_at, p.ends_at,
+         array(select c.key from jsonb_each_text(p_cutoffs) as c where c.value::timestamptz < p.ends_at order by 1),
+         array(select c.key from jsonb_each_text(p_cutoffs) as c
+               where c.value::timestamptz >= p.ends_at and c.key <> all (m.marks) order by 1),
+         m.marks
+  from posthouse.partitions() as p
+  cross join lateral (
+    select array(select u.tenant_id from posthouse.purged as u where u.partition = p.partition)) as m (marks)
+  where p.relation = p_relation
+$$;
+
+-- How many rows Postgres believes a table to hold (it counts when it analyses), and what it takes on disk.
+create or replace function posthouse.size_of(p_name text, out rows bigint, out bytes bigint)
+language sql stable as $$
+  select greatest(c.reltuples, s.n_live_tup, 0)::bigint, pg_total_relation_size(c.oid)
+  from pg_class as c left join pg_stat_all_tables as s on s.relid = c.oid
+  where c.oid = to_regclass('posthouse.' || quote_ident(p_name))
+$$;
+
+-- Where rows go one by one: a table without partitions, or the default partition of one that has them. What people
+-- did is never deleted row by row.
+create or replace function posthouse.loose_tables(k posthouse.kept) returns text[]
+language sql stable as $$
+  select array(
+    select c.relname::text from pg_class as c
+    where c.relnamespace = 'posthouse'::regnamespace and k.relation <> 'audit'
+      and (c.relname = k.relation and c.relkind = 'r' or c.oid = (
+        select p.partdefid from pg_partitioned_table as p
+        where p.partrelid = to_regclass('posthouse.' || quote_ident(k.relation)))))
+$$;
+
+-- Rows in default partitions, counted up to a limit.
+create or replace function posthouse.strays(p_limit integer) returns table (relation text, strays bigint)
+language plpgsql stable as $$
+begin
+  for relation in select posthouse.partitioned_tables() loop
+    execute format('select count(*) from (select from %s limit $1) as s', (
+      select p.partdefid::regclass from pg_partitioned_table as p
+      where p.partrelid = ('posthouse.' || quote_ident(relation))::regclass and p.partdefid <> 0))
+    into strays using p_limit;
+    return next;
+  end loop;
+end $$;
+
+-- The condition that rows are over.
+create or replace function posthouse.is_old(k posthouse.kept, p_days jsonb) returns text
+language sql stable as $$
+  select case
+    when k.tenant is null then format('%I < %L::timestamptz', k.at, c.general)
+    else format('%1$I < %2$L::timestamptz and %1$I < coalesce((%3$L::jsonb ->> %4$I)::timestamptz, %5$L::timestamptz)',
+                k.at, c.latest, c.tenants, k.tenant, c.general) end
+  from posthouse.cutoffs(p_days, k) as c
+$$;
+
+create or replace function posthouse.has_old_rows(p_name text, k posthouse.kept, p_days jsonb) returns boolean
+language plpgsql stable as $$
+declare
+  v_found boolean;
+begin
+  execute format('select exists (select from posthouse.%I where %s)', p_name, posthouse.is_old(k, p_days)) into v_found;
+  return v_found;
+end $$;
+
+-- Takes a partition out of its table; it is dropped later, when it is not in use. Null: it no longer
+-- exists. False: the table is in use, or another keeper is at work; try again.
+create or replace function posthouse.detach_partition(p_name text, p_kept_tenants text[] default '{}') returns boolean
+language plpgsql as $$
+declare
+  v_relation text := (select p.relation from posthouse.partitions() as p where p.partition = p_name);
+begin
+  if v_relation is null then
+    return null;
+  elsif not pg_try_advisory_xact_lock(7705, 2) or not posthouse.lock_partition(v_relation, p_name) then
+    return false;
+  end if;
+  perform posthouse.leave_table(v_relation, p_name, p_kept_tenants);
+  return true;
+exception
+  when lock_not_available then return false;
+end $$;
+
+-- Locks a partition and its table for a change of what belongs to it. A waiting lock on the table blocks
+-- all other transactions, so the wait is short; with the lock held nothing else is waited for.
+create or replace function posthouse.lock_partition(p_relation text, p_name text) returns boolean
+language plpgsql as $$
+begin
+  perform posthouse.short_wait();
+  execute format('lock table only posthouse.%I in access exclusive mode', p_relation);
+  execute format('lock table posthouse.%I in access exclusive mode nowait', p_name);
+  return true;
+exception
+  when lock_not_available then return false;
+end $$;
+
+create or replace function posthouse.leave_table(p_relation text, p_name text, p_kept_tenants text[]) returns void
+language plpgsql as $$
+begin
+  if exists (select from posthouse.detached where name = p_name || '_detached') then
+    raise lock_not_available;  -- what it held before is still being cleared
+  end if;
+  execute format('alter table posthouse.%I detach partition posthouse.%I', p_relation, p_name);
+  execute format('alter table posthouse.%I rename to %I', p_name, p_name || '_detached');
+  insert into posthouse.detached (name, relation, tenants) values (p_name || '_detached', p_relation, p_kept_tenants);
+  delete from posthouse.purged where partition = p_name;
+end $$;
+
+-- Clears what hangs on the jobs of some pages of a detached partition. Returns the page to go on with, null at its end.
+create or replace function posthouse.clear_detached(p_name text, p_page bigint default 0, p_pages integer default 2000)
+returns bigint
+language plpgsql as $$
+declare
+  v_detached posthouse.detached;
+  v_jobs record;
+begin
+  select * into v_detached from posthouse.detached where name = p_name;
+  if not found or v_detached.relation <> 'history' or not posthouse.anything_hangs_on_jobs() then
+    return null;
+  end if;
+  perform posthouse.short_wait();
+  execute format(
+    'select array_agg(id) as ids, array_agg(tenant_id) as tenants, array_agg(dedupe_key) as dedupes,
+            array_agg(order_key) as orders, array_agg(id) filter (where payload is null) as aside
+     from posthouse.%I where ctid >= $1 and ctid < $2 and tenant_id <> all ($3)
+       and ($4 or payload is null or dedupe_key is not null or order_key is not null)', p_name)
+  into v_jobs
+  using format('(%s,0)', p_page)::tid, format('(%s,0)', p_page + p_pages)::tid, v_detached.tenants,
+        exists (select from posthouse.blocks) or exists (select from posthouse.parts)
+        or exists (select from posthouse.steps) or exists (select from posthouse.artifacts);
+  if v_jobs.ids is not null then
+    perform posthouse.forget_jobs(v_jobs.ids, v_jobs.tenants, v_jobs.dedupes, v_jobs.orders, v_jobs.aside);
+  end if;
+  return posthouse.next_page(p_name, p_page + p_pages);
+end $$;
+
+create or replace function posthouse.next_page(p_name text, p_page bigint) returns bigint
+language sql stable as $$
+  select p_page where p_page < pg_relation_size(to_regclass('posthouse.' || quote_ident(p_name)))
+    / current_setting('block_size')::integer
+$$;
+
+create or replace function posthouse.anything_hangs_on_jobs() returns boolean
+language plpgsql stable as $$
+begin
+  return exists (select from posthouse.payloads) or exists (select from posthouse.dedupes)
+    or exists (select from posthouse.order_tails) or exists (select from posthouse.blocks)
+    or exists (select from posthouse.parts) or exists (select from posthouse.steps)
+    or exists (select from posthouse.artifacts);
+end $$;
+
+-- Rows that belong to deleted jobs are deleted with them. Jobs that wait for one of them to succeed wait
+-- in vain: it can no longer be retried.
+create or replace function posthouse.forget_jobs(
+  p_ids uuid[], p_tenants text[], p_dedupes text[], p_orders text[], p_aside uuid[]
+) returns void
+language plpgsql as $$
+declare
+  v_hopeless uuid[] := array(
+    select b.job_id from posthouse.blocks as b where b.depends_on = any (p_ids) and not b.line);
+begin
+  if v_hopeless <> '{}' then
+    perform posthouse.end_queued(v_hopeless, 'canceled', jsonb_build_object(
+      'type', 'DependencyFailed', 'message',
+      'a job that this one depends on did not succeed, and is not kept any longer'));
+  end if;
+  delete from posthouse.dedupes where ctid = any (array(
+    select d.ctid from posthouse.dedupes as d
+    join unnest(p_ids, p_tenants, p_dedupes) as u (id, tenant_id, dedupe_key)
+      on d.tenant_id = u.tenant_id and d.dedupe_key = u.dedupe_key and d.job_id = u.id
+    order by d.tenant_id, d.dedupe_key for update of d));
+  delete from posthouse.order_tails where ctid = any (array(
+    select o.ctid from posthouse.order_tails as o
+    join unnest(p_ids, p_tenants, p_orders) as u (id, tenant_id, order_key)
+      on o.tenant_id = u.tenant_id and o.order_key = u.order_key and o.job_id = u.id
+    order by o.tenant_id, o.order_key for update of o));
+  delete from posthouse.payloads where job_id = any (p_aside);
+  if exists (select from posthouse.parts) then
+    delete from posthouse.parts where job_id = any (p_ids);
+  end if;
+  if exists (select from posthouse.steps) then
+    delete from posthouse.steps where job_id = any (p_ids);
+  end if;
+  if exists (select from posthouse.artifacts) then
+    delete from posthouse.artifacts where job_id = any (p_ids);
+  end if;
+end $$;
+
+-- Drops a detached partition. False: it is still locked.
+create or replace function posthouse.drop_detached(p_name text) returns boolean
+language plpgsql as $$
+begin
+  if not exists (select from posthouse.detached where name = p_name) then
+    return true;
+  end if;
+  perform posthouse.short_wait();
+  execute format('drop table if exists posthouse.%I', p_name);
+  delete from posthouse.detached where name = p_name;
+  return true;
+exception
+  when lock_not_available then return false;
+end $$;
+
+-- Copies the rows of these tenants into a table beside their partition; returns how many. It blocks no other transaction.
+-- Null: the partition could not be replaced now, so that copying is of no use yet.
+create or replace function posthouse.copy_kept(p_name text, p_tenants text[]) returns bigint
+language plpgsql as $$
+declare
+  v_part record;
+  v_copy text := p_name || '_kept';
+  v_rows bigint;
+  k posthouse.kept;
+begin
+  select * into v_part from posthouse.partitions() as p where p.partition = p_name;
+  if not found or not pg_try_advisory_xact_lock(7705, 2) or not posthouse.can_lock_partition(v_part.relation, p_name) then
+    return null;
+  elsif exists (select from posthouse.purged where partition = p_name and tenant_id = '') then
+    return 0;  -- another keeper was quicker
+  end if;
+  select * into k from posthouse.kept_tables() as t where t.relation = v_part.relation;
+  execute format('drop table if exists posthouse.%I', v_copy);
+  execute format('create table posthouse.%I (like posthouse.%I including defaults including constraints including indexes)',
+                 v_copy, v_part.relation);
+  perform posthouse.guard_partition(v_part.relation, v_copy);
+  execute format('insert into posthouse.%I select * from posthouse.%I where %I = any ($1)', v_copy, p_name, k.tenant)
+  using p_tenants;
+  get diagnostics v_rows = row_count;
+  -- So that ATTACH need not check the rows while it blocks other transactions.
+  execute format('alter table posthouse.%I add constraint within_range check (%I >= %L and %I < %L)',
+                 v_copy, k.at, v_part.starts_at, k.at, v_part.ends_at);
+  return v_rows;
+end $$;
+
+-- Whether a partition could be locked at this moment; it is not.
+create or replace function posthouse.can_lock_partition(p_relation text, p_name text) returns boolean
+language plpgsql as $$
+begin
+  if posthouse.lock_partition(p_relation, p_name) then
+    raise exception 'let go' using errcode = 'PH090';
+  end if;
+  return false;
+exception
+  when sqlstate 'PH090' then return true;
+end $$;
+
+-- Puts that copy in the place of its partition, which is dropped later. Null: it is not there any more. False: busy.
+create or replace function posthouse.swap_kept(p_name text, p_tenants text[]) returns boolean
+language plpgsql as $$
+declare
+  v_part record;
+  v_copy text := p_name || '_kept';
+begin
+  select * into v_part from posthouse.partitions() as p where p.partition = p_name;
+  if not found or to_regclass('posthouse.' || quote_ident(v_copy)) is null then
+    return null;
+  elsif not pg_try_advisory_xact_lock(7705, 2) or not posthouse.lock_partition(v_part.relation, p_name) then
+    return false;
+  end if;
+  if v_part.relation = 'history' then  -- what was retried since is not here any more; the rest never changes
+    execute format(
+      'delete from posthouse.%I as c where c.status <> ''succeeded'' and not exists (
+         select from posthouse.%I as o where o.id = c.id and o.finished_at = c.finished_at)', v_copy, p_name);
+  end if;
+  perform posthouse.leave_table(v_part.relation, p_name, p_tenants);
+  execute format('alter table posthouse.%I rename to %I', v_copy, p_name);
+  execute format('alter table posthouse.%I attach partition posthouse.%I for values from (%L) to (%L)',
+                 v_part.relation, p_name, v_part.starts_at, v_part.ends_at);
+  execute format('alter table posthouse.%I drop constraint within_range', p_name);
+  insert into posthouse.purged (partition, tenant_id)
+  select p_name, t.id from (
+    select '' union select id from posthouse.tenants where retention_days is not null) as t (id)
+  where t.id <> all (p_tenants);
+  return true;
+exception
+  when lock_not_available then return false;
+end $$;
+
+-- Deletes the rows of these tenants from some pages of a partition, and what hangs on them. next_page: where to go
+-- on, null at its end.
+create or replace function posthouse.purge_pages(
+  p_name text, p_tenants text[], p_page bigint default 0, p_pages integer default 2000,
+  out rows bigint, out next_page bigint)
+language plpgsql as $$
+declare
+  v_from tid := format('(%s,0)', p_page);
+  v_to tid := format('(%s,0)', p_page + p_pages);
+  k posthouse.kept;
+begin
+  rows := 0;
+  select t.* into k from posthouse.kept_tables() as t
+  join posthouse.partitions() as p on p.relation = t.relation and p.partition = p_name;
+  if not found then
+    return;
+  end if;
+  perform posthouse.short_wait();
+  rows := posthouse.delete_rows(
+    p_name, k.relation = 'history',
+    format('ctid >= %L and ctid < %L and %I = any (%L::text[])', v_from, v_to, k.tenant, p_tenants));
+  next_page := posthouse.next_page(p_name, p_page + p_pages);
+  if next_page is null then
+    insert into posthouse.purged (partition, tenant_id) select p_name, t from unnest(p_tenants) as t
+    on conflict do nothing;
+  end if;
+end $$;
+
+-- Deletes rows, and with jobs what hangs on them; returns how many.
+create or replace function posthouse.delete_rows(p_name text, p_jobs boolean, p_condition text) returns bigint
+language plpgsql as $$
+declare
+  v_jobs record;
+  v_rows bigint;
+begin
+  if not p_jobs then
+    execute format('delete from posthouse.%I where %s', p_name, p_condition);
+    get diagnostics v_rows = row_count;
+    return v_rows;
+  end if;
+  execute format(
+    'with over as (delete from posthouse.%I where %s returning id, tenant_id, dedupe_key, order_key, payload)
+     select array_agg(id) as ids, array_agg(tenant_id) as tenants, array_agg(dedupe_key) as dedupes,
+            array_agg(order_key) as orders, array_agg(id) filter (where payload is null) as aside from over',
+    p_name, p_condition)
+  into v_jobs;
+  if v_jobs.ids is null then
+    return 0;
+  end if;
+  perform posthouse.forget_jobs(v_jobs.ids, v_jobs.tenants, v_jobs.dedupes, v_jobs.orders, v_jobs.aside);
+  return cardinality(v_jobs.ids);
+end $$;
+
+-- Deletes some of the old rows of a table without partitions, or of a default partition; returns how many.
+create or replace function posthouse.delete_old(p_name text, p_days jsonb, p_limit integer default 5000) returns bigint
+language plpgsql as $$
+declare
+  k posthouse.kept;
+begin
+  select t.* into k from posthouse.kept_tables() as t where p_name = any (posthouse.loose_tables(t));
+  if not found then
+    return 0;
+  end if;
+  perform posthouse.short_wait();
+  return posthouse.delete_rows(
+    p_name, k.relation = 'history',
+    format('ctid = any (array(select ctid from posthouse.%I where %s limit %s))',
+           p_name, posthouse.is_old(k, p_days), p_limit));
+end $$;
+
+-- Forgets what no longer means anything: workers long gone, dedupe windows that have passed, progress of jobs
+-- that are gone.
+create or replace function posthouse.tidy(p_before timestamptz) returns integer
+language plpgsql as $$
+declare
+  v_now timestamptz := posthouse.now();
+  -- Rows older than any retention that still exist belong to no job or to an active one.
+  v_longest timestamptz := least(
+    p_before, v_now - make_interval(secs => 86400 * (select max(t.retention_days) from posthouse.tenants as t)));
+  v_workers integer;
+  v_keys integer;
+begin
+  delete from posthouse.workers as w
+  where w.stopped_at < p_before
+    and not exists (select from posthouse.running as r where r.worker_id = w.id);
+  get diagnostics v_workers = row_count;
+  delete from posthouse.dedupes where not held and until <= v_now;
+  get diagnostics v_keys = row_count;
+  delete from posthouse.answers where at <= v_now - interval '1 day';
+  return v_workers + v_keys + posthouse.purge_progress(v_longest) + posthouse.tidy_slots()
+    + posthouse.tidy_schedules(p_before) + posthouse.tidy_alerts(p_before)
+    + posthouse.tidy_undefined();
+end $$;

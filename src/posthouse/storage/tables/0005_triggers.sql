@@ -1,0 +1,121 @@
+-- Works with code from: 0.1.0
+-- Required by this code: yes
+
+create table posthouse.triggers (
+  id uuid primary key,
+  tenant_id text not null,
+  name text,                       -- given by code, which finds its own triggers by it; unique in a tenant
+  label text not null default '',
+  enabled boolean not null default true,
+  type text not null,
+  event_name text,                 -- exact, or with * for any part: provider.*
+  cron_expr text,
+  timezone text,
+  definition_key text not null,
+  payload_template jsonb not null default '{}',
+  dedupe_window_seconds double precision not null default 300,
+  queue text,                      -- null: the definition's
+  priority integer,
+  gap text not null default 'next',
+  fold text not null default 'once',
+  missed text not null default 'once',
+  catch_up_limit integer not null default 10,
+  overlap text not null default 'allow',
+  jitter_seconds double precision not null default 0,
+  origin text not null default 'operator',
+  announced jsonb,                 -- what the code said last, if it is the code's
+  next_at timestamptz,             -- the next nominal time; null: to be worked out
+  last_nominal_at timestamptz,
+  last_error text,
+  last_error_at timestamptz,
+  created_by text,
+  created_at timestamptz not null,
+  updated_at timestamptz not null,
+  version integer not null default 1,
+  unique (tenant_id, name),
+  constraint a_trigger_has_an_event_or_a_schedule check (
+    (type = 'event' and event_name is not null and cron_expr is null)
+    or (type = 'schedule' and cron_expr is not null and timezone is not null and event_name is null)),
+  constraint a_template_is_an_object check (jsonb_typeof(payload_template) = 'object'),
+  constraint dedupe_window_seconds_is_0_or_more check (dedupe_window_seconds >= 0),
+  constraint gap_is_next_or_skip check (gap in ('next', 'skip')),
+  constraint fold_is_once_or_twice check (fold in ('once', 'twice')),
+  constraint missed_is_skip_once_or_catch_up check (missed in ('skip', 'once', 'catch_up')),
+  constraint catch_up_limit_is_from_1_to_1000 check (catch_up_limit between 1 and 1000),
+  constraint overlap_is_allow_skip_or_queue check (overlap in ('allow', 'skip', 'queue')),
+  constraint jitter_seconds_is_from_0_to_a_day check (jitter_seconds between 0 and 86400),
+  constraint origin_is_code_or_operator check (origin in ('code', 'operator'))
+);
+create index triggers_event on posthouse.triggers (tenant_id, event_name) where type = 'event' and enabled;
+create index triggers_due on posthouse.triggers (next_at) where type = 'schedule' and enabled;
+
+create table posthouse.events (
+  id uuid not null,
+  at timestamptz not null,
+  tenant_id text not null,
+  name text not null,
+  context jsonb not null,
+  subject text,
+  correlation_id text,
+  created_by text
+) partition by range (at);
+create index events_id on posthouse.events (id);
+create index events_tenant on posthouse.events (tenant_id, at);
+create index events_subject on posthouse.events (subject, id) where subject is not null;
+create table posthouse.events_default partition of posthouse.events default;
+
+-- Events to be matched. `replay` counts how often that was asked for; `wanted`: with these triggers only.
+create table posthouse.unmatched (
+  event_id uuid primary key,
+  at timestamptz not null,
+  replay integer not null default 0,
+  wanted uuid[]
+);
+create index unmatched_line on posthouse.unmatched (at, event_id);
+
+-- What became of an event at a trigger: fired (job_id was made), deduped (job_id was made before) or error. Kept with
+-- the event, so it has the event's time.
+create table posthouse.matches (
+  event_id uuid not null,
+  trigger_id uuid not null,
+  replay integer not null,
+  event_at timestamptz not null,
+  at timestamptz not null,
+  tenant_id text not null,
+  outcome text not null constraint a_match_is_fired_deduped_or_error check (outcome in ('fired', 'deduped', 'error')),
+  job_id uuid,
+  error text,
+  primary key (event_id, trigger_id, replay, event_at)
+) partition by range (event_at);
+create index matches_trigger on posthouse.matches (trigger_id, at);
+create table posthouse.matches_default partition of posthouse.matches default;
+
+insert into posthouse.kept (relation, thing, at, tenant) values
+  ('events', 'events', 'at', 'tenant_id'), ('matches', 'events', 'event_at', 'tenant_id');
+
+-- The last job that a trigger made with a payload, while its dedupe window is open.
+create table posthouse.trigger_marks (
+  trigger_id uuid not null,
+  content text not null,
+  job_id uuid not null,
+  until timestamptz not null,
+  primary key (trigger_id, content)
+);
+
+-- What became of a time. fired: job_id was made. overlap: not, as the job before was still active. missed: not, as
+-- no keeper created it in time; so were all up to `through`. error: not, and `reason` says why.
+create table posthouse.schedule_runs (
+  trigger_id uuid not null,
+  nominal_at timestamptz not null,
+  at timestamptz not null,
+  through timestamptz,
+  job_id uuid,
+  active boolean not null default false,  -- not known to have ended; kept for those that may not overlap
+  tenant_id text not null,
+  outcome text not null constraint a_run_is_fired_overlap_missed_or_error
+    check (outcome in ('fired', 'overlap', 'missed', 'error')),
+  reason text,
+  primary key (trigger_id, nominal_at)
+);
+create index schedule_runs_active on posthouse.schedule_runs (trigger_id, nominal_at) where active;
+create index schedule_runs_at on posthouse.schedule_runs (at);

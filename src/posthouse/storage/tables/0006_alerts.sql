@@ -1,0 +1,98 @@
+-- Works with code from: 0.1.0
+-- Required by this code: yes
+
+-- The types there are, and how many of each: raised = found, suppressed = told as a number only, sent and failed =
+-- messages that a destination took or did not. Counted by the keeper that holds the cursor, so that recording a fact never waits.
+create table posthouse.alert_types (
+  type text primary key,
+  severity text not null check (severity in ('info', 'warning', 'error')),
+  raised bigint not null default 0,
+  suppressed bigint not null default 0,
+  sent bigint not null default 0,
+  failed bigint not null default 0
+);
+
+insert into posthouse.alert_types (type, severity) values
+  ('stale_job_recovered', 'warning'),
+  ('job_max_retries_exceeded', 'error'),
+  ('job_failed_pattern', 'error'),
+  ('worker_startup', 'info'),
+  ('worker_shutdown', 'info'),
+  ('queue_stuck', 'error'),
+  ('trigger_error', 'error'),
+  ('horizon_pinned', 'warning');
+
+create table posthouse.alerts (
+  id uuid primary key default posthouse.new_id(),
+  at timestamptz not null,              -- of the fact
+  type text not null references posthouse.alert_types,
+  tenant_id text,                       -- null: about no tenant's jobs
+  subject text not null,                -- what the cool-down counts by, beside type and tenant
+  message text not null,
+  details jsonb not null default '{}',
+  fact_key text not null unique,
+  state text not null default 'new' check (state in ('new', 'held', 'told', 'off')),
+  told_at timestamptz,
+  held_back integer not null default 0, -- others that it stands for
+  constraint a_told_alert_says_when check ((state = 'told') = (told_at is not null))
+);
+create index alerts_at on posthouse.alerts (at);
+create index alerts_subject on posthouse.alerts (type, subject, at);
+create index alerts_new on posthouse.alerts (at) where state = 'new';
+create index alerts_told on posthouse.alerts (told_at) where state = 'told';
+
+-- What the cool-down knows of a type, tenant and subject: until when nothing of it is told, and how many were held
+-- since. Small, so that a storm is counted and not read again at every look.
+create table posthouse.alert_groups (
+  type text not null,
+  tenant text not null,                 -- empty: about no tenant
+  subject text not null,
+  quiet_until timestamptz not null,
+  held integer not null,
+  newest uuid,                          -- of those that were held
+  primary key (type, tenant, subject)
+);
+create index alert_groups_due on posthouse.alert_groups (quiet_until) where held > 0;
+
+-- One message to one destination. Its job ends as jobs do; what became of it is noted here.
+create table posthouse.alert_deliveries (
+  job_id uuid primary key,
+  alert_id uuid not null references posthouse.alerts on delete cascade,
+  destination text not null,
+  state text not null default 'queued' check (state in ('queued', 'sent', 'failed')),
+  ended_at timestamptz,
+  error text
+);
+create index alert_deliveries_alert on posthouse.alert_deliveries (alert_id);
+create index alert_deliveries_open on posthouse.alert_deliveries (job_id) where state = 'queued';
+
+-- Where alerters send to, and when one last did. One that has no destination leaves alerts to those that have.
+create table posthouse.alert_destinations (
+  name text primary key,
+  seen_at timestamptz not null
+);
+
+-- Facts are found by their time, and a transaction may commit long after it read the clock. So the next look starts
+-- where everything is known to have been seen: at `mark_at` of an earlier look, once all transactions that ran
+-- then (those before mark_xid) are over.
+create table posthouse.alert_cursor (
+  one boolean primary key default true check (one),  -- there is one row
+  since timestamptz not null,
+  mark_at timestamptz not null,
+  mark_xid xid8 not null default '0'
+);
+
+insert into posthouse.alert_cursor (since, mark_at) values (posthouse.now(), posthouse.now());
+create index history_failed on posthouse.history (finished_at) where status in ('failed', 'dead_letter');
+create index past_attempts_failed on posthouse.past_attempts (finished_at)
+  where outcome in ('failed', 'timeout', 'crashed', 'lost');
+
+create type posthouse.fact as (
+  at timestamptz,
+  type text,
+  tenant_id text,
+  subject text,
+  message text,
+  details jsonb,
+  fact_key text
+);

@@ -1,0 +1,75 @@
+-- Works with code from: 0.1.0
+-- Required by this code: yes
+
+-- Keys of the API. Of a secret of 256 random bits a plain hash is enough: there is nothing to guess it by.
+create table posthouse.keys (
+  id uuid primary key,
+  prefix text not null unique,
+  hash bytea not null,
+  name text not null,
+  role text not null,
+  tenant_id text,
+  queues text[],
+  may_announce boolean not null default false,  -- store definitions, limits and triggers of a worker's code
+  created_by text not null,
+  created_at timestamptz not null default posthouse.now(),
+  expires_at timestamptz,
+  revoked_at timestamptz,
+  last_used_at timestamptz,
+  constraint keys_role_known check (
+    role in ('super-admin', 'tenant-admin', 'tenant-viewer', 'event-emitter', 'worker')),
+  constraint keys_have_a_tenant check (tenant_id is not null or role in ('super-admin', 'worker')),
+  constraint keys_queues_of_workers check (queues is null or role = 'worker'),
+  -- Definitions are shared by all tenants, so no key of a tenant writes them.
+  constraint keys_announce_for_all_tenants check (not may_announce or (role = 'worker' and tenant_id is null))
+);
+
+-- Logins of the console: a random cookie, of which a hash is kept, instead of the credential itself. One that came
+-- from a key ends with it.
+create table posthouse.sessions (
+  hash bytea primary key,
+  key_prefix text references posthouse.keys (prefix) on delete cascade,
+  name text not null,
+  role text not null,
+  tenant_id text,
+  created_at timestamptz not null default posthouse.now(),
+  expires_at timestamptz not null
+);
+create index sessions_expiry on posthouse.sessions (expires_at);
+
+-- What requests with a key of their own were answered (Idempotency-Key), for a day: a repeat gets the same answer.
+-- Written in the transaction of what they did. tenant_id is empty for what belongs to none.
+create table posthouse.answers (
+  tenant_id text not null,
+  key text not null,
+  digest bytea not null,     -- of the request
+  at timestamptz not null,
+  status integer,
+  body text,
+  primary key (tenant_id, key)
+);
+create index answers_at on posthouse.answers (at);
+
+-- Applications: the files of SQL that made tables of their own, and which version of each was run last.
+create table posthouse.app_schemas (
+  name text primary key,
+  digest text not null,
+  applied_at timestamptz not null default posthouse.now()
+);
+
+create table posthouse.erasures (
+  id uuid primary key default posthouse.new_id(),
+  tenant_id text not null,
+  subject text not null,
+  state text not null generated always as (case when ended_at is null then 'erasing' else 'erased' end) stored,
+  jobs integer not null default 0,
+  events integer not null default 0,
+  artifacts integer not null default 0,
+  requested_at timestamptz not null,
+  requested_by text not null,
+  ended_at timestamptz
+);
+create unique index erasures_open on posthouse.erasures (tenant_id, subject) where ended_at is null;
+create index erasures_ended on posthouse.erasures (ended_at);
+
+insert into posthouse.kept (relation, thing, at) values ('erasures', 'audit', 'ended_at');
