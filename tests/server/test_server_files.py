@@ -11,7 +11,7 @@ from fastapi import APIRouter, Request, Response
 from serverkit import key_for
 
 from posthouse.blobs import Storage
-from posthouse.server import Access, Permission, allow, create_app, local_file, stored_file
+from posthouse.server import Access, Permission, allow, create_app, file_route, local_file, stored_file
 from posthouse.settings import Settings
 
 CONTENT = bytes(range(256)) * 40
@@ -21,7 +21,7 @@ Reader = Annotated[Access, allow(Permission.JOBS_READ)]
 places: dict[str, Path] = {}
 
 
-@router.api_route("/film/{path:path}", methods=["GET", "HEAD"])
+@file_route(router, "/film/{path:path}")
 async def film(path: str, request: Request, access: Reader, save: str | None = None) -> Response:
     if path.startswith("stored/"):
         return await stored_file(

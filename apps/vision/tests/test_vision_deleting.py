@@ -17,6 +17,7 @@ from vision.film import shoot
 from vision.handlers import app, scan, sweep
 from vision.workspace import PREFIX, SETTLED_SECONDS, remove_abandoned, workspace
 
+MEDIA = ("poster.jpg", "0.jpg", "hls/index.m3u8", "hls/segment_00000.ts", "clips/c.mp4")
 HOLDER = """
 import time
 from vision.workspace import workspace
@@ -47,9 +48,11 @@ async def test_a_deleted_video_leaves_no_row_file_or_payload(product, folder, se
     clip = {"video_id": video_id, "t_start": 0, "t_end": 100, "clip_id": "c"}
     assert (await client.post("/vision/clips", json=clip)).status_code == 202
     await drain(app)
-    served = ("", "/segments", "/jobs", "/poster.jpg", "/0.jpg", "/hls/index.m3u8", "/hls/segment_00000.ts")
-    urls = [f"/vision/videos/{video_id}{path}" for path in served]
-    urls += [f"/vision/clips/{video_id}/c", f"/vision/clips/{video_id}/c/file"]
+    shared = (await client.post(f"/vision/videos/{video_id}/links", json={"seconds": 3600})).json()
+    urls = [f"/vision/videos/{video_id}{path}" for path in ("", "/segments", "/jobs")]
+    for base in (shared["media"], f"/vision/media/session/{video_id}"):
+        urls += [f"{base}/{path}" for path in MEDIA]
+    urls.append(f"/vision/clips/{video_id}/c")
     for url in urls:
         assert (await client.get(url)).status_code == 200, url
     assert (await stranger.delete(f"/vision/videos/{video_id}")).status_code == 404

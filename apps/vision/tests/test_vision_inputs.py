@@ -60,6 +60,6 @@ async def _result(client, sent):
     found = (await client.get(f"/vision/videos/{sent}/segments")).json()
     said = "ready" if video["warning"] is None else f"ready, with a warning: {video['warning']}"
     about = f"{video['width']} x {video['height']}, {video['duration_ms'] / 1000:.1f} s"
-    poster = await client.get(f"/vision/videos/{sent}/poster.jpg")
+    poster = await client.get(f"/vision/media/session/{sent}/poster.jpg")
     assert poster.status_code == 200
     return said, about, "read" if [one["text"] for one in found] == [CAPTION] else str(found)

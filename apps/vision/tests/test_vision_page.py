@@ -48,7 +48,7 @@ async def reached(page, second):
 async def pictured(page, name):
     if PICTURES is None:
         return
-    for theme, width in (("light", 1200), ("dark", 1200), ("light", 390)):
+    for theme, width in (("light", 1200), ("dark", 1200), ("light", 390), ("dark", 390)):
         await page.emulate_media(color_scheme=theme)
         await page.set_viewport_size({"width": width, "height": 800})
         await page.screenshot(path=Path(PICTURES) / f"{name}-{theme}-{width}.png")
@@ -64,7 +64,7 @@ async def test_upload_search_play_at_the_second_and_delete(product, folder, film
         await page.locator("input").first.fill(await product.key("tenant-admin", "acme"))
         await page.keyboard.press("Enter")
         await expect(page.get_by_text("No videos yet")).to_be_visible()
-        await page.set_input_files("#vision-files", film)
+        await page.get_by_label("Video files").set_input_files(film)
         tile = page.get_by_role("listitem").filter(has_text="film.mp4")
         await expect(tile.locator(".status")).to_have_text("Ready")
         await pictured(page, "library")
@@ -85,6 +85,11 @@ async def test_upload_search_play_at_the_second_and_delete(product, folder, film
         await page.get_by_role("button", name="Clip", exact=True).first.click()
         await expect(page.get_by_role("link", name="Download clip")).to_be_visible()
         await pictured(page, "video")
+        await page.get_by_role("button", name="Share").click()
+        await page.get_by_role("button", name="Create link").click()
+        await expect(page.get_by_role("dialog").locator("code")).to_contain_text("/hls/index.m3u8")
+        await pictured(page, "share")
+        await page.keyboard.press("Escape")
 
         await page.get_by_role("button", name="Delete").click()
         await page.get_by_role("dialog").get_by_role("button", name="Delete").click()

@@ -4,9 +4,10 @@ import os
 import random
 import time
 from collections import Counter
-from datetime import timedelta
+from datetime import datetime, timedelta
 from io import BytesIO
 
+import httpx
 import pytest
 from PIL import Image
 
@@ -17,6 +18,7 @@ from vision.storage import storage
 from vision.texts import normalize
 
 STAGES = ["vision.transcode", "vision.sample", "vision.ocr", "vision.segment_index"]
+MEDIA = "/vision/media/session"
 WORKER = {"POSTHOUSE_PROCESS_SLOTS": "1", "VISION_OCR_BATCH": "2"}
 
 
@@ -67,6 +69,7 @@ async def test_from_upload_to_search_to_clip(product, folder, send, film, told):
     await _check_search(viewer, video_id)
     await _check_files(viewer, video_id)
     await _check_clip(product, admin, viewer, video_id)
+    await _check_links(product, viewer, video_id)
     await _check_strangers(product, video_id)
     await _check_expiry(product, viewer, video_id)
     await _check_again(product, video_id, told)
@@ -98,17 +101,19 @@ async def _check_search(viewer, video_id):
 
 
 async def _check_files(viewer, video_id):
-    playlist = await viewer.get(f"/vision/videos/{video_id}/hls/index.m3u8")
+    playlist = await viewer.get(f"{MEDIA}/{video_id}/hls/index.m3u8")
     assert "segment_00000.ts" in playlist.text
-    assert (await viewer.get(f"/vision/videos/{video_id}/hls/segment_00000.ts")).content[:1] == b"G"
-    assert (await viewer.get(f"/vision/videos/{video_id}/hls/segment_99.ts")).status_code == 404
-    assert (await viewer.get(f"/vision/videos/{video_id}/hls/..%2Fx")).status_code in {404, 422}
-    poster = await viewer.get(f"/vision/videos/{video_id}/poster.jpg")
+    assert (await viewer.get(f"{MEDIA}/{video_id}/hls/segment_00000.ts")).content[:1] == b"G"
+    assert (await viewer.get(f"{MEDIA}/{video_id}/hls/segment_99.ts")).status_code == 404
+    assert (await viewer.get(f"{MEDIA}/{video_id}/hls/..%2Fx")).status_code in {404, 422}
+    poster = await viewer.get(f"{MEDIA}/{video_id}/poster.jpg")
     assert poster.headers["content-type"] == "image/jpeg"
-    part = await viewer.get(f"/vision/videos/{video_id}/poster.jpg", headers={"Range": "bytes=2-5"})
+    head = await viewer.head(f"{MEDIA}/{video_id}/poster.jpg")
+    assert (head.content, head.headers["content-length"]) == (b"", str(len(poster.content)))
+    part = await viewer.get(f"{MEDIA}/{video_id}/poster.jpg", headers={"Range": "bytes=2-5"})
     assert (part.status_code, part.content) == (206, poster.content[2:6])
     (hit,) = (await viewer.get("/vision/search", params={"q": "#summer_sale"})).json()
-    thumb = await viewer.get(f"/vision/videos/{video_id}/{hit['t_start']}.jpg")
+    thumb = await viewer.get(f"{MEDIA}/{video_id}/{hit['t_start']}.jpg")
     with Image.open(BytesIO(thumb.content)) as picture:
         assert picture.size == (320, 180)
     with Image.open(storage().folder / paths.poster(video_id)) as picture:
@@ -131,7 +136,7 @@ async def _check_clip(product, admin, viewer, video_id):
     assert (clip["status"], clip["s3_path"]) == ("done", f"videos/clips/{video_id}/clip-xyz-123.mp4")
     file = storage().folder / clip["s3_path"]
     assert probe(file).duration == pytest.approx(1, abs=0.1)
-    assert (await viewer.get(f"/vision/clips/{video_id}/clip-xyz-123/file")).content == file.read_bytes()
+    assert (await viewer.get(f"{MEDIA}/{video_id}/clips/clip-xyz-123.mp4")).content == file.read_bytes()
 
     made = file.stat().st_mtime_ns
     assert (await admin.post("/vision/clips", json=asked)).status_code == 202
@@ -145,14 +150,36 @@ async def _check_clip(product, admin, viewer, video_id):
     assert job["payload"]["padding_ms"] == 2000
 
 
+async def _check_links(product, viewer, video_id):
+    """A link needs no key. It is for one video, and for as long as it was asked for."""
+    answer = await viewer.post(f"/vision/videos/{video_id}/links", json={"seconds": 3600})
+    assert answer.status_code == 201, answer.text
+    link = answer.json()
+    assert 3590 <= datetime.fromisoformat(link["expires_at"]).timestamp() - time.time() <= 3600
+    too_long = await viewer.post(f"/vision/videos/{video_id}/links", json={"seconds": 7 * 24 * 3600 + 1})
+    assert too_long.status_code == 422
+    async with httpx.AsyncClient(base_url=product.url) as player:
+        playlist = await player.get(link["stream"])
+        assert "segment_00000.ts" in playlist.text
+        part = await player.get(f"{link['media']}/hls/segment_00000.ts", headers={"Range": "bytes=0-0"})
+        assert (part.status_code, part.content) == (206, b"G")
+        assert (await player.head(link["poster"])).headers["content-type"] == "image/jpeg"
+        assert (await player.get(f"{link['media']}/clips/clip-xyz-123.mp4")).status_code == 200
+        assert (await player.get(f"{MEDIA}/{video_id}/poster.jpg")).status_code == 401
+        other = link["poster"].replace(video_id, "00000000-0000-0000-0000-000000000000")
+        assert (await player.get(other)).status_code == 403
+
+
 async def _check_strangers(product, video_id):
     """Another team sees nothing, and a super-admin all."""
     stranger, chief = await product.as_("tenant-admin", "globex"), await product.as_("super-admin")
     assert await hits(stranger, "relay") == []
     assert (await stranger.get("/vision/videos")).json() == []
-    for path in ("", "/segments", "/poster.jpg", "/hls/index.m3u8"):
+    for path in ("", "/segments"):
         assert (await stranger.get(f"/vision/videos/{video_id}{path}")).status_code == 404
-    assert (await stranger.get(f"/vision/clips/{video_id}/clip-xyz-123/file")).status_code == 404
+    for path in ("poster.jpg", "hls/index.m3u8"):
+        assert (await stranger.get(f"{MEDIA}/{video_id}/{path}")).status_code == 404
+    assert (await stranger.get(f"{MEDIA}/{video_id}/clips/clip-xyz-123.mp4")).status_code == 404
     clip = {"video_id": video_id, "t_start": 0, "t_end": 1}
     assert (await stranger.post("/vision/clips", json=clip)).status_code == 404
     assert (await stranger.post(f"/vision/videos/{video_id}/sample", json={})).status_code == 404

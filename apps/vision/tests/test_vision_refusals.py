@@ -95,7 +95,7 @@ async def test_wrong_requests_are_refused(product, folder):
         answer = await client.post(path, json=body)
         assert answer.status_code == 422, (path, body)
         assert why in answer.json()["detail"]
-    for path in (f"videos/{NO_VIDEO}", f"clips/{video_id}/none", f"videos/{video_id}/poster.jpg"):
+    for path in (f"videos/{NO_VIDEO}", f"clips/{video_id}/none", f"media/session/{video_id}/poster.jpg"):
         assert (await client.get(f"/vision/{path}")).status_code == 404
     payload = {"video_id": video_id, "s3_original_path": "x", "target_fps": -1}
     with pytest.raises(posthouse.PosthouseError, match="target_fps: Input should be greater than 0"):

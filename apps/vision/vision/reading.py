@@ -32,6 +32,11 @@ class UnknownLanguage(Exception):
     """No OCR engine here supports the language."""
 
 
+def readable_languages() -> frozenset[str]:
+    """Return the languages that an installed engine reads."""
+    return bundled.LANGUAGES | (TESSERACT & tesseract.installed_languages())
+
+
 def refuse_unknown(languages: Sequence[str]) -> None:
     """Raise UnknownLanguage unless an installed engine reads all the languages."""
     unknown = sorted(set(languages) - LANGUAGES)

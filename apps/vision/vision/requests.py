@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -18,6 +19,7 @@ Writer = Annotated[Access, allow(Permission.JOBS_WRITE, of_tenants=True)]
 VideoId = Annotated[UUID, Path(description="Id of the video.")]
 ClipName = Annotated[ClipId, Path(description="Id of the clip.")]
 Rows = list[dict[str, Any]]
+EMPTY = "the file is empty; upload a video file"
 
 
 class NewVideo(BaseModel):
@@ -57,3 +59,17 @@ def _one(found: Rows, what: str) -> dict[str, Any]:
     if not found:
         raise HTTPException(404, f"{what} not found")
     return found[0]
+
+
+async def refuse_empty(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Return the content of an upload after its first bytes arrived: an empty one replaces nothing."""
+    async for first in pieces:
+        if first:
+            return _joined(first, pieces)
+    raise HTTPException(422, EMPTY)
+
+
+async def _joined(first: bytes, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    yield first
+    async for piece in pieces:
+        yield piece

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Annotated, Any
 from uuid import UUID, uuid4
@@ -15,8 +14,9 @@ from posthouse.server import Access, api_router, file_body
 from vision import media_routes, paths
 from vision.handlers import clip_generate, discard, sample, transcode
 from vision.options import ReadingOptions
-from vision.reading import UnknownLanguage, refuse_unknown
+from vision.reading import UnknownLanguage, readable_languages, refuse_unknown
 from vision.requests import (
+    EMPTY,
     ClipName,
     NewClip,
     NewVideo,
@@ -26,6 +26,7 @@ from vision.requests import (
     Writer,
     found_clip,
     found_video,
+    refuse_empty,
     rows,
 )
 from vision.rows import about
@@ -35,7 +36,6 @@ from vision.storage import NotStored, storage
 from vision.texts import parse_query
 
 UPLOAD_LIFE = timedelta(hours=24)
-EMPTY = "the file is empty; upload a video file"
 router = api_router("/vision", "vision")
 router.include_router(media_routes.router)
 Limit = Annotated[int, Query(ge=1, le=500, description="Page size.")]
@@ -74,9 +74,8 @@ async def upload_original(video_id: VideoId, request: Request, access: Writer) -
             409,
             f"video {video_id} is being processed; replace its original when it has ended",
         )
-    pieces = file_body(request, most_upload_bytes())
-    first = await _first_piece(pieces)
-    await storage().receive(video["s3_original_path"], _joined(first, pieces))
+    content = await refuse_empty(file_body(request, most_upload_bytes()))
+    await storage().receive(video["s3_original_path"], content)
     await _start(access, video)
 
 
@@ -169,6 +168,13 @@ async def sample_again(video_id: VideoId, wanted: ReadingOptions, access: Writer
     return {"job_id": job.id, "outcome": job.outcome}
 
 
+@router.get("/languages")
+async def list_languages(access: Reader) -> list[str]:
+    """List the languages whose texts can be read here."""
+    del access
+    return sorted(await asyncio.to_thread(readable_languages))
+
+
 @router.get("/search")
 async def search(
     access: Reader,
@@ -221,20 +227,6 @@ async def _start(access: Access, video: dict[str, Any]) -> None:
         started = await (await db.execute(statement("video_start"), start)).fetchone()
         if started and started[0]:
             await transcode.using(**_signed(access, transcode, video_id)).enqueue(connection=db, **payload)
-
-
-async def _first_piece(pieces: AsyncIterator[bytes]) -> bytes:
-    """Return the first bytes of an upload, so that an empty one replaces nothing."""
-    async for piece in pieces:
-        if piece:
-            return piece
-    raise HTTPException(422, EMPTY)
-
-
-async def _joined(first: bytes, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    yield first
-    async for piece in pieces:
-        yield piece
 
 
 def _signed(access: Access, kind: Any, video_id: UUID) -> Any:

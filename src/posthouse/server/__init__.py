@@ -4,9 +4,9 @@
 application. Application routes declare their permission with ``allow`` and receive an ``Access``: the
 authenticated principal, and transactions restricted to its tenant. A router made by ``api_router`` answers
 422 to bodies that are no valid JSON or that Postgres cannot store. Routes that accept file uploads read the
-body with ``file_body``; routes that send files return ``stored_file`` or ``local_file``. ``app_pages``
-serves pages in the layout of the console. ``signed_link`` gives players access without a credential, on
-routes with ``allow_linked``.
+body with ``file_body``; routes that send files are declared with ``file_route`` and return ``stored_file``
+or ``local_file``. ``app_pages`` serves pages in the layout of the console. ``signed_link`` gives players
+access without a credential, on routes with ``allow_linked``.
 """
 
 from posthouse.console import app_pages
@@ -14,7 +14,7 @@ from posthouse.identity import Permission
 from posthouse.server.access import Access, allow
 from posthouse.server.app import create_app
 from posthouse.server.bodies import api_router, file_body
-from posthouse.server.file_responses import local_file, stored_file
+from posthouse.server.file_responses import file_route, local_file, stored_file
 from posthouse.server.links import allow_linked, signed_link, verify_link
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "app_pages",
     "create_app",
     "file_body",
+    "file_route",
     "local_file",
     "signed_link",
     "stored_file",

@@ -1,6 +1,6 @@
 """Files of applications as responses: whole, by range, or not at all if the browser has them.
 
-Routes that return them should accept GET and HEAD. At most a few chunks are in memory.
+Routes that return them are declared with ``file_route``. At most a few chunks are in memory.
 """
 
 from __future__ import annotations
@@ -8,10 +8,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote
 
-from fastapi import Request, Response
+from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 from starlette.exceptions import HTTPException
 
@@ -30,6 +30,18 @@ class _File(NamedTuple):
 
 
 _Read = Callable[[int, int], Awaitable[AsyncIterator[bytes]]]
+_Endpoint = TypeVar("_Endpoint", bound=Callable[..., Any])
+
+
+def file_route(router: APIRouter, path: str) -> Callable[[_Endpoint], _Endpoint]:
+    """Declare a route that returns a file: GET, and HEAD, which the OpenAPI document does not repeat."""
+
+    def declare(endpoint: _Endpoint) -> _Endpoint:
+        router.get(path, response_class=Response)(endpoint)
+        router.head(path, include_in_schema=False)(endpoint)
+        return endpoint
+
+    return declare
 
 
 async def stored_file(

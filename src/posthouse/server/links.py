@@ -15,17 +15,19 @@ import time
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 from uuid import uuid4
 
 from fastapi import Depends, Request
+from fastapi import Path as InPath
 
 from posthouse.blobs import Store
 from posthouse.errors import ArtifactNotFound, Forbidden
 from posthouse.identity import Permission, Principal, Role
-from posthouse.server.access import PRINCIPAL, Access, allow, authorized, declare
+from posthouse.server.access import PRINCIPAL, Access, Tenant, allow, authorized, declare
 
 SESSION = "session"
+Link = Annotated[str, InPath(description="A signed link; or `session`, with a credential.")]
 _PLACE = "links/secret"
 _BYTES = 32
 
@@ -91,10 +93,9 @@ def allow_linked(permission: Permission, subject: str) -> Any:
         principal.demand(permission)
         return Access(principal, request.app.state.gate, tenant)
 
-    async def admitted(request: Request) -> Access:
+    async def admitted(request: Request, link: Link, tenant: Tenant = None) -> Access:
         access = await authorized(request, authorize)
-        named = access.whose or request.query_params.get("tenant")
-        return replace(access, whose=access.tenant(named))
+        return replace(access, whose=access.tenant(tenant if link == SESSION else access.whose))
 
     return Depends(declare(admitted, {permission}, authorize))
 

@@ -1,24 +1,30 @@
 // The library: upload, search, and all videos with their state.
-import { api, useApi } from "posthouse/api.js"
-import { html, useEffect, useRef, useState } from "posthouse/lib.js"
+import { useApi } from "posthouse/api.js"
+import { html, useEffect, useState } from "posthouse/lib.js"
 import { link, setQuery } from "posthouse/router.js"
-import { useSession } from "posthouse/session.js"
 import { Button, Empty, Loaded, Progress, Time } from "posthouse/ui/basics.js"
-import { complain } from "posthouse/ui/toast.js"
-import { upload } from "posthouse/upload.js"
-import { clock, Marked, route, stateOf } from "./words.js"
+import { Uploads } from "./uploads.js"
+import { clock, Marked, media, route, stateOf } from "./words.js"
 
 const LIVE = 1500
+const PAGE = 100
+const MOST = 500
 
 export function Library({ query }) {
-  const videos = useApi(route("videos"), { limit: 100 }, { every: LIVE })
+  const [limit, setLimit] = useState(PAGE)
+  const videos = useApi(route("videos"), { limit }, { every: LIVE })
   const asked = query.q ?? ""
   return html`
     <div class="vision">
-      <div class="vision-bar"><${Search} asked=${asked} /><${Upload} done=${videos.reload} /></div>
-      ${asked ? html`<${Hits} asked=${asked} />` : html`<${Loaded} from=${videos}>${(found) => html`<${Videos} videos=${found} />`}<//>`}
+      <div class="vision-bar"><${Search} asked=${asked} /><${Uploads} done=${videos.reload} /></div>
+      ${asked ? html`<${Hits} key=${asked} asked=${asked} />` : html`<${Loaded} from=${videos}>${(found) => html`<${Videos} videos=${found} />
+        <${More} shown=${found.length} limit=${limit} setLimit=${setLimit} />`}<//>`}
     </div>`
 }
+
+/** Loads more of a list that has as many entries as were asked for. */
+const More = ({ shown, limit, setLimit }) => shown === limit && limit < MOST
+  && html`<p class="vision-more"><${Button} onClick=${() => setLimit(Math.min(MOST, limit + PAGE))}>Show more<//></p>`
 
 function Search({ asked }) {
   const [text, setText] = useState(asked)
@@ -35,38 +41,9 @@ function Search({ asked }) {
     </form>`
 }
 
-function Upload({ done }) {
-  const session = useSession()
-  const [share, setShare] = useState(null)
-  const input = useRef(null)
-  if (!session.can("jobs:write")) return null
-  const send = async (file) => {
-    setShare(0)
-    try {
-      const { video_id: id } = await api.post(route("videos"), { title: file.name.slice(0, 500) })
-      await upload(route(`videos/${id}/original`), file, { progress: setShare })
-        .catch((error) => api.delete(route(`videos/${id}`)).then(() => { throw error }))
-    } catch (error) {
-      complain(error)
-    }
-    setShare(null)
-    done()
-  }
-  const chosen = async (event) => {
-    for (const file of [...event.target.files]) await send(file)
-    if (input.current) input.current.value = ""
-  }
-  return html`
-    <div class="vision-upload">
-      <input ref=${input} class="hidden" id="vision-files" type="file" multiple accept="video/*,.mkv,.ts" aria-label="Video files" onChange=${chosen} />
-      ${share === null
-        ? html`<${Button} strong icon="plus" onClick=${() => input.current.click()}>Upload videos<//>`
-        : html`<${Progress} percent=${100 * share} label="Upload" />`}
-    </div>`
-}
-
 function Hits({ asked }) {
-  const hits = useApi(route("search"), { q: asked, limit: 100 })
+  const [limit, setLimit] = useState(PAGE)
+  const hits = useApi(route("search"), { q: asked, limit })
   return html`
     <${Loaded} from=${hits}>${(found) => found.length
       ? html`<ul class="vision-hits" aria-label="Search results">${found.map((hit) => html`
@@ -74,7 +51,7 @@ function Hits({ asked }) {
             <${Picture} video=${hit.video_id} name=${hit.t_start} />
             <span class="vision-text"><b><${Marked} text=${hit.text} query=${asked} /></b>
               <small>${clock(hit.t_start)} – ${clock(hit.t_end)} · ${hit.title || "Untitled"}</small></span>
-          </a></li>`)}</ul>`
+          </a></li>`)}</ul><${More} shown=${found.length} limit=${limit} setLimit=${setLimit} />`
       : html`<${Empty} icon="search" title="No text found">All words must be visible in one line of a video. Try fewer or shorter words.<//>`}<//>`
 }
 
@@ -96,4 +73,4 @@ function Tile({ video }) {
     </a></li>`
 }
 
-const Picture = ({ video, name }) => html`<img class="vision-picture" loading="lazy" alt="" src=${route(`videos/${video}/${name}.jpg`)} />`
+const Picture = ({ video, name }) => html`<img class="vision-picture" loading="lazy" alt="" src=${media(video, `${name}.jpg`)} />`

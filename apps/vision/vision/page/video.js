@@ -4,10 +4,12 @@ import { api, useApi } from "posthouse/api.js"
 import { html, useEffect, useRef, useState } from "posthouse/lib.js"
 import { go, link } from "posthouse/router.js"
 import { useSession } from "posthouse/session.js"
-import { Back, Button, Card, Empty, Loaded, Progress } from "posthouse/ui/basics.js"
-import { Confirm } from "posthouse/ui/dialog.js"
+import { Back, Button, Card, Empty, Loaded, Progress, Snippet } from "posthouse/ui/basics.js"
+import { Confirm, Dialog } from "posthouse/ui/dialog.js"
+import { SelectField } from "posthouse/ui/fields.js"
 import { attempt, complain, toast } from "posthouse/ui/toast.js"
-import { clock, Marked, route, stateOf } from "./words.js"
+import { Replace } from "./uploads.js"
+import { clock, Marked, media, route, stateOf } from "./words.js"
 
 const LIVE = 1500
 
@@ -16,40 +18,71 @@ export function Video({ id, query }) {
   return html`
     <div class="vision">
       <${Back} href=${link("", { q: query.q })}>${query.q ? "Search results" : "All videos"}<//>
-      <${Loaded} from=${video}>${(found) => html`<${Shown} video=${found} query=${query} />`}<//>
+      <${Loaded} from=${video}>${(found) => html`<${Shown} video=${found} query=${query} reload=${video.reload} />`}<//>
     </div>`
 }
 
-function Shown({ video, query }) {
-  const session = useSession()
+function Shown({ video, query, reload }) {
   const player = useRef(null)
-  const [removing, setRemoving] = useState(false)
   const state = stateOf(video)
   const seek = (ms) => {
     player.current.currentTime = ms / 1000
     player.current.play().catch(() => {})
   }
-  const remove = () => attempt(() => api.delete(route(`videos/${video.video_id}`)), () => {
-    toast("Video deleted.")
-    go(link(""))
-  })
   return html`
     <div class="vision-head"><h2 class="clip">${video.title || "Untitled"}</h2>
       <span class="status" data-status=${state.status}>${state.text}</span>
-      ${session.can("jobs:write") && html`<${Button} danger small icon="trash" onClick=${() => setRemoving(true)}>Delete<//>`}</div>
+      <${Actions} video=${video} reload=${reload} /></div>
     ${state.percent != null && html`<${Progress} percent=${state.percent} label=${state.text} />`}
     ${video.error && html`<p class="vision-error">${video.error}</p>`}
     ${video.warning && html`<p class="vision-warning">${video.warning}</p>`}
     <div class="vision-watch">
       ${video.s3_proxy_path && html`<${Player} video=${video} player=${player} at=${Number(query.t ?? 0)} />`}
       ${video.status === "ready" && html`<${Texts} video=${video} query=${query} seek=${seek} />`}
-    </div>
-    ${removing && html`<${Confirm} title="Delete the video?" danger actText="Delete" act=${remove} close=${() => setRemoving(false)}>
+    </div>`
+}
+
+function Actions({ video, reload }) {
+  const session = useSession()
+  const [open, setOpen] = useState(null)
+  const close = () => setOpen(null)
+  const remove = () => attempt(() => api.delete(route(`videos/${video.video_id}`)), () => {
+    toast("Video deleted.")
+    go(link(""))
+  })
+  return html`
+    <span class="vision-actions">
+      ${video.s3_proxy_path && html`<${Button} small icon="link" onClick=${() => setOpen("share")}>Share<//>`}
+      ${session.can("jobs:write") && html`
+        ${video.status !== "processing" && html`<${Replace} video=${video} done=${reload} />`}
+        <${Button} danger small icon="trash" onClick=${() => setOpen("remove")}>Delete<//>`}
+    </span>
+    ${open === "share" && html`<${Share} video=${video} close=${close} />`}
+    ${open === "remove" && html`<${Confirm} title="Delete the video?" danger actText="Delete" act=${remove} close=${close}>
       The file, its stream, texts and clips are deleted. This cannot be undone.<//>`}`
 }
 
+const LIVES = [["3600", "1 hour"], ["86400", "1 day"], ["604800", "7 days"]]
+
+/** Creates a link to the stream that needs no login and expires. */
+function Share({ video, close }) {
+  const [life, setLife] = useState("86400")
+  const [url, setUrl] = useState(null)
+  const create = async () => {
+    const { stream } = await api.post(route(`videos/${video.video_id}/links`), { seconds: Number(life) })
+    setUrl(new URL(stream, location.href).href)
+    return false
+  }
+  return html`
+    <${Dialog} title="Share the video" close=${close} act=${create} actText="Create link" closeText="Close">
+      <${SelectField} label="Expires after" value=${life} change=${setLife} options=${LIVES}
+        hint="The link plays the video without a login until then, in all players of HLS streams such as VLC and Safari." />
+      ${url && html`<${Snippet} text=${url} />`}
+    <//>`
+}
+
 function Player({ video, player, at }) {
-  const source = route(`videos/${video.video_id}/hls/index.m3u8`)
+  const source = media(video.video_id, "hls/index.m3u8")
   useEffect(() => {
     const element = player.current
     const begin = () => { element.currentTime = at / 1000 }
@@ -64,7 +97,7 @@ function Player({ video, player, at }) {
     stream.attachMedia(element)
     return () => stream.destroy()
   }, [source, at])
-  return html`<video class="vision-player" ref=${player} controls playsinline autoplay=${at > 0} muted=${at > 0} poster=${at ? undefined : route(`videos/${video.video_id}/poster.jpg`)}></video>`
+  return html`<video class="vision-player" ref=${player} controls playsinline autoplay=${at > 0} muted=${at > 0} poster=${at ? undefined : media(video.video_id, "poster.jpg")}></video>`
 }
 
 function Texts({ video, query, seek }) {
@@ -96,6 +129,6 @@ function ClipButton({ video, text }) {
     }
   }, [state.data])
   const create = () => attempt(async () => setClip(await api.post(route("clips"), { video_id: video.video_id, t_start: text.t_start, t_end: text.t_end })))
-  if (clip?.status === "done") return html`<a class="button small" href=${`${where}/file`} download="clip.mp4" target="_self">Download clip</a>`
+  if (clip?.status === "done") return html`<a class="button small" href=${media(video.video_id, `clips/${clip.clip_id}.mp4`)} download="clip.mp4" target="_self">Download clip</a>`
   return html`<${Button} small plain busy=${Boolean(clip)} onClick=${create}>Clip<//>`
 }

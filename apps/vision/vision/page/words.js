@@ -4,6 +4,15 @@ import { site } from "posthouse/api.js"
 
 export const route = (path) => site(`/vision/${path}`)
 
+/** A media file of a video, for the session of this browser. */
+export const media = (video, path) => route(`media/session/${video}/${path}`)
+
+const CHINESE = { chi_sim: "Chinese (simplified)", chi_tra: "Chinese (traditional)" }
+const LANGUAGES = new Intl.DisplayNames(["en"], { type: "language" })
+
+/** "German" for deu. */
+export const languageName = (code) => CHINESE[code] ?? LANGUAGES.of(code)
+
 /** 83,500 ms as 1:23. */
 export function clock(ms) {
   const seconds = Math.floor((ms ?? 0) / 1000)
@@ -27,10 +36,11 @@ export function stateOf(video) {
   return { text: `${name}${waits ? ", waiting" : ""} (${step} of 4)`, status: "running", percent: video.progress_percent }
 }
 
-/** The text with the words of the query marked. */
+/** The text with the words of the query marked, where words begin with them. */
 export function Marked({ text, query }) {
-  const words = query.split(/\s+/).map((word) => word.replace(/^[@#]/, "")).filter(Boolean)
+  const words = query.split(/\s+/).filter(Boolean).map((word) => word.replace(/^[@#](?=.)/, ""))
   if (!words.length) return text
   const pattern = words.map((word) => word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")).join("|")
-  return text.split(new RegExp(`(${pattern})`, "gi")).map((part, at) => (at % 2 ? html`<mark>${part}</mark>` : part))
+  const parts = text.split(new RegExp(`(?<![\\p{L}\\p{N}])(${pattern})`, "giu"))
+  return parts.map((part, at) => (at % 2 ? html`<mark>${part}</mark>` : part))
 }
