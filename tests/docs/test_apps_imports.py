@@ -8,10 +8,12 @@ import pytest
 import posthouse
 import posthouse.demo
 import posthouse.server
+import posthouse.testing
 
 ROOT = Path(__file__).parents[2]
 PUBLIC = {"posthouse": posthouse.__all__, "posthouse.server": posthouse.server.__all__}
 PUBLIC["posthouse.demo"] = posthouse.demo.__all__
+PUBLIC["posthouse.testing"] = posthouse.testing.__all__
 PUBLIC["posthouse.blobs"] = [
     "NotStored",
     "Storage",

@@ -62,4 +62,8 @@ async def _result(client, sent):
     about = f"{video['width']} x {video['height']}, {video['duration_ms'] / 1000:.1f} s"
     poster = await client.get(f"/vision/media/session/{sent}/poster.jpg")
     assert poster.status_code == 200
-    return said, about, "read" if [one["text"] for one in found] == [CAPTION] else str(found)
+    return (
+        said,
+        about,
+        "read" if [(one["text"], one["t_start"]) for one in found] == [(CAPTION, 0)] else str(found),
+    )

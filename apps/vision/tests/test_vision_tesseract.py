@@ -6,32 +6,46 @@ from pathlib import Path
 import pytest
 from PIL import Image, ImageDraw, ImageFont
 
+from posthouse.testing import drain
 from vision import tesseract
+from vision.bench.scenes import write_video
+from vision.handlers import app
 from vision.reading import UnknownLanguage, language_of, read, refuse_unknown
 
 FONT = Path("/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf")
-TEXTS = {"rus": "Свежие лошади 4711", "ell": "Φρέσκα άλογα"}
+TEXT = "Свежие лошади 4711"
+LANGUAGES = ["rus", "eng"]
 
 
-def picture(text):
-    image = Image.new("RGB", (640, 120), "white")
-    ImageDraw.Draw(image).text((20, 30), text, font=ImageFont.truetype(str(FONT), 40), fill="black")
-    buffer = BytesIO()
-    image.save(buffer, "PNG")
-    return buffer.getvalue()
-
-
-@pytest.mark.parametrize("language", TEXTS)
-def test_another_script_is_read_and_its_language_known(language):
-    if language not in tesseract.installed_languages():
-        pytest.skip(f"needs {tesseract.packages_for([language])}")
+@pytest.fixture
+def picture():
+    if "rus" not in tesseract.installed_languages():
+        pytest.skip(f"needs {tesseract.packages_for(['rus'])}")
     if not FONT.exists():
         pytest.skip("needs fonts-dejavu-core")
-    refuse_unknown(["eng", language])
-    (line,) = read(picture(TEXTS[language]), ["eng", language], 0.6)
-    assert line.text == TEXTS[language]
+    image = Image.new("RGB", (640, 120), "white")
+    ImageDraw.Draw(image).text((20, 30), TEXT, font=ImageFont.truetype(str(FONT), 40), fill="black")
+    return image
+
+
+def test_another_script_is_read_and_its_language_known(picture):
+    buffer = BytesIO()
+    picture.save(buffer, "PNG")
+    refuse_unknown(LANGUAGES)
+    (line,) = read(buffer.getvalue(), LANGUAGES, 0.6)
+    assert line.text == TEXT
     assert line.box.x == pytest.approx(22, abs=8)
-    assert language_of(line.text, ["eng", language]) == language
+    assert language_of(line.text, ["eng", "rus"]) == "rus"
+
+
+async def test_a_video_with_another_script_is_found_by_its_words(product, folder, send, picture):
+    write_video(product.folder / "film.mp4", picture.size, [picture])
+    client = await product.as_("tenant-admin", "acme")
+    assert {"eng", "rus", "jpn"} <= set((await client.get("/vision/languages")).json())
+    await send(client, product.folder / "film.mp4", options={"languages": LANGUAGES})
+    await drain(app)
+    (hit,) = (await client.get("/vision/search", params={"q": "ЛОШАДИ"})).json()
+    assert (hit["text"], hit["language"]) == (TEXT, "rus")
 
 
 @pytest.fixture

@@ -94,24 +94,25 @@ def _turned(picture: Any, frame: Any) -> Any:
 def _sampled(video: Path, target_fps: float) -> Iterator[tuple[int, Any]]:
     """Yield the first frame at or after each tick; all frames if the source has fewer."""
     next_ms = 0.0
-    for frame in _decoded(video):
-        now = 1000 * (frame.time or 0.0)
+    for now, frame in _decoded(video):
         if now + 0.5 < next_ms:  # timestamps are rounded
             continue
         next_ms = max(next_ms + 1000 / target_fps, now - 1000 / target_fps)
         yield max(0, round(now)), frame
 
 
-def _decoded(video: Path) -> Iterator[Any]:
-    """Yield the frames of a video. Damaged packets are left out, as players do."""
+def _decoded(video: Path) -> Iterator[tuple[float, Any]]:
+    """Yield the milliseconds since the start and the frame. Damaged packets are left out, as players do."""
     try:
         with av.open(str(video), metadata_errors="replace") as container:
             streams = [
                 each for each in container.streams.video if not each.disposition & Disposition.attached_pic
             ]
             streams[0].thread_type = "AUTO"
+            start = (container.start_time or 0) / av.time_base  # of MPEG-TS about 1.4 s
             for packet in container.demux(streams[0]):
-                yield from _frames_of(packet)
+                for frame in _frames_of(packet):
+                    yield 1000 * ((frame.time or 0.0) - start), frame
     except (av.FFmpegError, OSError, IndexError) as error:
         raise NotAVideo("cannot read the frames of the video") from error
 

@@ -1,4 +1,4 @@
-"""python -m vision.bench [reading] [selection] [memory]: print tables in Markdown."""
+"""python -m vision.bench [reading] [selection] [memory] [search]: print tables in Markdown."""
 
 from __future__ import annotations
 
@@ -9,14 +9,18 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from vision.bench.measuring import Row, memory, reading, scale, selection
+from vision.bench.searching import search
 
-PARTS = ("reading", "selection", "memory")
+PARTS = ("reading", "selection", "memory", "search")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m vision.bench", description=__doc__)
     parser.add_argument("parts", nargs="*", help=f"measurements: {', '.join(PARTS)}; default: all")
     parser.add_argument("--minutes", type=int, default=20, help="length of the video for memory; default 20")
+    parser.add_argument(
+        "--segments", type=int, default=1_000_000, help="segments to search; default 1 million"
+    )
     asked = parser.parse_args()
     parts = asked.parts or PARTS
     with tempfile.TemporaryDirectory(prefix="vision-bench-") as name:
@@ -26,6 +30,8 @@ def main() -> None:
             _print_table("Selection", selection(Path(name)))
         if "memory" in parts:
             _print_table("Memory", memory(Path(name), asked.minutes))
+        if "search" in parts:
+            _print_table(f"Search over {asked.segments:,} segments", search(asked.segments))
 
 
 def _print_table(title: str, rows: Iterable[Row]) -> None:

@@ -1,0 +1,75 @@
+"""Search over many segments: rows that a query touches, and the time to add a video."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from typing import Any
+from uuid import uuid4
+
+import psycopg
+
+from posthouse import testing
+from vision.handlers import app
+from vision.statements import statement
+
+VIDEOS = 100
+TEAMS = ("acme", "globex")
+QUERIES = ("word777", "word777 word12", "word7", "common", "nowhere")
+Connection = psycopg.Connection[Any]
+Row = dict[str, Any]
+
+
+def search(segments: int) -> Iterator[Row]:
+    """Yield the rows that queries touch, and the milliseconds that they take."""
+    with testing.database() as url:
+        asyncio.run(_migrate(url))
+        with psycopg.connect(url) as db:
+            adding = [_add_video(db, TEAMS[number % 2], segments // VIDEOS) for number in range(VIDEOS)]
+            db.commit()
+            db.execute("analyze vision.segments, vision.search_materialized")
+            yield from (_search(db, text) for text in QUERIES)
+        yield _row(f"(a video of {segments // VIDEOS:,} segments is added)", adding[-1])
+
+
+async def _migrate(url: str) -> None:
+    async with testing.using(app, url):
+        app.migrate()
+
+
+def _add_video(db: Connection, team: str, count: int) -> float:
+    """Add a video and return the seconds that its indexing takes."""
+    video_id = uuid4()
+    named = {"video": video_id, "team": team}
+    db.execute(statement("bench_video"), {**named, "path": str(video_id)})
+    db.execute(statement("bench_segments"), {**named, "count": count})
+    began = time.monotonic()
+    db.execute(statement("search_refresh"), {"video": video_id})
+    return time.monotonic() - began
+
+
+def _search(db: Connection, text: str) -> Row:
+    asked: Row = {"words": text, "terms": [], "team": TEAMS[0], "video": None, "limit": 50, "offset": 0}
+    before = _counters(db)
+    began = time.monotonic()
+    hits = len(db.execute(statement("search"), asked).fetchall())
+    spent = time.monotonic() - began
+    counted = [after - first for first, after in zip(before, _counters(db), strict=True)]
+    return _row(text, spent, hits, *counted)
+
+
+def _counters(db: Connection) -> list[int]:
+    return [int(count) for count in db.execute(statement("bench_touched")).fetchone() or ()]
+
+
+def _row(text: str, seconds: float, *figures: int) -> Row:
+    hits, table, index, touched = figures or ("", "", "", "")
+    return {
+        "query": text,
+        "hits on the first page": hits,
+        "scans of the table": table,
+        "of the index": index,
+        "rows touched": touched,
+        "ms": f"{1000 * seconds:.0f}",
+    }
