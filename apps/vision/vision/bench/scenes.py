@@ -14,6 +14,7 @@ from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
 SIZES = {"720p": (1280, 720), "1080p": (1920, 1080), "4K": (3840, 2160)}
 FPS = 10
+CAPTION_SECONDS, PAUSE_SECONDS = 3, 1
 _WORDS = (
     "relay", "station", "horse", "mail", "gold", "parcel", "rider", "dawn", "dusk", "stamp", "letter",
     "bridge", "river", "market", "signal", "window", "garden", "travel", "copper", "silver",
@@ -55,9 +56,10 @@ def texture(size: tuple[int, int], seed: int) -> Image.Image:
 def moving(
     size: tuple[int, int], seconds: int, *, texts: bool, seed: int = 1
 ) -> tuple[Iterator[Any], list[str]]:
-    """Return the frames of a camera that pans, with a caption for 2 of every 3 seconds, and the captions."""
+    """Return the frames of a camera that pans, with a caption for 3 of every 4 seconds, and the captions."""
     chance = random.Random(seed)  # noqa: S311 - no secret
-    captions = [phrase(chance) for _ in range((seconds + 2) // 3)] if texts else []
+    period = CAPTION_SECONDS + PAUSE_SECONDS
+    captions = [phrase(chance) for _ in range(0, seconds, period)] if texts else []
     return _panned(size, seconds, captions, seed), captions
 
 
@@ -68,8 +70,8 @@ def _panned(size: tuple[int, int], seconds: int, captions: list[str], seed: int)
     for number in range(seconds * FPS):
         at = number * max(4, width // 160) % width
         picture = ground.crop((at, 0, at + width, height))
-        caption, second = number // (3 * FPS), number // FPS
-        if captions and second % 3 < 2:  # noqa: PLR2004 - two of three seconds
+        caption, second = divmod(number // FPS, CAPTION_SECONDS + PAUSE_SECONDS)
+        if captions and second < CAPTION_SECONDS:
             ImageDraw.Draw(picture).text(
                 (width // 10, height * 4 // 5), captions[caption], font=font, fill="white", stroke_width=2,
                 stroke_fill="black",

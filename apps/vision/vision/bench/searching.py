@@ -10,20 +10,22 @@ from uuid import uuid4
 
 import psycopg
 
-from posthouse import testing
+from posthouse.testing import database, using
 from vision.handlers import app
 from vision.statements import statement
 
 VIDEOS = 100
 TEAMS = ("acme", "globex")
 QUERIES = ("word777", "word777 word12", "word7", "common", "nowhere")
+RUNS = 5
+"""Runs per query, of which the fastest counts."""
 Connection = psycopg.Connection[Any]
 Row = dict[str, Any]
 
 
 def search(segments: int) -> Iterator[Row]:
     """Yield the rows that queries touch, and the milliseconds that they take."""
-    with testing.database() as url:
+    with database() as url:
         asyncio.run(_migrate(url))
         with psycopg.connect(url) as db:
             adding = [_add_video(db, TEAMS[number % 2], segments // VIDEOS) for number in range(VIDEOS)]
@@ -34,7 +36,7 @@ def search(segments: int) -> Iterator[Row]:
 
 
 async def _migrate(url: str) -> None:
-    async with testing.using(app, url):
+    async with using(app, url):
         app.migrate()
 
 
@@ -52,11 +54,15 @@ def _add_video(db: Connection, team: str, count: int) -> float:
 def _search(db: Connection, text: str) -> Row:
     asked: Row = {"words": text, "terms": [], "team": TEAMS[0], "video": None, "limit": 50, "offset": 0}
     before = _counters(db)
-    began = time.monotonic()
     hits = len(db.execute(statement("search"), asked).fetchall())
-    spent = time.monotonic() - began
     counted = [after - first for first, after in zip(before, _counters(db), strict=True)]
-    return _row(text, spent, hits, *counted)
+    return _row(text, min(_seconds(db, asked) for _ in range(RUNS)), hits, *counted)
+
+
+def _seconds(db: Connection, asked: Row) -> float:
+    began = time.monotonic()
+    db.execute(statement("search"), asked)
+    return time.monotonic() - began
 
 
 def _counters(db: Connection) -> list[int]:
