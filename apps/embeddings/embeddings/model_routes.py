@@ -20,7 +20,7 @@ NONE = "no change of the model is in progress; start one with POST /embeddings/m
 
 @router.get("/embeddings/model")
 async def show_model(access: Operator) -> Row:
-    """Get the model that serves searches, and the progress of a change."""
+    """Get the model of searches, and the progress of its change."""
     async with access.platform() as db:
         return await _shown(db)
 

@@ -85,7 +85,10 @@ async def queue_health(access: Reader) -> list[Row]:
 
 @router.get("/embeddings/coverage")
 async def coverage(access: Reader) -> Row:
-    """Count the rules with a current vector, the jobs, and the vectors that deduplication saved."""
+    """Count rules, jobs and saved vectors.
+
+    The rules with a current vector, and the vectors that deduplication saved.
+    """
     async with access.session() as db:
         model = (await find_models(db)).active
         return {"model": model} | await one_row(db, "coverage", {}, "no figures")

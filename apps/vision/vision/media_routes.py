@@ -35,7 +35,7 @@ class NewLink(BaseModel):
 
 @router.post("/videos/{video_id}/links", status_code=201)
 async def create_link(video_id: VideoId, new: NewLink, request: Request, access: Reader) -> dict[str, Any]:
-    """Create links to the media of a video that need no credential.
+    """Create links to the media that need no credential.
 
     They expire, and end when the video is deleted. `media` is the base of the other paths: pictures and clips
     are below it too.
@@ -84,6 +84,9 @@ async def picture(
     request: Request,
     access: Viewer,
 ) -> Response:
-    """Download the poster of a video, or a small picture of a moment at which a text begins."""
+    """Download the poster of a video, or a picture of a text.
+
+    The picture of a text is small, and of the moment at which the text begins.
+    """
     await found_video(access, video_id)
     return await stored_file(request, storage(), f"{paths.thumbs(video_id)}/{name}.jpg", "image/jpeg")
