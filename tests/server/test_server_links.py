@@ -13,7 +13,7 @@ from serverkit import key_for
 
 from posthouse.errors import Forbidden
 from posthouse.server import Access, Permission, allow, allow_linked, create_app, signed_link
-from posthouse.server.links import sign, verify
+from posthouse.server.links import NEVER, expiry, sign, verify
 
 router = APIRouter()
 SECRET = b"s" * 32
@@ -87,3 +87,14 @@ def test_neither_the_tenant_nor_the_time_nor_the_secret_can_be_changed():
     ):
         with pytest.raises(Forbidden, match="changed"):
             verify(SECRET, changed, "film/7", 99)
+
+
+def test_a_link_without_a_life_does_not_expire():
+    assert verify(SECRET, sign(SECRET, "film/7", "acme", NEVER), "film/7", 2**40) == "acme"
+
+
+def test_links_of_the_same_tenth_of_their_life_are_equal_and_live_long_enough():
+    hour = timedelta(hours=1)
+    assert expiry(7201.5, hour) == expiry(7560, hour) == 11160
+    assert expiry(7561, hour) == 11520
+    assert expiry(100, timedelta(seconds=5)) == 105

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 
+import httpx
 import pytest
 
 from posthouse import testing
@@ -178,3 +179,46 @@ def test_the_workspace_of_a_killed_process_is_swept_and_a_used_one_stays(tmp_pat
     kept.mkdir()
     assert (sweep_workspaces(), (kept / LOCK).exists()) == (0, False)
     shutil.rmtree(kept)
+
+
+async def test_links_to_media_need_no_credential_until_they_expire(studio, short, monkeypatch):
+    video = await studio.upload(short)
+    await testing.drain(studio.product.app)
+    ready, other = await studio.video(video), f"/{video['id'] + 1}/"
+    assert ready["link_seconds"] == 6 * 3600
+    assert (await studio.video(video))["playlist"] == ready["playlist"], (
+        "players and browsers keep their link"
+    )
+    async with httpx.AsyncClient(base_url=studio.product.url) as player:
+        for address in (ready["playlist"], ready["thumbnail"]):
+            answer = await player.get(address)
+            assert (answer.status_code, answer.headers["access-control-allow-origin"]) == (200, "*")
+        assert (await player.get(ready["playlist"].replace(f"/{video['id']}/", other))).status_code == 403
+        session = f"/api/videos/{video['id']}/signed/session/{ready['version']}/master.m3u8"
+        assert (await player.get(session)).status_code == 401
+        assert (await studio.client.get(session)).status_code == 200
+        monkeypatch.setenv("VLOG_PLAYBACK_LINK_SECONDS", "0")
+        expired = await player.get((await studio.video(video))["playlist"])
+        assert (expired.status_code, "expired" in expired.json()["detail"]) == (403, True)
+        monkeypatch.setenv("VLOG_PLAYBACK_LINKS", "public")
+        public = await studio.video(video)
+        assert (public["link_seconds"], "/public/" in public["playlist"]) == (None, True)
+        assert (await player.get(public["playlist"])).status_code == 200
+        monkeypatch.setenv("VLOG_PLAYBACK_LINKS", "signed")
+        assert (await player.get(public["playlist"])).status_code == 403
+
+
+async def test_the_library_is_searched_by_title_and_shows_what_is_worked_on(studio, short):
+    alps, sea = await studio.upload(short, "In the Alps"), await studio.upload(short, "At sea: 100 %")
+    for q, expected in (("alps", [alps]), ("%", [sea]), ("", [sea, alps]), ("mars", [])):
+        found = (await studio.client.get("/api/videos", params={"q": q})).json()
+        assert [video["id"] for video in found] == [video["id"] for video in expected], q
+    (first, second) = (await studio.client.get("/api/videos/progress")).json()
+    assert (first["id"], second["id"], first["status"], first["qualities"]) == (
+        alps["id"],
+        sea["id"],
+        "pending",
+        [],
+    )
+    await testing.drain(studio.product.app)
+    assert (await studio.client.get("/api/videos/progress")).json() == []

@@ -46,7 +46,7 @@ def row(name, what, video):
         size = f"{video['width']} x {video['height']}"
         picture = "" if video["thumbnail"] else ", no thumbnail"
         return f"| `{name}` | {what} | ready, {size}, {video['duration']:.1f} s{picture} |"
-    return f"| `{name}` | {what} | failed: {video['error_message'].partition(': ')[2]} |"
+    return f"| `{name}` | {what} | failed: {video['error_message']} |"
 
 
 def check(video, library):

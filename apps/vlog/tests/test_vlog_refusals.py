@@ -51,7 +51,7 @@ async def test_tenants_see_their_own_videos_only(studio, tmp_path):
     assert len((await admin.get("/api/videos")).json()) == 1
     for method, path in (
         ("GET", ""), ("GET", "/progress"), ("POST", "/retranscode"), ("DELETE", ""),
-        ("GET", f"/hls/{video['job_id']}/master.m3u8"),
+        ("GET", f"/signed/session/{video['job_id']}/master.m3u8"),
     ):  # fmt: skip
         answer = await other.request(method, f"/api/videos/{video['id']}{path}", json={})
         assert answer.status_code == 404, (method, path)
@@ -179,6 +179,6 @@ async def test_values_that_cannot_be_stored_are_refused(studio, tmp_path):
     )
     assert named.status_code == 422, named.text
     assert (await studio.client.get(f"/api/videos/{2**70}")).status_code == 422
-    strange = f"/api/videos/{video['id']}/hls/{video['job_id']}/"
+    strange = f"/api/videos/{video['id']}/signed/session/{video['job_id']}/"
     assert (await studio.client.get(strange + "a%00b")).status_code in {404, 422}
     assert (await studio.client.get(strange + "a" * 300)).status_code == 404

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
+from posthouse import PosthouseError
 from posthouse.cli.apps import settings_for
 from posthouse.errors import ConfigurationError
 from posthouse.settings import Settings
@@ -45,6 +48,10 @@ def test_the_defaults_of_the_application(monkeypatch, tmp_path):
     assert (settings.max_attempts(), settings.stale_timeout()) == (3, 1800)
     assert (settings.keep_completed_qualities(), settings.cleanup_partial_on_failure()) == (True, True)
     assert settings.critical_qualities() is None
+    assert (settings.playback_links(), settings.playback_link_life()) == ("signed", timedelta(hours=6))
+    monkeypatch.setenv("VLOG_PLAYBACK_LINKS", "secret")
+    with pytest.raises(PosthouseError, match="VLOG_PLAYBACK_LINKS must be public or signed, not 'secret'"):
+        settings.playback_links()
     assert settings.qualities() == ["source", "2160p", "1440p", "1080p", "720p", "480p", "360p"]
     assert settings.uploads_dir(tmp_path) == tmp_path / "vlog" / "uploads"
 

@@ -22,7 +22,7 @@ from vlog.queries import query
 
 app = posthouse.App(
     schema=Path(__file__).with_name("schema.sql"),
-    routes="vlog.routes",
+    routes="vlog.web",
     variables=settings.OF_POSTHOUSE,
     channel=channel,
 )

@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from posthouse.server import Access, Permission, allow, api_router, file_body
 from vlog import intake, settings
 from vlog.handlers import library
+from vlog.playback import shown
 from vlog.queries import query
 from vlog.rows import one
 from vlog.shown import found_video
@@ -104,7 +105,7 @@ async def _write(request: Request, file: Path, offset: int, size: int) -> int:
 
 
 @router.post("/{upload_id}/finish", status_code=201)
-async def finish(upload_id: UploadId, access: Writer) -> dict[str, Any]:
+async def finish(request: Request, upload_id: UploadId, access: Writer) -> dict[str, Any]:
     """Make a complete upload a video and start its transcoding.
 
     A repeated request returns the same video.
@@ -119,7 +120,7 @@ async def finish(upload_id: UploadId, access: Writer) -> dict[str, Any]:
             found["video_id"] = await intake.become_video(db, found["title"], file, found["suffix"])
             done = {"id": upload_id, "video_id": found["video_id"]}
             await db.execute(query("reception_finish"), done)
-        return await found_video(db, found["video_id"])
+        return await shown(request, await found_video(db, found["video_id"]))
 
 
 @router.delete("/{upload_id}", status_code=204)

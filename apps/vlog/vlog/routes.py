@@ -4,29 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import json
-from pathlib import Path
 from typing import Annotated, Any
-from uuid import UUID
 
 from fastapi import HTTPException, Query, Request
-from fastapi import Path as InPath
-from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from posthouse.server import Access, Permission, allow, api_router, local_file
+from posthouse.server import Access, Permission, allow, api_router
 from vlog import intake, settings
 from vlog.handlers import discard, library
+from vlog.playback import router as playback
+from vlog.playback import shown
 from vlog.queries import query
 from vlog.receptions import router as receptions
 from vlog.rows import Db, one, rows
-from vlog.shown import found_video, no_video, shown
+from vlog.shown import VideoId, found_video, found_videos, no_video
 
 router = api_router("/api/videos", "vlog")
 Reader = Annotated[Access, allow(Permission.JOBS_READ, of_tenants=True)]
 Writer = Annotated[Access, allow(Permission.JOBS_WRITE, of_tenants=True)]
 Title = Annotated[str, Query(min_length=1, max_length=300, description="Title of the video.")]
-VideoId = Annotated[int, InPath(description="Id of the video.")]
-Version = Annotated[UUID, InPath(description="Id of the output.")]
 ACTIVE = {"pending", "processing"}
 
 
@@ -66,7 +62,8 @@ async def upload(
     arrived = await intake.receive(request)
     try:
         async with access.writer().session() as db:
-            return await found_video(db, await intake.become_video(db, title, arrived, suffix))
+            video_id = await intake.become_video(db, title, arrived, suffix)
+            return await shown(request, await found_video(db, video_id))
     finally:
         await asyncio.to_thread(arrived.unlink, missing_ok=True)
 
@@ -76,21 +73,33 @@ router.include_router(receptions)
 
 @router.get("")
 async def videos(
+    request: Request,
     access: Reader,
     limit: Annotated[int, Query(ge=1, le=200, description="Page size.")] = 50,
     before: Annotated[int | None, Query(description="Only videos with a lower id.")] = None,
+    q: Annotated[str | None, Query(max_length=300, description="Only titles that contain this text.")] = None,
 ) -> list[dict[str, Any]]:
     """List videos, newest first."""
     async with access.session() as db:
-        found = await rows(db, "videos_list", id=None, before=before, limit=limit)
-    return [shown(video) for video in found]
+        found = await found_videos(db, before, q, limit)
+    return [await shown(request, video) for video in found]
+
+
+@router.get("/progress")
+async def active(access: Reader) -> list[dict[str, Any]]:
+    """List the videos that wait or are processed.
+
+    Oldest first, with the worker, and the progress of each quality.
+    """
+    async with access.session() as db:
+        return await rows(db, "progress_list")
 
 
 @router.get("/{video_id}")
-async def video(video_id: VideoId, access: Reader) -> dict[str, Any]:
+async def video(request: Request, video_id: VideoId, access: Reader) -> dict[str, Any]:
     """Get a video with its status and qualities."""
     async with access.session() as db:
-        return await found_video(db, video_id)
+        return await shown(request, await found_video(db, video_id))
 
 
 @router.get("/{video_id}/progress")
@@ -110,7 +119,9 @@ async def progress(video_id: VideoId, access: Reader) -> dict[str, Any]:
 
 
 @router.post("/{video_id}/retranscode", status_code=202)
-async def retranscode(video_id: VideoId, asked: Retranscode, access: Writer) -> dict[str, Any]:
+async def retranscode(
+    request: Request, video_id: VideoId, asked: Retranscode, access: Writer
+) -> dict[str, Any]:
     """Transcode a video again.
 
     The current output stays available until the new one is validated and published.
@@ -134,7 +145,7 @@ async def retranscode(video_id: VideoId, asked: Retranscode, access: Writer) -> 
         }
         keep = [name for name in there if name not in again]
         await intake.start(db, video, qualities, keep=keep, retranscode_metadata=json.dumps(metadata))
-        return await found_video(db, video_id)
+        return await shown(request, await found_video(db, video_id))
 
 
 @router.put("/{video_id}/transcription", status_code=204)
@@ -157,36 +168,7 @@ async def delete(video_id: VideoId, access: Writer) -> None:
         await discard.enqueue(connection=db, slug=video["slug"], source=video["source"], video_id=video_id)
 
 
-@router.api_route("/{video_id}/hls/{version}/{path:path}", methods=["GET", "HEAD"], response_class=Response)
-async def hls(
-    request: Request,
-    video_id: VideoId,
-    version: Version,
-    path: Annotated[str, InPath(description="Path of the file in the output.")],
-    access: Reader,
-) -> Response:
-    """Download a file of an output, or a range of its bytes.
-
-    The master playlist, the playlists of the qualities and their segments.
-    """
-    async with access.session() as db:
-        found = await found_video(db, video_id)
-    folder = library().output(found["slug"], str(version))
-    file = await asyncio.to_thread(_inside, folder, path)
-    if file is None:
-        raise HTTPException(404, f"file {path!r} does not exist in output {version} of video {video_id}")
-    return await local_file(request, file, _TYPES.get(file.suffix, "application/octet-stream"))
-
-
-_TYPES = {".m3u8": "application/vnd.apple.mpegurl", ".ts": "video/mp2t", ".jpg": "image/jpeg"}
-
-
-def _inside(folder: Path, path: str) -> Path | None:
-    try:
-        file = (folder / path).resolve()
-        return file if file.is_relative_to(folder.resolve()) and file.is_file() else None
-    except (ValueError, OSError):  # a NUL character, or a name that no file can have
-        return None
+router.include_router(playback)
 
 
 def _has_work(video: dict[str, Any]) -> bool:

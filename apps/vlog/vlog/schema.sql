@@ -25,6 +25,8 @@ create table if not exists vlog.uploads (
   deleted_at timestamptz
 );
 create index if not exists uploads_tenant on vlog.uploads (tenant_id, id);
+create index if not exists uploads_unfinished on vlog.uploads (id)
+  where version is distinct from job_id and deleted_at is null;  -- of the list of videos in progress
 
 create table if not exists vlog.video_qualities (
   video_id bigint not null references vlog.uploads on delete cascade,
@@ -56,6 +58,11 @@ create table if not exists vlog.transcriptions (
   content text not null
 );
 
+-- An error without the Python class that precedes its message.
+create or replace function vlog.message(p_error text) returns text language sql immutable parallel safe as $$
+  select regexp_replace(p_error, '^(\w+\.)*[A-Z]\w*: ', '')
+$$;
+
 drop view if exists vlog.transcoding_jobs;
 create view vlog.transcoding_jobs with (security_invoker = true) as
 select
@@ -79,7 +86,7 @@ create view vlog.quality_progress with (security_invoker = true) as
 select
   p.job_id, u.id as video_id, u.tenant_id, p.ordinal, p.name as quality, p.status, p.total as segments_total,
   p.done as segments_completed, p.percent as progress_percent, p.started_at, p.finished_at as completed_at,
-  p.error as error_message, p.attempt
+  vlog.message(p.error) as error_message, p.attempt
 from vlog.uploads as u join posthouse.parts as p on p.job_id = u.job_id;
 
 drop view if exists vlog.videos;
@@ -94,7 +101,7 @@ select
     else 'processing'
   end as status,
   case when u.version is distinct from u.job_id then
-    case when t.status is null then 'the job of the video was deleted by retention' else coalesce(p.last_error, t.last_error) end
+    case when t.status is null then 'the job of the video was deleted by retention' else vlog.message(coalesce(p.last_error, t.last_error)) end
   end as error_message,
   u.version, u.duration, u.width, u.height, u.has_thumbnail, u.created_at, u.published_at, u.deleted_at, u.job_id, u.publish_id,
   u.retranscode_metadata, t.progress_percent, t.current_step

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+from datetime import timedelta
 from pathlib import Path
 
+from posthouse import PosthouseError
 from posthouse.blobs import app_folder
 
 ON = {"1", "true", "yes", "on"}
 MINUTE = 60.0
+PUBLIC, SIGNED = "public", "signed"
 
 OF_POSTHOUSE: dict[str, str | tuple[str, float]] = {
     "VLOG_WORKER_ADMIN_SECRET": "admin_secret",
@@ -109,3 +112,17 @@ def abandoned_seconds() -> float:
 
 def preset() -> str:
     return _text("PRESET", "veryfast")
+
+
+def playback_links() -> str:
+    """Return whether links to media are ``public``, without an end, or ``signed`` with one."""
+    links = _text("PLAYBACK_LINKS", SIGNED)
+    if links not in {PUBLIC, SIGNED}:
+        raise PosthouseError(f"VLOG_PLAYBACK_LINKS must be {PUBLIC} or {SIGNED}, not {links!r}")
+    return links
+
+
+def playback_link_life() -> timedelta | None:
+    """Return how long a link to media is valid; None: without an end."""
+    seconds = float(_text("PLAYBACK_LINK_SECONDS", str(6 * 3600)))
+    return None if playback_links() == PUBLIC else timedelta(seconds=seconds)

@@ -1,36 +1,34 @@
-"""Videos as the API returns them."""
+"""Videos as the API returns them, without links to their media."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from fastapi import HTTPException
+from fastapi import Path as InPath
 
-from vlog.package import MASTER, THUMBNAIL
-from vlog.rows import Db, one
+from vlog.rows import Db, one, rows
+
+VideoId = Annotated[int, InPath(description="Id of the video.")]
 
 
 async def found_video(db: Db, video_id: int) -> dict[str, Any]:
     """Return a video. Raises 404."""
-    found = await one(db, "videos_list", id=video_id, before=None, limit=1)
+    found = await one(db, "videos_list", id=video_id, before=None, title=None, limit=1)
     if found is None:
         raise no_video(video_id)
-    return shown(found)
+    return _video(found)
+
+
+async def found_videos(db: Db, before: int | None, title: str | None, limit: int) -> list[dict[str, Any]]:
+    found = await rows(db, "videos_list", id=None, before=before, title=title, limit=limit)
+    return [_video(row) for row in found]
 
 
 def no_video(video_id: int) -> HTTPException:
     return HTTPException(404, f"video {video_id} does not exist")
 
 
-def shown(video: dict[str, Any]) -> dict[str, Any]:
-    """Return a row with the addresses of its playlist and its thumbnail."""
-    version = video["version"] and str(video["version"])
-    output = f"/api/videos/{video['id']}/hls/{version}"
-    has_thumbnail = version and video["has_thumbnail"]
-    return {
-        **video,
-        "version": version,
-        "playable": version is not None,
-        "playlist": f"{output}/{MASTER}" if version else None,
-        "thumbnail": f"{output}/{THUMBNAIL}" if has_thumbnail else None,
-    }
+def _video(row: dict[str, Any]) -> dict[str, Any]:
+    version = row["version"] and str(row["version"])
+    return {**row, "version": version, "playable": version is not None}

@@ -28,6 +28,8 @@ from posthouse.server.access import PRINCIPAL, Access, Tenant, allow, authorized
 
 SESSION = "session"
 Link = Annotated[str, InPath(description="A signed link; or `session`, with a credential.")]
+NEVER = 0
+"""The expiry of a link that does not expire."""
 _PLACE = "links/secret"
 _BYTES = 32
 
@@ -61,12 +63,22 @@ class LinkSecret:
         return await self._stored()
 
 
-async def signed_link(request: Request, subject: str, *, tenant: str, life: timedelta) -> str:
+async def signed_link(request: Request, subject: str, *, tenant: str, life: timedelta | None) -> str:
     """Return the ``{link}`` part of a URL that gives access to a subject of a tenant for some time.
 
     - ``subject``: what ``allow_linked`` of the route names, such as ``shop/film/29``.
+    - ``life``: how long the link is valid, at least; None: it does not expire. Links of the same tenth of
+      their life are equal, so that browsers cache what they lead to.
     """
-    return sign(await _secret(request), subject, tenant, int(time.time() + life.total_seconds()))
+    expires = NEVER if life is None else expiry(time.time(), life)
+    return sign(await _secret(request), subject, tenant, expires)
+
+
+def expiry(now: float, life: timedelta) -> int:
+    """Return when a link expires: rounded up to a tenth of its life."""
+    seconds = life.total_seconds()
+    until, step = int(now + seconds), max(1, int(seconds / 10))
+    return until + -until % step
 
 
 async def verify_link(request: Request, link: str, subject: str) -> str:
@@ -113,7 +125,7 @@ def verify(secret: bytes, link: str, subject: str, now: float) -> str:
         raise Forbidden("invalid link: it is incomplete; request a new one") from None
     if not hmac.compare_digest(signature.encode(), _signature(secret, subject, name, until).encode()):
         raise Forbidden("invalid link: it was changed or belongs to another file; request a new one")
-    if until <= now:
+    if until != NEVER and until <= now:
         raise Forbidden("the link has expired; request a new one")
     return name
 

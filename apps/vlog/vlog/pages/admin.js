@@ -1,0 +1,63 @@
+// Workers, and the videos that they transcode, live.
+import { site, useApi } from "posthouse/api.js"
+import { count, plural } from "posthouse/format.js"
+import { html } from "posthouse/lib.js"
+import { link } from "posthouse/router.js"
+import { useSession } from "posthouse/session.js"
+import { Card, Empty, Figure, Loaded, Progress, Status, Tag, Time } from "posthouse/ui/basics.js"
+import { Table } from "posthouse/ui/table.js"
+import { Qualities, route, State, stateOf, useVideos } from "./videos.js"
+
+const QUEUE = "vlog"
+const WORKERS_MS = 2000
+
+export function Admin() {
+  const session = useSession()
+  const isOperator = session.can("overview:read")
+  const videos = useVideos(route("/progress"), {}, (list) => list.length > 0)
+  const workers = useApi(isOperator ? "/admin/workers" : "/workers", {}, { every: WORKERS_MS })
+  const serving = workers.data?.filter(({ queues, status }) => (!queues.length || queues.includes(QUEUE)) && status !== "offline")
+  const running = videos.data?.filter((video) => video.worker_id)
+  return html`
+    <div class="vlog">
+      <div class="tiles">
+        <${Figure} name="Workers" value=${count(serving?.length)} hint="online, for videos" tone=${serving?.length === 0 && "bad"} />
+        <${Figure} name="Busy" value=${count(serving?.filter(({ running: jobs }) => jobs).length)} hint="run at least one job" />
+        <${Figure} name="Transcoding" value=${count(running?.length)} hint="videos now" />
+        <${Figure} name="Waiting" value=${count(videos.data && videos.data.length - running.length)} hint="videos in the queue" />
+      </div>
+      <${Loaded} from=${videos} lines=${4}>${(list) => list.length
+        ? html`<ul class="vlog-active" aria-label="Videos in progress">${list.map((video) => html`<${Active} key=${video.id} video=${video} />`)}</ul>`
+        : html`<${Card}><${Empty} icon="check" title="Nothing to transcode">Uploaded videos appear here until they are ready.<//><//>`}<//>
+      <${Card} title="Workers" aside=${isOperator && html`<a href=${site("/console/workers")}>Manage workers</a>`}>
+        <${Loaded} from=${workers} lines=${3}>${() => serving.length
+          ? html`<${Table} label="Workers" columns=${COLUMNS} rows=${serving} rowKey=${({ id }) => id} />`
+          : html`<${Empty} icon="cpu" title="No workers online" command="posthouse worker --app vlog:app --queue vlog">Videos wait until a worker starts. To start one:<//>`}<//>
+      <//>
+    </div>`
+}
+
+function Active({ video }) {
+  const { text, percent } = stateOf({ ...video, playable: video.version })
+  const attempt = Math.max(1, video.attempt_number)
+  return html`
+    <li class="card">
+      <div class="vlog-head">
+        <h2><a href=${link(`videos/${video.id}`)}>${video.title}</a></h2>
+        <${State} video=${video} />
+        ${attempt > 1 && html`<${Tag} tone="warn">attempt ${attempt} of ${video.max_attempts}<//>`}
+      </div>
+      <small>${video.worker_id ? html`on ${video.worker_name ?? "a worker"}, last report <${Time} at=${video.last_checkpoint} />` : "no worker yet"}</small>
+      ${percent != null && html`<${Progress} percent=${percent} label=${text} />`}
+      <${Qualities} qualities=${video.qualities} />
+    </li>`
+}
+
+const COLUMNS = [
+  { name: "name", text: "Worker", cell: ({ name, id }) => html`<b>${name ?? id.slice(0, 8)}</b>` },
+  { name: "status", text: "Status", cell: ({ status }) => html`<${Status} status=${status} />` },
+  { name: "running", text: "Running jobs", align: "right", cell: ({ running, concurrency }) => `${count(running)} in ${plural(concurrency, "slot")}` },
+  { name: "offers", text: "Capabilities", cell: ({ offers }) => (offers.length ? offers.map((name) => html`<${Tag} key=${name} tone="accent">${name}<//> `) : "–") },
+  { name: "host", text: "Host", cell: ({ hostname }) => hostname ?? "–" },
+  { name: "heartbeat", text: "Last heartbeat", cell: ({ heartbeat_at: at }) => html`<${Time} at=${at} />` },
+]
