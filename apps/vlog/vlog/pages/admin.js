@@ -39,7 +39,8 @@ export function Admin() {
 
 function Active({ video }) {
   const { text, percent } = stateOf({ ...video, playable: video.version })
-  const attempt = Math.max(1, video.attempt_number)
+  const running = Boolean(video.worker_id)
+  const attempt = video.attempt_number + (running ? 0 : 1)
   return html`
     <li class="card">
       <div class="vlog-head">
@@ -47,9 +48,9 @@ function Active({ video }) {
         <${State} video=${video} />
         ${attempt > 1 && html`<${Tag} tone="warn">attempt ${attempt} of ${video.max_attempts}<//>`}
       </div>
-      <small>${video.worker_id ? html`on ${video.worker_name ?? "a worker"}, last report <${Time} at=${video.last_checkpoint} />` : "no worker yet"}</small>
+      <small>${running ? html`on ${video.worker_name || "a worker"}, last report <${Time} at=${video.last_checkpoint} />` : "no worker yet"}</small>
       ${percent != null && html`<${Progress} percent=${percent} label=${text} />`}
-      <${Qualities} qualities=${video.qualities} />
+      <${Qualities} qualities=${video.qualities} running=${running} />
     </li>`
 }
 

@@ -64,7 +64,10 @@ function useStream(element, source, failed) {
       setState((was) => ({ ...was, levels: hls.levels.map(({ name, width, height, bitrate }) => ({ name: nameOf(name, width, height), width, height, bitrate })) }))
       if (!paused) video.play().catch(() => {})
     })
-    hls.on(Hls.Events.LEVEL_SWITCHED, (_, { level }) => setState((was) => ({ ...was, playing: level })))
+    hls.on(Hls.Events.LEVEL_SWITCHED, (_, { level }) => {
+      setState((was) => ({ ...was, playing: level }))
+      if (video.paused && video.currentTime) video.currentTime -= 0.001 // shows the frame of the new quality
+    })
     hls.on(Hls.Events.ERROR, (_, { fatal, type }) => {
       if (!fatal) return
       if (type === Hls.ErrorTypes.MEDIA_ERROR && !recovered) {

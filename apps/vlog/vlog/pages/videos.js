@@ -43,15 +43,20 @@ export function State({ video }) {
 
 const QUALITY_STATES = { pending: "Waiting", in_progress: "Encoding", completed: "Completed", failed: "Failed", skipped: "Skipped" }
 
-/** A row per quality, with its share and its segments. */
-export const Qualities = ({ qualities }) => html`
-  <ul class="vlog-qualities" aria-label="Qualities">${qualities.filter(({ status }) => status !== "skipped").map((each) => html`
-    <li key=${each.quality}>
-      <b>${each.quality}</b>
-      <span class="status" data-status=${each.status} title=${each.error_message}>${QUALITY_STATES[each.status]}</span>
-      <${Progress} percent=${each.status === "completed" ? 100 : each.progress_percent ?? 0} label=${each.quality} tone=${each.status === "completed" ? "good" : each.status === "failed" ? "bad" : undefined} />
-      <small class="figure">${each.segments_completed ?? 0} of ${each.segments_total ?? "?"} segments</small>
-    </li>`)}</ul>`
+const TONES = { completed: "good", failed: "bad" }
+
+/** A row per quality, with its share and its segments. Without a `running` worker, the begun ones wait for the next. */
+export const Qualities = ({ qualities, running }) => html`
+  <ul class="vlog-qualities" aria-label="Qualities">${qualities.filter(({ status }) => status !== "skipped").map((each) => {
+    const status = each.status === "in_progress" && !running ? "pending" : each.status
+    return html`
+      <li key=${each.quality}>
+        <b>${each.quality}</b>
+        <span class="status" data-status=${status} title=${each.error_message}>${QUALITY_STATES[status]}</span>
+        <${Progress} percent=${status === "completed" ? 100 : each.progress_percent ?? 0} label=${each.quality} tone=${TONES[status]} />
+        <small class="figure">${each.segments_completed ?? 0} of ${each.segments_total ?? "?"} segments</small>
+      </li>`
+  })}</ul>`
 
 /** The size of a quality as people name it: the lines of its short side. */
 export const linesOf = ({ width, height }) => `${Math.min(width, height)}p`

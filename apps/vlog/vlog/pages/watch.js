@@ -48,13 +48,14 @@ function Working({ video }) {
   const progress = useVideos(route(`/${video.id}/progress`), {}, () => true)
   const { text, percent } = stateOf(video)
   const job = progress.data?.job
-  const worker = job?.worker_id && job.processed_by_worker_name
+  const running = Boolean(job?.worker_id)
+  const worker = running ? job.processed_by_worker_name || "a worker" : "none yet"
   return html`
     <${Card} title="Progress" aside=${job && html`<a href=${site(`/console/jobs/${video.job_id}`)}>Job</a>`}>
       ${percent != null && html`<p class="vlog-step"><${Progress} percent=${percent} label=${text} /></p>`}
       <${Loaded} from=${progress} lines=${3}>${({ qualities }) => html`
-        <${Facts} facts=${[["Worker", worker ?? "none yet"], ["Attempt", job && `${Math.max(1, job.attempt_number)} of ${job.max_attempts}`], ["Last report", job?.last_checkpoint && html`<${Time} at=${job.last_checkpoint} />`]]} />
-        <${Qualities} qualities=${qualities} />`}<//>
+        <${Facts} facts=${[["Worker", worker], ["Attempt", job && `${job.attempt_number + (running ? 0 : 1)} of ${job.max_attempts}`], ["Last report", job?.last_checkpoint && html`<${Time} at=${job.last_checkpoint} />`]]} />
+        <${Qualities} qualities=${qualities} running=${running} />`}<//>
     <//>`
 }
 

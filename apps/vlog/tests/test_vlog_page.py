@@ -1,0 +1,151 @@
+"""The pages in a real browser: upload that continues, progress per quality, watch, switch quality, delete."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+from vlog_fleet import Fleet
+
+from waiting import WAIT_SECONDS
+
+BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+CHROMIUM = next(filter(None, map(shutil.which, BROWSERS)), None)
+PICTURES = os.environ.get("VLOG_PICTURES")
+"""Folder for screenshots, for people who change the pages."""
+ARRIVED = 1000
+"""Bytes that the server has when the upload is interrupted."""
+
+
+@asynccontextmanager
+async def opened(product):
+    if CHROMIUM is None:
+        pytest.skip("Chromium is not installed: apt-get install chromium-headless-shell")
+    playwright = pytest.importorskip("playwright.async_api")
+    playwright.expect.set_options(timeout=1000 * WAIT_SECONDS)
+    async with playwright.async_playwright() as driver:
+        browser = await driver.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+        )
+        page = await browser.new_page(base_url=product.url, reduced_motion="reduce")
+        page.set_default_timeout(1000 * WAIT_SECONDS)
+        yield page, playwright.expect
+        await browser.close()
+
+
+async def pictured(page, name):
+    if PICTURES is None:
+        return
+    for theme, width in (("light", 1280), ("dark", 1280), ("light", 390)):
+        await page.emulate_media(color_scheme=theme)
+        await page.set_viewport_size({"width": width, "height": 850})
+        await page.screenshot(path=Path(PICTURES) / f"{name}-{theme}-{width}.png", full_page=width == 390)
+    await page.emulate_media(color_scheme="light")
+    await page.set_viewport_size({"width": 1280, "height": 850})
+
+
+def disk(tmp_path):
+    """All files of the application and of the artifact storage, but the secret of the links."""
+    files = (file for name in ("uploads", "videos", "data") for file in (tmp_path / name).rglob("*"))
+    return {file for file in files if file.is_file() and file.parent.name != "links"}
+
+
+async def interrupt(page, studio, clip):
+    """Reload the page in the middle of an upload, of which the server has the first bytes."""
+    async with page.expect_request("**/uploads/*?offset=0") as sent:
+        await page.route("**/uploads/*?offset=0", lambda _: None)
+        await page.locator("input[type=file]").first.set_input_files(clip)
+    where = (await sent.value).url.replace(studio.product.url, "")
+    await studio.client.patch(where, content=clip.read_bytes()[:ARRIVED])
+    await page.unroute_all(behavior="ignoreErrors")
+    await page.reload()
+
+
+async def test_upload_continue_watch_switch_quality_and_delete(studio, clip, tmp_path, monkeypatch):
+    monkeypatch.setenv("VLOG_QUALITIES", "240p,144p")
+    product = studio.product
+    before, seen, errors = disk(tmp_path), set(), []
+    async with opened(product) as (page, expect):
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("requestfinished", lambda asked: seen.add(asked.url) if asked.method == "GET" else None)
+        await page.goto("/apps/vlog/")
+        await page.locator("input").first.fill(await product.key("tenant-admin", "acme"))
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_text("No videos yet")).to_be_visible()
+
+        await interrupt(page, studio, clip)
+        transfer = page.get_by_role("list", name="Uploads").get_by_role("listitem")
+        await expect(transfer).to_contain_text("Interrupted. Choose the same file again to continue.")
+        async with page.expect_request(f"**/uploads/*?offset={ARRIVED}"):
+            await page.locator("input[type=file]").first.set_input_files(clip)
+        tile = page.get_by_role("list", name="Videos").get_by_role("link")
+        await expect(tile).to_contain_text("Waiting for a worker")
+        await expect(transfer).to_have_count(0)
+
+        await follow(page, expect, product)
+        worker = await product.app.worker()
+        await worker.start()
+        await page.get_by_role("link", name="Videos").click()
+        await expect(tile.locator(".status")).to_have_text("Ready")
+        await expect(tile.locator("img")).not_to_have_js_property("naturalWidth", 0)
+        await pictured(page, "library")
+
+        await tile.click()
+        player = page.locator("video")
+        await player.evaluate("element => { element.muted = true; return element.play() }")
+        await player.evaluate("element => { element.pause(); element.currentTime = 1 }")
+        for name, height in (("144p", 144), ("240p", 240)):
+            await page.get_by_label("Quality", exact=True).select_option(label=name)
+            await expect(player).to_have_js_property("videoHeight", height)
+            await expect(page.get_by_text(f"{name}: ")).to_be_visible()
+        await pictured(page, "watch")
+        (video,) = (await studio.client.get("/api/videos")).json()
+
+        await page.get_by_role("button", name="Delete").click()
+        await page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+        await expect(page.get_by_text("No videos yet")).to_be_visible()
+        assert errors == []
+    await product.until_ended()
+    await worker.stop(0)
+    await check_gone(studio, video, seen)
+    await product.stop_server()
+    await product.start_server()  # deletes the bytes of artifacts at its start, and then each minute
+    await product.until(lambda: disk(tmp_path) == before, f"the disk as before: {disk(tmp_path) - before}")
+
+
+async def follow(page, expect, product):
+    """See on the admin page what a worker reports, until it fails."""
+    fleet = Fleet(product, None, None)
+    hand = await fleet.hire("studio-1")
+    await page.get_by_role("link", name="Transcoding", exact=True).click()
+    card = page.get_by_role("list", name="Videos in progress").get_by_role("listitem").first
+    await expect(card).to_contain_text("no worker yet")
+    job = await hand.claim()
+    progress = {"quality": "240p", "status": "in_progress", "progress_percent": 30}
+    progress |= {"segments_total": 40, "segments_completed": 12}
+    await hand.report(job, current_step="transcode", quality_progress=[progress])
+    await expect(card).to_contain_text("Transcoding")
+    quality = card.get_by_role("listitem").filter(has_text="240p")
+    await expect(quality).to_contain_text("12 of 40 segments")
+    await expect(quality.get_by_role("progressbar")).to_have_attribute("aria-valuenow", "30")
+    await expect(page.get_by_role("table", name="Workers").get_by_role("row")).to_have_count(2)
+    await pictured(page, "admin")
+    await hand.fail(job)
+    await expect(card).to_contain_text("attempt 2 of 3")
+    await fleet.close()
+
+
+async def check_gone(studio, video, seen):
+    """All addresses that the browser has used for the video, and that of its source, are 404."""
+    named = [f"/api/videos/{video['id']}", "/api/videos/uploads/"]
+    addresses = {url for url in seen if any(name in url for name in named)}
+    kinds = {url.rpartition(".")[2] for url in addresses}
+    assert {"m3u8", "ts", "jpg"} <= kinds, kinds
+    addresses.add(f"/api/v1/jobs/{video['job_id']}/artifacts/{video['id']}.mp4")
+    async with httpx.AsyncClient(base_url=studio.product.url, headers=studio.client.headers) as client:
+        for address in addresses:
+            assert (await client.get(address)).status_code == 404, address
