@@ -31,7 +31,7 @@ export function Admin() {
         : html`<${Card}><${Empty} icon="check" title="Nothing to transcode">Uploaded videos appear here until they are ready.<//><//>`}<//>
       <${Card} title="Workers" aside=${isOperator && html`<a href=${site("/console/workers")}>Manage workers</a>`}>
         <${Loaded} from=${workers} lines=${3}>${() => serving.length
-          ? html`<${Table} label="Workers" columns=${COLUMNS} rows=${serving} rowKey=${({ id }) => id} />`
+          ? html`<${Table} label="Workers" columns=${isOperator ? [...COLUMNS, ...OPERATOR_COLUMNS] : COLUMNS} rows=${serving} rowKey=${({ id }) => id} />`
           : html`<${Empty} icon="cpu" title="No workers online" command="posthouse worker --app vlog:app --queue vlog">Videos wait until a worker starts. To start one:<//>`}<//>
       <//>
     </div>`
@@ -59,6 +59,10 @@ const COLUMNS = [
   { name: "status", text: "Status", cell: ({ status }) => html`<${Status} status=${status} />` },
   { name: "running", text: "Running jobs", align: "right", cell: ({ running, concurrency }) => `${count(running)} in ${plural(concurrency, "slot")}` },
   { name: "offers", text: "Capabilities", cell: ({ offers }) => (offers.length ? offers.map((name) => html`<${Tag} key=${name} tone="accent">${name}<//> `) : "–") },
-  { name: "host", text: "Host", cell: ({ hostname }) => hostname ?? "–" },
+]
+
+/** Tenants see neither names nor machines of workers. */
+const OPERATOR_COLUMNS = [
+  { name: "host", text: "Host", cell: ({ hostname }) => hostname },
   { name: "heartbeat", text: "Last heartbeat", cell: ({ heartbeat_at: at }) => html`<${Time} at=${at} />` },
 ]
