@@ -58,7 +58,10 @@ async def create(new: NewUpload, access: Writer) -> dict[str, Any]:
 
 @router.get("/{upload_id}")
 async def show(upload_id: UploadId, access: Writer) -> dict[str, Any]:
-    """Get an upload and its offset: the number of bytes that have arrived."""
+    """Get an upload and its offset.
+
+    The offset is the number of bytes that have arrived.
+    """
     async with access.session() as db:
         found = await _found(db, upload_id)
     return _shown(found, await asyncio.to_thread(_size, library().part(found["id"])))
@@ -71,7 +74,7 @@ async def append(
     access: Writer,
     offset: Annotated[int, Query(ge=0, description="Number of bytes that the server has.")],
 ) -> dict[str, Any]:
-    """Add a part to an upload.
+    """Upload a part.
 
     The body is the part. 409 if the offset is not that of the upload: get it and continue from there.
     """
@@ -106,9 +109,9 @@ async def _write(request: Request, file: Path, offset: int, size: int) -> int:
 
 @router.post("/{upload_id}/finish", status_code=201)
 async def finish(request: Request, upload_id: UploadId, access: Writer) -> dict[str, Any]:
-    """Make a complete upload a video and start its transcoding.
+    """Create the video of a complete upload.
 
-    A repeated request returns the same video.
+    Starts its transcoding. A repeated request returns the same video.
     """
     async with access.writer().session() as db:
         found = await _found(db, upload_id)
