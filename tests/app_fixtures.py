@@ -58,7 +58,7 @@ class Product:
         listening = socket.create_server(("127.0.0.1", self._port))
         self._port = listening.getsockname()[1]
         self.url = f"http://127.0.0.1:{self._port}"
-        self._serving = Serving(self.settings, [self.app])
+        self._serving = Serving(self.settings, {self.path: self.app})
         await self._serving.start(listening)
 
     async def stop_server(self):

@@ -28,6 +28,9 @@ PUBLIC = {
     ("GET", "/api/v1/openapi.json"),
     ("POST", "/api/v1/session"),
     ("GET", "/"),  # the console: a page without data, which asks the API for them
+    ("GET", "/apps"),  # the list of applications: likewise
+    ("GET", "/apps/"),
+    ("GET", "/apps/assets/{version}/{path:path}"),
     ("GET", "/console"),
     ("GET", "/console/{path:path}"),
     ("GET", "/console/assets/{version}/{path:path}"),
@@ -94,6 +97,8 @@ def test_an_application_with_an_undeclared_route_does_not_start():
 @pytest.mark.parametrize(("method", "path", "permissions"), routes(), ids=_named)
 def test_a_route_is_open_to_those_roles_and_to_no_others(house, clients, method, path, permissions):
     where = address(path)
+    if path.startswith("/apps/assets/"):
+        where = re.search(r"/apps/assets/\w+/main\.js", house.client().get("/apps/").text)[0]
     if not permissions:
         assert ask(house.client(), method, where)[0] not in {403, 404}
         return

@@ -10,98 +10,9 @@ import urllib.request
 
 import psycopg
 import pytest
+from shop_package import SCHEMA
 
 from waiting import eventually_sync as eventually
-
-APP = """
-import asyncio
-from pathlib import Path
-
-import posthouse
-
-app = posthouse.App(schema=Path(__file__).with_name("schema.sql"), routes="shop_routes")
-
-
-@app.job("shop.bake")
-async def bake(job: posthouse.Job, loaves: int) -> int:
-    job.enqueue(sell)
-    async with job.commit() as connection:
-        await connection.execute("insert into shop.loaves select generate_series(1, %s)", (loaves,))
-
-
-@app.job("shop.sell")
-async def sell(job: posthouse.Job) -> str:
-    if job.payload.get("stale"):
-        raise posthouse.Fail("not wanted")
-    return "sold"
-
-
-@app.job("shop.wait")
-async def wait() -> None:
-    await asyncio.sleep(300)
-
-
-async def slow(stage):
-    await wait.using(correlation_id="long").enqueue()
-    await stage.follow("long")
-
-
-async def demo(stage):
-    stage.say("opening the shop")
-    await bake.using(correlation_id="day").enqueue(loaves=stage.size or 3)
-    stages = await stage.follow("day", kinds=["shop.bake", "shop.sell"], timeout=60)
-    return {"sold": sum(found.succeeded for found in stages), "worker": bool(stage.worker_key)}
-
-
-async def closed(stage):
-    await sell.using(correlation_id="night").enqueue(stale=True)
-    return {"stages": await stage.follow("night", timeout=60)}
-"""
-ROUTES = """
-from typing import Annotated
-
-from fastapi import APIRouter
-
-from posthouse.server import Access, Permission, allow
-
-router = APIRouter()
-
-
-@router.get("/shop/loaves")
-async def loaves(access: Annotated[Access, allow(Permission.JOBS_READ, of_tenants=True)]) -> int:
-    async with access.session() as db:
-        return (await (await db.execute("select count(*) from shop.loaves")).fetchone())[0]
-"""
-SCHEMA = """
-create schema if not exists shop;
-create table if not exists shop.loaves (number integer not null);
-grant usage on schema shop to posthouse_tenant;
-grant select on shop.loaves to posthouse_tenant;
-"""
-POINTS = """
-[posthouse.apps]
-shop = shop:app
-closed = shop:app
-slow = shop:app
-[posthouse.demos]
-shop = shop:demo
-closed = shop:closed
-slow = shop:slow
-"""
-
-
-@pytest.fixture
-def shop(tmp_path, posthouse):
-    """A package as pip leaves it: modules, and a list of entry points."""
-    folder = tmp_path / "site"
-    (folder / "shop-1.dist-info").mkdir(parents=True)
-    (folder / "shop-1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: shop\nVersion: 1\n")
-    (folder / "shop-1.dist-info" / "entry_points.txt").write_text(POINTS)
-    (folder / "shop.py").write_text(APP)
-    (folder / "shop_routes.py").write_text(ROUTES)
-    (folder / "schema.sql").write_text(SCHEMA)
-    posthouse.env["PYTHONPATH"] = f"{folder}:{posthouse.env.get('PYTHONPATH', '')}"
-    return folder
 
 
 def test_a_demo_runs_its_application_and_prints_what_it_found(shop, posthouse, db):
@@ -110,6 +21,8 @@ def test_a_demo_runs_its_application_and_prints_what_it_found(shop, posthouse, d
     assert done.json == {"sold": 2, "worker": True}
     assert "opening the shop" in done.err
     assert "shop.bake: 1 of 1" in done.err
+    assert "http://127.0.0.1:8765/apps/shop/" in done.err
+    assert "demo shop --serve" in done.err
     assert db.execute("select count(*) from shop.loaves").fetchone() == (5,)
     assert db.execute("select count(*) from posthouse.keys where revoked_at is null").fetchone() == (0,)
 
@@ -208,6 +121,8 @@ def test_an_interrupted_demo_stops_its_workers_and_prints_no_traceback(shop, pos
     demo = posthouse.start("demo", "slow")
     running = "select from posthouse.jobs where kind = 'shop.wait' and status = 'running'"
     eventually(lambda: db.execute(running).fetchone() is not None)
+    second = posthouse("demo", "slow")
+    assert (second.code, "the demo 'slow' is already running" in second.err) == (1, True)
     assert demo.stop(number) == code
     assert "Traceback" not in demo.err
     assert db.execute("select from posthouse.workers where stopped_at is null").fetchone() is None
@@ -221,6 +136,7 @@ def test_a_demo_stays_up_until_it_is_told_to_stop(shop, posthouse, db):
     demo = posthouse.start("demo", "shop", "--serve", "--json")
     eventually(lambda: "Press Ctrl-C to stop." in demo.err)
     address = re.search(r"Console: (http://\S+)/console/#ticket=once_\S+", demo.err)[1]
+    assert re.search(rf"Loaves in the shop: {address}/apps/shop/#ticket=once_\S+", demo.err)
     assert urllib.request.urlopen(f"{address}/health").status == 200
     assert db.execute("select count(*) from posthouse.workers where stopped_at is null").fetchone() == (1,)
     assert demo.stop(signal.SIGINT) == 0

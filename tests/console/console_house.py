@@ -38,7 +38,7 @@ class House:
         await self.keeper.start()
         self.worker = await self.app.worker()
         await self.worker.start()
-        self._serving = Serving(self.settings, [self.app])
+        self._serving = Serving(self.settings, {"console_house:app": self.app})
         await self._serving.start(self._listening)
         return self
 
@@ -52,7 +52,7 @@ class House:
         self._listening.close()
 
     def console_address(self):
-        return self._serving.console_for("admin", self.url)
+        return self._serving.login_link("admin", self.url)
 
     async def undo_window_is_over(self):
         """Start bulk changes that are still in their undo window."""

@@ -7,13 +7,16 @@ import importlib
 import os
 import sys
 import traceback
-from collections.abc import Iterable, Sequence
-from importlib.metadata import entry_points
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING, Any
 
 from posthouse.app import App
 from posthouse.errors import ConfigurationError
 from posthouse.settings import Settings, Variable, load_settings, settings_of
+
+if TYPE_CHECKING:
+    from posthouse.server.applications import Application
 
 
 def load_apps(paths: Sequence[str]) -> dict[str, App]:
@@ -65,6 +68,32 @@ def chosen_paths(given: Sequence[str], settings: Settings) -> list[str]:
 def installed_apps() -> dict[str, str]:
     """Return the apps of installed packages by name: their entry points in ``posthouse.apps``."""
     return {point.name: point.value for point in entry_points(group="posthouse.apps")}
+
+
+def installed_demos() -> dict[str, EntryPoint]:
+    """Return the demos of installed packages by name: their entry points in ``posthouse.demos``."""
+    return {point.name: point for point in sorted(entry_points(group="posthouse.demos"))}
+
+
+def described(apps: Mapping[str, App]) -> list[Application]:
+    """Return the installed applications among these, as the page /apps lists them.
+
+    Their demos can be run if a worker of this server has the built-in jobs, of which one runs demos.
+    """
+    from posthouse.server.applications import Application
+    from posthouse.storage.demos import DEMO_KIND
+
+    demos = installed_demos() if any(DEMO_KIND in app.definitions for app in apps.values()) else {}
+    return [
+        Application(point.name, point.name.capitalize(), _summary(point), has_demo=point.name in demos)
+        for point in entry_points(group="posthouse.apps")
+        if point.value in apps
+    ]
+
+
+def _summary(point: EntryPoint) -> str:
+    metadata = {} if point.dist is None else point.dist.metadata.json
+    return str(metadata.get("summary", ""))
 
 
 def routers_of(apps: Iterable[App]) -> list[Any]:

@@ -4,9 +4,21 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
+import re
+import sys
+from pathlib import Path
+from typing import Any
 
 import posthouse
+from posthouse.commands import CommandRunner, CommandSpec
+from posthouse.core.outcome import Policy
+from posthouse.core.retry import DEFAULT_RETRY
+from posthouse.storage.demos import DEMO_KIND
+from posthouse.worker.arguments import Arguments
+from posthouse.worker.commands import ProgressReports
+from posthouse.worker.definition import Definition
 
 app = posthouse.App()
 
@@ -100,6 +112,49 @@ async def toll(bridge: str) -> str:
 
 
 coach.on_schedule("* * * * *", label="Demo traffic, every minute", missed="skip")
+
+
+async def run_demo(job: posthouse.Job, name: str, size: int | None = None) -> Any:
+    """Run the demo of an application, as `posthouse demo` does, with the workers of this installation."""
+    amount = [] if size is None else ["--size", str(size)]
+    spec = CommandSpec(
+        argv=[sys.executable, "-m", "posthouse", "demo", "--as-job", "--workers", "0", *amount, name],
+        cwd=str(Path.cwd()),
+        env={key: value for key, value in os.environ.items() if re.fullmatch(r"[A-Za-z_]\w*", key)},
+        inherit_env=(),
+        open_files=None,
+        exit_codes={"1-255": "fail"},
+        progress="lines",
+        result="json",
+    )
+    runner, reports = CommandRunner(), ProgressReports(job)
+    try:
+        done = await runner.run(spec, {}, on_output=_errors_to(job), on_progress=reports)
+    finally:
+        await asyncio.to_thread(runner.close)
+        await reports.landed()
+    return done.result if (ending := done.ending()) is None else ending
+
+
+def _errors_to(job: posthouse.Job) -> Any:
+    """Return a listener that copies stderr to the job's log. Stdout holds the progress and the result."""
+    return lambda stream, text: job.emit_output(stream, text) if stream == "stderr" else None
+
+
+# Not by @app.job(): its kind is reserved, so that only callers who may run demos can enqueue it.
+app.definitions[DEMO_KIND] = Definition(
+    kind=DEMO_KIND,
+    handler=run_demo,
+    queue="demo",
+    priority=50,
+    max_attempts=1,
+    timeout=1800,
+    policy=Policy(DEFAULT_RETRY, ()),
+    batch=None,
+    arguments=Arguments(DEMO_KIND, run_demo, batch=False),
+    is_async=True,
+    remote=False,
+)
 
 
 async def enqueue_some() -> int:

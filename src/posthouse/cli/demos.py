@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
@@ -14,13 +14,25 @@ from posthouse.cli.output import say, show_json
 
 if TYPE_CHECKING:
     from posthouse.app import App
-    from posthouse.demo.stage import Demo
+    from posthouse.cli.server import Serving
+    from posthouse.demo.stage import Demo, Stage
     from posthouse.identity import Role
     from posthouse.settings import Settings
 
 CRASH = "crash"
 CRASH_JOBS = 1000
 LEAST_CRASH_JOBS = 10
+
+
+class _Wanted(NamedTuple):
+    """The options of the command."""
+
+    name: str
+    size: int | None
+    workers: int
+    serve: bool
+    as_json: bool
+    as_job: bool
 
 
 class _Prepared(NamedTuple):
@@ -44,6 +56,7 @@ def demo(
         False, "--serve", help="Afterwards keep the server and the workers running until Ctrl-C."
     ),
     as_json: bool = json_option(),
+    as_job: bool = typer.Option(False, "--as-job", hidden=True, help="For the job that runs a demo."),
 ) -> None:
     """Run a demo end to end and print its result.
 
@@ -51,8 +64,8 @@ def demo(
     workers and Postgres. It exits with 1 unless each row was written exactly once.
 
     The other demos belong to installed applications. They run on the configured database, or on the embedded
-    Postgres, so that you can look at their jobs afterwards. With --serve they stay up and print an address to
-    open.
+    Postgres, so that their data stays. At the end they print what to open; with --serve they stay up, and the
+    addresses work at once.
 
     [b]Examples:[/b]
 
@@ -64,10 +77,11 @@ def demo(
 
     posthouse demo vision --serve
     """
+    from posthouse.cli.apps import installed_demos
     from posthouse.cli.interrupts import exit_on_interrupt
 
     exit_on_interrupt()
-    demos = _installed()
+    demos = installed_demos()
     if name is None:
         _list(demos, as_json=as_json)
     elif name == CRASH:
@@ -75,7 +89,7 @@ def demo(
             raise WrongUsage("the crash demo deletes its Postgres at the end; --serve is for the other demos")
         _crash(CRASH_JOBS if size is None else size, as_json=as_json)
     elif name in demos:
-        _run_installed(name, demos[name], size=size, workers=workers, serve=serve, as_json=as_json)
+        _run_installed(demos[name], _Wanted(name, size, workers, serve, as_json, as_job))
     else:
         raise WrongUsage(f"demo {name!r} does not exist; choose one of: {', '.join(_names(demos))}")
 
@@ -106,26 +120,14 @@ def _crash(jobs: int, *, as_json: bool) -> None:
         raise typer.Exit(1)
 
 
-def _run_installed(
-    name: str, point: Any, *, size: int | None, workers: int, serve: bool, as_json: bool
-) -> None:
+def _run_installed(point: Any, wanted: _Wanted) -> None:
     from posthouse.cli.extras import require_extras
     from posthouse.cli.interrupts import run_interruptible
     from posthouse.settings import load_settings
 
     extras = ["server"] if load_settings().database_url else ["embedded", "server"]
-    require_extras(f"posthouse demo {name}", *extras)
-
-    def show(found: dict[str, Any]) -> None:
-        _show(found, as_json=as_json)
-
-    run_interruptible(_run(point.load(), _prepare(name), show, size=size, workers=workers, serve=serve))
-
-
-def _installed() -> dict[str, Any]:
-    from importlib.metadata import entry_points
-
-    return {point.name: point for point in sorted(entry_points(group="posthouse.demos"))}
+    require_extras(f"posthouse demo {wanted.name}", *extras)
+    run_interruptible(_run(point.load(), _prepare(wanted.name), wanted))
 
 
 def _names(demos: dict[str, Any]) -> list[str]:
@@ -167,22 +169,14 @@ def _prepare(name: str) -> _Prepared:
     return _Prepared(app, path, settings_for({path: app}, remote_grace_seconds=0.0))
 
 
-async def _run(
-    demo: Demo,
-    prepared: _Prepared,
-    show: Callable[[dict[str, Any]], None],
-    *,
-    size: int | None,
-    workers: int,
-    serve: bool,
-) -> None:
+async def _run(demo: Demo, prepared: _Prepared, wanted: _Wanted) -> None:
     import tempfile
     from pathlib import Path
 
     from posthouse.cli.listening import address_of, listen
     from posthouse.cli.server import Serving
     from posthouse.demo.processes import in_thread
-    from posthouse.demo.screen import Screen
+    from posthouse.demo.screen import JobScreen, Screen
     from posthouse.demo.stage import Stage
     from posthouse.identity import Role
     from posthouse.system.housekeeping import Housekeeping
@@ -190,43 +184,92 @@ async def _run(
     app, path, settings = prepared
     url = settings.database_url
     keeper = Housekeeping(url, settings)
-    serving = Serving(settings, [app])
+    serving = Serving(settings, {path: app})
     with (
         listen("127.0.0.1", 0) as listening,
         tempfile.TemporaryDirectory(prefix="posthouse-demo-") as folder,
     ):
-        await keeper.start()
-        await serving.start(listening)
-        keys = [admin, worker] = [await _key(url, role) for role in (Role.SUPER_ADMIN, Role.WORKER)]
-        screen = Screen()
-        stage = Stage(app, path, url, address_of(listening), admin, worker, Path(folder), screen, size)
-        try:
-            with screen:
-                if settings.dispatch != "database":
-                    stage.say(f"jobs are dispatched through Redis (mode {settings.dispatch})")
-                for _ in range(workers):
-                    stage.worker("--no-keeper")
-                found = await demo(stage)
-            show(found)
-            if serve:
-                await _stay_up(serving.console_for("demo", stage.api_url))
-        finally:
-            # In a thread: remote workers need the API while they stop.
-            await in_thread(stage.stop_workers)
-            await _revoke(url, keys)
-            await serving.stop()
-            await keeper.stop()
-            await app.close()
+        async with _alone(settings.direct_url or url, wanted.name):
+            await keeper.start()
+            await serving.start(listening)
+            keys = [admin, worker] = [await _key(url, role) for role in (Role.SUPER_ADMIN, Role.WORKER)]
+            screen = JobScreen() if wanted.as_job else Screen()
+            stage = Stage(
+                app, path, url, address_of(listening), admin, worker, Path(folder), screen, wanted.size
+            )
+            try:
+                with screen:
+                    if settings.dispatch != "database":
+                        stage.say(f"jobs are dispatched through Redis (mode {settings.dispatch})")
+                    for _ in range(wanted.workers):
+                        stage.worker("--no-keeper")
+                    found = await demo(stage)
+                await _end(found, stage, serving, wanted)
+            finally:
+                # In a thread: remote workers need the API while they stop.
+                await in_thread(stage.stop_workers)
+                await _revoke(url, keys)
+                await serving.stop()
+                await keeper.stop()
+                await app.close()
 
 
-async def _stay_up(login: str) -> None:
-    """Return when the process is told to stop."""
+@contextlib.asynccontextmanager
+async def _alone(url: str, name: str) -> AsyncIterator[None]:
+    """Keep two runs of a demo on one database apart: a demo replaces the data of its previous run."""
+    from posthouse.errors import PosthouseError
+    from posthouse.storage.connect import connect_async
+    from posthouse.storage.demos import lock_demo
+
+    async with await connect_async(url, "cli") as connection:
+        if not await lock_demo(connection, name):
+            raise PosthouseError(f"the demo {name!r} is already running on this database; wait for its end")
+        yield
+
+
+async def _end(found: dict[str, Any], stage: Stage, serving: Serving, wanted: _Wanted) -> None:
+    """Print the result and what to open, and stay up if asked to."""
+    links = stage.links or {one.title: one.page for one in serving.applications if one.page is not None}
+    if wanted.as_job:
+        _show_to_job(found, stage.api_url, links)
+        return
+    _show(found, as_json=wanted.as_json)
+    if wanted.serve:
+        opened = {**links, "Console": "/console/"}
+        logins = {text: serving.login_link("demo", stage.api_url, path) for text, path in opened.items()}
+        await _stay_up(logins)
+    else:
+        _say_what_to_open(list(links.values()) or ["/apps/"], wanted.name)
+
+
+def _show_to_job(found: dict[str, Any], address: str, links: dict[str, str]) -> None:
+    """Print the result in one line. The address of this server ends with the demo, so paths remain."""
+    import json
+
+    result = {"figures": list(found.items()), "links": list(links.items())}  # jsonb keeps the order of lists
+    text = json.dumps(result, default=str)
+    typer.echo(text.replace(address, ""))
+
+
+def _say_what_to_open(paths: list[str], name: str) -> None:
+    from posthouse.cli.invocation import own_command
+
+    command = own_command()
+    typer.echo(f"To open the result, run `{command} up` and log in with the link that it prints:", err=True)
+    for path in paths:
+        typer.echo(f"  http://127.0.0.1:8765{path}", err=True)
+    typer.echo(f"Or keep the demo running: `{command} demo {name} --serve`.", err=True)
+
+
+async def _stay_up(links: dict[str, str]) -> None:
+    """Print links that log a browser in, and return when the process is told to stop."""
     import asyncio
     import sys
 
     sys.stdout.flush()  # it holds only the result
-    typer.echo(f"Console: {login}", err=True)
-    typer.echo("This link logs you in once; it expires in 10 minutes. Press Ctrl-C to stop.", err=True)
+    for text, link in links.items():
+        typer.echo(f"{text}: {link}", err=True)
+    typer.echo("Each link logs you in once and expires in 10 minutes. Press Ctrl-C to stop.", err=True)
     with contextlib.suppress(asyncio.CancelledError):
         await asyncio.Event().wait()
 

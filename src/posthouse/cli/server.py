@@ -14,12 +14,13 @@ from posthouse.cli.output import say
 if TYPE_CHECKING:
     import asyncio
     import socket
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
     import uvicorn
     from fastapi import FastAPI
 
     from posthouse.app import App
+    from posthouse.server.applications import Application
     from posthouse.settings import Settings
 
 
@@ -67,10 +68,10 @@ def server(
         start_logging(as_json=log_json, level=log_level, stream=sys.stderr)
         reachable(settings, patient=True)
         apps = load_apps(chosen_paths(app, settings))
-        run_loop(_serve(settings_for(apps), listening, list(apps.values())))
+        run_loop(_serve(settings_for(apps), listening, apps))
 
 
-async def _serve(settings: Settings, listening: socket.socket, apps: Sequence[App]) -> None:
+async def _serve(settings: Settings, listening: socket.socket, apps: Mapping[str, App]) -> None:
     import asyncio
 
     from posthouse.cli.listening import address_of
@@ -82,7 +83,7 @@ async def _serve(settings: Settings, listening: socket.socket, apps: Sequence[Ap
     say(f"Posthouse is ready: {address_of(listening)}")
     await stop.asked_or()
     await serving.stop()
-    for app in apps:
+    for app in apps.values():
         await app.close()
 
 
@@ -111,14 +112,14 @@ class WaitingConnections:
 
 
 class Serving:
-    """The API on a socket. Its owner starts and stops it."""
+    """The API on a socket, with the routes of applications by path. Its owner starts and stops it."""
 
-    def __init__(self, settings: Settings, apps: Iterable[App] = ()) -> None:
+    def __init__(self, settings: Settings, apps: Mapping[str, App] | None = None) -> None:
         import asyncio
 
         self._settings = settings
         self._leaving = asyncio.Event()
-        self._server, self._app = _uvicorn(settings, apps, self._leaving)
+        self._server, self._app = _uvicorn(settings, apps or {}, self._leaving)
         self._task: asyncio.Task[None] | None = None
 
     async def start(self, listening: socket.socket) -> None:
@@ -143,12 +144,17 @@ class Serving:
                 raise PosthouseError("the API server did not start; the log shows the error")
             await asyncio.sleep(0.01)
 
-    def console_for(self, name: str, address: str) -> str:
+    def login_link(self, name: str, address: str, path: str = "/console/") -> str:
         """Return a link that logs this operator's browser in; it works once, for ten minutes."""
         from posthouse.identity import Principal, Role
 
         operator = Principal(name=name, role=Role.SUPER_ADMIN, tenant=None)
-        return f"{address}/console/#ticket={self._app.state.gate.tickets.issue(operator)}"
+        return f"{address}{path}#ticket={self._app.state.gate.tickets.issue(operator)}"
+
+    @property
+    def applications(self) -> list[Application]:
+        """The applications that the page /apps lists."""
+        return list(self._app.state.applications)
 
     async def stop(self) -> None:
         """Finish the requests that are being served, then close every connection."""
@@ -161,8 +167,8 @@ class Serving:
             await self._task
 
 
-def _application(settings: Settings, apps: Iterable[App]) -> FastAPI:
-    from posthouse.cli.apps import routers_of
+def _application(settings: Settings, apps: Mapping[str, App]) -> FastAPI:
+    from posthouse.cli.apps import described, routers_of
     from posthouse.errors import ConfigurationError
 
     try:
@@ -173,13 +179,12 @@ def _application(settings: Settings, apps: Iterable[App]) -> FastAPI:
         raise ConfigurationError(
             f"the API needs the package {error.name}; install it with: pip install 'posthouse[server]'"
         ) from None
-    apps = list(apps)
-    channels = [app.channel for app in apps if app.channel is not None]
-    return create_app(settings, routers_of(apps), channels)
+    channels = [app.channel for app in apps.values() if app.channel is not None]
+    return create_app(settings, routers_of(apps.values()), channels, described(apps))
 
 
 def _uvicorn(
-    settings: Settings, apps: Iterable[App], leaving: asyncio.Event
+    settings: Settings, apps: Mapping[str, App], leaving: asyncio.Event
 ) -> tuple[uvicorn.Server, FastAPI]:
     app = _application(settings, apps)
 

@@ -241,17 +241,20 @@ class _Screen:
                 say("reload: ready", err=True, style="dim")
                 return
         address = address_of(listening)
-        login = serving.console_for(caller(), address) if _is_here(listening) else None
+        here = _is_here(listening)
+        console = serving.login_link(caller(), address) if here else None
+        apps = serving.login_link(caller(), address, "/apps/") if here and serving.applications else None
         Welcome(
             address=address,
             admin_key=key,
-            login=login,
+            console=console,
+            apps=apps,
             running=running,
             tries=_tries(self.data.command, demo=demo),
             data=str(self.data),
         ).show()
-        if self.opens and login is not None:
-            webbrowser.open(login)
+        if self.opens and console is not None:
+            webbrowser.open(apps or console)
 
 
 def _is_here(listening: socket.socket) -> bool:
@@ -320,7 +323,7 @@ async def _serve(
     if whole.definitions or settings.commands:
         supervisor = Supervisor(spec, _settle)
         supervisor.start()
-    serving = Serving(settings, apps.values())
+    serving = Serving(settings, apps)
     await serving.start(listening)
     key = await first_key(settings.database_url)
     if await _ready(supervisor, stop):

@@ -18,8 +18,10 @@ class Welcome:
     address: str
     admin_key: str | None
     """Only on the first start."""
-    login: str | None
+    console: str | None
     """A link that logs a browser in once; only for this machine."""
+    apps: str | None
+    """The same for the page of the applications; None without applications."""
     running: str
     tries: Sequence[tuple[str, str]]
     """Commands, each after what it does."""
@@ -31,9 +33,11 @@ class Welcome:
         if self.admin_key is not None:
             say(f"Admin key, shown only once: {self.admin_key}")
         say("")
-        if self.login is not None:
-            _row("Console", self.login)
-            _row("", "this link logs you in once; it expires in 10 minutes", dim=True)
+        if self.console is not None:
+            _row("Console", self.console)
+            if self.apps is not None:
+                _row("Apps", self.apps)
+            _row("", "each link logs you in once and expires in 10 minutes", dim=True)
         _row("Running", self.running)
         width = max(len(purpose) for purpose, _ in self.tries) + 1
         for number, (purpose, command) in enumerate(self.tries):

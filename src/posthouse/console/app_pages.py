@@ -32,6 +32,9 @@ class AppPage(NamedTuple):
     title: str
 
 
+LIST = AppPage("", "Applications")
+
+
 def app_pages(name: str, title: str, folder: Path, *, modules: Mapping[str, Path] | None = None) -> APIRouter:
     """Return a router that serves the pages of an application below ``/apps/{name}/``.
 
@@ -40,15 +43,25 @@ def app_pages(name: str, title: str, folder: Path, *, modules: Mapping[str, Path
 
     The files are public, like those of the console. The routes that they call authenticate.
     """
-    if not _NAME.fullmatch(name):
+    if not _NAME.fullmatch(name) or name == "assets":
         raise ConfigurationError(
-            f"invalid name of pages {name!r}: use lower-case letters, digits and hyphens"
+            f"invalid name of pages {name!r}: use lower-case letters, digits and hyphens, but not 'assets'"
         )
-    pages = _Pages(name, title, folder, {**_OWN_MODULES, **(modules or {})})
+    pages = _Pages(f"/apps/{name}", title, folder, {**_OWN_MODULES, **(modules or {})})
+    return _router(pages, "/{path:path}", AppPage(name, title))
+
+
+def app_list() -> APIRouter:
+    """Return a router that serves the list of all applications at ``/apps/``."""
+    pages = _Pages("/apps", "Applications", Path(__file__).with_name("app_list"), _OWN_MODULES)
+    return _router(pages, "/", LIST)
+
+
+def _router(pages: _Pages, page_path: str, page: AppPage) -> APIRouter:
     router = APIRouter(include_in_schema=False)
-    for path, endpoint in pages.endpoints().items():
-        setattr(endpoint, "app_page", AppPage(name, title))  # noqa: B010 - functions have no such attribute
-        router.add_api_route(f"/apps/{name}{path}", endpoint, methods=["GET"])
+    for path, endpoint in pages.endpoints(page_path).items():
+        setattr(endpoint, "app_page", page)  # noqa: B010 - functions have no such attribute
+        router.add_api_route(f"{pages.path}{path}", endpoint, methods=["GET"])
     return router
 
 
@@ -59,26 +72,26 @@ def app_page_of(endpoint: object) -> AppPage | None:
 
 
 class _Pages:
-    def __init__(self, name: str, title: str, folder: Path, modules: dict[str, Path]) -> None:
-        self._name = name
+    def __init__(self, path: str, title: str, folder: Path, modules: dict[str, Path]) -> None:
+        self.path = path
         self._title = title
         self._modules = modules
         self._assets = cache(lambda: _read(folder, modules))
 
-    def endpoints(self) -> dict[str, Callable[..., Any]]:
+    def endpoints(self, page_path: str) -> dict[str, Callable[..., Any]]:
         async def enter(request: Request) -> Response:
             return RedirectResponse(self._base(request))
 
         async def asset(request: Request, version: str, path: str) -> Response:
             return send_asset(request, self._assets(), version, path)
 
-        async def page(request: Request, path: str) -> Response:  # noqa: ARG001 - the script reads it
+        async def page(request: Request) -> Response:
             return self._page(request)
 
-        return {"": enter, "/assets/{version}/{path:path}": asset, "/{path:path}": page}
+        return {"": enter, "/assets/{version}/{path:path}": asset, page_path: page}
 
     def _base(self, request: Request) -> str:
-        return f"{root_of(request)}apps/{self._name}/"
+        return f"{root_of(request)}{self.path[1:]}/"
 
     def _page(self, request: Request) -> Response:
         base = self._base(request)

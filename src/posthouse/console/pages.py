@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from html import escape
+from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from starlette.responses import RedirectResponse
@@ -35,5 +37,11 @@ async def page(request: Request, path: str) -> Response:  # noqa: ARG001 - the s
         f'    <link rel="modulepreload" href="{base}assets/{assets().version}/{path}" nonce="{nonce}">'
         for path in assets().paths(".js")
     )
-    apps = escape(json.dumps(getattr(request.app.state, "app_pages", [])))
+    apps = escape(json.dumps(_navigation(getattr(request.app.state, "applications", []))))
     return render(request, "index.html", POLICY, nonce=nonce, base=escape(base), preloads=preloads, apps=apps)
+
+
+def _navigation(applications: Sequence[Any]) -> list[tuple[str, str]]:
+    """Return titles and paths of the applications for the navigation: the list of all, then their pages."""
+    pages = [(one.title, one.page) for one in applications if one.page]
+    return [("Applications", "/apps/"), *pages] if applications else []

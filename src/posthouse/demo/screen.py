@@ -1,7 +1,8 @@
-"""The progress of a demo on stderr: bars on a terminal, lines elsewhere. Stdout holds only the result."""
+"""The progress of a demo: bars on a terminal, lines elsewhere, or reports to the job that runs it."""
 
 from __future__ import annotations
 
+import json
 import sys
 from typing import Any, Self
 
@@ -9,7 +10,7 @@ import typer
 
 
 class Screen:
-    """Named progress bars, one per line; a full bar stays visible."""
+    """Named progress bars on stderr, one per line; a full bar stays visible. Stdout holds only the result."""
 
     def __init__(self) -> None:
         self._bars: dict[str, Any] = {}
@@ -52,3 +53,30 @@ class Screen:
         if name not in self._bars:
             self._bars[name] = self._progress.add_task(name, total=total, told="")
         self._progress.update(self._bars[name], total=total, completed=done, told=told)
+
+
+class JobScreen(Screen):
+    """Progress as lines on stdout that a worker reads (posthouse.commands.progress): the mean of all bars."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._shares: dict[str, float] = {}
+        self._percent = 0.0
+
+    def say(self, text: str) -> None:
+        typer.echo(text, err=True)
+        self._report(message=text)
+
+    def show(self, name: str, done: float, total: float, told: str = "") -> None:
+        told = told or f"{done:.0f} of {total:.0f}"
+        if self._said.get(name) == told:
+            return
+        self._said[name] = told
+        self._shares[name] = done / total if total else 1.0
+        self._percent = 100 * min(1.0, sum(self._shares.values()) / len(self._shares))
+        self._report(step=name, message=told)
+
+    def _report(self, **fields: str) -> None:
+        line = json.dumps({"percent": round(self._percent, 1), **fields})
+        typer.echo(f"posthouse: {line}")
+        sys.stdout.flush()

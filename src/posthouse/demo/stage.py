@@ -42,6 +42,8 @@ class Stage:
     screen: Screen
     size: int | None = None
     """The value of --size, if given."""
+    links: dict[str, str] = field(default_factory=dict)
+    """What to open at the end; see ``link``."""
     _workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def say(self, text: str) -> None:
@@ -51,6 +53,10 @@ class Stage:
     def show(self, name: str, done: float, total: float, told: str = "") -> None:
         """Show the progress bar of this name: ``done`` of ``total``."""
         self.screen.show(name, done, total, told)
+
+    def link(self, text: str, path: str) -> None:
+        """Offer a page to open at the end, such as ``/apps/shop/orders/7``, with what it shows."""
+        self.links[text] = path
 
     def worker(self, *options: str, remote: bool = False, **environment: str) -> subprocess.Popen[bytes]:
         """Start a worker process for the application, with options of `posthouse worker`.

@@ -35,6 +35,7 @@ class Permission(StrEnum):
     AUDIT_READ = "audit:read"
     OVERVIEW_READ = "overview:read"
     METRICS_READ = "metrics:read"
+    DEMOS_RUN = "demos:run"
     WORK = "worker:work"
     SELF = "self:read"
 

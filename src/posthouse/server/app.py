@@ -25,6 +25,7 @@ from posthouse.insights.settings import settings_in_effect
 from posthouse.metrics.server import ServerMetrics
 from posthouse.server import problems
 from posthouse.server.access import Gate, authorize_before_body
+from posthouse.server.applications import Application, listed
 from posthouse.server.enqueueing import Enqueuer
 from posthouse.server.envelope import BODY_ROOM, Envelope
 from posthouse.server.examining import REMEMBERED_SECONDS, Examiner
@@ -35,6 +36,7 @@ from posthouse.server.openapi import PREFIX, application_operation_id, describe,
 from posthouse.server.presence import Presence
 from posthouse.server.remembered import Remembered
 from posthouse.server.routes import (
+    apps,
     artifacts,
     bulk,
     definition_checks,
@@ -101,6 +103,7 @@ _ROUTERS: tuple[APIRouter, ...] = (
     operating.router,
     keys.router,
     tenants.router,
+    apps.router,
     session.router,
     stream.router,
     worker.router,
@@ -116,11 +119,13 @@ def create_app(
     settings: Settings | None = None,
     routers: Sequence[APIRouter] = (),
     channels: Sequence[Channel] = (),
+    applications: Sequence[Application] = (),
 ) -> FastAPI:
     """Return the API as an ASGI application. Its lifespan opens and closes the connections.
 
     - ``routers``: routers of applications to serve as well. Each of their routes must declare a permission.
     - ``channels``: functions of applications that name further Redis Pub/Sub channels for live updates.
+    - ``applications``: the applications that the page `/apps` lists beside those with pages.
     """
     settings = settings or load_settings()
     app = FastAPI(
@@ -137,8 +142,9 @@ def create_app(
     app.router.routes.extend(own_routes())
     for router in routers:
         app.include_router(router)
+    app.include_router(console.app_list())
     app.include_router(console.router)
-    app.state.app_pages = [page._asdict() for page in _app_pages(app)]
+    app.state.applications = listed(applications, _app_pages(app))
     problems.install(app)
     check_permissions(app)
     app.openapi = describe(app, open_to_all(app), _own_paths())  # type: ignore[method-assign]
@@ -227,7 +233,9 @@ def check_permissions(app: FastAPI) -> None:
 
 def _app_pages(app: FastAPI) -> list[console.AppPage]:
     """Return the pages of applications, each once."""
-    return sorted({page for route in routes_of(app) if (page := _app_page_of(route)) is not None})
+    return sorted(
+        {page for route in routes_of(app) if (page := _app_page_of(route)) is not None} - {console.LIST}
+    )
 
 
 def _app_page_of(route: Any) -> console.AppPage | None:

@@ -237,6 +237,14 @@ IN_SCHEMA: dict[str, dict[str, str]] = {
     },
     "Alive": {"status": "Status of the worker; accepted and ignored."},
     "Answer": {"id": "Id of the job.", "status": "New status of the job, or `canceling`."},
+    "ApplicationInfo": {
+        "name": "Name of the application.",
+        "title": "Title of the application.",
+        "summary": "What the application does, in one sentence.",
+        "page": "Path of the page of the application; null if it has none.",
+        "has_demo": "Whether this server can run the demo of the application.",
+        "demo": "Job of the latest demo; null without one, and for callers who may not run demos.",
+    },
     "ArtifactInfo": {"name": "Name of the artifact.", "attempt_no": "Attempt that stored the artifact."},
     "Asking": {
         "queues": "Queues to claim from; default: those of the registration.",

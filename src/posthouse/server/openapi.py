@@ -35,6 +35,7 @@ _TAGS = {
     "limits": "Limits of concurrency and rate.",
     "workers": "Workers as tenants and operators see them.",
     "monitoring": "Overview, statistics, alerts, audit log, retention, doctor and settings.",
+    "apps": "Applications of this server and their demos.",
     "tenants": "Tenants: worker share and retention.",
     "keys": "API keys.",
     "session": "Console sessions and the identity of the caller.",

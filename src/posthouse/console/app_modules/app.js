@@ -13,7 +13,8 @@ import { start } from "posthouse/start.js"
  * - `sections`: {name, path, text, icon, needs} of the navigation; `needs` is a permission, such as "jobs:write".
  */
 export function startApp({ name, routes, sections = [] }) {
-  const all = [...sections, { name: "console", href: site("/console/"), text: "Console", icon: "pulse", needs: "jobs:read" }]
+  const apps = { name: "apps", href: site("/apps/"), text: "Applications", icon: "star", needs: "jobs:read" }
+  const all = [...sections, apps, { name: "console", href: site("/console/"), text: "Console", icon: "pulse", needs: "jobs:read" }]
   const shell = ({ section, title, children }) => html`<${Frame} name=${name} sections=${all} section=${section} title=${title}>${children}<//>`
   start({ routes, shell, name })
 }

@@ -43,10 +43,8 @@ const ROUTES = [
   { pattern: "operator/:tab", page: Operator, title: "Operator", section: "operator" },
 ]
 
-/** Pages of the applications that this server runs. */
-const APPS = JSON.parse(document.documentElement.dataset.apps).map(({ name, title }) => ({
-  href: site(`/apps/${name}/`), text: title, icon: "layers",
-}))
+/** The applications that this server runs, and their pages. */
+const APPS = JSON.parse(document.documentElement.dataset.apps).map(([text, path]) => ({ href: site(path), text, icon: "layers" }))
 
 function Shell({ section, title, children }) {
   const session = useSession()

@@ -1,0 +1,70 @@
+"""The start page of the applications in a real browser, from the link that `posthouse up` prints."""
+
+import os
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from waiting import WAIT_SECONDS
+
+BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+CHROMIUM = next(filter(None, map(shutil.which, BROWSERS)), None)
+PICTURES = os.environ.get("APPS_PICTURES")
+"""Folder for screenshots, for people who change the page."""
+
+
+@pytest.fixture
+def page():
+    if CHROMIUM is None:
+        pytest.skip("Chromium is not installed: apt-get install chromium-headless-shell")
+    playwright = pytest.importorskip("playwright.sync_api")
+    playwright.expect.set_options(timeout=1000 * WAIT_SECONDS)
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+        )
+        page = browser.new_page(reduced_motion="reduce")
+        page.set_default_timeout(1000 * WAIT_SECONDS)
+        yield page
+        browser.close()
+
+
+def take_pictures(page):
+    for theme in ("light", "dark"):
+        page.emulate_media(color_scheme=theme)
+        for width in (390, 1280):
+            page.set_viewport_size({"width": width, "height": 900})
+            page.screenshot(path=Path(PICTURES) / f"apps-{theme}-{width}.png")
+
+
+def test_a_demo_runs_from_the_start_page_and_its_data_is_on_the_page_of_the_application(
+    shop, posthouse, page, db
+):
+    from playwright.sync_api import expect  # noqa: PLC0415 - optional
+
+    up = posthouse.start("up", "--port", "0", "--app", "shop:app", "--app", "posthouse.cli.demo:app")
+    address = up.line().partition("ready: ")[2]
+    printed = [up.line() for _ in range(4)]
+    problems = []
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.goto(re.fullmatch(rf"  Apps +({address}/apps/#ticket=once_\S+)", printed[3])[1])
+    card = page.get_by_role("region", name="Shop", exact=True)
+    expect(card).to_contain_text("Loaves that jobs bake and sell.")
+    card.get_by_role("button", name="Run the demo").click()
+    run = card.get_by_role("region", name="Demo of shop")
+    expect(run.get_by_text("Succeeded")).to_be_visible()
+    expect(run).to_contain_text("sold")
+    if PICTURES is not None:
+        take_pictures(page)
+    expect(card.get_by_role("button", name="Run the demo again")).to_be_enabled()
+    run.get_by_role("list", name="Open the result").get_by_role("link", name="Loaves in the shop").click()
+    expect(page).to_have_url(f"{address}/apps/shop/")
+    expect(page.get_by_text("3 loaves")).to_be_visible()
+    page.get_by_role("link", name="Applications").click()
+    expect(card).to_be_visible()
+    assert problems == []
+    # The demo had no worker of its own, and left no key that works.
+    assert db.execute("select count(*) from posthouse.keys where revoked_at is null").fetchone() == (1,)
+    assert db.execute("select count(distinct name) from posthouse.workers").fetchone() == (1,)
