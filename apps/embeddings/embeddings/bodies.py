@@ -1,14 +1,24 @@
-"""Bodies of requests."""
+"""Bodies of requests, and the error for a row that does not exist."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
+from fastapi import HTTPException
 from pydantic import BaseModel, Field, StringConstraints, ValidationInfo, field_validator
+
+from embeddings.db import Row
 
 Line = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=20_000)]
 Rate = Annotated[int, Field(ge=1, le=1_000_000)] | None
+
+
+def required(row: Row | None, otherwise: str, status: int = 404) -> Row:
+    """Return the row; without one, raise an error with this message."""
+    if row is None:
+        raise HTTPException(status, otherwise)
+    return row
 
 
 class NewRule(BaseModel, extra="forbid"):

@@ -9,11 +9,11 @@ from uuid import uuid4
 from psycopg import AsyncConnection
 from psycopg.rows import dict_row
 
+from embeddings.db import Db, sql
 from embeddings.handlers import BATCH
 from embeddings.providers import configured_model, embed
-from embeddings.rulebook import Rulebook
-from embeddings.search import near_rule
-from embeddings.store import Db, statement
+from embeddings.sample_rules import SampleRules
+from embeddings.store import near_rule
 from posthouse.demo import Stage
 
 SIZE = 2000
@@ -26,7 +26,7 @@ NEAREST = 3
 async def demo(stage: Stage) -> dict[str, Any]:
     size = stage.size or SIZE
     run = uuid4().hex[:8]
-    book = Rulebook()
+    book = SampleRules()
     async with await AsyncConnection.connect(stage.database_url, autocommit=True) as db:
         stage.say("preparing the model")
         await _embed(stage, db, [book.rules(1)], run, "first")
@@ -76,8 +76,8 @@ async def _embed(stage: Stage, db: Db, imports: list[dict[str, list[str]]], run:
     started = time.perf_counter()
     for rules in imports:
         async with db.transaction():
-            await db.execute(statement("demo_settings"), settings)
-            await db.execute(statement("demo_rules"), rules | {"tenant": f"demo-{run}"})
+            await db.execute(sql("demo_settings"), settings)
+            await db.execute(sql("demo_rules"), rules | {"tenant": f"demo-{run}"})
     took = time.perf_counter() - started
     await stage.follow(settings["import"])
     return took
@@ -96,7 +96,7 @@ async def _nearest(stage: Stage, db: Db, name: str) -> list[str]:
 
 async def _found(db: Db, name: str, run: str) -> dict[str, Any]:
     async with db.cursor(row_factory=dict_row) as cursor:
-        await cursor.execute(statement(name), {"import": run})
+        await cursor.execute(sql(name), {"import": run})
         found = await cursor.fetchone()
     assert found is not None
     return found

@@ -12,7 +12,7 @@ from uuid import UUID
 
 import posthouse
 from embeddings import store
-from embeddings.computing import Computing
+from embeddings.batch_embedder import BatchEmbedder
 from embeddings.models import hold_active, store_models
 from embeddings.providers import Rejected, Vector, full_name
 from embeddings.reembedding import Reembedding
@@ -91,14 +91,14 @@ async def _embedded(jobs: Sequence[posthouse.Job]) -> list[Any]:
         requests = [_request(job, models.active) for job in jobs]
         taken = await store.take(db, requests)
         found = await store.find(db, requests)
-    computing = Computing()
-    vectors = await computing.vectors(_missing(requests, found, taken))
+    embedder = BatchEmbedder()
+    vectors = await embedder.vectors(_missing(requests, found, taken))
     async with jobs[0].transaction() as db:
         active = await hold_active(db)
         await store.keep(db, vectors)
         await store.release(db, taken, requests)
         attached = await store.attach(db, requests, active)
-    answers = Answers(computing, vectors, attached, models.active, active)
+    answers = Answers(embedder, vectors, attached, models.active, active)
     return [answers.to(request, known) for request, known in zip(requests, found, strict=True)]
 
 
@@ -123,13 +123,13 @@ class Answers:
 
     def __init__(
         self,
-        computing: Computing,
+        embedder: BatchEmbedder,
         vectors: Mapping[Text, Vector],
         attached: Mapping[UUID, int],
         before: str,
         active: str,
     ) -> None:
-        self._computing = computing
+        self._embedder = embedder
         self._vectors = vectors
         self._attached = attached
         self._replaced = before if before != active else None
@@ -141,8 +141,8 @@ class Answers:
             return posthouse.Cancel("the rule was deleted")
         if not known.is_current:
             return posthouse.Cancel("the text of the rule has changed; another job embeds the new text")
-        if text in self._computing.errors:
-            return self._computing.errors[text]
+        if text in self._embedder.errors:
+            return self._embedder.errors[text]
         if request.rule not in self._attached or text.model == self._replaced:
             return posthouse.Snooze(
                 MOMENT
@@ -157,5 +157,5 @@ class Answers:
             "embedding_dimensions": dimensions,
             "reused": reused,
             "worker_version": VERSION,
-            "processing_time_ms": 0.0 if reused else self._computing.milliseconds_each,
+            "processing_time_ms": 0.0 if reused else self._embedder.milliseconds_each,
         }

@@ -6,11 +6,10 @@ from typing import Annotated
 
 from fastapi import HTTPException
 
-from embeddings.bodies import ModelChange, NewModel
+from embeddings.bodies import ModelChange, NewModel, required
+from embeddings.db import Db, Row, fetch_one
 from embeddings.models import find_models, store_models
 from embeddings.providers import Rejected, configured_model, embed, full_name
-from embeddings.rows import Row, one_row
-from embeddings.store import Db
 from posthouse.server import Access, Permission, allow, api_router
 
 router = api_router("", "embeddings")
@@ -43,7 +42,9 @@ async def change_model(new: NewModel, access: Operator) -> Row:
         if (await store_models(db)).active == model:
             raise HTTPException(409, f"model {model} is already active")
         asked = {"next": model, "texts_per_minute": new.texts_per_minute, "actor": access.actor}
-        await one_row(db, "models_start", asked, "another change is in progress; cancel it first", 409)
+        required(
+            await fetch_one(db, "models_start", asked), "another change is in progress; cancel it first", 409
+        )
         return await _shown(db)
 
 
@@ -58,7 +59,7 @@ async def control_change(change: ModelChange, access: Operator) -> Row:
             "has_rate": "texts_per_minute" in change.model_fields_set,
             "actor": access.actor,
         }
-        await one_row(db, "models_control", asked, NONE, 409)
+        required(await fetch_one(db, "models_control", asked), NONE, 409)
         return await _shown(db)
 
 
@@ -69,11 +70,11 @@ async def cancel_change(access: Operator) -> Row:
     The active model stays; vectors of the other one are deleted when they have been unused for long enough.
     """
     async with access.platform() as db:
-        await one_row(db, "models_cancel", {}, NONE, 409)
+        required(await fetch_one(db, "models_cancel", {}), NONE, 409)
         return await _shown(db)
 
 
 async def _shown(db: Db) -> Row:
     models = await find_models(db)
-    shown = await one_row(db, "models_shown", {"next": models.next}, NONE)
+    shown = required(await fetch_one(db, "models_shown", {"next": models.next}), NONE)
     return {"active": models.active, "configured": configured_model()} | shown

@@ -9,7 +9,7 @@ from typing import Any
 
 import posthouse
 from embeddings import store
-from embeddings.computing import Computing
+from embeddings.batch_embedder import BatchEmbedder
 from embeddings.models import Models, count_texts, find_models, missing_texts, switch_model
 from embeddings.providers import Rejected
 from embeddings.store import Text
@@ -67,11 +67,11 @@ class Reembedding:
         return texts
 
     async def _embed(self, texts: Mapping[Text, str]) -> int:
-        computing = Computing()
-        vectors = await computing.vectors(texts)
+        embedder = BatchEmbedder()
+        vectors = await embedder.vectors(texts)
         async with self._job.transaction() as db:
             await store.keep(db, vectors)
-        for text, error in computing.errors.items():
+        for text, error in embedder.errors.items():
             if not isinstance(error, Rejected):
                 raise error
             self._rejected[text] = error

@@ -9,11 +9,11 @@ from uuid import UUID
 from fastapi import HTTPException, Path, Query
 
 from embeddings import model_routes
-from embeddings.bodies import Line, NewJob, NewRule, RuleChange
+from embeddings.bodies import Line, NewJob, NewRule, RuleChange, required
+from embeddings.db import Row, fetch_all, fetch_one
 from embeddings.models import find_models
 from embeddings.providers import Rejected, embed
-from embeddings.rows import Row, all_rows, one_row
-from embeddings.search import near_rule, near_text
+from embeddings.store import near_rule, near_text
 from posthouse.server import Access, Permission, allow, api_router, app_pages
 
 router = api_router("", "embeddings")
@@ -34,8 +34,8 @@ async def create_job(new: NewJob, access: Writer) -> Row:
     """
     async with access.session() as db:
         asked = new.model_dump() | {"actor": access.actor}
-        job_id = (await one_row(db, "request_job", asked, "rule not found"))["id"]
-        return await one_row(db, "show_job", {"id": job_id}, "job not found")
+        job_id = (required(await fetch_one(db, "request_job", asked), "rule not found"))["id"]
+        return required(await fetch_one(db, "show_job", {"id": job_id}), "job not found")
 
 
 @router.get("/jobs/embedding")
@@ -49,14 +49,14 @@ async def list_jobs(
 ) -> list[Row]:
     """List embedding jobs, newest first."""
     async with access.session() as db:
-        return await all_rows(db, "list_jobs", {"status": status, "limit": limit})
+        return await fetch_all(db, "list_jobs", {"status": status, "limit": limit})
 
 
 @router.get("/jobs/embedding/{job_id}")
 async def show_job(job_id: JobId, access: Reader) -> Row:
     """Get an embedding job."""
     async with access.session() as db:
-        return await one_row(db, "show_job", {"id": job_id}, "job not found")
+        return required(await fetch_one(db, "show_job", {"id": job_id}), "job not found")
 
 
 @router.delete("/jobs/embedding/{job_id}")
@@ -67,7 +67,7 @@ async def cancel_job(job_id: JobId, access: Writer) -> Row:
     """
     async with access.session() as db:
         asked = {"id": job_id, "actor": access.actor}
-        status = (await one_row(db, "cancel_job", asked, "job not found"))["status"]
+        status = (required(await fetch_one(db, "cancel_job", asked), "job not found"))["status"]
     if status not in {"canceled", "canceling"}:
         raise HTTPException(409, f"cannot cancel job {job_id}: it has already ended with status {status}")
     return {"id": job_id, "status": status}
@@ -80,7 +80,7 @@ async def queue_health(access: Reader) -> list[Row]:
     With their average duration.
     """
     async with access.session() as db:
-        return await all_rows(db, "queue_health", {})
+        return await fetch_all(db, "queue_health", {})
 
 
 @router.get("/embeddings/coverage")
@@ -91,14 +91,14 @@ async def coverage(access: Reader) -> Row:
     """
     async with access.session() as db:
         model = (await find_models(db)).active
-        return {"model": model} | await one_row(db, "coverage", {}, "no figures")
+        return {"model": model} | required(await fetch_one(db, "coverage", {}), "no figures")
 
 
 @router.get("/embeddings/workers")
 async def worker_performance(access: Reader) -> list[Row]:
     """Get the performance of workers in the last 24 hours."""
     async with access.session() as db:
-        return await all_rows(db, "worker_performance", {})
+        return await fetch_all(db, "worker_performance", {})
 
 
 @router.post("/embeddings/rules", status_code=201)
@@ -109,7 +109,9 @@ async def add_rule(new: NewRule, access: Writer) -> Row:
     """
     access = access.writer()
     async with access.session() as db:
-        return await one_row(db, "add_rule", new.model_dump(), f"rule {new.rule_id!r} already exists", 409)
+        return required(
+            await fetch_one(db, "add_rule", new.model_dump()), f"rule {new.rule_id!r} already exists", 409
+        )
 
 
 @router.patch("/embeddings/rules/{rule}")
@@ -120,14 +122,14 @@ async def change_rule(rule: RuleId, change: RuleChange, access: Writer) -> Row:
     """
     async with access.session() as db:
         more = {"id": rule, "has_rationale": "rationale" in change.model_fields_set}
-        return await one_row(db, "change_rule", change.model_dump() | more, "rule not found")
+        return required(await fetch_one(db, "change_rule", change.model_dump() | more), "rule not found")
 
 
 @router.get("/embeddings/rules/{rule}")
 async def show_rule(rule: RuleId, access: Reader) -> Row:
     """Get a rule."""
     async with access.session() as db:
-        return await one_row(db, "show_rule", {"id": rule}, "rule not found")
+        return required(await fetch_one(db, "show_rule", {"id": rule}), "rule not found")
 
 
 @router.delete("/embeddings/rules/{rule}")
@@ -138,14 +140,16 @@ async def delete_rule(rule: RuleId, access: Writer) -> Row:
     the same text.
     """
     async with access.session() as db:
-        return await one_row(db, "delete_rule", {"id": rule, "actor": access.actor}, "rule not found")
+        return required(
+            await fetch_one(db, "delete_rule", {"id": rule, "actor": access.actor}), "rule not found"
+        )
 
 
 @router.get("/embeddings/rules/{rule}/near")
 async def rules_near_rule(rule: RuleId, access: Reader, limit: Most = 10) -> list[Row]:
     """List the rules most similar to a rule."""
     async with access.session() as db:
-        await one_row(db, "show_rule", {"id": rule}, "rule not found")
+        required(await fetch_one(db, "show_rule", {"id": rule}), "rule not found")
         return await near_rule(db, rule, limit)
 
 

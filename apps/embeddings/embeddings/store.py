@@ -1,20 +1,16 @@
-"""Database access of the handlers. Each statement handles all texts of a batch."""
+"""Vectors in the database. Each statement of a batch handles all its texts."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import cache
-from importlib.resources import files
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from psycopg import AsyncConnection
-
+from embeddings.db import Db, Row, fetch_all, sql
 from embeddings.settings import DIMENSIONS
 
-Db = AsyncConnection[Any]
 LEASE = timedelta(minutes=2)
 """A batch that computes for longer may be overtaken. The lease of a dead job ends with the job."""
 
@@ -46,11 +42,6 @@ class Found(NamedTuple):
     has_vector: bool
 
 
-@cache
-def statement(name: str) -> str:
-    return (files("embeddings") / "sql" / f"{name}.sql").read_text()
-
-
 async def take(db: Db, requests: Sequence[Request]) -> set[Text]:
     """Take leases on the texts without a vector; return those that no other running job computes."""
     first = {request.text: request for request in reversed(requests)}
@@ -66,7 +57,7 @@ async def release(db: Db, texts: Collection[Text], requests: Sequence[Request]) 
     """Give up the leases of the requests on these texts."""
     if texts:
         tokens = {"tokens": [request.token for request in requests]}
-        await db.execute(statement("release_texts"), _columns(list(texts)) | tokens)
+        await db.execute(sql("release_texts"), _columns(list(texts)) | tokens)
 
 
 async def find(db: Db, requests: Sequence[Request]) -> list[Found]:
@@ -79,7 +70,7 @@ async def keep(db: Db, vectors: Mapping[Text, Sequence[float]]) -> None:
             "vectors": [written(vector) for vector in vectors.values()],
             "dimensions": [len(vector) for vector in vectors.values()],
         }
-        await db.execute(statement("keep_vectors"), _columns(list(vectors)) | more)
+        await db.execute(sql("keep_vectors"), _columns(list(vectors)) | more)
 
 
 async def attach(db: Db, requests: Sequence[Request], active: str) -> dict[UUID, int]:
@@ -97,8 +88,24 @@ async def sweep(db: Db, keep_unused: timedelta) -> int:
     return int(deleted)
 
 
+async def near_rule(db: Db, rule: UUID, limit: int) -> list[Row]:
+    """Return the rules most similar to a rule, by the same model. Requires a transaction."""
+    return await _nearest(db, "near_rule", {"rule": rule, "limit": limit})
+
+
+async def near_text(db: Db, model: str, vector: Sequence[float], limit: int) -> list[Row]:
+    """Return the rules most similar to a vector of this model. Requires a transaction."""
+    return await _nearest(db, "near_text", {"model": model, "vector": written(vector), "limit": limit})
+
+
+async def _nearest(db: Db, name: str, parameters: Row) -> list[Row]:
+    """Search by cosine distance, through the HNSW index."""
+    await db.execute(sql("search_on"))
+    return await fetch_all(db, name, parameters)
+
+
 async def _rows(db: Db, name: str, parameters: Mapping[str, Any]) -> list[Any]:
-    return await (await db.execute(statement(name), parameters)).fetchall()
+    return await (await db.execute(sql(name), parameters)).fetchall()
 
 
 def _request_columns(requests: Sequence[Request]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """The change of the model: in the background, paused and resumed, and switched at once."""
 
 import pytest
-from providerkit import LONGEST, serving
+from fake_provider import LONGEST, serving
 
 from embeddings.reembedding import batch_size, delay
 from posthouse import testing

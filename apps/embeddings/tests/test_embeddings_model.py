@@ -5,8 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from embeddings.minilm import converted as conversion
-from embeddings.minilm import weights
+from embeddings.minilm import quantize, weights
 from embeddings.providers import provider
 
 
@@ -58,12 +57,12 @@ def test_of_many_that_come_at_once_one_converts(tmp_path, monkeypatch):
         conversions.append(source)
         path.write_bytes(b"converted")
 
-    monkeypatch.setattr(conversion, "_convert", convert)
-    monkeypatch.setattr(conversion, "verified", lambda path: path)
-    left = tmp_path / f"{conversion.WORKSHOP}killed"
+    monkeypatch.setattr(quantize, "_convert", convert)
+    monkeypatch.setattr(quantize, "verified", lambda path: path)
+    left = tmp_path / f"{quantize.WORKSHOP}killed"
     left.mkdir()
     with ThreadPoolExecutor(8) as threads:
-        found = set(threads.map(conversion.converted, [tmp_path] * 8))
+        found = set(threads.map(quantize.quantized_model, [tmp_path] * 8))
     (path,) = found
     assert path.read_bytes() == b"converted"
     assert len(conversions) == 1
@@ -74,7 +73,7 @@ def test_a_conversion_that_fails_leaves_nothing_under_the_name(tmp_path, monkeyp
     (tmp_path / "weights").write_bytes(b"no weights at all")
     path = tmp_path / "model.onnx"
     with pytest.raises(Exception, match=r"(?i)header|safetensor"):
-        conversion._convert(tmp_path / "weights", path)
+        quantize._convert(tmp_path / "weights", path)
     assert sorted(item.name for item in tmp_path.iterdir()) == ["weights"]
 
 

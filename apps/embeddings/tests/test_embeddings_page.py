@@ -8,8 +8,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from embeddings.rulebook import Rulebook
-from embeddings.store import statement
+from embeddings.db import sql
+from embeddings.sample_rules import SampleRules
 from posthouse import testing
 from waiting import WAIT_SECONDS
 
@@ -41,7 +41,7 @@ async def test_similar_rules_appear_while_typing_beside_coverage_queue_and_savin
     problems = []
     page.on("pageerror", lambda error: problems.append(str(error)))
     with psycopg.connect(product.settings.database_url) as db:
-        db.execute(statement("demo_rules"), Rulebook().rules(20, 0.3) | {"tenant": "acme"})
+        db.execute(sql("demo_rules"), SampleRules().rules(20, 0.3) | {"tenant": "acme"})
     await page.goto("/apps/embeddings/")
     await page.locator("input").first.fill(await product.key("tenant-viewer", "acme"))
     await page.keyboard.press("Enter")

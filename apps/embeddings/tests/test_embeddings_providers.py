@@ -2,11 +2,11 @@
 
 import psycopg
 import pytest
-from providerkit import LONGEST, serving, vector_of
+from fake_provider import LONGEST, serving, vector_of
 
+from embeddings.db import sql
 from embeddings.providers import Rejected, provider
-from embeddings.rulebook import Rulebook
-from embeddings.store import statement
+from embeddings.sample_rules import SampleRules
 from posthouse import testing
 
 
@@ -33,11 +33,11 @@ def use(fake, monkeypatch):
 @pytest.fixture
 def write(product):
     def write(size, copies=0.0, **changed):
-        rules = Rulebook().rules(size, copies) | {"tenant": "a"}
+        rules = SampleRules().rules(size, copies) | {"tenant": "a"}
         for column, value in changed.items():
             rules[column][0] = value
         with psycopg.connect(product.settings.database_url) as db:
-            db.execute(statement("demo_rules"), rules)
+            db.execute(sql("demo_rules"), rules)
 
     return write
 

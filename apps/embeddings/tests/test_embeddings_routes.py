@@ -6,7 +6,7 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from embeddings.store import statement
+from embeddings.db import sql
 from posthouse import testing
 
 RULES = [
@@ -53,7 +53,7 @@ async def test_search_uses_the_index(product, ada):
     await testing.drain(product.app)
     with psycopg.connect(product.settings.database_url) as db:
         db.execute("set enable_seqscan = off; set enable_sort = off")  # as if there were many
-        plan = db.execute(f"explain {statement('near_rule')}", {"rule": rule["id"], "limit": 3}).fetchall()
+        plan = db.execute(f"explain {sql('near_rule')}", {"rule": rule["id"], "limit": 3}).fetchall()
     assert "vectors_near" in str(plan)
 
 

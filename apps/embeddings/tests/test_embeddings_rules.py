@@ -6,9 +6,9 @@ import random
 import psycopg
 import pytest
 
-from embeddings import computing
-from embeddings.rulebook import Rulebook
-from embeddings.store import statement
+from embeddings import batch_embedder
+from embeddings.db import sql
+from embeddings.sample_rules import SampleRules
 from posthouse import App, Job, testing
 
 ADD = """insert into embeddings.rules (tenant_id, rule_id, title, guidance, rationale, priority)
@@ -32,7 +32,7 @@ def write(product):
 
     def write(size, copies=0.0, tenant="a"):
         with psycopg.connect(product.settings.database_url) as db:
-            db.execute(statement("demo_rules"), Rulebook().rules(size, copies) | {"tenant": tenant})
+            db.execute(sql("demo_rules"), SampleRules().rules(size, copies) | {"tenant": tenant})
 
     return write
 
@@ -207,7 +207,7 @@ async def test_no_transaction_is_open_while_the_model_computes(product, add, mon
         )
         return [[1.0, 0.0]] * len(texts)
 
-    monkeypatch.setattr(computing, "embed", embed)
+    monkeypatch.setattr(batch_embedder, "embed", embed)
     assert await testing.drain(product.app) == {"succeeded": 1}
     assert seen == []
 

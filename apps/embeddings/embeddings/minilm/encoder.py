@@ -11,7 +11,7 @@ import numpy as np
 import onnxruntime
 from tokenizers import Tokenizer
 
-from embeddings.minilm.converted import converted
+from embeddings.minilm.quantize import quantized_model
 from embeddings.minilm.weights import TOKENIZER, verified, weights_folder
 
 LONGEST = 256
@@ -36,7 +36,7 @@ class Encoder:
         """Load the model; on first use on a machine it is converted."""
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1
-        session = onnxruntime.InferenceSession(str(converted(cache)), options)
+        session = onnxruntime.InferenceSession(str(quantized_model(cache)), options)
         tokenizer = Tokenizer.from_file(str(verified(weights_folder() / TOKENIZER)))
         tokenizer.enable_truncation(LONGEST)
         tokenizer.no_padding()

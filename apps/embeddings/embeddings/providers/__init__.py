@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 
-from embeddings.providers.provider import Provider, Rejected, RejectedTexts, Vector
+from embeddings.providers.base import Provider, Rejected, RejectedTexts, Vector
 from embeddings.settings import DIMENSIONS, MODELS, load_settings
 
 __all__ = ["Rejected", "RejectedTexts", "Vector", "configured_model", "embed", "full_name", "provider"]

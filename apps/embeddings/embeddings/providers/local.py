@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from embeddings.minilm import Encoder
-from embeddings.providers.provider import Rejected, Vector
+from embeddings.providers.base import Rejected, Vector
 from embeddings.settings import MODELS, Settings
 
 MODEL = MODELS["local"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from embeddings.providers.http import ask, checked
-from embeddings.providers.provider import Vector
+from embeddings.providers.base import Vector
+from embeddings.providers.client import ask, checked
 from embeddings.settings import DIMENSIONS, Settings
 
 SHORTENED = "text-embedding-3"

@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 
-from embeddings.providers.provider import Rejected, RejectedTexts, Vector
+from embeddings.providers.base import Rejected, RejectedTexts, Vector
 from embeddings.settings import Settings
 
 BUSY = {408, 425, 429}

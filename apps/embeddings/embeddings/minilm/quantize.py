@@ -17,7 +17,7 @@ VERSION = 1
 WORKSHOP = "converting-"
 
 
-def converted(cache: Path) -> Path:
+def quantized_model(cache: Path) -> Path:
     """Return the converted model. It is converted on first use, under a file lock; other processes wait.
 
     The file is renamed into place when it is complete, so an interrupted conversion leaves no partial file.

@@ -9,7 +9,7 @@ from embeddings.providers import RejectedTexts, Vector, embed
 from embeddings.store import Text
 
 
-class Computing:
+class BatchEmbedder:
     """Computes the vectors of a batch.
 
     A rejected text or an unavailable provider fails only the affected texts; ``errors`` maps texts to errors.

@@ -38,7 +38,7 @@ REASONS = (
 PRIORITIES = ("low", "medium", "medium", "medium", "high", "critical")
 
 
-class Rulebook:
+class SampleRules:
     """A generator of rules with distinct texts, except for requested copies."""
 
     def __init__(self) -> None:
