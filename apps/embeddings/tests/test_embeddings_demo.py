@@ -6,6 +6,12 @@ import os
 import pytest
 
 import stable
+from embeddings.demo import turns
+
+
+@pytest.mark.parametrize(("size", "shares"), [(20, [20]), (1000, [250] * 4), (1001, [250, 250, 250, 251])])
+def test_the_ways_of_embedding_take_turns(size, shares):
+    assert turns(size) == shares
 
 
 @pytest.mark.soak

@@ -55,8 +55,12 @@ async def test_similar_rules_appear_while_typing_beside_coverage_queue_and_savin
     hits = page.get_by_role("list", name="Similar rules").get_by_role("listitem")
     await expect(hits).to_have_count(10)
     await expect(hits.first.locator(".embeddings-score")).to_have_text(re.compile(r"0\.\d{3}"))
+    await page.goto("/apps/embeddings/?q=passwords")  # as the demo links to it
+    await expect(hits).to_have_count(10)
     if PICTURES is not None:
-        for width in (1200, 390):
-            await page.set_viewport_size({"width": width, "height": 800})
-            await page.screenshot(path=Path(PICTURES) / f"embeddings-{width}.png")
+        for theme in ("light", "dark"):
+            await page.emulate_media(color_scheme=theme)
+            for width in (1200, 390):
+                await page.set_viewport_size({"width": width, "height": 800})
+                await page.screenshot(path=Path(PICTURES) / f"embeddings-{theme}-{width}.png")
     assert problems == []

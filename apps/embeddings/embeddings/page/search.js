@@ -6,9 +6,9 @@ import { Empty, Loaded } from "posthouse/ui/basics.js"
 const LIVE = 2000
 const TYPING = 150
 
-export function Search() {
-  const [text, setText] = useState("")
-  const [asked, setAsked] = useState("")
+export function Search({ query }) {
+  const [text, setText] = useState(query.q ?? "")
+  const [asked, setAsked] = useState(text)
   useEffect(() => {
     const timer = setTimeout(() => setAsked(text.trim()), TYPING)
     return () => clearTimeout(timer)
@@ -29,7 +29,7 @@ function Figures() {
       <${Figure} name="Coverage" value=${`${now.embedded} of ${now.rules}`} hint="Rules whose current text is embedded." />
       <${Figure} name="Queue" value=${now.queued + now.running} hint=${`${now.running} running, ${now.failed} failed.`} />
       <${Figure} name="Saved by deduplication" value=${now.reused} hint=${`${now.computed} texts were computed.`} />
-      <${Figure} name="Model" value=${now.model} hint=${now.next_model ? `Changing to ${now.next_model}.` : "Serves all searches."} />
+      <${Figure} name="Model" value=${now.model} hint=${now.next_model ? `Changing to ${now.next_model}: ${now.next_done} of ${now.texts} texts.` : "Serves all searches."} />
     </dl>`}<//>`
 }
 
