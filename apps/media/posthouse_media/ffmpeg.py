@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import shutil
 import subprocess
@@ -22,13 +23,18 @@ class FfmpegFailed(Exception):
 
 
 def ffmpeg_path() -> str:
-    """Return the path of the system's ffmpeg, or of the one from PyPI."""
-    found = shutil.which("ffmpeg")
-    if found is None:
-        import imageio_ffmpeg  # noqa: PLC0415 - only if the system has none
+    """Return the path of the ffmpeg in MEDIA_FFMPEG, of the system's, or of the one from PyPI."""
+    named = os.environ.get("MEDIA_FFMPEG") or "ffmpeg"
+    path = shutil.which(named)
+    if path is not None:
+        return path
+    if named != "ffmpeg":
+        raise FfmpegFailed(
+            f"MEDIA_FFMPEG names {named!r}, which is not a program; set it to the path of ffmpeg"
+        )
+    import imageio_ffmpeg  # noqa: PLC0415 - only if the system has none
 
-        found = str(imageio_ffmpeg.get_ffmpeg_exe())
-    return found
+    return str(imageio_ffmpeg.get_ffmpeg_exe())
 
 
 def run_ffmpeg(*arguments: str, on_progress: Callable[[float], object] | None = None) -> None:

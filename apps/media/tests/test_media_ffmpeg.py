@@ -113,3 +113,13 @@ def test_the_player_is_the_published_file():
     notice = (HLS_JS / "NOTICE.txt").read_text()
     (expected,) = re.findall(r"[0-9a-f]{64}", notice)
     assert hashlib.sha256((HLS_JS / "hls.js").read_bytes()).hexdigest() == expected
+
+
+def test_your_own_ffmpeg_is_used(tmp_path, monkeypatch):
+    own = tmp_path / "own-ffmpeg"
+    own.symlink_to(ffmpeg_path())
+    monkeypatch.setenv("MEDIA_FFMPEG", str(own))
+    assert ffmpeg_path() == str(own)
+    monkeypatch.setenv("MEDIA_FFMPEG", str(tmp_path / "missing"))
+    with pytest.raises(FfmpegFailed, match="MEDIA_FFMPEG names"):
+        run_ffmpeg("-version")
