@@ -16,12 +16,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from photos.errors import Hopeless, Later
+from photos.config import library_root
+from photos.errors import PermanentError, TemporaryError
 from photos.library import Library
-from photos.place import library_root
 from photos.progress import Progress
 
-HOPELESS, LATER = 65, 75
+EX_DATAERR, EX_TEMPFAIL = 65, 75
 TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -32,21 +32,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code."""
-    given = _parser().parse_args(arguments)
+    options = _parser().parse_args(arguments)
     try:
-        with _library(given.tenant_id) as library:
-            done = given.command(library, given)
-    except Hopeless as error:
-        return _complain(error, HOPELESS)
-    except (Later, sqlite3.OperationalError) as error:
-        return _complain(error, LATER)
-    _say(json.dumps(done))
+        with _library(options.tenant_id) as library:
+            done = options.command(library, options)
+    except PermanentError as error:
+        return _fail(error, EX_DATAERR)
+    except (TemporaryError, sqlite3.OperationalError) as error:
+        return _fail(error, EX_TEMPFAIL)
+    _print(json.dumps(done))
     return 0
 
 
 def _library(tenant: str) -> Library:
     if not TENANT.fullmatch(tenant):
-        raise Hopeless(f"invalid tenant {tenant!r}: use letters, digits, dots, dashes and underscores")
+        raise PermanentError(f"invalid tenant {tenant!r}: use letters, digits, dots, dashes and underscores")
     return Library(library_root() / tenant)
 
 
@@ -57,7 +57,7 @@ def _parser() -> argparse.ArgumentParser:
         commands, "sync", _sync, "sync new, changed and deleted photos of a provider, and tag them"
     )
     sync.add_argument("--provider-id", required=True, help="id printed by add-provider")
-    tag = _command(commands, "tag", _tag, "tag photos by colour, brightness and shape")
+    tag = _command(commands, "tag", _tag, "tag photos by color, brightness and shape")
     for each in (sync, tag):
         each.add_argument("--path-prefix", default="/", help="only photos below this path (default: /)")
     train = _command(commands, "train", _train, "train a model with the folder names as keywords")
@@ -83,8 +83,10 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _command(commands: Any, name: str, function: Callable[..., Any], told: str) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = commands.add_parser(name, help=told, description=told)
+def _command(
+    commands: Any, name: str, function: Callable[..., Any], help_text: str
+) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(name, help=help_text, description=help_text)
     parser.add_argument("--tenant-id", required=True, help="tenant that owns the library")
     parser.add_argument("--progress", action="store_true", help="write progress lines for Posthouse")
     parser.set_defaults(command=function)
@@ -94,64 +96,64 @@ def _command(commands: Any, name: str, function: Callable[..., Any], told: str) 
 # Commands import their modules when they run, because numpy and Pillow load slowly.
 
 
-def _sync(library: Library, given: argparse.Namespace) -> dict[str, Any]:
-    from photos.provider import opened  # noqa: PLC0415
+def _sync(library: Library, options: argparse.Namespace) -> dict[str, Any]:
+    from photos.provider import open_provider  # noqa: PLC0415
     from photos.sync import sync  # noqa: PLC0415
 
-    provider = opened(library, given.provider_id, os.environ.get("PHOTOS_TOKEN", ""))
-    done = sync(library, provider, given.path_prefix, Progress(on=given.progress))
-    return {**done, "provider_id": provider.id, "path_prefix": given.path_prefix}
+    provider = open_provider(library, options.provider_id, os.environ.get("PHOTOS_TOKEN", ""))
+    done = sync(library, provider, options.path_prefix, Progress(on=options.progress))
+    return {**done, "provider_id": provider.id, "path_prefix": options.path_prefix}
 
 
-def _tag(library: Library, given: argparse.Namespace) -> dict[str, int]:
+def _tag(library: Library, options: argparse.Namespace) -> dict[str, int]:
     from photos.tagging import tag_all  # noqa: PLC0415
 
-    return tag_all(library, given.path_prefix, Progress(on=given.progress))
+    return tag_all(library, options.path_prefix, Progress(on=options.progress))
 
 
-def _train(library: Library, given: argparse.Namespace) -> dict[str, Any]:
+def _train(library: Library, options: argparse.Namespace) -> dict[str, Any]:
     from photos.training import train  # noqa: PLC0415
 
-    return train(library, given.model, given.min_photos, Progress(on=given.progress))
+    return train(library, options.model, options.min_photos, Progress(on=options.progress))
 
 
-def _retag(library: Library, given: argparse.Namespace) -> dict[str, int]:
+def _retag(library: Library, options: argparse.Namespace) -> dict[str, int]:
     from photos.training import retag  # noqa: PLC0415
 
-    return retag(library, given.model, Progress(on=given.progress))
+    return retag(library, options.model, Progress(on=options.progress))
 
 
-def _add_provider(library: Library, given: argparse.Namespace) -> dict[str, str]:
+def _add_provider(library: Library, options: argparse.Namespace) -> dict[str, str]:
     from photos.provider import add_provider  # noqa: PLC0415
 
     token = os.environ.get("PHOTOS_TOKEN", "")
-    return {"provider_id": add_provider(library, Path(given.folder), given.label, token)}
+    return {"provider_id": add_provider(library, Path(options.folder), options.label, token)}
 
 
-def _connect(library: Library, given: argparse.Namespace) -> dict[str, str]:
+def _connect(library: Library, options: argparse.Namespace) -> dict[str, str]:
     from photos.provider import connect  # noqa: PLC0415
 
     token = os.environ.get("PHOTOS_TOKEN", "")
-    return connect(library, library_root() / given.tenant_id, given.folder, token)
+    return connect(library, library_root() / options.tenant_id, options.folder, token)
 
 
-def _create_list(library: Library, given: argparse.Namespace) -> dict[str, Any]:
+def _create_list(library: Library, options: argparse.Namespace) -> dict[str, Any]:
     from photos.lists import create_list  # noqa: PLC0415
 
-    return create_list(library, given.name, given.keyword)
+    return create_list(library, options.name, options.keyword)
 
 
-def _list(library: Library, given: argparse.Namespace) -> list[dict[str, Any]]:
-    del given
+def _list(library: Library, options: argparse.Namespace) -> list[dict[str, Any]]:
+    del options
     return library.pictures()
 
 
-def _complain(error: Exception, code: int) -> int:
+def _fail(error: Exception, code: int) -> int:
     sys.stderr.write(f"photos: error: {error}\n")
     return code
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     sys.stdout.write(f"{text}\n")
 
 

@@ -7,16 +7,16 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from photos.config import SECRET, library_root
+from photos.demo_client import Tenant
 from photos.library import Library
-from photos.pictures import SCENES, paint
-from photos.place import SECRET, library_root
 from photos.provider import add_provider
-from photos.tenancy import Tenant
+from photos.sample_pictures import SCENES, paint
 from posthouse import PosthouseError
 from posthouse.demo import Stage
 
 EXAMPLES = 6
-OURS = ".made-by-the-demo"
+DEMO_MARKER = ".made-by-the-demo"
 ZONES = {"harbour": "America/New_York", "sakura": "Asia/Tokyo"}
 
 
@@ -26,13 +26,13 @@ async def demo(stage: Stage) -> dict[str, Any]:
     async with Tenant.all(stage.api_url, stage.api_key, ZONES) as tenants:
         for tenant in tenants:
             await tenant.register()
-            await tenant.forget_triggers()
-            folder = _pictures(cleared(root / tenant.name) / "camera", stage.size or EXAMPLES)
+            await tenant.delete_triggers()
+            folder = _pictures(reset_demo_folder(root / tenant.name) / "camera", stage.size or EXAMPLES)
             with Library(root / tenant.name) as library:
                 tenant.provider_id = add_provider(library, folder, "Camera uploads", token)
             await tenant.watch_folder()
             await tenant.tag_after_ingest()
-            await tenant.sync_at_night()
+            await tenant.add_nightly_sync()
             for command in ("sync", "train"):
                 await _run(stage, tenant, command)
         first, other = tenants
@@ -44,23 +44,23 @@ async def demo(stage: Stage) -> dict[str, Any]:
         tails = await first.output_tails()
         return {
             "tenants": ZONES,
-            "next_night": {tenant.name: await tenant.next_night() for tenant in tenants},
-            "pictures": {tenant.name: len(_listed(root, tenant.name)) for tenant in tenants},
+            "next_nightly_sync": {tenant.name: await tenant.next_nightly_sync() for tenant in tenants},
+            "pictures": {tenant.name: len(_list(root, tenant.name)) for tenant in tenants},
             "dropped": "/inbox/IMG_0001.jpg",
             "tags": _tags(root, first.name, "/inbox/IMG_0001.jpg"),
-            "seen_by_the_other_tenant": len(_tags(root, other.name, "/inbox/IMG_0001.jpg")),
+            "visible_to_the_other_tenant": len(_tags(root, other.name, "/inbox/IMG_0001.jpg")),
             "token_in_log_tails": token in tails,
             "log_tail": next(line for line in tails.splitlines() if "token" in line),
         }
 
 
-def cleared(folder: Path) -> Path:
+def reset_demo_folder(folder: Path) -> Path:
     """Return an empty folder. Only folders created by an earlier demo are deleted."""
-    if folder.exists() and not (folder / OURS).exists():
+    if folder.exists() and not (folder / DEMO_MARKER).exists():
         raise PosthouseError(f"{folder} was not created by this demo; set PHOTOS_LIBRARY to another folder")
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    (folder / OURS).touch()
+    (folder / DEMO_MARKER).touch()
     return folder
 
 
@@ -76,7 +76,7 @@ async def _run(stage: Stage, tenant: Tenant, command: str) -> None:
     await stage.follow(await tenant.run(f"photos.{command}"), kinds=["photos.sync", "photos.train"])
 
 
-def _listed(root: Path, tenant: str) -> list[dict[str, Any]]:
+def _list(root: Path, tenant: str) -> list[dict[str, Any]]:
     with Library(root / tenant) as library:
         return library.pictures()
 
@@ -84,7 +84,7 @@ def _listed(root: Path, tenant: str) -> list[dict[str, Any]]:
 def _tags(root: Path, tenant: str, path: str) -> list[str]:
     return [
         f"{tag['keyword']} ({tag['source']}, {tag['confidence']:.2f})"
-        for picture in _listed(root, tenant)
+        for picture in _list(root, tenant)
         if picture["path"] == path
         for tag in picture["tags"]
     ]

@@ -1,9 +1,9 @@
 """Permanent and temporary errors."""
 
 
-class Hopeless(Exception):
+class PermanentError(Exception):
     """A permanent error: a retry cannot succeed."""
 
 
-class Later(Exception):
+class TemporaryError(Exception):
     """A temporary error: a later retry may succeed."""

@@ -15,9 +15,9 @@ SIDE = 64
 HUES = ("red", "orange", "yellow", "green", "cyan", "blue", "purple", "pink")
 HUE_ENDS = (11, 30, 48, 115, 140, 185, 215, 240)
 """Upper bounds of Pillow's hue, which is circular from 0 to 255; the remainder is red again."""
-COLOURED, LIT = 0.2, 0.15
-"""Minimum saturation and brightness of a pixel with a nameable colour."""
-MOST_POINTS = 80_000_000
+COLORED, LIT = 0.2, 0.15
+"""Minimum saturation and brightness of a pixel with a nameable color."""
+MAX_PIXELS = 80_000_000
 """Maximum number of pixels: a small file can decompress to gigabytes."""
 
 
@@ -33,13 +33,13 @@ class Picture:
         return {"width": self.width, "height": self.height, "features": features, "fault": self.fault}
 
 
-def look(content: bytes) -> Picture:
+def analyze_image(content: bytes) -> Picture:
     """Decode a photo; on failure, ``fault`` says why."""
     try:
         with Image.open(io.BytesIO(content)) as image:
-            if image.width * image.height > MOST_POINTS:
+            if image.width * image.height > MAX_PIXELS:
                 return Picture(
-                    fault=f"{image.width} x {image.height} pixels exceed the limit of {MOST_POINTS:,}"
+                    fault=f"{image.width} x {image.height} pixels exceed the limit of {MAX_PIXELS:,}"
                 )
             upright = ImageOps.exif_transpose(image).convert("RGB")
     except UnidentifiedImageError:
@@ -54,7 +54,7 @@ def measure(image: Image.Image) -> dict[str, float]:
     hue, saturation, value = np.moveaxis(np.asarray(small.convert("HSV"), dtype=np.float32), 2, 0)
     light = value / 255
     edges = np.abs(np.diff(light, axis=0)).mean() + np.abs(np.diff(light, axis=1)).mean()
-    found = {
+    features = {
         "light": light.mean(),
         "contrast": light.std(),
         "saturation": (saturation / 255).mean(),
@@ -62,21 +62,21 @@ def measure(image: Image.Image) -> dict[str, float]:
         **_hues(hue, saturation / 255, light),
         **_bands(np.asarray(small, dtype=np.float32) / 255),
     }
-    return {name: round(float(number), 5) for name, number in found.items()}
+    return {name: round(float(number), 5) for name, number in features.items()}
 
 
 def _hues(hue: NDArray[Any], saturation: NDArray[Any], light: NDArray[Any]) -> dict[str, Any]:
-    """Return the share of pixels per colour."""
+    """Return the share of pixels per color."""
     nearest = np.searchsorted(np.array(HUE_ENDS), hue) % len(HUES)
-    counts = np.bincount(nearest[(saturation > COLOURED) & (light > LIT)], minlength=len(HUES))
+    counts = np.bincount(nearest[(saturation > COLORED) & (light > LIT)], minlength=len(HUES))
     return {f"hue {name}": count / hue.size for name, count in zip(HUES, counts, strict=True)}
 
 
 def _bands(points: NDArray[Any]) -> dict[str, Any]:
-    """Return the mean colour of the upper, middle and lower third."""
+    """Return the mean color of the upper, middle and lower third."""
     thirds = zip(("top", "middle", "bottom"), np.array_split(points, 3), strict=True)
     return {
-        f"{place} {channel}": band[:, :, number].mean()
-        for place, band in thirds
+        f"{position} {channel}": band[:, :, number].mean()
+        for position, band in thirds
         for number, channel in enumerate(("red", "green", "blue"))
     }

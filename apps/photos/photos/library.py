@@ -6,18 +6,13 @@ import json
 import sqlite3
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, Self
 
+from photos.db import sql
+
 WAIT_SECONDS = 30.0
 """How long to wait for another command that writes."""
-
-
-@cache
-def statement(name: str) -> str:
-    return (files("photos") / "sql" / f"{name}.sql").read_text()
 
 
 class Library:
@@ -27,7 +22,7 @@ class Library:
         folder.mkdir(parents=True, exist_ok=True)
         self._db = sqlite3.connect(folder / "library.sqlite", timeout=WAIT_SECONDS, isolation_level=None)
         self._db.row_factory = sqlite3.Row
-        self._db.executescript(statement("tables"))
+        self._db.executescript(sql("tables"))
 
     def __enter__(self) -> Self:
         return self
@@ -36,7 +31,7 @@ class Library:
         self._db.close()
 
     def rows(self, name: str, /, **parameters: Any) -> list[dict[str, Any]]:
-        with closing(self._db.execute(statement(name), parameters)) as cursor:
+        with closing(self._db.execute(sql(name), parameters)) as cursor:
             return [dict(row) for row in cursor.fetchall()]
 
     def change(self, *changes: tuple[str, Sequence[Mapping[str, Any]]]) -> None:
@@ -44,7 +39,7 @@ class Library:
         self._db.execute("begin immediate")
         try:
             for name, parameters in changes:
-                self._db.executemany(statement(name), parameters)
+                self._db.executemany(sql(name), parameters)
         except BaseException:
             self._db.execute("rollback")
             raise
@@ -52,5 +47,4 @@ class Library:
 
     def pictures(self) -> list[dict[str, Any]]:
         """Return all photos with their tags."""
-        found = self.rows("list_pictures")
-        return [{**picture, "tags": json.loads(picture["tags"])} for picture in found]
+        return [{**row, "tags": json.loads(row["tags"])} for row in self.rows("pictures_list")]

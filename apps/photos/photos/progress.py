@@ -10,9 +10,9 @@ class Progress:
     def __init__(self, *, on: bool) -> None:
         self._on = on
 
-    def tell(self, step: str, done: int, total: int) -> None:
+    def report(self, step: str, done: int, total: int) -> None:
         if self._on:
             percent = round(100 * done / total, 1) if total else 100
-            told = {"percent": percent, "step": step, "message": f"{done} of {total}"}
-            sys.stdout.write(f"posthouse: {json.dumps(told)}\n")
+            report = {"percent": percent, "step": step, "message": f"{done} of {total}"}
+            sys.stdout.write(f"posthouse: {json.dumps(report)}\n")
             sys.stdout.flush()

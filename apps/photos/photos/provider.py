@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
-from photos.errors import Hopeless, Later
+from photos.errors import PermanentError, TemporaryError
 from photos.library import Library
 
 ACCESS = ".photos-access"
@@ -36,14 +36,14 @@ class Provider:
 
 def add_provider(library: Library, folder: Path, label: str, token: str) -> str:
     if not token:
-        raise Hopeless("no token: set PHOTOS_TOKEN to the token that protects the folder")
+        raise PermanentError("no token: set PHOTOS_TOKEN to the token that protects the folder")
     folder = folder.resolve()
     if not folder.is_dir():
-        raise Hopeless(f"{folder} is not a folder")
-    (folder / ACCESS).write_text(_hashed(token))
+        raise PermanentError(f"{folder} is not a folder")
+    (folder / ACCESS).write_text(_hash(token))
     provider_id = str(uuid4())
     library.change(
-        ("add_provider", [{"id": provider_id, "label": label or folder.name, "folder": str(folder)}])
+        ("provider_insert", [{"id": provider_id, "label": label or folder.name, "folder": str(folder)}])
     )
     return provider_id
 
@@ -51,31 +51,31 @@ def add_provider(library: Library, folder: Path, label: str, token: str) -> str:
 def connect(library: Library, root: Path, name: str, token: str) -> dict[str, str]:
     """Register a folder inside the library of the tenant. Other folders need an operator: add-provider."""
     if not NAME.fullmatch(name):
-        raise Hopeless(f"invalid folder {name!r}: use the name of a folder inside the library")
+        raise PermanentError(f"invalid folder {name!r}: use the name of a folder inside the library")
     return {"provider_id": add_provider(library, root / name, name, token), "label": name}
 
 
-def opened(library: Library, provider_id: str, token: str) -> Provider:
+def open_provider(library: Library, provider_id: str, token: str) -> Provider:
     """Return the provider after checking the token."""
-    found = library.rows("find_provider", id=provider_id)
-    if not found:
-        raise Hopeless(f"provider {provider_id} does not exist")
-    folder = Path(found[0]["folder"])
+    rows = library.rows("provider_get", id=provider_id)
+    if not rows:
+        raise PermanentError(f"provider {provider_id} does not exist")
+    folder = Path(rows[0]["folder"])
     if not folder.is_dir():
-        raise Later(f"cannot access the folder of provider {found[0]['label']}: {folder}")
+        raise TemporaryError(f"cannot access the folder of provider {rows[0]['label']}: {folder}")
     # Deliberately logs the token, to show that Posthouse masks secrets in the output of commands.
-    _log(f"opening provider {found[0]['label']} with token {token}")
-    if not hmac.compare_digest(_known(folder), _hashed(token)):
-        raise Hopeless(f"access to provider {found[0]['label']} denied: PHOTOS_TOKEN is wrong")
+    _log(f"opening provider {rows[0]['label']} with token {token}")
+    if not hmac.compare_digest(_stored_hash(folder), _hash(token)):
+        raise PermanentError(f"access to provider {rows[0]['label']} denied: PHOTOS_TOKEN is wrong")
     return Provider(provider_id, folder)
 
 
-def _known(folder: Path) -> str:
+def _stored_hash(folder: Path) -> str:
     access = folder / ACCESS
     return access.read_text().strip() if access.exists() else ""
 
 
-def _hashed(token: str) -> str:
+def _hash(token: str) -> str:
     return hashlib.sha256(token.encode()).hexdigest()
 
 

@@ -34,7 +34,7 @@ declare
       'argv', '["--name", "{payload.name}", "--keyword", "{payload.keyword}"]'::jsonb,
       'emits', 'list.created'),
     'photos.tag', jsonb_build_object(
-      'description', 'Tag photos by colour, brightness and shape, without a trained model.',
+      'description', 'Tag photos by color, brightness and shape, without a trained model.',
       'properties', jsonb_build_object('path_prefix', v_prefix),
       'argv', '[["--path-prefix", "{payload.path_prefix?}"]]'::jsonb),
     'photos.train', jsonb_build_object(

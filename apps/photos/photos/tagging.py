@@ -1,4 +1,4 @@
-"""Tags that need no training: colour, brightness and shape."""
+"""Tags that need no training: color, brightness and shape."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from photos.features import HUES, Picture
 from photos.library import Library
 from photos.progress import Progress
 
-COLOUR_SHARE = 0.3
+COLOR_SHARE = 0.3
 DARK, BRIGHT = 0.25, 0.75
 PALE = 0.08
 PANORAMA = 2.0
@@ -20,17 +20,17 @@ def tags_of(picture: Picture) -> dict[str, float]:
     if picture.features is None or not picture.width or not picture.height:
         return {}
     features = picture.features
-    found = {name: features[f"hue {name}"] for name in HUES if features[f"hue {name}"] >= COLOUR_SHARE}
-    found[_shape(picture.width / picture.height)] = 1.0
+    tags = {name: features[f"hue {name}"] for name in HUES if features[f"hue {name}"] >= COLOR_SHARE}
+    tags[_shape(picture.width / picture.height)] = 1.0
     if features["light"] < DARK:
-        found["dark"] = 1 - features["light"]
+        tags["dark"] = 1 - features["light"]
     elif features["light"] > BRIGHT:
-        found["bright"] = features["light"]
+        tags["bright"] = features["light"]
     if features["saturation"] < PALE:
-        found["black and white"] = 1 - features["saturation"]
+        tags["black and white"] = 1 - features["saturation"]
     if features["detail"] < SMOOTH:
-        found["smooth"] = 1 - features["detail"] / SMOOTH
-    return found
+        tags["smooth"] = 1 - features["detail"] / SMOOTH
+    return tags
 
 
 def _shape(ratio: float) -> str:
@@ -43,13 +43,13 @@ def _shape(ratio: float) -> str:
 
 def tag_all(library: Library, prefix: str, progress: Progress) -> dict[str, int]:
     """Tag all photos below a path again."""
-    pictures = library.rows("readable_pictures", prefix=prefix)
-    given = 0
+    pictures = library.rows("pictures_readable", prefix=prefix)
+    tag_count = 0
     for number, row in enumerate(pictures, 1):
-        place = {"provider_id": row["provider_id"], "path": row["path"]}
+        key = {"provider_id": row["provider_id"], "path": row["path"]}
         tags = tags_of(Picture(row["width"], row["height"], json.loads(row["features"])))
-        kept = [{**place, "keyword": keyword, "confidence": sure} for keyword, sure in tags.items()]
-        library.change(("drop_seen_tags", [place]), ("keep_seen_tag", kept))
-        given += len(kept)
-        progress.tell("tag", number, len(pictures))
-    return {"pictures": len(pictures), "tags": given}
+        rows = [{**key, "keyword": keyword, "confidence": sure} for keyword, sure in tags.items()]
+        library.change(("tags_delete_automatic", [key]), ("tag_insert_automatic", rows))
+        tag_count += len(rows)
+        progress.report("tag", number, len(pictures))
+    return {"pictures": len(pictures), "tags": tag_count}

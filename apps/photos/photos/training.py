@@ -11,59 +11,59 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from photos.errors import Hopeless
+from photos.errors import PermanentError
 from photos.library import Library
 from photos.progress import Progress
 
-ROUNDS, RATE, RESTRAINT = 400, 0.5, 0.01
-SURE = 0.5
+ROUNDS, RATE, L2_PENALTY = 400, 0.5, 0.01
+THRESHOLD = 0.5
 Array = NDArray[Any]
 
 
 def train(library: Library, name: str, min_photos: int, progress: Progress) -> dict[str, Any]:
     """Train each keyword with enough photos; replaces the model."""
-    pictures = library.rows("readable_pictures", prefix="/")
-    counts = Counter(word for row in pictures for word in _filed_under(row["path"]))
+    pictures = library.rows("pictures_readable", prefix="/")
+    counts = Counter(word for row in pictures for word in _album_keywords(row["path"]))
     keywords = {word for word, count in counts.items() if count >= min_photos}
     # Photos without a keyword are neither positive nor negative examples.
-    pictures = [row for row in pictures if _filed_under(row["path"]) & keywords]
+    pictures = [row for row in pictures if _album_keywords(row["path"]) & keywords]
     numbers = _numbers(pictures)
-    learned = []
+    trained_rows = []
     for number, word in enumerate(sorted(keywords), 1):
-        is_one = np.array([word in _filed_under(row["path"]) for row in pictures], dtype=float)
+        is_one = np.array([word in _album_keywords(row["path"]) for row in pictures], dtype=float)
         if not is_one.all():
-            learned.append({"name": name, "keyword": word, **_learned(numbers, is_one)})
-        progress.tell("train", number, len(keywords))
-    if not learned:
-        raise Hopeless(
+            trained_rows.append({"name": name, "keyword": word, **_trained(numbers, is_one)})
+        progress.report("train", number, len(keywords))
+    if not trained_rows:
+        raise PermanentError(
             f"nothing to train: no folder has {min_photos} photos or more, and others to compare with"
         )
-    library.change(("drop_models", [{"name": name}]), ("keep_model", learned))
-    return {"model": name, "keywords": {each["keyword"]: round(each["accuracy"], 3) for each in learned}}
+    library.change(("model_delete", [{"name": name}]), ("model_insert", trained_rows))
+    return {"model": name, "keywords": {each["keyword"]: round(each["accuracy"], 3) for each in trained_rows}}
 
 
 def retag(library: Library, name: str, progress: Progress) -> dict[str, int]:
     """Tag all photos with the keywords that the model predicts."""
-    models = library.rows("find_models", name=name)
+    models = library.rows("model_keywords", name=name)
     if not models:
-        raise Hopeless(f"model {name!r} does not exist; train it with: photos train --model {name}")
-    pictures = library.rows("readable_pictures", prefix="/")
+        raise PermanentError(f"model {name!r} does not exist; train it with: photos train --model {name}")
+    pictures = library.rows("pictures_readable", prefix="/")
     numbers = _numbers(pictures)
-    sure = {model["keyword"]: _sure(numbers, json.loads(model["weights"])) for model in models}
-    given = 0
+    confidence = {model["keyword"]: _predict(numbers, json.loads(model["weights"])) for model in models}
+    tag_count = 0
     for number, row in enumerate(pictures):
         tags = [
-            {"picture_id": row["id"], "keyword": word, "confidence": float(sure[word][number])}
-            for word in sure
-            if sure[word][number] > SURE
+            {"picture_id": row["id"], "keyword": word, "confidence": float(confidence[word][number])}
+            for word in confidence
+            if confidence[word][number] > THRESHOLD
         ]
-        library.change(("drop_trained_tags", [{"picture_id": row["id"]}]), ("keep_trained_tag", tags))
-        given += len(tags)
-        progress.tell("retag", number + 1, len(pictures))
-    return {"pictures": len(pictures), "tags": given}
+        library.change(("tags_delete_trained", [{"picture_id": row["id"]}]), ("tag_insert_trained", tags))
+        tag_count += len(tags)
+        progress.report("retag", number + 1, len(pictures))
+    return {"pictures": len(pictures), "tags": tag_count}
 
 
-def _filed_under(path: str) -> set[str]:
+def _album_keywords(path: str) -> set[str]:
     return {part.lower() for part in PurePosixPath(path).parts[1:-1]}
 
 
@@ -71,32 +71,32 @@ def _numbers(pictures: Sequence[Mapping[str, Any]]) -> Array:
     return np.array([list(json.loads(row["features"]).values()) for row in pictures])
 
 
-def _learned(numbers: Array, is_one: Array) -> dict[str, Any]:
+def _trained(numbers: Array, is_one: Array) -> dict[str, Any]:
     weights = _fit(numbers, is_one)
-    accuracy = float(((_sure(numbers, weights) > SURE) == is_one).mean())
+    accuracy = float(((_predict(numbers, weights) > THRESHOLD) == is_one).mean())
     return {"weights": json.dumps(weights), "pictures": int(is_one.sum()), "accuracy": accuracy}
 
 
 def _fit(numbers: Array, is_one: Array) -> dict[str, Any]:
     """Fit a logistic regression with balanced class weights."""
     mean, spread = numbers.mean(axis=0), numbers.std(axis=0) + 1e-6
-    known = (numbers - mean) / spread
+    scaled = (numbers - mean) / spread
     weigh = np.where(is_one > 0, 0.5 / is_one.sum(), 0.5 / (1 - is_one).sum())
-    slope, base = np.zeros(known.shape[1]), 0.0
+    slope, base = np.zeros(scaled.shape[1]), 0.0
     for _ in range(ROUNDS):
-        wrong = (_squashed(known @ slope + base) - is_one) * weigh
-        slope -= RATE * (known.T @ wrong + RESTRAINT * slope)
+        wrong = (_sigmoid(scaled @ slope + base) - is_one) * weigh
+        slope -= RATE * (scaled.T @ wrong + L2_PENALTY * slope)
         base -= RATE * wrong.sum()
     return {"mean": mean.tolist(), "spread": spread.tolist(), "slope": slope.tolist(), "base": float(base)}
 
 
-def _sure(numbers: Array, weights: dict[str, Any]) -> Array:
+def _predict(numbers: Array, weights: dict[str, Any]) -> Array:
     if not numbers.size:
         return np.zeros(0)
-    known = (numbers - np.array(weights["mean"])) / np.array(weights["spread"])
-    return _squashed(known @ np.array(weights["slope"]) + weights["base"])
+    scaled = (numbers - np.array(weights["mean"])) / np.array(weights["spread"])
+    return _sigmoid(scaled @ np.array(weights["slope"]) + weights["base"])
 
 
-def _squashed(value: Array) -> Array:
+def _sigmoid(value: Array) -> Array:
     squashed: Array = 1 / (1 + np.exp(-np.clip(value, -30, 30)))
     return squashed

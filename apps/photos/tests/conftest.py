@@ -5,12 +5,12 @@ import uuid
 import pytest
 
 from photos.cli import run
-from photos.pictures import SCENES, paint
+from photos.sample_pictures import SCENES, paint
 
 
 @pytest.fixture
 def app_path():
-    return "photos.jobs:app"
+    return "photos:app"
 
 
 @pytest.fixture(scope="session")
@@ -33,9 +33,9 @@ def photos(photos_root, capsys):
     def photos(*arguments, tenant="harbour"):
         command, *rest = arguments
         code = run([command, "--tenant-id", tenant, *rest])
-        told = capsys.readouterr()
-        lines = told.out.splitlines()
-        return code, json.loads(lines[-1]) if lines and not code else None, told.err
+        output = capsys.readouterr()
+        lines = output.out.splitlines()
+        return code, json.loads(lines[-1]) if lines and not code else None, output.err
 
     return photos
 

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from photos.library import Library
-from photos.pictures import paint
+from photos.sample_pictures import paint
 
 
 @pytest.fixture
@@ -53,14 +53,14 @@ def test_a_sync_takes_over_what_is_new_changed_and_gone(photos, provider):
         "unreadable": 0,
         "pictures": 12,
     }
-    assert "green" in tags(photos, "/beach/0.jpg", "seen")
+    assert "green" in tags(photos, "/beach/0.jpg", "automatic")
 
 
-def test_what_is_seen_at_a_glance_is_tagged(photos, provider):
+def test_photos_are_tagged_by_color_brightness_and_shape(photos, provider):
     _, provider_id = provider
     photos("sync", "--provider-id", provider_id)
-    assert {"blue", "landscape"} <= tags(photos, "/beach/0.jpg", "seen")
-    assert {"green", "landscape"} <= tags(photos, "/forest/0.jpg", "seen")
+    assert {"blue", "landscape"} <= tags(photos, "/beach/0.jpg", "automatic")
+    assert {"green", "landscape"} <= tags(photos, "/forest/0.jpg", "automatic")
     code, done, _ = photos("tag", "--path-prefix", "/forest")
     assert (code, done["pictures"]) == (0, 4)
 
@@ -103,7 +103,7 @@ def test_files_that_are_no_pictures_are_named_and_do_no_harm(photos, provider):
     assert (code, done["added"], done["unreadable"]) == (0, 14, 2)
     assert "cannot read /broken.jpg: not a supported image format" in err
     assert "cannot read /half.jpg: OSError: image file is truncated" in err
-    assert photos("sync", "--provider-id", provider_id)[1]["unreadable"] == 0, "told once"
+    assert photos("sync", "--provider-id", provider_id)[1]["unreadable"] == 0, "reported once"
 
 
 def test_tenants_have_libraries_of_their_own(photos, provider, photos_root):
@@ -116,7 +116,7 @@ def test_tenants_have_libraries_of_their_own(photos, provider, photos_root):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["sync", "--provider-id", "x"], "provider x does not exist"),
         (["train"], "nothing to train: no folder has 3 photos or more"),
@@ -124,10 +124,10 @@ def test_tenants_have_libraries_of_their_own(photos, provider, photos_root):
         (["add-provider", "--folder", "no/where"], "is not a folder"),
     ],
 )
-def test_a_permanent_error_exits_with_65(photos, arguments, told):
+def test_a_permanent_error_exits_with_65(photos, arguments, message):
     code, done, err = photos(*arguments)
     assert (code, done) == (65, None)
-    assert told in err
+    assert message in err
 
 
 def test_a_path_that_leads_out_of_the_folder_is_refused(photos, provider):
@@ -157,5 +157,5 @@ def test_a_change_is_made_whole_or_not_at_all(photos_root):
     with Library(photos_root / "a") as library:
         one = {"id": "p", "label": "l", "folder": "f"}
         with pytest.raises(Exception, match="UNIQUE"):
-            library.change(("add_provider", [one, one]))
-        assert library.rows("find_provider", id="p") == []
+            library.change(("provider_insert", [one, one]))
+        assert library.rows("provider_get", id="p") == []

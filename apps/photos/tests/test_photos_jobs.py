@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from photos.library import Library
-from photos.pictures import paint
+from photos.sample_pictures import paint
 from posthouse import testing
 
 FOLDER_TRIGGER = {
@@ -63,7 +63,7 @@ async def test_the_definitions_say_what_may_be_run(product):
 
 async def test_a_payload_that_does_not_fit_is_refused(product):
     client = await product.as_("tenant-admin", "harbour")
-    for key, payload, told in (
+    for key, payload, field in (
         ("photos.sync", {}, "provider_id"),
         ("photos.sync", {"provider_id": "x", "path_prefix": "here"}, "path_prefix"),
         ("photos.sync", {"provider_id": "--delete"}, "provider_id"),
@@ -73,7 +73,7 @@ async def test_a_payload_that_does_not_fit_is_refused(product):
     ):
         answer = await client.post("/api/v1/jobs", json={"definition_key": key, "payload": payload})
         assert answer.status_code == 422, (key, payload)
-        assert told in answer.json()["detail"], (key, payload)
+        assert field in answer.json()["detail"], (key, payload)
 
 
 async def test_a_picture_is_dropped_and_tagged_and_its_keyword_found(product, tenants, start, photos):
@@ -98,8 +98,8 @@ async def test_a_picture_is_dropped_and_tagged_and_its_keyword_found(product, te
         ("photos.sync", "succeeded"): 2, ("photos.train", "succeeded"): 1, ("photos.retag", "succeeded"): 1
     }  # fmt: skip
     (picture,) = (one for one in photos("list")[1] if one["path"] == "/inbox/IMG_1.jpg")
-    known = {(tag["keyword"], tag["source"]) for tag in picture["tags"]}
-    assert {("blue", "seen"), ("beach", "trained")} <= known
+    tags = {(tag["keyword"], tag["source"]) for tag in picture["tags"]}
+    assert {("blue", "automatic"), ("beach", "trained")} <= tags
     job = await ask(client, "GET", f"/jobs/{first}")
     counts = {"added": 9, "changed": 0, "removed": 0, "unreadable": 0, "pictures": 9}
     assert job["result"] == {**counts, "provider_id": provider_id, "path_prefix": "/"}
@@ -223,8 +223,8 @@ async def test_nightly_syncs_come_at_two_in_the_morning_of_each_tenant(product, 
                 definition_key="photos.sync",
                 payload_template={"provider_id": provider_id, "path_prefix": "/"},
             )
-        known = "select tenant_id, next_at from posthouse.triggers where next_at is not null order by 1"
-        nights = await product.until(lambda: len(found := product.rows(known)) == 2 and found, "both nights")
+        next_runs = "select tenant_id, next_at from posthouse.triggers where next_at is not null order by 1"
+        nights = await product.until(lambda: len(rows := product.rows(next_runs)) == 2 and rows, "two times")
         assert [night["next_at"] for night in nights] == [
             datetime(2030, 7, 2, 6, tzinfo=UTC), datetime(2030, 7, 1, 17, tzinfo=UTC)
         ]  # fmt: skip

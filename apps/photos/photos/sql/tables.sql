@@ -22,7 +22,7 @@ create table if not exists pictures (
 create table if not exists tags (
   picture_id integer not null references pictures (id) on delete cascade,
   keyword text not null,
-  source text not null check (source in ('seen', 'trained')),
+  source text not null check (source in ('automatic', 'trained')),
   confidence real not null,
   primary key (picture_id, keyword, source)
 );

@@ -29,11 +29,11 @@ class Tenant:
 
     async def register(self) -> None:
         """Create the tenant, so that operators can select it in the console."""
-        known = await self._ask("GET", "/admin/tenants")
-        if self.name not in {tenant["id"] for tenant in known}:
+        tenants = await self._ask("GET", "/admin/tenants")
+        if self.name not in {tenant["id"] for tenant in tenants}:
             await self._ask("POST", "/admin/tenants", id=self.name, label=self.name.capitalize())
 
-    async def forget_triggers(self) -> None:
+    async def delete_triggers(self) -> None:
         """Delete existing triggers, each of which would create another job."""
         for trigger in (await self._ask("GET", "/jobs/triggers"))["items"]:
             await self._ask("DELETE", f"/jobs/triggers/{trigger['id']}")
@@ -65,7 +65,7 @@ class Tenant:
             dedupe_window_seconds=0,
         )
 
-    async def sync_at_night(self) -> None:
+    async def add_nightly_sync(self) -> None:
         await self._ask(
             "POST",
             "/jobs/triggers",
@@ -77,10 +77,10 @@ class Tenant:
             payload_template={"provider_id": self.provider_id, "path_prefix": "/"},
         )
 
-    async def next_night(self) -> str | None:
+    async def next_nightly_sync(self) -> str | None:
         """Return the time of the next nightly sync, as computed by the keeper."""
-        found = await self._ask("GET", "/jobs/triggers")
-        times: list[str | None] = [one["next_at"] for one in found["items"] if one["cron_expr"]]
+        triggers = await self._ask("GET", "/jobs/triggers")
+        times: list[str | None] = [one["next_at"] for one in triggers["items"] if one["cron_expr"]]
         return times[0]
 
     async def run(self, command: str, **payload: Any) -> str:
@@ -108,12 +108,12 @@ class Tenant:
         """Return the end of the standard error of the sync commands."""
         jobs = await self._ask("GET", "/jobs", kind="photos.sync")
         attempts = [await self._ask("GET", f"/jobs/{job['id']}/attempts") for job in jobs["items"]]
-        return "".join(str(one["stderr_tail"]) for found in attempts for one in found)
+        return "".join(str(one["stderr_tail"]) for job_attempts in attempts for one in job_attempts)
 
     async def _ask(self, method: str, path: str, **fields: Any) -> Any:
         body = {"json": fields} if method == "POST" else {}
-        named = {"tenant": self.name, **({} if method == "POST" else fields)}
-        answer = await self._client.request(method, path, params=named, **body)  # type: ignore[arg-type]
-        if not answer.is_success:
-            raise RuntimeError(f"{method} {path} failed with status {answer.status_code}: {answer.text}")
-        return answer.json() if answer.content else None
+        query = {"tenant": self.name, **({} if method == "POST" else fields)}
+        response = await self._client.request(method, path, params=query, **body)  # type: ignore[arg-type]
+        if not response.is_success:
+            raise RuntimeError(f"{method} {path} failed with status {response.status_code}: {response.text}")
+        return response.json() if response.content else None

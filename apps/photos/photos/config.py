@@ -16,7 +16,7 @@ def library_root() -> Path:
     return Path(os.environ.get("PHOTOS_LIBRARY") or Path(home) / "photos")
 
 
-def settle(environment: MutableMapping[str, str], folder: Path | None = None) -> None:
+def apply_defaults(environment: MutableMapping[str, str], folder: Path | None = None) -> None:
     """Set the defaults in the environment of the worker, which passes them to commands.
 
     All workers of a machine without explicit settings use the same values. ``folder``: the library unless

@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 
 import posthouse
-from photos.place import settle
+from photos.config import apply_defaults
 from posthouse.blobs import app_folder
 
-settle(os.environ, app_folder("photos"))
+apply_defaults(os.environ, app_folder("photos"))
 app = posthouse.App(schema=Path(__file__).with_name("schema.sql"))
