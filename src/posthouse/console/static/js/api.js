@@ -19,7 +19,6 @@ export class Problem extends Error {
 export const state = { csrf: null, tenant: null, onLogout: () => {} }
 
 export const configure = (changes) => Object.assign(state, changes)
-export const chosenTenant = () => state.tenant
 
 /** The URL of a path outside of the API, such as the route of an application: `api.get(site("/shop/orders"))`. */
 export const site = (path) => new URL(path.replace(/^\//, ""), SITE).href

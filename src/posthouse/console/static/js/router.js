@@ -6,11 +6,14 @@ const listeners = new Set()
 
 const here = () => ({ path: location.pathname.slice(BASE.length).replace(/\/$/, ""), query: Object.fromEntries(new URLSearchParams(location.search)) })
 
+/** `base(path)`: the address that the path of a page is below. Applications replace it, see app.js. */
+export const links = { base: () => BASE }
+
 /** The address of a page, for links. */
 export function link(path, query = {}) {
   const given = Object.entries(query).filter(([, value]) => value !== undefined && value !== null && value !== "")
   const text = new URLSearchParams(given).toString()
-  return BASE + path + (text ? `?${text}` : "")
+  return links.base(path) + path + (text ? `?${text}` : "")
 }
 
 export function go(href, { replace = false } = {}) {

@@ -1,5 +1,6 @@
 // Head of the job page: identity, progress and actions.
 import { api } from "../api.js"
+import { quoted } from "../filter.js"
 import { html, useState } from "../lib.js"
 import { link } from "../router.js"
 import { useSession } from "../session.js"
@@ -27,7 +28,7 @@ export function Head({ known }) {
 }
 
 /** Link to the jobs whose field has this value. */
-export const jobsWith = (field, text) => link("jobs", { q: `${field}:${/[\s,"\\]|[*…]$/.test(text) ? `"${text.replace(/["\\]/g, "\\$&")}"` : text}` })
+export const jobsWith = (field, text) => link("jobs", { q: `${field}:${quoted(text)}` })
 
 function facts(job, known, session) {
   return [
@@ -55,11 +56,9 @@ export function WorkerName({ id, spans = [] }) {
   return html`<a href=${link("workers", { worker: id })} title=${id}>${name ?? id.slice(0, 8)}</a>`
 }
 
-function Buttons({ known, session }) {
-  const job = known.job.data
-  const [asking, setAsking] = useState(null)
+/** {busy, cancel, retry} of a job, each with Undo. `done` is called after each change. */
+export function useActions(job, done) {
   const [busy, setBusy] = useState(false)
-  const hasSteps = known.timeline.data?.spans.some(({ type }) => type === "step")
   const send = async (action, query) => {
     setBusy(true)
     try {
@@ -69,7 +68,7 @@ function Buttons({ known, session }) {
       return null
     } finally {
       setBusy(false)
-      known.reload()
+      done?.()
     }
   }
   const cancel = async () => {
@@ -78,16 +77,26 @@ function Buttons({ known, session }) {
     else if (answer) toast("Cancellation requested")
   }
   const retry = async (fresh) => {
-    if (await send("retry", { fresh: fresh || undefined })) toast(fresh ? "Retrying from the first step" : "Retrying the job", { undo: () => send("cancel") })
+    if (await send("retry", { fresh })) toast(fresh ? "Retrying from the first step" : "Retrying the job", { undo: () => send("cancel") })
   }
+  return { busy, cancel, retry }
+}
+
+export const ConfirmCancel = (rest) => html`<${Confirm} title="Cancel this job?" danger actText="Cancel job" closeText="Go back" ...${rest}>The worker stops the running handler. Side effects that already happened are not rolled back.<//>`
+
+function Buttons({ known, session }) {
+  const job = known.job.data
+  const [asking, setAsking] = useState(null)
+  const { busy, cancel, retry } = useActions(job, known.reload)
+  const hasSteps = known.timeline.data?.spans.some(({ type }) => type === "step")
   return html`
     <div class="bar job-buttons">
       ${isOver(job) ? html`
-        <${Button} icon="retry" strong=${job.status !== "succeeded"} busy=${busy} title="Retry this job with a new set of attempts." onClick=${() => retry(false)}>Retry<//>
+        <${Button} icon="retry" strong=${job.status !== "succeeded"} busy=${busy} title="Retry this job with a new set of attempts." onClick=${() => retry()}>Retry<//>
         ${hasSteps && html`<${Button} icon="retry" busy=${busy} title="Discard completed steps." onClick=${() => retry(true)}>Retry fresh<//>`}`
         : html`<${Button} icon="stop" busy=${busy} onClick=${() => (isWaiting(job) ? cancel() : setAsking("cancel"))}>Cancel<//>`}
       <${Button} icon="edit" title="Enqueue a new job of this kind with an editable payload." onClick=${() => setAsking("again")}>Run again…<//>
-      ${asking === "cancel" && html`<${Confirm} title="Cancel this job?" danger actText="Cancel job" closeText="Go back" close=${() => setAsking(null)} act=${cancel}>The worker stops the running handler. Side effects that already happened are not rolled back.<//>`}
+      ${asking === "cancel" && html`<${ConfirmCancel} act=${cancel} close=${() => setAsking(null)} />`}
       ${asking === "again" && html`<${EnqueueDialog} close=${() => setAsking(null)} kind=${job.definition_key} payload=${job.payload ?? {}} note=${hasSecrets(job.payload) && "Secrets are masked. Replace every [redacted] value before you enqueue the job."} extra=${{ subject: job.subject ?? "", tenant: session.tenant ?? job.tenant_id }} />`}
     </div>`
 }

@@ -1,6 +1,6 @@
 // Job list with filter, live updates and bulk actions.
 import { useApi } from "../api.js"
-import { html, useEffect, useMemo, useRef, useState } from "../lib.js"
+import { html, useMemo, useRef, useState } from "../lib.js"
 import { count, plural } from "../format.js"
 import { link, setQuery } from "../router.js"
 import { useSession } from "../session.js"
@@ -18,7 +18,8 @@ import { useKept, Views } from "./jobs-views.js"
 import { useRowKeys } from "./jobs-keys.js"
 import { valuesOf } from "../filter.js"
 
-export function Jobs({ query }) {
+/** `own`: {usual, more}, the columns that are shown by default, and further ones at the end. */
+export function Jobs({ query, own }) {
   const session = useSession()
   const q = query.q ?? ""
   const selection = useSelection(`${q} ${query.after ?? ""}`)
@@ -28,7 +29,7 @@ export function Jobs({ query }) {
   const [action, setAction] = useState(null)
   const [begun, setBegun] = useState(0)
   const items = jobs.items ?? []
-  const columns = useColumns(session, q, items.some((job) => job.tenant_id !== items[0].tenant_id))
+  const columns = useColumns(session, q, items.some((job) => job.tenant_id !== items[0].tenant_id), own)
   const may = session.can("jobs:write")
   const box = useRef(null)
   useRowKeys(box, may ? selection.toggleId : () => {}, selection.clear)
@@ -67,15 +68,15 @@ function leftClass(q) {
   return ({ status }) => (wanted && !wanted.includes(status) ? "left" : undefined)
 }
 
-function useColumns(session, q, severalTenants) {
+function useColumns(session, q, severalTenants, own) {
   const [kept, choose] = useKept("posthouse.jobs.columns", null)
   const names = useApi(session.operator && session.can("workers:read") ? "/admin/workers" : null, {}, { every: 30_000 })
   const workers = useMemo(() => new Map((names.data ?? []).map(({ id, name }) => [id, name])), [names.data])
-  const usual = useMemo(() => usualColumns(severalTenants), [severalTenants])
+  const usual = useMemo(() => own?.usual ?? usualColumns(severalTenants), [severalTenants])
   const all = useMemo(() => columnsOf({ q, workers }).filter(({ name }) => name !== "tenant" || session.operator), [q, workers])
   const chosen = kept ?? usual
   const shown = useMemo(() => all.filter(({ name }) => chosen.includes(name)), [all, chosen])
-  return { all, chosen, usual, kept, choose, shown }
+  return { all, chosen, usual, kept, choose, shown: own ? [...shown, ...own.more] : shown }
 }
 
 /** Empty state of the list. */

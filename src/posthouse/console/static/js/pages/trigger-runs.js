@@ -5,7 +5,7 @@ import { Tag, Time } from "../ui/basics.js"
 const HERE = Intl.DateTimeFormat().resolvedOptions().timeZone
 const PARTS = { weekday: "short", day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", hourCycle: "h23" }
 
-const clockOf = (at, zone) => {
+export const clockOf = (at, zone) => {
   const precise = new Date(at).getUTCSeconds() ? { second: "2-digit" } : {}
   try {
     return new Intl.DateTimeFormat("en-GB", { ...PARTS, ...precise, timeZone: zone }).format(new Date(at))

@@ -11,6 +11,7 @@ import { Table } from "../ui/table.js"
 import { TriggerEvents } from "./trigger-events.js"
 import { NewTrigger } from "./trigger-form.js"
 import { FromCode, nameOf, setEnabled } from "./trigger-parts.js"
+import { clockOf } from "./trigger-runs.js"
 import { TriggerPage } from "./trigger.js"
 
 const TABS = [
@@ -53,7 +54,7 @@ const columns = (type, session, reload) => [
   session.operator && !session.tenant && { name: "tenant", text: "Tenant", cell: ({ tenant_id: tenant }) => tenant },
   { name: "when", text: type === "schedule" ? "Schedule" : "Event", wide: type === "schedule", cell: (trigger) => (type === "schedule" ? html`<span title=${trigger.cron_expr}>${trigger.words}</span>` : html`<code>${trigger.event_name}</code>`) },
   { name: "kind", text: "Job kind", cell: ({ definition_key: key }) => key },
-  type === "schedule" && { name: "next", text: "Next run", cell: ({ is_enabled: enabled, next_at: at }) => (enabled ? html`<${Time} at=${at} none="soon" />` : html`<span class="faint">paused</span>`) },
+  type === "schedule" && { name: "next", text: "Next run", cell: ({ is_enabled: enabled, next_at: at, timezone }) => (enabled ? html`<${Time} at=${at} none="soon" />${at && html` <small>${clockOf(at, timezone)}</small>`}` : html`<span class="faint">paused</span>`) },
   type === "event" && { name: "window", text: "Dedupe window", align: "right", cell: ({ dedupe_window_seconds: seconds }) => (seconds ? duration(seconds) : html`<span class="faint">none</span>`) },
   { name: "last", text: "Last outcome", wide: type === "event", cell: (trigger) => html`<${LastOutcome} trigger=${trigger} />` },
   { name: "on", text: "Enabled", align: "right", cell: (trigger) => (session.can("triggers:write")
