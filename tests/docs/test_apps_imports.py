@@ -22,6 +22,7 @@ PUBLIC["posthouse.blobs"] = [
     "app_storage",
     "open_storage",
 ]
+PUBLIC["posthouse.triggers"] = ["create_trigger"]
 APPS = sorted(
     path.parent for path in ROOT.glob("apps/*/pyproject.toml") if "entry-points" in path.read_text()
 )

@@ -9,6 +9,7 @@ import sys
 import traceback
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import EntryPoint, entry_points
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from posthouse.app import App
@@ -25,12 +26,17 @@ def load_apps(paths: Sequence[str]) -> dict[str, App]:
 
 
 def load_app(path: str) -> App:
-    """Return the app at ``module:name``; the default name is ``app``."""
+    """Return the app at ``module:name``; the default name is ``app``.
+
+    If the name is a module, such as ``shop.app`` for ``shop:app``, the app is in that module.
+    """
     module_name, _, name = path.partition(":")
     module = _import(module_name, path)
     found: Any = module
     for part in (name or "app").split("."):
         found = getattr(found, part, None)
+    if isinstance(found, ModuleType):
+        found = getattr(found, "app", None)
     if isinstance(found, App):
         return found
     others = [other for other, value in vars(module).items() if isinstance(value, App)]
