@@ -22,7 +22,7 @@ VERBS = re.findall(
 VAGUE = re.compile(r"\b(whoever|somebody|nobody|anybody|whatever|everybody)\b", re.IGNORECASE)
 
 
-APPLICATIONS = ("calls", "embeddings", "vision", "vlog")
+APPLICATIONS = ("calls", "embeddings", "photos", "vision", "vlog")
 
 
 @pytest.fixture(scope="module")

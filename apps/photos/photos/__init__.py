@@ -3,14 +3,12 @@
 The commands do not import Posthouse; the application is in ``photos.app``.
 """
 
+from importlib import import_module
 from typing import Any
 
 
 def __getattr__(name: str) -> Any:
-    """Import the application on first use, so that ``photos:app`` names it like those of other packages."""
+    """Import ``photos.app`` on first use, so that ``photos:app`` names the application."""
     if name != "app":
         raise AttributeError(f"module 'photos' has no attribute {name!r}")
-    from photos.app import app  # noqa: PLC0415 - commands load without Posthouse
-
-    globals()["app"] = app
-    return app
+    return import_module("photos.app")

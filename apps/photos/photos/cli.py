@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import sqlite3
 import sys
 from collections.abc import Callable, Sequence
@@ -18,11 +17,10 @@ from typing import Any
 
 from photos.config import library_root
 from photos.errors import PermanentError, TemporaryError
-from photos.library import Library
+from photos.library import TENANT, Library
 from photos.progress import Progress
 
 EX_DATAERR, EX_TEMPFAIL = 65, 75
-TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -30,9 +30,7 @@ async def demo(stage: Stage) -> dict[str, Any]:
             folder = _pictures(reset_demo_folder(root / tenant.name) / "camera", stage.size or EXAMPLES)
             with Library(root / tenant.name) as library:
                 tenant.provider_id = add_provider(library, folder, "Camera uploads", token)
-            await tenant.watch_folder()
-            await tenant.tag_after_ingest()
-            await tenant.add_nightly_sync()
+            await tenant.add_triggers()
             for command in ("sync", "train"):
                 await _run(stage, tenant, command)
         first, other = tenants

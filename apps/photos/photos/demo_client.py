@@ -9,6 +9,8 @@ from uuid import uuid4
 
 import httpx
 
+from photos.default_triggers import default_triggers
+
 SECONDS = 30.0
 
 
@@ -38,44 +40,10 @@ class Tenant:
         for trigger in (await self._ask("GET", "/jobs/triggers"))["items"]:
             await self._ask("DELETE", f"/jobs/triggers/{trigger['id']}")
 
-    async def watch_folder(self) -> None:
-        await self._ask(
-            "POST",
-            "/jobs/triggers",
-            label="Resync on folder change",
-            trigger_type="event",
-            event_name="provider.folder.updated",
-            definition_key="photos.sync",
-            payload_template={
-                "provider_id": "{{event.provider_id}}",
-                "path_prefix": "{{event.folder_path}}",
-            },
-            dedupe_window_seconds=120,
-        )
-
-    async def tag_after_ingest(self) -> None:
-        await self._ask(
-            "POST",
-            "/jobs/triggers",
-            label="Tag after a sync",
-            trigger_type="event",
-            event_name="images.ingest.completed",
-            definition_key="photos.tag",
-            payload_template={"path_prefix": "{{event.path_prefix}}"},
-            dedupe_window_seconds=0,
-        )
-
-    async def add_nightly_sync(self) -> None:
-        await self._ask(
-            "POST",
-            "/jobs/triggers",
-            label="Nightly provider sync",
-            trigger_type="schedule",
-            cron_expr="0 2 * * *",
-            timezone=self.zone,
-            definition_key="photos.sync",
-            payload_template={"provider_id": self.provider_id, "path_prefix": "/"},
-        )
+    async def add_triggers(self) -> None:
+        """Create the triggers of a new library, with the nightly sync in the time zone of the tenant."""
+        for fields in default_triggers(self.provider_id, self.zone):
+            await self._ask("POST", "/jobs/triggers", **fields)
 
     async def next_nightly_sync(self) -> str | None:
         """Return the time of the next nightly sync, as computed by the keeper."""

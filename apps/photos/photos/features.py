@@ -1,9 +1,10 @@
-"""Features of a photo: about thirty numbers between 0 and 1."""
+"""Decodes photos, and measures their colors: about thirty numbers between 0 and 1."""
 
 from __future__ import annotations
 
 import io
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
+from photos.models import tagging_model
+
 SIDE = 64
+THUMBNAIL_SIDE = 480
 HUES = ("red", "orange", "yellow", "green", "cyan", "blue", "purple", "pink")
 HUE_ENDS = (11, 30, 48, 115, 140, 185, 215, 240)
 """Upper bounds of Pillow's hue, which is circular from 0 to 255; the remainder is red again."""
@@ -25,28 +29,50 @@ MAX_PIXELS = 80_000_000
 class Picture:
     width: int | None = None
     height: int | None = None
-    features: dict[str, float] | None = None
+    features: Mapping[str, float] | None = None
     fault: str | None = None
+    thumbnail: bytes | None = None
 
     def row(self) -> dict[str, Any]:
-        features = None if self.features is None else json.dumps(self.features)
+        features = None if self.features is None else json.dumps(dict(self.features))
         return {"width": self.width, "height": self.height, "features": features, "fault": self.fault}
 
 
-def analyze_image(content: bytes) -> Picture:
-    """Decode a photo; on failure, ``fault`` says why."""
+class UnreadableImage(Exception):
+    """A file that cannot be decoded as an image."""
+
+
+def decode_image(content: bytes) -> Image.Image:
+    """Return the upright RGB image; raise UnreadableImage if there is none."""
     try:
         with Image.open(io.BytesIO(content)) as image:
             if image.width * image.height > MAX_PIXELS:
-                return Picture(
-                    fault=f"{image.width} x {image.height} pixels exceed the limit of {MAX_PIXELS:,}"
+                raise UnreadableImage(
+                    f"{image.width} x {image.height} pixels exceed the limit of {MAX_PIXELS:,}"
                 )
-            upright = ImageOps.exif_transpose(image).convert("RGB")
+            return ImageOps.exif_transpose(image).convert("RGB")
     except UnidentifiedImageError:
-        return Picture(fault="not a supported image format")
-    except (OSError, ValueError, SyntaxError) as error:
-        return Picture(fault=f"{type(error).__name__}: {error}"[:200])
-    return Picture(upright.width, upright.height, measure(upright))
+        raise UnreadableImage("not a supported image format") from None
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+        raise UnreadableImage(f"{type(error).__name__}: {error}"[:200]) from error
+
+
+def analyze_image(content: bytes) -> Picture:
+    """Describe a photo; if it cannot be decoded, ``fault`` says why."""
+    try:
+        upright = decode_image(content)
+    except UnreadableImage as error:
+        return Picture(fault=str(error))
+    features = tagging_model().features(upright)
+    return Picture(upright.width, upright.height, features, thumbnail=_thumbnail(upright))
+
+
+def _thumbnail(image: Image.Image) -> bytes:
+    small = image.copy()
+    small.thumbnail((THUMBNAIL_SIDE, THUMBNAIL_SIDE))
+    buffer = io.BytesIO()
+    small.save(buffer, "JPEG", quality=82)
+    return buffer.getvalue()
 
 
 def measure(image: Image.Image) -> dict[str, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from collections.abc import Mapping, Sequence
 from contextlib import closing
@@ -11,6 +12,8 @@ from typing import Any, Self
 
 from photos.db import sql
 
+DATABASE = "library.sqlite"
+TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 WAIT_SECONDS = 30.0
 """How long to wait for another command that writes."""
 
@@ -19,8 +22,9 @@ class Library:
     """A library, used as ``with Library(folder) as library:``. The folder is created if missing."""
 
     def __init__(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        self._db = sqlite3.connect(folder / "library.sqlite", timeout=WAIT_SECONDS, isolation_level=None)
+        self._thumbnails = folder / ".thumbnails"
+        self._thumbnails.mkdir(parents=True, exist_ok=True)
+        self._db = sqlite3.connect(folder / DATABASE, timeout=WAIT_SECONDS, isolation_level=None)
         self._db.row_factory = sqlite3.Row
         self._db.executescript(sql("tables"))
 
@@ -48,3 +52,20 @@ class Library:
     def pictures(self) -> list[dict[str, Any]]:
         """Return all photos with their tags."""
         return [{**row, "tags": json.loads(row["tags"])} for row in self.rows("pictures_list")]
+
+    def thumbnail(self, sha256: str) -> Path:
+        return self._thumbnails / f"{sha256}.jpg"
+
+    def save_thumbnail(self, sha256: str, content: bytes | None) -> None:
+        """Write the thumbnail of a photo, whole or not at all. An unreadable photo has none."""
+        if content is not None:
+            partial = self._thumbnails / f".{sha256}.part"
+            partial.write_bytes(content)
+            partial.replace(self.thumbnail(sha256))
+
+    def sweep_thumbnails(self) -> None:
+        """Delete the thumbnails of photos that no longer exist."""
+        used = {row["sha256"] for row in self.rows("sha256_used")}
+        for file in self._thumbnails.glob("*.jpg"):
+            if file.stem not in used:
+                file.unlink(missing_ok=True)

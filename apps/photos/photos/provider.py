@@ -34,14 +34,15 @@ class Provider:
         }
 
 
-def add_provider(library: Library, folder: Path, label: str, token: str) -> str:
+def add_provider(library: Library, folder: Path, label: str, token: str, provider_id: str = "") -> str:
+    """Register a folder and return the id of the provider."""
     if not token:
         raise PermanentError("no token: set PHOTOS_TOKEN to the token that protects the folder")
     folder = folder.resolve()
     if not folder.is_dir():
         raise PermanentError(f"{folder} is not a folder")
     (folder / ACCESS).write_text(_hash(token))
-    provider_id = str(uuid4())
+    provider_id = provider_id or str(uuid4())
     library.change(
         ("provider_insert", [{"id": provider_id, "label": label or folder.name, "folder": str(folder)}])
     )

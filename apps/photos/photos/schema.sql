@@ -7,7 +7,7 @@ do $$
 declare
   -- Environment variables that every command inherits from the worker.
   v_environment jsonb := '["HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "TMPDIR", "TZ", "USER",
-    "PHOTOS_LIBRARY"]';
+    "PHOTOS_LIBRARY", "PHOTOS_MODEL"]';
   v_prefix jsonb := '{"type": "string", "pattern": "^/", "maxLength": 1000}';
   v_model jsonb := '{"type": "string", "pattern": "^[a-z0-9-]{1,40}$"}';
   v_commands jsonb := jsonb_build_object(

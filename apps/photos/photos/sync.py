@@ -12,6 +12,7 @@ from typing import Any
 from photos.errors import PermanentError
 from photos.features import Picture, analyze_image
 from photos.library import Library
+from photos.models import tagging_model
 from photos.progress import Progress
 from photos.provider import Provider
 from photos.tagging import tags_of
@@ -30,6 +31,8 @@ def sync(library: Library, provider: Provider, prefix: str, progress: Progress) 
     deleted = [{"id": row["id"]} for path, row in stored.items() if path not in files]
     library.change(("picture_delete", deleted))
     counts["removed"] = len(deleted)
+    if counts["removed"] or counts["changed"]:
+        library.sweep_thumbnails()
     return {**counts, "pictures": len(files)}
 
 
@@ -39,19 +42,21 @@ def _import_file(
     """Sync one file and return what changed."""
     try:
         stat = file.stat()
-        state = {"size": stat.st_size, "changed_ns": stat.st_mtime_ns}
+        model = tagging_model().name
+        state = {"size": stat.st_size, "changed_ns": stat.st_mtime_ns, "model": model}
         if stored is not None and state == {name: stored[name] for name in state}:
             return []
         content = file.read_bytes()
     except FileNotFoundError:  # deleted during the sync; the next sync handles it
         return []
     digest = hashlib.sha256(content).hexdigest()
-    if stored is not None and stored["sha256"] == digest:
+    if stored is not None and (stored["sha256"], stored["model"]) == (digest, model):
         library.change(("picture_touch", [{"id": stored["id"], **state}]))
         return []
     picture = analyze_image(content)
     if picture.fault:
         sys.stderr.write(f"photos: warning: cannot read {path}: {picture.fault}\n")
+    library.save_thumbnail(digest, picture.thumbnail)
     _store(library, {"provider_id": provider.id, "path": path}, picture, {**state, "sha256": digest})
     return ["added" if stored is None else "changed", *(["unreadable"] if picture.fault else [])]
 

@@ -13,16 +13,20 @@ from numpy.typing import NDArray
 
 from photos.errors import PermanentError
 from photos.library import Library
+from photos.models import tagging_model
 from photos.progress import Progress
 
 ROUNDS, RATE, L2_PENALTY = 400, 0.5, 0.01
 THRESHOLD = 0.5
+UNSORTED = "inbox"
+"""The folder of photos that were not sorted into an album yet; its name is no keyword."""
 Array = NDArray[Any]
 
 
 def train(library: Library, name: str, min_photos: int, progress: Progress) -> dict[str, Any]:
     """Train each keyword with enough photos; replaces the model."""
-    pictures = library.rows("pictures_readable", prefix="/")
+    features_of = tagging_model().name
+    pictures = library.rows("pictures_readable", prefix="/", model=features_of)
     counts = Counter(word for row in pictures for word in _album_keywords(row["path"]))
     keywords = {word for word, count in counts.items() if count >= min_photos}
     # Photos without a keyword are neither positive nor negative examples.
@@ -32,7 +36,9 @@ def train(library: Library, name: str, min_photos: int, progress: Progress) -> d
     for number, word in enumerate(sorted(keywords), 1):
         is_one = np.array([word in _album_keywords(row["path"]) for row in pictures], dtype=float)
         if not is_one.all():
-            trained_rows.append({"name": name, "keyword": word, **_trained(numbers, is_one)})
+            trained_rows.append(
+                {"name": name, "features_of": features_of, "keyword": word, **_trained(numbers, is_one)}
+            )
         progress.report("train", number, len(keywords))
     if not trained_rows:
         raise PermanentError(
@@ -47,7 +53,13 @@ def retag(library: Library, name: str, progress: Progress) -> dict[str, int]:
     models = library.rows("model_keywords", name=name)
     if not models:
         raise PermanentError(f"model {name!r} does not exist; train it with: photos train --model {name}")
-    pictures = library.rows("pictures_readable", prefix="/")
+    features_of = tagging_model().name
+    if models[0]["features_of"] != features_of:
+        raise PermanentError(
+            f"model {name!r} was trained with features of {models[0]['features_of']!r}, not {features_of!r}; "
+            f"train it again: photos train --model {name}"
+        )
+    pictures = library.rows("pictures_readable", prefix="/", model=features_of)
     numbers = _numbers(pictures)
     confidence = {model["keyword"]: _predict(numbers, json.loads(model["weights"])) for model in models}
     tag_count = 0
@@ -64,7 +76,7 @@ def retag(library: Library, name: str, progress: Progress) -> dict[str, int]:
 
 
 def _album_keywords(path: str) -> set[str]:
-    return {part.lower() for part in PurePosixPath(path).parts[1:-1]}
+    return {part.lower() for part in PurePosixPath(path).parts[1:-1]} - {UNSORTED}
 
 
 def _numbers(pictures: Sequence[Mapping[str, Any]]) -> Array:

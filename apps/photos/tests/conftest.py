@@ -23,6 +23,7 @@ def photos_root(tmp_path, monkeypatch, token):
     """Where the library is, for commands in this process and for those of workers."""
     monkeypatch.setenv("PHOTOS_LIBRARY", str(tmp_path / "library"))
     monkeypatch.setenv("PHOTOS_TOKEN", token)
+    monkeypatch.setenv("POSTHOUSE_SECRET_PHOTOS_TOKEN", token)
     return tmp_path / "library"
 
 
@@ -57,4 +58,10 @@ def camera(tmp_path):
 
 @pytest.fixture
 def worker_env(photos_root, token):
-    return {"PHOTOS_LIBRARY": str(photos_root), "POSTHOUSE_SECRET_PHOTOS_TOKEN": token, "PATH": os.defpath}
+    """What workers need. They do not watch the folders, so that tests know all jobs."""
+    return {
+        "PHOTOS_LIBRARY": str(photos_root),
+        "PHOTOS_WATCH": "off",
+        "POSTHOUSE_SECRET_PHOTOS_TOKEN": token,
+        "PATH": os.defpath,
+    }

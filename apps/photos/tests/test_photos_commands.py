@@ -15,6 +15,21 @@ def provider(photos, camera):
     return folder, done["provider_id"]
 
 
+class BrightnessModel:
+    """A model of the user's own."""
+
+    name = "brightness"
+
+    def features(self, image):
+        return {"mean": image.convert("L").resize((1, 1)).getpixel((0, 0)) / 255}
+
+    def tags(self, width, height, features):
+        return {
+            "sunny" if features["mean"] > 0.4 else "gloomy": 0.75,
+            "wide" if width > height else "tall": 1,
+        }
+
+
 def tags(photos, path, source, tenant="harbour"):
     _, pictures, _ = photos("list", tenant=tenant)
     (found,) = (picture for picture in pictures if picture["path"] == path)
@@ -77,6 +92,22 @@ def test_keywords_are_learned_from_folders_and_given_to_all(photos, provider):
     assert tags(photos, "/inbox/IMG_1.jpg", "trained") == {"beach"}
     photos("retag", "--model", "second")
     assert tags(photos, "/inbox/IMG_1.jpg", "trained") == {"beach"}, "again, it is the same"
+
+
+def test_another_model_analyzes_all_photos_again_and_needs_training(photos, provider, monkeypatch):
+    _, provider_id = provider
+    sync = ("sync", "--provider-id", provider_id)
+    photos(*sync)
+    photos("train")
+    monkeypatch.setenv("PHOTOS_MODEL", f"{__name__}:BrightnessModel")
+    assert photos(*sync)[1]["changed"] == 12
+    assert tags(photos, "/beach/0.jpg", "automatic") == {"sunny", "wide"}
+    code, _, err = photos("retag")
+    assert (code, "trained with features of 'color', not 'brightness'" in err) == (65, True)
+    assert photos("train")[0] == photos("retag")[0] == 0
+    monkeypatch.setenv("PHOTOS_MODEL", "no.such.module:Model")
+    code, _, err = photos("tag")
+    assert (code, "set PHOTOS_MODEL to module:class" in err) == (65, True)
 
 
 def test_only_a_part_of_the_folder_is_synced(photos, provider):

@@ -1,3 +1,3 @@
 -- The files of a provider below a path.
-select id, path, size, changed_ns, sha256 from pictures
+select id, path, size, changed_ns, sha256, model from pictures
 where provider_id = :provider_id and substr(path, 1, length(:prefix)) = :prefix

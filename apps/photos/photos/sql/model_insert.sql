@@ -1,3 +1,3 @@
 -- Insert a keyword of a model.
-insert into models (name, keyword, weights, pictures, accuracy)
-values (:name, :keyword, :weights, :pictures, :accuracy)
+insert into models (name, features_of, keyword, weights, pictures, accuracy)
+values (:name, :features_of, :keyword, :weights, :pictures, :accuracy)

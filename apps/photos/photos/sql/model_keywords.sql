@@ -1,2 +1,2 @@
 -- The keywords of a model.
-select keyword, weights from models where name = :name order by keyword
+select keyword, weights, features_of from models where name = :name order by keyword

@@ -4,7 +4,7 @@ pragma foreign_keys = on;
 
 create table if not exists providers (id text primary key, label text not null, folder text not null);
 
--- Photos in the folders. An unreadable photo has no features, but a fault.
+-- Photos in the folders. An unreadable photo has no features, but a fault. model: that of the features.
 create table if not exists pictures (
   id integer primary key,
   provider_id text not null references providers (id),
@@ -12,6 +12,7 @@ create table if not exists pictures (
   size integer not null,
   changed_ns integer not null,
   sha256 text not null,
+  model text not null,
   width integer,
   height integer,
   features text,
@@ -29,6 +30,7 @@ create table if not exists tags (
 
 create table if not exists models (
   name text not null,
+  features_of text not null,
   keyword text not null,
   weights text not null,
   pictures integer not null,

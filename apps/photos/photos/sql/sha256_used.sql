@@ -1,0 +1,2 @@
+-- The contents of all photos.
+select distinct sha256 from pictures
