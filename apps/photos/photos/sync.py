@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,9 @@ from photos.models import tagging_model
 from photos.progress import Progress
 from photos.provider import Provider
 from photos.tagging import tags_of
+from photos.training import default_model, predicted_tags
+
+Models = Sequence[Mapping[str, Any]]
 
 
 def sync(library: Library, provider: Provider, prefix: str, progress: Progress) -> dict[str, int]:
@@ -24,9 +27,10 @@ def sync(library: Library, provider: Provider, prefix: str, progress: Progress) 
         raise PermanentError(f"invalid path prefix {prefix!r}: it must start with / and must not contain ..")
     stored = {row["path"]: row for row in library.rows("files_below", provider_id=provider.id, prefix=prefix)}
     files = provider.files(prefix)
+    models = default_model(library)
     counts = Counter({"added": 0, "changed": 0, "removed": 0, "unreadable": 0})
     for number, (path, file) in enumerate(files.items(), 1):
-        counts.update(_import_file(library, provider, path, file, stored.get(path)))
+        counts.update(_import_file(library, models, (provider.id, path, file), stored.get(path)))
         progress.report("sync", number, len(files))
     deleted = [{"id": row["id"]} for path, row in stored.items() if path not in files]
     library.change(("picture_delete", deleted))
@@ -37,9 +41,10 @@ def sync(library: Library, provider: Provider, prefix: str, progress: Progress) 
 
 
 def _import_file(
-    library: Library, provider: Provider, path: str, file: Path, stored: Mapping[str, Any] | None
+    library: Library, models: Models, source: tuple[str, str, Path], stored: Mapping[str, Any] | None
 ) -> list[str]:
     """Sync one file and return what changed."""
+    provider_id, path, file = source
     try:
         stat = file.stat()
         model = tagging_model().name
@@ -57,14 +62,24 @@ def _import_file(
     if picture.fault:
         sys.stderr.write(f"photos: warning: cannot read {path}: {picture.fault}\n")
     library.save_thumbnail(digest, picture.thumbnail)
-    _store(library, {"provider_id": provider.id, "path": path}, picture, {**state, "sha256": digest})
+    key = {"provider_id": provider_id, "path": path}
+    _store(library, {**key, **state, "sha256": digest, **picture.row()}, _tags(picture, models))
     return ["added" if stored is None else "changed", *(["unreadable"] if picture.fault else [])]
 
 
-def _store(library: Library, key: dict[str, str], picture: Picture, file: dict[str, Any]) -> None:
-    tags = [{**key, "keyword": keyword, "confidence": share} for keyword, share in tags_of(picture).items()]
+def _tags(picture: Picture, models: Models) -> list[dict[str, Any]]:
+    """Return the tags of both models; that of trained keywords may not exist yet."""
+    trained = predicted_tags(models, picture.features) if picture.features else {}
+    return [
+        {"source": source, "keyword": keyword, "confidence": confidence}
+        for source, tags in (("automatic", tags_of(picture)), ("trained", trained))
+        for keyword, confidence in tags.items()
+    ]
+
+
+def _store(library: Library, row: dict[str, Any], tags: list[dict[str, Any]]) -> None:
     library.change(
-        ("picture_upsert", [{**key, **file, **picture.row()}]),
-        ("tags_delete_automatic", [key]),
-        ("tag_insert_automatic", tags),
+        ("picture_upsert", [row]),
+        ("tags_delete", [{**row, "source": None}]),
+        ("tag_insert", [{**row, **tag} for tag in tags]),
     )

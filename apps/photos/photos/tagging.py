@@ -61,10 +61,10 @@ def tag_all(library: Library, prefix: str, progress: Progress) -> dict[str, int]
     pictures = library.rows("pictures_readable", prefix=prefix, model=tagging_model().name)
     tag_count = 0
     for number, row in enumerate(pictures, 1):
-        key = {"provider_id": row["provider_id"], "path": row["path"]}
+        key = {"provider_id": row["provider_id"], "path": row["path"], "source": "automatic"}
         tags = tags_of(Picture(row["width"], row["height"], json.loads(row["features"])))
         rows = [{**key, "keyword": keyword, "confidence": sure} for keyword, sure in tags.items()]
-        library.change(("tags_delete_automatic", [key]), ("tag_insert_automatic", rows))
+        library.change(("tags_delete", [key]), ("tag_insert", rows))
         tag_count += len(rows)
         progress.report("tag", number, len(pictures))
     return {"pictures": len(pictures), "tags": tag_count}

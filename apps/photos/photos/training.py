@@ -18,6 +18,7 @@ from photos.progress import Progress
 
 ROUNDS, RATE, L2_PENALTY = 400, 0.5, 0.01
 THRESHOLD = 0.5
+DEFAULT_MODEL = "default"
 UNSORTED = "inbox"
 """The folder of photos that were not sorted into an album yet; its name is no keyword."""
 Array = NDArray[Any]
@@ -60,19 +61,28 @@ def retag(library: Library, name: str, progress: Progress) -> dict[str, int]:
             f"train it again: photos train --model {name}"
         )
     pictures = library.rows("pictures_readable", prefix="/", model=features_of)
-    numbers = _numbers(pictures)
-    confidence = {model["keyword"]: _predict(numbers, json.loads(model["weights"])) for model in models}
     tag_count = 0
-    for number, row in enumerate(pictures):
-        tags = [
-            {"picture_id": row["id"], "keyword": word, "confidence": float(confidence[word][number])}
-            for word in confidence
-            if confidence[word][number] > THRESHOLD
-        ]
-        library.change(("tags_delete_trained", [{"picture_id": row["id"]}]), ("tag_insert_trained", tags))
-        tag_count += len(tags)
-        progress.report("retag", number + 1, len(pictures))
+    for number, row in enumerate(pictures, 1):
+        key = {"provider_id": row["provider_id"], "path": row["path"], "source": "trained"}
+        tags = predicted_tags(models, json.loads(row["features"]))
+        rows = [{**key, "keyword": word, "confidence": confidence} for word, confidence in tags.items()]
+        library.change(("tags_delete", [key]), ("tag_insert", rows))
+        tag_count += len(rows)
+        progress.report("retag", number, len(pictures))
     return {"pictures": len(pictures), "tags": tag_count}
+
+
+def default_model(library: Library) -> list[dict[str, Any]]:
+    """Return the keywords of the default model; none if it is not trained with the current features."""
+    rows = library.rows("model_keywords", name=DEFAULT_MODEL)
+    return [row for row in rows if row["features_of"] == tagging_model().name]
+
+
+def predicted_tags(models: Sequence[Mapping[str, Any]], features: Mapping[str, float]) -> dict[str, float]:
+    """Return the keywords that a model predicts for a photo, with their confidence."""
+    numbers = np.array([list(features.values())])
+    confidence = {row["keyword"]: float(_predict(numbers, json.loads(row["weights"]))[0]) for row in models}
+    return {keyword: value for keyword, value in confidence.items() if value > THRESHOLD}
 
 
 def _album_keywords(path: str) -> set[str]:
@@ -103,8 +113,6 @@ def _fit(numbers: Array, is_one: Array) -> dict[str, Any]:
 
 
 def _predict(numbers: Array, weights: dict[str, Any]) -> Array:
-    if not numbers.size:
-        return np.zeros(0)
     scaled = (numbers - np.array(weights["mean"])) / np.array(weights["spread"])
     return _sigmoid(scaled @ np.array(weights["slope"]) + weights["base"])
 

@@ -94,6 +94,18 @@ def test_keywords_are_learned_from_folders_and_given_to_all(photos, provider):
     assert tags(photos, "/inbox/IMG_1.jpg", "trained") == {"beach"}, "again, it is the same"
 
 
+def test_new_photos_get_the_keywords_of_the_default_model(photos, provider):
+    folder, provider_id = provider
+    photos("sync", "--provider-id", provider_id)
+    photos("train")
+    paint("beach", folder / "inbox" / "1.jpg", 99)
+    photos("sync", "--provider-id", provider_id)
+    assert tags(photos, "/inbox/1.jpg", "trained") == {"beach"}
+    paint("forest", folder / "inbox" / "1.jpg", 98)
+    photos("sync", "--provider-id", provider_id)
+    assert tags(photos, "/inbox/1.jpg", "trained") == {"forest"}, "none of the previous content"
+
+
 def test_another_model_analyzes_all_photos_again_and_needs_training(photos, provider, monkeypatch):
     _, provider_id = provider
     sync = ("sync", "--provider-id", provider_id)
