@@ -37,7 +37,7 @@ def create_library(tenant: str, provider_id: str) -> None:
 
 def summary(tenant: str) -> dict[str, Any]:
     """Return the number of photos, the providers and the models of a library."""
-    with Library(folder_of(tenant)) as library:
+    with Library(folder_of(tenant), create=False) as library:
         models = library.rows("models_list")
         return {
             "tenant_id": tenant,
@@ -50,21 +50,21 @@ def summary(tenant: str) -> dict[str, Any]:
 
 def page_of(tenant: str, keyword: str | None, limit: int, offset: int) -> dict[str, Any]:
     """Return a page of photos, the newest first, and their total number."""
-    with Library(folder_of(tenant)) as library:
+    with Library(folder_of(tenant), create=False) as library:
         rows = library.rows("pictures_page", keyword=keyword, limit=limit, offset=offset)
         total = library.rows("pictures_count", keyword=keyword)[0]["total"]
     return {"items": [{**row, "tags": json.loads(row["tags"])} for row in rows], "total": total}
 
 
 def thumbnail(tenant: str, picture_id: int) -> Path | None:
-    with Library(folder_of(tenant)) as library:
+    with Library(folder_of(tenant), create=False) as library:
         rows = library.rows("picture_get", id=picture_id)
         return library.thumbnail(rows[0]["sha256"]) if rows else None
 
 
 def original(tenant: str, picture_id: int) -> Path | None:
     """Return the file of a photo; None if it is not, or no longer, a file in the folder of its provider."""
-    with Library(folder_of(tenant)) as library:
+    with Library(folder_of(tenant), create=False) as library:
         rows = library.rows("picture_get", id=picture_id)
     if not rows:
         return None
@@ -75,7 +75,7 @@ def original(tenant: str, picture_id: int) -> Path | None:
 
 def upload_folder(tenant: str, album: str) -> tuple[str, Path]:
     """Return the id of the first provider, and the folder of an album in it."""
-    with Library(folder_of(tenant)) as library:
+    with Library(folder_of(tenant), create=False) as library:
         providers = library.rows("provider_list")
     if not providers:
         raise PermanentError("the library has no folder for photos; connect one first: photos connect")

@@ -19,12 +19,17 @@ WAIT_SECONDS = 30.0
 
 
 class Library:
-    """A library, used as ``with Library(folder) as library:``. The folder is created if missing."""
+    """A library, used as ``with Library(folder) as library:``.
 
-    def __init__(self, folder: Path) -> None:
+    - ``create``: create the folder if it is missing. Otherwise a deleted library stays deleted.
+    """
+
+    def __init__(self, folder: Path, *, create: bool = True) -> None:
         self._thumbnails = folder / ".thumbnails"
-        self._thumbnails.mkdir(parents=True, exist_ok=True)
-        self._db = sqlite3.connect(folder / DATABASE, timeout=WAIT_SECONDS, isolation_level=None)
+        if create:
+            self._thumbnails.mkdir(parents=True, exist_ok=True)
+        url = f"{(folder / DATABASE).absolute().as_uri()}?mode={'rwc' if create else 'rw'}"
+        self._db = sqlite3.connect(url, uri=True, timeout=WAIT_SECONDS, isolation_level=None)
         self._db.row_factory = sqlite3.Row
         self._db.executescript(sql("tables"))
 

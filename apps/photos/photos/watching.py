@@ -34,7 +34,7 @@ def libraries() -> dict[str, Path]:
 def changes(folder: Path, now: float | None = None) -> list[FolderChange]:
     """Compare the folders of all providers of a library with its photos."""
     now_ns = int(1e9 * (time.time() if now is None else now))
-    with Library(folder) as library:
+    with Library(folder, create=False) as library:
         return list(_changes(library, now_ns))
 
 
