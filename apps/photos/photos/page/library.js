@@ -1,7 +1,7 @@
 // Requests of the gallery: the URLs of routes and pictures, and live data of a library.
 import { address, api, site, useApi } from "posthouse/api.js"
 import { useEffect } from "posthouse/lib.js"
-import { useLive } from "posthouse/live.js"
+import { useLive, useSoon } from "posthouse/live.js"
 
 export const route = (path) => site(`/photos/${path}`)
 
@@ -19,7 +19,7 @@ export function useLibrary(keyword, limit) {
   const libraries = useApi(route("libraries"), {}, { every: 15_000 })
   const pictures = useApi(route("pictures"), { keyword, limit }, { every: active ? 1000 : 15_000 })
   const reload = () => [jobs, libraries, pictures].forEach((each) => each.reload())
-  useLive({ event: "job", queue: "photos" }, reload)
+  useLive({ event: "job", queue: "photos" }, useSoon(reload))
   useEffect(() => { // progress reports send no event
     const timer = active && setInterval(jobs.reload, 1000)
     return () => clearInterval(timer)

@@ -1,8 +1,9 @@
 // The event stream of the server. Events are batched so that a page renders a few times a second at most.
 import { address } from "./api.js"
-import { useEffect, useRef, useState } from "./lib.js"
+import { useCallback, useEffect, useRef, useState } from "./lib.js"
 
 const GATHERED_FOR = 250
+const AGAIN_AFTER = 1500
 const NAMES = ["job", "log", "worker", "counters", "reset", "overflow"]
 
 let held = 0
@@ -82,6 +83,27 @@ function useSeen() {
     return () => document.removeEventListener("visibilitychange", changed)
   }, [])
   return seen
+}
+
+/** Runs `work` immediately, then at most once per interval. */
+export function useSoon(work) {
+  const newest = useRef(work)
+  newest.current = work
+  const timer = useRef(0)
+  const wanted = useRef(false)
+  useEffect(() => () => clearTimeout(timer.current), [])
+  return useCallback(() => {
+    const run = () => {
+      wanted.current = false
+      newest.current()
+      timer.current = setTimeout(() => {
+        timer.current = 0
+        if (wanted.current) run()
+      }, AGAIN_AFTER)
+    }
+    wanted.current = true
+    if (!timer.current) run()
+  }, [])
 }
 
 class Gathered {

@@ -1,9 +1,8 @@
 // The data of the job page, kept up to date by the event stream.
 import { api, useApi } from "../api.js"
-import { useCallback, useEffect, useRef, useState } from "../lib.js"
-import { useLive } from "../live.js"
+import { useEffect, useState } from "../lib.js"
+import { useLive, useSoon } from "../live.js"
 
-const AGAIN_AFTER = 1500
 const MOST_LINES = 5000
 const FIRST_LINES = 1000
 
@@ -61,27 +60,6 @@ function useRelatives(id, pipeline, timeline) {
 }
 
 const pick = (shape, from) => Object.fromEntries(Object.keys(shape).filter((name) => name in from).map((name) => [name, from[name]]))
-
-/** Runs `work` immediately, then at most once per interval. */
-function useSoon(work) {
-  const newest = useRef(work)
-  newest.current = work
-  const timer = useRef(0)
-  const wanted = useRef(false)
-  useEffect(() => () => clearTimeout(timer.current), [])
-  return useCallback(() => {
-    const run = () => {
-      wanted.current = false
-      newest.current()
-      timer.current = setTimeout(() => {
-        timer.current = 0
-        if (wanted.current) run()
-      }, AGAIN_AFTER)
-    }
-    wanted.current = true
-    if (!timer.current) run()
-  }, [])
-}
 
 /** The log: the last lines first, earlier ones on request, new ones as they arrive. `from`: the last sequence read. */
 function useLog(id, there) {

@@ -1,8 +1,8 @@
 // Queues: backlog and throughput; limits.
 import { api, useApi } from "../api.js"
-import { cls, html, useMemo, useRef } from "../lib.js"
+import { cls, html, useMemo } from "../lib.js"
 import { count, duration, plural, short } from "../format.js"
-import { useLive } from "../live.js"
+import { useLive, useSoon } from "../live.js"
 import { link, setQuery } from "../router.js"
 import { useSession } from "../session.js"
 import { Button, Card, Empty, Figure, Loaded, Skeleton, Tag, Time } from "../ui/basics.js"
@@ -16,14 +16,13 @@ const SPAN = 1800
 const RECENT = 5
 /** Seconds after which the oldest ready job is highlighted. */
 const LONG_WAIT = 60
-const APART = 2000
 const NOTHING = Array(SPAN / 60).fill(0)
 
 export function Queues({ query }) {
   const session = useSession()
   const queues = useApi("/queues", {}, { every: 10_000 })
   const stats = useApi("/stats", { by: "queue", span_seconds: SPAN, step_seconds: 60 }, { every: 15_000 })
-  const again = useReloadNowAndThen(queues.reload)
+  const again = useSoon(queues.reload)
   const live = useLive({ event: "counters" }, ({ counters, missed }) => {
     if (missed || differs(queues.data, counters)) again()
     if (counters) queues.setData((was) => was && withCounters(was, counters.queues))
@@ -57,15 +56,6 @@ function withCounters(queues, counters) {
     const { ready = 0, running = 0 } = told.get(queue.name) ?? {}
     return { ...queue, ready, running, ...(ready ? {} : { oldest_ready_seconds: null }) }
   })
-}
-
-function useReloadNowAndThen(reload) {
-  const last = useRef(0)
-  return () => {
-    if (Date.now() - last.current < APART) return
-    last.current = Date.now()
-    reload()
-  }
 }
 
 function Tiles({ queues }) {
