@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+from contextlib import suppress
 from functools import cache
 from typing import Any, TypeAlias
 
@@ -25,6 +27,7 @@ SAME = 0.5
 TALL = 20
 """Least height of text that the reduced image is trusted with."""
 _GRID = 32
+_M_MMAP_THRESHOLD, _LARGE_BYTES = -3, 4 * 2**20
 _NONE: Boxes = np.zeros((0, 4, 2), np.float32)
 
 
@@ -100,6 +103,7 @@ def engine() -> Any:
     """Return the OCR engine. It must not scale or classify: lines of video text are upright."""
     from rapidocr import RapidOCR  # noqa: PLC0415 - slow import, needed by few jobs
 
+    _return_large_buffers()
     return RapidOCR(
         params={
             "Global.use_cls": False,
@@ -112,3 +116,13 @@ def engine() -> Any:
             "EngineConfig.onnxruntime.intra_op_num_threads": 1,  # one process per core
         }
     )
+
+
+def _return_large_buffers() -> None:
+    """Make glibc return large buffers to the system at once.
+
+    By default it keeps buffers of up to 32 MB in a heap that fragments: with frames of 720p, a job process
+    grew to 2.5 GB within 200 frames, instead of 0.3 GB.
+    """
+    with suppress(OSError, AttributeError):  # other C libraries
+        ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _LARGE_BYTES)

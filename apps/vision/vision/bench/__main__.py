@@ -8,7 +8,8 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from vision.bench.measuring import Row, memory, reading, scale, selection
+from vision.bench.measuring import Row, reading, scale, selection
+from vision.bench.memory import memory
 from vision.bench.searching import search
 
 PARTS = ("reading", "selection", "memory", "search")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -87,30 +86,6 @@ def _measure_video(video: Path, fps: int, seconds: int, captions: list[str]) -> 
         "CPU s per s: sample": f"{(looked - began) / seconds:.2f}",
         "ocr": f"{(ended - looked) / seconds:.2f}",
     }
-
-
-def memory(folder: Path, minutes: int) -> Iterator[Row]:
-    """Largest resident memory of a process that samples and reads a long video."""
-    video = folder / "long.mp4"
-    pictures, _ = moving(SIZES["720p"], minutes * 60, texts=True)
-    write_video(video, SIZES["720p"], pictures)
-    half = minutes * 30_000
-    peaks: list[int] = []
-    for found in pick(video, 1, THRESHOLD):
-        if isinstance(found, Picked):
-            _read(found.jpeg)
-        if found.timestamp_ms >= half and not peaks:
-            peaks.append(_peak())
-    peaks.append(_peak())
-    yield {
-        "video": f"{minutes} min of 720p",
-        "peak after half": f"{peaks[0]} MB",
-        "peak at the end": f"{peaks[1]} MB",
-    }
-
-
-def _peak() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
 
 
 def _read(picture: bytes) -> set[str]:
