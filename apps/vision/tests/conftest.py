@@ -6,7 +6,7 @@ import boto3
 import pytest
 from moto.server import ThreadedMotoServer
 
-from vision.film import scenes, shoot
+from vision.sample_video import render_video, sample_scenes
 from vision.storage import storage
 
 KEYS = {
@@ -27,14 +27,14 @@ def _in_threads(handlers_in_threads):
 
 
 @pytest.fixture(scope="session")
-def told():
-    return scenes(4)
+def expected_texts():
+    return sample_scenes(4)
 
 
 @pytest.fixture(scope="session")
-def film(told, tmp_path_factory):
+def film(expected_texts, tmp_path_factory):
     path = tmp_path_factory.mktemp("film") / "film.mp4"
-    shoot(path, told, seconds=0.75, size=(480, 270))
+    render_video(path, expected_texts, seconds=0.75, size=(480, 270))
     return path
 
 

@@ -105,7 +105,7 @@ async def test_a_passing_error_is_retried_after_1_5_and_15_minutes_and_then_stay
 
     client = await product.as_("tenant-admin", "acme")
     video_id = (await registered(client))["video_id"]
-    monkeypatch.setattr("vision.handlers.mentioned", unreachable)
+    monkeypatch.setattr("vision.handlers.extract_entities", unreachable)
     queue = {"queues": (segment_index.definition.queue,)}
     handle = await segment_index.using(tenant="acme").enqueue(video_id=video_id)
     async with testing.clock(app) as clock:

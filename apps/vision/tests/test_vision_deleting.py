@@ -13,8 +13,8 @@ import pytest
 import stable
 from posthouse.testing import drain
 from vision import paths
-from vision.film import shoot
 from vision.handlers import app, scan, sweep
+from vision.sample_video import render_video
 from vision.workspace import PREFIX, SETTLED_SECONDS, remove_abandoned, workspace
 
 MEDIA = ("poster.jpg", "0.jpg", "hls/index.m3u8", "hls/segment_00000.ts", "clips/c.mp4")
@@ -30,7 +30,7 @@ with workspace() as folder:
 @pytest.fixture(scope="module")
 def other_film(tmp_path_factory):
     path = tmp_path_factory.mktemp("other") / "other.mp4"
-    shoot(path, [["Another caption"]], seconds=0.5, size=(320, 180))
+    render_video(path, [["Another caption"]], seconds=0.5, size=(320, 180))
     return path
 
 

@@ -8,9 +8,9 @@ import pytest
 from PIL import Image, ImageDraw, ImageFont
 
 from posthouse_media import FfmpegFailed, NotAVideo, probe
-from vision.film import FPS
-from vision.frames import Picked, fingerprint, pick, similarity
-from vision.media import padded, write_clip, write_hls
+from vision.frame_sampler import KeptFrame, fingerprint, sample_frames, similarity
+from vision.media import clamp_with_padding, write_clip, write_hls
+from vision.sample_video import FPS
 
 WIDTH, HEIGHT = 1280, 720
 
@@ -34,7 +34,7 @@ def seen(picture):
 
 
 def picked(film, fps=10, threshold=0.95):
-    return [found for found in pick(film, fps, threshold) if isinstance(found, Picked)]
+    return [found for found in sample_frames(film, fps, threshold) if isinstance(found, KeptFrame)]
 
 
 def test_a_small_caption_that_changes_makes_another_frame_though_a_hash_of_the_whole_does_not_see_it():
@@ -44,25 +44,27 @@ def test_a_small_caption_that_changes_makes_another_frame_though_a_hash_of_the_w
     assert similarity(seen(one), seen(caption("Room 4711"))) == 1
 
 
-def test_one_frame_is_picked_of_each_scene(film, told):
+def test_one_frame_is_picked_of_each_scene(film, expected_texts):
     frames = picked(film)
-    assert len(frames) == len(told)
+    assert len(frames) == len(expected_texts)
     assert [frame.timestamp_ms for frame in frames] == pytest.approx([0, 750, 1500, 2250], abs=100)
     assert Image.open(BytesIO(frames[0].jpeg)).size == (480, 270)
 
 
 def test_frames_come_at_the_pace_that_was_asked_for(film):
-    assert [found.timestamp_ms for found in pick(film, 4, 0.95)] == pytest.approx(range(0, 3000, 250), abs=90)
-    assert len(list(pick(film, 100, 0.95))) == 3 * FPS
+    assert [found.timestamp_ms for found in sample_frames(film, 4, 0.95)] == pytest.approx(
+        range(0, 3000, 250), abs=90
+    )
+    assert len(list(sample_frames(film, 100, 0.95))) == 3 * FPS
 
 
 def test_the_threshold_says_how_like_a_frame_may_be(film):
     assert len(picked(film, threshold=0.5)) < len(picked(film, threshold=1))
-    assert len(picked(film, threshold=1)) == len(list(pick(film, 10, 1)))
+    assert len(picked(film, threshold=1)) == len(list(sample_frames(film, 10, 1)))
 
 
 def test_frames_are_read_one_after_the_other(film):
-    frames = pick(film, 10, 0.95)
+    frames = sample_frames(film, 10, 0.95)
     assert next(frames).timestamp_ms == 0
     frames.close()
 
@@ -89,8 +91,8 @@ def test_a_clip_has_exactly_what_was_asked_for(film, tmp_path):
 
 
 def test_padding_ends_where_the_video_does():
-    assert padded(1500, 3000, 2000, 60_000) == (0, 5000)
-    assert padded(58_000, 59_000, 2000, 60_000) == (56_000, 60_000)
+    assert clamp_with_padding(1500, 3000, 2000, 60_000) == (0, 5000)
+    assert clamp_with_padding(58_000, 59_000, 2000, 60_000) == (56_000, 60_000)
 
 
 def test_ffmpeg_says_why_it_failed(film, tmp_path):

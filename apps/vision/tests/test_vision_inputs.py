@@ -6,8 +6,8 @@ import pytest
 from vision_inputs import INPUTS
 
 from posthouse.testing import drain
-from vision.film import shoot
 from vision.handlers import app
+from vision.sample_video import render_video
 
 README = Path(__file__).parents[1] / "README.md"
 BEGIN, END = "<!-- inputs -->\n", "<!-- /inputs -->\n"
@@ -17,7 +17,7 @@ CAPTION = "Fresh horses 4711"
 @pytest.fixture(scope="module")
 def captioned(tmp_path_factory):
     path = tmp_path_factory.mktemp("captioned") / "film.mp4"
-    shoot(path, [[CAPTION]], seconds=1, size=(320, 180))
+    render_video(path, [[CAPTION]], seconds=1, size=(320, 180))
     return path
 
 

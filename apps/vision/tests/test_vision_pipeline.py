@@ -13,17 +13,17 @@ from PIL import Image
 
 from posthouse_media import probe
 from vision import paths
+from vision.entities import normalize
 from vision.handlers import clip_expire
 from vision.storage import storage
-from vision.texts import normalize
 
 STAGES = ["vision.transcode", "vision.sample", "vision.ocr", "vision.segment_index"]
 MEDIA = "/vision/media/session"
 WORKER = {"POSTHOUSE_PROCESS_SLOTS": "1", "VISION_OCR_BATCH": "2"}
 
 
-def written(told):
-    return {normalize(text) for texts in told for text in texts}
+def written(expected_texts):
+    return {normalize(text) for texts in expected_texts for text in texts}
 
 
 def read(product, video_id):
@@ -37,11 +37,11 @@ def check_stages(product):
     assert ended == {(kind, "succeeded"): 1 for kind in STAGES}
 
 
-def check_reading(product, video_id, told):
+def check_reading(product, video_id, expected_texts):
     """Recall and precision of the distinct texts, each of them once."""
     texts = read(product, video_id)
-    right = written(told) & texts.keys()
-    assert len(right) / len(written(told)) >= 0.9
+    right = written(expected_texts) & texts.keys()
+    assert len(right) / len(written(expected_texts)) >= 0.9
     assert len(right) / len(texts) >= 0.9
     assert set(texts.values()) == {1}, "a text that was seen once is there twice"
 
@@ -52,7 +52,7 @@ async def hits(client, query, **more):
     return [(hit["text"], hit["t_start"], hit["t_end"]) for hit in answer.json()]
 
 
-async def test_from_upload_to_search_to_clip(product, folder, send, film, told):
+async def test_from_upload_to_search_to_clip(product, folder, send, film, expected_texts):
     admin, viewer = await product.as_("tenant-admin", "acme"), await product.as_("tenant-viewer", "acme")
     video_id = await send(admin)
     await product.worker(**WORKER)
@@ -65,14 +65,14 @@ async def test_from_upload_to_search_to_clip(product, folder, send, film, told):
     assert (video["width"], video["height"], video["duration_ms"]) == (480, 270, 3000)
     assert video["s3_proxy_path"] == f"videos/proxy/{video_id}/index.m3u8"
     assert video["s3_thumb_path"] == f"thumbs/{video_id}/poster.jpg"
-    check_reading(product, video_id, told)
+    check_reading(product, video_id, expected_texts)
     await _check_search(viewer, video_id)
     await _check_files(viewer, video_id)
     await _check_clip(product, admin, viewer, video_id)
     await _check_links(product, viewer, video_id)
     await _check_strangers(product, video_id)
     await _check_expiry(product, viewer, video_id)
-    await _check_again(product, video_id, told)
+    await _check_again(product, video_id, expected_texts)
 
 
 async def _check_search(viewer, video_id):
@@ -205,7 +205,7 @@ async def _check_expiry(product, viewer, video_id):
     assert len(list(storage().found(paths.CLIPS))) == 1
 
 
-async def _check_again(product, video_id, told):
+async def _check_again(product, video_id, expected_texts):
     """To read a video again, as a super-admin of all teams, replaces what was read; nothing is doubled."""
     chief = await product.as_("super-admin")
     entities = product.rows("select count(*) from vision.entities")
@@ -214,7 +214,7 @@ async def _check_again(product, video_id, told):
     assert [answer.status_code for answer in answers] == [202, 409]
     assert "is at vision." in answers[1].json()["detail"]
     await product.until_ended()
-    check_reading(product, video_id, told)
+    check_reading(product, video_id, expected_texts)
     assert product.rows("select count(*) from vision.entities") == entities
     (ocr,) = product.rows(
         "select payload from posthouse.jobs where kind = 'vision.ocr' order by queued_at desc limit 1"
@@ -226,7 +226,7 @@ async def _check_again(product, video_id, told):
 
 @pytest.mark.soak
 async def test_a_worker_killed_in_any_stage_on_s3_leaves_nothing_undone_or_doubled(
-    product, bucket, send, told
+    product, bucket, send, expected_texts
 ):
     seed = time.time_ns()
     stage = random.Random(seed).choice(STAGES)
@@ -240,7 +240,7 @@ async def test_a_worker_killed_in_any_stage_on_s3_leaves_nothing_undone_or_doubl
     await product.worker(**WORKER)
     await product.until_ended()
     check_stages(product)
-    check_reading(product, video_id, told)
+    check_reading(product, video_id, expected_texts)
     assert list(bucket.found(paths.frames(video_id))) == []
     assert bucket.exists(paths.playlist(video_id))
     assert bucket.exists(paths.poster(video_id))

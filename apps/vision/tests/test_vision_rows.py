@@ -6,8 +6,8 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from vision.statements import statement
-from vision.texts import mentioned, normalize, text_hash
+from vision.db import sql
+from vision.entities import extract_entities, normalize, text_hash
 
 
 def region(text, t_start, t_end, confidence=0.9):
@@ -30,7 +30,7 @@ def add(product):
                 (video_id, team, status),
             )
             regions = [region(*segment) for segment in segments]
-            db.execute(statement("segments_add"), {"video": video_id, "regions": json.dumps(regions)})
+            db.execute(sql("segments_add"), {"video": video_id, "regions": json.dumps(regions)})
         return video_id
 
     return added
@@ -45,13 +45,13 @@ def segments(product, video_id):
 
 
 def index(db, video_id):
-    db.execute(statement("video_ready"), {"video": video_id})
-    db.execute(statement("search_refresh"), {"video": video_id})
+    db.execute(sql("video_ready"), {"video": video_id})
+    db.execute(sql("search_refresh"), {"video": video_id})
 
 
 def found(db, text, terms=(), **more):
     asked = {"team": None, "video": None, "limit": 50, "offset": 0, **more}
-    rows = db.execute(statement("search"), {"words": text, "terms": list(terms), **asked}).fetchall()
+    rows = db.execute(sql("search"), {"words": text, "terms": list(terms), **asked}).fetchall()
     return [row[5] for row in rows]
 
 
@@ -63,7 +63,7 @@ async def test_equal_texts_that_follow_each_other_become_one_and_others_stay(pro
     other = add(("Hello", 100, 200))
     with psycopg.connect(product.settings.database_url) as db:
         for _ in range(2):  # again it changes nothing
-            db.execute(statement("segments_merge"), {"video": video_id})
+            db.execute(sql("segments_merge"), {"video": video_id})
     assert segments(product, video_id) == [
         ("HELLO", 0, 400), ("sale", 0, 100), ("Bye", 400, 500), ("Hello", 500, 600), ("sale", 650, 700),
     ]  # fmt: skip
@@ -73,7 +73,7 @@ async def test_equal_texts_that_follow_each_other_become_one_and_others_stay(pro
 async def test_a_text_inside_a_longer_one_does_not_part_what_follows(product, add):
     video_id = add(("a", 0, 500), ("a", 100, 200), ("a", 400, 600))
     with psycopg.connect(product.settings.database_url) as db:
-        db.execute(statement("segments_merge"), {"video": video_id})
+        db.execute(sql("segments_merge"), {"video": video_id})
     assert segments(product, video_id) == [("a", 0, 600)]
 
 
@@ -101,8 +101,8 @@ async def test_the_database_itself_keeps_teams_apart(product, add):
         video_id = add((f"Text of {team} @{team}", 0, 1), team=team, status="ready")
         rows = product.rows("select id, text from vision.segments where video_id = %s", video_id)
         with psycopg.connect(product.settings.database_url) as db:
-            db.execute(statement("entities_add"), mentioned([(rows[0]["id"], rows[0]["text"])])._asdict())
-            db.execute(statement("search_refresh"), {"video": video_id})
+            db.execute(sql("entities_add"), extract_entities([(rows[0]["id"], rows[0]["text"])])._asdict())
+            db.execute(sql("search_refresh"), {"video": video_id})
     with psycopg.connect(product.settings.database_url) as db:
         db.execute("set local role posthouse_tenant")
         for table in ("videos", "segments", "entities"):

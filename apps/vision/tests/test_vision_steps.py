@@ -9,7 +9,7 @@ from posthouse.testing import drain
 from vision import paths
 from vision.handlers import app, ocr
 from vision.regions import regions_of
-from vision.spans import Span, spans_of
+from vision.spans import Span, frame_spans
 
 
 def picture(text):
@@ -25,8 +25,8 @@ def test_frames_that_no_payload_names_are_found_in_the_storage(folder):
     for at in (900, 0, 1000):
         folder.put(paths.frame(video_id, at), b"")
     expected = [(paths.frame(video_id, at), at, end) for at, end in ((0, 900), (900, 1000), (1000, 1400))]
-    assert spans_of(video_id, None, 1400) == expected
-    assert spans_of(uuid4(), None, 1400) == []
+    assert frame_spans(video_id, None, 1400) == expected
+    assert frame_spans(uuid4(), None, 1400) == []
 
 
 def test_text_below_the_minimum_confidence_is_dropped(folder):
@@ -66,7 +66,7 @@ def texts(product):
 
 
 async def test_the_frames_of_a_video_are_read_by_several_jobs_and_indexed_after_the_last(
-    product, folder, send, told, monkeypatch
+    product, folder, send, expected_texts, monkeypatch
 ):
     monkeypatch.setenv("VISION_OCR_CHUNK", "1")
     client = await product.as_("tenant-admin", "acme")
@@ -74,10 +74,10 @@ async def test_the_frames_of_a_video_are_read_by_several_jobs_and_indexed_after_
     await drain(app, queues=("vision.transcode", "vision.sample"))
     jobs = product.rows("select * from vision.jobs where status = 'queued' order by created_at, id")
     *parts, last = jobs
-    assert [job["job_type"] for job in jobs] == ["ocr"] * len(told) + ["segment_index"]
-    assert [len(job["payload"]["frame_paths"]) for job in parts] == [1] * len(told)
+    assert [job["job_type"] for job in jobs] == ["ocr"] * len(expected_texts) + ["segment_index"]
+    assert [len(job["payload"]["frame_paths"]) for job in parts] == [1] * len(expected_texts)
     assert set(last["depends_on"]) == {job["id"] for job in parts}
     await drain(app)
-    assert len(texts(product)) == sum(len(scene) for scene in told)
+    assert len(texts(product)) == sum(len(scene) for scene in expected_texts)
     assert (await client.get(f"/vision/videos/{video_id}")).json()["status"] == "ready"
     assert len(product.rows("select 1 from vision.jobs where job_type = 'segment_index'")) == 1

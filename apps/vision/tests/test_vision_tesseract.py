@@ -10,7 +10,7 @@ from posthouse.testing import drain
 from vision import tesseract
 from vision.bench.scenes import write_video
 from vision.handlers import app
-from vision.reading import UnknownLanguage, language_of, read, refuse_unknown
+from vision.ocr import UnknownLanguage, check_languages, language_of, read
 
 FONT = Path("/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf")
 TEXT = "Свежие лошади 4711"
@@ -31,7 +31,7 @@ def picture():
 def test_another_script_is_read_and_its_language_known(picture):
     buffer = BytesIO()
     picture.save(buffer, "PNG")
-    refuse_unknown(LANGUAGES)
+    check_languages(LANGUAGES)
     (line,) = read(buffer.getvalue(), LANGUAGES, 0.6)
     assert line.text == TEXT
     assert line.box.x == pytest.approx(22, abs=8)
@@ -58,8 +58,8 @@ def _without_tesseract(monkeypatch):
 
 @pytest.mark.usefixtures("_without_tesseract")
 def test_where_it_is_missing_the_error_says_what_to_install():
-    refuse_unknown(["eng", "deu", "jpn"])
+    check_languages(["eng", "deu", "jpn"])
     with pytest.raises(
         UnknownLanguage, match="Debian packages tesseract-ocr tesseract-ocr-kor tesseract-ocr-rus"
     ):
-        refuse_unknown(["rus", "kor"])
+        check_languages(["rus", "kor"])

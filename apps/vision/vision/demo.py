@@ -9,26 +9,26 @@ from typing import Any
 import httpx
 
 from posthouse.demo import Stage
-from vision.film import scenes, shoot
+from vision.entities import normalize
 from vision.handlers import clip_generate, ocr, sample, segment_index, transcode
-from vision.texts import normalize
+from vision.sample_video import render_video, sample_scenes
 
 SCENES = 8
 STAGES = [transcode.kind, sample.kind, ocr.kind, segment_index.kind, clip_generate.kind]
 
 
 async def demo(stage: Stage) -> dict[str, Any]:
-    told = scenes(stage.size or SCENES)
-    stage.say(f"generating a video with {len(told)} scenes, two texts each")
+    scenes = sample_scenes(stage.size or SCENES)
+    stage.say(f"generating a video with {len(scenes)} scenes, two texts each")
     film = stage.folder / "film.mp4"
-    await asyncio.to_thread(shoot, film, told)
+    await asyncio.to_thread(render_video, film, scenes)
     headers = {"Authorization": f"Bearer {stage.api_key}"}
     async with httpx.AsyncClient(base_url=stage.api_url, headers=headers, timeout=60) as api:
         video_id = await _upload(api, film)
         await stage.follow(video_id, kinds=STAGES)
-        found = await _compare(api, video_id, told)
-        found["searches"] = [await _search(api, video_id, query) for query in _queries(told)]
-        found["clip"] = await _cut(stage, api, video_id, told[-1][0])
+        found = await _compare(api, video_id, scenes)
+        found["searches"] = [await _search(api, video_id, query) for query in _queries(scenes)]
+        found["clip"] = await _cut(stage, api, video_id, scenes[-1][0])
     return {"video": video_id, **found}
 
 
@@ -39,11 +39,11 @@ async def _upload(api: httpx.AsyncClient, film: Path) -> str:
     return str(new["video_id"])
 
 
-async def _compare(api: httpx.AsyncClient, video_id: str, told: list[list[str]]) -> dict[str, Any]:
+async def _compare(api: httpx.AsyncClient, video_id: str, scenes: list[list[str]]) -> dict[str, Any]:
     """Compare the texts found with the texts in the video."""
     segments = await _get(api, f"/vision/videos/{video_id}/segments", limit=500)
     read = {normalize(segment["text"]) for segment in segments}
-    written = {normalize(text) for texts in told for text in texts}
+    written = {normalize(text) for texts in scenes for text in texts}
     return {
         "texts": len(read),
         "recall": round(len(read & written) / len(written), 3),
@@ -51,8 +51,8 @@ async def _compare(api: httpx.AsyncClient, video_id: str, told: list[list[str]])
     }
 
 
-def _queries(told: list[list[str]]) -> list[str]:
-    first, *others = told
+def _queries(scenes: list[list[str]]) -> list[str]:
+    first, *others = scenes
     return [first[0].split()[0].lower(), first[1], *(texts[1] for texts in others[:3])]
 
 

@@ -20,25 +20,25 @@ import posthouse
 from posthouse import Job, Limit, Retry
 from posthouse_media import NotAVideo, is_truncated, probe
 from vision import options, paths, sweeping
-from vision.frames import pick
+from vision.db import sql
+from vision.entities import extract_entities
+from vision.frame_sampler import sample_frames
+from vision.ocr import UnknownLanguage, check_languages
 from vision.options import ClipId, Fps, Languages, Milliseconds, ReadingOptions, Share
 from vision.pipeline_log import accounted
-from vision.publishing import EmptyClip, cut_warning, publish_clip, publish_hls, publish_poster
-from vision.reading import UnknownLanguage, refuse_unknown
+from vision.publish import EmptyClip, cut_warning, publish_clip, publish_hls, publish_poster
 from vision.regions import publish_thumbs, regions_of
-from vision.rows import VideoNotFound, about, begin, percent_of, run, video_row
-from vision.settings import default_team, ocr_batch, ocr_chunk, settle_seconds
-from vision.spans import ForeignFrame, spans_of, store_frames
-from vision.statements import statement
+from vision.rows import VideoNotFound, begin, percent_of, run, stage_options, video_row
+from vision.settings import default_team, min_age_seconds, ocr_batch, ocr_chunk
+from vision.spans import WrongFrame, frame_spans, store_frames
 from vision.storage import DENIED, NotStored, storage
-from vision.texts import mentioned
 
 CLIP_LIFE = timedelta(days=30)
 ORIGINAL = "Original video"
 RETRY = Retry("1m", "5m", "15m", jitter=0.2)
-FINAL = (
+PERMANENT_ERRORS = (
     EmptyClip,
-    ForeignFrame,
+    WrongFrame,
     NotAVideo,
     NotStored,
     UnknownLanguage,
@@ -47,9 +47,9 @@ FINAL = (
     *DENIED,
 )
 """Errors that a retry cannot fix."""
-ERRORS: dict[str, Any] = {"retry": RETRY, "fail_on": FINAL}
+ERRORS: dict[str, Any] = {"retry": RETRY, "fail_on": PERMANENT_ERRORS}
 PARTS = {**ERRORS, "timeout": "4h"}
-STAGE = {**PARTS, "limits": [Limit(running=1, per="key")], "limit_by": "video_id"}
+STAGE_OPTIONS = {**PARTS, "limits": [Limit(running=1, per="key")], "limit_by": "video_id"}
 """At most one running job of the kind per video."""
 
 app = posthouse.App(schema=Path(__file__).with_name("schema.sql"), routes="vision.web")
@@ -58,14 +58,14 @@ app = posthouse.App(schema=Path(__file__).with_name("schema.sql"), routes="visio
 @app.job("vision.scan", retry=RETRY, fail_on=DENIED, timeout="10m")
 def scan(job: Job, settled: float | None = None) -> None:
     """Find new originals in the storage and enqueue their processing."""
-    before = datetime.now(UTC) - timedelta(seconds=settle_seconds() if settled is None else settled)
+    before = datetime.now(UTC) - timedelta(seconds=min_age_seconds() if settled is None else settled)
     listed = ((paths.video_of_original(item.path), item) for item in storage().found(paths.ORIGINALS))
     found = {video_id: item.path for video_id, item in listed if video_id and item.modified <= before}
     with job.commit() as db:
         arrived = {"team": default_team(), "ids": list(found), "paths": list(found.values())}
-        new = db.execute(statement("videos_arrived"), arrived).fetchall()
+        new = db.execute(sql("videos_arrived"), arrived).fetchall()
         for video_id, team in new:
-            start = about(transcode, video_id) | {"tenant": team, "correlation_id": str(video_id)}
+            start = stage_options(transcode, video_id) | {"tenant": team, "correlation_id": str(video_id)}
             job.enqueue(transcode, video_id=video_id, s3_original_path=found[video_id], options=start)
         job.result = {"found": len(found), "new": len(new)}
 
@@ -73,7 +73,7 @@ def scan(job: Job, settled: float | None = None) -> None:
 scan.on_schedule("* * * * *", missed="skip", overlap="skip", label="Scan the storage for new videos")
 
 
-@app.job("vision.transcode", queue="vision.transcode", runner="process", **STAGE)
+@app.job("vision.transcode", queue="vision.transcode", runner="process", **STAGE_OPTIONS)
 @accounted
 def transcode(job: Job, video_id: UUID, s3_original_path: str) -> None:
     """Create an HLS stream and a poster image."""
@@ -90,7 +90,7 @@ def transcode(job: Job, video_id: UUID, s3_original_path: str) -> None:
         s3_original_path=s3_original_path,
         target_fps=wanted.target_fps,
         dedupe_threshold=wanted.dedupe_threshold,
-        options=about(sample, video_id),
+        options=stage_options(sample, video_id),
     )
     with job.commit() as db:
         job.result = {
@@ -104,7 +104,7 @@ def transcode(job: Job, video_id: UUID, s3_original_path: str) -> None:
         run(db, "video_transcoded", {"video": video_id, **job.result})
 
 
-@app.job("vision.sample", queue="vision.sample", runner="process", **STAGE)
+@app.job("vision.sample", queue="vision.sample", runner="process", **STAGE_OPTIONS)
 @accounted
 def sample(
     job: Job,
@@ -117,7 +117,7 @@ def sample(
     video = begin(job, video_id, s3_original_path)
     wanted = ReadingOptions(**video["options"])
     with storage().opened(s3_original_path, ORIGINAL) as original:
-        frames = pick(original, target_fps, dedupe_threshold)
+        frames = sample_frames(original, target_fps, dedupe_threshold)
         kept, sampled = store_frames(video_id, frames, percent_of(job, video["duration_ms"]))
     reading: dict[str, Any] = {"languages": wanted.languages, "min_confidence": wanted.min_confidence}
     parts = [
@@ -125,13 +125,13 @@ def sample(
             ocr,
             video_id=video_id,
             frame_paths=kept[first : first + ocr_chunk()],
-            options=about(ocr, video_id, first),
+            options=stage_options(ocr, video_id, first),
             **reading,
         )
         for first in range(0, len(kept), ocr_chunk())
     ]
     after: Any = {"depends_on": parts, "on_dependency_failure": "wait"}  # until a failed part was retried
-    job.enqueue(segment_index, video_id=video_id, options=about(segment_index, video_id) | after)
+    job.enqueue(segment_index, video_id=video_id, options=stage_options(segment_index, video_id) | after)
     with job.commit() as db:
         run(db, "segments_clear", {"video": video_id})
         job.result = {"sampled": sampled, "frames": len(kept), "parts": len(parts)}
@@ -147,9 +147,9 @@ def ocr(
     min_confidence: Share = options.MIN_CONFIDENCE,
 ) -> dict[str, int]:
     """Read the text in the frames, in batches. Completed batches are kept across attempts."""
-    refuse_unknown(languages)
+    check_languages(languages)
     video = begin(job, video_id)
-    spans = spans_of(video_id, frame_paths, video["duration_ms"] or 0)
+    spans = frame_spans(video_id, frame_paths, video["duration_ms"] or 0)
     size = job.step("batch", ocr_batch)  # fixed for all attempts, because step names depend on it
     done = set(job.steps_done())
     for first in range(0, len(spans), size):
@@ -159,23 +159,24 @@ def ocr(
             regions = [region for span in batch for region in regions_of(span, languages, min_confidence)]
             job.step_commit(name, run, "segments_add", {"video": video_id, "regions": json.dumps(regions)})
         job.progress(100 * (first + len(batch)) / len(spans), step="reading", message=name)
-    job.enqueue(segment_index, video_id=video_id, options=about(segment_index, video_id))  # if none waits
+    next_stage = stage_options(segment_index, video_id)
+    job.enqueue(segment_index, video_id=video_id, options=next_stage)  # if none waits
     return {"frames": len(spans)}
 
 
-@app.job("vision.segment_index", queue="vision.segment_index", **STAGE)
+@app.job("vision.segment_index", queue="vision.segment_index", **STAGE_OPTIONS)
 @accounted
 def segment_index(job: Job, video_id: UUID) -> None:
     """Merge consecutive segments with the same text, extract entities and add them to the search index."""
     begin(job, video_id)
     video = {"video": video_id}
-    starts = job.step_commit("frames", lambda db: db.execute(statement("frames_wanted"), video).fetchall())
+    starts = job.step_commit("frames", lambda db: db.execute(sql("frames_wanted"), video).fetchall())
     publish_thumbs(video_id, [start for (start,) in starts])
     storage().remove_prefix(paths.frames(video_id))  # a retry of this stage does not need them
     with job.commit() as db:
         run(db, "segments_merge", video)
-        texts = db.execute(statement("segments_of"), video).fetchall()
-        found = mentioned(texts)
+        texts = db.execute(sql("segments_of"), video).fetchall()
+        found = extract_entities(texts)
         run(db, "entities_clear", video)
         run(db, "entities_add", found._asdict())
         run(db, "video_ready", video)
@@ -224,20 +225,20 @@ clip_expire.on_schedule("30 3 * * *", overlap="skip", label="Delete clips older 
 def discard(job: Job, video_id: UUID) -> None:
     """Delete the files of a deleted video."""
     about_it = {"team": job.tenant, "video": video_id}
-    jobs = job.step_commit("jobs", lambda db: db.execute(statement("jobs_of"), about_it).fetchall())
+    jobs = job.step_commit("jobs", lambda db: db.execute(sql("jobs_of"), about_it).fetchall())
     sweeping.remove_files(video_id, [UUID(str(one)) for (one,) in jobs])
 
 
 @app.job("vision.sweep", retry=RETRY, fail_on=DENIED, timeout="1h")
 def sweep(job: Job) -> None:
     """Delete files that belong to no video, and what killed processes left."""
-    deleted = job.step_commit("deleted", lambda db: db.execute(statement("videos_deleted")).fetchall())
+    deleted = job.step_commit("deleted", lambda db: db.execute(sql("videos_deleted")).fetchall())
     gone = [UUID(str(video)) for video, is_idle in deleted if is_idle]
     for video_id in gone:
         sweeping.remove_files(video_id, [])
     files = sweeping.old_videos()
     known = job.step_commit(
-        "known", lambda db: db.execute(statement("videos_known"), {"ids": list(files)}).fetchall()
+        "known", lambda db: db.execute(sql("videos_known"), {"ids": list(files)}).fetchall()
     )
     removed = sweeping.remove_orphans(files, {UUID(str(video)): status for video, status in known})
     with job.commit() as db:

@@ -17,11 +17,11 @@ _H264 = ("-c:v", "libx264", "-preset", "veryfast", "-pix_fmt", "yuv420p")
 _AAC = ("-c:a", "aac", "-b:a", "128k", "-ac", "2")
 _EVEN = "scale=trunc(iw/2)*2:trunc(ih/2)*2"
 
-Heard = Callable[[float], object]
+ProgressCallback = Callable[[float], object]
 """Callback with the milliseconds processed."""
 
 
-def write_hls(video: Path, folder: Path, playlist: str, heard: Heard) -> None:
+def write_hls(video: Path, folder: Path, playlist: str, on_progress: ProgressCallback) -> None:
     """Write a playlist and its segments, not larger than the original."""
     share = f"min(1,{PROXY_SIDE}/min(iw,ih))"
     run_ffmpeg(
@@ -30,19 +30,19 @@ def write_hls(video: Path, folder: Path, playlist: str, heard: Heard) -> None:
         *_H264, *_AAC, "-force_key_frames", f"expr:gte(t,n_forced*{SEGMENT_SECONDS})",
         "-f", "hls", "-hls_time", str(SEGMENT_SECONDS), "-hls_playlist_type", "vod",
         "-hls_segment_filename", str(folder / "segment_%05d.ts"), str(folder / playlist),
-        on_progress=lambda seconds: heard(1000 * seconds),
+        on_progress=lambda seconds: on_progress(1000 * seconds),
     )  # fmt: skip
 
 
-def write_clip(video: Path, clip: Path, start_ms: int, end_ms: int, heard: Heard) -> None:
+def write_clip(video: Path, clip: Path, start_ms: int, end_ms: int, on_progress: ProgressCallback) -> None:
     """Write a clip. It is encoded again, because a copy could start only at key frames."""
     run_ffmpeg(
         "-ss", f"{start_ms / 1000:.3f}", "-i", str(video), "-t", f"{(end_ms - start_ms) / 1000:.3f}",
         *_VIDEO, "-vf", _EVEN, *_H264, *_AAC, "-movflags", "+faststart", str(clip),
-        on_progress=lambda seconds: heard(1000 * seconds),
+        on_progress=lambda seconds: on_progress(1000 * seconds),
     )  # fmt: skip
 
 
-def padded(t_start: int, t_end: int, padding_ms: int, duration_ms: int) -> tuple[int, int]:
+def clamp_with_padding(t_start: int, t_end: int, padding_ms: int, duration_ms: int) -> tuple[int, int]:
     """Return the range with padding, limited to the duration of the video."""
     return max(0, t_start - padding_ms), min(duration_ms, t_end + padding_ms)

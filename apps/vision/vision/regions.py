@@ -8,10 +8,10 @@ from typing import Any
 from uuid import UUID
 
 from vision import paths
-from vision.reading import language_of, read
+from vision.entities import normalize, text_hash
+from vision.ocr import language_of, read
 from vision.spans import Span
 from vision.storage import NotStored, storage
-from vision.texts import normalize, text_hash
 
 THUMB_SIDE = 320
 

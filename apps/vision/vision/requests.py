@@ -11,8 +11,8 @@ from psycopg.rows import dict_row
 from pydantic import BaseModel, Field
 
 from posthouse.server import Access, Permission, allow
+from vision.db import sql
 from vision.options import PADDING_MS, ClipId, Milliseconds, ReadingOptions
-from vision.statements import statement
 
 Reader = Annotated[Access, allow(Permission.JOBS_READ, of_tenants=True)]
 Writer = Annotated[Access, allow(Permission.JOBS_WRITE, of_tenants=True)]
@@ -43,7 +43,7 @@ class NewClip(BaseModel):
 
 async def rows(access: Access, name: str, **parameters: Any) -> Rows:
     async with access.session() as db, db.cursor(row_factory=dict_row) as cursor:
-        await cursor.execute(statement(name), {"team": access.whose, **parameters})
+        await cursor.execute(sql(name), {"team": access.whose, **parameters})
         return await cursor.fetchall()
 
 

@@ -12,9 +12,11 @@ from psycopg.types.json import Jsonb
 
 from posthouse.server import Access, api_router, file_body
 from vision import media_routes, paths
+from vision.db import sql
+from vision.entities import parse_query
 from vision.handlers import clip_generate, discard, sample, transcode
+from vision.ocr import UnknownLanguage, check_languages, readable_languages
 from vision.options import ReadingOptions
-from vision.reading import UnknownLanguage, readable_languages, refuse_unknown
 from vision.requests import (
     EMPTY,
     ClipName,
@@ -29,11 +31,9 @@ from vision.requests import (
     refuse_empty,
     rows,
 )
-from vision.rows import about
-from vision.settings import most_upload_bytes
-from vision.statements import statement
+from vision.rows import stage_options
+from vision.settings import max_upload_bytes
 from vision.storage import NotStored, storage
-from vision.texts import parse_query
 
 UPLOAD_LIFE = timedelta(hours=24)
 router = api_router("/vision", "vision")
@@ -56,7 +56,7 @@ async def register_video(new: NewVideo, access: Writer) -> dict[str, Any]:
     about_it = {"id": video_id, "team": access.whose, "owner": access.actor, "title": new.title, "path": path}
     async with access.session() as db:
         options = Jsonb(new.options.model_dump())
-        await db.execute(statement("video_register"), {**about_it, "options": options})
+        await db.execute(sql("video_register"), {**about_it, "options": options})
     url = await asyncio.to_thread(storage().upload_url, path, UPLOAD_LIFE)
     return {"video_id": video_id, "s3_original_path": path, "upload_url": url}
 
@@ -74,7 +74,7 @@ async def upload_original(video_id: VideoId, request: Request, access: Writer) -
             409,
             f"video {video_id} is being processed; replace its original when it has ended",
         )
-    content = await refuse_empty(file_body(request, most_upload_bytes()))
+    content = await refuse_empty(file_body(request, max_upload_bytes()))
     await storage().receive(video["s3_original_path"], content)
     await _start(access, video)
 
@@ -110,7 +110,7 @@ async def delete_video(video_id: VideoId, access: Writer) -> None:
     video = await found_video(access, video_id)
     access = access.of(video["team_id"])
     async with access.session() as db:
-        found = await db.execute(statement("video_delete"), {"video": video_id, "actor": access.actor})
+        found = await db.execute(sql("video_delete"), {"video": video_id, "actor": access.actor})
         if await found.fetchone() is None:  # deleted meanwhile
             raise HTTPException(404, "video not found")
         await discard.using(created_by=access.actor).enqueue(connection=db, video_id=video_id)
@@ -146,7 +146,7 @@ async def list_jobs(video_id: VideoId, access: Reader, limit: Limit = 50, offset
 
 
 @router.post("/videos/{video_id}/sample", status_code=202)
-async def sample_again(video_id: VideoId, wanted: ReadingOptions, access: Writer) -> dict[str, Any]:
+async def reprocess_video(video_id: VideoId, wanted: ReadingOptions, access: Writer) -> dict[str, Any]:
     """Read a video again with other options.
 
     Not allowed while the video is being processed, because its frames are replaced.
@@ -162,7 +162,7 @@ async def sample_again(video_id: VideoId, wanted: ReadingOptions, access: Writer
     chosen = {"target_fps": wanted.target_fps, "dedupe_threshold": wanted.dedupe_threshold}
     async with access.session() as db:
         options = {"video": video_id, "options": Jsonb(wanted.model_dump())}
-        await db.execute(statement("video_options"), options)
+        await db.execute(sql("video_options"), options)
         signed = sample.using(**_signed(access, sample, video_id))
         job = await signed.enqueue(connection=db, **payload, **chosen)
     return {"job_id": job.id, "outcome": job.outcome}
@@ -203,7 +203,7 @@ async def create_clip(new: NewClip, access: Writer) -> dict[str, Any]:
     payload = {"video_id": new.video_id, "clip_id": clip_id, "s3_original_path": video["s3_original_path"]}
     async with access.session() as db:
         row = {"video": new.video_id, "clip": clip_id, "team": access.whose, **times}
-        await db.execute(statement("clip_ask"), row)
+        await db.execute(sql("clip_ask"), row)
         signed = _signed(access, clip_generate, new.video_id)
         signed["dedupe_key"] += f":{clip_id}"
         await clip_generate.using(**signed).enqueue(connection=db, **payload, **times)
@@ -224,17 +224,17 @@ async def _start(access: Access, video: dict[str, Any]) -> None:
     await asyncio.to_thread(storage().remove_prefix, paths.clips(video_id))  # of an earlier original
     async with access.session() as db:
         start = {"video": video_id, "from": stored}
-        started = await (await db.execute(statement("video_start"), start)).fetchone()
+        started = await (await db.execute(sql("video_start"), start)).fetchone()
         if started and started[0]:
             await transcode.using(**_signed(access, transcode, video_id)).enqueue(connection=db, **payload)
 
 
 def _signed(access: Access, kind: Any, video_id: UUID) -> Any:
-    return {**about(kind, video_id), "correlation_id": str(video_id), "created_by": access.actor}
+    return {**stage_options(kind, video_id), "correlation_id": str(video_id), "created_by": access.actor}
 
 
 def _check_languages(options: ReadingOptions) -> None:
     try:
-        refuse_unknown(options.languages)
+        check_languages(options.languages)
     except UnknownLanguage as error:
         raise HTTPException(422, str(error)) from None

@@ -10,7 +10,7 @@ import psycopg
 
 from posthouse import Job
 from vision import paths
-from vision.statements import statement
+from vision.db import sql
 
 
 class VideoNotFound(Exception):
@@ -28,7 +28,7 @@ def video_row(job: Job, look: str, video_id: UUID, path: str | None) -> dict[str
         raise VideoNotFound(f"{path} is not the original of video {video_id}")
 
     def known(db: psycopg.Connection[Any]) -> dict[str, Any]:
-        row = db.execute(statement(look), {"video": video_id, "team": job.tenant}).fetchone()
+        row = db.execute(sql(look), {"video": video_id, "team": job.tenant}).fetchone()
         if row is None:
             raise VideoNotFound(f"video {video_id} does not exist")
         return {"duration_ms": row[0], "options": row[1]}
@@ -37,14 +37,14 @@ def video_row(job: Job, look: str, video_id: UUID, path: str | None) -> dict[str
 
 
 def run(db: psycopg.Connection[Any], name: str, parameters: dict[str, Any]) -> None:
-    db.execute(statement(name), parameters)
+    db.execute(sql(name), parameters)
 
 
 def percent_of(job: Job, total_ms: int | None) -> Callable[[float], Any]:
     return lambda done_ms: job.progress(min(100.0, 100 * done_ms / max(total_ms or 0, 1)))
 
 
-def about(kind: Any, video_id: UUID, part: int | None = None) -> Any:
+def stage_options(kind: Any, video_id: UUID, part: int | None = None) -> Any:
     """Return the job options of a stage: one active job of each kind, or of each part of it, per video."""
     suffix = "" if part is None else f":{part}"
     return {"dedupe_key": f"{kind.kind}:{video_id}{suffix}", "subject": str(video_id)}

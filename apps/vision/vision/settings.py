@@ -16,14 +16,14 @@ def default_team() -> str:
     return setting("TEAM", "default")
 
 
-def settle_seconds() -> float:
+def min_age_seconds() -> float:
     """Return the minimum age of a file in seconds: newer ones may still be being copied."""
     return float(setting("SETTLE_SECONDS", "5"))
 
 
-def most_upload_bytes() -> int:
+def max_upload_bytes() -> int:
     """Return the size limit of uploads over HTTP."""
-    return int(setting("MOST_UPLOAD_BYTES", str(20 * 1024**3)))
+    return int(setting("MAX_UPLOAD_BYTES", str(20 * 1024**3)))
 
 
 def ocr_batch() -> int:

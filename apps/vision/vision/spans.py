@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from vision import paths
-from vision.frames import Empty, Picked, Skipped
+from vision.frame_sampler import DuplicateFrame, Empty, KeptFrame
 from vision.storage import NotStored, storage
 
 
-class ForeignFrame(Exception):
+class WrongFrame(Exception):
     """The path is not a frame of this video."""
 
 
@@ -44,12 +44,12 @@ class Spans:
 
 
 def store_frames(
-    video_id: UUID, frames: Iterable[Picked | Skipped | Empty], percent: Callable[[float], Any]
+    video_id: UUID, frames: Iterable[KeptFrame | DuplicateFrame | Empty], percent: Callable[[float], Any]
 ) -> tuple[list[str], int]:
     """Store the frames to read and their ranges; return their paths and the number of sampled frames."""
     kept, spans, sampled = [], Spans(), 0
     for sampled, found in enumerate(frames, 1):  # noqa: B007 - the last one is returned
-        if isinstance(found, Picked):
+        if isinstance(found, KeptFrame):
             kept.append(paths.frame(video_id, found.timestamp_ms))
             storage().put(kept[-1], found.jpeg)
             spans.start(found.timestamp_ms)
@@ -61,7 +61,7 @@ def store_frames(
     return kept, sampled
 
 
-def spans_of(video_id: UUID, frame_paths: Sequence[str] | None, duration_ms: int) -> list[Span]:
+def frame_spans(video_id: UUID, frame_paths: Sequence[str] | None, duration_ms: int) -> list[Span]:
     """Return frames in order with their time ranges. Without paths: all stored frames."""
     stored = dict(_stored_ends(video_id))
     if frame_paths is None:
@@ -88,5 +88,5 @@ def _timestamp(video_id: UUID, path: str) -> int:
     """Return the timestamp of a frame. Payloads are not trusted: the path must belong to this video."""
     timestamp = paths.timestamp_of(path)
     if timestamp is None or path != paths.frame(video_id, timestamp):
-        raise ForeignFrame(f"{path} is not a frame of video {video_id}")
+        raise WrongFrame(f"{path} is not a frame of video {video_id}")
     return timestamp

@@ -9,10 +9,10 @@ from typing import Any
 
 from vision.bench.scenes import SIZES, moving, page, write_video
 from vision.detector import READ_PIXELS
-from vision.frames import Picked, pick
-from vision.reading import read
+from vision.entities import normalize
+from vision.frame_sampler import KeptFrame, sample_frames
+from vision.ocr import read
 from vision.settings import ocr_text_height
-from vision.texts import normalize
 
 HEIGHTS = (12, 16, 24, 48)
 LINES = 12
@@ -71,9 +71,9 @@ def _footage(name: str, *, texts: bool) -> str:
 def _measure_video(video: Path, fps: int, seconds: int, captions: list[str]) -> Row:
     began, sampled = time.process_time(), 0
     pictures = []
-    for found in pick(video, fps, THRESHOLD):
+    for found in sample_frames(video, fps, THRESHOLD):
         sampled += 1
-        if isinstance(found, Picked):
+        if isinstance(found, KeptFrame):
             pictures.append(found.jpeg)
     looked = time.process_time()
     got = {text for picture in pictures for text in _read(picture)}

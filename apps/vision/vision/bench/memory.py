@@ -20,10 +20,10 @@ from psycopg.types.json import Jsonb
 from posthouse.testing import database, using
 from vision import paths
 from vision.bench.scenes import SIZES, moving, write_video
+from vision.db import sql
 from vision.handlers import app, transcode
 from vision.options import ReadingOptions
-from vision.rows import about
-from vision.statements import statement
+from vision.rows import stage_options
 
 TEAM = "bench"
 SECONDS_BETWEEN_LOOKS = 1
@@ -54,8 +54,8 @@ async def _enqueue(url: str, video_id: Any) -> None:
         app.migrate()
         with psycopg.connect(url) as db:
             options = ReadingOptions(target_fps=1).model_dump()
-            db.execute(statement("video_register"), {**about_it, "options": Jsonb(options)})
-        await transcode.using(tenant=TEAM, **about(transcode, video_id)).enqueue(
+            db.execute(sql("video_register"), {**about_it, "options": Jsonb(options)})
+        await transcode.using(tenant=TEAM, **stage_options(transcode, video_id)).enqueue(
             video_id=video_id, s3_original_path=path
         )
 
@@ -83,7 +83,7 @@ def _watch(url: str, process: subprocess.Popen[bytes]) -> dict[str, list[int]]:
         while process.poll() is None:
             asked = {"video": None, "team": TEAM, "limit": 1, "offset": 0}
             with db.cursor(row_factory=psycopg.rows.dict_row) as cursor:
-                video: Row = cursor.execute(statement("videos_list"), asked).fetchone() or {}
+                video: Row = cursor.execute(sql("videos_list"), asked).fetchone() or {}
             if video.get("status") in {"ready", "failed"}:
                 break
             if video.get("stage_status") == "running":

@@ -11,8 +11,8 @@ from uuid import uuid4
 import psycopg
 
 from posthouse.testing import database, using
+from vision.db import sql
 from vision.handlers import app
-from vision.statements import statement
 
 VIDEOS = 100
 TEAMS = ("acme", "globex")
@@ -44,29 +44,29 @@ def _add_video(db: Connection, team: str, count: int) -> float:
     """Add a video and return the seconds that its indexing takes."""
     video_id = uuid4()
     named = {"video": video_id, "team": team}
-    db.execute(statement("bench_video"), {**named, "path": str(video_id)})
-    db.execute(statement("bench_segments"), {**named, "count": count})
+    db.execute(sql("bench_video"), {**named, "path": str(video_id)})
+    db.execute(sql("bench_segments"), {**named, "count": count})
     began = time.monotonic()
-    db.execute(statement("search_refresh"), {"video": video_id})
+    db.execute(sql("search_refresh"), {"video": video_id})
     return time.monotonic() - began
 
 
 def _search(db: Connection, text: str) -> Row:
     asked: Row = {"words": text, "terms": [], "team": TEAMS[0], "video": None, "limit": 50, "offset": 0}
     before = _counters(db)
-    hits = len(db.execute(statement("search"), asked).fetchall())
+    hits = len(db.execute(sql("search"), asked).fetchall())
     counted = [after - first for first, after in zip(before, _counters(db), strict=True)]
     return _row(text, min(_seconds(db, asked) for _ in range(RUNS)), hits, *counted)
 
 
 def _seconds(db: Connection, asked: Row) -> float:
     began = time.monotonic()
-    db.execute(statement("search"), asked)
+    db.execute(sql("search"), asked)
     return time.monotonic() - began
 
 
 def _counters(db: Connection) -> list[int]:
-    return [int(count) for count in db.execute(statement("bench_touched")).fetchone() or ()]
+    return [int(count) for count in db.execute(sql("bench_touched")).fetchone() or ()]
 
 
 def _row(text: str, seconds: float, *figures: int) -> Row:

@@ -37,7 +37,7 @@ def readable_languages() -> frozenset[str]:
     return bundled.LANGUAGES | (TESSERACT & tesseract.installed_languages())
 
 
-def refuse_unknown(languages: Sequence[str]) -> None:
+def check_languages(languages: Sequence[str]) -> None:
     """Raise UnknownLanguage unless an installed engine reads all the languages."""
     unknown = sorted(set(languages) - LANGUAGES)
     if unknown or not languages:

@@ -22,23 +22,23 @@ Tiles = npt.NDArray[np.int16]
 TILE = 3
 """Side of a tile in pixels. In eight short videos (720p and 270p, crf 20 and 28, with and without noise)
 whose caption changes by one digit, 3 found exactly the changes; 4 missed some of 270p, 8 nearly all."""
-PLACE = 8
+BLOCK_TILES = 8
 """Side of a region in tiles: about the size of one or two letters."""
-LEVELS = 12
+GREY_TOLERANCE = 12
 """Grey levels by which a tile must change; compression and noise change it by less."""
 LOOK_PIXELS = 6
 """Height of the smallest text in the image in which texts are looked for. Reading uses more."""
 QUALITY = 92
 
 
-class Picked(NamedTuple):
+class KeptFrame(NamedTuple):
     """A frame to read."""
 
     timestamp_ms: int
     jpeg: bytes
 
 
-class Skipped(NamedTuple):
+class DuplicateFrame(NamedTuple):
     """A frame with the same texts as the last one to read."""
 
     timestamp_ms: int
@@ -50,7 +50,9 @@ class Empty(NamedTuple):
     timestamp_ms: int
 
 
-def pick(video: Path, target_fps: float, dedupe_threshold: float) -> Iterator[Picked | Skipped | Empty]:
+def sample_frames(
+    video: Path, target_fps: float, dedupe_threshold: float
+) -> Iterator[KeptFrame | DuplicateFrame | Empty]:
     """Yield the frames at this rate.
 
     A frame similar to the one before is skipped. In other frames texts are looked for in a reduced image; the
@@ -60,19 +62,19 @@ def pick(video: Path, target_fps: float, dedupe_threshold: float) -> Iterator[Pi
     texts = KnownTexts()
     for timestamp_ms, frame in _sampled(video, target_fps):
         if dedupe_threshold >= 1:
-            yield Picked(timestamp_ms, _jpeg(frame))
+            yield KeptFrame(timestamp_ms, _jpeg(frame))
             continue
         seen = fingerprint(frame)
         if looked is not None and similarity(looked, seen) > dedupe_threshold:
-            yield Skipped(timestamp_ms)
+            yield DuplicateFrame(timestamp_ms)
             continue
         looked = seen
         grey, places = _look(frame)
         if places and texts.are_all_in(grey, places):
-            yield Skipped(timestamp_ms)
+            yield DuplicateFrame(timestamp_ms)
             continue
         texts.replace(grey, places)
-        yield Picked(timestamp_ms, _jpeg(frame)) if places else Empty(timestamp_ms)
+        yield KeptFrame(timestamp_ms, _jpeg(frame)) if places else Empty(timestamp_ms)
 
 
 def _look(frame: Any) -> tuple[Any, list[tuple[float, ...]]]:
@@ -126,7 +128,9 @@ def _frames_of(packet: Any) -> list[Any]:
 
 def fingerprint(frame: Any) -> Tiles:
     """Return the mean grey level of each tile."""
-    width, height = (max(1, side // TILE // PLACE) * PLACE for side in (frame.width, frame.height))
+    width, height = (
+        max(1, side // TILE // BLOCK_TILES) * BLOCK_TILES for side in (frame.width, frame.height)
+    )
     small = frame.reformat(width=width, height=height, format="gray", interpolation="AREA")
     return small.to_ndarray().astype(np.int16)  # type: ignore[no-any-return]
 
@@ -139,9 +143,9 @@ def similarity(one: Tiles, other: Tiles) -> float:
     """
     if one.shape != other.shape:  # some streams change their size
         return 0.0
-    same = np.abs(one - other) <= LEVELS
+    same = np.abs(one - other) <= GREY_TOLERANCE
     rows, columns = one.shape
-    places = same.reshape(rows // PLACE, PLACE, columns // PLACE, PLACE)
+    places = same.reshape(rows // BLOCK_TILES, BLOCK_TILES, columns // BLOCK_TILES, BLOCK_TILES)
     return float(places.mean(axis=(1, 3)).min())
 
 

@@ -35,7 +35,7 @@ class Entity(NamedTuple):
     normalized: str
 
 
-class Mentioned(NamedTuple):
+class EntityColumns(NamedTuple):
     """Entities as columns, with the ids of their segments."""
 
     segments: list[int]
@@ -70,10 +70,10 @@ def entities(text: str) -> list[Entity]:
     return list(found.values())
 
 
-def mentioned(texts: Iterable[tuple[int, str]]) -> Mentioned:
+def extract_entities(texts: Iterable[tuple[int, str]]) -> EntityColumns:
     """Return the entities of segments."""
     found = [(segment, entity) for segment, text in texts for entity in entities(text)]
-    return Mentioned(
+    return EntityColumns(
         [segment for segment, _ in found],
         [entity.type for _, entity in found],
         [entity.value for _, entity in found],

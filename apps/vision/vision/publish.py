@@ -7,7 +7,7 @@ from uuid import UUID
 
 from posthouse_media import measured_duration, probe, write_picture
 from vision import paths
-from vision.media import POSTER_AT, Heard, padded, write_clip, write_hls
+from vision.media import POSTER_AT, ProgressCallback, clamp_with_padding, write_clip, write_hls
 from vision.storage import storage
 from vision.workspace import workspace
 
@@ -16,10 +16,10 @@ class EmptyClip(Exception):
     """The requested time range is outside of the video."""
 
 
-def publish_hls(original: Path, video_id: UUID, heard: Heard) -> int:
+def publish_hls(original: Path, video_id: UUID, on_progress: ProgressCallback) -> int:
     """Store the stream of a video and return its duration in milliseconds."""
     with workspace() as folder:
-        write_hls(original, folder, paths.PLAYLIST, heard)
+        write_hls(original, folder, paths.PLAYLIST, on_progress)
         storage().put_folder(paths.proxy(video_id), folder, last=paths.PLAYLIST)
         return round(1000 * measured_duration(folder / paths.PLAYLIST))
 
@@ -34,13 +34,15 @@ def publish_poster(original: Path, video_id: UUID, duration_ms: int) -> bool:
         return True
 
 
-def publish_clip(original: Path, path: str, asked: tuple[int, int], padding_ms: int, heard: Heard) -> None:
-    start, end = padded(*asked, padding_ms, round(1000 * probe(original).duration))
+def publish_clip(
+    original: Path, path: str, asked: tuple[int, int], padding_ms: int, on_progress: ProgressCallback
+) -> None:
+    start, end = clamp_with_padding(*asked, padding_ms, round(1000 * probe(original).duration))
     if end <= start:
         raise EmptyClip(f"the time range {asked[0]} to {asked[1]} ms is outside of the video")
     with workspace() as folder:
         clip = folder / "clip.mp4"
-        write_clip(original, clip, start, end, heard)
+        write_clip(original, clip, start, end, on_progress)
         storage().put(path, clip)
 
 

@@ -22,32 +22,32 @@ _MENTIONS = (
 )  # fmt: skip
 
 
-def scenes(count: int) -> list[list[str]]:
+def sample_scenes(count: int) -> list[list[str]]:
     """Return this many scenes, each with unique texts."""
-    told = [[caption, mention] for caption, mention in zip(_CAPTIONS, _MENTIONS, strict=True)]
-    more = [[f"Scene number {number}", f"@rider_{number}"] for number in range(len(told) + 1, count + 1)]
-    return (told + more)[:count]
+    scenes = [[caption, mention] for caption, mention in zip(_CAPTIONS, _MENTIONS, strict=True)]
+    more = [[f"Scene number {number}", f"@rider_{number}"] for number in range(len(scenes) + 1, count + 1)]
+    return (scenes + more)[:count]
 
 
-def shoot(
-    path: Path, told: Sequence[Sequence[str]], *, seconds: float = 2.0, size: tuple[int, int] = (640, 360)
+def render_video(
+    path: Path, scenes: Sequence[Sequence[str]], *, seconds: float = 2.0, size: tuple[int, int] = (640, 360)
 ) -> None:
     """Write a video. The background of each scene brightens slightly, as real footage changes constantly."""
     with av.open(str(path), "w") as film:
         stream = film.add_stream("libx264", rate=FPS, options={"preset": "veryfast", "crf": "20"})
         stream.width, stream.height = size
         stream.pix_fmt = "yuv420p"
-        for number, picture in enumerate(_pictures(told, round(seconds * FPS), size)):
+        for number, picture in enumerate(_pictures(scenes, round(seconds * FPS), size)):
             frame = av.VideoFrame.from_image(picture)  # type: ignore[no-untyped-call]
             frame.pts = number
             film.mux(stream.encode(frame))
         film.mux(stream.encode())
 
 
-def _pictures(told: Sequence[Sequence[str]], frames: int, size: tuple[int, int]) -> Iterator[Image.Image]:
+def _pictures(scenes: Sequence[Sequence[str]], frames: int, size: tuple[int, int]) -> Iterator[Image.Image]:
     width, height = size
     font = ImageFont.load_default(size=height / 10)
-    for scene, texts in enumerate(told):
+    for scene, texts in enumerate(scenes):
         ground = [20 + 37 * scene % 60, 30 + 53 * scene % 50, 60 + 29 * scene % 70]
         for frame in range(frames):
             red, green, blue = (part + BRIGHTER * frame // frames for part in ground)
@@ -59,4 +59,4 @@ def _pictures(told: Sequence[Sequence[str]], frames: int, size: tuple[int, int])
 
 
 if __name__ == "__main__":
-    shoot(Path(sys.argv[1]), scenes(4))
+    render_video(Path(sys.argv[1]), sample_scenes(4))

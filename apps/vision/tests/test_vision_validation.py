@@ -8,7 +8,7 @@ import posthouse
 from posthouse.testing import assert_enqueued, drain
 from vision import paths
 from vision.handlers import app, clip_generate, ocr, sample, scan, segment_index, transcode
-from vision.reading import LANGUAGES
+from vision.ocr import LANGUAGES
 
 
 async def registered(product, tenant="acme"):
@@ -26,7 +26,7 @@ async def test_jobs_that_cannot_succeed_fail_at_once_and_say_why(product, folder
     assert errors(product) == {
         "vision.transcode": ("NotStored", f"Original video not found at {path}"),
         "vision.sample": ("VideoNotFound", no_video),
-        "vision.ocr of it": ("ForeignFrame", f"frames/other/0.jpg is not a frame of {video}"),
+        "vision.ocr of it": ("WrongFrame", f"frames/other/0.jpg is not a frame of {video}"),
         "vision.ocr of another": ("UnknownLanguage", f"unsupported language: tlh; supported: {readable}"),
         "vision.segment_index": ("VideoNotFound", no_video),
         "vision.clip_generate of it": ("VideoNotFound", f"videos/other is not the original of {video}"),

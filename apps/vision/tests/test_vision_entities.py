@@ -2,8 +2,8 @@
 
 import pytest
 
-from vision.reading import UnknownLanguage, language_of, refuse_unknown
-from vision.texts import entities, mentioned, normalize, parse_query, text_hash
+from vision.entities import entities, extract_entities, normalize, parse_query, text_hash
+from vision.ocr import UnknownLanguage, check_languages, language_of
 
 
 def found(text):
@@ -42,11 +42,11 @@ def test_numbers_in_a_url_are_part_of_it():
 
 
 def test_entities_of_many_texts_come_in_columns():
-    columns = mentioned([(1, "@a"), (2, "nothing"), (3, "#b")])
+    columns = extract_entities([(1, "@a"), (2, "nothing"), (3, "#b")])
     assert columns.segments == [1, 3]
     assert columns.types == ["mention", "hashtag"]
     assert columns.values == ["@a", "#b"]
-    assert mentioned([]).segments == []
+    assert extract_entities([]).segments == []
 
 
 def test_texts_are_compared_without_case_and_spaces():
@@ -77,6 +77,6 @@ def test_a_language_is_known_by_its_letters():
 
 
 def test_a_language_that_cannot_be_read_is_refused():
-    refuse_unknown(["eng", "deu"])
+    check_languages(["eng", "deu"])
     with pytest.raises(UnknownLanguage, match="unsupported language: tlh; supported: afr, "):
-        refuse_unknown(["tlh", "eng", "rus"])
+        check_languages(["tlh", "eng", "rus"])
