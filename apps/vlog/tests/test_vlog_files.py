@@ -143,6 +143,8 @@ async def test_abandoned_files_are_swept_and_used_ones_stay(studio, library, sho
     new = {"title": "x", "filename": "a.mp4", "size": 3}
     made = (await studio.client.post("/api/videos/uploads", json=new)).json()
     video = await studio.upload(short)
+    (library.parent / "text.mp4").write_text("this is a text")
+    failed = await studio.upload(library.parent / "text.mp4")
     for folder in (library / video["slug"] / ".7-killed", library / "unknown"):
         folder.mkdir(parents=True)
         os.utime(folder, (0, 0))
@@ -156,11 +158,13 @@ async def test_abandoned_files_are_swept_and_used_ones_stay(studio, library, sho
         assert not (library / video["slug"] / ".7-killed").exists()
         assert not (library / "unknown").exists()
     assert [file for file in files(uploads) if file.endswith(".part")] == [f".{made['id']}.part"]
+    assert len(product.rows("select from posthouse.artifacts where job_id = %s", failed["job_id"])) == 1
     async with clock(product.app) as time:
         await time.advance(25 * 3600)
         await sweep.enqueue()
         await testing.drain(product.app)
     assert (await studio.client.get(f"/api/videos/uploads/{made['id']}")).status_code == 404
+    assert product.rows("select from posthouse.artifacts where job_id = %s", failed["job_id"]) == []
     assert [file for file in files(uploads) if file.endswith(".part")] == []
 
 

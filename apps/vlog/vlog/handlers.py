@@ -238,12 +238,11 @@ async def sweep(job: posthouse.Job) -> dict[str, int]:
     async with job.transaction() as connection:
         slugs = await (await connection.execute(query("slugs_known"))).fetchall()
         await connection.execute(query("receptions_forget"), since)
+        await connection.execute(query("artifacts_expire"), since)
         open_ids = await (await connection.execute(query("receptions_open"))).fetchall()
-    known = {str(row[0]) for row in slugs}
-    parts = {str(row[0]) for row in open_ids}
     return {
-        "outputs": await asyncio.to_thread(library().sweep, known),
-        "uploads": await asyncio.to_thread(library().sweep_uploads, parts),
+        "outputs": await asyncio.to_thread(library().sweep, {str(row[0]) for row in slugs}),
+        "uploads": await asyncio.to_thread(library().sweep_uploads, {str(row[0]) for row in open_ids}),
     }
 
 
