@@ -206,7 +206,7 @@ async def test_8_the_status_of_a_video_agrees_with_its_job_at_every_moment(studi
             job = await hand.claim()
         if ending in {"failure", "exhaustion"}:
             failed = await studio.video(video)
-            assert (failed["status"], failed["error_message"]) == ("failed", "Error: no codec")
+            assert (failed["status"], failed["error_message"]) == ("failed", "no codec")
     over.set()
     await looking
     assert {"processing", "failed"} <= {status for status, _ in seen}

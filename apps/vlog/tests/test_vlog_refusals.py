@@ -8,7 +8,7 @@ import json
 import tarfile
 
 from posthouse import testing
-from vlog import package
+from vlog import hls_package
 from vlog.encoding import expected_segments
 from vlog.ladder import RUNGS, fitting, size_at
 
@@ -118,8 +118,8 @@ async def hand_in(studio, note, manifest, files):
     token = (await http.post("/api/v1/worker/jobs/claim", json=worker)).json()["token"]
     where = f"/api/v1/worker/jobs/{video['job_id']}"
     for name, content in (
-        (package.MANIFEST, json.dumps(manifest).encode()),
-        (package.THUMBNAIL, b"picture"),
+        (hls_package.MANIFEST, json.dumps(manifest).encode()),
+        (hls_package.THUMBNAIL, b"picture"),
         ("144p.tar.gz", archive(**files)),
     ):
         headers = {"X-Lease-Token": token, "X-Content-SHA256": hashlib.sha256(content).hexdigest()}

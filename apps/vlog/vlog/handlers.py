@@ -14,11 +14,11 @@ from uuid import UUID
 
 import posthouse
 from posthouse_media import FfmpegFailed, NotAVideo, VideoInfo, probe, write_picture
-from vlog import encoding, package, settings
+from vlog import encoding, hls_package, settings
+from vlog.db import sql
 from vlog.dispatch import channel
 from vlog.ladder import Rung, fitting, size_at
 from vlog.library import Library, workspace
-from vlog.queries import query
 
 app = posthouse.App(
     schema=Path(__file__).with_name("schema.sql"),
@@ -63,20 +63,20 @@ async def transcode(
         await job.progress(step="transcode")
         made = await _climb(job, video, info, qualities, critical)
         await job.progress(step="master_playlist")
-        manifest = package.Manifest(
+        manifest = hls_package.Manifest(
             duration=info.duration,
             width=info.width,
             height=info.height,
             has_thumbnail=has_thumbnail,
             qualities=made,
         )
-        await job.upload(manifest.model_dump_json().encode(), package.MANIFEST)
+        await job.upload(manifest.model_dump_json().encode(), hls_package.MANIFEST)
         await job.progress(step="finalize")
         return {"qualities": manifest.names, **dataclasses.asdict(info)}
 
 
 async def _make_thumbnail(job: posthouse.Job, video: Path, info: VideoInfo) -> bool:
-    picture = video.parent / package.THUMBNAIL
+    picture = video.parent / hls_package.THUMBNAIL
     made = await asyncio.to_thread(write_picture, video, picture, at=info.duration / 10, max_width=640)
     if made:
         await job.upload(picture)
@@ -91,7 +91,7 @@ async def _climb(
     info: VideoInfo,
     qualities: Sequence[str],
     critical: Sequence[str] | None,
-) -> list[package.Quality]:
+) -> list[hls_package.Quality]:
     """Encode all qualities, several in parallel. If one fails, the others are still completed."""
     wanted = {rung.name: rung for rung in fitting(qualities, info.width, info.height)}
     totals = dict.fromkeys(wanted, encoding.expected_segments(info.duration))
@@ -112,7 +112,7 @@ async def _climb(
     failed = {part.name: error for part, error in zip(reversed(parts), ended, strict=True) if error}
     _check_failures(job, failed, list(wanted), critical)
     done = [part for part in parts if part.name in wanted and part.name not in failed]
-    return [package.Quality.model_validate(part.result) for part in done]
+    return [hls_package.Quality.model_validate(part.result) for part in done]
 
 
 def _check_failures(
@@ -139,7 +139,7 @@ async def _encode(job: posthouse.Job, part: Any, video: Path, info: VideoInfo, r
         width, height = size_at(rung, info.width, info.height)
         part.total = encoding.segment_count(folder)
         codecs = await asyncio.to_thread(encoding.codecs_of, folder)
-        made = package.Quality(
+        made = hls_package.Quality(
             quality=part.name, width=width, height=height, segments=part.total, codecs=codecs
         )
         await part.complete(made.model_dump())
@@ -151,7 +151,7 @@ async def _encode(job: posthouse.Job, part: Any, video: Path, info: VideoInfo, r
     queue="vlog-library",
     remote=False,
     retry=posthouse.Retry("5s", "30s"),
-    fail_on=[package.InvalidPackage],
+    fail_on=[hls_package.InvalidPackage],
 )
 async def publish(
     job: posthouse.Job,
@@ -168,8 +168,8 @@ async def publish(
         output = await _fetch(job, transcode_id, folder)
         if replaces is not None and keep:
             before = shelf.output(slug, replaces)
-            output = await asyncio.to_thread(package.carry_over, before, keep, folder, output)
-        package.finish(folder, output)
+            output = await asyncio.to_thread(hls_package.carry_over, before, keep, folder, output)
+        hls_package.finish(folder, output)
     if replaces is not None:  # keep it for current viewers
         delay = settings.keep_replaced_seconds()
         job.enqueue(discard, slug=slug, version=replaces, options={"delay": delay})
@@ -182,12 +182,12 @@ async def publish(
         raise
 
 
-async def _fetch(job: posthouse.Job, transcode_id: UUID, folder: Path) -> package.Output:
+async def _fetch(job: posthouse.Job, transcode_id: UUID, folder: Path) -> hls_package.Output:
     """Download the artifacts of the transcoding job. Archives are extracted safely and validated."""
-    await job.download(package.MANIFEST, folder / package.MANIFEST, of=transcode_id)
-    manifest = package.read_manifest(folder / package.MANIFEST)
+    await job.download(hls_package.MANIFEST, folder / hls_package.MANIFEST, of=transcode_id)
+    manifest = hls_package.read_manifest(folder / hls_package.MANIFEST)
     if manifest.has_thumbnail:
-        await job.download(package.THUMBNAIL, folder / package.THUMBNAIL, of=transcode_id)
+        await job.download(hls_package.THUMBNAIL, folder / hls_package.THUMBNAIL, of=transcode_id)
     for quality in manifest.qualities:
         place, archive = folder / quality.quality, f"{quality.quality}.tar.gz"
         try:
@@ -195,23 +195,23 @@ async def _fetch(job: posthouse.Job, transcode_id: UUID, folder: Path) -> packag
         except posthouse.PosthouseError as error:
             if error.code != "unsafe_archive":
                 raise
-            raise package.InvalidPackage(f"{archive}: {error}") from error
-    return await asyncio.to_thread(package.measured, folder, manifest)
+            raise hls_package.InvalidPackage(f"{archive}: {error}") from error
+    return await asyncio.to_thread(hls_package.measured, folder, manifest)
 
 
-async def _show(connection: Any, video_id: int, version: str, output: package.Output) -> None:
+async def _show(connection: Any, video_id: int, version: str, output: hls_package.Output) -> None:
     """Make this output the current one of the video, and delete the rows of the previous output. The
     artifacts of the job are deleted too: the library has them.
     """
     told = {"id": video_id, "version": version, **output.model_dump(mode="json")}
     told["qualities"] = json.dumps(told["qualities"])
-    await connection.execute(query("transcription_forget"), told)
-    shown = await connection.execute(query("video_show"), told)
+    await connection.execute(sql("transcription_forget"), told)
+    shown = await connection.execute(sql("video_show"), told)
     if await shown.fetchone() is None:
         raise posthouse.Cancel("the video was deleted, or a newer job replaced this one")
-    await connection.execute(query("qualities_forget"), told)
-    await connection.execute(query("qualities_keep"), told)
-    await connection.execute(query("artifacts_forget"), told)
+    await connection.execute(sql("qualities_forget"), told)
+    await connection.execute(sql("qualities_keep"), told)
+    await connection.execute(sql("artifacts_forget"), told)
 
 
 @app.job("vlog.discard", queue="vlog-library", remote=False)
@@ -228,7 +228,7 @@ async def discard(
         return
     await asyncio.to_thread(library().discard_all, slug, source)
     async with job.commit() as connection:
-        await connection.execute(query("video_forget"), {"id": video_id})
+        await connection.execute(sql("video_forget"), {"id": video_id})
 
 
 @app.job("vlog.sweep", queue="vlog-library", remote=False)
@@ -236,10 +236,10 @@ async def sweep(job: posthouse.Job) -> dict[str, int]:
     """Delete what killed processes and abandoned uploads left in the library."""
     since = {"seconds": settings.abandoned_seconds()}
     async with job.transaction() as connection:
-        slugs = await (await connection.execute(query("slugs_known"))).fetchall()
-        await connection.execute(query("receptions_forget"), since)
-        await connection.execute(query("artifacts_expire"), since)
-        open_ids = await (await connection.execute(query("receptions_open"))).fetchall()
+        slugs = await (await connection.execute(sql("slugs_known"))).fetchall()
+        await connection.execute(sql("partial_uploads_forget"), since)
+        await connection.execute(sql("artifacts_expire"), since)
+        open_ids = await (await connection.execute(sql("partial_uploads_open"))).fetchall()
     return {
         "outputs": await asyncio.to_thread(library().sweep, {str(row[0]) for row in slugs}),
         "uploads": await asyncio.to_thread(library().sweep_uploads, {str(row[0]) for row in open_ids}),

@@ -14,8 +14,8 @@ from fastapi.responses import Response
 from posthouse.server import Access, Permission, allow_linked, api_router, local_file, signed_link
 from vlog import settings
 from vlog.handlers import library
-from vlog.package import MASTER, THUMBNAIL
-from vlog.shown import VideoId, found_video
+from vlog.hls_package import MASTER, THUMBNAIL
+from vlog.videos import VideoId, found_video
 
 router = api_router("", "vlog")
 _SUBJECT = "vlog/{video_id}/{links}"

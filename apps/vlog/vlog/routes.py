@@ -10,14 +10,13 @@ from fastapi import HTTPException, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from posthouse.server import Access, Permission, allow, api_router
-from vlog import intake, settings
+from vlog import settings, uploads
+from vlog.db import Db, fetch_all, fetch_one, sql
 from vlog.handlers import discard, library
+from vlog.partial_uploads import router as partial_uploads
 from vlog.playback import router as playback
 from vlog.playback import shown
-from vlog.queries import query
-from vlog.receptions import router as receptions
-from vlog.rows import Db, one, rows
-from vlog.shown import VideoId, found_video, found_videos, no_video
+from vlog.videos import VideoId, found_video, found_videos, no_video
 
 router = api_router("/api/videos", "vlog")
 Reader = Annotated[Access, allow(Permission.JOBS_READ, of_tenants=True)]
@@ -58,17 +57,17 @@ async def upload(
 
     The body is the file. The video and its jobs are created in one transaction.
     """
-    suffix = intake.checked_suffix(filename)
-    arrived = await intake.receive(request)
+    suffix = uploads.checked_suffix(filename)
+    arrived = await uploads.receive(request)
     try:
         async with access.writer().session() as db:
-            video_id = await intake.become_video(db, title, arrived, suffix)
+            video_id = await uploads.become_video(db, title, arrived, suffix)
             return await shown(request, await found_video(db, video_id))
     finally:
         await asyncio.to_thread(arrived.unlink, missing_ok=True)
 
 
-router.include_router(receptions)
+router.include_router(partial_uploads)
 
 
 @router.get("")
@@ -92,7 +91,7 @@ async def active(access: Reader) -> list[dict[str, Any]]:
     Oldest first, with the worker, and the progress of each quality.
     """
     async with access.session() as db:
-        return await rows(db, "progress_list")
+        return await fetch_all(db, "progress_list")
 
 
 @router.get("/{video_id}")
@@ -110,11 +109,11 @@ async def progress(video_id: VideoId, access: Reader) -> dict[str, Any]:
     """
     async with access.session() as db:
         found = await found_video(db, video_id)
-        job = await one(db, "transcoding_job", id=video_id)
+        job = await fetch_one(db, "transcoding_job", id=video_id)
         return {
             "status": found["status"],
             "job": job,
-            "qualities": await rows(db, "quality_progress", id=video_id),
+            "qualities": await fetch_all(db, "quality_progress", id=video_id),
         }
 
 
@@ -126,7 +125,7 @@ async def retranscode(
 
     The current output stays available until the new one is validated and published.
     """
-    qualities = intake.checked(asked.qualities or settings.qualities())
+    qualities = uploads.checked(asked.qualities or settings.qualities())
     async with (await _owner(access, video_id)).session() as db:
         video = await _locked(db, video_id)
         found = await found_video(db, video_id)
@@ -134,7 +133,7 @@ async def retranscode(
             raise HTTPException(
                 409, f"video {video_id} is being transcoded by job {video['job_id']}; wait until it has ended"
             )
-        await db.execute(query("job_cancel"), {"id": video["publish_id"], "actor": access.actor})
+        await db.execute(sql("job_cancel"), {"id": video["publish_id"], "actor": access.actor})
         there = [item["quality"] for item in found["qualities"]]
         again = [name for name in there if asked.qualities is None or name in qualities]
         metadata = {
@@ -144,7 +143,7 @@ async def retranscode(
             "video_dir": str(library().videos / video["slug"]),
         }
         keep = [name for name in there if name not in again]
-        await intake.start(db, video, qualities, keep=keep, retranscode_metadata=json.dumps(metadata))
+        await uploads.start(db, video, qualities, keep=keep, retranscode_metadata=json.dumps(metadata))
         return await shown(request, await found_video(db, video_id))
 
 
@@ -152,7 +151,7 @@ async def retranscode(
 async def transcription(video_id: VideoId, given: Transcription, access: Writer) -> None:
     """Store the transcription of a video."""
     async with (await _owner(access, video_id)).session() as db:
-        if await one(db, "transcription_keep", id=video_id, content=given.content) is None:
+        if await fetch_one(db, "transcription_keep", id=video_id, content=given.content) is None:
             raise no_video(video_id)
 
 
@@ -164,7 +163,7 @@ async def delete(video_id: VideoId, access: Writer) -> None:
     """
     async with (await _owner(access, video_id)).session() as db:
         video = await _locked(db, video_id)
-        await db.execute(query("video_delete"), {"id": video_id, "actor": access.actor})
+        await db.execute(sql("video_delete"), {"id": video_id, "actor": access.actor})
         await discard.enqueue(connection=db, slug=video["slug"], source=video["source"], video_id=video_id)
 
 
@@ -184,7 +183,7 @@ async def _owner(access: Access, video_id: int) -> Access:
 
 
 async def _locked(db: Db, video_id: int) -> dict[str, Any]:
-    found = await one(db, "video_lock", id=video_id)
+    found = await fetch_one(db, "video_lock", id=video_id)
     if found is None:
         raise no_video(video_id)
     return found

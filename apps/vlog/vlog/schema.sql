@@ -42,7 +42,7 @@ create table if not exists vlog.video_qualities (
 );
 
 -- Uploads in parts. How much has arrived is the size of the file.
-create table if not exists vlog.receptions (
+create table if not exists vlog.partial_uploads (
   id uuid primary key default gen_random_uuid(),
   tenant_id text not null default coalesce(posthouse.tenant(), 'default'),
   title text not null,
@@ -119,7 +119,7 @@ do $$
 declare
   v_table text;
 begin
-  foreach v_table in array '{uploads,receptions,video_qualities,transcriptions}'::text[] loop
+  foreach v_table in array '{uploads,partial_uploads,video_qualities,transcriptions}'::text[] loop
     execute format('alter table vlog.%I enable row level security', v_table);
     execute format('drop policy if exists tenant on vlog.%I', v_table);
     execute format('create policy tenant on vlog.%I to posthouse_tenant '
@@ -131,5 +131,5 @@ end $$;
 grant usage on schema vlog to posthouse_tenant, posthouse_engine;
 grant select, insert, update, delete on all tables in schema vlog to posthouse_engine;
 grant select on all tables in schema vlog to posthouse_tenant;
-grant insert, update on vlog.uploads, vlog.receptions, vlog.transcriptions to posthouse_tenant;
-grant delete on vlog.receptions to posthouse_tenant;
+grant insert, update on vlog.uploads, vlog.partial_uploads, vlog.transcriptions to posthouse_tenant;
+grant delete on vlog.partial_uploads to posthouse_tenant;

@@ -1,3 +1,3 @@
 -- Note that an upload goes on.
-update vlog.receptions set changed_at = posthouse.now() where id = %(id)s
+update vlog.partial_uploads set changed_at = posthouse.now() where id = %(id)s
 returning id::text, title, suffix, size, video_id

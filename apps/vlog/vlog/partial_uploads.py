@@ -16,12 +16,11 @@ from fastapi import Path as InPath
 from pydantic import BaseModel, ConfigDict, Field
 
 from posthouse.server import Access, Permission, allow, api_router, file_body
-from vlog import intake, settings
+from vlog import settings, uploads
+from vlog.db import fetch_one, sql
 from vlog.handlers import library
 from vlog.playback import shown
-from vlog.queries import query
-from vlog.rows import one
-from vlog.shown import found_video
+from vlog.videos import found_video
 
 router = api_router("/uploads", "vlog")
 Writer = Annotated[Access, allow(Permission.JOBS_WRITE, of_tenants=True)]
@@ -44,11 +43,11 @@ async def create(new: NewUpload, access: Writer) -> dict[str, Any]:
 
     Send the parts with PATCH, then finish the upload. An upload without a change for a day is deleted.
     """
-    suffix = intake.checked_suffix(new.filename)
+    suffix = uploads.checked_suffix(new.filename)
     if new.size > (most := settings.max_upload_bytes()):
         raise HTTPException(413, f"the file has {new.size:,} bytes, the limit is {most:,}")
     async with access.writer().session() as db:
-        made = await one(db, "reception_add", title=new.title, suffix=suffix, size=new.size)
+        made = await fetch_one(db, "partial_upload_add", title=new.title, suffix=suffix, size=new.size)
         assert made is not None
         file = library().part(made["id"])
         await asyncio.to_thread(file.parent.mkdir, parents=True, exist_ok=True)
@@ -79,7 +78,7 @@ async def append(
     The body is the part. 409 if the offset is not that of the upload: get it and continue from there.
     """
     async with access.writer().session() as db:
-        found = await one(db, "reception_touch", id=upload_id)
+        found = await fetch_one(db, "partial_upload_touch", id=upload_id)
         if found is None:
             raise _missing(upload_id)
     file = library().part(found["id"])
@@ -120,9 +119,9 @@ async def finish(request: Request, upload_id: UploadId, access: Writer) -> dict[
             there = await asyncio.to_thread(_size, file)
             if there != found["size"]:
                 raise HTTPException(409, f"the upload is incomplete: {there} of {found['size']} bytes")
-            found["video_id"] = await intake.become_video(db, found["title"], file, found["suffix"])
+            found["video_id"] = await uploads.become_video(db, found["title"], file, found["suffix"])
             done = {"id": upload_id, "video_id": found["video_id"]}
-            await db.execute(query("reception_finish"), done)
+            await db.execute(sql("partial_upload_finish"), done)
         return await shown(request, await found_video(db, found["video_id"]))
 
 
@@ -130,13 +129,13 @@ async def finish(request: Request, upload_id: UploadId, access: Writer) -> dict[
 async def cancel(upload_id: UploadId, access: Writer) -> None:
     """Delete an unfinished upload."""
     async with access.writer().session() as db:
-        if await one(db, "reception_delete", id=upload_id) is None:
+        if await fetch_one(db, "partial_upload_delete", id=upload_id) is None:
             raise _missing(upload_id)
     await asyncio.to_thread(library().part(str(upload_id)).unlink, missing_ok=True)
 
 
 async def _found(db: Any, upload_id: UUID) -> dict[str, Any]:
-    found = await one(db, "reception_find", id=upload_id)
+    found = await fetch_one(db, "partial_upload_find", id=upload_id)
     if found is None:
         raise _missing(upload_id)
     return found

@@ -13,9 +13,8 @@ from fastapi import HTTPException, Request
 
 from posthouse.server import file_body
 from vlog import ladder, settings
+from vlog.db import Db, fetch_one, sql
 from vlog.handlers import RETRY, library, publish, transcode
-from vlog.queries import query
-from vlog.rows import Db, one
 
 SUFFIXES = {".mp4", ".mkv", ".mov", ".webm", ".avi", ".m4v", ".ts"}
 
@@ -67,7 +66,7 @@ async def add(db: Db, title: str) -> tuple[int, str]:
     """Insert a video; return its id and its slug, made unique if the title is taken."""
     slug = _slug(title)
     for name in (slug, f"{slug}-{uuid4().hex[:8]}"):
-        made = await one(db, "video_add", slug=name, title=title)
+        made = await fetch_one(db, "video_add", slug=name, title=title)
         if made is not None:
             return made["id"], name
     raise HTTPException(409, f"cannot create a unique slug for the title {title!r}; try another title")
@@ -114,7 +113,7 @@ async def start(
         replaces=video.get("version"), keep=keep,
     )  # fmt: skip
     told = {"id": video["id"], "source": source, "job_id": made.id, "publish_id": shown.id}
-    await db.execute(query("video_start"), {**told, "retranscode_metadata": retranscode_metadata})
+    await db.execute(sql("video_start"), {**told, "retranscode_metadata": retranscode_metadata})
 
 
 def checked(qualities: list[str]) -> list[str]:

@@ -7,21 +7,21 @@ from typing import Annotated, Any
 from fastapi import HTTPException
 from fastapi import Path as InPath
 
-from vlog.rows import Db, one, rows
+from vlog.db import Db, fetch_all, fetch_one
 
 VideoId = Annotated[int, InPath(description="Id of the video.")]
 
 
 async def found_video(db: Db, video_id: int) -> dict[str, Any]:
     """Return a video. Raises 404."""
-    found = await one(db, "videos_list", id=video_id, before=None, title=None, limit=1)
+    found = await fetch_one(db, "videos_list", id=video_id, before=None, title=None, limit=1)
     if found is None:
         raise no_video(video_id)
     return _video(found)
 
 
 async def found_videos(db: Db, before: int | None, title: str | None, limit: int) -> list[dict[str, Any]]:
-    found = await rows(db, "videos_list", id=None, before=before, title=title, limit=limit)
+    found = await fetch_all(db, "videos_list", id=None, before=before, title=title, limit=limit)
     return [_video(row) for row in found]
 
 

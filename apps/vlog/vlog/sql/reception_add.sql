@@ -1,3 +1,0 @@
--- Insert an upload in parts.
-insert into vlog.receptions (title, suffix, size) values (%(title)s, %(suffix)s, %(size)s)
-returning id::text, title, suffix, size, video_id

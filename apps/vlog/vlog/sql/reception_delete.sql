@@ -1,2 +1,0 @@
--- Delete an upload in parts.
-delete from vlog.receptions where id = %(id)s returning id::text

@@ -1,2 +1,0 @@
--- An upload in parts, locked, so that one request at a time finishes it.
-select r.id::text, r.title, r.suffix, r.size, r.video_id from vlog.receptions as r where r.id = %(id)s for update

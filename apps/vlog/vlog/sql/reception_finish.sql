@@ -1,2 +1,0 @@
--- Note the video that an upload became, for a repeated request.
-update vlog.receptions set changed_at = posthouse.now(), video_id = %(video_id)s where id = %(id)s

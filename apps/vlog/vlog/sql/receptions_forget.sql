@@ -1,2 +1,0 @@
--- Delete the rows of uploads that nothing was added to for some time.
-delete from vlog.receptions as r where r.changed_at < posthouse.now() - make_interval(secs => %(seconds)s)

@@ -1,2 +1,0 @@
--- Ids of the unfinished uploads.
-select r.id::text from vlog.receptions as r
