@@ -20,7 +20,7 @@ def _empty_folder(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("env", "url"),
     [
-        ({"XDG_DATA_HOME": "/data"}, "file:///data/posthouse/vision"),
+        ({"POSTHOUSE_DATA_DIR": "/data"}, "file:///data/vision"),
         ({"S3_BUCKET": "videos"}, "s3://videos"),
         ({**SHARED, "S3_BUCKET": "videos"}, "s3://shared/files/vision"),
         ({"POSTHOUSE_STORAGE_URL": "file:///srv/files/"}, "file:///srv/files/vision"),

@@ -1,8 +1,8 @@
 """Where an application keeps its files: one setting for all applications of an installation.
 
 In this order: ``VISION_STORAGE_URL`` of the application itself; a folder with its name below
-``POSTHOUSE_STORAGE_URL``; the bucket that ``S3_BUCKET`` names; a folder of the user. Options of a bucket are
-read from ``VISION_S3_…``, ``S3_…``, the Supabase project of ``SUPABASE_URL``, and ``AWS_…``.
+``POSTHOUSE_STORAGE_URL``; the bucket that ``S3_BUCKET`` names; a folder in ``data_dir``. Options of a bucket
+are read from ``VISION_S3_…``, ``S3_…``, the Supabase project of ``SUPABASE_URL``, and ``AWS_…``.
 """
 
 from __future__ import annotations
@@ -69,9 +69,9 @@ def _supabase(env: Mapping[str, str], found: Mapping[str, str]) -> dict[str, str
 def _url(name: str, env: Mapping[str, str]) -> str:
     if own := env.get(f"{name.upper()}_STORAGE_URL"):
         return own
-    if shared := load_settings(env=env).storage_url:
-        return f"{shared.rstrip('/')}/{name}"
+    settings = load_settings(env=env)
+    if settings.storage_url:
+        return f"{settings.storage_url.rstrip('/')}/{name}"
     if bucket := env.get("S3_BUCKET"):
         return f"s3://{bucket}"
-    home = env.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
-    return (Path(home).absolute() / "posthouse" / name).as_uri()
+    return (settings.data_dir.absolute() / name).as_uri()
