@@ -62,10 +62,10 @@ function Demo({ name, demo }) {
       </div>
       ${ACTIVE.includes(status) && html`
         <${Progress} percent=${percent ?? 0} label="Progress of the demo" />
-        <p class="clip">${[step, message].filter(Boolean).join(": ") || "Waiting for a worker"}</p>`}
+        <p class="clip">${[step, message].filter(Boolean).join(": ") || (status === "queued" ? "Waiting for a worker" : "Starting")}</p>`}
       ${error && status !== "succeeded" && html`<p class="bad">${error}</p>`}
-      ${result?.links && html`<${Links} links=${result.links} />`}
-      ${result?.figures && html`<${Facts} facts=${result.figures.map(([key, value]) => [key.replaceAll("_", " "), written(value)])} />`}
+      ${result?.links.length > 0 && html`<${Links} links=${result.links} />`}
+      ${result && html`<${Facts} facts=${result.figures.map(([key, value]) => [key.replaceAll("_", " "), written(value)])} />`}
     </section>`
 }
 
