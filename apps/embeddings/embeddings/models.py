@@ -6,9 +6,15 @@ from dataclasses import dataclass
 
 from psycopg.rows import class_row
 
-from embeddings.db import Db, sql
-from embeddings.providers import configured_model
+from embeddings.db import Db, Row, fetch_one, sql
+from embeddings.providers import configured_model, embed, full_name
 from embeddings.store import Text
+
+NO_CHANGE = "no change of the model is in progress; start one with POST /embeddings/model"
+
+
+class ChangeConflict(Exception):
+    """The change of the model is not possible in the present state."""
 
 
 @dataclass(frozen=True)
@@ -59,3 +65,39 @@ async def switch_model(db: Db, model: str) -> bool:
     """Make the next model the active one if every text has its vector; return whether it was."""
     await db.execute(sql("models_lock"))
     return await (await db.execute(sql("models_switch"), {"next": model})).fetchone() is not None
+
+
+async def check_model(name: str) -> str:
+    """Return the full name of a model after embedding a text with it."""
+    model = full_name(name)
+    await embed(model, ["a text to see whether the model exists"])
+    return model
+
+
+async def start_change(db: Db, model: str, texts_per_minute: int | None, actor: str) -> None:
+    """Start the change to a model in the background."""
+    if (await store_models(db)).active == model:
+        raise ChangeConflict(f"model {model} is already active")
+    asked = {"next": model, "texts_per_minute": texts_per_minute, "actor": actor}
+    if await fetch_one(db, "models_start", asked) is None:
+        raise ChangeConflict("another change is in progress; cancel it first")
+
+
+async def control_change(db: Db, changes: Row, actor: str) -> None:
+    """Pause or resume the change, or set its rate: the keys ``is_paused`` and ``texts_per_minute``."""
+    asked = {"is_paused": None, "texts_per_minute": None, **changes, "actor": actor}
+    if await fetch_one(db, "models_control", asked | {"has_rate": "texts_per_minute" in changes}) is None:
+        raise ChangeConflict(NO_CHANGE)
+
+
+async def cancel_change(db: Db) -> None:
+    """End the change without a switch."""
+    if await fetch_one(db, "models_cancel") is None:
+        raise ChangeConflict(NO_CHANGE)
+
+
+async def show_models(db: Db) -> Row:
+    """Return the models and the progress of a change."""
+    models = await find_models(db)
+    progress = await fetch_one(db, "models_shown", {"next": models.next}) or {}
+    return {"active": models.active, "configured": configured_model(), **progress}

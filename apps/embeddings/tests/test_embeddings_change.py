@@ -1,5 +1,10 @@
 """The change of the model: in the background, paused and resumed, and switched at once."""
 
+import json
+import os
+import subprocess
+import sys
+
 import pytest
 from fake_provider import LONGEST, serving
 
@@ -104,6 +109,23 @@ async def test_changes_that_make_no_sense_are_refused(product, fake, ada, operat
         answer = await operator.request(method, "/embeddings/model", json=body)
         assert answer.status_code == status, (method, body, answer.text)
     assert (await ada.post("/embeddings/model", json={"model": "ada"})).status_code == 403
+
+
+def run(product, *arguments):
+    env = {**os.environ, "POSTHOUSE_DATABASE_URL": product.settings.database_url}
+    command = [sys.executable, "-m", "embeddings", *arguments]
+    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
+
+
+async def test_the_command_starts_and_pauses_a_change(product, fake, ada):
+    await add(ada, "R-1", "one")
+    await testing.drain(product.app)
+    assert "no change of the model is in progress" in run(product, "pause").stderr
+    started = json.loads(run(product, "change", "ada", "--texts-per-minute", "60").stdout)
+    assert (started["active"], started["next"], started["texts_per_minute"]) == (OLD, NEW, 60)
+    assert json.loads(run(product, "pause").stdout)["is_paused"]
+    refused = run(product, "change", "unheard-of")
+    assert (refused.returncode, "Traceback" in refused.stderr) == (1, False)
 
 
 def test_a_rate_is_kept_in_batches_of_a_few_seconds():
