@@ -50,6 +50,14 @@ DUMP = {
         from pg_proc p join pg_language l on l.oid = p.prolang
         where p.pronamespace = 'posthouse'::regnamespace
         order by 1""",
+    "interface": """
+        select format('%s: %s', o.name, o.comment)
+        from (select p.proname as name, obj_description(p.oid, 'pg_proc') as comment from pg_proc as p
+              where p.pronamespace = 'posthouse'::regnamespace
+              union all
+              select c.relname, obj_description(c.oid, 'pg_class') from pg_class as c
+              where c.relnamespace = 'posthouse'::regnamespace) as o
+        where o.comment not like 'Internal.%'""",
     "transitions": """
         select format('%s: %s -> %s', event, from_status, to_status) from posthouse.transitions order by 1""",
 }

@@ -1,7 +1,7 @@
-"""The columns of a job, written once, and their expansion in the SQL of functions.
+"""The columns of a job, written once, and their expansion in SQL.
 
-``@job@`` in a file of functions/ becomes the list of the columns. An alias qualifies them, ``-name`` leaves a
-column out, and lines with ``:=`` replace columns by expressions::
+``@job@`` in a file of functions/ or sql/ becomes the list of the columns. An alias qualifies them, ``-name``
+leaves a column out, and lines with ``:=`` replace columns by expressions::
 
     insert into posthouse.running (@job@, lane, position)
     select
@@ -36,6 +36,19 @@ LISTS = {
     "attempt": (
         "lane", "position", "token", "worker_id", "attempt_started_at", "lease_expires_at",
         "cancel_requested_at", "slots", "progress_at",
+    ),
+    # What the client sets of jobs that it copies into ready.
+    "plain": (
+        "id", "queued_at", "scheduled_for", "priority", "max_attempts", "timeout_seconds",
+        "tenant_id", "kind", "queue", "source", "payload", "correlation_id", "subject",
+        "source_ref", "created_by", "retry", "parent_id", "requires", "prefers", "lane",
+    ),
+    # What lists of jobs show.
+    "listed": (
+        "id", "tenant_id", "kind", "queue", "status", "place", "priority", "correlation_id",
+        "subject", "source", "scheduled_for", "queued_at", "started_at", "attempt_started_at",
+        "finished_at", "attempt_count", "max_attempts", "worker_id", "progress_percent",
+        "current_step", "blockers", "last_error",
     ),
     # The columns of the view posthouse.jobs.
     "view": (

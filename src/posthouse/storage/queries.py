@@ -5,8 +5,10 @@ from __future__ import annotations
 from functools import cache
 from importlib.resources import files
 
+from posthouse.storage.columns import expand_columns
+
 
 @cache
 def query(name: str) -> str:
     """Return the statement in sql/<name>.sql."""
-    return (files("posthouse.storage") / "sql" / f"{name}.sql").read_text()
+    return expand_columns((files("posthouse.storage") / "sql" / f"{name}.sql").read_text())

@@ -56,7 +56,7 @@ begin
   end loop;
 end $$;
 
--- Drops functions that were retired more than p_age ago.
+-- Drops functions that were retired more than p_age ago, apart from those that views or defaults of users still use.
 create or replace function posthouse.drop_retired_functions(p_age interval default '1 minute') returns void
 language plpgsql as $$
 declare
@@ -67,6 +67,10 @@ begin
     cross join lateral regexp_match(obj_description(p.oid, 'pg_proc'), '^Retired (.*)') as retired (at)
     where p.pronamespace = 'posthouse'::regnamespace and retired.at[1]::timestamptz <= now() - p_age
   loop
-    execute format('drop function %s', v_old);
+    begin
+      execute format('drop function %s', v_old);
+    exception when dependent_objects_still_exist or insufficient_privilege then
+      raise warning 'the retired function % was not dropped: %', v_old, sqlerrm;
+    end;
   end loop;
 end $$;

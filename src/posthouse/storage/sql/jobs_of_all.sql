@@ -1,9 +1,7 @@
 -- Jobs of all tenants, newest first, from at most so many that are read in the order of their ids.
 select * from (
   select
-    id, tenant_id, kind, queue, status, place, priority, correlation_id, subject, source, scheduled_for, queued_at,
-    started_at, attempt_started_at, finished_at, attempt_count, max_attempts, worker_id, progress_percent,
-    current_step, blockers, last_error
+    @listed@
   from posthouse.jobs
   where id >= %(lowest)s::uuid and id < %(below)s::uuid
   order by id desc

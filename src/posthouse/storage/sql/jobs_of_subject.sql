@@ -1,8 +1,5 @@
 -- Jobs with a subject, newest first.
-select
-  id, tenant_id, kind, queue, status, place, priority, correlation_id, subject, source, scheduled_for, queued_at,
-  started_at, attempt_started_at, finished_at, attempt_count, max_attempts, worker_id, progress_percent,
-  current_step, blockers, last_error
+select @listed@
 from posthouse.jobs
 where subject = %(subject)s::text
   and (%(tenant)s::text is null or tenant_id = %(tenant)s::text)

@@ -18,10 +18,14 @@ select j.*
 from (
   (select * from (
     select
-      id, tenant_id, kind, queue, 'queued' as status, 'ready' as place, priority, correlation_id, subject, source,
-      scheduled_for, queued_at, started_at, null::timestamptz as attempt_started_at,
-      null::timestamptz as finished_at, attempt_count, max_attempts, null::uuid as worker_id,
-      progress_percent, current_step, 0 as blockers, last_error
+      @listed
+        status := 'queued'
+        place := 'ready'
+        attempt_started_at := null::timestamptz
+        finished_at := null::timestamptz
+        worker_id := null::uuid
+        blockers := 0
+      @
     from posthouse.ready
     where 'queued' = any (%(statuses)s::text[]) and (select all_of_them from few) and id = any ((select ids from few)::uuid[])
       and tenant_id = %(tenant)s::text and id >= %(lowest)s::uuid and id < %(below)s::uuid
@@ -37,10 +41,14 @@ from (
   union all
   (select * from (
     select
-      id, tenant_id, kind, queue, 'queued' as status, 'ready' as place, priority, correlation_id, subject, source,
-      scheduled_for, queued_at, started_at, null::timestamptz as attempt_started_at,
-      null::timestamptz as finished_at, attempt_count, max_attempts, null::uuid as worker_id,
-      progress_percent, current_step, 0 as blockers, last_error
+      @listed
+        status := 'queued'
+        place := 'ready'
+        attempt_started_at := null::timestamptz
+        finished_at := null::timestamptz
+        worker_id := null::uuid
+        blockers := 0
+      @
     from posthouse.ready
     where 'queued' = any (%(statuses)s::text[]) and not (select all_of_them from few)
       and tenant_id = %(tenant)s::text and id >= %(lowest)s::uuid and id < %(below)s::uuid
@@ -56,10 +64,13 @@ from (
   union all
   (select * from (
     select
-      id, tenant_id, kind, queue, 'queued' as status, 'waiting' as place, priority, correlation_id, subject, source,
-      scheduled_for, queued_at, started_at, null::timestamptz as attempt_started_at,
-      null::timestamptz as finished_at, attempt_count, max_attempts, null::uuid as worker_id,
-      progress_percent, current_step, blockers, last_error
+      @listed
+        status := 'queued'
+        place := 'waiting'
+        attempt_started_at := null::timestamptz
+        finished_at := null::timestamptz
+        worker_id := null::uuid
+      @
     from posthouse.waiting
     where 'queued' = any (%(statuses)s::text[])
       and tenant_id = %(tenant)s::text and id >= %(lowest)s::uuid and id < %(below)s::uuid
@@ -75,10 +86,12 @@ from (
   union all
   (select * from (
     select
-      id, tenant_id, kind, queue, 'running' as status, 'running' as place, priority, correlation_id, subject, source,
-      scheduled_for, queued_at, started_at, attempt_started_at,
-      null::timestamptz as finished_at, attempt_count, max_attempts, worker_id,
-      progress_percent, current_step, 0 as blockers, last_error
+      @listed
+        status := 'running'
+        place := 'running'
+        finished_at := null::timestamptz
+        blockers := 0
+      @
     from posthouse.running
     where 'running' = any (%(statuses)s::text[])
       and tenant_id = %(tenant)s::text and id >= %(lowest)s::uuid and id < %(below)s::uuid
@@ -95,10 +108,10 @@ from (
   select h.* from unnest(%(statuses)s::text[]) as s (wanted)
   cross join lateral (select * from (
     select
-      id, tenant_id, kind, queue, status, 'history' as place, priority, correlation_id, subject, source,
-      scheduled_for, queued_at, started_at, attempt_started_at,
-      finished_at, attempt_count, max_attempts, worker_id,
-      progress_percent, current_step, 0 as blockers, last_error
+      @listed
+        place := 'history'
+        blockers := 0
+      @
     from posthouse.history
     where tenant_id = %(tenant)s::text
       and (status, id) < (s.wanted, %(below)s::uuid) and (status, id) >= (s.wanted, %(lowest)s::uuid)

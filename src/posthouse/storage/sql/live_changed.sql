@@ -2,9 +2,7 @@
 -- it has not changed, and looking for it would mean looking into every partition.
 select * from (
   select
-    id, tenant_id, kind, queue, status, place, priority, correlation_id, subject, source, scheduled_for, queued_at,
-    started_at, attempt_started_at, finished_at, attempt_count, max_attempts, worker_id, progress_percent,
-    current_step, blockers, last_error,
+    @listed@,
     count(*) over (partition by tenant_id) as of_tenant,
     row_number() over (partition by tenant_id order by id desc) as nth
   from posthouse.jobs

@@ -1,2 +1,3 @@
 -- The pending work of retention, in order.
-select * from posthouse.retention_plan(%(days)s::jsonb)
+select thing, relation, name, action, tenants, starts_at, ends_at, rows, bytes
+from posthouse.retention_plan(%(days)s::jsonb)
