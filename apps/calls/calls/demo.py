@@ -9,11 +9,11 @@ from typing import Any
 
 import httpx
 
-from calls.handlers import analyze, extract_audio, recognise, transcribe_poll, transcribe_start
-from calls.speech import SCRIPTS, Line, record, word_error_rate
+from calls.handlers import analyze, extract_audio, recognize, transcribe_poll, transcribe_start
+from calls.sample_calls import SCRIPTS, Line, record, word_error_rate
 from posthouse.demo import Stage
 
-STAGES = [item.kind for item in (extract_audio, transcribe_start, recognise, transcribe_poll, analyze)]
+STAGES = [item.kind for item in (extract_audio, transcribe_start, recognize, transcribe_poll, analyze)]
 
 
 async def demo(stage: Stage) -> dict[str, Any]:

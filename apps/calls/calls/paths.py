@@ -15,7 +15,7 @@ def audio(call_id: UUID) -> str:
 
 
 def ogg(call_id: UUID) -> str:
-    """Return the path of the recogniser's input, which is deleted after the recognition."""
+    """Return the path of the recognizer's input, which is deleted after the recognition."""
     return f"calls/{call_id}/speech.ogg"
 
 
@@ -23,6 +23,6 @@ def transcript(call_id: UUID) -> str:
     return f"calls/{call_id}/transcript.json"
 
 
-def recognised(call_id: UUID) -> str:
-    """Return the path of the local recogniser's result, which is deleted after it was read."""
-    return f"calls/{call_id}/recognised.json"
+def recognized(call_id: UUID) -> str:
+    """Return the path of the local recognizer's result, which is deleted after it was read."""
+    return f"calls/{call_id}/recognized.json"

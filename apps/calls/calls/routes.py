@@ -11,9 +11,9 @@ from fastapi.responses import StreamingResponse
 from psycopg.rows import dict_row
 
 from calls import paths
-from calls.handlers import about, extract_audio
-from calls.settings import most_upload_bytes
-from calls.statements import statement
+from calls.db import sql
+from calls.handlers import extract_audio, stage_options
+from calls.settings import max_upload_bytes
 from calls.storage import NotStored, storage
 from posthouse.server import Access, Permission, allow, api_router, file_body
 
@@ -39,11 +39,11 @@ async def upload(
     access, call_id = access.writer(), uuid4()
     raw = paths.raw(call_id)
     try:
-        if await storage().receive(raw, file_body(request, most_upload_bytes())) == 0:
+        if await storage().receive(raw, file_body(request, max_upload_bytes())) == 0:
             raise HTTPException(422, "the request body is empty; send the recording as body")  # noqa: TRY301 - the file is deleted below
         async with access.session() as db:
             row = {"call": call_id, "org": access.whose, "title": title, "actor": access.actor}
-            await db.execute(statement("call_add"), row)
+            await db.execute(sql("call_add"), row)
             await _start(access, db, call_id)
     except BaseException:
         await asyncio.to_thread(storage().remove, [raw])
@@ -121,13 +121,13 @@ async def analysis(call_id: CallId, access: Reader) -> dict[str, Any]:
 
 async def _start(access: Access, db: Any, call_id: UUID) -> None:
     signed: Any = {"correlation_id": str(call_id), "created_by": access.actor}
-    first = extract_audio.using(**about(extract_audio, call_id), **signed)
+    first = extract_audio.using(**stage_options(extract_audio, call_id), **signed)
     await first.enqueue(connection=db, call_id=call_id, raw_path=paths.raw(call_id))
 
 
 async def _rows(access: Access, name: str, **parameters: Any) -> Rows:
     async with access.session() as db, db.cursor(row_factory=dict_row) as cursor:
-        await cursor.execute(statement(name), {"org": access.whose, **parameters})
+        await cursor.execute(sql(name), {"org": access.whose, **parameters})
         return await cursor.fetchall()
 
 

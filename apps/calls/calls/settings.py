@@ -20,18 +20,18 @@ def _of_speechkit(name: str, default: str = "") -> str:
     return setting(f"SPEECHKIT_{name}", default, f"SPEECHKIT_{name}")
 
 
-def most_upload_bytes() -> int:
+def max_upload_bytes() -> int:
     """Return the size limit of recordings; the default is the limit of SpeechKit."""
-    return int(setting("MOST_UPLOAD_BYTES", str(1024**3)))
+    return int(setting("MAX_UPLOAD_BYTES", str(1024**3)))
 
 
 def provider() -> str:
-    """Return the speech recogniser: ``local`` or ``speechkit``."""
+    """Return the speech recognizer: ``local`` or ``speechkit``."""
     return setting("PROVIDER", LOCAL)
 
 
 def language() -> str:
-    """Return the language for SpeechKit. The local recogniser supports English only."""
+    """Return the language for SpeechKit. The local recognizer supports English only."""
     return setting("LANGUAGE", "en-US")
 
 

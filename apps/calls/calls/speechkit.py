@@ -1,29 +1,32 @@
-"""Client of Yandex SpeechKit, asynchronous recognition (API v2): send the URL of a file, get an operation id,
-and poll the operation until it is done.
+"""Yandex SpeechKit, asynchronous recognition (API v2): send the URL of a file, get an operation id, and poll
+the operation until it is done. The local recognizer has operations of the same format.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import Annotated, Any, Self
 
 import httpx
+from pydantic import BaseModel, BeforeValidator, ValidationError, model_validator
 
 from calls import settings
-from calls.operation import MalformedAnswer, Operation, read_operation
+from calls.transcript import Phrase, Transcript, Word
 
-MOST_PATIENCE = 600.0
+MAX_RETRY_AFTER = 600.0
 _BUSY, _SERVER = 429, 500
+_SECONDS = re.compile(r"(\d+(?:\.\d+)?)s")
 
 
-class Refused(Exception):
+class RequestRejected(Exception):
     """SpeechKit rejected the request: invalid key, invalid request or unknown operation."""
 
 
-class Unavailable(Exception):
+class ServiceUnavailable(Exception):
     """SpeechKit did not respond in time, or returned a server error."""
 
 
-class Busy(Exception):
+class RateLimited(Exception):
     """SpeechKit returned 429: too many requests."""
 
     def __init__(self, seconds: float | None) -> None:
@@ -31,17 +34,97 @@ class Busy(Exception):
         super().__init__("SpeechKit rate limit exceeded")
 
 
-def start(link: str, once: str) -> Operation:
-    """Start the recognition of OGG Opus. ``once``: the idempotency key of the request."""
+class MalformedAnswer(Exception):
+    """The response does not follow the protocol."""
+
+
+class OperationFailed(Exception):
+    """The recognition failed."""
+
+
+def _seconds(text: object) -> float:
+    found = _SECONDS.fullmatch(text) if isinstance(text, str) else None
+    if found is None:
+        raise ValueError(f"invalid duration {text!r}; expected a value like 1.5s")
+    return float(found[1])
+
+
+Seconds = Annotated[float, BeforeValidator(_seconds)]
+
+
+class SpokenWord(BaseModel):
+    word: str
+    startTime: Seconds  # noqa: N815 - the cloud's names
+    endTime: Seconds  # noqa: N815
+
+
+class Alternative(BaseModel):
+    text: str
+    words: list[SpokenWord]
+
+
+class Chunk(BaseModel):
+    alternatives: list[Alternative]
+    channelTag: str = "1"  # noqa: N815
+
+
+class Response(BaseModel):
+    chunks: list[Chunk] = []
+
+
+class OperationError(BaseModel):
+    code: int = 0
+    message: str = ""
+
+
+class Operation(BaseModel):
+    id: str
+    done: bool = False
+    response: Response | None = None
+    error: OperationError | None = None
+
+    @model_validator(mode="after")
+    def _says_how_it_ended(self) -> Self:
+        if self.done and self.response is None and self.error is None:
+            raise ValueError("the operation is done but has neither a response nor an error")
+        return self
+
+    def transcript(self) -> Transcript:
+        """Return the most likely text of each chunk. Raises OperationFailed without a response."""
+        if self.response is None:
+            why = self.error or OperationError(message="the operation is not done")
+            raise OperationFailed(f"operation {self.id} failed with code {why.code}: {why.message}")
+        phrases = [_phrase(chunk) for chunk in self.response.chunks if chunk.alternatives]
+        heard = [phrase for phrase in phrases if phrase.words]
+        return Transcript(phrases=sorted(heard, key=lambda phrase: (phrase.words[0].start, phrase.speaker)))
+
+
+def read_operation(answer: bytes) -> Operation:
+    try:
+        return Operation.model_validate_json(answer)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(item) for item in first["loc"]) or "the response"
+        raise MalformedAnswer(f"invalid response: expected an operation; {place}: {first['msg']}") from None
+
+
+def _phrase(chunk: Chunk) -> Phrase:
+    best = chunk.alternatives[0]
+    words = [Word(text=word.word, start=word.startTime, end=word.endTime) for word in best.words]
+    return Phrase(speaker=chunk.channelTag, text=best.text, words=words)
+
+
+def start(link: str, idempotency_key: str) -> Operation:
+    """Start the recognition of OGG Opus. Requests with the same key start one operation."""
     asked = {
         "config": {"specification": {"languageCode": settings.language(), "audioEncoding": "OGG_OPUS"}},
         "audio": {"uri": link},
     }
     address = f"{settings.speechkit_url()}/speech/stt/v2/longRunningRecognize"
-    return _ask("POST", address, json=asked, headers={"Idempotency-Key": once})
+    return _ask("POST", address, json=asked, headers={"Idempotency-Key": idempotency_key})
 
 
-def look(operation_id: str) -> Operation:
+def poll(operation_id: str) -> Operation:
     found = _ask("GET", f"{settings.operations_url()}/operations/{operation_id}")
     if found.id != operation_id:
         raise MalformedAnswer(f"requested operation {operation_id}, but the response is about {found.id}")
@@ -51,12 +134,12 @@ def look(operation_id: str) -> Operation:
 def _ask(method: str, address: str, *, headers: dict[str, str] | None = None, **body: Any) -> Operation:
     key = settings.speechkit_key()
     if not key:
-        raise Refused("no API key for SpeechKit: set CALLS_SPEECHKIT_KEY")
+        raise RequestRejected("no API key for SpeechKit: set CALLS_SPEECHKIT_KEY")
     signed = {"Authorization": f"Api-Key {key}", **(headers or {})}
     try:
         answer = httpx.request(method, address, headers=signed, timeout=settings.speechkit_seconds(), **body)
     except httpx.HTTPError as error:
-        raise Unavailable(
+        raise ServiceUnavailable(
             f"SpeechKit is unavailable: {method} {address}: {type(error).__name__} {error}".rstrip()
         ) from None
     _refuse_errors(answer)
@@ -66,14 +149,14 @@ def _ask(method: str, address: str, *, headers: dict[str, str] | None = None, **
 def _refuse_errors(answer: httpx.Response) -> None:
     told = f"SpeechKit returned {answer.status_code}: {answer.text[:500]}"
     if answer.status_code == _BUSY:
-        raise Busy(_retry_after(answer))
+        raise RateLimited(_retry_after(answer))
     if answer.status_code >= _SERVER:
-        raise Unavailable(told)
+        raise ServiceUnavailable(told)
     if not answer.is_success:
-        raise Refused(told)
+        raise RequestRejected(told)
 
 
 def _retry_after(answer: httpx.Response) -> float | None:
     """Return the seconds of Retry-After; None without one, or for a date, which means the normal interval."""
     text = answer.headers.get("Retry-After", "")
-    return min(float(text), MOST_PATIENCE) if text.isdecimal() else None
+    return min(float(text), MAX_RETRY_AFTER) if text.isdecimal() else None

@@ -23,7 +23,7 @@ class NotStored(Exception):
     """The file does not exist in the storage."""
 
 
-class NoLinks(Exception):
+class SigningUnsupported(Exception):
     """A folder cannot create links for external services."""
 
 
@@ -75,7 +75,7 @@ class Storage:
     def link(self, path: str) -> str:
         """Return a signed URL of the file, valid for some hours."""
         if self._folder is not None:
-            raise NoLinks(
+            raise SigningUnsupported(
                 "SpeechKit fetches the audio from a bucket, but the storage is a folder; set "
                 "POSTHOUSE_STORAGE_URL or CALLS_STORAGE_URL to s3://bucket/prefix"
             )

@@ -1,4 +1,4 @@
-"""The transcript of a call, independent of the recogniser."""
+"""The transcript of a call, independent of the recognizer."""
 
 from __future__ import annotations
 

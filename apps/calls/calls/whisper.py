@@ -1,4 +1,4 @@
-"""The local recogniser: Whisper tiny.en, without network. Its results have the format of SpeechKit."""
+"""The local recognizer: Whisper tiny.en, without network. Its results have the format of SpeechKit."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from calls.media import probe
+from calls.audio import probe
 
 MODEL_SHA256 = "1a5afae06a4db91c975c9a9d78be5cc110ee4ea022ad57d55492e4550e936b2a"
 """Of the weights that Systran published as faster-whisper-tiny.en; installed by a third-party package."""
 
 
-class WrongModel(Exception):
+class ModelMismatch(Exception):
     """The checksum of the model weights does not match."""
 
 
-def recognise(speech: Path, operation_id: str, heard: Callable[[float], Any]) -> dict[str, Any]:
+def recognize(speech: Path, operation_id: str, heard: Callable[[float], Any]) -> dict[str, Any]:
     """Return a finished operation. ``heard`` is called with the share of the audio processed."""
     sound = probe(speech)
     chunks: list[dict[str, Any]] = []
@@ -63,7 +63,7 @@ def check_weights(file: Path) -> None:
     with file.open("rb") as content:
         found = hashlib.file_digest(content, "sha256").hexdigest()
     if found != MODEL_SHA256:
-        raise WrongModel(
+        raise ModelMismatch(
             f"checksum mismatch of {file.name}: sha256 is {found}, not {MODEL_SHA256}; reinstall the package"
         )
 

@@ -4,11 +4,11 @@ from uuid import uuid4
 
 import boto3
 import pytest
+from fake_speechkit import FakeSpeechKit
 from moto.server import ThreadedMotoServer
-from speechkit_cloud import SpeechKitCloud
 
-from calls.media import as_flac, as_opus
-from calls.speech import AGENT, CUSTOMER, NoVoice, record
+from calls.audio import as_flac, as_opus
+from calls.sample_calls import AGENT, CUSTOMER, EspeakMissing, record
 from calls.storage import storage
 
 KEY = "a key of the cloud"
@@ -36,7 +36,7 @@ def script():
 def recording(script, tmp_path_factory):
     try:
         return record(tmp_path_factory.mktemp("calls") / "call.wav", script)
-    except NoVoice as error:
+    except EspeakMissing as error:
         pytest.skip(str(error))
 
 
@@ -93,8 +93,8 @@ def bucket(chosen, s3):
 
 @pytest.fixture
 def cloud(bucket, chosen):
-    """The cloud's recogniser, and settings that lead there."""
-    with SpeechKitCloud(KEY) as running:
+    """The cloud's recognizer, and settings that lead there."""
+    with FakeSpeechKit(KEY) as running:
         chosen(
             PROVIDER="speechkit",
             SPEECHKIT_URL=running.url,

@@ -1,4 +1,4 @@
-"""The cloud's recogniser over HTTP: what it does when all is well, and all that can be wrong with it."""
+"""The cloud's recognizer over HTTP: what it does when all is well, and all that can be wrong with it."""
 
 import random
 from uuid import uuid4
@@ -6,10 +6,10 @@ from uuid import uuid4
 import pytest
 
 import posthouse
-from calls import paths, providers, settings, speechkit
-from calls.handlers import FINAL, app, transcribe_poll, transcribe_start
-from calls.speechkit import Refused
-from calls.storage import NoLinks, storage
+from calls import paths, recognizers, settings, speechkit
+from calls.handlers import PERMANENT_ERRORS, app, transcribe_poll, transcribe_start
+from calls.speechkit import RequestRejected
+from calls.storage import SigningUnsupported, storage
 from posthouse.testing import clock, drain
 
 UNTIL_NOW = "select kind, subject, status, attempt_count, snoozes, last_error from posthouse.jobs"
@@ -173,18 +173,18 @@ async def test_what_would_not_get_better_fails_at_once(product, cloud, call):
 
 def test_wrong_settings_are_named(cloud, chosen, tmp_path):
     chosen(SPEECHKIT_KEY="another key")
-    with pytest.raises(Refused, match="401: "):
-        speechkit.look("an operation")
+    with pytest.raises(RequestRejected, match="401: "):
+        speechkit.poll("an operation")
     chosen(SPEECHKIT_KEY="")
-    with pytest.raises(Refused, match="set CALLS_SPEECHKIT_KEY"):
-        speechkit.look("an operation")
+    with pytest.raises(RequestRejected, match="set CALLS_SPEECHKIT_KEY"):
+        speechkit.poll("an operation")
     folder = chosen(STORAGE_URL=tmp_path.as_uri())
-    with pytest.raises(NoLinks, match="fetches the audio from a bucket"):
+    with pytest.raises(SigningUnsupported, match="fetches the audio from a bucket"):
         folder.link("speech.ogg")
     chosen(PROVIDER="parrot")
     with pytest.raises(posthouse.Fail, match="CALLS_PROVIDER 'parrot': expected local or speechkit"):
-        providers.chosen(app)
-    assert {Refused, NoLinks} <= set(FINAL)
+        recognizers.configured_recognizer(app)
+    assert {RequestRejected, SigningUnsupported} <= set(PERMANENT_ERRORS)
 
 
 async def test_an_operation_that_is_never_done_is_given_up_and_can_be_asked_for_again(

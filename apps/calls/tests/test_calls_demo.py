@@ -25,4 +25,4 @@ def test_the_demo_transcribes_the_call(database, tmp_path):
     found = json.loads(done.stdout)
     assert found["word error rate"] <= 0.2
     assert "parcel" in found["keywords"]
-    assert "calls.recognise: 1 of 1" in done.stderr
+    assert "calls.recognize: 1 of 1" in done.stderr

@@ -3,8 +3,8 @@
 import pytest
 
 from calls.analysis import analyse
-from calls.operation import MalformedAnswer, OperationFailed, read_operation
-from calls.speech import AGENT, CUSTOMER, word_error_rate
+from calls.sample_calls import AGENT, CUSTOMER, word_error_rate
+from calls.speechkit import MalformedAnswer, OperationFailed, read_operation
 from calls.transcript import Phrase, Transcript, Word
 
 

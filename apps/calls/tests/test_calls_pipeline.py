@@ -1,4 +1,4 @@
-"""A call goes through all stages with the local recogniser; its organisation alone sees it."""
+"""A call goes through all stages with the local recognizer; its organisation alone sees it."""
 
 import random
 import time
@@ -6,11 +6,11 @@ import time
 import pytest
 
 from calls import paths
-from calls.handlers import analyze, extract_audio, recognise, transcribe_poll, transcribe_start
-from calls.speech import word_error_rate
+from calls.handlers import analyze, extract_audio, recognize, transcribe_poll, transcribe_start
+from calls.sample_calls import word_error_rate
 from calls.storage import storage
 
-STAGES = [stage.kind for stage in (extract_audio, transcribe_start, recognise, transcribe_poll, analyze)]
+STAGES = [stage.kind for stage in (extract_audio, transcribe_start, recognize, transcribe_poll, analyze)]
 WORKER = {"POSTHOUSE_PROCESS_SLOTS": "1"}
 
 
@@ -35,7 +35,7 @@ async def check_call(product, client, call_id, script):
     artifacts = product.rows("select kind, path, org_id from calls.artifacts order by kind")
     kept = [paths.audio(call_id), paths.transcript(call_id)]
     assert [(row["path"], row["org_id"]) for row in artifacts] == [(path, "acme") for path in kept]
-    made = [paths.raw, paths.audio, paths.ogg, paths.recognised, paths.transcript]
+    made = [paths.raw, paths.audio, paths.ogg, paths.recognized, paths.transcript]
     assert [storage().exists(path(call_id)) for path in made] == [False, True, False, False, True]
 
 
@@ -100,7 +100,7 @@ async def _check_again(product, admin, call_id):
     assert (await admin.post(f"/calls/{call_id}/process")).status_code == 202
     await product.until_ended()
     assert product.rows("select * from calls.artifacts, calls.analyses") == before
-    twice = dict.fromkeys(STAGES, 2) | {recognise.kind: 1, transcribe_poll.kind: 1}
+    twice = dict.fromkeys(STAGES, 2) | {recognize.kind: 1, transcribe_poll.kind: 1}
     assert product.statuses() == {(kind, "succeeded"): count for kind, count in twice.items()}
 
 

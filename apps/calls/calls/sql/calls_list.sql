@@ -13,7 +13,7 @@ from calls.calls as c
 left join calls.analyses as a on a.call_id = c.id
 left join lateral (
   select j.id as job_id, j.kind, j.status, j.last_error from posthouse.jobs as j
-  where j.tenant_id = c.org_id and j.subject = c.id::text and j.kind <> 'calls.recognise'
+  where j.tenant_id = c.org_id and j.subject = c.id::text and j.kind <> 'calls.recognize'
   order by j.queued_at desc limit 1) as j on true
 where (%(call)s::uuid is null or c.id = %(call)s)
   and (%(org)s::text is null or c.org_id = %(org)s)

@@ -1,4 +1,4 @@
-"""Audio conversion for recognisers."""
+"""Audio conversion for recognizers."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from typing import NamedTuple
 import av
 
 RATE = 16_000
-"""Sample rate of recognisers, per second."""
+"""Sample rate of recognizers, per second."""
 OPUS_BITS = 24_000
 MOST_CHANNELS = 2
 
 
-class NoSound(Exception):
+class NoAudio(Exception):
     """The recording is not readable, or has no audio."""
 
 
@@ -35,7 +35,7 @@ def probe(path: Path) -> Sound:
             length = stream.duration and stream.time_base and float(stream.duration * stream.time_base)
             return Sound(length or (container.duration or 0) / av.time_base, stream.codec_context.channels)
     except (av.FFmpegError, IndexError):
-        raise NoSound("the recording has no audio, or is not an audio or video file") from None
+        raise NoAudio("the recording has no audio, or is not an audio or video file") from None
 
 
 @contextmanager
@@ -62,7 +62,7 @@ def _converted(source: Path, suffix: str, *options: str) -> Iterator[Path]:
         ]  # fmt: skip
         done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own
         if done.returncode != 0:
-            raise NoSound(f"cannot convert the audio: {done.stderr.strip()[-500:]}")
+            raise NoAudio(f"cannot convert the audio: {done.stderr.strip()[-500:]}")
         yield target
 
 

@@ -1,4 +1,4 @@
-"""Sound in and out: what is extracted, and what the local recogniser hears."""
+"""Sound in and out: what is extracted, and what the local recognizer hears."""
 
 import subprocess
 
@@ -6,8 +6,8 @@ import av
 import pytest
 
 from calls import whisper
-from calls.media import NoSound, as_flac, as_opus, ffmpeg_path, probe
-from calls.operation import Operation
+from calls.audio import NoAudio, as_flac, as_opus, ffmpeg_path, probe
+from calls.speechkit import Operation
 
 
 def made(target, *options):
@@ -42,11 +42,11 @@ def test_the_sound_of_a_video_is_taken_and_more_channels_become_two(tmp_path):
 
 def test_what_has_no_sound_is_refused(tmp_path):
     silent = made(tmp_path / "film.mkv", "-f", "lavfi", "-i", "testsrc=size=64x64:rate=5:duration=1")
-    with pytest.raises(NoSound), as_flac(silent):
+    with pytest.raises(NoAudio), as_flac(silent):
         pass
     torn = tmp_path / "torn.wav"
     torn.write_bytes(b"RIFF")
-    with pytest.raises(NoSound), as_opus(torn):
+    with pytest.raises(NoAudio), as_opus(torn):
         pass
 
 
@@ -54,12 +54,12 @@ def test_silence_yields_no_words(tmp_path):
     quiet = made(
         tmp_path / "quiet.ogg", "-f", "lavfi", "-i", "anullsrc=r=16000:cl=mono", "-t", "2", "-c:a", "libopus"
     )
-    answer = whisper.recognise(quiet, "an operation", lambda _: None)
+    answer = whisper.recognize(quiet, "an operation", lambda _: None)
     assert Operation.model_validate(answer).transcript().phrases == []
 
 
 def test_other_weights_are_refused(tmp_path):
     forged = tmp_path / "model.bin"
     forged.write_bytes(b"weights")
-    with pytest.raises(whisper.WrongModel, match="not 1a5afae0"):
+    with pytest.raises(whisper.ModelMismatch, match="not 1a5afae0"):
         whisper.check_weights(forged)

@@ -41,7 +41,7 @@ SCRIPTS: list[list[Line]] = [
 ]
 
 
-class NoVoice(Exception):
+class EspeakMissing(Exception):
     """espeak-ng is not installed."""
 
 
@@ -90,7 +90,7 @@ def _distance(said: list[str], heard: list[str]) -> int:
 def _spoken(text: str, voice: str) -> tuple[NDArray[np.int16], int]:
     program = shutil.which("espeak-ng")
     if program is None:
-        raise NoVoice(
+        raise EspeakMissing(
             "espeak-ng, which generates the speech, is not installed; run: apt-get install espeak-ng"
         )
     with tempfile.TemporaryDirectory() as folder:

@@ -7,5 +7,5 @@ from importlib.resources import files
 
 
 @cache
-def statement(name: str) -> str:
+def sql(name: str) -> str:
     return files("calls").joinpath("sql", f"{name}.sql").read_text()

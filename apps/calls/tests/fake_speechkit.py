@@ -30,7 +30,7 @@ CHUNK = {
 }
 
 
-class SpeechKitCloud:
+class FakeSpeechKit:
     """``start_troubles`` and ``poll_troubles`` say, for each call, what happens instead of an answer, one
     after the other; ``pending`` how often its operation is not done yet.
     """
@@ -74,7 +74,7 @@ class SpeechKitCloud:
         self.operations[operation] = call
         return 200, {"id": operation, "done": False, "createdAt": "2026-11-16T10:00:00Z"}
 
-    def look(self, operation):
+    def poll(self, operation):
         call = self.operations.get(operation)
         if call is None:
             return 404, {"code": 5, "message": "operation not found"}
@@ -119,7 +119,7 @@ class SpeechKitCloud:
                 )
 
             def do_GET(self):
-                self._answer(lambda: cloud.look(self.path.removeprefix("/operations/")))
+                self._answer(lambda: cloud.poll(self.path.removeprefix("/operations/")))
 
             def _answer(self, work):
                 if self.headers["Authorization"] != f"Api-Key {cloud.key}":

@@ -40,11 +40,11 @@ async def test_jobs_that_cannot_succeed_fail_at_once_and_say_why(product, folder
         row["subject"]: (row["error"]["type"].rpartition(".")[2], row["error"]["message"]) for row in rows
     }
     assert told == {
-        garbage: ("NoSound", "the recording has no audio, or is not an audio or video file"),
+        garbage: ("NoAudio", "the recording has no audio, or is not an audio or video file"),
         lost: ("NotStored", f"file {paths.raw(lost)} does not exist"),
         foreign: ("CallNotFound", f"call {foreign} does not exist"),
         unheard: (
-            "ForeignFile",
+            "WrongFile",
             f"invalid path {paths.audio(foreign)!r}: expected {paths.audio(unheard)!r}",
         ),
         empty: ("NotStored", f"file {paths.transcript(empty)} does not exist"),
@@ -62,7 +62,7 @@ async def test_an_upload_of_nothing_is_refused_and_leaves_nothing(product, folde
 
 
 async def test_uploads_are_bounded_and_need_the_right_role(product, chosen, folder, recording, tmp_path):
-    chosen(MOST_UPLOAD_BYTES=1000)
+    chosen(MAX_UPLOAD_BYTES=1000)
     admin, viewer = await product.as_("tenant-admin", "acme"), await product.as_("tenant-viewer", "acme")
     assert (await admin.post("/calls", content=recording.read_bytes())).status_code == 413
     assert (await viewer.post("/calls", content=b"sound")).status_code == 403

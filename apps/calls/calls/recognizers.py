@@ -1,4 +1,4 @@
-"""Speech recognisers. ``start`` begins an operation and returns its id, ``look`` returns its state; no worker
+"""Speech recognizers. ``start`` begins an operation and returns its id, ``poll`` returns its state; no worker
 is occupied in between.
 """
 
@@ -9,15 +9,15 @@ from typing import Protocol
 from uuid import UUID
 
 from calls import settings, speechkit
-from calls.operation import Operation, OperationFailed, read_operation
+from calls.speechkit import Operation, OperationFailed, read_operation
 from calls.storage import storage
 from posthouse import App, Fail, Job, JobFailed, PosthouseError, Snooze
 
-RECOGNISE = "calls.recognise"
+RECOGNIZE = "calls.recognize"
 
 
 @dataclass(frozen=True)
-class Pace:
+class PollPolicy:
     """Poll interval in seconds, maximum number of polls, and deadline."""
 
     interval: float
@@ -28,22 +28,22 @@ class Pace:
         return Snooze(seconds or self.interval, limit=self.limit, deadline=self.deadline)
 
 
-class Provider(Protocol):
+class Recognizer(Protocol):
     @property
-    def pace(self) -> Pace: ...
+    def policy(self) -> PollPolicy: ...
     def start(self, job: Job, path: str) -> str:
         """Start the recognition of the OGG Opus file at this path; return the id of the operation."""
         ...
 
-    def look(self, operation_id: str) -> Operation: ...
+    def poll(self, operation_id: str) -> Operation: ...
 
 
 class Cloud:
     """Yandex SpeechKit. It fetches the audio from the bucket."""
 
     @property
-    def pace(self) -> Pace:
-        return _pace(10, 1_500, "4h")
+    def policy(self) -> PollPolicy:
+        return _policy(10, 1_500, "4h")
 
     def start(self, job: Job, path: str) -> str:
         """Start as a durable step, so that the next attempt does not pay for another operation."""
@@ -53,26 +53,26 @@ class Cloud:
 
         return str(job.step("operation", begun))
 
-    def look(self, operation_id: str) -> Operation:
-        return speechkit.look(operation_id)
+    def poll(self, operation_id: str) -> Operation:
+        return speechkit.poll(operation_id)
 
 
 class Local:
-    """The local recogniser. Its operations are jobs, so they survive the loss of a worker."""
+    """The local recognizer. Its operations are jobs, so they survive the loss of a worker."""
 
     def __init__(self, app: App) -> None:
         self._app = app
 
     @property
-    def pace(self) -> Pace:
-        return _pace(2, 50_000, "24h")  # operations wait in a queue, which may be long
+    def policy(self) -> PollPolicy:
+        return _policy(2, 50_000, "24h")  # operations wait in a queue, which may be long
 
     def start(self, job: Job, path: str) -> str:
         """Enqueue the recognition in the transaction that completes the job."""
         asked = {"call_id": job.payload["call_id"], "ogg_path": path}
-        return str(job.enqueue(RECOGNISE, asked, options={"subject": job.subject}))
+        return str(job.enqueue(RECOGNIZE, asked, options={"subject": job.subject}))
 
-    def look(self, operation_id: str) -> Operation:
+    def poll(self, operation_id: str) -> Operation:
         """Return the finished or the running operation."""
         try:
             answer = self._app.sync_client.wait(UUID(operation_id), timeout=0)
@@ -84,10 +84,10 @@ class Local:
             if error.code == "job_not_found":
                 raise OperationFailed(f"operation {operation_id} does not exist") from None
             raise
-        return read_operation(storage().read(answer["recognised_path"]))
+        return read_operation(storage().read(answer["recognized_path"]))
 
 
-def chosen(app: App) -> Provider:
+def configured_recognizer(app: App) -> Recognizer:
     name = settings.provider()
     if name == settings.LOCAL:
         return Local(app)
@@ -96,8 +96,8 @@ def chosen(app: App) -> Provider:
     raise Fail(f"invalid CALLS_PROVIDER {name!r}: expected {settings.LOCAL} or {settings.SPEECHKIT}")
 
 
-def _pace(interval: float, limit: int, deadline: str) -> Pace:
-    return Pace(
+def _policy(interval: float, limit: int, deadline: str) -> PollPolicy:
+    return PollPolicy(
         settings.poll_interval_seconds(interval),
         settings.poll_limit(limit),
         settings.poll_deadline(deadline),
