@@ -9,7 +9,7 @@ from importlib.resources import files
 from itertools import pairwise
 from typing import Any
 
-from calls.transcript import Transcript, Word
+from calls.transcript import Transcript, Word, confidence_of
 
 PAUSE = 1.0
 """Longest pause in seconds within one turn of a speaker."""
@@ -37,18 +37,20 @@ def analyse(transcript: Transcript, duration: float) -> dict[str, Any]:
             for speaker in transcript.speakers
         },
         "keywords": keywords(transcript),
+        "confidence": transcript.confidence,
     }
 
 
-def _speaker(words: list[Word], turns: list[Span], everybody: float) -> dict[str, Any]:
+def _speaker(words: list[Word], turns: list[Span], total: float) -> dict[str, Any]:
     talk = length(turns)
     return {
         "talk_seconds": round(talk, 2),
-        "talk_share": _share(talk, everybody),
+        "talk_share": _share(talk, total),
         "turns": len(turns),
         "longest_turn_seconds": round(max(end - start for start, end in turns), 2),
         "words": len(words),
         "words_per_minute": round(60 * len(words) / talk) if talk else 0,
+        "confidence": confidence_of(words),
     }
 
 

@@ -2,75 +2,69 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 import av
+
+from posthouse_media import FfmpegFailed, run_ffmpeg
 
 RATE = 16_000
 """Sample rate of recognizers, per second."""
 OPUS_BITS = 24_000
 MOST_CHANNELS = 2
 
+Heard = Callable[[float], object]
+"""Callback with the seconds of audio that are converted."""
+
 
 class NoAudio(Exception):
     """The recording is not readable, or has no audio."""
 
 
-class Sound(NamedTuple):
+class AudioInfo(NamedTuple):
     duration: float
     channels: int
 
 
-def probe(path: Path) -> Sound:
+def probe(path: Path) -> AudioInfo:
     try:
-        with av.open(str(path)) as container:
+        with av.open(str(path), metadata_errors="replace") as container:
             stream = container.streams.audio[0]
             length = stream.duration and stream.time_base and float(stream.duration * stream.time_base)
-            return Sound(length or (container.duration or 0) / av.time_base, stream.codec_context.channels)
-    except (av.FFmpegError, IndexError):
+            seconds = length or (container.duration or 0) / av.time_base
+            return AudioInfo(seconds, stream.codec_context.channels)
+    except (av.FFmpegError, OSError, IndexError):
         raise NoAudio("the recording has no audio, or is not an audio or video file") from None
 
 
 @contextmanager
-def as_flac(recording: Path) -> Iterator[Path]:
+def as_flac(recording: Path, heard: Heard | None = None) -> Iterator[Path]:
     """Convert to FLAC. Two channels are kept, because each is one speaker."""
     channels = min(probe(recording).channels, MOST_CHANNELS)
-    with _converted(recording, ".flac", "-vn", "-c:a", "flac", "-ac", str(channels)) as made:
+    with _converted(recording, ".flac", heard, "-vn", "-c:a", "flac", "-ac", str(channels)) as made:
         yield made
 
 
 @contextmanager
-def as_opus(sound: Path) -> Iterator[Path]:
-    with _converted(sound, ".ogg", "-c:a", "libopus", "-b:a", str(OPUS_BITS), "-application", "voip") as made:
+def as_opus(audio: Path, heard: Heard | None = None) -> Iterator[Path]:
+    opus = ("-c:a", "libopus", "-b:a", str(OPUS_BITS), "-application", "voip")
+    with _converted(audio, ".ogg", heard, *opus) as made:
         yield made
 
 
 @contextmanager
-def _converted(source: Path, suffix: str, *options: str) -> Iterator[Path]:
+def _converted(source: Path, suffix: str, heard: Heard | None, *options: str) -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as folder:
-        target = Path(folder) / f"sound{suffix}"
-        command = [
-            ffmpeg_path(), "-v", "error", "-nostdin", "-y", "-i", str(source), "-map", "0:a:0",
-            "-ar", str(RATE), *options, str(target),
-        ]  # fmt: skip
-        done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own
-        if done.returncode != 0:
-            raise NoAudio(f"cannot convert the audio: {done.stderr.strip()[-500:]}")
+        target = Path(folder) / f"audio{suffix}"
+        try:
+            run_ffmpeg(
+                "-i", str(source), "-map", "0:a:0", "-ar", str(RATE), *options, str(target),
+                on_progress=heard,
+            )  # fmt: skip
+        except FfmpegFailed as error:
+            raise NoAudio(f"cannot convert the audio: {error}") from None
         yield target
-
-
-@cache
-def ffmpeg_path() -> str:
-    found = shutil.which("ffmpeg")
-    if found is None:
-        import imageio_ffmpeg  # noqa: PLC0415 - only if the system has none
-
-        found = imageio_ffmpeg.get_ffmpeg_exe()
-    return str(found)

@@ -8,89 +8,67 @@ stages start and poll like an operation of the cloud.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, NamedTuple
 from uuid import UUID
 
-import psycopg
 from psycopg.types.json import Jsonb
 
 import posthouse
-from calls import paths, recognizers, whisper
+from calls import paths, recognizers, settings, whisper
 from calls.analysis import analyse
-from calls.audio import NoAudio, as_flac, as_opus, probe
-from calls.db import sql
-from calls.speechkit import OperationFailed, RateLimited, RequestRejected
-from calls.storage import NotStored, SigningUnsupported, storage
+from calls.audio import as_flac, as_opus, probe
+from calls.db import run, sql
+from calls.phrases import phrase_columns
+from calls.stages import JOB_OPTIONS, load_call, percent_of, snooze_when_busy, stage_options
+from calls.storage import storage
 from calls.transcript import Transcript
-from posthouse import Job, Retry
+from posthouse import Job, Snooze
 
-POLL_ATTEMPTS = 20
+POLL_OPTIONS = JOB_OPTIONS | {"max_attempts": 20}
 """More than other stages, because a started operation has to be paid for."""
+ORPHAN_AGE = timedelta(days=1)
+"""Age after which no upload or job is still about to use a file that has no call."""
+
+app = posthouse.App(schema=Path(__file__).with_name("schema.sql"), routes="calls.web")
 
 
-class CallNotFound(Exception):
-    """The call does not exist in this organisation."""
-
-
-class WrongFile(Exception):
-    """The payload names a file of another call."""
-
-
-PERMANENT_ERRORS = (
-    CallNotFound,
-    WrongFile,
-    SigningUnsupported,
-    NoAudio,
-    NotStored,
-    OperationFailed,
-    RequestRejected,
-)
-"""Errors that a retry cannot fix."""
-STAGE_OPTIONS: dict[str, Any] = {
-    "retry": Retry.exponential("30s", factor=2, cap="10m", jitter=0),
-    "fail_on": PERMANENT_ERRORS,
-    "timeout": "1h",
-    "remote": False,
-}
-
-app = posthouse.App(schema=Path(__file__).with_name("schema.sql"), routes="calls.routes")
-
-
-@app.job("calls.extract_audio", queue="calls.media", runner="process", max_attempts=5, **STAGE_OPTIONS)
-def extract_audio(job: Job, call_id: UUID, raw_path: str) -> None:
+@app.job("calls.extract_audio", queue="calls.media", runner="process", **JOB_OPTIONS)
+def extract_audio(job: Job, call_id: UUID, raw_path: str, transcribe_again: bool = False) -> None:
     """Extract the audio of the recording."""
     load_call(job, call_id, {raw_path: paths.raw(call_id)})
     audio = paths.audio(call_id)
+    if transcribe_again:
+        storage().remove([paths.transcript(call_id), paths.recognized(call_id)])
     if not storage().exists(audio):
-        with storage().opened(raw_path) as recording, as_flac(recording) as made:
-            storage().put(audio, made)
+        with storage().opened(raw_path, "recording") as recording:
+            heard = percent_of(job, probe(recording).duration)
+            with as_flac(recording, heard) as made:
+                storage().put(audio, made)
     with storage().opened(audio) as made:
-        sound = probe(made)
+        info = probe(made)
     storage().remove([raw_path])
-    job.enqueue(
-        transcribe_start, call_id=call_id, audio_path=audio, options=stage_options(transcribe_start, call_id)
-    )
+    options = stage_options(transcribe_start, call_id)
+    job.enqueue(transcribe_start, call_id=call_id, audio_path=audio, options=options)
     with job.commit() as db:
-        _keep(db, job, call_id, "audio", audio)
-        _run(db, "call_set_audio_info", {"call": call_id, **sound._asdict()})
-        job.result = sound._asdict()
+        run(db, "artifact_insert", call=call_id, org=job.tenant, kind="audio", path=audio)
+        run(db, "call_set_audio_info", call=call_id, **info._asdict())
+        job.result = info._asdict()
 
 
-@app.job("calls.transcribe_start", queue="calls.media", runner="process", max_attempts=5, **STAGE_OPTIONS)
+@app.job("calls.transcribe_start", queue="calls.media", runner="process", **JOB_OPTIONS)
 def transcribe_start(job: Job, call_id: UUID, audio_path: str) -> None:
     """Convert the audio to OGG Opus and start its recognition."""
-    load_call(job, call_id, {audio_path: paths.audio(call_id)})
+    call = load_call(job, call_id, {audio_path: paths.audio(call_id)})
     ogg = paths.ogg(call_id)
     if storage().exists(paths.transcript(call_id)):
         finish_transcription(job, call_id)
         return
     if not storage().exists(ogg):
-        with storage().opened(audio_path) as sound, as_opus(sound) as made:
+        heard = percent_of(job, call.duration or 0.0)
+        with storage().opened(audio_path) as audio, as_opus(audio, heard) as made:
             storage().put(ogg, made)
-    recognizer = recognizers.configured_recognizer(app)
+    recognizer = recognizers.configured_recognizer()
     with snooze_when_busy(recognizer):
         operation = recognizer.start(job, ogg)
     files = {"audio_path": audio_path, "ogg_path": ogg, "transcript_path": paths.transcript(call_id)}
@@ -100,7 +78,7 @@ def transcribe_start(job: Job, call_id: UUID, audio_path: str) -> None:
         job.result = {"operationId": operation}
 
 
-@app.job("calls.transcribe_poll", queue="calls.poll", max_attempts=POLL_ATTEMPTS, **STAGE_OPTIONS)
+@app.job("calls.transcribe_poll", queue="calls.poll", **POLL_OPTIONS)
 def transcribe_poll(
     job: Job,
     *,
@@ -114,9 +92,9 @@ def transcribe_poll(
     named = {audio_path: paths.audio, ogg_path: paths.ogg, transcript_path: paths.transcript}
     load_call(job, call_id, {path: own(call_id) for path, own in named.items()})
     if not storage().exists(transcript_path):
-        recognizer = recognizers.configured_recognizer(app)
+        recognizer = recognizers.configured_recognizer()
         with snooze_when_busy(recognizer):
-            operation = recognizer.poll(operationId)
+            operation = recognizer.poll(job, operationId)
         if not operation.done:
             raise recognizer.policy.snooze()
         storage().put(transcript_path, operation.transcript().model_dump_json().encode())
@@ -129,22 +107,26 @@ def finish_transcription(job: Job, call_id: UUID) -> None:
     path = paths.transcript(call_id)
     job.enqueue(analyze, call_id=call_id, transcript_path=path, options=stage_options(analyze, call_id))
     with job.commit() as db:
-        _keep(db, job, call_id, "transcript", path)
+        run(db, "artifact_insert", call=call_id, org=job.tenant, kind="transcript", path=path)
         job.result = {"transcript": path}
 
 
-@app.job("calls.analyze", queue="calls.poll", max_attempts=5, **STAGE_OPTIONS)
+@app.job("calls.analyze", queue="calls.poll", **JOB_OPTIONS)
 def analyze(job: Job, call_id: UUID, transcript_path: str) -> None:
-    """Compute the figures of the call from its transcript. Idempotent."""
+    """Compute the figures of the call and make its transcript searchable. Idempotent."""
     call = load_call(job, call_id, {transcript_path: paths.transcript(call_id)})
     transcript = Transcript.model_validate_json(storage().read(transcript_path))
-    found = analyse(transcript, call.duration or 0.0)
+    figures = analyse(transcript, call.duration or 0.0)
+    confidence = transcript.confidence
+    is_low = confidence is not None and confidence < settings.min_confidence()
+    about_it = {"confidence": confidence, "is_low": is_low, "figures": Jsonb(figures)}
     with job.commit() as db:
-        _run(db, "analysis_upsert", {"call": call_id, "org": job.tenant, "figures": Jsonb(found)})
-        job.result = found
+        run(db, "analysis_upsert", call=call_id, org=job.tenant, **about_it)
+        run(db, "phrases_replace", call=call_id, org=job.tenant, **phrase_columns(transcript))
+        job.result = figures
 
 
-@app.job(recognizers.RECOGNIZE, queue="calls.recognize", runner="process", max_attempts=5, **STAGE_OPTIONS)
+@app.job(recognizers.RECOGNIZE, queue="calls.recognize", runner="process", **JOB_OPTIONS)
 def recognize(job: Job, call_id: UUID, ogg_path: str) -> dict[str, str]:
     """Transcribe the audio with the local recognizer."""
     load_call(job, call_id, {ogg_path: paths.ogg(call_id)})
@@ -156,42 +138,34 @@ def recognize(job: Job, call_id: UUID, ogg_path: str) -> dict[str, str]:
     return {"recognized_path": answer}
 
 
-def stage_options(kind: Any, call_id: UUID) -> Any:
-    """Return the job options of a stage: one active job of each kind per call."""
-    return {"dedupe_key": f"{kind.kind}:{call_id}", "subject": str(call_id)}
+@app.job("calls.discard", **JOB_OPTIONS)
+def discard(job: Job, call_id: UUID) -> None:
+    """Delete the files of a deleted call, again when its last job has noticed that it was canceled."""
+    with job.transaction() as db:
+        active = db.execute(sql("call_is_active"), {"org": job.tenant, "call": call_id}).fetchone()
+    storage().remove_prefix(paths.folder(call_id))
+    if active and active[0]:
+        raise Snooze("1s", deadline="1h")
 
 
-class _Call(NamedTuple):
-    duration: float | None
+@app.job("calls.sweep", **JOB_OPTIONS)
+def sweep(job: Job) -> None:
+    """Delete files without a call, and uploads of calls that failed long ago."""
+    before = datetime.now(UTC) - ORPHAN_AGE
+    old = {paths.call_of(item.path) for item in storage().found(paths.CALLS) if item.modified < before}
+    listed = {"ids": [call_id for call_id in old if call_id], "days": settings.failed_days()}
+    with job.transaction() as db:
+        orphans = [row[0] for row in db.execute(sql("calls_unknown"), listed).fetchall()]
+        failed = [row[0] for row in db.execute(sql("calls_failed"), listed).fetchall()]
+    for call_id in orphans:
+        storage().remove_prefix(paths.folder(call_id))
+    for call_id in failed:
+        storage().remove(paths.temporary(call_id))
+    with job.commit() as db:
+        run(db, "calls_swept", ids=failed)
+        job.result = {"orphans": len(orphans), "failed": len(failed)}
 
 
-def load_call(job: Job, call_id: UUID, named: dict[str, str]) -> _Call:
-    """Return the call. Payloads are not trusted: paths must be those of the call."""
-    for path, own in named.items():
-        if path != own:
-            raise WrongFile(f"invalid path {path!r}: expected {own!r}")
-
-    def known(db: psycopg.Connection[Any]) -> Any:
-        row = db.execute(sql("call_get"), {"call": call_id, "org": job.tenant}).fetchone()
-        if row is None:
-            raise CallNotFound(f"call {call_id} does not exist")
-        return row
-
-    return _Call(*job.step_commit("call", known))
-
-
-@contextmanager
-def snooze_when_busy(recognizer: recognizers.Recognizer) -> Iterator[None]:
-    """Snooze without spending an attempt if the recognizer is busy."""
-    try:
-        yield
-    except RateLimited as busy:
-        raise recognizer.policy.snooze(busy.seconds) from None
-
-
-def _keep(db: psycopg.Connection[Any], job: Job, call_id: UUID, kind: str, path: str) -> None:
-    _run(db, "artifact_insert", {"call": call_id, "org": job.tenant, "kind": kind, "path": path})
-
-
-def _run(db: psycopg.Connection[Any], name: str, parameters: dict[str, Any]) -> None:
-    db.execute(sql(name), parameters)
+sweep.on_schedule(
+    "25 * * * *", missed="skip", overlap="skip", label="Delete files of deleted and failed calls"
+)

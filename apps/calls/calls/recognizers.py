@@ -5,15 +5,21 @@ is occupied in between.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Protocol
-from uuid import UUID
 
 from calls import settings, speechkit
+from calls.db import sql
 from calls.speechkit import Operation, OperationFailed, read_operation
 from calls.storage import storage
-from posthouse import App, Fail, Job, JobFailed, PosthouseError, Snooze
+from posthouse import Cancel, Fail, Job, Snooze
 
 RECOGNIZE = "calls.recognize"
+LINK_LIFE = timedelta(hours=12)
+
+
+class SigningUnsupported(Exception):
+    """The storage cannot create links for external services."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +41,7 @@ class Recognizer(Protocol):
         """Start the recognition of the OGG Opus file at this path; return the id of the operation."""
         ...
 
-    def poll(self, operation_id: str) -> Operation: ...
+    def poll(self, job: Job, operation_id: str) -> Operation: ...
 
 
 class Cloud:
@@ -49,19 +55,16 @@ class Cloud:
         """Start as a durable step, so that the next attempt does not pay for another operation."""
 
         def begun() -> str:
-            return speechkit.start(storage().link(path), str(job.id)).id
+            return speechkit.start(signed_url(path), str(job.id)).id
 
         return str(job.step("operation", begun))
 
-    def poll(self, operation_id: str) -> Operation:
+    def poll(self, job: Job, operation_id: str) -> Operation:  # noqa: ARG002 - as of the protocol
         return speechkit.poll(operation_id)
 
 
 class Local:
     """The local recognizer. Its operations are jobs, so they survive the loss of a worker."""
-
-    def __init__(self, app: App) -> None:
-        self._app = app
 
     @property
     def policy(self) -> PollPolicy:
@@ -72,25 +75,34 @@ class Local:
         asked = {"call_id": job.payload["call_id"], "ogg_path": path}
         return str(job.enqueue(RECOGNIZE, asked, options={"subject": job.subject}))
 
-    def poll(self, operation_id: str) -> Operation:
-        """Return the finished or the running operation."""
-        try:
-            answer = self._app.sync_client.wait(UUID(operation_id), timeout=0)
-        except JobFailed as error:
-            raise OperationFailed(f"operation {operation_id} failed: {error}") from None
-        except PosthouseError as error:
-            if error.code == "wait_timeout":
-                return Operation(id=operation_id)
-            if error.code == "job_not_found":
-                raise OperationFailed(f"operation {operation_id} does not exist") from None
-            raise
-        return read_operation(storage().read(answer["recognized_path"]))
+    def poll(self, job: Job, operation_id: str) -> Operation:
+        """Return the finished or the running operation. If it was canceled, so is the job."""
+        with job.transaction() as db:
+            found = db.execute(sql("operation_get"), {"job": operation_id, "org": job.tenant}).fetchone()
+        status, result, error = found or ("failed", None, f"operation {operation_id} does not exist")
+        if status == "canceled":
+            raise Cancel(f"the recognition {operation_id} was canceled")
+        if status in {"queued", "running"}:
+            return Operation(id=operation_id)
+        if status != "succeeded":
+            raise OperationFailed(error or f"operation {operation_id} ended as {status}")
+        return read_operation(storage().read(result["recognized_path"]))
 
 
-def configured_recognizer(app: App) -> Recognizer:
+def signed_url(path: str) -> str:
+    url = storage().link(path, LINK_LIFE)
+    if url is None:
+        raise SigningUnsupported(
+            "SpeechKit fetches the audio from a bucket, but the storage is a folder; set "
+            "POSTHOUSE_STORAGE_URL or CALLS_STORAGE_URL to s3://bucket/prefix"
+        )
+    return url
+
+
+def configured_recognizer() -> Recognizer:
     name = settings.provider()
     if name == settings.LOCAL:
-        return Local(app)
+        return Local()
     if name == settings.SPEECHKIT:
         return Cloud()
     raise Fail(f"invalid CALLS_PROVIDER {name!r}: expected {settings.LOCAL} or {settings.SPEECHKIT}")

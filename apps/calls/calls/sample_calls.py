@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import tempfile
 import wave
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -45,9 +45,9 @@ class EspeakMissing(Exception):
     """espeak-ng is not installed."""
 
 
-def record(target: Path, script: Sequence[Line]) -> Path:
+def record(target: Path, script: Sequence[Line], voices: Mapping[int, str] = VOICES) -> Path:
     """Write a recording with one channel per speaker."""
-    spoken = [(speaker, *_spoken(text, VOICES[speaker])) for speaker, text in script]
+    spoken = [(speaker, *_spoken(text, voices[speaker])) for speaker, text in script]
     rate = spoken[0][2]
     pause = int(PAUSE_SECONDS * rate)
     sound = np.zeros((sum(len(samples) + pause for _, samples, _ in spoken), 2), np.int16)

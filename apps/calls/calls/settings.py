@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from posthouse import Fail
+
 PREFIX = "CALLS_"
 LOCAL = "local"
 SPEECHKIT = "speechkit"
@@ -20,6 +22,14 @@ def _of_speechkit(name: str, default: str = "") -> str:
     return setting(f"SPEECHKIT_{name}", default, f"SPEECHKIT_{name}")
 
 
+def _number(name: str, default: str) -> float:
+    text = setting(name, default)
+    try:
+        return float(text)
+    except ValueError:
+        raise Fail(f"invalid CALLS_{name} {text!r}: expected a number") from None
+
+
 def max_upload_bytes() -> int:
     """Return the size limit of recordings; the default is the limit of SpeechKit."""
     return int(setting("MAX_UPLOAD_BYTES", str(1024**3)))
@@ -31,8 +41,28 @@ def provider() -> str:
 
 
 def language() -> str:
-    """Return the language for SpeechKit. The local recognizer supports English only."""
+    """Return the language that is expected in recordings, such as ``en-US``."""
     return setting("LANGUAGE", "en-US")
+
+
+def language_code() -> str:
+    """Return the language without its region, such as ``en``."""
+    return language().replace("_", "-").partition("-")[0].lower()
+
+
+def model() -> str:
+    """Return the Whisper model of the local recognizer: a folder or a name; empty for the one installed."""
+    return setting("MODEL")
+
+
+def min_confidence() -> float:
+    """Return the confidence below which a call has the status ``low_confidence``."""
+    return _number("MIN_CONFIDENCE", "0.5")
+
+
+def failed_days() -> float:
+    """Return after how many days the uploads of failed and canceled calls are deleted."""
+    return _number("FAILED_DAYS", "30")
 
 
 def speechkit_url() -> str:

@@ -8,7 +8,7 @@ import re
 from typing import Annotated, Any, Self
 
 import httpx
-from pydantic import BaseModel, BeforeValidator, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError, model_validator
 
 from calls import settings
 from calls.transcript import Phrase, Transcript, Word
@@ -56,6 +56,7 @@ class SpokenWord(BaseModel):
     word: str
     startTime: Seconds  # noqa: N815 - the cloud's names
     endTime: Seconds  # noqa: N815
+    confidence: Annotated[float, Field(ge=0, le=1)] | None = None
 
 
 class Alternative(BaseModel):
@@ -70,6 +71,7 @@ class Chunk(BaseModel):
 
 class Response(BaseModel):
     chunks: list[Chunk] = []
+    unreadChannels: list[str] = []  # noqa: N815 - of the local recognizer only
 
 
 class OperationError(BaseModel):
@@ -96,7 +98,9 @@ class Operation(BaseModel):
             raise OperationFailed(f"operation {self.id} failed with code {why.code}: {why.message}")
         phrases = [_phrase(chunk) for chunk in self.response.chunks if chunk.alternatives]
         heard = [phrase for phrase in phrases if phrase.words]
-        return Transcript(phrases=sorted(heard, key=lambda phrase: (phrase.words[0].start, phrase.speaker)))
+        ordered = sorted(heard, key=lambda phrase: (phrase.words[0].start, phrase.speaker))
+        unread = self.response.unreadChannels
+        return Transcript(language=settings.language(), phrases=ordered, unread_speakers=unread)
 
 
 def read_operation(answer: bytes) -> Operation:
@@ -110,7 +114,10 @@ def read_operation(answer: bytes) -> Operation:
 
 def _phrase(chunk: Chunk) -> Phrase:
     best = chunk.alternatives[0]
-    words = [Word(text=word.word, start=word.startTime, end=word.endTime) for word in best.words]
+    words = [
+        Word(text=word.word, start=word.startTime, end=word.endTime, confidence=word.confidence)
+        for word in best.words
+    ]
     return Phrase(speaker=chunk.channelTag, text=best.text, words=words)
 
 

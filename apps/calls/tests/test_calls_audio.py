@@ -6,8 +6,9 @@ import av
 import pytest
 
 from calls import whisper
-from calls.audio import NoAudio, as_flac, as_opus, ffmpeg_path, probe
+from calls.audio import NoAudio, as_flac, as_opus, probe
 from calls.speechkit import Operation
+from posthouse_media import ffmpeg_path
 
 
 def made(target, *options):

@@ -7,9 +7,10 @@ import pytest
 
 import posthouse
 from calls import paths, recognizers, settings, speechkit
-from calls.handlers import PERMANENT_ERRORS, app, transcribe_poll, transcribe_start
+from calls.handlers import app, transcribe_poll, transcribe_start
 from calls.speechkit import RequestRejected
-from calls.storage import SigningUnsupported, storage
+from calls.stages import PERMANENT_ERRORS
+from calls.storage import storage
 from posthouse.testing import clock, drain
 
 UNTIL_NOW = "select kind, subject, status, attempt_count, snoozes, last_error from posthouse.jobs"
@@ -178,13 +179,13 @@ def test_wrong_settings_are_named(cloud, chosen, tmp_path):
     chosen(SPEECHKIT_KEY="")
     with pytest.raises(RequestRejected, match="set CALLS_SPEECHKIT_KEY"):
         speechkit.poll("an operation")
-    folder = chosen(STORAGE_URL=tmp_path.as_uri())
-    with pytest.raises(SigningUnsupported, match="fetches the audio from a bucket"):
-        folder.link("speech.ogg")
+    chosen(STORAGE_URL=tmp_path.as_uri())
+    with pytest.raises(recognizers.SigningUnsupported, match="fetches the audio from a bucket"):
+        recognizers.signed_url("speech.ogg")
     chosen(PROVIDER="parrot")
     with pytest.raises(posthouse.Fail, match="CALLS_PROVIDER 'parrot': expected local or speechkit"):
-        recognizers.configured_recognizer(app)
-    assert {RequestRejected, SigningUnsupported} <= set(PERMANENT_ERRORS)
+        recognizers.configured_recognizer()
+    assert {RequestRejected, recognizers.SigningUnsupported} <= set(PERMANENT_ERRORS)
 
 
 async def test_an_operation_that_is_never_done_is_given_up_and_can_be_asked_for_again(

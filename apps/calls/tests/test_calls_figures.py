@@ -38,6 +38,7 @@ def test_talk_silence_speed_and_turns():
         "longest_turn_seconds": 2,
         "words": 7,
         "words_per_minute": 120,
+        "confidence": None,
     }
     assert figures["keywords"] == [
         {"word": "parcel", "count": 2}, {"word": "mean", "count": 1}, {"word": "red", "count": 1},

@@ -3,6 +3,7 @@
 import random
 import time
 
+import httpx
 import pytest
 
 from calls import paths
@@ -60,11 +61,47 @@ async def test_from_upload_to_figures(product, folder, send, script):
     await product.worker(**WORKER)
     await product.until_ended()
     await check_call(product, viewer, call_id, script)
-    sound = await viewer.get(f"/calls/{call_id}/audio")
-    assert (sound.headers["content-type"], sound.content[:4]) == ("audio/flac", b"fLaC")
+    await _check_audio(viewer, call_id)
+    await _check_exports(viewer, call_id)
+    await _check_search(viewer, call_id)
     await _check_jobs(viewer, call_id)
     await _check_strangers(product, call_id)
     await _check_again(product, admin, call_id)
+
+
+async def _check_audio(viewer, call_id):
+    """As a player asks for it."""
+    url = f"/calls/{call_id}/audio"
+    sound = await viewer.get(url)
+    assert (sound.headers["content-type"], sound.content[:4]) == ("audio/flac", b"fLaC")
+    part = await viewer.get(url, headers={"Range": "bytes=4-9"})
+    assert (part.status_code, part.content) == (206, sound.content[4:10])
+    head = await viewer.head(url)
+    assert (head.status_code, head.headers["content-length"]) == (200, str(len(sound.content)))
+
+
+async def _check_exports(viewer, call_id):
+    url = f"/calls/{call_id}/export"
+    exports = {kind: await viewer.get(f"{url}.{kind}") for kind in ("srt", "vtt", "json")}
+    assert {answer.status_code for answer in exports.values()} == {200}
+    assert exports["srt"].headers["content-disposition"] == 'attachment; filename="A-call.srt"'
+    assert exports["srt"].text.startswith("1\n00:00:0")
+    assert exports["vtt"].text.startswith("WEBVTT\n\n00:00:0")
+    assert exports["vtt"].headers["content-type"] == "text/vtt; charset=utf-8"
+    whole = exports["json"].json()
+    assert (whole["call"]["call_id"], len(whole["analysis"]["speakers"])) == (call_id, 2)
+    assert whole["transcript"]["phrases"][0]["words"][0]["confidence"] > 0
+    await get(viewer, f"{url}.docx", 422)
+
+
+async def _check_search(viewer, call_id):
+    """All words, or the beginnings of words; nothing that a query can break."""
+    hits = await get(viewer, "/calls/search?q=DAUGHTER%20parc")
+    assert [(hit["call_id"], hit["speaker"]) for hit in hits] == [(call_id, "2")]
+    assert 0 <= hits[0]["start_seconds"] < hits[0]["end_seconds"]
+    assert await get(viewer, f"/calls/search?q=parcel&call_id={call_id}") == hits
+    for query in ("delivery daughter", "'", "\\ & | !", "%'; drop table", "?"):
+        assert await get(viewer, str(httpx.URL("/calls/search", params={"q": query}))) == [], query
 
 
 async def _check_jobs(viewer, call_id):
@@ -87,6 +124,7 @@ async def _check_jobs(viewer, call_id):
 async def _check_strangers(product, call_id):
     stranger = await product.as_("tenant-admin", "globex")
     assert await get(stranger, "/calls") == []
+    assert await get(stranger, "/calls/search?q=parcel") == []
     for path in ("", "/jobs", "/audio", "/transcript", "/analysis"):
         await get(stranger, f"/calls/{call_id}{path}", 404)
     assert (await stranger.post(f"/calls/{call_id}/process")).status_code == 404

@@ -41,13 +41,13 @@ async def test_jobs_that_cannot_succeed_fail_at_once_and_say_why(product, folder
     }
     assert told == {
         garbage: ("NoAudio", "the recording has no audio, or is not an audio or video file"),
-        lost: ("NotStored", f"file {paths.raw(lost)} does not exist"),
+        lost: ("NotStored", f"recording not found at {paths.raw(lost)}"),
         foreign: ("CallNotFound", f"call {foreign} does not exist"),
         unheard: (
             "WrongFile",
             f"invalid path {paths.audio(foreign)!r}: expected {paths.audio(unheard)!r}",
         ),
-        empty: ("NotStored", f"file {paths.transcript(empty)} does not exist"),
+        empty: ("NotStored", f"file not found at {paths.transcript(empty)}"),
     }
     assert (await admin.get(f"/calls/{garbage}")).json()["status"] == "failed"
 

