@@ -8,7 +8,7 @@ from math import exp, log
 
 from pydantic import BaseModel, computed_field
 
-FEW_WORDS = 8
+FEW_WORDS = 5
 """A speaker with fewer words has no confidence of their own: single words say little."""
 _LEAST = 1e-3
 
