@@ -172,6 +172,13 @@ def jobs_of_the_road(house):
         await house.gate(gate).wait()
         return "paid"
 
+    @app.job("letters.knock")
+    async def knock(job: posthouse.Job, snoozes: int) -> str:
+        """Snoozes as often as it is told to."""
+        if job.snoozes < snoozes:
+            raise posthouse.Snooze("10ms")
+        return "opened"
+
     @app.job("letters.tell")
     async def tell(job: posthouse.Job, lines: int, gate: str) -> None:
         """Writes many log lines, stores an artifact and waits until the test opens the gate."""

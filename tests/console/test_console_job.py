@@ -164,6 +164,15 @@ async def test_the_log_is_searched_followed_and_downloaded(look, house):
         assert (await (await download.value).path()).read_text() == "Dear Ada"
 
 
+async def test_the_runs_of_a_job_that_snoozes_are_one_row(look, house):
+    job = await house.enqueue("letters.knock", {"snoozes": 3})
+    await house.until(job, "succeeded")
+    async with look(f"jobs/{job}") as page:
+        timeline = page.get_by_role("group", name="Job timeline")
+        await expect(timeline.get_by_role("button")).to_have_text(["Attempt 1, 3 snoozes"])
+        await expect(timeline.get_by_role("img", name="snoozed")).to_have_count(6)  # runs, and waits between
+
+
 async def test_the_pipeline_is_a_graph_and_on_a_phone_a_list(look, house):
     job = await house.enqueue("letters.relay")
     async with look(f"jobs/{job}") as page:

@@ -26,9 +26,15 @@ function lastPlace(traceback) {
 const keyOf = (attempt) => `${attempt.generation}.${attempt.attempt_no}.${attempt.started_at.slice(11, 23)}`
 const nameOf = (attempt, several) => `Attempt ${attempt.attempt_no}${several ? ` of run ${attempt.generation}` : ""}`
 
+/** Without the snoozes before another run of the same attempt. */
+const folded = (attempts) => attempts.filter((each, place) => {
+  const next = attempts[place + 1]
+  return each.status !== "snoozed" || next?.attempt_no !== each.attempt_no || next.generation !== each.generation
+})
+
 /** Two attempts side by side. The URL names them. */
 export function Attempts({ attempts, timeline, query }) {
-  const ended = (attempts ?? []).filter(({ finished_at }) => finished_at)
+  const ended = folded((attempts ?? []).filter(({ finished_at }) => finished_at))
   if (!ended.length || (ended.length === 1 && !worthIt(ended[0]))) return null
   const several = ended.at(-1).generation > 1
   const find = (key, otherwise) => ended.find((each) => keyOf(each) === key) ?? otherwise

@@ -10,7 +10,8 @@ const attemptKey = ({ generation, attempt_no: attempt }) => `${generation}.${att
 
 /**
  * [{key, label, level, href, segments}]: each attempt with the waits before it, then its steps and parts; a wait
- * without a following attempt; then follow-up jobs. An attempt number can repeat: a snooze does not count as an attempt.
+ * without a following attempt; then follow-up jobs. A snooze does not count as an attempt: all runs until the next
+ * attempt are one row, so that a job that polls for hours has no more rows than another.
  */
 export function rowsOf({ spans, follow_ups: made, job }) {
   const rows = []
@@ -19,9 +20,10 @@ export function rowsOf({ spans, follow_ups: made, job }) {
   for (const span of spans) {
     if (span.type === "wait") waits.push(span)
     else if (span.type === "attempt") {
-      const row = { key: `attempt ${attemptKey(span)} ${span.started_at}`, label: `Attempt ${span.attempt_no}${job.generation > 1 ? `, run ${span.generation}` : ""}`, level: 0, segments: [...waits, span], inner: [] }
-      rows.push(row)
+      const row = latest.get(attemptKey(span)) ?? attemptRow(span, job)
+      if (!latest.has(attemptKey(span))) rows.push(row)
       latest.set(attemptKey(span), row)
+      row.segments.push(...waits, span)
       waits = []
     } else {
       const inner = { key: `${span.type} ${span.name} ${span.started_at}`, label: span.name, level: 1, segments: [span] }
@@ -30,7 +32,15 @@ export function rowsOf({ spans, follow_ups: made, job }) {
   }
   if (waits.length) rows.push({ key: "waits", label: job.finished_at ? "Waited" : "Waiting", level: 0, segments: waits })
   const heading = made.length ? [{ key: "follow-ups", label: "Follow-up jobs", level: 0, heading: true, segments: [] }] : []
+  for (const row of rows) row.label += snoozesOf(row)
   return [...rows.flatMap((row) => [row, ...(row.inner ?? [])]), ...heading, ...made.map(followUp)]
+}
+
+const attemptRow = (span, job) => ({ key: `attempt ${attemptKey(span)}`, label: `Attempt ${span.attempt_no}${job.generation > 1 ? `, run ${span.generation}` : ""}`, level: 0, segments: [], inner: [] })
+
+function snoozesOf({ segments }) {
+  const count = segments.filter(({ type, status }) => type === "attempt" && status === "snoozed").length
+  return count > 1 ? `, ${count} snoozes` : ""
 }
 
 function followUp(job) {
