@@ -28,6 +28,7 @@ async def demo(stage: Stage) -> dict[str, Any]:
     return {
         "calls": calls,
         "word error rate": round(sum(rates) / len(rates), 3),
+        "confidence": [item["confidence"] for item in figures],
         "talk": [_talk(item) for item in figures],
         "silence": [f"{item['silence_seconds']} of {item['duration_seconds']} s" for item in figures],
         "keywords": [keyword["word"] for item in figures for keyword in item["keywords"][:2]],

@@ -57,7 +57,7 @@ def model() -> str:
 
 def min_confidence() -> float:
     """Return the confidence below which a call has the status ``low_confidence``."""
-    return _number("MIN_CONFIDENCE", "0.5")
+    return _number("MIN_CONFIDENCE", "0.55")
 
 
 def failed_days() -> float:

@@ -12,7 +12,7 @@ from calls.sample_calls import AGENT, record
 from calls.speechkit import read_operation
 from posthouse_media import ffmpeg_path
 
-GERMAN = "Guten Tag, ich rufe wegen meiner Bestellung an. Das Paket ist immer noch nicht angekommen."
+FINNISH = "Hyvää päivää, soitan tilauksestani. Mitään ei ole vielä tullut."
 NOISES = {
     "noise": "anoisesrc=color=pink:amplitude=0.5:duration=3:sample_rate=16000",
     "tone": "sine=frequency=440:duration=3:sample_rate=16000",
@@ -21,8 +21,8 @@ NOISES = {
 
 
 @pytest.fixture
-def german(recording, tmp_path):
-    return record(tmp_path / "call.wav", [(AGENT, GERMAN)], {AGENT: "de"})
+def finnish(recording, tmp_path):
+    return record(tmp_path / "call.wav", [(AGENT, FINNISH)], {AGENT: "fi"})
 
 
 def recognized(path):
@@ -46,11 +46,11 @@ def test_words_have_confidences_and_noise_has_no_words(heard, tmp_path):
 
 @pytest.mark.usefixtures("folder")
 async def test_speech_in_another_language_ends_as_low_confidence_with_the_figure(
-    product, chosen, send, finish, german
+    product, chosen, send, finish, finnish
 ):
     admin = await product.as_("tenant-admin", "acme")
-    answer = recognized(german)
-    call_id = await send(admin, german)
+    answer = recognized(finnish)
+    call_id = await send(admin, finnish)
     await finish(call_id, answer)
     call = (await admin.get(f"/calls/{call_id}")).json()
     assert (call["status"], call["stage"], call["error"]) == ("low_confidence", "analyze", None)

@@ -83,7 +83,7 @@ function Calls({ calls }) {
   if (!calls.length) return html`<${Empty} icon="list" title="No calls yet">Upload the recording of a call. Its transcript and figures appear here.<//>`
   return html`
     <div class="table-box"><table class="calls-list" aria-label="Calls">
-      <thead><tr><th class="wide">Call</th><th>Status</th><th data-align="right">Length</th><th data-align="right" class="calls-extra">Confidence</th><th data-align="right" class="calls-extra">Uploaded</th></tr></thead>
+      <thead><tr><th class="wide">Call</th><th>Status</th><th data-align="right">Length</th><th data-align="right">Confidence</th><th data-align="right">Uploaded</th></tr></thead>
       <tbody>${calls.map((call) => html`<${Row} key=${call.call_id} call=${call} />`)}</tbody>
     </table></div>`
 }
@@ -94,10 +94,10 @@ function Row({ call }) {
     <tr>
       <td class="wide"><a href=${link(`calls/${call.call_id}`)} title=${call.title}>${call.title || "Untitled"}</a>
         ${call.error && html`<small class="calls-error clip" title=${call.error}>${call.error}</small>`}</td>
-      <td><span class="status" data-status=${state.status}>${state.text}</span>
+      <td class="calls-status"><span class="status" data-status=${state.status}>${state.text}</span>
         ${state.percent != null && html`<${Progress} percent=${state.percent} label=${state.text} />`}</td>
-      <td data-align="right">${call.duration === null ? "–" : clock(call.duration)}</td>
-      <td data-align="right" class="calls-extra">${percent(call.confidence)}</td>
-      <td data-align="right" class="calls-extra"><${Time} at=${call.created_at} /></td>
+      <td data-align="right" data-label="Length">${call.duration === null ? "–" : clock(call.duration)}</td>
+      <td data-align="right" class="calls-confidence">${percent(call.confidence)}</td>
+      <td data-align="right" data-label="Uploaded"><${Time} at=${call.created_at} /></td>
     </tr>`
 }

@@ -10,11 +10,11 @@ select
     else 'failed'
   end as status,
   a.confidence, split_part(j.kind, '.', 2) as stage, j.status as stage_status, p.progress_percent, j.job_id,
-  case when j.status <> 'succeeded' then j.last_error end as error, a.analysed_at
+  case when j.status <> 'succeeded' then coalesce(j.error ->> 'message', j.last_error) end as error, a.analysed_at
 from calls.calls as c
 left join calls.analyses as a on a.call_id = c.id
 left join lateral (
-  select j.id as job_id, j.kind, j.status, j.last_error from posthouse.jobs as j
+  select j.id as job_id, j.kind, j.status, j.error, j.last_error from posthouse.jobs as j
   where j.tenant_id = c.org_id and j.subject = c.id::text and j.kind <> 'calls.recognize'
   order by j.queued_at desc, j.id desc limit 1) as j on true
 left join lateral (  -- a poll has no progress of its own, but the local recognition has
