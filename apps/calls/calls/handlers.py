@@ -20,13 +20,15 @@ from calls.analysis import analyse
 from calls.audio import as_flac, as_opus, probe
 from calls.db import run, sql
 from calls.phrases import phrase_columns
-from calls.stages import JOB_OPTIONS, load_call, percent_of, snooze_when_busy, stage_options
+from calls.stages import JOB_OPTIONS, if_again, load_call, percent_of, snooze_when_busy, stage_options
 from calls.storage import storage
 from calls.transcript import Transcript
 from posthouse import Job, Snooze
 
 POLL_OPTIONS = JOB_OPTIONS | {"max_attempts": 20}
 """More than other stages, because a started operation has to be paid for."""
+REPLACED = "transcript"
+"""Step after which the stored transcript is that of the polled operation."""
 ORPHAN_AGE = timedelta(days=1)
 """Age after which no upload or job is still about to use a file that has no call."""
 
@@ -38,8 +40,6 @@ def extract_audio(job: Job, call_id: UUID, raw_path: str, transcribe_again: bool
     """Extract the audio of the recording."""
     load_call(job, call_id, {raw_path: paths.raw(call_id)})
     audio = paths.audio(call_id)
-    if transcribe_again:
-        storage().remove([paths.transcript(call_id), paths.recognized(call_id)])
     if not storage().exists(audio):
         with storage().opened(raw_path, "recording") as recording:
             heard = percent_of(job, probe(recording).duration)
@@ -48,8 +48,8 @@ def extract_audio(job: Job, call_id: UUID, raw_path: str, transcribe_again: bool
     with storage().opened(audio) as made:
         info = probe(made)
     storage().remove([raw_path])
-    options = stage_options(transcribe_start, call_id)
-    job.enqueue(transcribe_start, call_id=call_id, audio_path=audio, options=options)
+    following = {"call_id": call_id, "audio_path": audio, **if_again(transcribe_again)}
+    job.enqueue(transcribe_start, following, options=stage_options(transcribe_start, call_id))
     with job.commit() as db:
         run(db, "artifact_insert", call=call_id, org=job.tenant, kind="audio", path=audio)
         run(db, "call_set_audio_info", call=call_id, **info._asdict())
@@ -57,11 +57,13 @@ def extract_audio(job: Job, call_id: UUID, raw_path: str, transcribe_again: bool
 
 
 @app.job("calls.transcribe_start", queue="calls.media", runner="process", **JOB_OPTIONS)
-def transcribe_start(job: Job, call_id: UUID, audio_path: str) -> None:
+def transcribe_start(job: Job, call_id: UUID, audio_path: str, transcribe_again: bool = False) -> None:
     """Convert the audio to OGG Opus and start its recognition."""
     call = load_call(job, call_id, {audio_path: paths.audio(call_id)})
     ogg = paths.ogg(call_id)
-    if storage().exists(paths.transcript(call_id)):
+    if transcribe_again:
+        storage().remove([paths.recognized(call_id)])
+    elif storage().exists(paths.transcript(call_id)):
         finish_transcription(job, call_id)
         return
     if not storage().exists(ogg):
@@ -72,7 +74,7 @@ def transcribe_start(job: Job, call_id: UUID, audio_path: str) -> None:
     with snooze_when_busy(recognizer):
         operation = recognizer.start(job, ogg)
     files = {"audio_path": audio_path, "ogg_path": ogg, "transcript_path": paths.transcript(call_id)}
-    following = {"call_id": call_id, "operationId": operation, **files}
+    following = {"call_id": call_id, "operationId": operation, **files, **if_again(transcribe_again)}
     job.enqueue(transcribe_poll, following, options=stage_options(transcribe_poll, call_id))
     with job.commit():
         job.result = {"operationId": operation}
@@ -87,17 +89,20 @@ def transcribe_poll(
     audio_path: str,
     ogg_path: str,
     transcript_path: str,
+    transcribe_again: bool = False,
 ) -> None:
     """Poll the recognition; snooze until it has finished."""
     named = {audio_path: paths.audio, ogg_path: paths.ogg, transcript_path: paths.transcript}
     load_call(job, call_id, {path: own(call_id) for path, own in named.items()})
-    if not storage().exists(transcript_path):
+    is_old = transcribe_again and REPLACED not in job.steps_done()
+    if is_old or not storage().exists(transcript_path):
         recognizer = recognizers.configured_recognizer()
         with snooze_when_busy(recognizer):
             operation = recognizer.poll(job, operationId)
         if not operation.done:
             raise recognizer.policy.snooze()
         storage().put(transcript_path, operation.transcript().model_dump_json().encode())
+        job.step(REPLACED, lambda: True)
     finish_transcription(job, call_id)
 
 

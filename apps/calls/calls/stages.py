@@ -68,6 +68,11 @@ def stage_options(kind: Any, call_id: UUID) -> Any:
     return {"dedupe_key": f"{kind.kind}:{call_id}", "subject": str(call_id)}
 
 
+def if_again(transcribe_again: bool) -> dict[str, bool]:
+    """Return what the payload of the next stage has in addition if the transcript is to be replaced."""
+    return {"transcribe_again": True} if transcribe_again else {}
+
+
 @contextmanager
 def snooze_when_busy(recognizer: Recognizer) -> Iterator[None]:
     """Snooze without spending an attempt if the recognizer is busy."""

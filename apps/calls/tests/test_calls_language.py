@@ -83,6 +83,11 @@ async def test_a_language_that_the_model_does_not_read_is_a_clear_error_and_lose
     assert (await admin.post(f"/calls/{call_id}/process")).status_code == 202
     await finish(call_id, heard)
     assert (await admin.get(f"/calls/{call_id}")).json()["status"] == "done"
+    chosen(LANGUAGE="ru-RU")
+    assert (await admin.post(f"/calls/{call_id}/process?transcribe_again=true")).status_code == 202
+    await finish(call_id)
+    assert (await admin.get(f"/calls/{call_id}")).json()["status"] == "failed"
+    assert (await admin.get(f"/calls/{call_id}/transcript")).json()["language"] == "en_GB", "still there"
 
 
 def test_own_weights_are_used_and_their_language_checked(chosen, sounds, tmp_path):

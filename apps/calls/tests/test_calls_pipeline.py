@@ -140,6 +140,10 @@ async def _check_again(product, admin, call_id):
     assert product.rows("select * from calls.artifacts, calls.analyses") == before
     twice = dict.fromkeys(STAGES, 2) | {recognize.kind: 1, transcribe_poll.kind: 1}
     assert product.statuses() == {(kind, "succeeded"): count for kind, count in twice.items()}
+    assert (await admin.post(f"/calls/{call_id}/process?transcribe_again=true")).status_code == 202
+    await product.until_ended()
+    assert product.statuses()[recognize.kind, "succeeded"] == 2
+    assert product.rows("select * from calls.artifacts, calls.analyses") == before, "read as before"
 
 
 @pytest.mark.soak
