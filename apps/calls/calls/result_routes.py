@@ -15,15 +15,14 @@ from calls import paths, subtitles
 from calls.requests import CallId, Reader, found_call, found_figures
 from calls.storage import NotStored, storage
 from calls.transcript import Transcript
-from posthouse.server import stored_file
+from posthouse.server import file_route, stored_file
 
 MEDIA_TYPES = {"srt": "application/x-subrip", "vtt": "text/vtt", "json": "application/json"}
 Format = Annotated[Literal["srt", "vtt", "json"], Path(description="Format of the export.")]
 router = APIRouter()
 
 
-@router.head("/{call_id}/audio", include_in_schema=False)
-@router.get("/{call_id}/audio")
+@file_route(router, "/{call_id}/audio")
 async def download_audio(call_id: CallId, request: Request, access: Reader) -> Response:
     """Download the audio of a call as FLAC. Supports HTTP Range."""
     await found_call(access, call_id)

@@ -20,7 +20,7 @@ from photos.errors import PermanentError
 from photos.features import UnreadableImage
 from photos.uploads import receive
 from photos.watching import FolderChange, changes, libraries
-from posthouse.server import Access, Permission, allow, api_router, file_body, local_file
+from posthouse.server import Access, Permission, allow, api_router, file_body, file_route, local_file
 from posthouse.triggers import create_trigger
 
 router = api_router("/photos", "photos")
@@ -118,8 +118,7 @@ async def upload_picture(
     return {"path": f"/{album}/{file.name}", "provider_id": provider_id}
 
 
-@router.head("/pictures/{picture_id}/{size}", include_in_schema=False)
-@router.get("/pictures/{picture_id}/{size}")
+@file_route(router, "/pictures/{picture_id}/{size}")
 async def picture_file(
     picture_id: PictureId,
     size: Annotated[Literal["thumbnail", "original"], Path(description="Which file.")],

@@ -11,7 +11,7 @@ from fastapi import HTTPException, Request
 from fastapi import Path as InPath
 from fastapi.responses import Response
 
-from posthouse.server import Access, Permission, allow_linked, api_router, local_file, signed_link
+from posthouse.server import Access, Permission, allow_linked, api_router, file_route, local_file, signed_link
 from vlog import settings
 from vlog.handlers import library
 from vlog.hls_package import MASTER, THUMBNAIL
@@ -39,8 +39,7 @@ async def shown(request: Request, video: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-@router.head(_FILES, include_in_schema=False)
-@router.get(_FILES, response_class=Response)
+@file_route(router, _FILES)
 async def play(
     request: Request,
     *,
