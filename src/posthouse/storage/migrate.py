@@ -145,22 +145,18 @@ def _apply(connection: Connection[Any], missing: Sequence[Migration]) -> None:
 
 
 def _define(connection: Connection[Any], definitions: Sequence[Definition]) -> None:
-    """Create or replace functions and views: all in one statement, which is quick, or else one by one."""
+    """Create or replace functions and views. Those that cannot be replaced are found by halving the list."""
     try:
         with connection.transaction():
             connection.execute("".join(item.text for item in definitions))
     except _NOT_REPLACEABLE:
-        for item in definitions:
-            _define_one(connection, item)
-
-
-def _define_one(connection: Connection[Any], item: Definition) -> None:
-    try:
-        with connection.transaction():
-            connection.execute(item.text)
-    except _NOT_REPLACEABLE:
-        _remove(connection, item)
-        connection.execute(item.text)
+        if len(definitions) > 1:
+            middle = len(definitions) // 2
+            _define(connection, definitions[:middle])
+            _define(connection, definitions[middle:])
+        else:
+            _remove(connection, definitions[0])
+            connection.execute(definitions[0].text)
 
 
 def _remove(connection: Connection[Any], item: Definition) -> None:
