@@ -107,7 +107,7 @@ async def measured(url: str) -> dict[str, Any]:
     app = application(settings)
     with socket.create_server(("127.0.0.1", 0)) as listening:
         address = f"http://127.0.0.1:{listening.getsockname()[1]}"
-        serving, keeper = Serving(settings, {"bench": app}), Housekeeping(url, settings)
+        serving, keeper = Serving(settings), Housekeeping(url, settings)
         await serving.start(listening)
         await keeper.start()
         async with app:

@@ -73,9 +73,9 @@ async def main(minutes: float) -> None:
             await load(minutes * 60)
             browser = await playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
             for name in ("console-overview.png", "console-overview-dark.png"):
-                await shoot(browser, serving.console_for("admin", address), "?range=15m", name)
+                await shoot(browser, serving.login_link("admin", address), "?range=15m", name)
             job = await transcode.using(subject="keynote.mp4").enqueue(video="keynote.mp4", seconds=40.0)
-            await shoot(browser, serving.console_for("admin", address), f"jobs/{job.id}", "console-job.png")
+            await shoot(browser, serving.login_link("admin", address), f"jobs/{job.id}", "console-job.png")
             await browser.close()
 
 
@@ -94,7 +94,7 @@ async def shop(settings: Settings) -> AsyncIterator[tuple[Serving, str]]:
         for worker in workers:
             await worker.start()
         listening = socket.create_server(("127.0.0.1", 0))
-        serving = Serving(settings, [app])
+        serving = Serving(settings)
         await serving.start(listening)
         try:
             yield serving, f"http://127.0.0.1:{listening.getsockname()[1]}"

@@ -29,7 +29,7 @@ async def _session(access: Access) -> AsyncIterator[Db]:
 
 @router.get("/embeddings/model")
 async def show_model(access: Operator) -> Row:
-    """Get the model of searches, and the progress of its change."""
+    """Get the active model and the progress of a change."""
     async with _session(access) as db:
         return await models.show_models(db)
 

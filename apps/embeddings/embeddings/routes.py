@@ -85,9 +85,9 @@ async def queue_health(access: Reader) -> list[Row]:
 
 @router.get("/embeddings/coverage")
 async def coverage(access: Reader) -> Row:
-    """Count rules, jobs and saved vectors.
+    """Count rules with a vector, jobs, and reused vectors.
 
-    The rules with a current vector, and the vectors that deduplication saved.
+    During a change of the model, also the texts that have a vector of the next one.
     """
     async with access.session() as db:
         model = (await find_models(db)).active
