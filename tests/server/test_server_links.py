@@ -53,6 +53,17 @@ async def test_a_link_opens_its_film_and_no_other(open_cinema):
     assert (await client.get(f"/cinema/{link[:-2]}xx/7/a")).status_code == 403
 
 
+async def test_all_servers_of_an_installation_accept_a_link(open_cinema, database, settings):
+    client, key = open_cinema
+    link = (await client.post("/cinema/7/link?seconds=60", headers=key)).json()
+    other = create_app(replace(settings, database_url=database), [router])
+    async with (
+        other.router.lifespan_context(other),
+        httpx.AsyncClient(transport=httpx.ASGITransport(other), base_url="http://cinema") as client,
+    ):
+        assert (await client.get(f"/cinema/{link}/7/a")).json() == "acme/7/a"
+
+
 async def test_an_expired_link_is_refused(open_cinema):
     client, key = open_cinema
     link = (await client.post("/cinema/7/link?seconds=0", headers=key)).json()

@@ -30,7 +30,6 @@ from posthouse.server.enqueueing import Enqueuer
 from posthouse.server.envelope import BODY_ROOM, Envelope
 from posthouse.server.examining import REMEMBERED_SECONDS, Examiner
 from posthouse.server.express import Express
-from posthouse.server.links import LinkSecret
 from posthouse.server.live import Publisher, Streams
 from posthouse.server.openapi import PREFIX, application_operation_id, describe, operation_id
 from posthouse.server.presence import Presence
@@ -199,7 +198,7 @@ def _lifespan(settings: Settings, channels: Sequence[Channel]) -> Callable[[Fast
         state.staff = Staff(pool)
         state.store = store_for(settings)
         state.uploads = Uploads(state.store, settings)
-        state.link_secret = LinkSecret(state.store, settings.data_dir / "uploads")
+        state.link_secret = None  # read when the first link is signed or verified
         state.wakeups = Wakeups(settings.direct_url or url)
         await state.wakeups.start()
         sweeper = Sweeper(state.staff.line, state.store, state.uploads)

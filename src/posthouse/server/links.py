@@ -10,57 +10,32 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-import secrets
 import time
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 from typing import Annotated, Any
-from uuid import uuid4
 
 from fastapi import Depends, Request
 from fastapi import Path as InPath
 
-from posthouse.blobs import Store
-from posthouse.errors import ArtifactNotFound, Forbidden
+from posthouse.errors import Forbidden
 from posthouse.identity import Permission, Principal, Role
-from posthouse.server.access import PRINCIPAL, Access, Tenant, allow, authorized, declare
+from posthouse.server.access import (
+    PRINCIPAL,
+    STATEMENT_SECONDS,
+    Access,
+    Tenant,
+    allow,
+    authorized,
+    declare,
+)
+from posthouse.storage.reading import fetch_value
+from posthouse.storage.tenancy import seen_by
 
 SESSION = "session"
 Link = Annotated[str, InPath(description="A signed link; or `session`, with a credential.")]
 NEVER = 0
 """The expiry of a link that does not expire."""
-_PLACE = "links/secret"
-_BYTES = 32
-
-
-class LinkSecret:
-    """The secret of an installation, created once in the artifact storage, which all servers share."""
-
-    def __init__(self, store: Store, folder: Path) -> None:
-        self._store = store
-        self._folder = folder
-        self._known: bytes | None = None
-
-    async def read(self) -> bytes:
-        if self._known is None:
-            self._known = await self._stored() or await self._create()
-        return self._known
-
-    async def _stored(self) -> bytes:
-        try:
-            return b"".join([piece async for piece in self._store.read(_PLACE, 0, _BYTES)])
-        except ArtifactNotFound:
-            return b""
-
-    async def _create(self) -> bytes:
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        file = self._folder / uuid4().hex
-        file.touch(mode=0o600)
-        file.write_bytes(secrets.token_bytes(_BYTES))
-        await self._store.put(_PLACE, file)
-        file.unlink(missing_ok=True)
-        return await self._stored()
 
 
 async def signed_link(request: Request, subject: str, *, tenant: str, life: timedelta | None) -> str:
@@ -140,5 +115,13 @@ def _encoded(data: bytes) -> str:
 
 
 async def _secret(request: Request) -> bytes:
-    secret: LinkSecret = request.app.state.link_secret
-    return await secret.read()
+    """Return the secret of the installation, which is read once per server."""
+    state = request.app.state
+    if state.link_secret is None:
+        pool = state.gate.pool
+        async with (
+            pool.connection() as connection,
+            seen_by(connection, None, seconds=STATEMENT_SECONDS) as db,
+        ):
+            state.link_secret = await fetch_value(db, "link_secret")
+    return bytes(state.link_secret)

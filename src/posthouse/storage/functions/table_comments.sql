@@ -3,6 +3,7 @@
 comment on table posthouse.audit is 'Actions of people and programs: who did what to which target, and its state before and after. Append-only.';
 comment on table posthouse.definitions is 'Kinds of jobs and their options. Changed by create_definition, change_definition and remove_definition.';
 comment on table posthouse.erasures is 'Erasures of subjects, with their state and the number of jobs, events and artifacts erased.';
+comment on table posthouse.link_secret is 'Internal. The secret that signs links to files of applications.';
 comment on table posthouse.workers is 'Workers: name, host, queues, kinds, capabilities, and the time of the last heartbeat.';
 
 comment on table posthouse.alert_cursor is 'Internal. How far the search for new alerts has come.';

@@ -37,6 +37,14 @@ create table posthouse.sessions (
 );
 create index sessions_expiry on posthouse.sessions (expires_at);
 
+-- The secret of signed links, the same for all servers of an installation.
+create table posthouse.link_secret (
+  one boolean primary key default true check (one),
+  secret bytea not null
+);
+insert into posthouse.link_secret (secret)
+values (uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()));  -- 244 random bits
+
 -- What requests with a key of their own were answered (Idempotency-Key), for a day: a repeat gets the same answer.
 -- Written in the transaction of what they did. tenant_id is empty for what belongs to none.
 create table posthouse.answers (

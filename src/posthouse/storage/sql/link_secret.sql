@@ -1,0 +1,2 @@
+-- The secret of signed links.
+select secret from posthouse.link_secret
