@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import psycopg
 from psycopg.types.json import Jsonb
@@ -21,7 +21,7 @@ from posthouse.testing import database, using
 from vision import paths
 from vision.bench.scenes import SIZES, moving, write_video
 from vision.db import sql
-from vision.handlers import app, transcode
+from vision.handlers import app, sample
 from vision.options import ReadingOptions
 from vision.rows import stage_options
 
@@ -31,12 +31,19 @@ Row = dict[str, Any]
 
 
 def memory(folder: Path, minutes: int) -> Iterator[Row]:
-    """Yield the resident memory of a worker with one job process, in both halves of each stage."""
+    """Yield the resident memory of a worker with one job process, in both halves of each stage.
+
+    Without transcode, which is a run of ffmpeg.
+    """
     video_id = uuid4()
     original = folder / paths.original(video_id)
     original.parent.mkdir(parents=True)
     pictures, _ = moving(SIZES["720p"], minutes * 60, texts=True)
     write_video(original, SIZES["720p"], pictures)
+    yield from _measure(folder, video_id)
+
+
+def _measure(folder: Path, video_id: UUID) -> Iterator[Row]:
     with database() as url:
         asyncio.run(_enqueue(url, video_id))
         with _worker(url, folder) as process:
@@ -47,7 +54,7 @@ def memory(folder: Path, minutes: int) -> Iterator[Row]:
         yield {"stage": stage, "peak in its first half": f"{first} MB", "in its second half": f"{second} MB"}
 
 
-async def _enqueue(url: str, video_id: Any) -> None:
+async def _enqueue(url: str, video_id: UUID) -> None:
     path = paths.original(video_id)
     about_it = {"id": video_id, "team": TEAM, "owner": TEAM, "title": "", "path": path}
     async with using(app, url):
@@ -55,9 +62,8 @@ async def _enqueue(url: str, video_id: Any) -> None:
         with psycopg.connect(url) as db:
             options = ReadingOptions(target_fps=1).model_dump()
             db.execute(sql("video_register"), {**about_it, "options": Jsonb(options)})
-        await transcode.using(tenant=TEAM, **stage_options(transcode, video_id)).enqueue(
-            video_id=video_id, s3_original_path=path
-        )
+        first = sample.using(tenant=TEAM, **stage_options(sample, video_id))
+        await first.enqueue(video_id=video_id, s3_original_path=path, target_fps=1)
 
 
 @contextmanager
