@@ -18,6 +18,7 @@ import httpx
 
 from posthouse_media import ffmpeg_path, probe
 from vlog import encoding
+from vlog.demo import generate
 from vlog.encoders import chosen
 from vlog.ladder import fitting
 
@@ -33,8 +34,8 @@ def main(seconds: int, turns: int) -> dict[str, object]:
     time of the application includes everything: claim, transfers, pictures, checks and publishing.
     """
     with tempfile.TemporaryDirectory() as name, _serving(Path(name) / "data") as http:
-        source = _generate(Path(name) / "clip.mp4", seconds)
-        _transcode(http, _generate(Path(name) / "first.mp4", 1))  # starts the processes of the worker
+        source = generate(Path(name) / "clip.mp4", seconds)
+        _transcode(http, generate(Path(name) / "first.mp4", 1))  # starts the processes of the worker
         ours, plain = [], []
         for turn in range(turns):
             if turn % 2:
@@ -71,17 +72,6 @@ def _serving(data_dir: Path) -> Iterator[httpx.Client]:
                 yield http
         finally:
             server.send_signal(signal.SIGINT)
-
-
-def _generate(target: Path, seconds: int) -> Path:
-    command = [
-        ffmpeg_path(), "-v", "error", "-y",
-        "-f", "lavfi", "-i", f"testsrc2=size=1280x720:rate=25:duration={seconds}",
-        "-f", "lavfi", "-i", f"sine=frequency=440:duration={seconds}",
-        "-c:v", "libx264", "-preset", "ultrafast", "-c:a", "aac", str(target),
-    ]  # fmt: skip
-    subprocess.run(command, check=True)  # noqa: S603 - our own command
-    return target
 
 
 def _encode_plainly(source: Path, folder: Path) -> float:

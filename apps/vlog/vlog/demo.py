@@ -31,7 +31,7 @@ async def demo(stage: Stage) -> dict[str, Any]:
     os.environ.update(
         VLOG_QUALITIES=QUALITIES, VLOG_REQUIRES=ONLY
     )  # for the server, which runs in this process
-    clip = await asyncio.to_thread(_generate, stage.folder / "clip.mp4", stage.size or SECONDS)
+    clip = await asyncio.to_thread(generate, stage.folder / "clip.mp4", stage.size or SECONDS)
     headers = {"Authorization": f"Bearer {stage.api_key}"}
     async with httpx.AsyncClient(base_url=stage.api_url, headers=headers, timeout=60) as http:
         query = {"title": "Posthouse demo", "filename": clip.name}
@@ -124,7 +124,7 @@ def _worker(stage: Stage, name: str) -> subprocess.Popen[bytes]:
     return stage.worker(*options, remote=True, **QUICK)
 
 
-def _generate(target: Path, seconds: int) -> Path:
+def generate(target: Path, seconds: int) -> Path:
     """Generate a test video with sound."""
     command = [
         ffmpeg_path(), "-v", "error", "-y",

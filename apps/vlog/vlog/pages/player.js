@@ -6,19 +6,21 @@ import { Failure } from "posthouse/ui/basics.js"
 import { linesOf, rate, route } from "./videos.js"
 
 const AUTO = -1
+/** The link has expired, or its output was replaced. */
+const REFUSED = [403, 404]
 
 const nameOf = (name, width, height) => (name === "source" ? `${linesOf({ width, height })} (source)` : name)
 
-/** Plays the output of a video. A new output continues at the same position; so does a new link when one has expired. */
+/** Plays the output of a video. A new output continues at the same position and quality; so does a new link. */
 export function Player({ video }) {
   const element = useRef(null)
   const [source, setSource] = useState(video.playlist)
   const [error, setError] = useState(null)
   useEffect(() => setSource(video.playlist), [video.version])
-  const failed = async () => {
+  const failed = async (fatal) => {
     const fresh = await api.get(route(`/${video.id}`)).catch(() => null)
     if (fresh?.playlist && fresh.playlist !== source) setSource(fresh.playlist)
-    else setError(new Error("The video cannot be played. Check the connection and try again."))
+    else if (fatal) setError(new Error("The video cannot be played. Check the connection and try again."))
   }
   const stream = useStream(element, source, failed)
   const retry = () => { setError(null); stream.restart() }
@@ -48,11 +50,13 @@ function useStream(element, source, failed) {
   const [state, setState] = useState({ levels: [], chosen: AUTO, playing: null })
   const [round, setRound] = useState(0)
   const stream = useRef(null)
+  const before = useRef({ at: 0, paused: true })
+  const wanted = useRef(null)
   const latest = useRef(failed)
   latest.current = failed
   useEffect(() => {
     const video = element.current
-    const { currentTime: at, paused } = video
+    const { at, paused } = before.current
     setState({ levels: [], chosen: AUTO, playing: null })
     if (!Hls.isSupported()) {
       video.src = site(source)
@@ -61,26 +65,34 @@ function useStream(element, source, failed) {
     const hls = (stream.current = new Hls({ startPosition: at || -1 }))
     let recovered = false
     hls.on(Hls.Events.MANIFEST_PARSED, () => {
-      setState((was) => ({ ...was, levels: hls.levels.map(({ name, width, height, bitrate }) => ({ name: nameOf(name, width, height), width, height, bitrate })) }))
+      const levels = hls.levels.map(({ name, width, height, bitrate }) => ({ name: nameOf(name, width, height), width, height, bitrate }))
+      const chosen = levels.findIndex(({ name }) => name === wanted.current)
+      hls.currentLevel = chosen
+      setState({ levels, chosen, playing: null })
       if (!paused) video.play().catch(() => {})
     })
     hls.on(Hls.Events.LEVEL_SWITCHED, (_, { level }) => {
       setState((was) => ({ ...was, playing: level }))
       if (video.paused && video.currentTime) video.currentTime -= 0.001 // shows the frame of the new quality
     })
-    hls.on(Hls.Events.ERROR, (_, { fatal, type }) => {
-      if (!fatal) return
-      if (type === Hls.ErrorTypes.MEDIA_ERROR && !recovered) {
+    hls.on(Hls.Events.ERROR, (_, { fatal, type, response }) => {
+      const refused = REFUSED.includes(response?.code)
+      if (!fatal && !refused) return
+      if (!refused && type === Hls.ErrorTypes.MEDIA_ERROR && !recovered) {
         recovered = true
         hls.recoverMediaError()
-      } else latest.current()
+      } else latest.current(fatal)
     })
     hls.loadSource(site(source))
     hls.attachMedia(video)
-    return () => hls.destroy()
+    return () => {
+      before.current = { at: video.currentTime, paused: video.paused }
+      hls.destroy()
+    }
   }, [source, round])
   const choose = (level) => {
     stream.current.currentLevel = level
+    wanted.current = state.levels[level]?.name ?? null
     setState((was) => ({ ...was, chosen: level }))
   }
   return { ...state, choose, restart: () => setRound((was) => was + 1) }
