@@ -12,7 +12,7 @@ from workshop import eventually, working
 
 @asynccontextmanager
 async def served(settings, *apps):
-    serving = Serving(settings, apps)
+    serving = Serving(settings, {f"app{number}": app for number, app in enumerate(apps)})
     await serving.start(socket.create_server(("127.0.0.1", 0)))
     try:
         yield serving._app.state.streams

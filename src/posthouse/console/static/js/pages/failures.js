@@ -1,13 +1,12 @@
 // Failure groups: failed attempts grouped by error, and bulk retries.
 import { useApi } from "../api.js"
-import { html, useMemo } from "../lib.js"
+import { html, useMemo, useRef } from "../lib.js"
 import { count, short } from "../format.js"
 import { link, setQuery } from "../router.js"
 import { useSession } from "../session.js"
 import { Button, Empty, Loaded, Tabs, Tag, Time } from "../ui/basics.js"
 import { BulkCard, isOpen, useBulkChanges } from "../ui/bulk-state.js"
 import { Sparkline } from "../ui/chart.js"
-import { useSteady } from "../ui/steady.js"
 import { Table } from "../ui/table.js"
 import { FailurePage } from "./failures-group.js"
 import { Retries } from "./failures-retries.js"
@@ -89,3 +88,17 @@ function KindFilter({ kind = "" }) {
 const NoGroups = ({ filtered }) => (filtered
   ? html`<${Empty} icon="check" title="No matching failures" action=${html`<${Button} onClick=${() => setQuery({ kind: null, since: null })}>Show all failures<//>`}>No attempt of this kind failed in this time range.<//>`
   : html`<${Empty} icon="check" title="No failures" command="posthouse failures">Failed attempts are grouped here by error, each group with a sample traceback and its jobs. On the command line:<//>`)
+
+/**
+ * The items in the order in which they first appeared; new items come first.
+ * `scope` identifies the list; another scope resets the order.
+ */
+function useSteady(items, keyOf, scope = "") {
+  const known = useRef({ scope: null, places: new Map(), next: 0 })
+  if (!items) return items
+  if (known.current.scope !== scope) known.current = { scope, places: new Map(), next: 0 }
+  const { places } = known.current
+  const fresh = items.filter((item) => !places.has(keyOf(item)))
+  for (const item of fresh.reverse()) places.set(keyOf(item), --known.current.next)
+  return [...items].sort((one, other) => places.get(keyOf(one)) - places.get(keyOf(other)))
+}

@@ -1,6 +1,6 @@
 // Job list with filter, live updates and bulk actions.
 import { useApi } from "../api.js"
-import { html, useMemo, useRef, useState } from "../lib.js"
+import { html, useEffect, useMemo, useRef, useState } from "../lib.js"
 import { count, plural } from "../format.js"
 import { link, setQuery } from "../router.js"
 import { useSession } from "../session.js"
@@ -15,7 +15,6 @@ import { FilterBox } from "./jobs-filter.js"
 import { useJobs } from "./jobs-list.js"
 import { SelectionBar, useSelection } from "./jobs-selection.js"
 import { useKept, Views } from "./jobs-views.js"
-import { useRowKeys } from "./jobs-keys.js"
 import { valuesOf } from "../filter.js"
 
 /** `own`: {usual, more}, the columns that are shown by default, and further ones at the end. */
@@ -133,4 +132,37 @@ function Pages({ jobs, after }) {
       <${Button} icon="left" disabled=${!before.has(after)} onClick=${newer}>Newer<//>
       <${Button} icon="right" disabled=${!jobs.next} onClick=${() => older(jobs, after)}>${jobs.partial ? "Search older jobs" : "Older"}<//>
     </nav>`
+}
+
+/** j and k move through the rows, x selects one, Escape clears the selection. Enter opens the focused link. */
+function useRowKeys(box, toggle, clear) {
+  useEffect(() => {
+    const pressed = (event) => {
+      const writing = event.target.closest("input:not([type=checkbox]), textarea, select, dialog, [contenteditable], .dropdown")
+      if (writing || event.ctrlKey || event.metaKey || event.altKey) return
+      if (event.key === "j") step(box.current, 1)
+      else if (event.key === "k") step(box.current, -1)
+      else if (event.key === "x") focused() && toggle(focused().dataset.key)
+      else if (event.key === "Escape") clear()
+      else return
+      event.preventDefault()
+    }
+    addEventListener("keydown", pressed)
+    return () => removeEventListener("keydown", pressed)
+  })
+}
+
+/** The last focused row, restored when the user returns from a job. */
+let last = null
+
+const focused = () => document.activeElement?.closest?.("tr[data-key]")
+
+function step(box, by) {
+  const rows = [...box.querySelectorAll("tr[data-key]")]
+  const place = rows.indexOf(focused() ?? rows.find((row) => row.dataset.key === last))
+  const next = rows[Math.max(0, Math.min(rows.length - 1, place + by))]
+  if (!next) return
+  last = next.dataset.key
+  next.querySelector("a.id").focus({ preventScroll: true })
+  next.scrollIntoView({ block: "nearest" })
 }

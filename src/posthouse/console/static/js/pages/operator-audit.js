@@ -4,7 +4,6 @@ import { plural, shortId } from "../format.js"
 import { setQuery } from "../router.js"
 import { useSession } from "../session.js"
 import { Button, Empty, Loaded, Tag, Time } from "../ui/basics.js"
-import { Diff, differences } from "../ui/diff.js"
 import { More, usePaged } from "../ui/paged.js"
 import { QueryField } from "../ui/words.js"
 
@@ -46,3 +45,18 @@ function Entry({ entry, session }) {
 const labelOf = ({ target, before, after }) => (/^[0-9a-f-]{36}$/.test(target) && (after?.label || before?.label)) || null
 
 const toneOf = (action) => (/delete|remove|revoke|cancel|deactivate/.test(action) ? "bad" : /create|activate|enable|resume/.test(action) ? "good" : undefined)
+
+/** [[name, before, after]] of the fields that differ; undefined where a field is missing. */
+function differences(before, after) {
+  const names = [...new Set([...Object.keys(before ?? {}), ...Object.keys(after ?? {})])]
+  return names.filter((name) => JSON.stringify(before?.[name]) !== JSON.stringify(after?.[name])).map((name) => [name, before?.[name], after?.[name]])
+}
+
+const written = (value) => (typeof value === "string" ? value : JSON.stringify(value, null, typeof value === "object" ? 1 : 0))
+
+const Diff = ({ changed }) => html`
+  <dl class="diff">${changed.map(([name, before, after]) => html`
+    <div key=${name}><dt>${name.replaceAll("_", " ")}</dt>
+      <dd>${before !== undefined && before !== null && html`<del>${written(before)}</del>`}${after !== undefined && after !== null && html`<ins>${written(after)}</ins>`}
+        ${(after === undefined || after === null) && (before === undefined || before === null) && html`<span class="faint">(empty)</span>`}</dd></div>`)}
+  </dl>`

@@ -10,7 +10,6 @@ import { Names } from "../ui/meter.js"
 import { Table } from "../ui/table.js"
 import { LiveLight } from "./overview.js"
 import { RegisterButton, WorkerKeys } from "./workers-keys.js"
-import { Changes } from "./workers-changes.js"
 import { withJobs, withStates } from "./workers-live.js"
 import { useHeard, WorkerCard } from "./workers-one.js"
 
@@ -118,3 +117,21 @@ const SEEN = [
   { name: "running", text: "Your running jobs", align: "right", cell: (worker) => `${count(worker.running)} in ${plural(worker.concurrency, "slot")}` },
   { name: "since", text: "Started", cell: (worker) => html`<${Time} at=${worker.started_at} />` },
 ]
+
+const CHANGES = {
+  started: ["good", "started"],
+  stopped: ["quiet", "stopped"],
+  lost: ["bad", "lost; its jobs are being rescued"],
+  back: ["warn", "reconnected"],
+}
+
+function Changes({ changes }) {
+  return html`
+    <${Card} title="Worker history">
+      <${Loaded} from=${changes} lines=${6}>${({ items }) => items.length ? html`
+        <ol class="happened">${items.map(({ id, at, name, change }) => {
+          const [tone, text] = CHANGES[change] ?? ["quiet", change]
+          return html`<li key=${id} data-tone=${tone}><span class="grow"><b>${name}</b> ${text}</span><${Time} at=${at} /></li>`
+        })}</ol>` : html`<${Empty} icon="clock" title="No changes yet">Workers that start, stop or are lost appear here.<//>`}<//>
+    <//>`
+}
