@@ -254,7 +254,7 @@ class _Screen:
             data=str(self.data),
         ).show()
         if self.opens and console is not None:
-            webbrowser.open(apps or console)
+            webbrowser.open(console)
 
 
 def _is_here(listening: socket.socket) -> bool:
