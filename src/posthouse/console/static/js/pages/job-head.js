@@ -88,12 +88,13 @@ function Buttons({ known, session }) {
   const job = known.job.data
   const [asking, setAsking] = useState(null)
   const { busy, cancel, retry } = useActions(job, known.reload)
+  const isDone = job.status === "succeeded"
   const hasSteps = known.timeline.data?.spans.some(({ type }) => type === "step")
   return html`
     <div class="bar job-buttons">
       ${isOver(job) ? html`
-        <${Button} icon="retry" strong=${job.status !== "succeeded"} busy=${busy} title="Retry this job with a new set of attempts." onClick=${() => retry()}>Retry<//>
-        ${hasSteps && html`<${Button} icon="retry" busy=${busy} title="Discard completed steps." onClick=${() => retry(true)}>Retry fresh<//>`}`
+        <${Button} icon="retry" strong=${!isDone} disabled=${isDone} busy=${busy} title=${isDone ? "Succeeded jobs cannot be retried." : "Retry this job with a new set of attempts."} onClick=${() => retry()}>Retry<//>
+        ${hasSteps && !isDone && html`<${Button} icon="retry" busy=${busy} title="Discard completed steps." onClick=${() => retry(true)}>Retry fresh<//>`}`
         : html`<${Button} icon="stop" busy=${busy} onClick=${() => (isWaiting(job) ? cancel() : setAsking("cancel"))}>Cancel<//>`}
       <${Button} icon="edit" title="Enqueue a new job of this kind with an editable payload." onClick=${() => setAsking("again")}>Run again…<//>
       ${asking === "cancel" && html`<${ConfirmCancel} act=${cancel} close=${() => setAsking(null)} />`}
