@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import suppress
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import IO
 
 _ERROR_BYTES = 4000
@@ -37,6 +37,16 @@ def ffmpeg_path() -> str:
     return str(imageio_ffmpeg.get_ffmpeg_exe())
 
 
+def ffmpeg_environment() -> dict[str, str]:
+    """Return the variables to run ffmpeg with.
+
+    The static build from PyPI (7.0.2) crashes when it loads the character sets of this system, which it does
+    for each MPEG-TS file. Without them it reads UTF-8 and Latin names.
+    """
+    is_static = "imageio_ffmpeg" in Path(ffmpeg_path()).parts
+    return {**os.environ, "GCONV_PATH": os.devnull} if is_static else dict(os.environ)
+
+
 def run_ffmpeg(*arguments: str, on_progress: Callable[[float], object] | None = None) -> None:
     """Run ffmpeg to its end. An exception, also one of ``on_progress``, kills it.
 
@@ -45,7 +55,11 @@ def run_ffmpeg(*arguments: str, on_progress: Callable[[float], object] | None = 
     with (
         tempfile.TemporaryFile() as errors,
         subprocess.Popen(  # noqa: S603 - our own command, no shell
-            _command(arguments), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors
+            _command(arguments),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            env=ffmpeg_environment(),
         ) as process,
     ):
         assert process.stdout is not None
@@ -72,6 +86,7 @@ async def stream_ffmpeg(*arguments: str) -> AsyncGenerator[float, None]:
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=errors,
+            env=ffmpeg_environment(),
         )
         assert process.stdout is not None
         try:

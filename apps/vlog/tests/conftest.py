@@ -9,6 +9,7 @@ import subprocess
 import pytest
 from vlog_kit import SECRET
 
+from posthouse_media import ffmpeg_path
 from waiting import WAIT_SECONDS
 
 
@@ -39,7 +40,7 @@ def clip(tmp_path_factory):
     picture = "testsrc2=size=640x360:rate=12:duration=7"
     subprocess.run(
         [
-            "ffmpeg", "-v", "error", "-y", "-f", "lavfi", "-i", picture,
+            ffmpeg_path(), "-v", "error", "-y", "-f", "lavfi", "-i", picture,
             "-f", "lavfi", "-i", "sine=frequency=440:duration=7",
             "-c:v", "libx264", "-preset", "ultrafast", "-c:a", "aac", "-shortest", target,
         ],

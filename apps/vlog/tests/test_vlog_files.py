@@ -12,6 +12,7 @@ import pytest
 
 from posthouse import testing
 from posthouse.testing import clock
+from posthouse_media import ffmpeg_path
 from vlog.handlers import sweep
 from vlog.library import LOCK, Library, sweep_workspaces
 
@@ -20,7 +21,7 @@ from vlog.library import LOCK, Library, sweep_workspaces
 def short(clip, tmp_path_factory):
     """One second."""
     target = tmp_path_factory.mktemp("clips") / "short.mp4"
-    subprocess.run(["ffmpeg", "-v", "error", "-i", clip, "-t", "1", "-c", "copy", target], check=True)
+    subprocess.run([ffmpeg_path(), "-v", "error", "-i", clip, "-t", "1", "-c", "copy", target], check=True)
     return target
 
 

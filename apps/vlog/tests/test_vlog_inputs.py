@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from vlog_inputs import INPUTS
-from vlog_kit import ffprobe
+from vlog_kit import probe_picture
 
 from posthouse import testing
 
@@ -57,6 +57,5 @@ def check(video, library):
         return
     (quality,) = video["qualities"]
     playlist = library / video["slug"] / video["version"] / quality["quality"] / "index.m3u8"
-    stream = next(item for item in ffprobe(playlist)["streams"] if item["codec_type"] == "video")
-    assert (stream["width"], stream["height"]) == (quality["width"], quality["height"])
+    assert probe_picture(playlist)[:2] == (quality["width"], quality["height"])
     assert abs(quality["width"] - video["width"]) <= 1

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import random
-import shutil
 import stat
 
 import pytest
-from vlog_kit import ffprobe
+from vlog_kit import probe_picture
 
 import stable
+from posthouse_media import ffmpeg_path
 
 QUICK = {
     "POSTHOUSE_PROCESS_SLOTS": "1",
@@ -48,9 +48,9 @@ async def test_a_worker_is_killed_in_any_stage_and_nothing_is_lost_or_doubled(st
     assert [item["quality"] for item in ready["qualities"]] == ["360p", "240p", "144p"]
     assert [file.name for file in (library / "a-day-out").iterdir()] == [ready["version"]]
     for quality in ready["qualities"]:
-        found = ffprobe(library / "a-day-out" / ready["version"] / quality["quality"] / "index.m3u8")
-        assert found["streams"][0]["height"] == quality["height"]
-        assert abs(float(found["format"]["duration"]) - 7) < 0.3
+        picture = probe_picture(library / "a-day-out" / ready["version"] / quality["quality"] / "index.m3u8")
+        assert picture.height == quality["height"]
+        assert abs(picture.seconds - 7) < 0.3
     assert (studio.parts(video)[0][:2], len(studio.parts(video))) == (("480p", "skipped"), 4)
     master = await studio.client.get(ready["playlist"])
     assert master.text.count("#EXT-X-STREAM-INF") == 3
@@ -78,7 +78,7 @@ def broken_at(tmp_path, monkeypatch):
     """An ffmpeg that cannot make some qualities while a file says so."""
     folder, says = tmp_path / "bin", tmp_path / "broken"
     folder.mkdir()
-    real = shutil.which("ffmpeg")
+    real = ffmpeg_path()
     script = folder / "ffmpeg"
     script.write_text(
         f'#!/bin/sh\ncase "$*" in *"/$(cat {says} 2>/dev/null || echo none)/"*) '
@@ -171,7 +171,7 @@ async def test_a_video_stays_as_it_is_until_it_was_made_again(studio, clip, libr
     assert [item["quality"] for item in second["qualities"]] == ["360p", "240p", "144p"]
     assert studio.parts(video) == [("240p", "completed", 1)]
     assert [file.name for file in (library / "a-day-out").iterdir()] == [second["version"]]
-    assert ffprobe(library / "a-day-out" / second["version"] / "360p" / "index.m3u8")
+    assert probe_picture(library / "a-day-out" / second["version"] / "360p" / "index.m3u8")
 
     monkeypatch.setenv("VLOG_QUALITIES", "144p")
     await client.post(f"{where}/retranscode", json={})

@@ -5,12 +5,14 @@ from __future__ import annotations
 import struct
 import subprocess
 
+from posthouse_media import ffmpeg_path
+
 SIZE = "320x180"
 H264 = ("-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p")
 
 
 def ffmpeg(*arguments):
-    subprocess.run(["ffmpeg", "-v", "error", "-y", *map(str, arguments)], check=True)
+    subprocess.run([ffmpeg_path(), "-v", "error", "-y", *map(str, arguments)], check=True)
 
 
 def picture(seconds=2, size=SIZE):
@@ -33,7 +35,7 @@ def phone(file):
 
 def browser(file):
     """Without a duration, as MediaRecorder writes it: to a pipe, which cannot seek."""
-    command = ["ffmpeg", "-v", "error", *picture(), *tone(), "-c:v", "libvpx", "-deadline", "realtime"]
+    command = [ffmpeg_path(), "-v", "error", *picture(), *tone(), "-c:v", "libvpx", "-deadline", "realtime"]
     made = subprocess.run([*command, "-f", "webm", "-live", "1", "-"], check=True, capture_output=True)
     file.write_bytes(made.stdout)
 

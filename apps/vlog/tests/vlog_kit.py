@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
+from typing import NamedTuple
+
+import av
 
 SECRET = "the admin secret that registers workers"
 
 
-def ffprobe(path):
-    """The streams of a file, or of what a playlist leads to."""
-    command = ["ffprobe", "-v", "error", "-of", "json", "-show_streams", "-show_format", str(path)]
-    done = subprocess.run(command, check=True, capture_output=True)
-    return json.loads(done.stdout)
+class Picture(NamedTuple):
+    """The video stream of a file, or of what a playlist leads to."""
+
+    width: int
+    height: int
+    seconds: float
+
+
+def probe_picture(path):
+    with av.open(str(path)) as container:
+        (stream,) = container.streams.video
+        return Picture(stream.width, stream.height, container.duration / av.time_base)
