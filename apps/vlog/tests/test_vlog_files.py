@@ -95,7 +95,8 @@ async def test_the_artifacts_of_a_failed_video_are_gone_after_its_deletion(studi
     await testing.drain(studio.product.app)
     source = f"/api/v1/jobs/{video['job_id']}/artifacts/{video['id']}.mp4"
     assert (await studio.client.get(source)).content == b"this is a text"
-    await (await studio.product.as_("super-admin")).delete(f"/api/videos/{video['id']}")
+    deleted = await (await studio.product.as_("super-admin")).delete(f"/api/videos/{video['id']}")
+    assert deleted.status_code == 204, deleted.text
     assert (await studio.client.get(source)).status_code == 404
 
 
