@@ -1,42 +1,21 @@
 """The start page of the applications in a real browser, from the link that `posthouse up` prints."""
 
-import os
 import re
-import shutil
-from pathlib import Path
 
 import pytest
 
+from browsers import ARGUMENTS, CHROMIUM, playwright
 from waiting import WAIT_SECONDS
-
-BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
-CHROMIUM = next(filter(None, map(shutil.which, BROWSERS)), None)
-PICTURES = os.environ.get("APPS_PICTURES")
-"""Folder for screenshots, for people who change the page."""
 
 
 @pytest.fixture
 def page():
-    if CHROMIUM is None:
-        pytest.skip("Chromium is not installed: apt-get install chromium-headless-shell")
-    playwright = pytest.importorskip("playwright.sync_api")
-    playwright.expect.set_options(timeout=1000 * WAIT_SECONDS)
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(
-            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
-        )
+    with playwright("sync_api").sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         page = browser.new_page(reduced_motion="reduce")
         page.set_default_timeout(1000 * WAIT_SECONDS)
         yield page
         browser.close()
-
-
-def take_pictures(page):
-    for theme in ("light", "dark"):
-        page.emulate_media(color_scheme=theme)
-        for width in (390, 1280):
-            page.set_viewport_size({"width": width, "height": 900})
-            page.screenshot(path=Path(PICTURES) / f"apps-{theme}-{width}.png")
 
 
 def test_a_demo_runs_from_the_start_page_and_its_data_is_on_the_page_of_the_application(
@@ -56,8 +35,6 @@ def test_a_demo_runs_from_the_start_page_and_its_data_is_on_the_page_of_the_appl
     run = card.get_by_role("region", name="Demo of shop")
     expect(run.get_by_text("Succeeded")).to_be_visible()
     expect(run).to_contain_text("sold")
-    if PICTURES is not None:
-        take_pictures(page)
     expect(card.get_by_role("button", name="Run the demo again")).to_be_enabled()
     run.get_by_role("list", name="Open the result").get_by_role("link", name="Loaves in the shop").click()
     expect(page).to_have_url(f"{address}/apps/shop/")

@@ -6,7 +6,6 @@ isolated by separate kinds, queues and tenants.
 
 from __future__ import annotations
 
-import shutil
 from contextlib import asynccontextmanager
 from inspect import iscoroutinefunction
 
@@ -14,11 +13,8 @@ import pytest
 import pytest_asyncio
 from console_house import House
 
+from browsers import launched
 from waiting import WAIT_SECONDS
-
-BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
-"""Lightest first."""
-CHROMIUM = next(filter(None, map(shutil.which, BROWSERS)), None)
 
 
 def pytest_collection_modifyitems(items):
@@ -36,16 +32,8 @@ async def house(databases):
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def browser():
-    if CHROMIUM is None:
-        pytest.skip("Chromium is not installed: apt-get install chromium-headless-shell")
-    playwright = pytest.importorskip("playwright.async_api")
-    playwright.expect.set_options(timeout=1000 * WAIT_SECONDS)
-    async with playwright.async_playwright() as driver:
-        browser = await driver.chromium.launch(
-            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
-        )
+    async with launched() as browser:
         yield browser
-        await browser.close()
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

@@ -1,33 +1,18 @@
 """The page of the application in a real browser: live gallery, training, upload, and jobs by role."""
 
-import os
-import shutil
-from pathlib import Path
-
 import pytest
 
+from browsers import launched, log_in, take_pictures
 from photos.sample_pictures import SCENES, paint
 from waiting import WAIT_SECONDS
-
-BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
-CHROMIUM = next(filter(None, map(shutil.which, BROWSERS)), None)
-PICTURES = os.environ.get("PHOTOS_PICTURES")
-"""Folder for screenshots, for people who change the page."""
 
 
 @pytest.fixture
 async def visit(product, photos_root, worker_env):
     """Opens the page for a role; all pages must be free of script errors."""
-    if CHROMIUM is None:
-        pytest.skip("Chromium is not installed: apt-get install chromium-headless-shell")
-    playwright = pytest.importorskip("playwright.async_api")
-    playwright.expect.set_options(timeout=1000 * WAIT_SECONDS)
-    await product.worker("--commands", "--no-keeper", **worker_env)
     problems = []
-    async with playwright.async_playwright() as driver:
-        browser = await driver.chromium.launch(
-            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
-        )
+    async with launched() as browser:
+        await product.worker("--commands", "--no-keeper", **worker_env)
 
         async def visit(role, tenant=None, path=""):
             context = await browser.new_context(
@@ -36,24 +21,11 @@ async def visit(product, photos_root, worker_env):
             page = await context.new_page()
             page.set_default_timeout(1000 * WAIT_SECONDS)
             page.on("pageerror", lambda error: problems.append(str(error)))
-            await page.goto(f"/apps/photos/{path}")
-            await page.locator("input").first.fill(await product.key(role, tenant))
-            await page.keyboard.press("Enter")
+            await log_in(page, f"/apps/photos/{path}", await product.key(role, tenant))
             return page
 
         yield visit
-        await browser.close()
     assert problems == []
-
-
-async def screenshot(page, name):
-    if PICTURES is None:
-        return
-    for theme, width in (("light", 1280), ("dark", 1280), ("light", 390)):
-        await page.emulate_media(color_scheme=theme)
-        await page.set_viewport_size({"width": width, "height": 900})
-        await page.screenshot(path=Path(PICTURES) / f"{name}-{theme}-{width}.png")
-    await page.set_viewport_size({"width": 1280, "height": 720})
 
 
 async def test_pictures_appear_live_are_tagged_and_learned_and_jobs_follow_the_role(
@@ -89,13 +61,13 @@ async def test_pictures_appear_live_are_tagged_and_learned_and_jobs_follow_the_r
     uploaded = tiles.filter(has_text="from a phone.jpg")
     await expect(uploaded.locator("[data-source=trained]")).to_have_text("forest")
     assert await page.evaluate("window.isSamePage"), "the page was not reloaded"
-    await screenshot(page, "gallery")
+    await take_pictures(page, "gallery")
     await page.get_by_role("button", name="sunset 3").click()
     await expect(tiles).to_have_count(3)
     await page.get_by_role("button", name="Open sunset-0.jpg").click()
     original = page.get_by_role("dialog").locator("img")
     await expect(original).not_to_have_js_property("naturalWidth", 0)
-    await screenshot(page, "picture")
+    await take_pictures(page, "picture")
     await product.until_ended()
 
     await _admin_acts_on_jobs(product, page, expect)
@@ -110,7 +82,7 @@ async def _admin_acts_on_jobs(product, page, expect):
     await page.goto("/apps/photos/jobs")
     cards = page.get_by_role("group", name="Jobs by status")
     await expect(cards.get_by_role("link").filter(has_text="Queued")).to_contain_text("1")
-    await screenshot(page, "jobs")
+    await take_pictures(page, "jobs")
     waiting = page.get_by_role("row").filter(has_text="queued").filter(has_text="manual")
     await waiting.get_by_role("button", name="Cancel").click()
     await expect(page.get_by_text("Job canceled")).to_be_visible()
@@ -120,7 +92,7 @@ async def _admin_acts_on_jobs(product, page, expect):
     await product.until_ended()
     await page.get_by_role("row").filter(has_text="photos.sync").last.get_by_label("Attempts").click()
     await expect(page.get_by_text("with token [secret]").first).to_be_visible()
-    await screenshot(page, "job")
+    await take_pictures(page, "job")
     await page.get_by_role("link", name="Jobs").first.click()
     await (
         page.get_by_role("navigation", name="Jobs and triggers").get_by_role("link", name="Triggers").click()
@@ -128,7 +100,7 @@ async def _admin_acts_on_jobs(product, page, expect):
     nightly = page.get_by_role("row").filter(has_text="Nightly provider sync")
     await expect(nightly).to_contain_text("America/New_York")
     await expect(nightly).to_contain_text("02:00")
-    await screenshot(page, "triggers")
+    await take_pictures(page, "triggers")
     await nightly.get_by_role("switch").click()
     await expect(nightly).to_contain_text("paused")
 
@@ -159,6 +131,6 @@ async def _other_tenant_and_operator(product, visit, expect):
     await expect(libraries).to_have_count(2)
     await expect(libraries.filter(has_text="harbour")).to_contain_text("11 pictures")
     await expect(libraries.filter(has_text="sakura")).to_contain_text("Asia/Tokyo")
-    await screenshot(page, "libraries")
+    await take_pictures(page, "libraries")
     await libraries.filter(has_text="harbour").get_by_role("button", name="Open").click()
     await expect(page.get_by_role("list", name="Pictures").get_by_role("listitem")).to_have_count(11)
