@@ -364,3 +364,18 @@ def test_jobs_that_a_worker_left_behind_when_it_signed_off_go_on_at_once(engine)
     job = engine.start()
     engine.value("select posthouse.sign_off(%s)", worker)
     assert engine.rescue() == {job.id: "rescue"}
+
+
+def test_a_late_beat_does_not_start_a_worker_again_that_has_signed_off(engine):
+    """A worker that is told to stop while its first beat is under way signs off before that beat arrives."""
+    worker = engine.register()
+    engine.value("select posthouse.sign_off(%s)", worker)
+    engine.heartbeat(worker=worker)
+    assert engine.value("select stopped_at is not null from posthouse.workers where id = %s", worker)
+    engine.connection.execute(
+        "update posthouse.workers set lost_at = posthouse.now() where id = %s", (worker,)
+    )
+    engine.heartbeat(worker=worker)
+    assert engine.value("select stopped_at is null from posthouse.workers where id = %s", worker), (
+        "it was lost"
+    )

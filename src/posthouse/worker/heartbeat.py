@@ -99,7 +99,8 @@ class Heartbeat(threading.Thread):
                     if pulse.watched:
                         self._seen = True
                         self._note_alone(None)
-                    self._beat(pulse)
+                    if not self._stopping.is_set():
+                        self._beat(pulse)
                     failures = 0
                     self._beat_until_stopped(pulse, wakeup)
             except BROKEN as error:

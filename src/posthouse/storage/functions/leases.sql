@@ -55,7 +55,8 @@ $$;
 -- One beat for the whole worker: it is alive, and these leases go on. Returns what it must drop: leases
 -- that are gone, and jobs whose cancellation was asked for. A row that another transaction has locked is skipped
 -- (most likely it is being finished) and told as busy: its lease was not renewed. If an operator wants the worker
--- to finish its work and stop, its own id is there too, with drain.
+-- to finish its work and stop, its own id is there too, with drain. A beat that arrives after the worker has signed off
+-- does not start it again; one of a worker that was considered lost does.
 create or replace function posthouse.heartbeat(p_worker uuid, p_ids uuid[], p_tokens uuid[], p_lease interval)
 returns table (id uuid, verdict text)
 language plpgsql as $$
@@ -64,7 +65,9 @@ declare
   v_drain boolean;
 begin
   update posthouse.workers as w
-  set heartbeat_at = v_now, lease = p_lease, missing_since = null, stopped_at = null where w.id = p_worker
+  set heartbeat_at = v_now, lease = p_lease, missing_since = null,
+      stopped_at = case when w.lost_at is null then w.stopped_at end
+  where w.id = p_worker
   returning w.drain_asked_at is not null into v_drain;
   if v_drain then
     return query select p_worker, 'drain'::text;
