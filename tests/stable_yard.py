@@ -73,10 +73,20 @@ class Yard:
         with suppress(ConnectionError):
             head, files, _, _ = socket.recv_fds(line, NUMBER.size, 3)
             asked = json.loads(line.recv(NUMBER.unpack(head)[0], socket.MSG_WAITALL))
+            in_session, entered = os.pipe()
             pid = os.fork()
             if not pid:
+                if asked[-1]:
+                    os.setsid()
+                os.close(entered)
+                os.close(in_session)
                 self._leave(line)
                 _become(*asked, files)
+            os.close(entered)
+            os.read(
+                in_session, 1
+            )  # returns when the fork has its session: from then on its group can be killed
+            os.close(in_session)
             for file in files:
                 os.close(file)
             self._started[pid] = line
@@ -103,8 +113,6 @@ def _become(words, folder, env, session, files):
     """In the fork: what a new interpreter would begin with, then the program."""
 
     def program():
-        if session:
-            os.setsid()
         _begin(folder, env, files)
         if session and os.isatty(0):
             fcntl.ioctl(0, termios.TIOCSCTTY, 0)  # Ctrl-C comes from there

@@ -20,8 +20,8 @@ async def reached(page, second):
 
 
 async def test_upload_search_play_at_the_second_and_delete(product, folder, film):
-    await product.worker(POSTHOUSE_PROCESS_SLOTS="1")
     async with opened(product.url) as (page, expect):
+        await product.worker(POSTHOUSE_PROCESS_SLOTS="1")
         await log_in(page, "/apps/vision/", await product.key("tenant-admin", "acme"))
         await expect(page.get_by_text("No videos yet")).to_be_visible()
         await page.get_by_label("Video files").set_input_files(film)
