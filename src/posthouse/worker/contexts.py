@@ -1,19 +1,18 @@
-"""Coroutines that run in a context of their own, within the task that awaits them."""
+"""Coroutines whose steps are run by a function, within the task that awaits them."""
 
 from __future__ import annotations
 
 import contextvars
 import types
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 
 
 @types.coroutine
-def in_own_context(coroutine: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
-    """Await a coroutine in a copy of the current context: variables that it sets are not seen outside."""
-    run = contextvars.copy_context().run
+def stepped(coroutine: Coroutine[Any, Any, T], run: Callable[..., Any]) -> Generator[Any, Any, T]:
+    """Await a coroutine; ``run`` calls each of its steps, up to the next point at which it waits."""
     step: Callable[[Any], Any] = coroutine.send
     value: Any = None
     while True:
@@ -29,3 +28,8 @@ def in_own_context(coroutine: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
             raise
         except BaseException as error:  # noqa: BLE001 - handed to the coroutine
             step, value = coroutine.throw, error
+
+
+def in_own_context(coroutine: Coroutine[Any, Any, T]) -> Awaitable[T]:
+    """Await a coroutine in a copy of the current context: variables that it sets are not seen outside."""
+    return stepped(coroutine, contextvars.copy_context().run)

@@ -6,17 +6,18 @@ monotonic, a clock that all processes of a machine share.
 
 from __future__ import annotations
 
+import functools
 import mmap
 import os
 import struct
 import tempfile
 import threading
 import time
-import types
-from collections.abc import Callable, Coroutine, Generator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 from uuid import UUID
 
+from posthouse.worker.contexts import stepped
 from posthouse.worker.job import Job
 
 T = TypeVar("T")
@@ -121,28 +122,16 @@ class Status:
         self._map[slot + _IDS : slot + _IDS + len(ids)] = ids
         self._map[slot + _COUNT] = len(ids) // _ID
 
-    @types.coroutine
-    def in_loop(self, jobs: Sequence[Job], handler: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
+    def in_loop(self, jobs: Sequence[Job], handler: Coroutine[Any, Any, T]) -> Awaitable[T]:
         """Await a handler; each of its steps is noted."""
-        slot, ids, count = _SLOTS, _ids(jobs), _SLOTS + _COUNT
-        step: Callable[[Any], Any] = handler.send
-        value: Any = None
-        while True:
-            self._enter(slot, ids)
-            try:
-                awaited = step(value)
-            except StopIteration as end:
-                return end.value  # type: ignore[no-any-return]
-            finally:
-                self._map[count] = 0
-            try:
-                value = yield awaited
-                step = handler.send
-            except GeneratorExit:
-                handler.close()
-                raise
-            except BaseException as error:  # noqa: BLE001 - handed to the handler
-                step, value = handler.throw, error
+        return stepped(handler, functools.partial(self._noted, _ids(jobs)))
+
+    def _noted(self, ids: bytes, step: Callable[..., Any], *arguments: Any) -> Any:
+        self._enter(_SLOTS, ids)
+        try:
+            return step(*arguments)
+        finally:
+            self._map[_SLOTS + _COUNT] = 0
 
 
 def _ids(jobs: Sequence[Job]) -> bytes:
