@@ -14,7 +14,7 @@ from posthouse.cli.output import Cell, ago, dim, say, show_json, show_table, spa
 if TYPE_CHECKING:
     from posthouse.identity import Role
     from posthouse.insights import KeyInfo
-    from posthouse.storage.reading import Db
+    from posthouse.storage.queries import Db
 
 keys = typer.Typer(no_args_is_help=True, help="Create, list and revoke API keys.")
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from posthouse.settings import Settings
-    from posthouse.storage.reading import Db
+    from posthouse.storage.queries import Db
 
 T = TypeVar("T")
 

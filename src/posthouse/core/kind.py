@@ -19,7 +19,7 @@ from posthouse.errors import InvalidDefinition, InvalidPayload
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KindRules:
-    """The fields of sql/definition_rules.sql. ``overrides`` holds the values an operator set
+    """The fields of the statement definition_rules. ``overrides`` holds the values an operator set
     over the code's.
     """
 

@@ -20,7 +20,7 @@ from posthouse.definitions.checks import (
 from posthouse.definitions.fields import checked_fields
 from posthouse.errors import DefinitionNotFound
 from posthouse.storage.errors import translated
-from posthouse.storage.reading import Db, fetch_value
+from posthouse.storage.queries import Db, fetch_value
 
 __all__ = [
     "PayloadCheck",

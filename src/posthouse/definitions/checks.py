@@ -14,7 +14,7 @@ from posthouse.core.schema import Fault
 from posthouse.definitions.fields import read_fields
 from posthouse.errors import DefinitionNotFound, InvalidDefinition
 from posthouse.storage.definitions import rules_of
-from posthouse.storage.reading import Db
+from posthouse.storage.queries import Db
 
 ANYBODY = {"tenant_id": "default", "correlation_id": "", "subject": ""}
 """Attributes of a job of which only the payload matters."""

@@ -18,7 +18,7 @@ from posthouse.errors import PosthouseError, WaitTimeout
 from posthouse.insights import StageInfo, stages_of
 from posthouse.settings import ENV_PREFIX
 from posthouse.storage.connect import connect_async
-from posthouse.storage.reading import Db
+from posthouse.storage.queries import Db
 
 LOOK_SECONDS = 0.2
 

@@ -15,7 +15,7 @@ from posthouse.identity.roles import Role
 from posthouse.identity.tokens import Tokens
 from posthouse.settings import Settings
 from posthouse.storage.keys import find_key, touch_key
-from posthouse.storage.reading import Db
+from posthouse.storage.queries import Db
 
 TOUCH_SECONDS = 60.0
 MOST_TOUCHES = 10_000

@@ -8,7 +8,7 @@ from posthouse.errors import InvalidKey
 from posthouse.identity.keys import make_key
 from posthouse.identity.roles import Role
 from posthouse.storage.keys import store_key
-from posthouse.storage.reading import Db
+from posthouse.storage.queries import Db
 
 RESERVED = "posthouse"
 MOST_KEYS = 100

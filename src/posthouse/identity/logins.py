@@ -12,7 +12,7 @@ from posthouse.errors import Forbidden
 from posthouse.identity.keys import digest
 from posthouse.identity.principal import Principal
 from posthouse.identity.roles import Role
-from posthouse.storage.reading import Db
+from posthouse.storage.queries import Db
 from posthouse.storage.sessions import close_session, find_session, open_session
 
 _PEOPLE = {Role.SUPER_ADMIN, Role.TENANT_ADMIN, Role.TENANT_VIEWER}

@@ -11,7 +11,7 @@ from posthouse.insights.glance import QueueGlance, glance
 from posthouse.insights.jobs import JobSummary
 from posthouse.insights.masking import WITHOUT_JOB
 from posthouse.insights.stats import MINUTE, series
-from posthouse.storage.reading import Db, fetch
+from posthouse.storage.queries import Db, fetch
 
 RECENT_SECONDS = 3600.0
 """Failures and disconnected workers are shown for this long."""

@@ -10,7 +10,7 @@ from uuid import UUID
 from posthouse.core.alerts import AlertType
 from posthouse.errors import InvalidJob
 from posthouse.insights.masking import WITHOUT_JOB
-from posthouse.storage.reading import Db, fetch
+from posthouse.storage.queries import Db, fetch
 
 MOST_ALERTS = 1000
 

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from posthouse.errors import ArtifactNotFound
 from posthouse.insights.jobs import get_job
-from posthouse.storage.reading import Db, fetch_rows
+from posthouse.storage.queries import Db, fetch_rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 from posthouse.core.redaction import PLAIN
 from posthouse.errors import ConfigurationError
-from posthouse.storage.reading import Db, fetch
+from posthouse.storage.queries import Db, fetch
 
 MOST_ENTRIES = 1000
 LATE_IDS = 200

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from posthouse.storage.reading import Db, fetch, fetch_rows
+from posthouse.storage.queries import Db, fetch, fetch_rows
 
 WORKER_STATUSES = ("active", "idle", "busy", "offline", "disabled")
 

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from posthouse.core.erasure import Erasure
 from posthouse.errors import ErasureNotFound
-from posthouse.storage.reading import Db, fetch
+from posthouse.storage.queries import Db, fetch
 
 
 async def erasures(

@@ -12,7 +12,7 @@ from posthouse.errors import BulkChangeNotFound, FailureNotFound, InvalidJob
 from posthouse.heavy import off_loop
 from posthouse.insights.jobs import MOST_JOBS
 from posthouse.insights.masking import WITHOUT_JOB, mask_for
-from posthouse.storage.reading import Db, fetch, fetch_value
+from posthouse.storage.queries import Db, fetch, fetch_value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from posthouse.errors import InvalidRequest
 from posthouse.insights.jobs import FoundJobs, JobFilter, JobSummary
 from posthouse.insights.masking import WITHOUT_JOB
 from posthouse.insights.overview import database_now
-from posthouse.storage.reading import Db, fetch_by_kept_plan, fetch_row, fetch_rows
+from posthouse.storage.queries import Db, fetch_by_kept_plan, fetch_row, fetch_rows
 
 COUNTED = 10_000
 _PROBE = "a text that is no secret by itself"

@@ -11,7 +11,7 @@ from uuid import UUID
 from posthouse.core.redaction import PLAIN
 from posthouse.errors import DefinitionNotFound, TenantNotFound, WorkerNotFound
 from posthouse.insights.masking import shown_command
-from posthouse.storage.reading import Db, fetch, fetch_rows, fetch_value
+from posthouse.storage.queries import Db, fetch, fetch_rows, fetch_value
 
 MOST_JOBS_OF_A_WORKER = 10
 

@@ -9,7 +9,7 @@ from posthouse.insights.fleet import seen_workers
 from posthouse.insights.jobs import MOST_COUNTED
 from posthouse.insights.overview import database_now
 from posthouse.insights.stats import StatPoint, series
-from posthouse.storage.reading import Db, fetch
+from posthouse.storage.queries import Db, fetch
 
 HOUR, DAY = 3600.0, 86400.0
 

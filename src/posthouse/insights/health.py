@@ -13,7 +13,7 @@ from posthouse.insights.census import QueueCensus, census, worker_counts
 from posthouse.insights.doctor import Finding, examine_one
 from posthouse.settings import Settings
 from posthouse.storage.compatibility import why_incompatible
-from posthouse.storage.reading import Db, fetch_row, fetch_value
+from posthouse.storage.queries import Db, fetch_row, fetch_value
 
 CHECKS = ("schema", "connections", "dispatch", "horizon", "keeper", "leases", "unserved", "stuck")
 """The doctor's checks that are fast and tell whether jobs run now."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from uuid import UUID
 
-from posthouse.storage.reading import Db, fetch
+from posthouse.storage.queries import Db, fetch
 
 DIGITS = 32
 SEARCHED = 100_000

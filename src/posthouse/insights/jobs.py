@@ -12,7 +12,7 @@ from posthouse.core.ids import first_id_at, made_at
 from posthouse.core.states import Status
 from posthouse.errors import InvalidJob, JobNotFound
 from posthouse.insights.masking import WITHOUT_JOB, mask_for, masked
-from posthouse.storage.reading import Db, fetch, fetch_by_kept_plan, fetch_row, fetch_rows, fetch_value
+from posthouse.storage.queries import Db, fetch, fetch_by_kept_plan, fetch_row, fetch_rows, fetch_value
 
 MOST_JOBS = 1000
 MOST_COUNTED = 100_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from posthouse.storage.reading import Db, fetch
+from posthouse.storage.queries import Db, fetch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

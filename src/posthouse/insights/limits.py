@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from posthouse.storage.reading import Db, fetch
+from posthouse.storage.queries import Db, fetch
 
 MOST_SLOTS = 1000
 

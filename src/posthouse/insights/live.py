@@ -11,8 +11,7 @@ from uuid import UUID
 from posthouse.core.ids import first_id_at
 from posthouse.insights.jobs import JobSummary
 from posthouse.insights.masking import WITHOUT_JOB
-from posthouse.storage.queries import query
-from posthouse.storage.reading import Db, fetch, fetch_rows
+from posthouse.storage.queries import Db, fetch, fetch_rows, query
 
 Where = Literal["history", "past_attempts"]
 

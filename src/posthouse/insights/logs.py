@@ -11,7 +11,7 @@ from uuid import UUID
 from posthouse.core.states import Status
 from posthouse.insights.jobs import attempts_of, get_job
 from posthouse.storage.following import Following
-from posthouse.storage.reading import Db, fetch
+from posthouse.storage.queries import Db, fetch
 
 PAGE = 1000
 ACTIVE = {Status.QUEUED.value, Status.RUNNING.value}

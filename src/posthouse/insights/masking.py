@@ -10,7 +10,7 @@ from uuid import UUID
 from posthouse.core.payload import parse_json
 from posthouse.core.redaction import PLAIN, Redactor, Secrets, redactor_for
 from posthouse.heavy import off_loop
-from posthouse.storage.reading import Db, fetch_rows
+from posthouse.storage.queries import Db, fetch_rows
 
 T = TypeVar("T")
 

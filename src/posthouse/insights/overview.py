@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from posthouse.storage.reading import Db, fetch, fetch_value
+from posthouse.storage.queries import Db, fetch, fetch_value
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 
 from posthouse.insights.jobs import JobDetail, get_job
 from posthouse.insights.masking import WITHOUT_JOB
-from posthouse.storage.reading import Db, fetch, fetch_rows
+from posthouse.storage.queries import Db, fetch, fetch_rows
 
 MOST_NODES = 200
 MOST_RELATED = 50

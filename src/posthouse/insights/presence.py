@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from posthouse.insights.census import QueueCensus, census
-from posthouse.storage.reading import Db, fetch
+from posthouse.storage.queries import Db, fetch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from posthouse.insights.masking import mask_for, masked
-from posthouse.storage.reading import Db, fetch
+from posthouse.storage.queries import Db, fetch
 
 T = TypeVar("T")
 

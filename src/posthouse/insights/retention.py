@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from posthouse.storage.reading import Db, fetch
+from posthouse.storage.queries import Db, fetch
 from posthouse.storage.retention import Due, plan
 
 

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from posthouse.core.histogram import Histogram
 from posthouse.errors import ConfigurationError
 from posthouse.insights.overview import database_now
-from posthouse.storage.reading import Db, fetch_rows
+from posthouse.storage.queries import Db, fetch_rows
 
 COLUMNS = ("tenant", "queue", "kind")
 STEPS = ((2 * 3600, 60), (12 * 3600, 300))

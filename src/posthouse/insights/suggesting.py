@@ -14,7 +14,7 @@ from posthouse.core.redaction import PLAIN, redactor_for
 from posthouse.core.redaction.names import is_secret_name
 from posthouse.core.redaction.patterns import MASK
 from posthouse.insights.finding import GLANCE, search_for, sift
-from posthouse.storage.reading import Db, fetch, fetch_by_kept_plan
+from posthouse.storage.queries import Db, fetch, fetch_by_kept_plan
 
 MOST = 20
 SAMPLED = 300

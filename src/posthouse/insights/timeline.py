@@ -12,7 +12,7 @@ from posthouse.insights.masking import mask_for, masked
 from posthouse.insights.overview import database_now
 from posthouse.insights.waits import AttemptSpan, Blank, blanks
 from posthouse.insights.why import why
-from posthouse.storage.reading import Db, fetch, fetch_value
+from posthouse.storage.queries import Db, fetch, fetch_value
 
 MOST_SPANS = 500
 MOST_FOLLOW_UPS = 200

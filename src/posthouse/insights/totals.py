@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from posthouse.storage.reading import Db, fetch, fetch_rows, fetch_value
+from posthouse.storage.queries import Db, fetch, fetch_rows, fetch_value
 
 SHORTEST = 0.0001
 

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from posthouse.insights.masking import WITHOUT_JOB
 from posthouse.insights.triggers import TriggerInfo
-from posthouse.storage.reading import Db, fetch
+from posthouse.storage.queries import Db, fetch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

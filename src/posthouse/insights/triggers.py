@@ -9,7 +9,7 @@ from uuid import UUID
 
 from posthouse.errors import EventNotFound, TriggerNotFound
 from posthouse.insights.masking import JobMask, masked
-from posthouse.storage.reading import Db, fetch
+from posthouse.storage.queries import Db, fetch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

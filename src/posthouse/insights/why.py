@@ -9,7 +9,7 @@ from posthouse.insights.masking import mask_for, masked
 from posthouse.insights.reasons import Blocker, Place, Why, paused_summary, undefined_summary
 from posthouse.insights.why_ready import why_ready
 from posthouse.insights.why_shared import as_tenants_see
-from posthouse.storage.reading import Db, fetch, fetch_value
+from posthouse.storage.queries import Db, fetch, fetch_value
 
 PATIENCE = 10.0
 """Seconds for which a job is left to a worker that it prefers: two heartbeats, as the settings have it."""

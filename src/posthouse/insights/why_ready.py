@@ -19,7 +19,7 @@ from posthouse.insights.reasons import (
     paused_summary,
     undefined_summary,
 )
-from posthouse.storage.reading import Db, fetch, fetch_row, fetch_rows, fetch_value
+from posthouse.storage.queries import Db, fetch, fetch_row, fetch_rows, fetch_value
 
 MOST_AHEAD = 10_000
 MOST_HOLDERS = 20

@@ -16,7 +16,7 @@ from posthouse.settings import Settings
 from posthouse.storage.connect import Line
 from posthouse.storage.definitions import rules_of
 from posthouse.storage.events import Taken, events_waiting, match_events, take_events
-from posthouse.storage.reading import Db
+from posthouse.storage.queries import Db
 from posthouse.trigger_jobs import event_about, event_context, event_request, filled
 
 BATCH = 100

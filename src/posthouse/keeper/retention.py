@@ -13,7 +13,7 @@ from psycopg.errors import DeadlockDetected, LockNotAvailable
 
 from posthouse.storage.connect import Line
 from posthouse.storage.keeping import forget_artifacts
-from posthouse.storage.reading import Db
+from posthouse.storage.queries import Db
 from posthouse.storage.retention import (
     Due,
     clear_detached,

@@ -19,7 +19,7 @@ from posthouse.keeper.timetable import Timetable
 from posthouse.settings import Settings
 from posthouse.storage.connect import Line
 from posthouse.storage.definitions import rules_of
-from posthouse.storage.reading import Db
+from posthouse.storage.queries import Db
 from posthouse.storage.schedules import due_schedules, fire_schedule
 
 _log = logging.getLogger("posthouse.keeper")

@@ -23,7 +23,7 @@ from posthouse.insights.totals import (
 )
 from posthouse.metrics import catalogue as metrics
 from posthouse.settings import Settings
-from posthouse.storage.reading import Db, fetch_row
+from posthouse.storage.queries import Db, fetch_row
 
 MOST_LINES = 200
 """Queues with a kind that have a name of their own. Tenants can make up names of both."""

@@ -24,7 +24,7 @@ from posthouse.identity.memory import KeyMemory
 from posthouse.identity.tickets import Tickets
 from posthouse.settings import Settings
 from posthouse.storage.errors import translated
-from posthouse.storage.reading import Db
+from posthouse.storage.queries import Db
 from posthouse.storage.tenancy import seen_by
 
 Pool = AsyncConnectionPool[AsyncConnection[tuple[Any, ...]]]

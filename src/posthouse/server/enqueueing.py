@@ -23,8 +23,7 @@ from posthouse.server.access import Pool
 from posthouse.storage.connect import retry_pause
 from posthouse.storage.definitions import refuse_undefined
 from posthouse.storage.errors import translated
-from posthouse.storage.queries import query
-from posthouse.storage.reading import Db
+from posthouse.storage.queries import Db, query
 from posthouse.tracing import traced
 
 FLIGHTS = 2

@@ -12,7 +12,7 @@ from posthouse.server.access import Access
 from posthouse.server.answers import answer
 from posthouse.server.schemas import Bulk, BulkAnswer
 from posthouse.storage.control import change_found
-from posthouse.storage.reading import Db
+from posthouse.storage.queries import Db
 
 SAMPLE = 5
 

@@ -29,7 +29,7 @@ from posthouse.server.access import (
     authorized,
     declare,
 )
-from posthouse.storage.reading import fetch_value
+from posthouse.storage.queries import fetch_value
 from posthouse.storage.tenancy import seen_by
 
 SESSION = "session"

@@ -13,7 +13,7 @@ from posthouse.errors import IdempotencyKeyReused, InvalidRequest
 from posthouse.server.access import Access
 from posthouse.server.answers import JSON
 from posthouse.storage.idempotency import keep_answer, take_request_key
-from posthouse.storage.reading import Db
+from posthouse.storage.queries import Db
 
 _SHAPE = re.compile(r"[\x21-\x7e]{1,255}")
 IdempotencyKey = Annotated[

@@ -22,8 +22,7 @@ from posthouse.server.shapes import Held
 from posthouse.storage.errors import explain
 from posthouse.storage.leases import Claim, Leases
 from posthouse.storage.notebook import Notebook
-from posthouse.storage.queries import query
-from posthouse.storage.reading import fetch_rows
+from posthouse.storage.queries import fetch_rows, query
 
 T = TypeVar("T")
 KNOWN_SECONDS = 10.0

@@ -10,8 +10,7 @@ from psycopg import AsyncConnection
 
 from posthouse.errors import ArtifactNotFound, LeaseLost
 from posthouse.storage.connect import Running
-from posthouse.storage.queries import query
-from posthouse.storage.reading import fetch_rows, fetch_value
+from posthouse.storage.queries import fetch_rows, fetch_value, query
 
 
 async def keep_artifact(line: Running, job_id: UUID, token: UUID, **fields: Any) -> None:

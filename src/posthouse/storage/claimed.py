@@ -21,7 +21,7 @@ _PLAIN = {
     "correlation_id": 15, "subject": 16, "last_error": 22, "trace": 23,
 }  # fmt: skip
 _TIMES = {"queued_at": 18, "scheduled_for": 19, "started_at": 20, "attempt_started_at": 21}
-"""Positions in sql/claim.sql."""
+"""Positions in the statement claim."""
 
 
 def job_json(row: ClaimedRow, *, payload_as_text: bool) -> bytes:

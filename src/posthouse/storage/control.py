@@ -21,7 +21,7 @@ from posthouse.errors import (
     WorkerNotFound,
 )
 from posthouse.storage.errors import translated
-from posthouse.storage.reading import Db, fetch_value
+from posthouse.storage.queries import Db, fetch_value
 
 DEADLOCK_TRIES = 5
 

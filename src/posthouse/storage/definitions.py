@@ -8,8 +8,7 @@ from difflib import get_close_matches
 
 from posthouse.core.kind import KindRules, is_own
 from posthouse.errors import UnknownDefinition
-from posthouse.storage.queries import query
-from posthouse.storage.reading import Db, fetch_rows
+from posthouse.storage.queries import Db, fetch_rows, query
 
 
 async def rules_of(connection: Db, keys: Sequence[str]) -> list[KindRules]:

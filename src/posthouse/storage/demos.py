@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from posthouse.storage.queries import query
-from posthouse.storage.reading import Db, fetch_value
+from posthouse.storage.queries import Db, fetch_value, query
 
 DEMO_KIND = "posthouse.demo"
 """The prefix is reserved: callers of the API and triggers cannot enqueue it, and only one route does."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from posthouse.storage.reading import Db, fetch, fetch_row, fetch_value
+from posthouse.storage.queries import Db, fetch, fetch_row, fetch_value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,8 +9,7 @@ from typing import Self
 from uuid import UUID
 
 from posthouse.storage.connect import behind_pooler
-from posthouse.storage.queries import query
-from posthouse.storage.reading import Db
+from posthouse.storage.queries import Db, query
 
 POLL_SECONDS = 0.25
 LISTENING_SECONDS = 2.0

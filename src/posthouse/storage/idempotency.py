@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from posthouse.storage.reading import Db, fetch, fetch_value
+from posthouse.storage.queries import Db, fetch, fetch_value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

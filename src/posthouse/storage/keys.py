@@ -10,7 +10,7 @@ from uuid import UUID
 from posthouse.core.ids import new_id
 from posthouse.errors import KeyNotFound
 from posthouse.storage.errors import translated
-from posthouse.storage.reading import Db, fetch_rows, fetch_value
+from posthouse.storage.queries import Db, fetch_rows, fetch_value
 
 
 async def store_key(

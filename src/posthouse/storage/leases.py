@@ -20,7 +20,7 @@ from posthouse.storage.errors import explain
 from posthouse.storage.queries import query
 
 ClaimedRow: TypeAlias = tuple[Any, ...]
-"""The columns of sql/claim.sql, in order."""
+"""The columns of the statement claim, in order."""
 
 ERROR_LIMIT = 64_000
 
@@ -289,8 +289,8 @@ class Leases:
             raise ours from error
 
     async def definitions_since(self, digest: str) -> tuple[str, list[str]] | None:
-        """Return all definitions, as definition_rules.sql gives them, and their digest; None if it is
-        unchanged.
+        """Return all definitions, as the statement definition_rules gives them, and their digest; None if
+        it is unchanged.
         """
 
         async def work(connection: AsyncConnection[tuple[Any, ...]]) -> tuple[str, list[str]] | None:

@@ -60,7 +60,7 @@ class Notebook:
         return rows[0][0] if rows else None
 
     async def keep_step(self, parameters: Sequence[Any]) -> str:
-        """Store a step; the parameters are those of sql/step_keep.sql. Returns ``kept``, ``again`` or
+        """Store a step; the parameters are those of the statement step_keep. Returns ``kept``, ``again`` or
         ``lost``.
         """
         return str((await self._rows("step_keep", *parameters))[0][0])

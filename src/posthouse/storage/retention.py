@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from posthouse.storage.reading import Db, fetch, fetch_row, fetch_value
+from posthouse.storage.queries import Db, fetch, fetch_row, fetch_value
 
 Action = Literal["finish", "drop", "shrink", "purge", "delete"]
 PAGES = 2000

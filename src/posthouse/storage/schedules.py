@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from posthouse.storage.reading import Db, fetch, fetch_row
+from posthouse.storage.queries import Db, fetch, fetch_row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

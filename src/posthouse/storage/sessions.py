@@ -6,8 +6,7 @@ import json
 from datetime import datetime
 from typing import Any
 
-from posthouse.storage.queries import query
-from posthouse.storage.reading import Db, fetch_rows, fetch_value
+from posthouse.storage.queries import Db, fetch_rows, fetch_value, query
 
 
 async def open_session(connection: Db, digest: bytes, whose: dict[str, Any], *, seconds: float) -> datetime:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from posthouse.storage.queries import query
-from posthouse.storage.reading import Db
+from posthouse.storage.queries import Db, query
 
 
 @asynccontextmanager

@@ -9,7 +9,7 @@ from typing import Any
 
 from posthouse.errors import InvalidTenant, TenantActive, TenantExists, TenantNotFound
 from posthouse.storage.errors import translated
-from posthouse.storage.reading import Db, fetch_value
+from posthouse.storage.queries import Db, fetch_value
 
 
 async def create_tenant(connection: Db, tenant: str, fields: Mapping[str, Any], *, actor: str) -> None:

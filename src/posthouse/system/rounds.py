@@ -12,7 +12,7 @@ from posthouse.insights.doctor import Finding, Thresholds, examine_one
 from posthouse.settings import Settings
 from posthouse.storage.alerting import raise_alert
 from posthouse.storage.connect import Line
-from posthouse.storage.reading import Db
+from posthouse.storage.queries import Db
 
 ROUND_SECONDS = 30.0
 _OWN = "posthouse."

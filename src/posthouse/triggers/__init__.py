@@ -15,7 +15,7 @@ from posthouse.core.trigger import SCHEDULE_FIELDS, checked_trigger, missing_fie
 from posthouse.errors import EventNotFound, InvalidTrigger, TriggerNotFound
 from posthouse.storage.definitions import rules_of
 from posthouse.storage.errors import translated
-from posthouse.storage.reading import Db, fetch_value
+from posthouse.storage.queries import Db, fetch_value
 from posthouse.triggers.firing import Fired, fire_trigger
 from posthouse.triggers.occasions import EventSample
 from posthouse.triggers.preview import Shown, TriggerPreview, preview_trigger

@@ -13,7 +13,7 @@ from posthouse.core.trigger import SCHEDULE_FIELDS, checked_trigger, missing_fie
 from posthouse.core.zones import zone_named
 from posthouse.errors import InvalidSchedule, InvalidTrigger
 from posthouse.storage.definitions import rules_of
-from posthouse.storage.reading import Db
+from posthouse.storage.queries import Db
 
 _NOT_YET = UUID(int=0)
 """The id of a trigger that is not stored."""

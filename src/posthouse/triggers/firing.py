@@ -13,7 +13,7 @@ from posthouse.core.kind import KindRules
 from posthouse.errors import InvalidTrigger, TriggerNotFound
 from posthouse.storage.definitions import rules_of
 from posthouse.storage.errors import translated
-from posthouse.storage.reading import Db, fetch, fetch_value
+from posthouse.storage.queries import Db, fetch, fetch_value
 from posthouse.trigger_jobs import event_request, filled, schedule_request
 from posthouse.triggers.occasions import (
     EventSample,

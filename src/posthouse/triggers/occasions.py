@@ -11,7 +11,7 @@ from uuid import UUID
 from posthouse.core.ids import new_id
 from posthouse.core.trigger import schedule_of
 from posthouse.errors import EventNotFound, InvalidTrigger
-from posthouse.storage.reading import Db, fetch, fetch_value
+from posthouse.storage.queries import Db, fetch, fetch_value
 from posthouse.trigger_jobs import event_about, event_context, schedule_about, schedule_context
 
 LOOKED_AT = 500

@@ -16,7 +16,7 @@ from posthouse.core.schedule import Occurrence
 from posthouse.core.schema import Fault
 from posthouse.core.trigger import schedule_of, trigger_words
 from posthouse.errors import InvalidDefinition, InvalidJob, TemplateError
-from posthouse.storage.reading import Db, fetch_value
+from posthouse.storage.queries import Db, fetch_value
 from posthouse.trigger_jobs import rendered
 from posthouse.triggers.drafts import Draft, read_draft
 from posthouse.triggers.occasions import (

@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from posthouse.errors import TriggerNotFound
-from posthouse.storage.reading import Db, fetch_rows
+from posthouse.storage.queries import Db, fetch_rows
 
 
 async def trigger_row(connection: Db, trigger_id: UUID, tenant: str | None) -> dict[str, Any]:

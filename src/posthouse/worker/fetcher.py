@@ -35,7 +35,7 @@ FLOOR_SECONDS = 1.0
 """How often full lanes are read from their start, where jobs that were committed late are."""
 LONGEST_RESCAN_SECONDS = 10.0
 """Maximum time for which a job that was committed late stays below the cursor, even if scans are slow."""
-IN_LINE = itemgetter(7, 9)  # columns of sql/claim.sql: priority, then position
+IN_LINE = itemgetter(7, 9)  # columns of the statement claim: priority, then position
 TENANT = itemgetter(3)
 
 

@@ -12,7 +12,7 @@ from posthouse.insights.doctor import dispatch, engine, fleet, horizon, server, 
 from posthouse.insights.doctor.finding import Finding, Patient, Thresholds
 from posthouse.settings import Settings
 from posthouse.storage.connect import connect_async
-from posthouse.storage.reading import Db, fetch_row
+from posthouse.storage.queries import Db, fetch_row
 
 Check: TypeAlias = Callable[[Patient], Awaitable[Finding]]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from posthouse.settings import Settings
-from posthouse.storage.reading import Db
+from posthouse.storage.queries import Db
 
 Severity: TypeAlias = Literal["ok", "warning", "error"]
 

@@ -7,7 +7,7 @@ from typing import Any
 from posthouse.core.kind import is_own
 from posthouse.insights.doctor.finding import Finding, Patient, ok
 from posthouse.insights.fleet import workers
-from posthouse.storage.reading import fetch_rows
+from posthouse.storage.queries import fetch_rows
 
 MOST_JOBS = 10_000
 

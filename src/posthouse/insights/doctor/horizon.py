@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from posthouse.insights.doctor.finding import Finding, Patient, Severity, Thresholds, ok
-from posthouse.storage.reading import fetch_row, fetch_rows
+from posthouse.storage.queries import fetch_row, fetch_rows
 
 
 async def horizon(patient: Patient) -> Finding:

@@ -7,7 +7,7 @@ from typing import Any
 
 from posthouse.insights.doctor.finding import Finding, Patient, ok
 from posthouse.storage.connect import behind_pooler, connect_async
-from posthouse.storage.reading import fetch_row
+from posthouse.storage.queries import fetch_row
 
 OLDEST_VERSION = 150_000
 GIGABYTE = 1024**3

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from posthouse.insights.doctor.finding import Finding, Patient, Thresholds, ok
-from posthouse.storage.reading import fetch_rows
+from posthouse.storage.queries import fetch_rows
 
 MOST_STRAYS = 10_000
 

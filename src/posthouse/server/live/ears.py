@@ -6,8 +6,7 @@ import asyncio
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from posthouse.storage.queries import query
-from posthouse.storage.reading import Db
+from posthouse.storage.queries import Db, query
 
 ENDED, LOG, KEYS = "posthouse_ended", "posthouse_log", "posthouse_keys"
 

@@ -32,7 +32,7 @@ from posthouse.server.live.ears import Ears, Heard, hear_nothing
 from posthouse.server.live.subscription import Event
 from posthouse.server.names import body
 from posthouse.storage.connect import behind_pooler, connect_async, retry_pause
-from posthouse.storage.reading import Db
+from posthouse.storage.queries import Db
 
 if TYPE_CHECKING:
     from posthouse.server.live.streams import Streams

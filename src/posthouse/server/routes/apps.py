@@ -17,7 +17,7 @@ from posthouse.server.applications import Application
 from posthouse.server.bodies import api_router
 from posthouse.server.schemas import Strict
 from posthouse.storage.demos import DEMO_KIND, DEMO_TENANT, demo_subject, enqueue_demo
-from posthouse.storage.reading import Db
+from posthouse.storage.queries import Db
 
 router = api_router("/apps", "apps")
 Reader = Annotated[Access, allow(Permission.JOBS_READ)]

@@ -21,7 +21,7 @@ from posthouse.server.paging import Cursor, Limit, Page, clamped, page, read_cur
 from posthouse.server.repeats import IdempotencyKey, once
 from posthouse.server.schemas import Bulk, BulkAnswer, Done, JobChoice
 from posthouse.storage import control
-from posthouse.storage.reading import Db
+from posthouse.storage.queries import Db
 
 router = api_router("/jobs", "jobs")
 Reader = Annotated[Access, allow(Permission.JOBS_READ, of_tenants=True)]

@@ -21,7 +21,7 @@ from posthouse.server.names import OF_DEFINITION, renamed_fields, stored_names, 
 from posthouse.server.paging import Cursor, Limit, Page, clamped, page, read_one
 from posthouse.server.repeats import IdempotencyKey, once
 from posthouse.server.schemas import Name, Priority, Strict
-from posthouse.storage.reading import Db
+from posthouse.storage.queries import Db
 
 router = api_router("/definitions", "definitions")
 admin = api_router("/admin/jobs/definitions", "definitions", payloads=True)

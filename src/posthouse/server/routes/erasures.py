@@ -18,8 +18,7 @@ from posthouse.server.bodies import api_router
 from posthouse.server.paging import Cursor, Limit, Page, clamped, page, read_cursor
 from posthouse.server.repeats import IdempotencyKey, once
 from posthouse.server.schemas import Strict
-from posthouse.storage.queries import query
-from posthouse.storage.reading import Db
+from posthouse.storage.queries import Db, query
 
 router = api_router("/erasures", "jobs")
 Reader = Annotated[Access, allow(Permission.JOBS_READ, of_tenants=True)]

@@ -19,8 +19,7 @@ from posthouse.server.bodies import api_router
 from posthouse.server.paging import Cursor, Limit, Page, clamped, page, read_cursor
 from posthouse.server.repeats import IdempotencyKey, once
 from posthouse.server.schemas_triggers import NewEvent, Replay
-from posthouse.storage.queries import query
-from posthouse.storage.reading import Db
+from posthouse.storage.queries import Db, query
 from posthouse.triggers import replay_event
 
 router = api_router("/events", "events", payloads=True)

@@ -20,7 +20,7 @@ from posthouse.server.paging import Cursor, Limit, Page, clamped, page, read_cur
 from posthouse.server.repeats import IdempotencyKey, once
 from posthouse.server.schemas import Done, Name, Strict
 from posthouse.storage.control import retry_many, stop_bulk_change
-from posthouse.storage.reading import Db
+from posthouse.storage.queries import Db
 
 router = api_router("/failures", "failures")
 Reader = Annotated[Access, allow(Permission.JOBS_READ, of_tenants=True)]

@@ -30,7 +30,7 @@ from posthouse.server.repeats import IdempotencyKey, once
 from posthouse.server.schemas import Answer, BatchReceipt, EnqueuedBatch, EnqueuedJob, NewBatch, NewJob
 from posthouse.server.schemas_filters import JobPage, Line, page_of
 from posthouse.storage.control import cancel_job, retry_job
-from posthouse.storage.reading import Db
+from posthouse.storage.queries import Db
 
 router = api_router("/jobs", "jobs", payloads=True)
 Reader = Annotated[Access, allow(Permission.JOBS_READ, of_tenants=True)]

@@ -18,7 +18,7 @@ from posthouse.server.bodies import api_router
 from posthouse.server.paging import Cursor, Limit, Page, clamped, page, read_one
 from posthouse.server.repeats import IdempotencyKey, once
 from posthouse.server.schemas_triggers import Firing, NewEvent, TriggerTrial
-from posthouse.storage.reading import Db
+from posthouse.storage.queries import Db
 from posthouse.triggers import EventSample, Fired, Shown, TriggerPreview, fire_trigger, preview_trigger
 
 router = api_router("/jobs/triggers", "triggers", payloads=True)

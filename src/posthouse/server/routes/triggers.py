@@ -22,7 +22,7 @@ from posthouse.server.paging import Cursor, Limit, Page, clamped, page, read_cur
 from posthouse.server.repeats import IdempotencyKey, once
 from posthouse.server.schemas_triggers import NewTrigger, TriggerChanges
 from posthouse.storage.definitions import refuse_undefined
-from posthouse.storage.reading import Db
+from posthouse.storage.queries import Db
 from posthouse.triggers import change_trigger, create_trigger, remove_trigger
 
 router = api_router("/jobs/triggers", "triggers", payloads=True)

@@ -41,7 +41,7 @@ class RemoteNotebook:
         return json.dumps(found[0]["result"]) if found else None
 
     async def keep_step(self, parameters: Sequence[Any]) -> str:
-        """Store a step. The parameters are those of sql/step_keep.sql."""
+        """Store a step. The parameters are those of the statement step_keep."""
         job_id, token, _, name, result, seconds, _ = parameters
         body = b'%b,"result":%b}' % (
             self._body(token=token, name=name, seconds=seconds)[:-1],

@@ -1,2 +1,0 @@
--- Stores definitions, with their limits, of kinds that have none: a JSON array of announcements.
-select posthouse.announce_missing(%s::jsonb)

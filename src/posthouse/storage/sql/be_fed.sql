@@ -1,2 +1,0 @@
--- Cancels wakeups for these queues in this session.
-select pg_advisory_unlock_shared(7702, hashtext(queue)) from unnest(%s::text[]) as queue

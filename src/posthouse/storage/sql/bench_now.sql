@@ -1,2 +1,0 @@
--- The database's time.
-select clock_timestamp()

@@ -1,2 +1,0 @@
--- Whether a job is running.
-select 1 from posthouse.running where id = %s

@@ -1,2 +1,0 @@
--- Storage keys of deleted artifacts.
-select place from posthouse.discarded_blobs order by at limit %(limit)s

@@ -1,2 +1,0 @@
--- Stops a bulk change; returns its previous state.
-select posthouse.stop_bulk_change(%(id)s, %(actor)s)

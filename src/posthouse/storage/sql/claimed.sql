@@ -1,9 +1,0 @@
--- The jobs of the claim with this token, for a worker that did not receive the reply.
-select
-  uuid_send(c.id), c.kind, c.queue, c.tenant_id,
-  coalesce(c.payload, (select body from posthouse.payloads as p where p.job_id = c.id))::text,
-  c.attempt_count, c.max_attempts, c.priority, c.lane, c.position, c.crashes, c.snoozes, c.generation,
-  c.timeout_seconds, c.retry, c.correlation_id, c.subject, c.parent_id,
-  timestamptz_send(c.queued_at), timestamptz_send(c.scheduled_for), timestamptz_send(c.started_at),
-  timestamptz_send(c.attempt_started_at), c.last_error, c.trace
-from posthouse.claimed(%(token)s) as c where c.worker_id = %(worker)s

@@ -1,2 +1,0 @@
--- The current time of the database.
-select posthouse.now() as now

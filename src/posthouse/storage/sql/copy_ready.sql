@@ -1,3 +1,0 @@
--- Stores plain jobs in bulk.
-copy posthouse.ready (@plain@)
-from stdin (format binary)

@@ -1,2 +1,0 @@
--- The keys of all definitions.
-select key from posthouse.definitions order by key

@@ -1,0 +1,70 @@
+-- Definitions of kinds of job.
+
+-- name: definitions_list
+-- Kinds of job, or one of them, and how many live workers know each. What an operator set lies over what the code
+-- says, or over what is ordinary.
+select
+  d.key, d.description, d.queue, d.priority, d.max_attempts, d.timeout_seconds, d.retry, d.schema, d.limits,
+  d.requires, d.prefers, d.followup_queues, d.active, d.redact, d.keep_steps, d.keep_progress, d.runner, d.command, d.origin,
+  array(select jsonb_object_keys(d.overrides) order by 1) as overridden,
+  (select coalesce(jsonb_object_agg(o.key, b.beneath -> o.key), '{}')
+   from jsonb_object_keys(d.overrides) as o (key),
+     (select posthouse.definition_defaults() || coalesce(d.announced, '{}') as beneath) as b) as beneath,
+  d.version, d.created_at, d.updated_at,
+  (select count(*) from posthouse.seen_workers() as w
+   where d.key = any (w.kinds) and posthouse.is_there(w, %(offline_after)s)) as workers
+from posthouse.definitions as d
+where (%(key)s::text is null or d.key = %(key)s::text)
+  and (%(after)s::text is null or d.key > %(after)s::text)
+order by d.key
+limit %(limit)s
+
+-- name: definition_keys
+-- The keys of all definitions.
+select key from posthouse.definitions order by key
+
+-- name: kinds_known
+-- The kinds that are defined.
+select key from posthouse.definitions where active order by key
+
+-- name: definition_rules
+-- The rules of the kinds in a JSON array, or of all kinds if it is null. As text, so that all drivers return the same.
+select jsonb_build_object(
+  'key', d.key, 'announced_schema', (d.announced -> 'schema')::text, 'active', d.active, 'schema', d.schema::text, 'redact', d.redact, 'overrides', d.overrides,
+  'runner', d.runner, 'command', d.command, 'queue', d.queue, 'timeout_seconds', d.timeout_seconds, 'retry', d.retry)::text
+from posthouse.definitions as d
+cross join (select %s::jsonb) as asked (keys)
+where asked.keys = 'null' or jsonb_exists(asked.keys, d.key)
+
+-- name: definitions_digest
+-- Changes whenever a definition changes, in any order of commits.
+select concat_ws(' ', count(*), sum(version), max(updated_at)) from posthouse.definitions
+
+-- name: definitions_with_secrets
+-- Schema and redaction paths of the kinds that mark secrets.
+select key, schema::text as schema, redact from posthouse.definitions where redact <> '{}' or schema <> '{}'
+
+-- name: definition_create
+-- Creates the definition of a command. Audited.
+select to_jsonb(d) from posthouse.create_definition(%(key)s, %(fields)s::jsonb, %(actor)s) as d
+
+-- name: definition_change
+-- Changes and clears fields of a definition; null if it does not exist. Audited.
+select to_jsonb(d) from posthouse.change_definition(%(key)s, %(changes)s::jsonb, %(clear)s::text[], %(actor)s) as d
+where d.key is not null
+
+-- name: definition_remove
+-- Removes a definition; false if it does not exist. Audited.
+select posthouse.remove_definition(%(key)s, %(actor)s, %(force)s)
+
+-- name: announce_code
+-- Stores the definitions, limits and triggers of a worker's code; returns the kinds left out, with the reason.
+select posthouse.announce_code(%(definitions)s::jsonb, %(limits)s::jsonb, %(triggers)s::jsonb, %(key)s)
+
+-- name: announce_missing
+-- Stores definitions, with their limits, of kinds that have none: a JSON array of announcements.
+select posthouse.announce_missing(%s::jsonb)
+
+-- name: adopt_jobs
+-- Gives jobs that were enqueued before their kind had a definition what the definition says; returns how many.
+select posthouse.adopt_jobs()

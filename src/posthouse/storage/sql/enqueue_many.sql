@@ -1,2 +1,0 @@
--- Enqueues many jobs from one JSON array.
-select ordinal, id, outcome from posthouse.enqueue_many(%s::jsonb)

@@ -1,0 +1,115 @@
+-- Failure groups and bulk changes.
+
+-- name: failures_list
+-- Failure groups, the latest first, each with its counts of the last hour in steps of five minutes, and of the last day
+-- in hours. Counts are read once for all groups: to look each step up by itself took twice as long.
+with moment as materialized (
+  select posthouse.failure_step(posthouse.now()) as step,
+         date_bin('1 hour', posthouse.now(), '2000-01-01 00:00:00+00') as hour
+), chosen as materialized (
+  select f.* from posthouse.failures as f
+  where (%(fingerprint)s::text is null or f.fingerprint like %(fingerprint)s::text || '%%')
+    and (%(kind)s::text is null or f.kind = %(kind)s::text)
+    and (%(tenant)s::text is null or f.tenant_id = %(tenant)s::text)
+    and (%(since)s::timestamptz is null or f.last_seen >= %(since)s::timestamptz)
+    and (%(behind_at)s::timestamptz is null or f.last_seen < %(behind_at)s::timestamptz
+      or (f.last_seen = %(behind_at)s::timestamptz and (f.tenant_id, f.kind, f.fingerprint)
+          > (%(behind_tenant)s::text, %(behind_kind)s::text, %(behind_fingerprint)s::text)))
+  order by f.last_seen desc, f.tenant_id, f.kind, f.fingerprint
+  limit %(limit)s
+), counted as materialized (
+  select g.tenant_id, g.kind, g.fingerprint, c.at, c.failures
+  from chosen as g
+  join posthouse.failure_counts as c using (tenant_id, kind, fingerprint)
+  where c.at >= (select hour - interval '23 hours' from moment)
+  union all
+  select g.tenant_id, g.kind, g.fingerprint, posthouse.failure_step(d.at), d.failures
+  from chosen as g
+  join posthouse.failure_deltas as d using (tenant_id, kind, fingerprint)
+  where d.at >= (select hour - interval '23 hours' from moment)
+), steps as (
+  select g.tenant_id, g.kind, g.fingerprint, array_agg(coalesce(c.failures, 0) order by ago.n desc) as last_hour
+  from moment cross join chosen as g cross join generate_series(0, 11) as ago (n)
+  left join (select tenant_id, kind, fingerprint, at, sum(failures)::integer as failures from counted
+             group by tenant_id, kind, fingerprint, at) as c
+    on (c.tenant_id, c.kind, c.fingerprint) = (g.tenant_id, g.kind, g.fingerprint)
+    and c.at = moment.step - ago.n * interval '5 minutes'
+  group by g.tenant_id, g.kind, g.fingerprint
+), hours as (
+  select g.tenant_id, g.kind, g.fingerprint, array_agg(coalesce(c.failures, 0) order by ago.n desc) as last_day
+  from moment cross join chosen as g cross join generate_series(0, 23) as ago (n)
+  left join (select tenant_id, kind, fingerprint, date_bin('1 hour', at, '2000-01-01 00:00:00+00') as at,
+                    sum(failures)::integer as failures
+             from counted group by 1, 2, 3, 4) as c
+    on (c.tenant_id, c.kind, c.fingerprint) = (g.tenant_id, g.kind, g.fingerprint)
+    and c.at = moment.hour - ago.n * interval '1 hour'
+  group by g.tenant_id, g.kind, g.fingerprint
+)
+select
+  g.tenant_id, g.kind, g.fingerprint, g.type, g.message, g.job_id, g.failures, g.dead_letter, g.failed, g.canceled,
+  g.first_seen, g.last_seen, s.last_hour, h.last_day
+from chosen as g
+join steps as s using (tenant_id, kind, fingerprint)
+join hours as h using (tenant_id, kind, fingerprint)
+order by g.last_seen desc, g.tenant_id, g.kind, g.fingerprint
+
+-- name: failure_error
+-- The error of the latest attempt of a job that has this fingerprint.
+select error from (
+  select a.error, a.finished_at from posthouse.past_attempts as a
+  where a.job_id = %(job_id)s and a.error ->> 'fingerprint' = %(fingerprint)s
+  union all
+  select h.error, h.finished_at from posthouse.history as h
+  where h.id = %(job_id)s and h.error ->> 'fingerprint' = %(fingerprint)s
+) as found
+order by finished_at desc
+limit 1
+
+-- name: failure_jobs
+-- Ended jobs of a failure group, the latest first.
+select h.id, h.status, h.queue, h.attempt_count, h.max_attempts, h.generation, h.subject, h.finished_at
+from posthouse.history as h
+where h.status <> 'succeeded' and h.error ->> 'fingerprint' = %(fingerprint)s and h.kind = %(kind)s
+  and h.tenant_id = %(tenant)s
+order by h.finished_at desc
+limit %(limit)s
+
+-- name: bulk_changes_list
+-- Bulk changes, newest first; the one with this id, if one is given; only retries, if these are asked for.
+select
+  id, action, state, chosen, rate, stop_share, stop_after, total, retried, canceled, skipped, succeeded, failed,
+  created_at, created_by, starts_at, ended_at, reason
+from posthouse.bulk_changes
+where (%(id)s::uuid is null or id = %(id)s::uuid)
+  and (%(action)s::text is null or action = %(action)s::text)
+  and (%(tenant)s::text is null or chosen ->> 'tenant' = %(tenant)s::text)
+  and (%(before_at)s::timestamptz is null or (created_at, id) < (%(before_at)s::timestamptz, %(before_id)s::uuid))
+order by created_at desc, id desc
+limit %(limit)s
+
+-- name: bulk_change_count
+-- How many ended jobs a bulk retry with this choice would retry now; counted up to a number.
+select count(*) from (select from posthouse.chosen_jobs(%(chosen)s::jsonb, posthouse.now()) limit %(most)s) as c
+
+-- name: bulk_change_start
+-- Starts a bulk change; returns its id.
+select posthouse.start_bulk_change(
+  %(id)s, %(chosen)s::jsonb, %(rate)s, %(stop_share)s, %(stop_after)s, %(actor)s, %(action)s, %(wanted)s::jsonb,
+  %(in_seconds)s)
+
+-- name: bulk_change_stop
+-- Stops a bulk change; returns its previous state.
+select posthouse.stop_bulk_change(%(id)s, %(actor)s)
+
+-- name: bulk_change_advance
+-- Advances the bulk change that was processed least recently.
+select id, retried, canceled, skipped, heard from posthouse.advance_bulk_change(%s)
+
+-- name: group_failures
+-- Moves failures into their groups; returns the number of rows.
+select posthouse.group_failures(%s)
+
+-- name: forget_failures
+-- Deletes failure groups and bulk retries without activity for a number of days.
+select posthouse.forget_failures(before) + posthouse.forget_bulk_changes(before)
+from (select posthouse.now() - make_interval(secs => %s * 86400) as before) as b

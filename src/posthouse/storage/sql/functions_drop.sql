@@ -1,2 +1,0 @@
--- Drops functions that were retired a while ago.
-select posthouse.drop_retired_functions()

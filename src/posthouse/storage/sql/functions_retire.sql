@@ -1,2 +1,0 @@
--- Retires functions that are no longer part of the schema.
-select posthouse.retire_functions(%s::oid[])

@@ -1,0 +1,119 @@
+-- What belongs to one job: attempts, log lines, parts, steps, artifacts, follow-ups.
+
+-- name: job_attempts
+-- The attempts of a job, first to last.
+select
+  generation, attempt, worker_id, started_at, finished_at, outcome, exit_code, signal, pid, error_type,
+  error_message, traceback, stdout_tail, stderr_tail
+from posthouse.attempts
+where job_id = %(id)s and (%(tenant)s::text is null or tenant_id = %(tenant)s::text)
+order by generation, started_at, attempt
+
+-- name: job_log
+-- Log lines of a job, first to last, after a given line.
+select sequence, at, generation, attempt, stream, level, text
+from posthouse.log_lines
+where job_id = %(id)s and (%(tenant)s::text is null or tenant_id = %(tenant)s::text)
+  and sequence > %(after)s
+  and (%(attempt)s::integer is null or attempt = %(attempt)s::integer)
+  and (%(generation)s::integer is null or generation = %(generation)s::integer)
+order by sequence
+limit %(limit)s
+
+-- name: job_log_end
+-- The last log lines of a job, or the last before a given line, first to last.
+select sequence, at, generation, attempt, stream, level, text
+from (
+  select sequence, at, generation, attempt, stream, level, text
+  from posthouse.log_lines
+  where job_id = %(id)s and (%(tenant)s::text is null or tenant_id = %(tenant)s::text)
+    and (%(before)s::bigint is null or sequence < %(before)s::bigint)
+    and (%(attempt)s::integer is null or attempt = %(attempt)s::integer)
+    and (%(generation)s::integer is null or generation = %(generation)s::integer)
+  order by sequence desc
+  limit %(limit)s) as l
+order by sequence
+
+-- name: job_parts
+-- The parts of a job in the order of their declaration.
+select
+  name, status, percent, done, total, weight, message, error, result, generation, attempt, started_at,
+  finished_at, updated_at
+from posthouse.parts
+where job_id = %(id)s and (%(tenant)s::text is null or tenant_id = %(tenant)s::text)
+order by ordinal
+
+-- name: job_steps
+-- The finished steps of a job, first to last.
+select name, generation, attempt, seconds, finished_at, result
+from posthouse.steps
+where job_id = %(id)s and (%(tenant)s::text is null or tenant_id = %(tenant)s::text)
+order by ordinal
+
+-- name: step_result
+-- The result of a finished step.
+select result::text from posthouse.steps where job_id = %s and name = %s
+
+-- name: steps_done
+-- The names of a job's finished steps, first to last.
+select name from posthouse.steps where job_id = %s order by ordinal
+
+-- name: artifacts_list
+-- The files of a job, by name; one of them if a name is given.
+select a.name, a.size, a.content_type, encode(a.sha256, 'hex') as sha256, a.created_at, a.generation, a.attempt, a.place
+from posthouse.artifacts as a
+where a.job_id = %(id)s and (%(tenant)s::text is null or a.tenant_id = %(tenant)s::text)
+  and (%(name)s::text is null or a.name = %(name)s::text)
+order by a.name
+
+-- name: artifact_for_job
+-- An artifact of a running job, or of another job of its tenant, by the job's token.
+select a.name, a.size, a.content_type, encode(a.sha256, 'hex') as sha256, a.place
+from posthouse.running as r
+left join posthouse.artifacts as a
+  on a.job_id = coalesce(%(of)s::uuid, r.id) and a.name = %(name)s and a.tenant_id = r.tenant_id
+where r.id = %(id)s and r.token = %(token)s
+
+-- name: job_attempt_spans
+-- The last so many attempts at a job, and since when each could have started as far as it is on record.
+select a.generation, a.attempt, a.worker_id, nullif(w.name, '') as worker, a.started_at, a.finished_at, a.outcome,
+       a.error ->> 'type' as error_type, a.error ->> 'message' as error_message, a.ready_at
+from (
+  (select generation, attempt, worker_id, started_at, finished_at, outcome, error, ready_at
+   from posthouse.past_attempts where job_id = %(id)s order by started_at desc limit %(most)s)
+  union all
+  select generation, attempt_count, worker_id, attempt_started_at, finished_at, outcome, error, null
+  from posthouse.history where id = %(id)s and attempt_started_at is not null
+  union all
+  select generation, attempt_count, worker_id, attempt_started_at, null, 'running', null, null
+  from posthouse.running where id = %(id)s
+) as a
+left join posthouse.seen_workers() as w on w.id = a.worker_id
+order by a.generation desc, a.started_at desc
+limit %(most)s
+
+-- name: job_part_spans
+-- The latest steps and parts of a job that have started.
+(select 'step' as type, name, 'succeeded' as status, generation, attempt,
+        finished_at - make_interval(secs => coalesce(seconds, 0)) as started_at, finished_at, null as error
+ from posthouse.steps where job_id = %(id)s order by ordinal desc limit %(most)s)
+union all
+(select 'part', name, status, generation, attempt, coalesce(started_at, finished_at), finished_at, error
+ from posthouse.parts where job_id = %(id)s and coalesce(started_at, finished_at) is not null
+ order by ordinal desc limit %(most)s)
+
+-- name: job_follow_ups
+-- Follow-ups of a job among the newest jobs of its correlation, first to last.
+select id, kind, status, queued_at as created_at, started_at, finished_at
+from (
+  select id, kind, status, queued_at, started_at, finished_at, parent_id from posthouse.jobs
+  where correlation_id = %(correlation)s and tenant_id = %(tenant)s
+  order by id desc limit %(looked_at)s) as j
+where parent_id = %(id)s
+order by id
+limit %(most)s
+
+-- name: job_dependencies_end
+-- When the last of these jobs finished; null if one has not, or none is stored.
+select case when bool_and(finished_at is not null) then max(finished_at) end
+from posthouse.jobs where id = any (%(ids)s::uuid[])

@@ -1,2 +1,0 @@
--- Retries a finished job; returns the outcome.
-select posthouse.reopen(%(id)s, %(tenant)s, %(actor)s, %(fresh)s)

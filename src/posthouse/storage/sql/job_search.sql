@@ -1,0 +1,58 @@
+-- The search of the jobs list, and what it suggests while one types.
+
+-- name: filter_words
+-- Which of these words are kinds or subjects.
+select
+  w.word,
+  exists (select from posthouse.definitions as d where d.key = w.word)
+    or exists (select from posthouse.lanes as l where l.kind = w.word) as kind,
+  exists (select from posthouse.jobs as j where j.subject = w.word) as subject
+from unnest(%(words)s::text[]) as w (word)
+
+-- name: filter_names
+-- Names that a filter can use, each with a short description: defined, queued or running.
+select value, coalesce(max(detail), '') as detail
+from (
+  select key as value, nullif(description, '') as detail from posthouse.definitions where %(field)s = 'kind'
+  union all select kind, null from posthouse.lanes where %(field)s = 'kind'
+  union all select queue, null from posthouse.definitions where %(field)s = 'queue'
+  union all select queue, null from posthouse.lanes where %(field)s = 'queue'
+  union all select name, case when paused_at is not null then 'paused' end from posthouse.queues where %(field)s = 'queue'
+  union all select name, hostname from posthouse.seen_workers() where %(field)s = 'worker' and name <> ''
+  union all select id, nullif(label, '') from posthouse.tenants where %(field)s = 'tenant'
+  union all select tenant_id, null from posthouse.lanes where %(field)s = 'tenant'
+  union all (select fingerprint, type || ': ' || message from posthouse.failure_groups
+             where %(field)s = 'fingerprint' order by last_seen desc limit 100)
+  union all (select type, null from posthouse.failure_groups
+             where %(field)s = 'error' and type <> '' order by last_seen desc limit 100)
+) as names (value, detail)
+where starts_with(lower(value), lower(%(typed)s))
+group by value
+order by value
+limit %(limit)s
+
+-- name: filter_samples
+-- Filterable fields of these jobs. Payloads stored separately are large and are left out.
+select j.subject, j.correlation_id as correlation, j.worker_id::text as worker, j.kind, j.queue,
+  case when %(payloads)s then j.payload end as payload, d.schema::text as schema, coalesce(d.redact, '{}') as redact
+from (
+  select id, subject, correlation_id, null::uuid as worker_id, kind, queue, payload from posthouse.ready
+  union all select id, subject, correlation_id, null, kind, queue, payload from posthouse.waiting
+  union all select id, subject, correlation_id, worker_id, kind, queue, payload from posthouse.running
+  union all select id, subject, correlation_id, worker_id, kind, queue, payload from posthouse.history) as j
+left join posthouse.definitions as d on d.key = j.kind
+where j.id = any (%(ids)s::uuid[])
+order by j.id desc
+
+-- name: job_marks
+-- The payload of a job as text, which is parsed in a thread if it is large, and the schema and redaction paths of its kind.
+select j.payload::text as payload, d.schema::text as schema, coalesce(d.redact, '{}') as redact
+from posthouse.jobs as j
+left join posthouse.definitions as d on d.key = j.kind
+where j.id = %(id)s
+
+-- name: jobs_sift
+-- Ids of jobs that match a filter, newest first, and the last id searched; see posthouse.sift_jobs.
+select ids, looked_to
+from posthouse.sift_jobs(
+  %(wanted)s::jsonb, %(below)s::uuid, %(limit)s::integer, %(most)s::integer, %(seconds)s::double precision)

@@ -1,5 +1,0 @@
--- These jobs, newest first.
-select @listed@
-from posthouse.jobs
-where id = any (%(ids)s::uuid[])
-order by id desc

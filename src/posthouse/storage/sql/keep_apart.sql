@@ -1,2 +1,0 @@
--- Applies row-level security to the tables of a migration.
-select posthouse.keep_apart()

@@ -1,2 +1,0 @@
--- Records the use of a key.
-select posthouse.touch_key(%(prefix)s)

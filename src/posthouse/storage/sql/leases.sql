@@ -1,0 +1,129 @@
+-- The statements of a worker: register, claim, report. Each write is guarded by the token of the lease.
+
+-- name: claim
+-- Claims jobs. Ids and times come as raw bytes and payloads as text: the worker decodes what it looks at.
+select
+  uuid_send(c.id), c.kind, c.queue, c.tenant_id,
+  coalesce(c.payload, (select body from posthouse.payloads as p where p.job_id = c.id))::text,
+  c.attempt_count, c.max_attempts, c.priority, c.lane, c.position, c.crashes, c.snoozes, c.generation,
+  c.timeout_seconds, c.retry, c.correlation_id, c.subject, c.parent_id,
+  timestamptz_send(c.queued_at), timestamptz_send(c.scheduled_for), timestamptz_send(c.started_at),
+  timestamptz_send(c.attempt_started_at), c.last_error, c.trace
+from posthouse.claim(
+  %(worker)s, %(token)s, %(queues)s, %(kinds)s, %(limit)s, make_interval(secs => %(lease)s),
+  %(lanes)s, %(marks)s, %(careful)s, %(offers)s, %(tenants)s, %(served)s,
+  make_interval(secs => %(patience)s), %(least)s) as c
+
+-- name: claimed
+-- The jobs of the claim with this token, for a worker that did not receive the reply.
+select
+  uuid_send(c.id), c.kind, c.queue, c.tenant_id,
+  coalesce(c.payload, (select body from posthouse.payloads as p where p.job_id = c.id))::text,
+  c.attempt_count, c.max_attempts, c.priority, c.lane, c.position, c.crashes, c.snoozes, c.generation,
+  c.timeout_seconds, c.retry, c.correlation_id, c.subject, c.parent_id,
+  timestamptz_send(c.queued_at), timestamptz_send(c.scheduled_for), timestamptz_send(c.started_at),
+  timestamptz_send(c.attempt_started_at), c.last_error, c.trace
+from posthouse.claimed(%(token)s) as c where c.worker_id = %(worker)s
+
+-- name: claim_rules
+-- Claim settings: the weights of tenants, and whether there are rate limits.
+select (select jsonb_object_agg(id, weight) from posthouse.tenants where weight <> 1),
+       exists (select from posthouse.limits where rate is not null)
+
+-- name: succeed
+-- Reports success; returns the ids whose lease was lost.
+select posthouse.succeed(%s::uuid[], %s::uuid[], %s::text[]::jsonb[], %s::text[]::jsonb[])
+
+-- name: succeed_with
+-- Reports success with follow-up jobs; returns the ids whose lease was lost.
+select posthouse.succeed_with(
+  %s::uuid[], %s::uuid[], %s::text[]::jsonb[], p_outputs => %s::text[]::jsonb[], p_followups => %s::text[]::jsonb[])
+
+-- name: settle
+-- Reports every other outcome; returns the ids whose lease was lost.
+select posthouse.settle(
+  %s::uuid[], %s::uuid[], %s::text[], %s::text[], %s::double precision[], %s::text[]::jsonb[], %s::text[]::jsonb[])
+
+-- name: complete
+-- Completes a job in its handler's transaction; returns whether the lease was valid.
+select posthouse.complete(%s, %s, %s::text::jsonb, %s::text::jsonb)
+
+-- name: heartbeat
+-- Renews leases; returns the jobs that the worker must stop, and why.
+select uuid_send(id), verdict
+from posthouse.heartbeat(%s, %s::uuid[], %s::uuid[], make_interval(secs => %s))
+
+-- name: report
+-- Writes progress and parts of many jobs; returns those that were not written.
+select id, verdict from posthouse.report(%s, make_interval(secs => %s))
+
+-- name: attempt_held
+-- A running attempt, by its token and the API key of its worker.
+select r.id, r.kind, r.tenant_id, r.attempt_count as attempt, r.max_attempts, r.crashes, r.snoozes, r.worker_id,
+       coalesce(r.retry, d.retry) as retry,
+       coalesce(d.followup_queues, '{}') as followup_queues, extract(epoch from posthouse.now() - r.started_at)::float8 as age
+from posthouse.running as r
+join posthouse.workers as w on w.id = r.worker_id and w.key = %(key)s
+left join posthouse.definitions as d on d.key = r.kind
+where r.id = %(id)s and r.token = %(token)s
+
+-- name: lease_of_key
+-- The lease of a job held by a worker of this key, for workers that store no tokens.
+select r.token, r.worker_id from posthouse.running as r
+join posthouse.workers as w on w.id = r.worker_id and w.key = %(key)s
+where r.id = %(id)s
+
+-- name: leases_of_others
+-- The jobs among these that run under one of these tokens, claimed by a worker of another key.
+select r.id from posthouse.running as r
+join unnest(%(ids)s::uuid[], %(tokens)s::uuid[]) as report (id, token) on r.id = report.id and r.token = report.token
+join posthouse.workers as w on w.id = r.worker_id
+where w.key is distinct from %(key)s
+
+-- name: worker_key
+-- The key that a worker came with. The row stays until the transaction ends.
+select key from posthouse.workers where id = %(id)s for key share
+
+-- name: worker_of_key
+-- The worker that was registered last with a key, and what it serves.
+select id, queues, kinds, offers from posthouse.workers where key = %(key)s order by started_at desc limit 1
+
+-- name: worker_serves
+-- Says what a worker serves from now on.
+update posthouse.workers set queues = %s, kinds = %s where id = %s returning id
+
+-- name: ready_batches
+-- Batch kinds with ready jobs: how many jobs, at most one batch, and the newest position.
+select kind, jobs, newest
+from posthouse.ready_batches(%(worker)s, %(queues)s, %(kinds)s, %(sizes)s, %(lanes)s, %(marks)s)
+
+-- name: next_token
+-- Seconds until a rate limit allows another start in these queues.
+select posthouse.next_token(%s, %s)
+
+-- name: be_hungry
+-- Requests wakeups for these queues in this session.
+select pg_advisory_lock_shared(7702, hashtext(queue)) from unnest(%s::text[]) as queue
+
+-- name: be_fed
+-- Cancels wakeups for these queues in this session.
+select pg_advisory_unlock_shared(7702, hashtext(queue)) from unnest(%s::text[]) as queue
+
+-- name: register
+-- Registers a worker.
+select posthouse.register(
+  %(id)s, %(name)s, %(hostname)s, %(pid)s, %(version)s, %(queues)s, %(kinds)s, %(concurrency)s,
+  %(capabilities)s, %(metadata)s, %(offers)s, %(key)s, %(only_tenant)s, %(only_queues)s,
+  make_interval(secs => %(offline_seconds)s), %(code)s)
+
+-- name: watch
+-- Holds the worker's liveness lock in this session.
+select posthouse.watch(%s)
+
+-- name: sign_off
+-- Deregisters a worker.
+select posthouse.sign_off(%s)
+
+-- name: end_worker
+-- Ends a worker that its supervisor killed.
+select id, event from posthouse.end_worker(%(worker)s, %(blockers)s::uuid[], %(error)s::jsonb, %(crash_limit)s)

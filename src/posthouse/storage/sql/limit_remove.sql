@@ -1,2 +1,0 @@
--- Removes a limit; false if it does not exist.
-select posthouse.remove_limit(%(name)s, %(actor)s)

@@ -1,2 +1,0 @@
--- The secret of signed links.
-select secret from posthouse.link_secret

@@ -1,2 +1,0 @@
--- Creates future partitions; returns how many were missing.
-select posthouse.make_partitions()

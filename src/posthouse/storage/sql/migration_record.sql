@@ -1,2 +1,0 @@
--- Records an applied migration.
-insert into posthouse.migrations (number, name, lowest_code) values (%s, %s, %s)

@@ -1,7 +1,0 @@
--- The first jobs of a correlation, as a graph needs them.
-select id, kind, queue, status, place, subject, progress_percent, current_step, queued_at as created_at, started_at,
-       finished_at, attempt_count, max_attempts, last_error, parent_id, coalesce(depends_on, '{}') as depends_on
-from posthouse.jobs
-where correlation_id = %(correlation)s and tenant_id = %(tenant)s
-order by id
-limit %(most)s

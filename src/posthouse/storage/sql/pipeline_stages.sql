@@ -1,9 +1,0 @@
--- Progress of the first jobs of a correlation, by kind.
-select j.kind, count(*) as jobs,
-       count(*) filter (where j.status = 'succeeded') as succeeded,
-       count(*) filter (where j.status in ('failed', 'dead_letter', 'canceled')) as unsuccessful,
-       sum(case when j.status = 'succeeded' then 1 else coalesce(j.progress_percent, 0) / 100 end)::float8 as done
-from (select kind, status, progress_percent, queued_at from posthouse.jobs
-      where correlation_id = %(correlation)s and tenant_id = %(tenant)s order by id limit %(most)s) as j
-group by j.kind
-order by min(j.queued_at), j.kind

@@ -1,2 +1,0 @@
--- Records that this API server runs.
-select posthouse.server_beat(%(id)s, %(hostname)s, %(pid)s)

@@ -1,2 +1,0 @@
--- Removes an API server that stops.
-select posthouse.server_leave(%(id)s)

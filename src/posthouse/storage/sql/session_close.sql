@@ -1,2 +1,0 @@
--- Ends a session.
-delete from posthouse.sessions where hash = %(hash)s

@@ -1,2 +1,0 @@
--- Starts a session; returns its expiry.
-select posthouse.open_session(%(session)s::jsonb, %(hash)s, %(seconds)s)

@@ -1,2 +1,0 @@
--- Deregisters a worker.
-select posthouse.sign_off(%s)

@@ -1,2 +1,0 @@
--- The tenant of this transaction.
-select posthouse.tenant()

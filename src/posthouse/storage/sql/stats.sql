@@ -1,0 +1,102 @@
+-- Samples per minute, and totals that only grow.
+
+-- name: samples_series
+-- Samples per interval, grouped by the requested columns.
+with chosen as materialized (
+  select
+    date_bin(make_interval(secs => %(step)s), s.minute, '2000-01-01 00:00:00+00') as at, s.*,
+    case when 'tenant' = any (%(by)s::text[]) then s.tenant_id end as tenant,
+    case when 'queue' = any (%(by)s::text[]) then s.queue end as in_queue,
+    case when 'kind' = any (%(by)s::text[]) then s.kind end as of_kind
+  from posthouse.samples as s
+  where s.minute >= %(since)s and s.minute < %(until)s
+    and (%(tenant)s::text is null or s.tenant_id = %(tenant)s::text)
+    and (%(queue)s::text is null or s.queue = %(queue)s::text)
+    and (%(kind)s::text is null or s.kind = %(kind)s::text)
+), last_minutes as (
+  select date_bin(make_interval(secs => %(step)s), m.minute, '2000-01-01 00:00:00+00') as at, max(m.minute) as minute
+  from posthouse.sampled_minutes as m
+  where m.backlog and m.minute >= %(since)s and m.minute < %(until)s
+  group by 1
+), counted as (
+  select c.at, tenant, in_queue, of_kind, sum(arrivals) as arrivals, sum(ended) as ended, sum(succeeded) as succeeded,
+         sum(failed) as failed, sum(dead_letter) as dead_letter, sum(failures) as failures,
+         -- What is there at the end of a step, not in all of its minutes.
+         sum(ready) filter (where c.minute = l.minute) as ready,
+         sum(waiting) filter (where c.minute = l.minute) as waiting,
+         sum(running) filter (where c.minute = l.minute) as running,
+         max(oldest_seconds) filter (where c.minute = l.minute) as oldest_seconds
+  from chosen as c left join last_minutes as l on l.at = c.at
+  group by 1, 2, 3, 4
+), waits as (
+  select at, tenant, in_queue, of_kind, array_agg(bucket) as buckets, array_agg(n) as counts
+  from (select at, tenant, in_queue, of_kind, u.bucket, sum(u.n)::bigint as n
+        from chosen cross join unnest(wait_buckets, wait_counts) as u (bucket, n) group by 1, 2, 3, 4, 5) as w
+  group by 1, 2, 3, 4
+), runs as (
+  select at, tenant, in_queue, of_kind, array_agg(bucket) as buckets, array_agg(n) as counts
+  from (select at, tenant, in_queue, of_kind, u.bucket, sum(u.n)::bigint as n
+        from chosen cross join unnest(run_buckets, run_counts) as u (bucket, n) group by 1, 2, 3, 4, 5) as r
+  group by 1, 2, 3, 4
+)
+select c.*, w.buckets as wait_buckets, w.counts as wait_counts, r.buckets as run_buckets, r.counts as run_counts
+from counted as c
+left join waits as w on w.at = c.at and (w.tenant, w.in_queue, w.of_kind)
+  is not distinct from (c.tenant, c.in_queue, c.of_kind)
+left join runs as r on r.at = c.at and (r.tenant, r.in_queue, r.of_kind)
+  is not distinct from (c.tenant, c.in_queue, c.of_kind)
+order by c.tenant, c.in_queue, c.of_kind, c.at
+
+-- name: samples_known
+-- The intervals with a known backlog at their end.
+select distinct date_bin(make_interval(secs => %(step)s), m.minute, '2000-01-01 00:00:00+00') as at
+from posthouse.sampled_minutes as m
+where m.backlog and m.minute >= %(since)s and m.minute < %(until)s
+
+-- name: totals_jobs
+-- The counts that only grow. Names go to the tenants that came first, and to the lines (queue and kind) that came first:
+-- the others are one, so that there are never more of them. In this order a name, once given, stays.
+with tenants as (
+  select tenant_id, row_number() over (order by min(first_minute), tenant_id) as nth
+  from posthouse.total_jobs group by tenant_id
+), lines as (
+  select queue, kind, row_number() over (order by min(first_minute), queue, kind) as nth
+  from posthouse.total_jobs group by queue, kind
+)
+select
+  case when t.nth <= %(tenants)s then j.tenant_id else 'other' end as tenant_id,
+  case when l.nth <= %(lines)s then j.queue else 'other' end as queue,
+  case when l.nth <= %(lines)s then j.kind else 'other' end as kind,
+  sum(arrivals)::bigint as arrivals, sum(ended)::bigint as ended, sum(succeeded)::bigint as succeeded,
+  sum(failed)::bigint as failed, sum(dead_letter)::bigint as dead_letter, sum(failures)::bigint as failures, sum(retries)::bigint as retries,
+  sum(rescues)::bigint as rescues
+from posthouse.total_jobs as j join tenants as t using (tenant_id) join lines as l using (queue, kind)
+group by 1, 2, 3
+order by 1, 2, 3
+
+-- name: totals_times
+-- Waits and run times, for the lines that have a name: see totals_jobs.
+with lines as (
+  select queue, kind, row_number() over (order by min(first_minute), queue, kind) as nth
+  from posthouse.total_jobs group by queue, kind
+)
+select
+  case when l.nth <= %(lines)s then t.queue else 'other' end as queue,
+  case when l.nth <= %(lines)s then t.kind else 'other' end as kind,
+  what, octave, sum(attempts)::bigint as attempts, sum(seconds)::double precision as seconds
+from posthouse.total_times as t join lines as l using (queue, kind)
+group by 1, 2, 3, 4
+order by 1, 2, 3, 4
+
+-- name: totals_until
+-- The age of the last minute in the totals; null without one.
+select extract(epoch from posthouse.now() - minute)::double precision from posthouse.totals_until
+where isfinite(minute)
+
+-- name: sample_due
+-- Samples the minutes that are over; returns how many.
+select posthouse.sample_due()
+
+-- name: forget_samples
+-- Deletes samples older than a number of days.
+select posthouse.forget_samples(posthouse.now() - make_interval(secs => %s * 86400))

@@ -1,2 +1,0 @@
--- Ended jobs by status.
-select status, count(*) from posthouse.history group by status

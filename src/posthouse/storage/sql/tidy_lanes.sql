@@ -1,2 +1,0 @@
--- Deletes empty lanes if there are many.
-select posthouse.tidy_lanes()

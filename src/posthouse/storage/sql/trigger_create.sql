@@ -1,2 +1,0 @@
--- Creates a trigger.
-select to_jsonb(t) from posthouse.create_trigger(%(tenant)s, %(fields)s::jsonb, %(actor)s) as t

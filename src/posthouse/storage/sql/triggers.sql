@@ -1,0 +1,135 @@
+-- Triggers, events and schedules.
+
+-- name: triggers_list
+-- Triggers, or one of them, with the time of their last job; pages continue after a tenant, label and id.
+select
+  t.id, t.tenant_id, t.name, t.label, t.enabled, t.type, t.event_name, t.cron_expr, t.timezone, t.definition_key,
+  t.payload_template, t.dedupe_window_seconds, t.queue, t.priority, t.gap, t.fold, t.missed, t.catch_up_limit,
+  t.overlap, t.jitter_seconds, t.origin, t.next_at, t.last_nominal_at, t.last_error, t.last_error_at, t.created_by,
+  t.created_at, t.updated_at, t.version,
+  case t.type
+    when 'event' then (select m.at from posthouse.matches as m
+                       where m.trigger_id = t.id and m.outcome = 'fired' order by m.at desc limit 1)
+    else (select r.at from posthouse.schedule_runs as r
+          where r.trigger_id = t.id and r.outcome = 'fired' order by r.nominal_at desc limit 1)
+  end as last_fired_at
+from posthouse.triggers as t
+where (%(id)s::uuid is null or t.id = %(id)s::uuid)
+  and (%(tenant)s::text is null or t.tenant_id = %(tenant)s::text)
+  and (%(type)s::text is null or t.type = %(type)s::text)
+  and (%(after)s::text[] is null
+    or (t.tenant_id, t.label, t.id::text) > ((%(after)s::text[])[1], (%(after)s::text[])[2], (%(after)s::text[])[3]))
+order by t.tenant_id, t.label, t.id::text
+limit %(limit)s
+
+-- name: trigger_matches
+-- Outcomes of an event trigger, latest first.
+select m.at, m.outcome, m.event_id, e.name as event_name, m.replay, null::timestamptz as nominal_at,
+       null::timestamptz as through, m.error as reason, m.job_id, j.status as job_status,
+       j.started_at as job_started_at, j.finished_at as job_finished_at
+from (
+  select * from posthouse.matches as m
+  where m.trigger_id = %(id)s and (%(before)s::timestamptz is null or m.at < %(before)s::timestamptz)
+  order by m.at desc limit %(limit)s) as m
+left join posthouse.events as e on e.id = m.event_id and e.at = m.event_at
+left join lateral (
+  select j.status, j.started_at, j.finished_at from posthouse.jobs as j where j.id = m.job_id limit 1) as j on true
+order by m.at desc
+
+-- name: trigger_runs
+-- Outcomes of a schedule's runs, latest first.
+select r.at, r.outcome, null::uuid as event_id, null as event_name, 0 as replay, r.nominal_at, r.through, r.reason,
+       r.job_id, j.status as job_status, j.started_at as job_started_at, j.finished_at as job_finished_at
+from (
+  select * from posthouse.schedule_runs as r
+  where r.trigger_id = %(id)s and (%(before)s::timestamptz is null or r.nominal_at < %(before)s::timestamptz)
+  order by r.nominal_at desc limit %(limit)s) as r
+left join lateral (
+  select j.status, j.started_at, j.finished_at from posthouse.jobs as j where j.id = r.job_id limit 1) as j on true
+order by r.nominal_at desc
+
+-- name: events_list
+-- Events, newest first, with counts of their matches by outcome; pages continue after (before_at, before_id).
+select
+  e.id, e.at, e.tenant_id, e.name, e.context, e.subject, e.correlation_id, e.created_by,
+  exists (select from posthouse.unmatched as u where u.event_id = e.id) as pending,
+  count(*) filter (where m.outcome = 'fired') as fired,
+  count(*) filter (where m.outcome = 'deduped') as deduped,
+  count(*) filter (where m.outcome = 'error') as errors
+from (
+  select * from posthouse.events as e
+  where (%(id)s::uuid is null or e.id = %(id)s::uuid)
+    and (%(tenant)s::text is null or e.tenant_id = %(tenant)s::text)
+    and (%(name)s::text is null or posthouse.event_fits(%(name)s::text, e.name))
+    and (%(before_at)s::timestamptz is null or (e.at, e.id) < (%(before_at)s::timestamptz, %(before_id)s::uuid))
+  order by e.at desc, e.id desc limit %(limit)s) as e
+left join posthouse.matches as m on m.event_id = e.id and m.event_at = e.at
+group by e.id, e.at, e.tenant_id, e.name, e.context, e.subject, e.correlation_id, e.created_by
+order by e.at desc, e.id desc
+
+-- name: event_whole
+-- An event of a tenant, as it was emitted.
+select e.id, e.at, e.tenant_id, e.name, e.context, e.subject, e.correlation_id
+from posthouse.events as e where e.id = %(id)s and e.tenant_id = %(tenant)s
+limit 1
+
+-- name: event_latest
+-- The latest event of a tenant that matches a pattern, among a limited number of recent ones.
+select e.id, e.at, e.tenant_id, e.name, e.context, e.subject, e.correlation_id
+from (select * from posthouse.events as e where e.tenant_id = %(tenant)s order by e.at desc limit %(looked_at)s) as e
+where posthouse.event_fits(%(pattern)s, e.name)
+order by e.at desc
+limit 1
+
+-- name: event_matches
+-- The matches of an event with triggers.
+select m.trigger_id, t.label, m.replay, m.at, m.outcome, m.job_id, m.error
+from posthouse.matches as m left join posthouse.triggers as t on t.id = m.trigger_id
+where m.event_id = %(id)s order by m.at, m.trigger_id, m.replay
+
+-- name: event_fits
+-- Whether a trigger's pattern matches an event name.
+select posthouse.event_fits(%(pattern)s, %(name)s)
+
+-- name: event_replay
+-- Queues an event to be matched again.
+select posthouse.replay_event(%(id)s, %(triggers)s::uuid[], %(tenant)s, %(actor)s)
+
+-- name: events_waiting
+-- Whether any event has not been matched with triggers yet.
+select exists (select from posthouse.unmatched) as waiting
+
+-- name: events_take
+-- Locks events to match, each with its matching triggers.
+select event, context, triggers from posthouse.take_events(%(limit)s)
+
+-- name: events_match
+-- Finishes the matching of events: creates the jobs.
+select fired, deduped, errors from posthouse.match_events(%(events)s, %(results)s::jsonb)
+
+-- name: schedules_due
+-- Due schedules, the database's time, and the seconds until the next one.
+select at as now, triggers, next_in from posthouse.due_schedules(%(limit)s, %(all)s)
+
+-- name: schedule_fire
+-- Creates the due runs of a schedule unless another keeper has; returns counts by outcome.
+select fired, skipped, errors
+from posthouse.fire_schedule(%(trigger)s, %(version)s, %(expected)s, %(runs)s::jsonb, %(next)s)
+
+-- name: trigger_create
+-- Creates a trigger.
+select to_jsonb(t) from posthouse.create_trigger(%(tenant)s, %(fields)s::jsonb, %(actor)s) as t
+
+-- name: trigger_change
+-- Changes fields of a trigger; no row if it does not exist.
+select to_jsonb(t) from posthouse.change_trigger(%(id)s, %(changes)s::jsonb, %(tenant)s, %(actor)s) as t
+where t.id is not null
+
+-- name: trigger_remove
+-- Removes a trigger; false if it does not exist.
+select posthouse.remove_trigger(%(id)s, %(tenant)s, %(actor)s)
+
+-- name: trigger_fire
+-- Creates the job of a trigger now; no outcome if the trigger does not exist.
+select outcome, reason, job_id
+from posthouse.fire_trigger(%(id)s, %(request)s::jsonb, %(nominal)s, %(event)s::jsonb, %(tenant)s, %(actor)s)

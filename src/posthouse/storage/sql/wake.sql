@@ -1,2 +1,0 @@
--- Wakes hungry workers of these queues.
-select posthouse.wake(%s)

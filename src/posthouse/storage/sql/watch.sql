@@ -1,2 +1,0 @@
--- Holds the worker's liveness lock in this session.
-select posthouse.watch(%s)

@@ -1,2 +1,0 @@
--- What workers are called.
-select id, name from posthouse.workers where id = any (%s)

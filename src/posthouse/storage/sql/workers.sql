@@ -1,0 +1,106 @@
+-- Workers and API servers: lists, what operators do to them, and how the keeper finds the lost ones.
+
+-- name: workers_list
+-- Workers and what they are doing: those that are there, and those that left within a time.
+select
+  w.id, w.name, w.hostname, w.pid, w.version, w.queues, w.kinds, w.concurrency, w.capabilities, w.offers, w.metadata,
+  n.running,
+  posthouse.worker_status(w, n.running, %(offline_after)s) as status,
+  w.started_at, w.heartbeat_at, w.stopped_at, w.disabled_at, w.drain_asked_at,
+  extract(epoch from posthouse.now() - w.heartbeat_at)::double precision as heartbeat_seconds,
+  not alive.alive and (w.stopped_at is null or w.missing_since is not null) as died,
+  array(select jsonb_build_object('id', r.id, 'kind', r.kind, 'since', r.attempt_started_at)
+        from posthouse.running as r where r.worker_id = w.id
+        order by r.attempt_started_at, r.id limit %(jobs)s) as jobs
+from posthouse.workers as w
+cross join lateral (select posthouse.is_there(w, %(offline_after)s)) as alive (alive)
+cross join lateral (
+  select count(*)::integer from posthouse.running as r where r.worker_id = w.id) as n (running)
+where alive.alive
+  or %(offline_within)s::double precision is null
+  or greatest(w.stopped_at, w.heartbeat_at, w.started_at)
+     > posthouse.now() - make_interval(secs => %(offline_within)s::double precision)
+order by not alive.alive, w.name, w.started_at desc
+
+-- name: workers_named
+-- Workers by id or name: the live ones, else the last one.
+with meant as (
+  select w.id, w.name, w.started_at,
+         posthouse.is_there(w, %(offline_after)s) as alive
+  from posthouse.workers as w where %(who)s in (w.id::text, w.name)
+)
+select m.id, m.name, m.alive from meant as m
+where m.alive or m.id = (select o.id from meant as o where not exists (select from meant as a where a.alive)
+                         order by o.started_at desc limit 1)
+order by m.name, m.id
+
+-- name: workers_seen
+-- Live workers, limited to what the caller may see; running counts the jobs that the caller can see.
+select
+  w.id, w.version, w.queues, w.offers, w.concurrency, w.started_at,
+  (select count(*) from posthouse.running as r where r.worker_id = w.id)::integer as running,
+  case when w.disabled_at is not null then 'disabled' when w.drain_asked_at is not null then 'draining'
+    else 'online' end as status
+from posthouse.seen_workers() as w
+where posthouse.is_there(w, %(offline_after)s)
+order by w.started_at, w.id
+
+-- name: workers_online
+-- The scope of each worker that is online and not disabled.
+select only_tenant, queues from posthouse.workers as w
+where posthouse.is_there(w, %(offline_after)s) and w.disabled_at is null
+
+-- name: worker_counts
+-- How many workers have each status; offline workers only if they left within the last hour.
+select posthouse.worker_status(w, coalesce(r.running, 0), %(offline_after)s) as status, count(*)::integer as workers
+from posthouse.workers as w
+left join (select worker_id, count(*) as running from posthouse.running group by 1) as r on r.worker_id = w.id
+where posthouse.is_there(w, %(offline_after)s)
+  or greatest(w.stopped_at, w.heartbeat_at, w.started_at) > posthouse.now() - interval '1 hour'
+group by 1
+
+-- name: worker_names
+-- What workers are called.
+select id, name from posthouse.workers where id = any (%s)
+
+-- name: worker_changes_list
+-- When workers came and went, newest first.
+select id, at, worker_id, name, change from posthouse.worker_changes
+where (%(worker)s::uuid is null or worker_id = %(worker)s::uuid)
+  and (%(after)s::bigint is null or id < %(after)s::bigint)
+order by id desc
+limit %(limit)s
+
+-- name: worker_disable
+-- Disables a worker; false if it is already.
+select posthouse.disable_worker(%(id)s, %(actor)s)
+
+-- name: worker_drain
+-- Asks a worker to finish its work and stop; false if it was asked already.
+select posthouse.drain_worker(%(id)s, %(actor)s)
+
+-- name: worker_enable
+-- Lets a worker claim again; false if nothing kept it from that.
+select posthouse.enable_worker(%(id)s, %(actor)s)
+
+-- name: watch_workers
+-- Workers lost and workers returned since the last call. Without p_judge missing heartbeats are ignored.
+select
+  array(select posthouse.bury_dead(
+    make_interval(secs => %(grace)s), p_silence => make_interval(secs => %(silence)s::double precision),
+    p_judge => %(judge)s, p_remote_grace => make_interval(secs => %(remote_grace)s))),
+  array(select posthouse.welcome_back())
+
+-- name: rescue
+-- Rescues jobs with lost leases.
+select id, worker_id, event
+from posthouse.rescue(%(crash_limit)s, make_interval(secs => %(grace)s), p_expired => %(expired)s,
+  p_remote_grace => make_interval(secs => %(remote_grace)s), p_jitter => make_interval(secs => %(jitter)s))
+
+-- name: server_beat
+-- Records that this API server runs.
+select posthouse.server_beat(%(id)s, %(hostname)s, %(pid)s)
+
+-- name: server_leave
+-- Removes an API server that stops.
+select posthouse.server_leave(%(id)s)
