@@ -6,7 +6,7 @@ import pytest
 from accesskit import problem, serving
 
 from posthouse.identity import prefix_of
-from posthouse.identity.logins import csrf_token
+from posthouse.identity.sessions import csrf_token
 from posthouse.settings import Settings
 
 SESSION, JOBS = "/api/v1/session", "/api/v1/jobs"

@@ -12,7 +12,7 @@ from databases import define
 from poolers import PGBOUNCER, pooling
 from posthouse import testing
 from posthouse.identity import Principal, Role, prefix_of
-from posthouse.identity.memory import KeyMemory
+from posthouse.identity.authenticator import KeyMemory
 from posthouse.settings import Settings
 from workshop import eventually, eventually_sync
 

@@ -19,9 +19,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from databases import define
 from posthouse.errors import ConfigurationError
 from posthouse.identity import Role
-from posthouse.identity.claims import role_names
-from posthouse.identity.jwks import KeySet
-from posthouse.identity.tokens import Tokens
+from posthouse.identity.tokens import KeySet, Tokens, role_names
 from posthouse.settings import Settings
 
 SECRET = "a-secret-of-the-login-that-is-not-guessable"

@@ -12,7 +12,7 @@ import typer
 import yaml
 
 from posthouse.cli.main import cli
-from posthouse.metrics.port import LIVE_PATH
+from posthouse.metrics.worker import LIVE_PATH
 from posthouse.server import create_app
 from posthouse.settings import Settings, load_settings
 

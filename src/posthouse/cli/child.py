@@ -103,7 +103,7 @@ def _named(settings: Settings, number: int) -> Settings:
 def _measure(inside: Inside) -> None:
     from prometheus_client import generate_latest
 
-    from posthouse.metrics.port import measured
+    from posthouse.metrics.worker import measured
 
     registry = measured(worker=True, keeper=False)
     inside.metrics = lambda: generate_latest(registry).decode()

@@ -165,8 +165,8 @@ def _serve_metrics(host: str, port: int, supervisor: Supervisor | None = None) -
     from posthouse.errors import ConfigurationError
 
     try:
-        from posthouse.metrics.merged import MergedMetrics
-        from posthouse.metrics.port import measured, serve
+        from posthouse.metrics.registry import MergedMetrics
+        from posthouse.metrics.worker import measured, serve
     except ImportError as error:
         raise ConfigurationError(
             f"--metrics-port needs the package {error.name}; install it with: pip install 'posthouse[server]'"

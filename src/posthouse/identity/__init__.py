@@ -3,10 +3,8 @@
 Modules that need the extra `server` (credentials, tokens) are imported directly.
 """
 
-from posthouse.identity.issuing import issue_key
-from posthouse.identity.keys import MadeKey, make_key, prefix_of, verify
-from posthouse.identity.principal import Principal
-from posthouse.identity.roles import Permission, Role, may_grant, permissions_of
+from posthouse.identity.keys import MadeKey, issue_key, make_key, prefix_of, verify
+from posthouse.identity.roles import Permission, Principal, Role, may_grant, permissions_of
 
 __all__ = [
     "MadeKey",

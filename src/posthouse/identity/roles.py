@@ -1,8 +1,12 @@
-"""The table of roles and permissions."""
+"""Roles, what they permit, and the principals that have them."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
+
+from posthouse.errors import Forbidden
 
 
 class Role(StrEnum):
@@ -75,3 +79,26 @@ def permissions_of(role: Role) -> frozenset[Permission]:
 def may_grant(giver: Role, role: Role) -> bool:
     """Whether a caller may grant a role: only its own permissions; a super-admin may grant any role."""
     return giver is Role.SUPER_ADMIN or permissions_of(role) <= permissions_of(giver)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Principal:
+    """An authenticated caller.
+
+    ``tenant`` is None for callers with access to all tenants; ``queues`` is None for access to all queues.
+    ``key`` is the prefix of the API key, if one was used.
+    """
+
+    name: str
+    role: Role
+    tenant: str | None
+    queues: tuple[str, ...] | None = None
+    expires_at: datetime | None = None
+    key: str | None = None
+
+    def may(self, permission: Permission) -> bool:
+        return permission in permissions_of(self.role)
+
+    def demand(self, permission: Permission) -> None:
+        if not self.may(permission):
+            raise Forbidden(f"permission denied: {self.name} ({self.role}) lacks {permission}")

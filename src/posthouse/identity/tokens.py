@@ -1,14 +1,21 @@
-"""JWTs of an external identity provider. The settings choose the signature algorithm, never the token."""
+"""Tokens of an external identity provider: signature, signing keys and claims."""
 
 from __future__ import annotations
 
+import asyncio
+import json
+import logging
+import re
+import time
+import urllib.request
+from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 import jwt
 
-from posthouse.identity.claims import Claims
-from posthouse.identity.jwks import KeySet
-from posthouse.identity.principal import Principal
+from posthouse.errors import ConfigurationError
+from posthouse.identity.roles import Principal, Role
 from posthouse.settings import Settings
 
 LEEWAY_SECONDS = 10
@@ -56,3 +63,127 @@ class Tokens:
             options={"require": required, "verify_aud": bool(settings.jwt_audience)},
         )
         return claims
+
+
+LONGEST_NAME = 512
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+_NEVER = {Role.WORKER}
+"""Tokens are for people. A worker's permissions are not a tenant's, and its key is revoked separately."""
+
+
+class Claims:
+    def __init__(self, settings: Settings) -> None:
+        self._tenant = settings.jwt_tenant_claim
+        self._role = settings.jwt_role_claim
+        self._roles = role_names(settings.jwt_roles)
+
+    def principal(self, claims: Mapping[str, Any]) -> Principal | None:
+        """Return the principal, or None if the role is unknown, or without a tenant unless it is a
+        super-admin.
+        """
+        role = self._roles.get(str(_at(claims, self._role)))
+        tenant = _at(claims, self._tenant)
+        subject = claims.get("sub")
+        if role is None or not _is_name(subject):
+            return None
+        if role is Role.SUPER_ADMIN:
+            tenant = None
+        elif not _is_name(tenant):
+            return None
+        try:
+            expires_at = datetime.fromtimestamp(float(claims["exp"]), UTC)
+        except (OverflowError, ValueError, OSError):  # beyond the year 9999
+            return None
+        return Principal(name=f"jwt:{subject}", role=role, tenant=tenant, expires_at=expires_at)
+
+
+def role_names(text: str) -> dict[str, Role]:
+    """Parse ``owner=tenant-admin,member=tenant-viewer`` in addition to the names of the roles.
+
+    A super-admin sees all tenants, so no claim maps to that role unless it is listed here.
+    """
+    names = {role.value: role for role in Role if role not in {*_NEVER, Role.SUPER_ADMIN}}
+    for item in filter(None, (part.strip() for part in text.split(","))):
+        name, _, role = (part.strip() for part in item.partition("="))
+        if role not in set(Role) - _NEVER:
+            choice = ", ".join(sorted(set(Role) - _NEVER))
+            raise ConfigurationError(
+                f"jwt_roles: {item!r} does not name a role; write name=role with {choice}"
+            )
+        names[name] = Role(role)
+    return names
+
+
+def _is_name(value: Any) -> bool:
+    """Return whether a claim is a text that Postgres can store: no NUL, no lone surrogates."""
+    return isinstance(value, str) and 0 < len(value) <= LONGEST_NAME and not _UNSTORABLE.search(value)
+
+
+def _at(claims: Mapping[str, Any], path: str) -> Any:
+    value: Any = claims
+    for step in path.split("."):
+        value = value.get(step) if isinstance(value, Mapping) else None
+    return value
+
+
+_log = logging.getLogger("posthouse.identity")
+
+ALGORITHMS = {"RSA": "RS256", "EC": "ES256"}
+"""Algorithm by key type, as published; the token does not choose it."""
+KEEP_SECONDS = 3600.0
+FLOOR_SECONDS = 30.0
+"""Minimum time between two fetches, so that forged key ids cannot flood the JWKS endpoint."""
+FETCH_SECONDS = 5.0
+MOST_BYTES = 1_000_000
+
+
+class KeySet:
+    def __init__(self, url: str, *, floor: float = FLOOR_SECONDS) -> None:
+        if not url.startswith(("https://", "http://")):
+            raise ConfigurationError(f"invalid jwks_url {url!r}: expected an https:// URL")
+        self._url = url
+        self._floor = floor
+        self._keys: dict[str, jwt.PyJWK] = {}
+        self._looked_at = float("-inf")
+        self._lock = asyncio.Lock()
+
+    async def key(self, key_id: str) -> jwt.PyJWK | None:
+        """Return the key, fetched again if it is unknown or the cached keys are old."""
+        if key_id not in self._keys or self._age() > KEEP_SECONDS:
+            await self._look()
+        return self._keys.get(key_id)
+
+    def _age(self) -> float:
+        return time.monotonic() - self._looked_at
+
+    async def _look(self) -> None:
+        async with self._lock:
+            if self._age() < self._floor:
+                return
+            self._looked_at = time.monotonic()
+            try:
+                self._keys = _usable(await asyncio.to_thread(self._fetch))
+            except (OSError, ValueError, TypeError, RecursionError, jwt.PyJWTError) as error:
+                # Cached keys stay valid while the endpoint is unreachable.
+                _log.warning("JWKS fetch failed url=%s: %s", self._url, error)
+
+    def _fetch(self) -> object:
+        with urllib.request.urlopen(self._url, timeout=FETCH_SECONDS) as answer:  # noqa: S310 - the scheme is checked above
+            return json.loads(answer.read(MOST_BYTES))
+
+
+def _usable(document: object) -> dict[str, jwt.PyJWK]:
+    """Return the signature keys of supported types. A symmetric key in a public document is ignored."""
+    if not isinstance(document, dict) or not isinstance(document.get("keys"), list):
+        raise ValueError("the document contains no list of keys")  # noqa: TRY004 - invalid document, not a programming error
+    return {
+        item["kid"]: jwt.PyJWK(item, ALGORITHMS[item["kty"]])
+        for item in document["keys"]
+        if isinstance(item, dict)
+        and isinstance(item.get("kid"), str)
+        and isinstance(item.get("kty"), str)
+        and item.get("use", "sig") == "sig"
+        and item.get("alg", ALGORITHMS.get(item.get("kty", "")))
+        == ALGORITHMS.get(item.get("kty", ""), "none")
+        and item.get("crv", "P-256") == "P-256"
+    }

@@ -1,15 +1,187 @@
-"""Metrics of a server: those from the database, and its own requests."""
+"""Metrics of a server: snapshots of the database, the same on every server, and its own requests."""
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from importlib.metadata import version
 
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics_core import Metric as Family
+from prometheus_client.registry import Collector
 from psycopg_pool import AsyncConnectionPool
 
+from posthouse.insights.alerts import AlertCount, alert_counts
+from posthouse.insights.census import QueueCensus, census, worker_counts
+from posthouse.insights.totals import (
+    JobTotals,
+    TimeTotals,
+    bound_of,
+    job_totals,
+    paused_queues,
+    time_totals,
+    totals_age,
+)
 from posthouse.metrics import catalogue as metrics
-from posthouse.metrics.database import DatabaseMetrics, Whole
-from posthouse.metrics.process import REQUEST_BOUNDS, gauge, histogram, process_registry
+from posthouse.metrics.registry import REQUEST_BOUNDS, gauge, histogram, process_registry
+from posthouse.settings import Settings
+from posthouse.storage.queries import Db, fetch_row
+
+MOST_LINES = 200
+"""Queues with a kind that have a name of their own. Tenants can make up names of both."""
+OTHER = "other"
+OCTAVES = range(4, 27)
+"""Bounds from 1.6 ms to 1 h 52 min, each twice the one before: where buckets of the samples end, so that none
+of them is split by guess."""
+STATUSES = ("ready", "scheduled", "blocked", "running")
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """A snapshot of all values."""
+
+    census: list[QueueCensus]
+    jobs: list[JobTotals]
+    times: list[TimeTotals]
+    age: float | None
+    workers: dict[str, int]
+    keepers: int
+    paused: list[str]
+    alerts: list[AlertCount]
+    tenants: int
+
+
+async def look(connection: Db, settings: Settings) -> Whole:
+    keepers = await fetch_row(connection, "doctor_keepers", grace=0.0, limit=0)
+    return Whole(
+        census=await census(connection),
+        jobs=await job_totals(connection, tenants=settings.metrics_tenants, lines=MOST_LINES),
+        times=await time_totals(connection, lines=MOST_LINES),
+        age=await totals_age(connection),
+        workers=await worker_counts(connection, offline_after=settings.offline_after),
+        keepers=keepers["sessions"],
+        paused=await paused_queues(connection),
+        alerts=await alert_counts(connection),
+        tenants=settings.metrics_tenants,
+    )
+
+
+class DatabaseMetrics(Collector):
+    """Shows the last snapshot; the caller refreshes it before collecting."""
+
+    def __init__(self) -> None:
+        self.whole: Whole | None = None
+
+    def collect(self) -> Iterator[Family]:
+        if self.whole is None:
+            return
+        yield from _queues(self.whole)
+        yield from _fleet(self.whole)
+        yield from _counters(self.whole.jobs)
+        yield _histogram(metrics.WAIT, self.whole.times, "wait")
+        yield _histogram(metrics.RUN, self.whole.times, "run")
+        yield from _alerts(self.whole.alerts)
+
+
+def _gauge(metric: metrics.Metric) -> GaugeMetricFamily:
+    return GaugeMetricFamily(metric.name, metric.help, labels=metric.labels)
+
+
+def _counter(metric: metrics.Metric) -> CounterMetricFamily:
+    return CounterMetricFamily(metric.base, metric.help, labels=metric.labels)
+
+
+def _queues(whole: Whole) -> Iterator[Family]:
+    tenants = named(
+        (item.tenant_id for item in whole.jobs), (c.tenant_id for c in whole.census), whole.tenants
+    )
+    queues = named((item.queue for item in whole.jobs), (c.queue for c in whole.census), MOST_LINES)
+    counts: dict[tuple[str, str, str], int] = defaultdict(int)
+    oldest: dict[tuple[str, str], float] = {}
+    for item in whole.census:
+        place = (
+            item.tenant_id if item.tenant_id in tenants else OTHER,
+            item.queue if item.queue in queues else OTHER,
+        )
+        for status in STATUSES:
+            counts[*place, status] += getattr(item, status)
+        oldest[place] = max(oldest.get(place, 0.0), item.oldest_ready_seconds or 0.0)
+    jobs, ages, paused = _gauge(metrics.QUEUE_JOBS), _gauge(metrics.OLDEST_READY), _gauge(metrics.PAUSED)
+    for labels, count in counts.items():
+        jobs.add_metric(labels, count)
+    for where, age in oldest.items():
+        ages.add_metric(where, age)
+    for queue in whole.paused[:MOST_LINES]:
+        paused.add_metric((queue,), 1)
+    yield from (jobs, ages, paused)
+
+
+def named(before: Iterable[str], now: Iterable[str], most: int) -> set[str]:
+    """Return the names shown as labels: those of the counters, then others up to the maximum."""
+    names = {name for name in before if name != OTHER}
+    return names | set(sorted(set(now) - names)[: max(0, most - len(names))])
+
+
+def _fleet(whole: Whole) -> Iterator[Family]:
+    workers, keepers = _gauge(metrics.WORKERS), _gauge(metrics.KEEPERS)
+    for status, count in whole.workers.items():
+        workers.add_metric((status,), count)
+    keepers.add_metric((), whole.keepers)
+    yield from (workers, keepers)
+    if whole.age is not None:
+        age = _gauge(metrics.TOTALS_AGE)
+        age.add_metric((), whole.age)
+        yield age
+
+
+def _counters(jobs: Sequence[JobTotals]) -> Iterator[Family]:
+    plain = (
+        (metrics.ENQUEUED, "arrivals"),
+        (metrics.FAILURES, "failures"),
+        (metrics.RETRIES, "retries"),
+        (metrics.RESCUES, "rescues"),
+    )
+    for metric, field in plain:
+        family = _counter(metric)
+        for item in jobs:
+            family.add_metric((item.tenant_id, item.queue, item.kind), getattr(item, field))
+        yield family
+    ended = _counter(metrics.ENDED)
+    for item in jobs:
+        for status in ("succeeded", "failed", "dead_letter", "canceled"):
+            ended.add_metric((item.tenant_id, item.queue, item.kind, status), getattr(item, status))
+    yield ended
+
+
+def _histogram(metric: metrics.Metric, times: Sequence[TimeTotals], what: str) -> Family:
+    family = HistogramMetricFamily(metric.name, metric.help, labels=metric.labels)
+    lines: dict[tuple[str, str], list[TimeTotals]] = defaultdict(list)
+    for item in times:
+        if item.what == what:
+            lines[item.queue, item.kind].append(item)
+    for labels, parts in lines.items():
+        buckets = [
+            (f"{bound_of(octave):g}", float(sum(p.attempts for p in parts if p.octave <= octave)))
+            for octave in OCTAVES
+        ]
+        buckets.append(("+Inf", float(sum(part.attempts for part in parts))))
+        family.add_metric(labels, buckets, sum(part.seconds for part in parts))
+    return family
+
+
+def _alerts(alerts: Sequence[AlertCount]) -> Iterator[Family]:
+    raised, held, messages = (
+        _counter(metrics.ALERTS), _counter(metrics.ALERTS_HELD), _counter(metrics.ALERT_MESSAGES)
+    )  # fmt: skip
+    for item in alerts:
+        raised.add_metric((item.type, item.severity), item.raised)
+        held.add_metric((item.type, item.severity), item.suppressed)
+        messages.add_metric((item.type, "sent"), item.sent)
+        messages.add_metric((item.type, "failed"), item.failed)
+    yield from (raised, held, messages)
+
 
 METHODS = {"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"}
 

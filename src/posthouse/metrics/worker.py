@@ -1,19 +1,33 @@
-"""Metrics of one worker."""
+"""Metrics of one worker or keeper, and the port that serves them."""
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 from weakref import WeakSet
+from wsgiref.simple_server import WSGIRequestHandler, make_server
 
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, make_wsgi_app
+from prometheus_client.exposition import ThreadingWSGIServer
 
 from posthouse.dispatch import Reader, observe_readers
+from posthouse.errors import ConfigurationError
+from posthouse.keeper.service import observe_steps
 from posthouse.metrics import catalogue as metrics
-from posthouse.metrics.process import ATTEMPT_BOUNDS, REQUEST_BOUNDS, counter, gauge, histogram
+from posthouse.metrics.registry import (
+    ATTEMPT_BOUNDS,
+    REQUEST_BOUNDS,
+    counter,
+    gauge,
+    histogram,
+    process_registry,
+)
 from posthouse.worker.executor import Executor
 from posthouse.worker.job import Job
+from posthouse.worker.observing import observe_with
 
 
 class _Attempts:
@@ -61,3 +75,62 @@ class WorkerMetrics:
     def _in_flight(self) -> float:
         """All executors of a worker share what they hold."""
         return len({id(job) for each in self._executors for job in list(each.held.values())})
+
+
+class KeeperMetrics:
+    """An observer of keeper steps: see posthouse.keeper.service."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._seconds = histogram(metrics.STEP_SECONDS, registry, REQUEST_BOUNDS)
+        self._failures = counter(metrics.STEP_FAILURES, registry)
+
+    def __call__(self, step: str, seconds: float, failed: bool) -> None:
+        self._seconds.labels(step).observe(seconds)
+        if failed:
+            self._failures.labels(step).inc()
+
+
+LIVE_PATH = "/livez"
+
+
+def measured(*, worker: bool, keeper: bool = True) -> CollectorRegistry:
+    """Return a registry that measures this process, its keeper and its worker."""
+    registry = process_registry()
+    if keeper:
+        observe_steps(KeeperMetrics(registry))
+    if worker:
+        observe_with(WorkerMetrics(registry))
+    return registry
+
+
+def serve(host: str, port: int, registry: CollectorRegistry, problems: Callable[[], Iterable[str]]) -> int:
+    """Serve metrics and /livez in a thread; return the port. Port 0 selects a free one.
+
+    /livez answers 200, or 503 with the ``problems``, one per line.
+    """
+    metrics = make_wsgi_app(registry)
+
+    def answer(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
+        if environ["PATH_INFO"] != LIVE_PATH:
+            found: Iterable[bytes] = metrics(environ, start)
+            return found
+        told = "\n".join(problems())
+        start(
+            "503 Service Unavailable" if told else "200 OK", [("Content-Type", "text/plain; charset=utf-8")]
+        )
+        return [f"{told or 'ok'}\n".encode()]
+
+    try:
+        server = make_server(host, port, answer, ThreadingWSGIServer, handler_class=_Silent)
+    except OSError as error:
+        raise ConfigurationError(
+            f"cannot serve metrics on {host} port {port}: {error.strerror or error}; "
+            "choose another with --metrics-port"
+        ) from None
+    threading.Thread(target=server.serve_forever, name="posthouse-metrics", daemon=True).start()
+    return int(server.server_port)
+
+
+class _Silent(WSGIRequestHandler):
+    def log_message(self, *_: object) -> None:
+        """Requests are not logged."""

@@ -16,12 +16,10 @@ from starlette.types import Scope
 
 from posthouse.errors import Forbidden, NotAuthenticated, TooManyRequests
 from posthouse.identity import Permission, Principal, Role
+from posthouse.identity.authenticator import Credentials, KeyMemory
 from posthouse.identity.buckets import Buckets
-from posthouse.identity.credentials import Credentials
 from posthouse.identity.keys import digest
-from posthouse.identity.logins import is_csrf_token, logged_in
-from posthouse.identity.memory import KeyMemory
-from posthouse.identity.tickets import Tickets
+from posthouse.identity.sessions import Tickets, is_csrf_token, logged_in
 from posthouse.settings import Settings
 from posthouse.storage.errors import translated
 from posthouse.storage.queries import Db

@@ -20,7 +20,7 @@ from posthouse.blobs import store_for
 from posthouse.dispatch import open_redis, state_of
 from posthouse.errors import ConfigurationError
 from posthouse.identity import Permission
-from posthouse.identity.memory import KeyMemory
+from posthouse.identity.authenticator import KeyMemory
 from posthouse.insights.settings import settings_in_effect
 from posthouse.metrics.server import ServerMetrics
 from posthouse.server import problems

@@ -11,8 +11,7 @@ from fastapi.responses import PlainTextResponse
 
 from posthouse.errors import NotAuthenticated
 from posthouse.identity import Permission
-from posthouse.metrics.database import Whole, look
-from posthouse.metrics.server import ServerMetrics
+from posthouse.metrics.server import ServerMetrics, Whole, look
 from posthouse.server.access import Gate, principal_of
 from posthouse.server.remembered import Remembered
 from posthouse.settings import Settings

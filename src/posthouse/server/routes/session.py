@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 from posthouse.errors import NotAuthenticated
 from posthouse.identity import Permission, Principal, permissions_of
-from posthouse.identity.logins import csrf_token, log_in, log_out
+from posthouse.identity.sessions import csrf_token, log_in, log_out
 from posthouse.server.access import COOKIE, Access, Gate, address_of, allow, bearer_of
 from posthouse.server.bodies import api_router
 from posthouse.server.schemas import Strict

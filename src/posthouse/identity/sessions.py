@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
+import time
 from datetime import datetime
 from typing import NamedTuple
 
 from posthouse.errors import Forbidden
 from posthouse.identity.keys import digest
-from posthouse.identity.principal import Principal
-from posthouse.identity.roles import Role
+from posthouse.identity.roles import Principal, Role
 from posthouse.storage.queries import Db
 from posthouse.storage.sessions import close_session, find_session, open_session
 
@@ -60,3 +60,23 @@ def csrf_token(cookie: str) -> str:
 
 def is_csrf_token(cookie: str, token: str | None) -> bool:
     return token is not None and hmac.compare_digest(csrf_token(cookie).encode(), token.encode())
+
+
+GOOD_FOR = 600.0
+
+
+class Tickets:
+    """Tickets of this process, stored only as digests in memory."""
+
+    def __init__(self) -> None:
+        self._open: dict[bytes, tuple[Principal, float]] = {}
+
+    def issue(self, principal: Principal, *, seconds: float = GOOD_FOR) -> str:
+        ticket = f"once_{secrets.token_urlsafe(32)}"
+        self._open[digest(ticket)] = (principal, time.monotonic() + seconds)
+        return ticket
+
+    def redeem(self, text: str) -> Principal | None:
+        """Return the principal of a ticket, the first time that it is used."""
+        principal, until = self._open.pop(digest(text), (None, 0.0))
+        return principal if time.monotonic() < until else None
