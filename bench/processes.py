@@ -23,7 +23,7 @@ from posthouse.bench.fleet import PAYLOAD
 from posthouse.settings import load_settings
 from posthouse.storage.queries import query
 from posthouse.storage.server import close_embedded, database_url
-from posthouse.worker.process import run_loop
+from posthouse.worker.shutdown import run_loop
 
 app = posthouse.App()
 

@@ -29,7 +29,7 @@ from posthouse.identity import Role, issue_key
 from posthouse.settings import load_settings
 from posthouse.storage.queries import query
 from posthouse.storage.server import close_embedded, database_url
-from posthouse.worker.process import run_loop
+from posthouse.worker.shutdown import run_loop
 
 PICKUPS = 100
 

@@ -28,7 +28,7 @@ from posthouse.cli.server import Serving
 from posthouse.identity import Role, issue_key
 from posthouse.keeper.keeper import Keeper
 from posthouse.settings import Settings
-from posthouse.worker.definition import AUTO
+from posthouse.worker.handlers import AUTO
 from waiting import WAIT_SECONDS
 
 LIMITS = httpx.Limits(keepalive_expiry=2.0)

@@ -35,7 +35,7 @@ CHILD = "posthouse-child"
 """The name, as ps shows it, of a child process that a command has started."""
 COMMANDS = ".stable-commands"
 """The folder with programs that fork; a fork does not see it, as it looks for the program of users."""
-OWN = ("posthouse.supervisor.child", "posthouse.worker.processes.link")
+OWN = ("posthouse.supervisor.child", "posthouse.worker.runners.process.process")
 """Modules with the program of a child process."""
 SUPERVISING = {"worker", "up"}
 """Commands that start children of their own."""

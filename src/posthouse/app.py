@@ -30,12 +30,11 @@ from posthouse.storage.errors import translated
 from posthouse.storage.migrate import apply_schema, create_extensions, extensions_in, migrate
 from posthouse.storage.server import admin_url, database_url, ready_database_url
 from posthouse.storage.startup import patiently
-from posthouse.worker.arguments import Arguments
 from posthouse.worker.backend import Backend
-from posthouse.worker.definition import LARGEST_BATCH, PROCESS, RUNNERS, Definition
-from posthouse.worker.direct import Direct
-from posthouse.worker.process import Stop, run_loop
-from posthouse.worker.spans import trace_workers
+from posthouse.worker.handlers import LARGEST_BATCH, PROCESS, RUNNERS, Arguments, Definition
+from posthouse.worker.observers import trace_workers
+from posthouse.worker.postgres import Direct
+from posthouse.worker.shutdown import Stop, run_loop
 
 if TYPE_CHECKING:
     from posthouse.worker.status import Status

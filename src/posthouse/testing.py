@@ -35,7 +35,7 @@ from posthouse.worker.job import Job
 
 if TYPE_CHECKING:
     from posthouse.app import App, JobType
-    from posthouse.worker.commit import Commit, Plain, StepCommit
+    from posthouse.worker.transactions import Commit, Plain, StepCommit
     from posthouse.worker.worker import Worker
 
 __all__ = ["Clock", "assert_enqueued", "clock", "database", "drain", "enqueued", "run", "using"]

@@ -5,7 +5,7 @@ import pytest
 import posthouse
 from posthouse import testing
 from posthouse.errors import ConfigurationError, InvalidDefinition
-from posthouse.worker import rulebook
+from posthouse.worker import definitions
 from workshop import attempts, eventually, row, working
 
 
@@ -29,7 +29,7 @@ async def test_a_change_arrives_without_notifications_too(app, change, monkeypat
     @app.job()
     async def mail() -> None: ...
 
-    monkeypatch.setattr(rulebook, "REREAD_SECONDS", 0.05)
+    monkeypatch.setattr(definitions, "REREAD_SECONDS", 0.05)
     async with working(app) as worker:
         monkeypatch.setattr(worker.rulebook, "look_again", lambda: None)
         worker.listener._on_definitions = lambda: None

@@ -5,7 +5,7 @@ from uuid import uuid4
 
 import pytest
 
-from posthouse.worker.shares import Shares
+from posthouse.worker.fetcher import Shares
 
 
 def fill(engine, tenant, jobs, **fields):

@@ -14,17 +14,17 @@ from waiting import WAIT_SECONDS, eventually_sync
 
 STUCK = """
 import asyncio, time
-from posthouse.worker import process
+from posthouse.worker import shutdown
 
-process.STOP_SECONDS = 0.1
+shutdown.STOP_SECONDS = 0.1
 
 async def main():
-    stop = process.Stop(asyncio.get_running_loop())
+    stop = shutdown.Stop(asyncio.get_running_loop())
     print("ready", flush=True)
     await stop.asked_or()
     time.sleep(3600)
 
-process.run_loop(main())
+shutdown.run_loop(main())
 """
 
 

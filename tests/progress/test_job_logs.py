@@ -13,7 +13,7 @@ from posthouse import insights, testing
 from posthouse.errors import JobNotFound
 from posthouse.keeper.retention import Retention
 from posthouse.storage.connect import Line
-from posthouse.worker.tail import BURST_BYTES, LINE_LIMIT, Lines, Said
+from posthouse.worker.log_writer import BURST_BYTES, LINE_LIMIT, Lines, Said
 from waiting import WAIT_SECONDS
 from workshop import eventually, give_away, quiet, status, take, working
 

@@ -15,8 +15,8 @@ from remotekit import Site
 from posthouse.cli.server import Serving
 from posthouse.server.live import Streams
 from posthouse.settings import Settings
-from posthouse.worker.remote.leases import UNANSWERED_SECONDS, RemoteLeases
-from posthouse.worker.remote.line import HttpLine
+from posthouse.worker.remote.backend import UNANSWERED_SECONDS, RemoteLeases
+from posthouse.worker.remote.client import HttpLine
 
 LENGTH = re.compile(rb"content-length: (\d+)", re.IGNORECASE)
 UNAVAILABLE = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n"

@@ -15,7 +15,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 import posthouse
 from posthouse import tracing
 from posthouse.core.surroundings import Surroundings
-from posthouse.worker import observing
+from posthouse.worker import observers
 from streaming import another
 from workshop import eventually, status, working
 
@@ -33,7 +33,7 @@ def provider():
 def spans(monkeypatch):
     """By name, of this test; tracing is off again afterwards."""
     monkeypatch.setattr(tracing, "_traces", None)
-    monkeypatch.setattr(observing, "_observers", [])
+    monkeypatch.setattr(observers, "_observers", [])
     EXPORTER.clear()
     return lambda: {span.name: span for span in EXPORTER.get_finished_spans()}
 

@@ -8,7 +8,7 @@ import pytest
 
 import posthouse
 from posthouse import testing
-from posthouse.worker.process import Stop
+from posthouse.worker.shutdown import Stop
 from workshop import attempts, eventually, row, status, statuses, working
 
 

@@ -12,7 +12,7 @@ from posthouse import testing
 from posthouse.app import JobType
 from posthouse.client.options import Options
 from posthouse.core.retry import DEFAULT_RETRY
-from posthouse.worker.parts import Part
+from posthouse.worker.progress import Part
 
 INTRODUCTION = """\
 All names that an application needs can be imported from `posthouse`. Names that are not on this page may

@@ -106,6 +106,6 @@ def fleet(url: str, size: int) -> Iterator[list[WorkerProcess]]:
 
 
 def main() -> None:
-    from posthouse.worker.process import run_loop  # noqa: PLC0415 - only in the worker process
+    from posthouse.worker.shutdown import run_loop  # noqa: PLC0415 - only in the worker process
 
     run_loop(app.work(ready=lambda _: print("ready", flush=True)))  # noqa: T201 - read by WorkerProcess

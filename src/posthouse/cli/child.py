@@ -70,7 +70,7 @@ def _run() -> int:
     from posthouse.cli.apps import combined, load_apps, settings_for, shared_settings
     from posthouse.cli.logs import HideKinds, start_logging
     from posthouse.supervisor.inside import Inside
-    from posthouse.worker.process import run_loop
+    from posthouse.worker.shutdown import run_loop
 
     inside = Inside()
     first = inside.receive()

@@ -16,9 +16,8 @@ from posthouse.commands import CommandRunner, CommandSpec
 from posthouse.core.outcome import Policy
 from posthouse.core.retry import DEFAULT_RETRY
 from posthouse.storage.demos import DEMO_KIND
-from posthouse.worker.arguments import Arguments
-from posthouse.worker.commands import ProgressReports
-from posthouse.worker.definition import Definition
+from posthouse.worker.handlers import Arguments, Definition
+from posthouse.worker.runners.commands import ProgressReports
 
 app = posthouse.App()
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Coroutine
 from typing import Any, NoReturn
 
-from posthouse.worker.process import SIGNALS, run_loop
+from posthouse.worker.shutdown import SIGNALS, run_loop
 
 
 def exit_on_interrupt() -> None:

@@ -22,7 +22,7 @@ from typing import Any
 import typer
 
 from posthouse.cli.output import say
-from posthouse.worker.process import SIGNALS
+from posthouse.worker.shutdown import SIGNALS
 
 FLAG = "--reload"
 VARIABLE = "_POSTHOUSE_RELOAD"

@@ -61,7 +61,7 @@ def server(
     from posthouse.cli.logs import start_logging
     from posthouse.cli.session import reachable
     from posthouse.settings import load_settings
-    from posthouse.worker.process import run_loop
+    from posthouse.worker.shutdown import run_loop
 
     with listen(host, port) as listening:
         settings = load_settings()
@@ -75,7 +75,7 @@ async def _serve(settings: Settings, listening: socket.socket, apps: Mapping[str
     import asyncio
 
     from posthouse.cli.listening import address_of
-    from posthouse.worker.process import Stop
+    from posthouse.worker.shutdown import Stop
 
     stop = Stop(asyncio.get_running_loop())
     serving = Serving(settings, apps)

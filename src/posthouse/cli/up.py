@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from posthouse.settings import Settings
     from posthouse.supervisor.settling import Settling
     from posthouse.supervisor.supervisor import Supervisor
-    from posthouse.worker.process import Stop
+    from posthouse.worker.shutdown import Stop
 
 DEMO = "posthouse.cli.demo:app"
 
@@ -75,7 +75,7 @@ def up(
     from posthouse.cli.logs import start_logging
     from posthouse.cli.reload import inherited, run_reloading
     from posthouse.settings import ENV_PREFIX, load_settings
-    from posthouse.worker.process import run_loop
+    from posthouse.worker.shutdown import run_loop
 
     settings = load_settings(data_dir=data_dir)
     embedded = not settings.database_url
@@ -307,7 +307,7 @@ async def _serve(
     from posthouse.errors import PosthouseError
     from posthouse.supervisor.supervisor import Supervisor
     from posthouse.system.housekeeping import Housekeeping
-    from posthouse.worker.process import Stop
+    from posthouse.worker.shutdown import Stop
 
     stop = Stop(asyncio.get_running_loop(), lambda: settings.drain_seconds)
     settings = replace(settings, public_url=settings.public_url or address_of(listening))

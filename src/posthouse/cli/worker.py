@@ -98,7 +98,7 @@ def worker(
     from posthouse.cli.logs import start_logging
     from posthouse.cli.reload import inherited
     from posthouse.settings import load_settings
-    from posthouse.worker.process import run_loop
+    from posthouse.worker.shutdown import run_loop
 
     _go_remote(remote, key)
     settings = load_settings(commands=commands)
@@ -215,7 +215,7 @@ async def _supervise(
     import asyncio
 
     from posthouse.supervisor.supervisor import Supervisor
-    from posthouse.worker.process import Stop
+    from posthouse.worker.shutdown import Stop
 
     keepers: list[Housekeeping] = []
 
@@ -291,7 +291,7 @@ def keeper(
     from posthouse.cli.logs import start_logging
     from posthouse.cli.session import reachable
     from posthouse.settings import load_settings
-    from posthouse.worker.process import run_loop
+    from posthouse.worker.shutdown import run_loop
 
     settings = load_settings()
     start_logging(as_json=log_json, level=log_level)
@@ -323,7 +323,7 @@ async def _keep(url: str, settings: Settings, metrics: tuple[str, int] | None) -
     import logging
 
     from posthouse.system.housekeeping import Housekeeping
-    from posthouse.worker.process import Stop
+    from posthouse.worker.shutdown import Stop
 
     stop = Stop(asyncio.get_running_loop())
     if metrics is not None:

@@ -1,6 +1,6 @@
 """Dispatch: how workers learn that jobs are ready.
 
-- ``database`` (default): LISTEN/NOTIFY and adaptive polling, see worker/listener.py and worker/fetcher.py.
+- ``database`` (default): LISTEN/NOTIFY and adaptive polling, see worker/postgres.py and worker/fetcher.py.
 - ``redis``: a relay (relay.py) in one keeper writes hints to Redis Streams, and each worker reads them
   (reader.py). Redis is required.
 - ``hybrid``: the same, and workers poll Postgres while Redis is unreachable (breaker.py).

@@ -27,7 +27,7 @@ from posthouse.metrics.registry import (
 )
 from posthouse.worker.executor import Executor
 from posthouse.worker.job import Job
-from posthouse.worker.observing import observe_with
+from posthouse.worker.observers import observe_with
 
 
 class _Attempts:
@@ -40,7 +40,7 @@ class _Attempts:
 
 
 class WorkerMetrics:
-    """An observer of workers: see posthouse.worker.observing."""
+    """An observer of workers: see posthouse.worker.observers."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._attempts = counter(metrics.ATTEMPTS, registry)

@@ -11,7 +11,7 @@ from uuid import UUID
 from posthouse.settings import Settings
 from posthouse.storage.connect import retry_pause
 from posthouse.worker.backend import AWAY, REFUSED, Backend
-from posthouse.worker.direct import Direct
+from posthouse.worker.postgres import Direct
 
 _log = logging.getLogger("posthouse.supervisor")
 _UNSETTLED: tuple[type[Exception], ...] = (TimeoutError, *REFUSED)

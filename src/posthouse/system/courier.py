@@ -15,8 +15,8 @@ from posthouse.storage.alerting import has_system_work
 from posthouse.storage.connect import Line
 from posthouse.system.webhook import webhook_definition
 from posthouse.webhooks.sender import Sender
-from posthouse.worker.definition import Definition
-from posthouse.worker.direct import Direct
+from posthouse.worker.handlers import Definition
+from posthouse.worker.postgres import Direct
 from posthouse.worker.worker import Worker
 
 QUEUE = "posthouse.system"

@@ -11,8 +11,7 @@ from posthouse.storage.connect import Line
 from posthouse.webhooks.errors import AddressRefused, Misdirected
 from posthouse.webhooks.sender import Sender
 from posthouse.webhooks.shapes import Message
-from posthouse.worker.arguments import Arguments
-from posthouse.worker.definition import Definition
+from posthouse.worker.handlers import Arguments, Definition
 from posthouse.worker.job import Job
 
 KIND = "posthouse.webhook"

@@ -1,4 +1,4 @@
-"""Interface between a worker and its job store: the database (direct.py), or a Posthouse server (remote/).
+"""Interface between a worker and its job store: the database (postgres.py), or a Posthouse server (remote/).
 
 Calls are idempotent: ids and tokens identify them. After AWAY the call may have taken effect: retry it. After
 REFUSED nothing changed: do not retry.

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from posthouse.storage.leases import ReadyBatch
-from posthouse.worker.definition import Definition
+from posthouse.worker.handlers import Definition
 
 MOST_LINGERS = 10
 """While jobs keep arriving, or limits allow only part of a batch, it waits for this many lingers at most."""

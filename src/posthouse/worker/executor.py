@@ -25,12 +25,12 @@ from posthouse.errors import ConfigurationError, InvalidPayload, InvalidResult, 
 from posthouse.storage.leases import Settlement, Success
 from posthouse.worker.completer import Completer
 from posthouse.worker.contexts import in_own_context
-from posthouse.worker.definition import COMMAND, Definition
+from posthouse.worker.definitions import Masks, Rulebook
+from posthouse.worker.handlers import COMMAND, Definition
 from posthouse.worker.job import Job
 from posthouse.worker.orm import fresh_async_connections, fresh_connections, uses_django
-from posthouse.worker.rulebook import Masks, Rulebook
+from posthouse.worker.runners.threads import Threads
 from posthouse.worker.status import Status
-from posthouse.worker.threads import Threads
 
 _log = logging.getLogger("posthouse.worker")
 
@@ -70,7 +70,7 @@ class PayloadMismatch(Exception):
 
 
 class Processes(Protocol):
-    """Runs handlers in other processes; see processes/pool.py."""
+    """Runs handlers in other processes; see runners/process/pool.py."""
 
     async def run(self, kind: str, jobs: Sequence[Job]) -> list[Any] | None: ...
 

@@ -22,14 +22,13 @@ from posthouse.errors import InvalidJob, InvalidReport, LeaseLost
 from posthouse.storage.claimed import moment
 from posthouse.storage.leases import ClaimedRow
 from posthouse.tracing import traced
-from posthouse.worker.files import download, upload
-from posthouse.worker.job_log import JobLog
-from posthouse.worker.notes import Notes
-from posthouse.worker.parts import Part
-from posthouse.worker.steps import Steps
+from posthouse.worker.artifacts import download, upload
+from posthouse.worker.log_writer import JobLog
+from posthouse.worker.progress import Notes, Part
+from posthouse.worker.transactions import Steps
 
 if TYPE_CHECKING:
-    from posthouse.worker.commit import Commit, Plain, StepCommit
+    from posthouse.worker.transactions import Commit, Plain, StepCommit
 
 HEARING_SECONDS = 0.5
 """How long a handler may continue after its lease was lost: its next call on the job raises LeaseLost."""

@@ -21,17 +21,17 @@ from posthouse.storage.startup import patiently
 from posthouse.waiting import end_tasks, finish_within
 from posthouse.worker.backend import Backend, Hearing, Leases
 from posthouse.worker.batches import Batches
-from posthouse.worker.commands import Commands
 from posthouse.worker.completer import Completer
-from posthouse.worker.definition import PROCESS, Definition, code_version
-from posthouse.worker.desk import WorkerDesk
+from posthouse.worker.definitions import Rulebook
 from posthouse.worker.executor import STOP_GRACE, WATCH_SECONDS, CutOff, Executor, Released
 from posthouse.worker.fetcher import Fetcher
+from posthouse.worker.handlers import PROCESS, Definition, code_version
 from posthouse.worker.heartbeat import Heartbeat, install_interrupt
 from posthouse.worker.job import Job
-from posthouse.worker.observing import ObservedCompleter, ObservedExecutor, ObservedFetcher, observed
-from posthouse.worker.processes.pool import Pool
-from posthouse.worker.rulebook import Rulebook
+from posthouse.worker.observers import ObservedCompleter, ObservedExecutor, ObservedFetcher, observed
+from posthouse.worker.runners.commands import Commands
+from posthouse.worker.runners.process.pool import Pool
+from posthouse.worker.services import WorkerDesk
 from posthouse.worker.status import Status
 
 _log = logging.getLogger("posthouse.worker")

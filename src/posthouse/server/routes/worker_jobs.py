@@ -36,7 +36,7 @@ from posthouse.server.shapes import (
 )
 from posthouse.server.staff import Staff
 from posthouse.storage.notebook import LogLine
-from posthouse.worker.desk import PART_FIELDS
+from posthouse.worker.services import PART_FIELDS
 
 router = worker_router("/worker/jobs", "worker")
 BUSY_PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8)

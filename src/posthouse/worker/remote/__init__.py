@@ -1,5 +1,5 @@
 """The backend of a worker without a database: a Posthouse server, over HTTP."""
 
-from posthouse.worker.remote.remote import Remote
+from posthouse.worker.remote.backend import Remote
 
 __all__ = ["Remote"]

@@ -14,9 +14,8 @@ import httpx
 from posthouse.blobs import checked_artifact_name, digest_of, refuse_too_large
 from posthouse.blobs.files import PIECE
 from posthouse.errors import InvalidArtifact, ServerUnavailable
-from posthouse.worker.remote.answers import content_of, error_of
-from posthouse.worker.remote.line import HttpLine
-from posthouse.worker.shelf import settle_download
+from posthouse.worker.artifacts import settle_download
+from posthouse.worker.remote.client import HttpLine, content_of, error_of
 
 PIECE_OF_UPLOAD = 32 * 2**20
 """A size that proxies accept within their timeouts."""

@@ -16,11 +16,11 @@ from posthouse.errors import LeaseLost, ServerUnavailable
 from posthouse.settings import Settings
 from posthouse.storage.connect import retry_pause
 from posthouse.worker.backend import AWAY, Backend
-from posthouse.worker.commit import Commit, Plain, StepCommit
+from posthouse.worker.definitions import Marks, Rulebook
 from posthouse.worker.job import Job
-from posthouse.worker.reporter import Reporter
-from posthouse.worker.rulebook import Marks, Rulebook
-from posthouse.worker.tail import Tail
+from posthouse.worker.log_writer import Tail
+from posthouse.worker.progress import Reporter
+from posthouse.worker.transactions import Commit, Plain, StepCommit
 
 T = TypeVar("T")
 

@@ -1,20 +1,28 @@
-"""Claim jobs and write their outcomes through a server."""
+"""The connections of a worker without a database."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 from uuid import UUID, uuid4
 
+import httpx
 from pydantic_core import to_json
 
 from posthouse.core.payload import encode_result
-from posthouse.errors import Refused, ServerUnavailable
+from posthouse.dispatch import Claimant, Reader
+from posthouse.errors import LeaseLost, Refused, ServerUnavailable
+from posthouse.settings import Settings
 from posthouse.storage.claimed import row_of
 from posthouse.storage.leases import ERROR_LIMIT, Claim, ReadyBatch, Settlement, Success
-from posthouse.worker.remote.line import HttpLine
+from posthouse.storage.notebook import LogLine
+from posthouse.storage.pools import Pools
+from posthouse.worker.backend import AWAY, Hearing
+from posthouse.worker.remote.artifacts import RemoteShelf
+from posthouse.worker.remote.client import HttpLine, HttpPulse, options, warn_of_plain_http
 
 UNANSWERED_SECONDS = 60.0
 """How long a claim without a response may still be running on the server."""
@@ -188,3 +196,154 @@ def _claim(
         return Claim(UUID(token), [row_of(job) for job in jobs], asked_at, recovered)
     except (KeyError, TypeError, ValueError) as error:
         raise ServerUnavailable(f"the server sent an invalid reply to a claim: {error!r}") from error
+
+
+MOST_LINES = 2000
+
+
+class RemoteNotebook:
+    def __init__(self, line: HttpLine, worker_id: UUID, lease_seconds: float) -> None:
+        self._line = line
+        self._worker = str(worker_id)
+        self.lease_seconds = lease_seconds
+
+    async def close(self) -> None:
+        """Nothing to do: the connection is shared."""
+
+    async def report(self, reports: Sequence[Mapping[str, Any]]) -> dict[UUID, str]:
+        answer = await self._line.post("jobs/progress", self._body(jobs=reports))
+        return {UUID(job_id): verdict for verdict in ("lost", "busy") for job_id in answer[verdict]}
+
+    async def parts(self, job_id: UUID, token: UUID) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = await self._of_job(job_id, token, "parts")
+        return found
+
+    async def steps_done(self, job_id: UUID, token: UUID) -> list[str]:
+        return [step["name"] for step in await self._of_job(job_id, token, "steps")]
+
+    async def step_result(self, job_id: UUID, token: UUID, name: str) -> str | None:
+        found = await self._of_job(job_id, token, "steps", name=name)
+        return json.dumps(found[0]["result"]) if found else None
+
+    async def keep_step(self, parameters: Sequence[Any]) -> str:
+        """Store a step. The parameters are those of the statement step_keep."""
+        job_id, token, _, name, result, seconds, _ = parameters
+        body = b'%b,"result":%b}' % (
+            self._body(token=token, name=name, seconds=seconds)[:-1],
+            result.encode(),
+        )
+        try:
+            answer = await self._line.post(f"jobs/{job_id}/steps", body)
+        except LeaseLost:
+            return "lost"
+        return str(answer["outcome"])
+
+    async def write_log(self, lines: Sequence[LogLine]) -> None:
+        for start in range(0, len(lines), MOST_LINES):
+            some = [_line(line) for line in lines[start : start + MOST_LINES]]
+            await self._line.post("jobs/log", self._body(lines=some))
+
+    async def _of_job(self, job_id: UUID, token: UUID, what: str, **query: str) -> Any:
+        headers = {"X-Lease-Token": str(token)}
+        return await self._line.get(f"jobs/{job_id}/{what}", headers=headers, params=query)
+
+    def _body(self, **fields: Any) -> bytes:
+        return to_json({"worker_id": self._worker, "lease_seconds": self.lease_seconds, **fields})
+
+
+def _line(line: LogLine) -> dict[str, Any]:
+    return {
+        "id": line.job_id,
+        "token": line.token,
+        "age": max(0.0, line.age),
+        "stream": line.stream,
+        "level": line.level,
+        "text": line.text,
+    }
+
+
+WAIT_SECONDS = 25.0
+"""Less than the request timeout of common proxies."""
+MARGIN_SECONDS = 10.0
+
+
+class RemoteListener:
+    def __init__(
+        self,
+        line: HttpLine,
+        worker_id: UUID,
+        queues: set[str],
+        tell: Hearing,
+    ) -> None:
+        self._line = line
+        self._worker = str(worker_id)
+        self._queues = queues
+        self._tell = tell
+        self._cursor = ""
+        self.works = True
+        self.listening = False  # the server reads definitions for many workers: asking it costs little
+
+    async def run(self) -> None:
+        while self.works:
+            try:
+                await self._listen()
+            except AWAY:
+                self._cursor = ""
+
+    async def _listen(self) -> None:
+        body = {
+            "worker_id": self._worker,
+            "queues": sorted(self._queues),
+            "cursor": self._cursor,
+            "wait_seconds": WAIT_SECONDS,
+        }
+        answer = await self._line.post("notices", to_json(body), seconds=WAIT_SECONDS + MARGIN_SECONDS)
+        self._cursor, self.works = answer["cursor"], answer["listening"]
+        if answer["missed"]:
+            self._tell.listening()
+        if answer["missed"] or answer["cancel"]:
+            self._tell.cancel()
+        if answer["missed"] or answer["definitions"]:
+            self._tell.definitions()
+        if answer["work"]:
+            self._tell.work()
+
+
+class Remote:
+    process_url: str | None = None
+
+    def __init__(self, worker_id: UUID, settings: Settings) -> None:
+        warn_of_plain_http(settings)
+        self._worker_id = worker_id
+        self._settings = settings
+        self._line = HttpLine(settings)
+
+    def leases(self) -> RemoteLeases:
+        return RemoteLeases(self._line, self._worker_id, self._settings.lease_seconds)
+
+    def notebook(self) -> RemoteNotebook:
+        return RemoteNotebook(self._line, self._worker_id, self._settings.lease_seconds)
+
+    def pools(self) -> Pools:
+        return Pools(None)
+
+    def shelf(self) -> RemoteShelf:
+        return RemoteShelf(self._line, self._settings.max_artifact_bytes)
+
+    @contextmanager
+    def pulse(self) -> Iterator[HttpPulse]:
+        """Return the heartbeat connection. A heartbeat without a response is repeated while there is time."""
+        seconds = max(1.0, self._settings.lease_seconds / 4)
+        with httpx.Client(**{**options(self._settings), "timeout": seconds}) as client:
+            yield HttpPulse(client, self._worker_id, self._settings.lease_seconds)
+
+    def listener(self, queues: set[str], tell: Hearing) -> RemoteListener:
+        return RemoteListener(self._line, self._worker_id, queues, tell)
+
+    async def dispatch(self, claimants: Sequence[Claimant]) -> Sequence[Reader]:
+        """Return no readers: the server wakes remote workers."""
+        del claimants
+        return ()
+
+    async def close(self) -> None:
+        await self._line.close()

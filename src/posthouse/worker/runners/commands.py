@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import time
-from collections.abc import Collection, Coroutine, Sequence
+from collections.abc import Collection, Coroutine, Iterable, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 from uuid import uuid5
 
@@ -17,15 +19,49 @@ from posthouse.commands.payloads import spec_of
 from posthouse.core.kind import KindRules
 from posthouse.core.outcome import Crashed, Policy
 from posthouse.core.retry import DEFAULT_RETRY
-from posthouse.errors import CommandLost, InvalidDefinition, LeaseLost, NoDatabase, PosthouseError
+from posthouse.core.secret_names import variable_of
+from posthouse.errors import (
+    CommandLost,
+    CommandUnstartable,
+    InvalidDefinition,
+    LeaseLost,
+    NoDatabase,
+    PosthouseError,
+)
 from posthouse.settings import Settings, cores
 from posthouse.storage.queries import query
-from posthouse.worker.arguments import Arguments
-from posthouse.worker.definition import COMMAND, Definition
+from posthouse.worker.definitions import Rulebook
 from posthouse.worker.executor import STOP_GRACE, Released
+from posthouse.worker.handlers import COMMAND, Arguments, Definition
 from posthouse.worker.job import Job
-from posthouse.worker.rulebook import Rulebook
-from posthouse.worker.secrets import find_secrets
+
+
+def find_secrets(names: Iterable[str], folder: str) -> dict[str, str]:
+    """Return the values of these secrets, from the environment or from files of that name in the folder."""
+    return {name: _find(name, folder) for name in names}
+
+
+def _find(name: str, folder: str) -> str:
+    variable = variable_of(name)
+    if variable in os.environ:
+        return os.environ[variable]
+    try:
+        value = (Path(folder) / name).read_text() if folder else None
+    except FileNotFoundError:
+        value = None
+    except (OSError, ValueError) as error:  # the text of a decoding error would show a part of it
+        raise CommandUnstartable(f"cannot read the secret {name}:  {_why(error)}") from None
+    if value is None:
+        place = f"a file {name} in {folder}" if folder else f"a file {name} in POSTHOUSE_SECRETS_DIR"
+        raise CommandUnstartable(
+            f"secret {name} does not exist on this worker: set {variable}, or put {place}"
+        )
+    return value.removesuffix("\n").removesuffix("\r")
+
+
+def _why(error: Exception) -> str:
+    return (error.strerror or "") if isinstance(error, OSError) else "it is not valid UTF-8"
+
 
 _log = logging.getLogger("posthouse.worker")
 

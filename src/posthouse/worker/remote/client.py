@@ -1,23 +1,60 @@
-"""The HTTP client of a remote worker: repeatable requests over persistent connections.
-
-The callers retry. The pause between attempts is here: it grows and is random, so that workers do not all
-reconnect at the same time to a server that comes back.
-"""
+"""The heartbeat over HTTP. A remote worker has no liveness lock; its leases show that it is alive."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import random
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlsplit
+from uuid import UUID
 
 import httpx
+from pydantic_core import from_json, to_json
 
-from posthouse.errors import ConfigurationError, ServerUnavailable
+from posthouse.errors import (
+    ArtifactNotFound,
+    ConfigurationError,
+    Forbidden,
+    InvalidArtifact,
+    LeaseLost,
+    NotAuthenticated,
+    PosthouseError,
+    Refused,
+    ServerUnavailable,
+)
 from posthouse.settings import Settings
-from posthouse.waiting import until_set
-from posthouse.worker.remote.answers import content_of
+from posthouse.waiting import until_readable, until_set
+
+_LATER = {408, 425, 429}
+_OURS: dict[str, type[PosthouseError]] = {
+    kind.code: kind for kind in (LeaseLost, NotAuthenticated, Forbidden, ArtifactNotFound, InvalidArtifact)
+}
+
+
+def content_of(response: httpx.Response) -> Any:
+    """Return the JSON of a response. Raises the error that it contains."""
+    if response.is_success:
+        return from_json(response.content) if response.content else None
+    raise error_of(response)
+
+
+def error_of(response: httpx.Response) -> PosthouseError:
+    code, detail = _problem(response)
+    if response.status_code >= httpx.codes.INTERNAL_SERVER_ERROR or response.status_code in _LATER:
+        return ServerUnavailable(detail)
+    return _OURS.get(code, Refused)(detail)
+
+
+def _problem(response: httpx.Response) -> tuple[str, str]:
+    """Return code and message. A proxy may respond in a form of its own."""
+    try:
+        problem = from_json(response.content)
+        return str(problem["code"]), str(problem["detail"])
+    except (ValueError, KeyError, TypeError):
+        return "", f"{response.url.host} answered with {response.status_code}"
+
 
 _log = logging.getLogger("posthouse.worker")
 
@@ -119,3 +156,33 @@ class HttpLine:
 def pause_after(failures: int, most: float) -> float:
     longest = min(most, FIRST_PAUSE * 2 ** min(failures, 16))
     return random.uniform(longest / 4, longest)  # noqa: S311 - jitter
+
+
+class HttpPulse:
+    watched = False
+
+    def __init__(self, client: httpx.Client, worker_id: UUID, lease_seconds: float) -> None:
+        self._client = client
+        self._worker = str(worker_id)
+        self._lease_seconds = lease_seconds
+
+    def beat(self, ids: Sequence[str], tokens: Sequence[str]) -> list[tuple[str, str]]:
+        body = to_json(
+            {
+                "worker_id": self._worker,
+                "lease_seconds": self._lease_seconds,
+                "jobs": [{"id": job_id, "token": token} for job_id, token in zip(ids, tokens, strict=True)],
+            }
+        )
+        try:
+            answer: dict[str, Any] = content_of(self._client.post("heartbeat", content=body))
+        except httpx.TransportError as error:
+            raise ServerUnavailable(f"{type(error).__name__}: {error}") from error
+        verdicts = [(self._worker, "drain")] if answer["drain"] else []
+        for field, verdict in (("lost", "lost"), ("canceled", "cancel"), ("busy", "busy")):
+            verdicts += [(UUID(job_id).hex, verdict) for job_id in answer[field]]
+        return verdicts
+
+    def wait(self, wakeup: int, seconds: float) -> None:
+        """Wait for the wakeup alone: between two heartbeats there may be no connection."""
+        until_readable(seconds, wakeup)

@@ -25,7 +25,7 @@ from posthouse.core.schema import compiled
 from posthouse.errors import ConfigurationError, InactiveDefinition
 from posthouse.waiting import until_set
 from posthouse.worker.backend import AWAY
-from posthouse.worker.definition import Definition
+from posthouse.worker.handlers import Definition
 from posthouse.worker.job import Job
 
 _log = logging.getLogger("posthouse.worker")

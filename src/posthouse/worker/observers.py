@@ -1,4 +1,4 @@
-"""Observers of a worker: metrics and traces.
+"""Observers of a worker: metrics and trace spans.
 
 A worker without observers is built from the plain classes and runs none of this code.
 """
@@ -8,15 +8,19 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from posthouse.storage.leases import Claim, Settlement, Success
+from posthouse.tracing import SYSTEM, Traces, start_tracing
 from posthouse.worker.batches import BatchClaim
 from posthouse.worker.completer import Completer
-from posthouse.worker.definition import Definition
 from posthouse.worker.executor import Executor
 from posthouse.worker.fetcher import Fetcher
+from posthouse.worker.handlers import Definition
 from posthouse.worker.job import Job
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import Span
 
 
 class Running(Protocol):
@@ -127,3 +131,64 @@ class ObservedFetcher(Fetcher):
         claim = await super()._claim(want, marks, batch)
         self._observers.claimed(claim.size, time.perf_counter() - began)
         return claim
+
+
+_FINE = {"succeeded", "snoozed", "released"}
+
+
+class _Attempt:
+    def __init__(self, traces: Traces, span: Span) -> None:
+        self._traces = traces
+        self._span = span
+
+    def ended(self, job: Job, outcome: str) -> None:  # noqa: ARG002 - a batch has one span
+        self._span.set_attribute("posthouse.outcome", outcome)
+        if outcome not in _FINE:
+            self._traces.fail(self._span, outcome)
+
+
+class Spans:
+    """Spans of a job's wait and attempts, as children of the span that enqueued it; a batch links to them."""
+
+    def __init__(self, traces: Traces) -> None:
+        self._traces = traces
+
+    @contextmanager
+    def running(self, jobs: Sequence[Job]) -> Iterator[_Attempt]:
+        first = jobs[0]
+        parent = self._traces.from_text(first.trace if len(jobs) == 1 else None)
+        links = [job.trace for job in jobs if job.trace] if len(jobs) > 1 else []
+        if len(jobs) == 1 and first.trace:
+            since = max(first.queued_at, first.scheduled_for)
+            self._traces.past(f"wait {first.kind}", parent, int(since.timestamp() * 1e9), time.time_ns())
+        with self._traces.span(
+            f"run {first.kind}", "CONSUMER", _about(jobs), parent=parent, links=links
+        ) as span:
+            yield _Attempt(self._traces, span)
+
+    def claimed(self, jobs: int, seconds: float) -> None:
+        """Do nothing: most claims are empty and belong to no job."""
+
+    def serves(self, executor: Executor) -> None:
+        """Do nothing."""
+
+
+def trace_workers() -> None:
+    """Trace the workers that this process creates from now on."""
+    if not any(isinstance(observer, Spans) for observer in observers()):
+        observe_with(Spans(start_tracing()))
+
+
+def _about(jobs: Sequence[Job]) -> dict[str, Any]:
+    first = jobs[0]
+    shared = {"messaging.system": SYSTEM, "messaging.operation.type": "process", "posthouse.kind": first.kind}
+    if len(jobs) > 1:
+        return {**shared, "messaging.batch.message_count": len(jobs)}
+    return {
+        **shared,
+        "messaging.message.id": str(first.id),
+        "posthouse.queue": first.queue,
+        "posthouse.tenant_id": first.tenant,
+        "posthouse.attempt": first.attempt,
+        "correlation_id": first.correlation_id,
+    }

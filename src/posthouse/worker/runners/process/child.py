@@ -8,29 +8,159 @@ from __future__ import annotations
 
 import asyncio
 import faulthandler
+import functools
+import itertools
 import os
+import resource
 import signal
 import socket
 import sys
 import threading
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import contextmanager
+from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, cast
 
 from posthouse.core.outcome import Cancel
 from posthouse.core.redaction import mask_output, mask_with
-from posthouse.worker.definition import Definition
+from posthouse.core.request import Request
+from posthouse.storage.pools import Pools
+from posthouse.worker.definitions import Masks, Rulebook
+from posthouse.worker.handlers import Definition
 from posthouse.worker.job import Desk, Job
 from posthouse.worker.orm import fresh_async_connections, fresh_connections
-from posthouse.worker.processes.desk import RemoteDesk
-from posthouse.worker.processes.inbox import next_call
-from posthouse.worker.processes.logs import forward_logs
-from posthouse.worker.processes.memory import limited_memory
-from posthouse.worker.processes.place import find
-from posthouse.worker.processes.wire import Lines, Message, line, pack_ending, pack_value, unpack_job
-from posthouse.worker.rulebook import Masks, Rulebook
+from posthouse.worker.runners.process.protocol import (
+    Lines,
+    Message,
+    find,
+    forward_logs,
+    line,
+    next_call,
+    pack_ending,
+    pack_value,
+    unpack_job,
+    unpack_refusal,
+)
+from posthouse.worker.transactions import Commit, Plain, StepCommit
+
+_SIZES = Path("/proc/self/statm")
+
+
+@contextmanager
+def limited_memory(megabytes: int | None) -> Iterator[None]:
+    """Limit the additional memory of the block. Beyond it Python raises MemoryError, and C code usually
+    aborts.
+
+    Only on Linux, where the kernel enforces it.
+    """
+    if megabytes is None or not _SIZES.exists():
+        yield
+        return
+    used = int(_SIZES.read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    wanted = used + megabytes * 2**20
+    resource.setrlimit(resource.RLIMIT_AS, (wanted if hard < 0 else min(wanted, hard), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+ASKED = frozenset({
+    "report_progress",
+    "report_part",
+    "declare_parts",
+    "steps_done",
+    "find_step",
+    "keep_step",
+    "upload",
+    "download",
+    "land",
+})  # fmt: skip
+"""Async methods of the worker's services that a process may call. Arguments, results and errors are sent as
+JSON.
+"""
+
+TOLD = frozenset({
+    "emit",
+    "note_step",
+})  # fmt: skip
+"""Plain methods of the worker's services, called without waiting for a result."""
+
+
+class RemoteDesk:
+    """Calls the worker, except for transactions, which use a connection of this process."""
+
+    def __init__(self, talk: Talk, hello: Message) -> None:
+        self.loop = talk.loop
+        self.payload_limit: int = hello["payload_limit"]
+        self.result_limit: int = hello["result_limit"]
+        self.log_level: int = hello["job_log_level"]
+        self._lease_seconds: float = hello["lease_seconds"]
+        self._pools = Pools(hello["url"])
+        self._talk = talk
+        self._numbers = itertools.count(1)
+        self._asked: dict[int, Future[Any]] = {}
+        talk.on_answer = self._answered
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        if name in ASKED:
+            return functools.partial(self._ask, name)
+        if name in TOLD:
+            return functools.partial(self._tell, name)
+        raise AttributeError(f"{name} is not available in a job process")
+
+    async def _ask(self, method: str, job: Job, *arguments: Any) -> Any:
+        number = next(self._numbers)
+        answer = self._asked[number] = Future()
+        self._talk.send({"ask": method, "number": number, "job": job.hex_id, "arguments": arguments})
+        return await asyncio.wrap_future(answer)  # the handler's loop, or that of the other thread
+
+    def _tell(self, method: str, job: Job, *arguments: Any) -> None:
+        self._talk.send({"tell": method, "job": job.hex_id, "arguments": arguments})
+
+    def _answered(self, message: Message) -> None:
+        answer = self._asked.pop(message["answer"])
+        if answer.set_running_or_notify_cancel():
+            if "refusal" in message:
+                answer.set_exception(unpack_refusal(message["refusal"]))
+            else:
+                answer.set_result(message["value"])
+
+    def admitted(self, request: Request) -> Request:
+        """Return the request unchanged. The worker applies its rules, and the follow-up is checked when it
+        runs.
+        """
+        return request
+
+    def begin(self, job: Job) -> Plain:
+        return Plain(job, self._pools)
+
+    def begin_commit(self, job: Job) -> Commit:
+        return _AnnouncedCommit(job, self._pools, self.result_limit, self._announce)
+
+    def begin_step(self, job: Job, name: str) -> StepCommit:
+        return StepCommit(job, cast("Desk", self), self._pools, name, self._lease_seconds)
+
+    def _announce(self, job: Job) -> None:
+        self._talk.send({"committing": job.hex_id})
+
+
+class _AnnouncedCommit(Commit):
+    """Notifies the worker before it completes the job, so that a missing lease is not taken as lost."""
+
+    def __init__(self, job: Job, pools: Pools, result_limit: int, announce: Callable[[Job], None]) -> None:
+        super().__init__(job, pools, result_limit)
+        self._announce = announce
+
+    def _parameters(self) -> tuple[Any, ...]:
+        self._announce(self._job)
+        return super()._parameters()
+
 
 INTERRUPT = signal.SIGUSR2
 

@@ -19,13 +19,15 @@ from posthouse.commands.warden import Warden
 from posthouse.core.outcome import Crashed
 from posthouse.errors import LeaseLost
 from posthouse.worker.job import Desk, Job
-from posthouse.worker.processes.desk import ASKED, TOLD
-from posthouse.worker.processes.inbox import BYE, Inbox, inline
-from posthouse.worker.processes.logs import log_here
-from posthouse.worker.processes.wire import (
+from posthouse.worker.runners.process.child import ASKED, TOLD
+from posthouse.worker.runners.process.protocol import (
+    BYE,
+    Inbox,
     Lines,
     Message,
+    inline,
     line,
+    log_here,
     pack_job,
     pack_refusal,
     unpack_ending,
@@ -34,7 +36,7 @@ from posthouse.worker.processes.wire import (
 
 BOOT = (
     "import json, sys; sys.path[:] = json.loads(sys.argv.pop()); "
-    "from posthouse.worker.processes.inside import main; main()"
+    "from posthouse.worker.runners.process.child import main; main()"
 )
 FLUSH_SECONDS = 1.0
 """How long the last messages of a dead process may take to arrive. They are there at once, unless a program

@@ -1,8 +1,4 @@
-"""The live log of jobs: lines are collected briefly and written together for all jobs.
-
-A job with too much output loses lines but is not affected otherwise: the first and the last lines of each
-interval are stored, and after an attempt has used up its share only the last ones.
-"""
+"""``job.log``: a logger whose lines are also stored with the job."""
 
 from __future__ import annotations
 
@@ -10,17 +6,21 @@ import asyncio
 import logging
 import threading
 import time
+import traceback
 from collections import deque
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from posthouse.core.payload import escape
 from posthouse.storage.connect import retry_pause
 from posthouse.storage.notebook import LogLine
 from posthouse.worker.backend import AWAY, REFUSED, Notebook
-from posthouse.worker.job import Job
+
+if TYPE_CHECKING:
+    from posthouse.worker.job import Job
 
 _log = logging.getLogger("posthouse.worker")
+_job_log = logging.getLogger("posthouse.job")
 
 INTERVAL = 0.25
 LANDING_SECONDS = 5.0
@@ -213,3 +213,34 @@ def _held(line: str) -> str:
 
 def _note(text: str) -> Said:
     return Said(time.monotonic(), "log", "warning", f"[{text}]")
+
+
+class JobLog(logging.LoggerAdapter[logging.Logger]):
+    """A logger. ``keep`` receives (level, text) of lines from ``threshold`` up, even if the application does
+    not show them.
+    """
+
+    def __init__(self, about: Mapping[str, object], threshold: int, keep: Callable[[str, str], None]) -> None:
+        super().__init__(_job_log, about)
+        self._threshold = threshold
+        self._keep = keep
+
+    def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
+        kwargs["stacklevel"] = kwargs.get("stacklevel", 1) + 1  # this frame is not the caller
+        super().log(level, msg, *args, **kwargs)
+        if level >= self._threshold:
+            self._keep(logging.getLevelName(level).lower(), _text(msg, args, kwargs.get("exc_info")))
+
+
+def _text(msg: object, args: tuple[object, ...], exc_info: Any) -> str:
+    try:
+        text = logging.LogRecord("", 0, "", 0, msg, args, None).getMessage()
+    except Exception as error:  # noqa: BLE001 - an invalid format must not raise, as in logging
+        text = f"{msg!r} {args!r} ({type(error).__name__}: {error})"
+    if not exc_info:
+        return text
+    if isinstance(exc_info, BaseException):
+        return f"{text}\n{''.join(traceback.format_exception(exc_info)).rstrip()}"
+    if isinstance(exc_info, tuple):
+        return f"{text}\n{''.join(traceback.format_exception(*exc_info)).rstrip()}"
+    return f"{text}\n{traceback.format_exc().rstrip()}"

@@ -1,0 +1,366 @@
+"""Progress of jobs and their parts.
+
+Reports are written a few times per second per job, all due reports in one statement.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from posthouse.core.progress import (
+    COMPLETED,
+    FAILED,
+    IN_PROGRESS,
+    PENDING,
+    SKIPPED,
+    checked_count,
+    checked_name,
+    checked_percent,
+    checked_weight,
+    clipped,
+    decode_kept,
+    encode_kept,
+)
+from posthouse.errors import PosthouseError
+from posthouse.storage.connect import retry_pause
+from posthouse.worker.backend import AWAY, REFUSED, Notebook
+
+if TYPE_CHECKING:
+    from posthouse.worker.job import Job
+
+
+class Notes:
+    """Created at the first report of a job. Later reports are merged into those that are not written."""
+
+    __slots__ = ("_fields", "_own_percent", "_parts", "due", "lost", "steps", "steps_running", "waiters")
+
+    def __init__(self) -> None:
+        self._fields: dict[str, Any] = {}
+        self._parts: dict[str, dict[str, Any]] = {}
+        self._own_percent = False
+        self.due = 0.0
+        """When the report may be written, on the monotonic clock."""
+        self.waiters: list[asyncio.Future[None]] = []
+        self.lost = False
+        self.steps: set[str] | None = None
+        """Names of the finished steps; None: not loaded yet."""
+        self.steps_running: set[str] = set()
+
+    def __bool__(self) -> bool:
+        """Whether there is anything to write."""
+        return bool(self._fields or self._parts)
+
+    def add(self, fields: Mapping[str, Any], part: Mapping[str, Any] | None = None) -> None:
+        self._fields.update({name: value for name, value in fields.items() if value is not None})
+        self._own_percent = self._own_percent or fields.get("percent") is not None
+        if part is not None:
+            name = part["name"]
+            self._parts[name] = _folded(self._parts.get(name, {}), part)
+        if not self:
+            self._fields["step"] = None  # no change, but an empty report extends the lease
+
+    def take(self) -> dict[str, Any]:
+        """Return the pending report, as posthouse.report expects it."""
+        report: dict[str, Any] = dict(self._fields)
+        if self._parts:
+            report["parts"] = list(self._parts.values())
+            report["derive"] = not self._own_percent
+        self.drop()
+        return report
+
+    def put_back(self, report: Mapping[str, Any]) -> None:
+        """Restore a report that could not be written. Newer values take precedence."""
+        older = {name: value for name, value in report.items() if name not in {"parts", "derive"}}
+        self._fields = {**older, **self._fields}
+        for part in report.get("parts", ()):
+            self._parts[part["name"]] = _folded(part, self._parts.get(part["name"], {}))
+
+    def drop(self) -> None:
+        self._fields, self._parts = {}, {}
+
+
+def _folded(older: Mapping[str, Any], newer: Mapping[str, Any]) -> dict[str, Any]:
+    said = {name: value for name, value in newer.items() if value is not None}
+    if not newer.get("restart"):
+        return {**older, **said}
+    return {**{name: older[name] for name in ("total", "weight") if name in older}, **said}
+
+
+_log = logging.getLogger("posthouse.worker")
+
+INTERVAL = 0.25
+MAX_BATCH = 1000
+LANDING_SECONDS = 5.0
+
+
+class Reporter:
+    def __init__(self, notebook: Notebook) -> None:
+        self._notebook = notebook
+        self._dirty: dict[Job, Notes] = {}
+        self._woken = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._failures = 0
+
+    async def report(
+        self,
+        job: Job,
+        fields: Mapping[str, Any],
+        part: Mapping[str, Any] | None = None,
+        *,
+        at_once: bool = False,
+    ) -> None:
+        """Report. Waits for the write if the job's report is due; otherwise returns and writes it later."""
+        job.refuse_if_lost()
+        notes = job.noted()
+        notes.add(fields, part)
+        self._dirty[job] = notes
+        if at_once:
+            notes.due = 0.0
+        if notes.due <= time.monotonic():
+            await self._landing(notes)
+        elif len(self._dirty) == 1:
+            self._woken.set()
+
+    async def land(self, job: Job) -> None:
+        """Flush the reports of a job that is about to finish, if Postgres is reachable in time."""
+        if job in self._dirty:
+            self._dirty[job].due = 0.0
+        with suppress(TimeoutError, PosthouseError):  # a lost lease is detected when the outcome is written
+            async with asyncio.timeout(LANDING_SECONDS):
+                await self._idle.wait()  # the report being written may be put back
+                while (notes := self._dirty.get(job)) is not None:
+                    await self._landing(notes)
+                    await self._idle.wait()
+
+    async def run(self) -> None:
+        """Write until canceled."""
+        while True:
+            wait = self._until_next()
+            if wait is None or wait > 0:
+                await self._pause(wait)
+                continue
+            now = time.monotonic()
+            due = {job.hex_id: job for job, notes in self._dirty.items() if notes.due <= now}
+            self._idle.clear()
+            try:  # two attempts of one job, of which one has lost its lease, go in separate statements
+                await self._write(list(due.values())[:MAX_BATCH])
+            finally:
+                self._idle.set()
+
+    def _until_next(self) -> float | None:
+        if not self._dirty:
+            return None
+        return min(notes.due for notes in self._dirty.values()) - time.monotonic()
+
+    async def _pause(self, seconds: float | None) -> None:
+        self._woken.clear()
+        timer = None
+        if seconds is not None:
+            timer = asyncio.get_running_loop().call_later(seconds, self._woken.set)
+        await self._woken.wait()
+        if timer is not None:
+            timer.cancel()
+
+    async def _landing(self, notes: Notes) -> None:
+        landed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        notes.waiters.append(landed)
+        self._woken.set()
+        await landed
+
+    async def _write(self, jobs: Sequence[Job]) -> None:
+        sent = time.monotonic()
+        batch: list[tuple[Job, Notes, dict[str, Any], list[asyncio.Future[None]]]] = []
+        for job in jobs:
+            notes = self._dirty.pop(job)
+            waiters, notes.waiters = notes.waiters, []
+            notes.due = sent + INTERVAL
+            batch.append((job, notes, notes.take(), waiters))
+        try:
+            reports = [{"id": job.hex_id, "token": job.hex_token, **report} for job, _, report, _ in batch]
+            missed = await self._notebook.report(reports)
+            self._failures = 0
+        except AWAY:
+            self._try_later(batch)
+            return
+        except REFUSED as error:
+            await self._isolate(batch, error)
+            return
+        for job, notes, report, waiters in batch:
+            verdict = missed.get(job.id)
+            if verdict == "busy":  # the row is locked for a moment
+                self._restore(job, notes, report, waiters)
+            elif verdict == "lost":
+                job.note_lost()
+                notes.drop()
+                _release(waiters, job.lost_error())
+            else:
+                job.expires = max(job.expires, sent + self._notebook.lease_seconds * 0.9)
+                _release(waiters)
+
+    def _try_later(self, batch: Sequence[tuple[Job, Notes, dict[str, Any], Any]]) -> None:
+        """Put the reports back while Postgres is unreachable. Handlers do not wait: the heartbeat checks the
+        lease.
+        """
+        pause = retry_pause(self._failures)
+        self._failures += 1
+        for job, notes, report, waiters in batch:
+            self._restore(job, notes, report, [])
+            notes.due = time.monotonic() + pause
+            _release(waiters)
+
+    def _restore(
+        self, job: Job, notes: Notes, report: Mapping[str, Any], waiters: list[asyncio.Future[None]]
+    ) -> None:
+        notes.put_back(report)
+        notes.waiters = waiters + notes.waiters
+        notes.due = time.monotonic() + INTERVAL / 10
+        self._dirty[job] = notes
+
+    async def _isolate(
+        self, batch: Sequence[tuple[Job, Notes, dict[str, Any], Any]], error: Exception
+    ) -> None:
+        """Find the report that Postgres rejects, and write the others."""
+        if len(batch) > 1:
+            for job, notes, report, waiters in batch:
+                self._restore(job, notes, report, waiters)
+                await self._write([job])
+            return
+        job, _, _, waiters = batch[0]
+        _log.error("progress report cannot be stored job=%s: %s", job.id, error)
+        _release(waiters, PosthouseError(f"the report cannot be stored: {error}"))
+
+
+def _release(waiters: Iterable[asyncio.Future[None]], error: BaseException | None = None) -> None:
+    for waiter in waiters:
+        if waiter.done():
+            continue
+        if error is None:
+            waiter.set_result(None)
+        else:
+            waiter.set_exception(error)
+
+
+RESULT_LIMIT = 65_536
+
+
+class Part:
+    """A named part of a job, with its own status and progress. Created by ``job.part()`` and ``job.parts()``.
+
+    Await the reports in an async handler; in a thread handler call them without ``await``.
+
+    Used as a context manager, the part is started when the block is entered, completed when it ends, and
+    failed when it raises: ``async with job.part("720p") as part:``, or ``with`` in a thread handler.
+    """
+
+    def __init__(self, job: Job, name: str, total: int | None = None, weight: float | None = None) -> None:
+        self._job = job
+        self.name = checked_name("part", name)
+        self.total = checked_count("total", total)
+        self.weight = checked_weight(weight)
+        self.status: str = PENDING
+        """``pending``, ``in_progress``, ``completed``, ``failed`` or ``skipped``, as known to this attempt.
+        """
+        self.percent = 0.0
+        self.done: int | None = None
+        self.message: str | None = None
+        self.result: Any = None
+
+    def __repr__(self) -> str:
+        return f"<Part {self.name} {self.status} {self.percent:.0f} %>"
+
+    @property
+    def ended(self) -> bool:
+        """Whether the part is completed or skipped, in this or an earlier attempt."""
+        return self.status in {COMPLETED, SKIPPED}
+
+    def start(self, message: str | None = None) -> Awaitable[None]:
+        """Report that work on the part has started. Progress of an earlier attempt is reset."""
+        self.percent = 0.0
+        self.done = 0 if self.total is not None else None
+        return self._tell(IN_PROGRESS, restart=True, percent=0.0, done=self.done, message=message)
+
+    def progress(
+        self, percent: float | None = None, *, done: int | None = None, message: str | None = None
+    ) -> Awaitable[None]:
+        """Report progress: a percentage, or ``done``, the number of finished units out of ``total``."""
+        percent = checked_percent(percent)
+        done = checked_count("done", done)
+        if done is not None:
+            self.done = done
+            if percent is None and self.total:
+                percent = min(100.0, 100.0 * done / self.total)
+        if percent is not None:
+            self.percent = percent
+        return self._tell(IN_PROGRESS, percent=percent, done=done, message=message)
+
+    def advance(self, by: int = 1, *, message: str | None = None) -> Awaitable[None]:
+        """Report that ``by`` more units of ``total`` are done."""
+        return self.progress(done=(self.done or 0) + by, message=message)
+
+    def complete(self, result: Any = None, *, message: str | None = None) -> Awaitable[None]:
+        """Report that the part is complete. ``result`` is stored with it as JSON (at most 64 KiB)."""
+        kept = encode_kept(f"part {self.name!r}", result, RESULT_LIMIT)
+        self.percent, self.result = 100.0, decode_kept(kept)
+        return self._tell(COMPLETED, done=self.total, message=message, result=self.result)
+
+    def fail(self, error: object) -> Awaitable[None]:
+        """Report that the part has failed. This does not fail the job; the handler decides that."""
+        text = f"{type(error).__name__}: {error}" if isinstance(error, BaseException) else str(error)
+        return self._tell(FAILED, error=clipped(text))
+
+    def skip(self, reason: str | None = None) -> Awaitable[None]:
+        """Report that the part does not apply. Skipped parts do not count towards the job's progress."""
+        return self._tell(SKIPPED, message=reason)
+
+    def _tell(self, status: str, *, message: str | None = None, **changes: Any) -> Awaitable[None]:
+        self.status = status
+        self.message = clipped(message) if message is not None else self.message
+        return self._job.report_part(
+            {**self.declaration(), "status": status, "message": clipped(message), **changes}
+        )
+
+    def declaration(self) -> dict[str, Any]:
+        return {"name": self.name, "total": self.total, "weight": self.weight}
+
+    def recall(self, row: Mapping[str, Any]) -> Self:
+        """Take over the stored state of the part."""
+        for field in ("status", "percent", "done", "total", "weight", "message", "result"):
+            setattr(self, field, row[field])
+        return self
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        ending = self._ending(error)
+        if ending is not None:
+            await ending
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ending(error)
+
+    def _ending(self, error: BaseException | None) -> Awaitable[None] | None:
+        """Return the report for the end of the block.
+
+        Returns None if the handler has already reported the end of the part, or if the job itself was
+        stopped.
+        """
+        if error is None:
+            return self.complete() if self.status == IN_PROGRESS else None
+        return self.fail(error) if isinstance(error, Exception) and not self._job.lost else None

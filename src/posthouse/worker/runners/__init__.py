@@ -1,0 +1,1 @@
+"""Where handlers run apart from the event loop: threads, job processes and commands."""

@@ -1,0 +1,285 @@
+"""What worker and job process exchange: messages, calls, log records, and the import paths of handlers.
+
+A message is one JSON object per line. JSON contains no line breaks, so one split separates a batch of them.
+
+Calls travel in a message socket whose reading end the worker keeps too. A process reads one call, runs it,
+and reads the next. A call that has not started is still in the socket, and the worker can take it back by
+reading it, even if the process is busy: the kernel gives each message to one reader. No call waits behind a
+handler that hangs, and the call that was running when a process died is known exactly.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import logging
+import socket
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from types import ModuleType
+from typing import Any, TypeAlias
+from uuid import UUID
+
+from posthouse.core.outcome import Cancel, Crashed, Fail, Reported, Snooze, describe
+from posthouse.core.payload import Encoded, encode_result
+from posthouse.core.surroundings import Surroundings
+from posthouse.errors import ConfigurationError, InvalidPayload, InvalidResult, LeaseLost, PosthouseError
+from posthouse.worker.handlers import Definition
+from posthouse.worker.job import Desk, Job
+
+Message: TypeAlias = dict[str, Any]
+_SAID: dict[type[Exception], str] = {Cancel: "cancel", LeaseLost: "lost", InvalidPayload: "invalid"}
+"""Outcomes of which only the message is sent."""
+
+
+_encode = json.JSONEncoder(separators=(",", ":"), default=str).encode
+
+
+def line(message: Message) -> bytes:
+    return _encode(message).encode() + b"\n"
+
+
+def parsed(data: bytes) -> Message:
+    message: Message = json.loads(data.decode())
+    return message
+
+
+class Lines:
+    """Assembles lines from pieces."""
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+
+    def feed(self, data: bytes) -> list[Message]:
+        *whole, rest = data.split(b"\n")
+        if whole and self._pieces:
+            whole[0] = b"".join([*self._pieces, whole[0]])
+            self._pieces.clear()
+        if rest:
+            self._pieces.append(rest)
+        return [parsed(text) for text in whole]
+
+
+def pack_job(job: Job) -> Message:
+    """Encode the claimed row. For columns without a JSON type, the position is recorded."""
+    row = list(job.row)
+    message: Message = {"row": row, "token": job.hex_token, "claimed_at": job.claimed_at}
+    message["bytes"] = raw = [index for index, value in enumerate(row) if type(value) is bytes]
+    message["uuids"] = ids = [index for index, value in enumerate(row) if type(value) is UUID]
+    for index in raw + ids:
+        row[index] = row[index].hex() if index in raw else row[index].hex
+    return message
+
+
+def unpack_job(message: Message, desk: Desk) -> Job:
+    row = message["row"]
+    for index in message["bytes"]:
+        row[index] = bytes.fromhex(row[index])
+    for index in message["uuids"]:
+        row[index] = UUID(row[index])
+    token = message["token"]
+    return Job(tuple(row), UUID(token), token, message["claimed_at"], desk)
+
+
+def pack_value(value: Any, limit: int, fail_on: Sequence[type[BaseException]]) -> str | Message | None:
+    """Encode a result as JSON text, an outcome as an object."""
+    if value is None:
+        return None
+    if isinstance(value, BaseException):
+        return pack_ending(value, fail_on)
+    try:
+        return encode_result(value, limit)
+    except InvalidResult as error:
+        return {"as": "fail", "error": describe(error)}
+
+
+def unpack_value(packed: str | Message | None) -> Encoded | BaseException | None:
+    if packed is None:
+        return None
+    return Encoded(packed) if isinstance(packed, str) else unpack_ending(packed)
+
+
+def pack_ending(ending: BaseException, fail_on: Sequence[type[BaseException]]) -> Message:
+    """Encode an outcome. Classes are not sent, so decisions that depend on them are made here."""
+    if isinstance(ending, Snooze):
+        return {"as": "snooze", "terms": [ending.delay, ending.limit, ending.deadline]}
+    for kind, name in _SAID.items():
+        if isinstance(ending, kind):
+            return {"as": name, "message": str(ending)}
+    if isinstance(ending, (Fail, InvalidResult, *fail_on)):
+        told = ending.__cause__ if isinstance(ending, Fail) else None
+        return {"as": "fail", "error": describe(told or ending)}
+    return {"as": "crash" if isinstance(ending, MemoryError) else "error", "error": describe(ending)}
+
+
+def unpack_ending(message: Message) -> BaseException:
+    match message:
+        case {"as": "snooze", "terms": [delay, limit, deadline]}:
+            return Snooze(delay, limit=limit, deadline=deadline)
+        case {"message": said}:
+            return next(kind(said) for kind, name in _SAID.items() if name == message["as"])
+        case {"as": "crash", "error": error}:
+            text = f"its process ran out of memory: {error['type']}: {error['message']}".rstrip(": ")
+            return Crashed(text, traceback=error.get("traceback"))
+    reported = Reported(message["error"])
+    if message["as"] == "error":
+        return reported
+    failed = Fail()
+    failed.__cause__ = reported
+    return failed
+
+
+def pack_refusal(error: Exception) -> list[str]:
+    """Encode an error of the worker for the handler that called it."""
+    return [getattr(error, "code", ""), str(error) or type(error).__name__]
+
+
+def unpack_refusal(packed: list[str]) -> Exception:
+    code, message = packed
+    for kind in _errors(PosthouseError):
+        if kind.code == code:
+            return kind(message)
+    return RuntimeError(message)
+
+
+def _errors(kind: type[PosthouseError]) -> list[type[PosthouseError]]:
+    return [kind, *(found for child in kind.__subclasses__() for found in _errors(child))]
+
+
+INLINE_BYTES = 32_768
+"""Larger calls are sent over the other connection, and only their number is sent here."""
+BYE = b"bye"
+
+
+def _pair() -> tuple[socket.socket, socket.socket]:
+    with suppress(OSError):  # not available on macOS
+        return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    return socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+
+
+class Inbox:
+    """The worker's end."""
+
+    def __init__(self) -> None:
+        self._writing, self.reading = _pair()
+        self._writing.setblocking(False)
+
+    def put(self, data: bytes) -> bool:
+        """Send a call. Returns False if the socket is full."""
+        try:
+            self._writing.send(data)
+        except BlockingIOError:
+            return False
+        except OSError:  # the process has just died
+            return False
+        return True
+
+    def take_back(self) -> list[int]:
+        """Take back the calls that were not started, and return their numbers."""
+        taken: list[int] = []
+        with suppress(BlockingIOError):
+            while data := self.reading.recv(INLINE_BYTES * 2, socket.MSG_DONTWAIT):
+                taken.append(parsed(data)["run"])
+        return taken
+
+    def close(self) -> None:
+        self._writing.close()
+        self.reading.close()
+
+
+def next_call(reading: socket.socket) -> Message | None:
+    """Return the next call in the process, or None when there are no more."""
+    data = reading.recv(INLINE_BYTES * 2)
+    return None if data in {b"", BYE} else parsed(data)
+
+
+def inline(call: Message) -> bytes | None:
+    data = line(call)
+    return data if len(data) <= INLINE_BYTES else None
+
+
+_OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "masked"}
+"""Attributes of every record; others were passed as ``extra``, such as the job's ids."""
+_CARRIED = ("name", "levelno", "levelname", "created", "pathname", "filename", "module", "lineno", "funcName")
+
+
+class _Forward(logging.Handler):
+    def __init__(self, send: Callable[[Message], None]) -> None:
+        super().__init__()
+        self._send = send
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            self._send({"log": pack_record(record)})
+        except Cancel:  # the handler is canceled while it logs
+            raise
+        except Exception:  # noqa: BLE001 - as in logging, a record never raises in its caller
+            self.handleError(record)
+
+
+def forward_logs(level: int, send: Callable[[Message], None]) -> None:
+    """Install the handler before the application is imported, so that its basicConfig adds none."""
+    root = logging.getLogger()
+    forward = _Forward(send)
+    forward.addFilter(Surroundings())
+    root.addHandler(forward)
+    root.setLevel(level)
+
+
+def pack_record(record: logging.LogRecord) -> dict[str, Any]:
+    packed = {name: getattr(record, name) for name in _CARRIED}
+    packed["msg"] = record.getMessage()
+    if record.exc_info and record.exc_info[1] is not None:
+        packed["exc_text"] = "".join(traceback.format_exception(record.exc_info[1])).rstrip()
+    elif record.exc_text:
+        packed["exc_text"] = record.exc_text
+    packed.update({name: value for name, value in vars(record).items() if name not in _OWN})
+    return packed
+
+
+def log_here(packed: dict[str, Any], pid: int) -> None:
+    """Log a forwarded record in the worker."""
+    record = logging.makeLogRecord({**packed, "args": None, "process": pid})
+    logger = logging.getLogger(record.name)
+    if logger.isEnabledFor(record.levelno):
+        logger.handle(record)
+
+
+def place_of(definition: Definition) -> str:
+    """Return the import path. Raises ConfigurationError if a process could not import it."""
+    handler = definition.handler
+    module, name = handler.__module__, handler.__qualname__
+    if module == "__main__":
+        raise _unfindable(definition, "it is defined in the main script; move it to a module and import it")
+    if "<locals>" in name:
+        raise _unfindable(definition, "it is defined inside a function; define it in a module")
+    loaded = sys.modules.get(module)
+    found = None if loaded is None else _definition(loaded, name)
+    if found is None or found.arguments is not definition.arguments:  # aliases share them
+        raise _unfindable(
+            definition, f"{name} in module {module} is a different object; decorate it there with @app.job"
+        )
+    return f"{module}:{name}"
+
+
+def find(place: str) -> Definition:
+    """Import the definition at this path."""
+    module, _, name = place.partition(":")
+    definition = _definition(importlib.import_module(module), name)
+    if definition is None:
+        raise ConfigurationError(f"{place} is not a job when a job process imports it")
+    return definition
+
+
+def _definition(module: ModuleType, name: str) -> Definition | None:
+    found: Any = module
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    definition = getattr(found, "definition", None)
+    return definition if isinstance(definition, Definition) else None
+
+
+def _unfindable(definition: Definition, why: str) -> ConfigurationError:
+    return ConfigurationError(f'{definition.kind}: runner="process" must import the handler, but {why}')
