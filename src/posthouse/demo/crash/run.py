@@ -117,11 +117,11 @@ class _Run:
                 raise WaitTimeout(f"the demo did not finish within {DEADLINE_SECONDS:g} s: {self._report}")
 
     async def _look(self) -> None:
-        effects, different, pause = (await self._rows("effects_count"))[0]
+        effects, different, pause, statuses, interrupted = (await self._rows("state"))[0]
         self._report.effects, self._report.doubled = effects, effects - different
         self._report.longest_pause = pause
-        self._report.statuses = dict(await self._rows("jobs_count"))
-        self._report.interrupted = (await self._rows("interrupted_count"))[0][0]
+        self._report.statuses = statuses
+        self._report.interrupted = interrupted
         self._at_work = {pid for (pid,) in await self._rows("worker_pids")}
 
     async def _rows(self, name: str) -> list[Any]:
