@@ -20,7 +20,7 @@ from posthouse.definitions.checks import (
 from posthouse.definitions.fields import checked_fields
 from posthouse.errors import DefinitionNotFound
 from posthouse.storage.errors import translated
-from posthouse.storage.queries import Db, fetch_value
+from posthouse.storage.queries import Db, call
 
 __all__ = [
     "PayloadCheck",
@@ -45,8 +45,8 @@ async def create_definition(
     """
     known = checked_fields(fields)
     with translated():
-        created: dict[str, Any] = await fetch_value(
-            connection, "definition_create", key=key, fields=json.dumps(known), actor=actor
+        created: dict[str, Any] = await call(
+            connection, "create_definition", key=key, fields=json.dumps(known), actor=actor
         )
     return created
 
@@ -57,9 +57,9 @@ async def change_definition(
     """Override fields of the code's definition, and clear overrides."""
     known = checked_fields(changes)
     with translated():
-        changed: dict[str, Any] | None = await fetch_value(
+        changed: dict[str, Any] | None = await call(
             connection,
-            "definition_change",
+            "change_definition",
             key=key,
             changes=json.dumps(known),
             clear=list(clear),
@@ -75,6 +75,6 @@ async def remove_definition(connection: Db, key: str, *, actor: str, force: bool
     ``force`` is set.
     """
     with translated():
-        removed = await fetch_value(connection, "definition_remove", key=key, actor=actor, force=force)
+        removed = await call(connection, "remove_definition", key=key, actor=actor, force=force)
     if not removed:
         raise DefinitionNotFound(f"definition {key!r} does not exist")

@@ -15,7 +15,7 @@ from posthouse.errors import InvalidRequest
 from posthouse.insights.jobs import FoundJobs, JobFilter, JobSummary
 from posthouse.insights.masking import WITHOUT_JOB
 from posthouse.insights.overview import database_now
-from posthouse.storage.queries import Db, fetch_by_kept_plan, fetch_row, fetch_rows
+from posthouse.storage.queries import Db, call_row, fetch_by_kept_plan, fetch_rows
 
 COUNTED = 10_000
 _PROBE = "a text that is no secret by itself"
@@ -166,8 +166,8 @@ async def sift(
 ) -> _Found:
     if search.nothing:
         return _Found([], None)
-    row = await fetch_row(
-        connection, "jobs_sift", wanted=json.dumps(search.as_json()), below=after,
+    row = await call_row(
+        connection, "sift_jobs", wanted=json.dumps(search.as_json()), below=after,
         limit=limit, most=effort.jobs, seconds=effort.seconds,
     )  # fmt: skip
     return _Found(row["ids"], row["looked_to"])

@@ -13,7 +13,7 @@ from posthouse.insights.census import QueueCensus, census, worker_counts
 from posthouse.insights.doctor import Finding, examine_one
 from posthouse.settings import Settings
 from posthouse.storage.compatibility import why_incompatible
-from posthouse.storage.queries import Db, fetch_row, fetch_value
+from posthouse.storage.queries import Db, call, fetch_row
 
 CHECKS = ("schema", "connections", "dispatch", "horizon", "keeper", "leases", "unserved", "stuck")
 """The doctor's checks that are fast and tell whether jobs run now."""
@@ -72,7 +72,7 @@ async def health(connection: Db, settings: Settings) -> Health:
 async def latency(connection: Db) -> float:
     """Return the round-trip time to the database in milliseconds."""
     began = time.perf_counter()
-    await fetch_value(connection, "clock_now")
+    await call(connection, "now")
     return round((time.perf_counter() - began) * 1000, 2)
 
 

@@ -11,7 +11,7 @@ from uuid import UUID
 from posthouse.core.ids import first_id_at
 from posthouse.insights.jobs import JobSummary
 from posthouse.insights.masking import WITHOUT_JOB
-from posthouse.storage.queries import Db, fetch, fetch_rows, query
+from posthouse.storage.queries import Db, calling, fetch, fetch_rows, query
 
 Where = Literal["history", "past_attempts"]
 
@@ -85,7 +85,7 @@ async def ended_lately(
 ) -> list[tuple[UUID, datetime]]:
     """Return jobs with an outcome recorded since then, and when; limited to a number of pages."""
     wanted = {"table": where, "since": since - COMMITTED_WITHIN, "pages": pages}
-    cursor = await connection.execute(query("live_lately"), wanted)
+    cursor = await connection.execute(calling("lately", *wanted), wanted)
     return await cursor.fetchall()
 
 

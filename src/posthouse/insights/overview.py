@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from posthouse.storage.queries import Db, fetch, fetch_value
+from posthouse.storage.queries import Db, call, fetch
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,4 +21,4 @@ async def overview(connection: Db, *, offline_after: float | None = None) -> Ove
 
 
 async def database_now(connection: Db) -> datetime:
-    return await fetch_value(connection, "clock_now")  # type: ignore[no-any-return]
+    return await call(connection, "now")  # type: ignore[no-any-return]

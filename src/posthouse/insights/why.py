@@ -9,7 +9,7 @@ from posthouse.insights.masking import mask_for, masked
 from posthouse.insights.reasons import Blocker, Place, Why, paused_summary, undefined_summary
 from posthouse.insights.why_ready import why_ready
 from posthouse.insights.why_shared import as_tenants_see
-from posthouse.storage.queries import Db, fetch, fetch_value
+from posthouse.storage.queries import Db, call, fetch
 
 PATIENCE = 10.0
 """Seconds for which a job is left to a worker that it prefers: two heartbeats, as the settings have it."""
@@ -32,7 +32,7 @@ async def why(
     if not found:
         raise JobNotFound(f"job {job_id} does not exist")
     (place,) = await masked(await mask_for(connection, job_id), found[:1])
-    if await fetch_value(connection, "speaks_for") is None:
+    if await call(connection, "tenant") is None:
         return await _told(connection, place, offline_after, patience, mismatch_seconds)
     return as_tenants_see(await _told(connection, place, offline_after, None, mismatch_seconds), place)
 

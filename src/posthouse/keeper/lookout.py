@@ -11,7 +11,8 @@ import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
-from posthouse.storage.keeping import Db, clock_now
+from posthouse.storage.keeping import clock_now
+from posthouse.storage.queries import Db
 
 
 class Lookout:

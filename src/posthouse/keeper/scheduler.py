@@ -62,7 +62,7 @@ class Scheduler:
         self._pause = SELDOM_SECONDS
         self._look_again_in(0.0 if len(look.triggers) >= BATCH else look.next_in)
         for trigger in look.triggers:
-            counts.update(await self._see_to(connection, trigger, rules, look.now))
+            counts.update(await self._see_to(connection, trigger, rules, look.at))
         return dict(counts)
 
     async def _see_to(

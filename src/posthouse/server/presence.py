@@ -18,7 +18,7 @@ import psycopg
 from psycopg import AsyncConnection
 
 from posthouse.storage.connect import Running
-from posthouse.storage.queries import query
+from posthouse.storage.queries import calling
 from posthouse.waiting import finish_within
 
 _log = logging.getLogger("posthouse.server")
@@ -55,6 +55,6 @@ class Presence:
 
     async def _send(self, name: str, fields: dict[str, Any]) -> None:
         async def work(connection: AsyncConnection[tuple[Any, ...]]) -> None:
-            await connection.execute(query(name), fields)
+            await connection.execute(calling(name, *fields), fields)
 
         await self._line.run(work)

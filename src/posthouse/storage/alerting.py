@@ -10,7 +10,7 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
-from posthouse.storage.queries import Db, fetch, fetch_value
+from posthouse.storage.queries import Db, call, fetch, fetch_value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,8 +47,8 @@ async def find_alerts(
     """Find alerts and return how many are new; None while another keeper searches. Without ``failures``, no
     patterns.
     """
-    found = await fetch_value(
-        connection, "alerts_find", types=list(types), failures=failures, window=window, limit=limit
+    found = await call(
+        connection, "find_alerts", types=list(types), failures=failures, window=window, limit=limit
     )
     return None if found is None else int(found)
 
@@ -86,9 +86,9 @@ async def raise_alert(
 ) -> bool:
     """Raise an alert. Returns whether the fact was new."""
     return bool(
-        await fetch_value(
+        await call(
             connection,
-            "alert_raise",
+            "raise_alert",
             type=alert_type,
             tenant=tenant,
             subject=subject,

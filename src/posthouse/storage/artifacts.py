@@ -10,14 +10,14 @@ from psycopg import AsyncConnection
 
 from posthouse.errors import ArtifactNotFound, LeaseLost
 from posthouse.storage.connect import Running
-from posthouse.storage.queries import fetch_rows, fetch_value, query
+from posthouse.storage.queries import call, fetch_rows, query
 
 
 async def keep_artifact(line: Running, job_id: UUID, token: UUID, **fields: Any) -> None:
-    """Record an artifact: name, place, size, sha256, content_type. Raises LeaseLost."""
+    """Record an artifact: name, place, size, sha256, type. Raises LeaseLost."""
 
     async def work(connection: AsyncConnection[tuple[Any, ...]]) -> Any:
-        return await fetch_value(connection, "artifact_keep", id=job_id, token=token, **fields)
+        return await call(connection, "keep_artifact", id=job_id, token=token, **fields)
 
     if not await line.run(work):
         raise LeaseLost(f"lease lost: job {job_id} was reassigned to another worker")

@@ -21,14 +21,14 @@ from posthouse.errors import (
     WorkerNotFound,
 )
 from posthouse.storage.errors import translated
-from posthouse.storage.queries import Db, fetch_value
+from posthouse.storage.queries import Db, call
 
 DEADLOCK_TRIES = 5
 
 
 async def cancel_job(connection: Db, job_id: UUID, *, actor: str, tenant: str | None = None) -> str:
     """Cancel a job. Returns ``canceled``, or ``canceling`` while its worker is being notified."""
-    answer = await _ask(connection, "job_cancel", job_id, actor, tenant)
+    answer = await _ask(connection, "cancel", job_id, actor, tenant)
     if answer in {"canceled", "canceling"}:
         return answer
     raise IllegalTransition(f"job {job_id} cannot be canceled: it has already ended with status {answer}")
@@ -38,7 +38,7 @@ async def retry_job(
     connection: Db, job_id: UUID, *, actor: str, tenant: str | None = None, fresh: bool = False
 ) -> str:
     """Retry a finished job with a new set of attempts; with ``fresh`` also without its finished steps."""
-    answer = await _ask(connection, "job_reopen", job_id, actor, tenant, fresh=fresh)
+    answer = await _ask(connection, "reopen", job_id, actor, tenant, fresh=fresh)
     if answer == "queued":
         return answer
     if answer == "succeeded":
@@ -122,8 +122,8 @@ async def _start_bulk_change(
         raise InvalidBulkChange(
             f"the minimum number of jobs before stopping must be 1 or more, not {stop_after}"
         )
-    bulk_id: UUID = await fetch_value(
-        connection, "bulk_change_start", id=new_id(), chosen=json.dumps(dict(chosen), default=str), rate=rate,
+    bulk_id: UUID = await call(
+        connection, "start_bulk_change", id=new_id(), chosen=json.dumps(dict(chosen), default=str), rate=rate,
         stop_share=stop_share, stop_after=stop_after, actor=actor, action=action,
         wanted=None if wanted is None else json.dumps(dict(wanted)), in_seconds=in_seconds,
     )  # fmt: skip
@@ -132,7 +132,7 @@ async def _start_bulk_change(
 
 async def stop_bulk_change(connection: Db, bulk_id: UUID, *, actor: str) -> bool:
     """Stop a bulk change; jobs changed so far stay changed. Returns False if it had already ended."""
-    state = await fetch_value(connection, "bulk_change_stop", id=bulk_id, actor=actor)
+    state = await call(connection, "stop_bulk_change", id=bulk_id, actor=actor)
     if state is None:
         raise BulkChangeNotFound(f"bulk change {bulk_id} does not exist")
     return state in {"gathering", "running"}
@@ -143,7 +143,7 @@ async def _ask(
 ) -> str:
     for left in reversed(range(DEADLOCK_TRIES)):
         try:
-            answer = await fetch_value(connection, name, id=job_id, tenant=tenant, actor=actor, **options)
+            answer = await call(connection, name, id=job_id, tenant=tenant, actor=actor, **options)
             break
         except DeadlockDetected:
             # A deadlock between two changes of one dependency tree. Nothing was written, so it can be
@@ -158,39 +158,39 @@ async def _ask(
 async def set_limit(connection: Db, name: str, fields: Mapping[str, Any], *, actor: str) -> dict[str, Any]:
     """Create or change a limit; omitted fields stay. Returns the limit."""
     with translated():
-        limit: dict[str, Any] = await fetch_value(
-            connection, "limit_set", name=name, fields=json.dumps(dict(fields)), actor=actor
+        limit: dict[str, Any] = await call(
+            connection, "set_limit", name=name, fields=json.dumps(dict(fields)), actor=actor
         )
     return limit
 
 
 async def remove_limit(connection: Db, name: str, *, actor: str) -> None:
-    if not await fetch_value(connection, "limit_remove", name=name, actor=actor):
+    if not await call(connection, "remove_limit", name=name, actor=actor):
         raise LimitNotFound(f"limit {name!r} does not exist")
 
 
 async def pause_queue(connection: Db, name: str, *, actor: str) -> bool:
     """Pause a queue; running jobs continue. Returns False if it was already paused."""
-    return bool(await fetch_value(connection, "queue_pause", name=name, actor=actor))
+    return bool(await call(connection, "pause_queue", name=name, actor=actor))
 
 
 async def resume_queue(connection: Db, name: str, *, actor: str) -> bool:
     """Resume a queue. Returns False if it was not paused."""
-    return bool(await fetch_value(connection, "queue_resume", name=name, actor=actor))
+    return bool(await call(connection, "resume_queue", name=name, actor=actor))
 
 
 async def set_tenant_weight(connection: Db, tenant: str, weight: float, *, actor: str) -> None:
     """Set a tenant's weight: its share relative to a tenant with weight 1."""
     if not 0 < weight < math.inf:
         raise ConfigurationError(f"the tenant weight must be a number above 0, not {weight:g}")
-    await fetch_value(connection, "tenant_weight", tenant=tenant, weight=weight, actor=actor)
+    await call(connection, "set_tenant_weight", tenant=tenant, weight=weight, actor=actor)
 
 
 async def set_tenant_retention(connection: Db, tenant: str, days: float | None, *, actor: str) -> None:
     """Set the retention of a tenant's jobs in days; None: the setting ``retention_days``."""
     if days is not None and not 1 <= days < math.inf:
         raise ConfigurationError(f"retention_days must be 1 or more, not {days:g}")
-    await fetch_value(connection, "tenant_retention", tenant=tenant, days=days, actor=actor)
+    await call(connection, "set_tenant_retention", tenant=tenant, days=days, actor=actor)
 
 
 async def note(
@@ -203,29 +203,29 @@ async def note(
     tenant: str | None = None,
 ) -> None:
     """Record an action in the audit log that the engine does not record itself."""
-    await fetch_value(
-        connection, "audit_note", actor=actor, action=action, tenant=tenant, target=target, before=None,
+    await call(
+        connection, "note", actor=actor, action=action, tenant=tenant, target=target, before=None,
         after=json.dumps(dict(after)),
     )  # fmt: skip
 
 
 async def disable_worker(connection: Db, worker_id: UUID, *, actor: str) -> bool:
     """Disable a worker: it claims no more jobs and keeps those that run. Returns False if it was disabled."""
-    return await _tell_worker(connection, "worker_disable", worker_id, actor)
+    return await _tell_worker(connection, "disable_worker", worker_id, actor)
 
 
 async def enable_worker(connection: Db, worker_id: UUID, *, actor: str) -> bool:
     """Enable a worker. Returns False if it was not disabled."""
-    return await _tell_worker(connection, "worker_enable", worker_id, actor)
+    return await _tell_worker(connection, "enable_worker", worker_id, actor)
 
 
 async def drain_worker(connection: Db, worker_id: UUID, *, actor: str) -> bool:
     """Request that a worker drains. Returns False if it was already requested or the worker has stopped."""
-    return await _tell_worker(connection, "worker_drain", worker_id, actor)
+    return await _tell_worker(connection, "drain_worker", worker_id, actor)
 
 
 async def _tell_worker(connection: Db, name: str, worker_id: UUID, actor: str) -> bool:
-    answer = await fetch_value(connection, name, id=worker_id, actor=actor)
+    answer = await call(connection, name, worker=worker_id, actor=actor)
     if answer is None:
         raise WorkerNotFound(f"worker {worker_id} does not exist")
     return bool(answer)

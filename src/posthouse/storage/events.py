@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from posthouse.storage.queries import Db, fetch, fetch_row, fetch_value
+from posthouse.storage.queries import Db, call_row, call_rows, fetch_value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,11 +26,11 @@ async def events_waiting(connection: Db) -> bool:
 
 async def take_events(connection: Db, limit: int) -> list[Taken]:
     """Return unmatched events with the triggers that match them, locked until the transaction ends."""
-    return await fetch(connection, "events_take", Taken, limit=limit)
+    return await call_rows(connection, "take_events", Taken, limit=limit)
 
 
 async def match_events(
     connection: Db, events: Sequence[str], results: Sequence[Mapping[str, Any]]
 ) -> dict[str, int]:
     """Create the jobs and mark the events as matched."""
-    return await fetch_row(connection, "events_match", events=list(events), results=json.dumps(list(results)))
+    return await call_row(connection, "match_events", events=list(events), results=json.dumps(list(results)))

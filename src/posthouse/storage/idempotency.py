@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from posthouse.storage.queries import Db, fetch, fetch_value
+from posthouse.storage.queries import Db, call, call_rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,9 +19,9 @@ class Taken:
 
 async def take_request_key(connection: Db, tenant: str | None, key: str, digest: bytes) -> Taken:
     """Take an idempotency key. Waits for a running request with the same key."""
-    (taken,) = await fetch(connection, "request_key_take", Taken, tenant=tenant, key=key, digest=digest)
+    (taken,) = await call_rows(connection, "take_request_key", Taken, tenant=tenant, key=key, digest=digest)
     return taken
 
 
 async def keep_answer(connection: Db, tenant: str | None, key: str, status: int, body: str) -> None:
-    await fetch_value(connection, "request_answer_keep", tenant=tenant, key=key, status=status, body=body)
+    await call(connection, "keep_answer", tenant=tenant, key=key, status=status, body=body)

@@ -3,21 +3,10 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, TypeAlias
 from uuid import UUID
 
-from psycopg import AsyncConnection
-
 from posthouse.settings import Settings
-from posthouse.storage.queries import query
-
-Db: TypeAlias = AsyncConnection[tuple[Any, ...]]
-
-
-async def _value(connection: Db, name: str, *parameters: Any) -> Any:
-    cursor = await connection.execute(query(name), parameters)
-    row = await cursor.fetchone()
-    return row[0] if row else None
+from posthouse.storage.queries import Db, call, call_row, calling, fetch_value, query
 
 
 async def promote(connection: Db, limit: int, swept: str) -> tuple[int, float | None, str]:
@@ -32,17 +21,19 @@ async def promote(connection: Db, limit: int, swept: str) -> tuple[int, float | 
 
 
 async def adopt_jobs(connection: Db) -> int:
-    return int(await _value(connection, "adopt_jobs"))
+    return int(await call(connection, "adopt_jobs"))
 
 
 async def expire_mismatched(connection: Db, after: float, limit: int) -> list[UUID]:
     """End jobs whose payload only newer code accepts and that no worker could run for ``after`` seconds."""
-    cursor = await connection.execute(query("expire_mismatched"), (after, limit))
+    cursor = await connection.execute(
+        calling("expire_mismatched", "after", "limit"), {"after": after, "limit": limit}
+    )
     return [row[0] for row in await cursor.fetchall()]
 
 
 async def clock_now(connection: Db) -> datetime:
-    return await _value(connection, "clock_now")  # type: ignore[no-any-return]
+    return await call(connection, "now")  # type: ignore[no-any-return]
 
 
 async def watch_workers(connection: Db, settings: Settings, *, judge: bool) -> tuple[list[UUID], list[UUID]]:
@@ -73,61 +64,61 @@ async def rescue(connection: Db, settings: Settings, *, expired: bool = True) ->
         "expired": expired,
         "remote_grace": settings.remote_grace_seconds,
     }
-    cursor = await connection.execute(query("rescue"), wanted)
+    cursor = await connection.execute(calling("rescue", *wanted), wanted)
     return [(row[0], row[1], row[2]) for row in await cursor.fetchall()]
 
 
 async def make_partitions(connection: Db) -> int:
-    return int(await _value(connection, "make_partitions"))
+    return int(await call(connection, "make_partitions"))
 
 
 async def tidy(connection: Db, keep_days: float) -> int:
-    return int(await _value(connection, "tidy", keep_days))
+    return int(await fetch_value(connection, "tidy", days=keep_days))
 
 
 async def tidy_lanes(connection: Db) -> int:
     """Delete empty lanes if there are many; return how many."""
-    return int(await _value(connection, "tidy_lanes"))
+    return int(await call(connection, "tidy_lanes"))
 
 
 async def mend_lanes(connection: Db) -> int:
     """Re-insert lanes that were deleted while a job was enqueued into them; return how many."""
-    return int(await _value(connection, "mend_lanes"))
+    return int(await call(connection, "mend_lanes"))
 
 
 async def sample_due(connection: Db) -> int:
     """Sample the minutes that are over. Returns how many."""
-    return int(await _value(connection, "sample_due"))
+    return int(await call(connection, "sample_due"))
 
 
 async def forget_samples(connection: Db, keep_days: float) -> int:
-    return int(await _value(connection, "forget_samples", keep_days))
+    return int(await fetch_value(connection, "forget_samples", days=keep_days))
 
 
 async def group_failures(connection: Db, limit: int) -> int:
     """Move failures into their groups. Returns the number of rows."""
-    return int(await _value(connection, "group_failures", limit))
+    return int(await call(connection, "group_failures", limit=limit))
 
 
 async def forget_failures(connection: Db, keep_days: float) -> int:
     """Delete failure groups and bulk changes without activity for that long. Returns how many."""
-    return int(await _value(connection, "forget_failures", keep_days))
+    return int(await fetch_value(connection, "forget_failures", days=keep_days))
 
 
 async def advance_bulk_change(connection: Db, most: int) -> tuple[UUID, int, int, int, int] | None:
     """Advance one bulk change. Returns its id and the jobs retried, canceled, skipped and finished; None
     without one.
     """
-    row = await (await connection.execute(query("bulk_change_advance"), (most,))).fetchone()
+    row = await (await connection.execute(calling("advance_bulk_change", "most"), {"most": most})).fetchone()
     return None if row is None else (row[0], row[1], row[2], row[3], row[4])
 
 
 async def advance_erasures(connection: Db, most: int) -> tuple[int, int]:
     """Continue erasures. Returns how many are under way, and how many jobs were erased."""
-    row = await (await connection.execute(query("erasures_advance"), (most,))).fetchone()
-    return (0, 0) if row is None else (row[0], row[1])
+    row = await call_row(connection, "advance_erasures", limit=most)
+    return row["under_way"], row["erased"]
 
 
 async def forget_artifacts(connection: Db, keep_days: float) -> int:
     """Delete artifacts of jobs that ended before; return how many."""
-    return int(await _value(connection, "forget_artifacts", keep_days))
+    return int(await fetch_value(connection, "forget_artifacts", days=keep_days))

@@ -10,7 +10,7 @@ from uuid import UUID
 from posthouse.core.ids import new_id
 from posthouse.errors import KeyNotFound
 from posthouse.storage.errors import translated
-from posthouse.storage.queries import Db, fetch_rows, fetch_value
+from posthouse.storage.queries import Db, call, fetch_rows
 
 
 async def store_key(
@@ -39,9 +39,7 @@ async def store_key(
         "expires_at": None if expires_at is None else expires_at.isoformat(),
     }
     with translated():
-        await fetch_value(
-            connection, "key_create", key=json.dumps(fields), hash=digest, actor=actor, most=most
-        )
+        await call(connection, "create_key", key=json.dumps(fields), hash=digest, actor=actor, most=most)
     return key_id
 
 
@@ -52,12 +50,12 @@ async def find_key(connection: Db, prefix: str) -> dict[str, Any] | None:
 
 
 async def touch_key(connection: Db, prefix: str) -> None:
-    await fetch_value(connection, "key_touch", prefix=prefix)
+    await call(connection, "touch_key", prefix=prefix)
 
 
 async def revoke_key(connection: Db, prefix: str, *, tenant: str | None = None, actor: str) -> bool:
     """Revoke a key at once. Returns False if it had already ended."""
-    answer = await fetch_value(connection, "key_revoke", prefix=prefix, tenant=tenant, actor=actor)
+    answer = await call(connection, "revoke_key", prefix=prefix, tenant=tenant, actor=actor)
     if answer is None:
         raise KeyNotFound(f"key {prefix} does not exist")
     return bool(answer)

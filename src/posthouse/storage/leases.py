@@ -17,7 +17,7 @@ from posthouse.errors import Forbidden
 from posthouse.settings import offline_default
 from posthouse.storage.connect import Line, Running
 from posthouse.storage.errors import explain
-from posthouse.storage.queries import query
+from posthouse.storage.queries import calling, query
 
 ClaimedRow: TypeAlias = tuple[Any, ...]
 """The columns of the statement claim, in order."""
@@ -152,7 +152,7 @@ class Leases:
         }
 
         async def work(connection: AsyncConnection[tuple[Any, ...]]) -> list[ReadyBatch]:
-            cursor = await connection.execute(query("ready_batches"), parameters)
+            cursor = await connection.execute(calling("ready_batches", *parameters), parameters)
             return [ReadyBatch(*row) for row in await cursor.fetchall()]
 
         return await self._claims.run(work)
@@ -179,17 +179,18 @@ class Leases:
 
     async def claim_rules(self) -> tuple[dict[str, float], bool]:
         """Return the weights of tenants other than 1, and whether some limit is a rate."""
-        row = await self._ask("claim_rules", ())
+        row = await self._ask(query("claim_rules"), {})
         return (row[0] or {}, row[1]) if row else ({}, False)
 
     async def next_token(self, queues: Sequence[str], kinds: Sequence[str]) -> float | None:
         """Return the seconds until a rate limit allows another start; None if none is waiting for it."""
-        row = await self._ask("next_token", (list(queues), list(kinds)))
+        parameters = {"queues": list(queues), "kinds": list(kinds)}
+        row = await self._ask(calling("next_token", *parameters), parameters)
         return row[0] if row else None
 
-    async def _ask(self, name: str, parameters: Sequence[Any]) -> tuple[Any, ...] | None:
+    async def _ask(self, statement: Any, parameters: Mapping[str, Any]) -> tuple[Any, ...] | None:
         async def work(connection: AsyncConnection[tuple[Any, ...]]) -> tuple[Any, ...] | None:
-            return await (await connection.execute(query(name), parameters)).fetchone()
+            return await (await connection.execute(statement, parameters)).fetchone()
 
         return await self._claims.run(work)
 
@@ -262,7 +263,7 @@ class Leases:
             **worker,
             "id": self.worker_id,
         }
-        row["offline_seconds"] = offline_default(row.pop("heartbeat_seconds"), row.pop("lease_seconds"))
+        row["offline_after"] = offline_default(row.pop("heartbeat_seconds"), row.pop("lease_seconds"))
         for name in ("capabilities", "metadata"):
             row[name] = json.dumps(row[name])
 
@@ -274,8 +275,8 @@ class Leases:
         }
 
         async def work(connection: AsyncConnection[tuple[Any, ...]]) -> dict[str, str]:
-            announced = await (await connection.execute(query("announce_code"), code)).fetchone()
-            known = await (await connection.execute(query("register"), row)).fetchone()
+            announced = await (await connection.execute(calling("announce_code", *code), code)).fetchone()
+            known = await (await connection.execute(calling("register", *row), row)).fetchone()
             if known is None or known[0] is None:
                 raise Forbidden(f"worker {self.worker_id} is registered with another key")
             return announced[0] if announced else {}
@@ -308,7 +309,7 @@ class Leases:
         await self._report(query("worker_serves"), (list(queues), list(kinds), self.worker_id))
 
     async def sign_off(self) -> None:
-        await self._report(query("sign_off"), (self.worker_id,))
+        await self._report(calling("sign_off", "worker"), {"worker": self.worker_id})
 
     async def end_worker(
         self, blockers: Sequence[UUID] | None, error: Mapping[str, Any], crash_limit: int
@@ -324,11 +325,11 @@ class Leases:
         }
 
         async def work(connection: AsyncConnection[tuple[Any, ...]]) -> None:
-            await connection.execute(query("end_worker"), parameters)
+            await connection.execute(calling("end_worker", *parameters), parameters)
 
         await self._reports.run(work)
 
-    async def _report(self, statement: Any, parameters: Sequence[Any]) -> Any:
+    async def _report(self, statement: Any, parameters: Sequence[Any] | Mapping[str, Any]) -> Any:
         async def work(connection: AsyncConnection[tuple[Any, ...]]) -> Any:
             cursor = await connection.execute(statement, parameters, binary=True)
             row = await cursor.fetchone()

@@ -14,7 +14,7 @@ from psycopg.pq import TransactionStatus
 
 from posthouse.errors import ConfigurationError, SchemaError
 from posthouse.storage.compatibility import code_version, version_key, why_incompatible
-from posthouse.storage.queries import query
+from posthouse.storage.queries import calling, query
 from posthouse.storage.schema import (
     Definition,
     Migration,
@@ -104,7 +104,7 @@ def _migrate(connection: Connection[Any]) -> list[Migration]:
             _create_ledger(connection)
         _apply(connection, missing)
     elif version.number:
-        connection.execute(query("functions_drop"))
+        connection.execute(calling("drop_retired_functions"))
     return missing
 
 
@@ -136,12 +136,12 @@ def _apply(connection: Connection[Any], missing: Sequence[Migration]) -> None:
     _define(connection, functions())
     after = dict(connection.execute(query("functions_list")).fetchall())
     untouched = [oid for oid, row in before.items() if after.get(oid) == row]
-    connection.execute(query("functions_retire"), (untouched,))
+    connection.execute(calling("retire_functions", "functions"), {"functions": untouched})
     comments = (item.comment_statement for item in (*base_functions(), *functions()))
     connection.execute("".join([*comments, table_comments()]))
     connection.execute(query("functions_record"), (code_version(), functions_digest()))
-    connection.execute(query("make_partitions"))
-    connection.execute(query("keep_apart"))
+    connection.execute(calling("make_partitions"))
+    connection.execute(calling("keep_apart"))
 
 
 def _define(connection: Connection[Any], definitions: Sequence[Definition]) -> None:
@@ -207,7 +207,7 @@ def _run(connection: Connection[Any], name: str, text: str) -> None:
 
 def check_guarded(connection: Connection[Any]) -> None:
     """Raise if row-level security would not separate tenants."""
-    row = connection.execute(query("unguarded")).fetchone()
+    row = connection.execute(calling("unguarded")).fetchone()
     if row is not None and row[0] is not None:
         user = connection.info.user
         raise ConfigurationError(

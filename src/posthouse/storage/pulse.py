@@ -10,7 +10,7 @@ from uuid import UUID
 from psycopg import Connection
 
 from posthouse.storage.connect import connect_sync
-from posthouse.storage.queries import query
+from posthouse.storage.queries import calling, query
 from posthouse.waiting import until_readable
 
 
@@ -26,7 +26,7 @@ class DatabasePulse:
         backend = self._connection.execute("select pg_backend_pid()").fetchone()
         if not backend or backend[0] != self._connection.info.backend_pid:
             return False
-        self._connection.execute(query("watch"), (self._worker_id,))
+        self._connection.execute(calling("watch", "worker"), {"worker": self._worker_id})
         return True
 
     def beat(self, ids: Sequence[str], tokens: Sequence[str]) -> list[tuple[str, str]]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from posthouse.storage.queries import Db, fetch, fetch_row, fetch_value
+from posthouse.storage.queries import Db, call, call_row, call_rows, fetch_value
 
 Action = Literal["finish", "drop", "shrink", "purge", "delete"]
 PAGES = 2000
@@ -34,48 +34,46 @@ class Due:
 
 async def plan(connection: Db, days: Mapping[str, float]) -> list[Due]:
     """Return what is due. ``days``: the retention of each category, see Settings.kept_days."""
-    return await fetch(connection, "retention_plan", Due, days=json.dumps(dict(days)))
+    return await call_rows(connection, "retention_plan", Due, days=json.dumps(dict(days)))
 
 
 async def detach(connection: Db, name: str) -> bool | None:
     """Return True if detached, False if the table is locked, None if the partition no longer exists."""
-    return await fetch_value(connection, "partition_detach", name=name)  # type: ignore[no-any-return]
+    return await call(connection, "detach_partition", name=name)  # type: ignore[no-any-return]
 
 
 async def copy_kept(connection: Db, name: str, tenants: list[str]) -> int | None:
     """Return the number of rows copied, or None if the table is locked."""
-    return await fetch_value(  # type: ignore[no-any-return]
-        connection, "partition_copy", name=name, tenants=tenants
+    return await call(  # type: ignore[no-any-return]
+        connection, "copy_kept", name=name, tenants=tenants
     )
 
 
 async def swap_kept(connection: Db, name: str, tenants: list[str]) -> bool | None:
-    return await fetch_value(  # type: ignore[no-any-return]
-        connection, "partition_swap", name=name, tenants=tenants
+    return await call(  # type: ignore[no-any-return]
+        connection, "swap_kept", name=name, tenants=tenants
     )
 
 
 async def purge_pages(connection: Db, name: str, tenants: list[str], page: int) -> tuple[int, int | None]:
     """Delete rows of purged tenants. Returns how many, and the next page."""
-    row = await fetch_row(connection, "partition_purge", name=name, tenants=tenants, page=page, pages=PAGES)
+    row = await call_row(connection, "purge_pages", name=name, tenants=tenants, page=page, pages=PAGES)
     return row["rows"], row["next_page"]
 
 
 async def clear_detached(connection: Db, *, name: str, page: int) -> int | None:
     """Clear some pages of a detached partition and return the next page."""
-    return await fetch_value(  # type: ignore[no-any-return]
-        connection, "detached_clear", name=name, page=page, pages=PAGES
+    return await call(  # type: ignore[no-any-return]
+        connection, "clear_detached", name=name, page=page, pages=PAGES
     )
 
 
 async def drop_detached(connection: Db, name: str) -> bool:
-    return bool(await fetch_value(connection, "detached_drop", name=name))
+    return bool(await call(connection, "drop_detached", name=name))
 
 
 async def delete_old(connection: Db, name: str, days: Mapping[str, float]) -> int:
-    return int(
-        await fetch_value(connection, "old_rows_delete", name=name, days=json.dumps(dict(days)), limit=ROWS)
-    )
+    return int(await call(connection, "delete_old", name=name, days=json.dumps(dict(days)), limit=ROWS))
 
 
 async def count_pages(connection: Db, name: str) -> int:

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from posthouse.storage.queries import Db, fetch, fetch_row
+from posthouse.storage.queries import Db, call_row, call_rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
     """The current time, the schedules to process, and the seconds until the next one is due."""
 
-    now: datetime
+    at: datetime
     triggers: list[dict[str, Any]]
     next_in: float | None
 
@@ -24,7 +24,7 @@ async def due_schedules(connection: Db, limit: int, *, thorough: bool) -> Look:
     """Return up to ``limit`` due schedules and as many new ones; ``thorough``: also those with runs in the
     future.
     """
-    (look,) = await fetch(connection, "schedules_due", Look, limit=limit, all=thorough)
+    (look,) = await call_rows(connection, "due_schedules", Look, limit=limit, all=thorough)
     return look
 
 
@@ -34,9 +34,9 @@ async def fire_schedule(
     """Record the runs of a trigger as it was read. All counts are zero if it has changed or was processed
     meanwhile.
     """
-    return await fetch_row(
+    return await call_row(
         connection,
-        "schedule_fire",
+        "fire_schedule",
         trigger=trigger["id"],
         version=trigger["version"],
         expected=trigger["next_at"],

@@ -6,13 +6,13 @@ import json
 from datetime import datetime
 from typing import Any
 
-from posthouse.storage.queries import Db, fetch_rows, fetch_value, query
+from posthouse.storage.queries import Db, call, fetch_rows, query
 
 
 async def open_session(connection: Db, digest: bytes, whose: dict[str, Any], *, seconds: float) -> datetime:
     """Store a session and return its expiry. ``whose``: key_prefix, name, role, tenant_id, expires_at."""
-    ends: datetime = await fetch_value(
-        connection, "session_open", session=json.dumps(whose, default=str), hash=digest, seconds=seconds
+    ends: datetime = await call(
+        connection, "open_session", session=json.dumps(whose, default=str), hash=digest, seconds=seconds
     )
     return ends
 

@@ -9,24 +9,24 @@ from typing import Any
 
 from posthouse.errors import InvalidTenant, TenantActive, TenantExists, TenantNotFound
 from posthouse.storage.errors import translated
-from posthouse.storage.queries import Db, fetch_value
+from posthouse.storage.queries import Db, call
 
 
 async def create_tenant(connection: Db, tenant: str, fields: Mapping[str, Any], *, actor: str) -> None:
     """Create a tenant. ``fields``: label, weight, retention_days."""
-    if not await _write(connection, "tenant_create", tenant, fields, actor):
+    if not await _write(connection, "create_tenant", tenant, fields, actor):
         raise TenantExists(f"tenant {tenant!r} already exists")
 
 
 async def change_tenant(connection: Db, tenant: str, fields: Mapping[str, Any], *, actor: str) -> None:
     """Change a tenant; omitted fields stay."""
-    if not await _write(connection, "tenant_change", tenant, fields, actor):
+    if not await _write(connection, "change_tenant", tenant, fields, actor):
         raise TenantNotFound(f"tenant {tenant!r} does not exist")
 
 
 async def delete_tenant(connection: Db, tenant: str, *, actor: str) -> None:
     """Delete a tenant with its keys and triggers; its finished jobs stay until retention deletes them."""
-    answer = await fetch_value(connection, "tenant_delete", tenant=tenant, actor=actor)
+    answer = await call(connection, "delete_tenant", id=tenant, actor=actor)
     if answer is None:
         raise TenantNotFound(f"tenant {tenant!r} does not exist")
     if answer == "active":
@@ -36,9 +36,7 @@ async def delete_tenant(connection: Db, tenant: str, *, actor: str) -> None:
 async def _write(connection: Db, name: str, tenant: str, fields: Mapping[str, Any], actor: str) -> bool:
     _check(fields)
     with translated():
-        return bool(
-            await fetch_value(connection, name, tenant=tenant, fields=json.dumps(dict(fields)), actor=actor)
-        )
+        return bool(await call(connection, name, id=tenant, fields=json.dumps(dict(fields)), actor=actor))
 
 
 def _check(fields: Mapping[str, Any]) -> None:

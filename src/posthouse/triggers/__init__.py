@@ -15,7 +15,7 @@ from posthouse.core.trigger import SCHEDULE_FIELDS, checked_trigger, missing_fie
 from posthouse.errors import EventNotFound, InvalidTrigger, TriggerNotFound
 from posthouse.storage.definitions import rules_of
 from posthouse.storage.errors import translated
-from posthouse.storage.queries import Db, fetch_value
+from posthouse.storage.queries import Db, call
 from posthouse.triggers.firing import Fired, fire_trigger
 from posthouse.triggers.occasions import EventSample
 from posthouse.triggers.preview import Shown, TriggerPreview, preview_trigger
@@ -51,9 +51,9 @@ async def create_trigger(
     _refuse_masks(known)
     await _check_fixed_payload(connection, known, tenant)
     with translated():
-        created: dict[str, Any] = await fetch_value(
+        created: dict[str, Any] = await call(
             connection,
-            "trigger_create",
+            "create_trigger",
             tenant=tenant,
             fields=json.dumps({**known, "type": type_}),
             actor=actor,
@@ -74,9 +74,9 @@ async def change_trigger(
     _refuse_masks(known)
     await _check_fixed_payload(connection, {**old, **known}, old["tenant_id"])
     with translated():
-        changed: dict[str, Any] | None = await fetch_value(
+        changed: dict[str, Any] | None = await call(
             connection,
-            "trigger_change",
+            "change_trigger",
             id=trigger_id,
             changes=json.dumps(known),
             tenant=tenant,
@@ -89,7 +89,7 @@ async def change_trigger(
 
 async def remove_trigger(connection: Db, trigger_id: UUID, *, actor: str, tenant: str | None = None) -> None:
     """Remove a trigger. The jobs that it created are kept."""
-    if not await fetch_value(connection, "trigger_remove", id=trigger_id, tenant=tenant, actor=actor):
+    if not await call(connection, "remove_trigger", id=trigger_id, tenant=tenant, actor=actor):
         raise TriggerNotFound(f"trigger {trigger_id} does not exist")
 
 
@@ -103,9 +103,7 @@ async def replay_event(
 ) -> None:
     """Match an event again, with all current triggers or with these."""
     wanted = None if triggers is None else list(triggers)
-    done = await fetch_value(
-        connection, "event_replay", id=event_id, triggers=wanted, tenant=tenant, actor=actor
-    )
+    done = await call(connection, "replay_event", id=event_id, wanted=wanted, tenant=tenant, actor=actor)
     if not done:
         raise EventNotFound(f"event {event_id} does not exist")
 

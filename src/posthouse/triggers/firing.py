@@ -13,7 +13,7 @@ from posthouse.core.kind import KindRules
 from posthouse.errors import InvalidTrigger, TriggerNotFound
 from posthouse.storage.definitions import rules_of
 from posthouse.storage.errors import translated
-from posthouse.storage.queries import Db, fetch, fetch_value
+from posthouse.storage.queries import Db, call, call_rows
 from posthouse.trigger_jobs import event_request, filled, schedule_request
 from posthouse.triggers.occasions import (
     EventSample,
@@ -62,7 +62,7 @@ async def fire_trigger(
     """
     trigger = await trigger_row(connection, trigger_id, tenant)
     rules = await rules_of(connection, [trigger["definition_key"]])
-    now: datetime = await fetch_value(connection, "clock_now")
+    now: datetime = await call(connection, "now")
     if trigger["type"] == "schedule":
         if event is not None or event_id is not None:
             raise InvalidTrigger("this trigger is a schedule; run it without an event")
@@ -105,8 +105,8 @@ async def _fire(
     event: Mapping[str, Any] | None = None,
 ) -> Fired:
     with translated():
-        (made,) = await fetch(
-            connection, "trigger_fire", _Made, id=trigger["id"], request=json.dumps(request), nominal=nominal,
+        (made,) = await call_rows(
+            connection, "fire_trigger", _Made, id=trigger["id"], request=json.dumps(request), nominal=nominal,
             event=None if event is None else json.dumps(event), tenant=trigger["tenant_id"], actor=actor,
         )  # fmt: skip
     if made.outcome is None:

@@ -11,7 +11,7 @@ from uuid import UUID
 from posthouse.core.ids import new_id
 from posthouse.core.trigger import schedule_of
 from posthouse.errors import EventNotFound, InvalidTrigger
-from posthouse.storage.queries import Db, fetch, fetch_value
+from posthouse.storage.queries import Db, call, fetch
 from posthouse.trigger_jobs import event_about, event_context, schedule_about, schedule_context
 
 LOOKED_AT = 500
@@ -55,7 +55,7 @@ async def latest_event(connection: Db, pattern: str, tenant: str) -> EventSample
 
 async def misfit(connection: Db, pattern: str, name: str) -> str | None:
     """Return why a trigger with this pattern does not match an event, or None if it does."""
-    if await fetch_value(connection, "event_fits", pattern=pattern, name=name):
+    if await call(connection, "event_fits", pattern=pattern, name=name):
         return None
     return f"the trigger matches {pattern}, but the event is {name}"
 

@@ -16,7 +16,7 @@ from posthouse.core.schedule import Occurrence
 from posthouse.core.schema import Fault
 from posthouse.core.trigger import schedule_of, trigger_words
 from posthouse.errors import InvalidDefinition, InvalidJob, TemplateError
-from posthouse.storage.queries import Db, fetch_value
+from posthouse.storage.queries import Db, call
 from posthouse.trigger_jobs import rendered
 from posthouse.triggers.drafts import Draft, read_draft
 from posthouse.triggers.occasions import (
@@ -80,7 +80,7 @@ async def preview_trigger(
     """
     stored = await trigger_row(connection, trigger_id, tenant) if trigger_id else None
     draft = await read_draft(connection, fields, stored, tenant)
-    now: datetime = await fetch_value(connection, "clock_now")
+    now: datetime = await call(connection, "now")
     if draft.of_events:
         found = await _of_event(connection, draft, shown, now, payload_limit)
     else:

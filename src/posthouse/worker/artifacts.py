@@ -68,7 +68,7 @@ class DirectShelf:
         try:
             await keep_artifact(
                 self._line, job_id, token, name=name, place=place, size=digest.size, sha256=digest.sha256,
-                content_type="application/octet-stream",
+                type="application/octet-stream",
             )  # fmt: skip
         except BaseException:
             await self._store.delete(place)

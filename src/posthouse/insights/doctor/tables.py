@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from posthouse.insights.doctor.finding import Finding, Patient, Thresholds, ok
-from posthouse.storage.queries import fetch_rows
+from posthouse.storage.queries import call_rows, fetch_rows
 
 MOST_STRAYS = 10_000
 
@@ -56,7 +56,7 @@ async def partitions(patient: Patient) -> Finding:
             advice="Start a keeper, which creates partitions: posthouse keeper",
             evidence=missing,
         )
-    found = await fetch_rows(patient.connection, "doctor_strays", limit=MOST_STRAYS)
+    found = await call_rows(patient.connection, "strays", dict, limit=MOST_STRAYS)
     strays = [row for row in found if row["strays"]]
     if strays:
         counts = ", ".join(f"{row['strays']:,} in {row['relation']}_default" for row in strays)

@@ -96,7 +96,7 @@ async def keep(
     try:
         await keep_artifact(
             staff.line, job_id, token, name=name, place=place, size=digest.size, sha256=digest.sha256,
-            content_type=kind,
+            type=kind,
         )  # fmt: skip
     except BaseException:
         await _store(request).delete(place)

@@ -15,18 +15,6 @@ from posthouse.keys
 where %(tenant)s::text is null or tenant_id = %(tenant)s::text
 order by created_at desc, prefix
 
--- name: key_create
--- Stores a key: its attributes and its hash.
-select posthouse.create_key(%(key)s::jsonb, %(hash)s, %(actor)s, %(most)s)
-
--- name: key_revoke
--- Revokes a key; false if it had already ended, null if it does not exist.
-select posthouse.revoke_key(%(prefix)s, %(tenant)s, %(actor)s)
-
--- name: key_touch
--- Records the use of a key.
-select posthouse.touch_key(%(prefix)s)
-
 -- name: session_find
 -- The session with this hash, if it and its key are valid.
 select s.name, s.role, s.tenant_id, s.expires_at
@@ -36,10 +24,6 @@ where s.hash = %(hash)s and s.expires_at > posthouse.now()
     select from posthouse.keys as k
     where k.prefix = s.key_prefix and k.revoked_at is null
       and (k.expires_at is null or k.expires_at > posthouse.now())))
-
--- name: session_open
--- Starts a session; returns its expiry.
-select posthouse.open_session(%(session)s::jsonb, %(hash)s, %(seconds)s)
 
 -- name: session_close
 -- Ends a session.
@@ -64,10 +48,6 @@ where (%(actor)s::text is null or actor = %(actor)s::text)
 order by id desc
 limit %(limit)s
 
--- name: audit_note
--- Records an action in the audit log.
-select posthouse.note(%(actor)s, %(action)s, %(tenant)s, %(target)s, %(before)s::jsonb, %(after)s::jsonb)
-
 -- name: see_as
 -- Restricts the rest of the transaction to one tenant's rows, or to none, and limits how long statements take. The
 -- default random_page_cost assumes spinning disks and would read all of ready for the few jobs of a small tenant;
@@ -77,16 +57,3 @@ select
   set_config('random_page_cost', least(current_setting('random_page_cost')::float8, 1.1)::text, true),
   case when %(tenant)s::text is not null then set_config('posthouse.tenant', %(tenant)s::text, true) end,
   case when %(tenant)s::text is not null then set_config('role', %(role)s::text, true) end
-
--- name: speaks_for
--- The tenant of this transaction.
-select posthouse.tenant()
-
--- name: request_key_take
--- Takes an Idempotency-Key, or returns the stored response of its first request.
-select fresh, digest, status, body
-from posthouse.take_request_key(%(tenant)s::text, %(key)s::text, %(digest)s::bytea)
-
--- name: request_answer_keep
--- Stores the response to a request with an Idempotency-Key.
-select posthouse.keep_answer(%(tenant)s::text, %(key)s::text, %(status)s::integer, %(body)s::text)

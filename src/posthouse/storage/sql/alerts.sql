@@ -36,14 +36,6 @@ select exists (
   where l.queue = %(queue)s and coalesce(l.requires <@ %(offers)s::text[], true)
     and exists (select from posthouse.ready as r where r.lane = l.lane))
 
--- name: alert_raise
--- Raises an alert unless its fact is known.
-select posthouse.raise_alert(%(type)s, %(tenant)s, %(subject)s, %(message)s, %(details)s, %(fact_key)s)
-
--- name: alerts_find
--- Raises alerts from facts recorded since the last call; null while another keeper does so.
-select posthouse.find_alerts(%(types)s, %(failures)s, make_interval(secs => %(window)s), %(limit)s)
-
 -- name: alerts_post
 -- Posts open alerts, or suppresses them during the cool-down of their type and subject; returns the posted ones.
 select a.type, t.severity, a.tenant_id, a.subject, a.message, a.held_back

@@ -44,27 +44,6 @@ select concat_ws(' ', count(*), sum(version), max(updated_at)) from posthouse.de
 -- Schema and redaction paths of the kinds that mark secrets.
 select key, schema::text as schema, redact from posthouse.definitions where redact <> '{}' or schema <> '{}'
 
--- name: definition_create
--- Creates the definition of a command. Audited.
-select to_jsonb(d) from posthouse.create_definition(%(key)s, %(fields)s::jsonb, %(actor)s) as d
-
--- name: definition_change
--- Changes and clears fields of a definition; null if it does not exist. Audited.
-select to_jsonb(d) from posthouse.change_definition(%(key)s, %(changes)s::jsonb, %(clear)s::text[], %(actor)s) as d
-where d.key is not null
-
--- name: definition_remove
--- Removes a definition; false if it does not exist. Audited.
-select posthouse.remove_definition(%(key)s, %(actor)s, %(force)s)
-
--- name: announce_code
--- Stores the definitions, limits and triggers of a worker's code; returns the kinds left out, with the reason.
-select posthouse.announce_code(%(definitions)s::jsonb, %(limits)s::jsonb, %(triggers)s::jsonb, %(key)s)
-
 -- name: announce_missing
 -- Stores definitions, with their limits, of kinds that have none: a JSON array of announcements.
 select posthouse.announce_missing(%s::jsonb)
-
--- name: adopt_jobs
--- Gives jobs that were enqueued before their kind had a definition what the definition says; returns how many.
-select posthouse.adopt_jobs()

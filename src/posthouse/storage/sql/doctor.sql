@@ -167,10 +167,6 @@ select current_setting('jit')::boolean as jit,
        current_setting('random_page_cost')::double precision as random_page_cost,
        current_database() as database
 
--- name: doctor_strays
--- Rows in default partitions, counted up to a limit.
-select relation, strays from posthouse.strays(%(limit)s)
-
 -- name: doctor_patience
 -- Sets the statement timeout of a check for its transaction.
 select set_config('statement_timeout', %(milliseconds)s::text, true)

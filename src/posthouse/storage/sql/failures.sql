@@ -91,25 +91,7 @@ limit %(limit)s
 -- How many ended jobs a bulk retry with this choice would retry now; counted up to a number.
 select count(*) from (select from posthouse.chosen_jobs(%(chosen)s::jsonb, posthouse.now()) limit %(most)s) as c
 
--- name: bulk_change_start
--- Starts a bulk change; returns its id.
-select posthouse.start_bulk_change(
-  %(id)s, %(chosen)s::jsonb, %(rate)s, %(stop_share)s, %(stop_after)s, %(actor)s, %(action)s, %(wanted)s::jsonb,
-  %(in_seconds)s)
-
--- name: bulk_change_stop
--- Stops a bulk change; returns its previous state.
-select posthouse.stop_bulk_change(%(id)s, %(actor)s)
-
--- name: bulk_change_advance
--- Advances the bulk change that was processed least recently.
-select id, retried, canceled, skipped, heard from posthouse.advance_bulk_change(%s)
-
--- name: group_failures
--- Moves failures into their groups; returns the number of rows.
-select posthouse.group_failures(%s)
-
 -- name: forget_failures
 -- Deletes failure groups and bulk retries without activity for a number of days.
 select posthouse.forget_failures(before) + posthouse.forget_bulk_changes(before)
-from (select posthouse.now() - make_interval(secs => %s * 86400) as before) as b
+from (select posthouse.now() - make_interval(secs => %(days)s * 86400) as before) as b

@@ -50,9 +50,3 @@ select j.payload::text as payload, d.schema::text as schema, coalesce(d.redact, 
 from posthouse.jobs as j
 left join posthouse.definitions as d on d.key = j.kind
 where j.id = %(id)s
-
--- name: jobs_sift
--- Ids of jobs that match a filter, newest first, and the last id searched; see posthouse.sift_jobs.
-select ids, looked_to
-from posthouse.sift_jobs(
-  %(wanted)s::jsonb, %(below)s::uuid, %(limit)s::integer, %(most)s::integer, %(seconds)s::double precision)

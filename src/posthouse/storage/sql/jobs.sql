@@ -364,15 +364,3 @@ limit 1
 select u.id from unnest(%(ids)s::uuid[]) as u (id)
 where not exists (select from posthouse.jobs as j where j.id = u.id and j.tenant_id = %(tenant)s)
 limit 1
-
--- name: job_cancel
--- Cancels a job; returns the outcome.
-select posthouse.cancel(%(id)s, %(tenant)s, %(actor)s)
-
--- name: job_reopen
--- Retries a finished job; returns the outcome.
-select posthouse.reopen(%(id)s, %(tenant)s, %(actor)s, %(fresh)s)
-
--- name: clock_now
--- The current time of the database.
-select posthouse.now() as now

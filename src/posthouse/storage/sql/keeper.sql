@@ -48,18 +48,6 @@ from (select posthouse.now() as at) as t
 -- Settles edges that raced the end of their dependency (first: see sweep_blocks), and promotes due jobs.
 select posthouse.sweep_blocks(%s::xid8[])::text, posthouse.promote(%s), posthouse.next_due()
 
--- name: expire_mismatched
--- End jobs whose payload only newer code accepts and that no worker could run for a time.
-select * from posthouse.expire_mismatched(make_interval(secs => %s), %s)
-
--- name: mend_lanes
--- Re-inserts lanes that have ready jobs but were deleted concurrently.
-select posthouse.mend_lanes()
-
--- name: tidy_lanes
--- Deletes empty lanes if there are many.
-select posthouse.tidy_lanes()
-
 -- name: tidy
 -- Deletes workers, dedupe keys, responses and progress that are no longer needed; returns how many rows.
-select posthouse.tidy(posthouse.now() - make_interval(secs => %s * 86400))
+select posthouse.tidy(posthouse.now() - make_interval(secs => %(days)s * 86400))

@@ -92,15 +92,6 @@ select id, queues, kinds, offers from posthouse.workers where key = %(key)s orde
 -- Says what a worker serves from now on.
 update posthouse.workers set queues = %s, kinds = %s where id = %s returning id
 
--- name: ready_batches
--- Batch kinds with ready jobs: how many jobs, at most one batch, and the newest position.
-select kind, jobs, newest
-from posthouse.ready_batches(%(worker)s, %(queues)s, %(kinds)s, %(sizes)s, %(lanes)s, %(marks)s)
-
--- name: next_token
--- Seconds until a rate limit allows another start in these queues.
-select posthouse.next_token(%s, %s)
-
 -- name: be_hungry
 -- Requests wakeups for these queues in this session.
 select pg_advisory_lock_shared(7702, hashtext(queue)) from unnest(%s::text[]) as queue
@@ -108,22 +99,3 @@ select pg_advisory_lock_shared(7702, hashtext(queue)) from unnest(%s::text[]) as
 -- name: be_fed
 -- Cancels wakeups for these queues in this session.
 select pg_advisory_unlock_shared(7702, hashtext(queue)) from unnest(%s::text[]) as queue
-
--- name: register
--- Registers a worker.
-select posthouse.register(
-  %(id)s, %(name)s, %(hostname)s, %(pid)s, %(version)s, %(queues)s, %(kinds)s, %(concurrency)s,
-  %(capabilities)s, %(metadata)s, %(offers)s, %(key)s, %(only_tenant)s, %(only_queues)s,
-  make_interval(secs => %(offline_seconds)s), %(code)s)
-
--- name: watch
--- Holds the worker's liveness lock in this session.
-select posthouse.watch(%s)
-
--- name: sign_off
--- Deregisters a worker.
-select posthouse.sign_off(%s)
-
--- name: end_worker
--- Ends a worker that its supervisor killed.
-select id, event from posthouse.end_worker(%(worker)s, %(blockers)s::uuid[], %(error)s::jsonb, %(crash_limit)s)

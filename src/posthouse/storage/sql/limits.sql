@@ -29,14 +29,6 @@ where %(name)s::text is null or l.name = %(name)s::text
 order by l.name, s.in_use desc, tokens, s.slot
 limit %(limit)s
 
--- name: limit_set
--- Creates or changes a limit; omitted fields are unchanged.
-select to_jsonb(l) from posthouse.set_limit(%(name)s, %(fields)s::jsonb, %(actor)s) as l
-
--- name: limit_remove
--- Removes a limit; false if it does not exist.
-select posthouse.remove_limit(%(name)s, %(actor)s)
-
 -- name: tenants_list
 -- Tenants that were created or have jobs, or one of them: what is queued, what runs, and their share beside each other.
 with queued as (
@@ -62,23 +54,3 @@ order by tenant_id
 -- name: tenants_kept
 -- Tenants with their own retention.
 select id, retention_days from posthouse.tenants where retention_days is not null order by id
-
--- name: tenant_create
--- Creates a tenant; false if it already exists.
-select posthouse.create_tenant(%(tenant)s, %(fields)s::jsonb, %(actor)s)
-
--- name: tenant_change
--- Changes fields of a tenant; false if it does not exist.
-select posthouse.change_tenant(%(tenant)s, %(fields)s::jsonb, %(actor)s)
-
--- name: tenant_delete
--- Deletes a tenant unless it has active jobs; null if it does not exist.
-select posthouse.delete_tenant(%(tenant)s, %(actor)s)
-
--- name: tenant_weight
--- Sets a tenant's weight.
-select posthouse.set_tenant_weight(%(tenant)s, %(weight)s, %(actor)s)
-
--- name: tenant_retention
--- Sets the retention of a tenant's jobs.
-select posthouse.set_tenant_retention(%(tenant)s, %(days)s::double precision, %(actor)s)

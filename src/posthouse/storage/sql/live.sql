@@ -46,10 +46,6 @@ select * from (
     and (%(tenants)s::text[] is null or tenant_id = any (%(tenants)s::text[]))) as found
 where nth <= %(most)s
 
--- name: live_lately
--- Jobs that finished recently (history) or have a finished attempt (past_attempts), and when.
-select id, at from posthouse.lately(%(table)s, %(since)s, %(pages)s)
-
 -- name: live_log_ends
 -- The number of the last log line of each job.
 select j.id, (select max(l.sequence) from posthouse.log_lines as l where l.job_id = j.id) as sequence

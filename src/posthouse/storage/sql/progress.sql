@@ -9,10 +9,6 @@ select posthouse.write_log(%s::uuid[], %s::uuid[], %s::float8[], %s::text[], %s:
 select posthouse.keep_step(
   %s, %s, make_interval(secs => %s), %s, %s::jsonb, %s::real, p_unless_canceled => %s)
 
--- name: artifact_keep
--- Records an artifact of a running job; returns whether its lease was valid.
-select posthouse.keep_artifact(%(id)s, %(token)s, %(name)s, %(place)s, %(size)s, %(sha256)s, %(content_type)s)
-
 -- name: artifact_attach
 -- Attaches a file to a queued job; returns whether the job exists and has not started.
 select posthouse.attach(%s::jsonb)

@@ -154,11 +154,3 @@ with served as (
 )
 select s.queue, s.workers::integer, c.level, coalesce(c.ready, 0), coalesce(c.front, '')
 from served as s left join counted as c using (queue)
-
--- name: queue_pause
--- Pauses a queue; false if it is paused already.
-select posthouse.pause_queue(%(name)s, %(actor)s)
-
--- name: queue_resume
--- Resumes a queue; false if it is not paused.
-select posthouse.resume_queue(%(name)s, %(actor)s)

@@ -1,10 +1,5 @@
 -- Retention and erasure.
 
--- name: retention_plan
--- The pending work of retention, in order.
-select thing, relation, name, action, tenants, starts_at, ends_at, rows, bytes
-from posthouse.retention_plan(%(days)s::jsonb)
-
 -- name: retention_sizes
 -- Size of each table with retention: estimated rows, bytes, partitions, the oldest partition.
 select
@@ -22,38 +17,6 @@ left join lateral posthouse.size_of(p.partition) as s on true
 group by k.thing, k.relation, k.days, k.span, k.of_jobs
 order by not k.of_jobs, k.thing, k.relation
 
--- name: make_partitions
--- Creates future partitions; returns how many were missing.
-select posthouse.make_partitions()
-
--- name: partition_detach
--- Detaches a partition; false if the table is locked, null if the partition does not exist.
-select posthouse.detach_partition(%(name)s)
-
--- name: partition_copy
--- Copies the rows of tenants that keep them longer; null if the partition could not be replaced now.
-select posthouse.copy_kept(%(name)s, %(tenants)s)
-
--- name: partition_swap
--- Replaces a partition by its copy; false if the table is locked.
-select posthouse.swap_kept(%(name)s, %(tenants)s)
-
--- name: partition_purge
--- Deletes the rows of tenants from some pages of a partition.
-select rows, next_page from posthouse.purge_pages(%(name)s, %(tenants)s, %(page)s, %(pages)s)
-
--- name: detached_clear
--- Deletes dependent rows of the jobs on some pages of a detached partition; returns the next page.
-select posthouse.clear_detached(%(name)s, %(page)s, %(pages)s)
-
--- name: detached_drop
--- Drops a detached partition; false if it is locked.
-select posthouse.drop_detached(%(name)s)
-
--- name: old_rows_delete
--- Deletes a batch of old rows; returns how many.
-select posthouse.delete_old(%(name)s, %(days)s::jsonb, %(limit)s)
-
 -- name: pages_count
 -- How many pages a table has.
 select pg_relation_size(to_regclass('posthouse.' || quote_ident(%(name)s))) / current_setting('block_size')::integer
@@ -68,7 +31,7 @@ delete from posthouse.discarded_blobs where place = any (%(places)s)
 
 -- name: forget_artifacts
 -- Deletes artifacts of jobs that ended more than so many days ago; returns how many.
-select posthouse.forget_artifacts(posthouse.now() - make_interval(secs => %s * 86400))
+select posthouse.forget_artifacts(posthouse.now() - make_interval(secs => %(days)s * 86400))
 
 -- name: erase
 -- Erases the jobs and events of a subject.
@@ -85,7 +48,3 @@ where (%(id)s::uuid is null or id = %(id)s::uuid)
   and (%(before)s::uuid is null or id < %(before)s::uuid)
 order by id desc
 limit %(limit)s
-
--- name: erasures_advance
--- Continues the erasures that are under way; returns how many there were, and the jobs that were erased.
-select under_way, erased from posthouse.advance_erasures(%s)

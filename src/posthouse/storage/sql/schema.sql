@@ -59,22 +59,6 @@ on conflict (one) do update set version = excluded.version, digest = excluded.di
 select posthouse.retire_functions(array(
   select oid from pg_proc where pronamespace = 'posthouse'::regnamespace and proname = %s), p_rename => true)
 
--- name: functions_retire
--- Retires functions that are no longer part of the schema.
-select posthouse.retire_functions(%s::oid[])
-
--- name: functions_drop
--- Drops functions that were retired a while ago.
-select posthouse.drop_retired_functions()
-
--- name: keep_apart
--- Applies row-level security to the tables of a migration.
-select posthouse.keep_apart()
-
--- name: unguarded
--- What is missing for row-level security to separate tenants.
-select posthouse.unguarded()
-
 -- name: app_schema_digest
 -- The last applied version of an application's schema.
 select digest from posthouse.app_schemas where name = %s

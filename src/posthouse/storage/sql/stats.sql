@@ -93,10 +93,6 @@ order by 1, 2, 3, 4
 select extract(epoch from posthouse.now() - minute)::double precision from posthouse.totals_until
 where isfinite(minute)
 
--- name: sample_due
--- Samples the minutes that are over; returns how many.
-select posthouse.sample_due()
-
 -- name: forget_samples
 -- Deletes samples older than a number of days.
-select posthouse.forget_samples(posthouse.now() - make_interval(secs => %s * 86400))
+select posthouse.forget_samples(posthouse.now() - make_interval(secs => %(days)s * 86400))

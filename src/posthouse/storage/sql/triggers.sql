@@ -87,49 +87,6 @@ select m.trigger_id, t.label, m.replay, m.at, m.outcome, m.job_id, m.error
 from posthouse.matches as m left join posthouse.triggers as t on t.id = m.trigger_id
 where m.event_id = %(id)s order by m.at, m.trigger_id, m.replay
 
--- name: event_fits
--- Whether a trigger's pattern matches an event name.
-select posthouse.event_fits(%(pattern)s, %(name)s)
-
--- name: event_replay
--- Queues an event to be matched again.
-select posthouse.replay_event(%(id)s, %(triggers)s::uuid[], %(tenant)s, %(actor)s)
-
 -- name: events_waiting
 -- Whether any event has not been matched with triggers yet.
 select exists (select from posthouse.unmatched) as waiting
-
--- name: events_take
--- Locks events to match, each with its matching triggers.
-select event, context, triggers from posthouse.take_events(%(limit)s)
-
--- name: events_match
--- Finishes the matching of events: creates the jobs.
-select fired, deduped, errors from posthouse.match_events(%(events)s, %(results)s::jsonb)
-
--- name: schedules_due
--- Due schedules, the database's time, and the seconds until the next one.
-select at as now, triggers, next_in from posthouse.due_schedules(%(limit)s, %(all)s)
-
--- name: schedule_fire
--- Creates the due runs of a schedule unless another keeper has; returns counts by outcome.
-select fired, skipped, errors
-from posthouse.fire_schedule(%(trigger)s, %(version)s, %(expected)s, %(runs)s::jsonb, %(next)s)
-
--- name: trigger_create
--- Creates a trigger.
-select to_jsonb(t) from posthouse.create_trigger(%(tenant)s, %(fields)s::jsonb, %(actor)s) as t
-
--- name: trigger_change
--- Changes fields of a trigger; no row if it does not exist.
-select to_jsonb(t) from posthouse.change_trigger(%(id)s, %(changes)s::jsonb, %(tenant)s, %(actor)s) as t
-where t.id is not null
-
--- name: trigger_remove
--- Removes a trigger; false if it does not exist.
-select posthouse.remove_trigger(%(id)s, %(tenant)s, %(actor)s)
-
--- name: trigger_fire
--- Creates the job of a trigger now; no outcome if the trigger does not exist.
-select outcome, reason, job_id
-from posthouse.fire_trigger(%(id)s, %(request)s::jsonb, %(nominal)s, %(event)s::jsonb, %(tenant)s, %(actor)s)

@@ -71,18 +71,6 @@ where (%(worker)s::uuid is null or worker_id = %(worker)s::uuid)
 order by id desc
 limit %(limit)s
 
--- name: worker_disable
--- Disables a worker; false if it is already.
-select posthouse.disable_worker(%(id)s, %(actor)s)
-
--- name: worker_drain
--- Asks a worker to finish its work and stop; false if it was asked already.
-select posthouse.drain_worker(%(id)s, %(actor)s)
-
--- name: worker_enable
--- Lets a worker claim again; false if nothing kept it from that.
-select posthouse.enable_worker(%(id)s, %(actor)s)
-
 -- name: watch_workers
 -- Workers lost and workers returned since the last call. Without p_judge missing heartbeats are ignored.
 select
@@ -90,17 +78,3 @@ select
     make_interval(secs => %(grace)s), p_silence => make_interval(secs => %(silence)s::double precision),
     p_judge => %(judge)s, p_remote_grace => make_interval(secs => %(remote_grace)s))),
   array(select posthouse.welcome_back())
-
--- name: rescue
--- Rescues jobs with lost leases.
-select id, worker_id, event
-from posthouse.rescue(%(crash_limit)s, make_interval(secs => %(grace)s), p_expired => %(expired)s,
-  p_remote_grace => make_interval(secs => %(remote_grace)s), p_jitter => make_interval(secs => %(jitter)s))
-
--- name: server_beat
--- Records that this API server runs.
-select posthouse.server_beat(%(id)s, %(hostname)s, %(pid)s)
-
--- name: server_leave
--- Removes an API server that stops.
-select posthouse.server_leave(%(id)s)
