@@ -6,7 +6,7 @@ import pytest
 from accesskit import problem, serving
 
 from posthouse import testing
-from posthouse.identity.buckets import MOST_NAMES, Buckets
+from posthouse.server.http.auth import MOST_NAMES, Buckets
 from posthouse.settings import Settings
 
 

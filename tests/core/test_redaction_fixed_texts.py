@@ -10,7 +10,7 @@ from posthouse.core.redaction import mask_text
 
 SOURCE = Path(posthouse.__file__).parent
 NOT_REDACTED = {"NotAuthenticated", "Forbidden", "TooManyRequests"}
-"""As in posthouse.server.problems."""
+"""As in posthouse.server.http.problems."""
 
 
 def fixed_texts(node):

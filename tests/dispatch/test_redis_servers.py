@@ -20,7 +20,7 @@ from posthouse.dispatch.streams import LEASE
 from posthouse.errors import RedisUnavailable
 from posthouse.insights.doctor import examine_one
 from posthouse.server.live.publisher import Publisher
-from posthouse.server.live.subscription import Event
+from posthouse.server.live.subscriptions import Event
 from waiting import eventually, eventually_sync
 from workshop import row, working
 

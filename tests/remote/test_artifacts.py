@@ -17,8 +17,7 @@ from posthouse import testing
 from posthouse.blobs import store_for
 from posthouse.client.handle import Handle
 from posthouse.errors import JobNotFound
-from posthouse.server.sweeper import Sweeper
-from posthouse.server.uploads import Uploads
+from posthouse.server.artifacts import Sweeper, Uploads
 from posthouse.storage.connect import Line
 from posthouse.storage.tenancy import seen_by
 from workshop import give_away

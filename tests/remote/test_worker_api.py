@@ -12,7 +12,7 @@ import pytest_asyncio
 from remotekit import Site
 
 from posthouse import testing
-from posthouse.server.wakeups import READY, Wakeups
+from posthouse.server.workers.claims import READY, Wakeups
 from waiting import WAIT_SECONDS
 from workshop import eventually, give_away
 

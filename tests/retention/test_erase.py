@@ -14,8 +14,7 @@ from posthouse.client.sync import SyncClient
 from posthouse.errors import IllegalTransition, InvalidRequest
 from posthouse.keeper.keeper import Keeper
 from posthouse.keeper.retainer import Retainer
-from posthouse.server.sweeper import Sweeper
-from posthouse.server.uploads import Uploads
+from posthouse.server.artifacts import Sweeper, Uploads
 from posthouse.storage.connect import Line
 from posthouse.storage.control import retry_job
 from workshop import eventually, row, status, statuses, take, working

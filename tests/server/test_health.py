@@ -7,7 +7,7 @@ import socket
 from dataclasses import replace
 
 from posthouse.cli.server import Serving
-from posthouse.server.examining import UNREACHABLE
+from posthouse.server.health import UNREACHABLE
 from streaming import another
 from waiting import WAIT_SECONDS
 from wire import Proxy

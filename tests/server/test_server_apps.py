@@ -5,7 +5,7 @@ import pytest
 
 from posthouse.identity import Role, issue_key
 from posthouse.server import create_app
-from posthouse.server.applications import Application
+from posthouse.server.routes.admin.apps import Application
 from posthouse.settings import Settings
 from posthouse.storage.connect import connect_async
 

@@ -13,7 +13,7 @@ from serverkit import key_for
 
 from posthouse.errors import Forbidden
 from posthouse.server import Access, Permission, allow, allow_linked, create_app, signed_link
-from posthouse.server.links import NEVER, expiry, sign, verify
+from posthouse.server.http.links import NEVER, expiry, sign, verify
 
 router = APIRouter()
 SECRET = b"s" * 32

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from posthouse.server.live import Wanted
-from posthouse.server.live import stream as streams
-from posthouse.server.live.subscription import Event, Subscription
+from posthouse.server.live.subscriptions import Event, Subscription
+from posthouse.server.routes import live
 from waiting import WAIT_SECONDS
 
 
@@ -45,7 +45,7 @@ async def test_no_older_events_are_sent_after_a_reset():
 
 @pytest.mark.parametrize("way", ["reads nothing", "hangs up"])
 async def test_a_slow_client_is_disconnected_and_frees_its_slot(way, monkeypatch):
-    monkeypatch.setattr(streams, "SLOW_SECONDS", 0.05)
+    monkeypatch.setattr(live, "SLOW_SECONDS", 0.05)
     left = asyncio.Event()
 
     async def blocks():
@@ -61,7 +61,7 @@ async def test_a_slow_client_is_disconnected_and_frees_its_slot(way, monkeypatch
             await asyncio.Event().wait()
         return {"type": "http.disconnect"}
 
-    answer = streams.EventStream(b": first\n\n", blocks(), left.set)
+    answer = live.EventStream(b": first\n\n", blocks(), left.set)
     async with asyncio.timeout(WAIT_SECONDS):
         await answer({}, receive, send)
     assert left.is_set()

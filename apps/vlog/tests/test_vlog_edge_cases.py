@@ -14,8 +14,8 @@ import pytest
 from vlog_fleet import CLAIM_SECONDS, GRACE_SECONDS, OFFLINE_SECONDS, Fleet
 
 from posthouse import testing
-from posthouse.server import presence
-from posthouse.server.routes import worker_jobs
+from posthouse.server import health
+from posthouse.server.routes.worker import jobs as worker_jobs
 from waiting import WAIT_SECONDS
 
 BOTH = "select v.status, j.status from vlog.videos as v join posthouse.jobs as j on j.id = v.job_id"
@@ -34,7 +34,7 @@ LOCKED = "select from pg_stat_activity where wait_event_type = 'Lock' and datnam
 @pytest.fixture
 def remote_grace_seconds(monkeypatch):
     """The default. The server sends only its first heartbeat by itself: the fleet moves the clock."""
-    monkeypatch.setattr(presence, "BEAT_SECONDS", 3600.0)
+    monkeypatch.setattr(health, "BEAT_SECONDS", 3600.0)
     return float(GRACE_SECONDS)
 
 

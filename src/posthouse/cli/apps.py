@@ -17,7 +17,7 @@ from posthouse.errors import ConfigurationError
 from posthouse.settings import Settings, Variable, load_settings, settings_of
 
 if TYPE_CHECKING:
-    from posthouse.server.applications import Application
+    from posthouse.server.routes.admin.apps import Application
 
 
 def load_apps(paths: Sequence[str]) -> dict[str, App]:
@@ -86,7 +86,7 @@ def described(apps: Mapping[str, App]) -> list[Application]:
 
     Their demos can be run if a worker of this server has the built-in jobs, of which one runs demos.
     """
-    from posthouse.server.applications import Application
+    from posthouse.server.routes.admin.apps import Application
     from posthouse.storage.demos import DEMO_KIND
 
     demos = installed_demos() if any(DEMO_KIND in app.definitions for app in apps.values()) else {}

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
     from posthouse.app import App
-    from posthouse.server.applications import Application
+    from posthouse.server.routes.admin.apps import Application
     from posthouse.settings import Settings
 
 

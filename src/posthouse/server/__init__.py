@@ -11,11 +11,11 @@ access without a credential, on routes with ``allow_linked``.
 
 from posthouse.console import app_pages
 from posthouse.identity import Permission
-from posthouse.server.access import Access, allow
 from posthouse.server.app import create_app
-from posthouse.server.bodies import api_router, file_body
-from posthouse.server.file_responses import file_route, local_file, stored_file
-from posthouse.server.links import allow_linked, signed_link, verify_link
+from posthouse.server.http.auth import Access, allow
+from posthouse.server.http.bodies import api_router, file_body
+from posthouse.server.http.files import file_route, local_file, stored_file
+from posthouse.server.http.links import allow_linked, signed_link, verify_link
 
 __all__ = [
     "Access",

@@ -23,52 +23,23 @@ from posthouse.identity import Permission
 from posthouse.identity.authenticator import KeyMemory
 from posthouse.insights.settings import settings_in_effect
 from posthouse.metrics.server import ServerMetrics
-from posthouse.server import problems
-from posthouse.server.access import Gate, authorize_before_body
-from posthouse.server.applications import Application, listed
-from posthouse.server.enqueueing import Enqueuer
-from posthouse.server.envelope import BODY_ROOM, Envelope
-from posthouse.server.examining import REMEMBERED_SECONDS, Examiner
-from posthouse.server.express import Express
+from posthouse.server.artifacts import Sweeper, Uploads
+from posthouse.server.enqueuer import Enqueuer
+from posthouse.server.health import REMEMBERED_SECONDS, Examiner, Remembered, ServerHeartbeat
+from posthouse.server.http import problems
+from posthouse.server.http.auth import Gate, authorize_before_body
+from posthouse.server.http.middleware import BODY_ROOM, Envelope, ServerSpans
+from posthouse.server.http.openapi import PREFIX, application_operation_id, describe, operation_id
 from posthouse.server.live import Publisher, Streams
-from posthouse.server.openapi import PREFIX, application_operation_id, describe, operation_id
-from posthouse.server.presence import Presence
-from posthouse.server.remembered import Remembered
-from posthouse.server.routes import (
-    apps,
-    artifacts,
-    bulk,
-    definition_checks,
-    definitions,
-    erasures,
-    events,
-    failures,
-    finding,
-    health,
-    job_details,
-    jobs,
-    keys,
-    metrics,
-    operating,
-    plain_worker,
-    queues,
-    session,
-    stream,
-    tenants,
-    trigger_trials,
-    triggers,
-    watching,
-    worker,
-    worker_health,
-    worker_jobs,
-    worker_registry,
-    workers,
-)
-from posthouse.server.spans import ServerSpans
-from posthouse.server.staff import Staff
-from posthouse.server.sweeper import Sweeper
-from posthouse.server.uploads import Uploads
-from posthouse.server.wakeups import Wakeups
+from posthouse.server.routes import health, live, metrics, session
+from posthouse.server.routes.admin import apps, definitions, keys, monitoring, queues, tenants, workers
+from posthouse.server.routes.admin.apps import Application, listed
+from posthouse.server.routes.tenant import artifacts, bulk, erasures, events, failures, jobs, triggers
+from posthouse.server.routes.tenant.fast_enqueue import Express
+from posthouse.server.routes.worker import fleet, simple
+from posthouse.server.routes.worker import jobs as worker_jobs
+from posthouse.server.workers.claims import Wakeups
+from posthouse.server.workers.registry import Staff
 from posthouse.settings import Settings, load_settings
 from posthouse.storage.connect import pool_options
 from posthouse.storage.server import awaited_database_url
@@ -81,35 +52,34 @@ GZIP_LEVEL = 1
 """The event loop compresses: level 9 takes 6 to 16 times as long for a tenth fewer bytes."""
 _ROUTERS: tuple[APIRouter, ...] = (
     bulk.router,
-    finding.router,
-    trigger_trials.router,
+    jobs.search,
     triggers.router,  # before jobs: /jobs/triggers is not a job id
     jobs.router,
-    job_details.router,
+    jobs.details,
     events.router,
     erasures.router,
     definitions.router,
-    definition_checks.router,
+    definitions.checks,
     definitions.admin,
     workers.router,
-    worker_registry.router,
+    simple.registry,
     workers.admin,
     queues.router,
     queues.admin,
     queues.limits,
     failures.router,
-    watching.router,
-    operating.router,
+    monitoring.router,
+    monitoring.admin,
     keys.router,
     tenants.router,
     apps.router,
     session.router,
-    stream.router,
-    worker.router,
+    live.router,
+    fleet.router,
     worker_jobs.router,
     artifacts.router,
 )
-_HEALTH = {"/health", "/ready", "/api/health", worker_health.PATH}
+_HEALTH = {"/health", "/ready", "/api/health", health.PATH}
 _PUBLIC = {*_HEALTH, "/metrics", f"{PREFIX}/session", *console.PUBLIC}
 """Routes without a declared permission: they check credentials themselves, or return nothing private."""
 
@@ -170,8 +140,8 @@ def own_routes() -> list[BaseRoute]:
     own.include_router(metrics.router)
     for router in _ROUTERS:
         own.include_router(router, prefix=PREFIX)
-    own.include_router(plain_worker.router, prefix="/api")
-    own.include_router(worker_health.router)
+    own.include_router(simple.router, prefix="/api")
+    own.include_router(health.workers)
     return own.router.routes
 
 
@@ -202,7 +172,7 @@ def _lifespan(settings: Settings, channels: Sequence[Channel]) -> Callable[[Fast
         state.wakeups = Wakeups(settings.direct_url or url)
         await state.wakeups.start()
         sweeper = Sweeper(state.staff.line, state.store, state.uploads)
-        presence = Presence(state.staff.line)
+        presence = ServerHeartbeat(state.staff.line)
         redis = await open_redis(settings)
         state.redis_state = Remembered(lambda: state_of(redis), REMEMBERED_SECONDS)
         publishers = [] if redis is None else [Publisher(state.streams, redis, channels)]

@@ -1,9 +1,9 @@
 """Event streams: one poll of the database for all clients (watcher.py), filtered by permission and request
-of each client (subscription.py), and sent as Server-Sent Events (stream.py).
+of each client (subscriptions.py), and sent as Server-Sent Events (routes/live.py).
 """
 
 from posthouse.server.live.publisher import Publisher
 from posthouse.server.live.streams import Streams
-from posthouse.server.live.wanted import EVENTS, Wanted
+from posthouse.server.live.subscriptions import EVENTS, Wanted
 
 __all__ = ["EVENTS", "Publisher", "Streams", "Wanted"]

@@ -28,8 +28,7 @@ from posthouse.dispatch.breaker import Breaker
 from posthouse.errors import PosthouseError, RedisUnavailable
 from posthouse.identity import Principal, Role
 from posthouse.server.live.streams import Streams
-from posthouse.server.live.subscription import Event
-from posthouse.server.live.wanted import Wanted
+from posthouse.server.live.subscriptions import Event, Wanted
 
 _log = logging.getLogger("posthouse.server")
 

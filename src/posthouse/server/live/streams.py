@@ -12,8 +12,7 @@ from psycopg_pool import PoolTimeout
 
 from posthouse.errors import DatabaseUnavailable, Forbidden, NotAuthenticated, ServerFull, TooManyStreams
 from posthouse.identity import Permission, Principal
-from posthouse.server.live.subscription import Subscription
-from posthouse.server.live.wanted import Wanted
+from posthouse.server.live.subscriptions import Subscription, Wanted
 from posthouse.server.live.watcher import Scope, Watcher
 from posthouse.settings import Settings
 from posthouse.waiting import end_tasks, until_set

@@ -17,7 +17,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
@@ -28,11 +28,10 @@ from pydantic_core import to_json
 from posthouse.insights import live
 from posthouse.insights.census import census
 from posthouse.insights.jobs import JobSummary
-from posthouse.server.live.ears import Ears, Heard, hear_nothing
-from posthouse.server.live.subscription import Event
-from posthouse.server.names import body
+from posthouse.server.http.field_names import body
+from posthouse.server.live.subscriptions import Event
 from posthouse.storage.connect import behind_pooler, connect_async, retry_pause
-from posthouse.storage.queries import Db
+from posthouse.storage.queries import Db, query
 
 if TYPE_CHECKING:
     from posthouse.server.live.streams import Streams
@@ -284,3 +283,52 @@ class Watcher:
 
 def _what_counts(worker: live.WorkerState) -> tuple[object, ...]:
     return worker.status, worker.disabled_at, worker.drain_asked_at, tuple(worker.queues)
+
+
+ENDED, LOG, KEYS = "posthouse_ended", "posthouse_log", "posthouse_keys"
+
+
+@dataclass(slots=True)
+class Heard:
+    ended: set[UUID] = field(default_factory=set)
+    logs: set[UUID] = field(default_factory=set)
+    keys: bool = False
+
+
+class Ears:
+    """Listens on a direct connection that bypasses the pooler."""
+
+    def __init__(self, db: Db) -> None:
+        self._db = db
+        self._followed: frozenset[UUID] = frozenset()
+
+    async def open(self) -> None:
+        for channel in (ENDED, LOG, KEYS):
+            await self._db.execute(f"listen {channel}")
+        await self._db.execute(query("await_endings"))
+
+    async def hear(self, seconds: float) -> Heard:
+        """Return the notifications received within this time."""
+        heard = Heard()
+        async for said in self._db.notifies(timeout=seconds):
+            if said.channel == ENDED:
+                heard.ended.update(map(UUID, said.payload.split(",")))
+            elif said.channel == LOG:
+                heard.logs.add(UUID(said.payload))
+            else:
+                heard.keys = True
+        return heard
+
+    async def follow(self, jobs: frozenset[UUID]) -> None:
+        """Request notifications for log lines of these jobs, and of no others."""
+        for job in jobs - self._followed:
+            await self._db.execute(query("log_follow"), {"id": job})
+        for job in self._followed - jobs:
+            await self._db.execute(query("log_unfollow"), {"id": job})
+        self._followed = jobs
+
+
+async def hear_nothing(seconds: float) -> Heard:
+    """Wait without notifications: they do not work behind a pooler."""
+    await asyncio.sleep(seconds)
+    return Heard()

@@ -1,1 +1,1 @@
-"""API routes, one module per resource."""
+"""API routes by audience: tenants, administrators, remote workers, and everybody (health, live updates)."""

@@ -12,8 +12,8 @@ from fastapi.responses import PlainTextResponse
 from posthouse.errors import NotAuthenticated
 from posthouse.identity import Permission
 from posthouse.metrics.server import ServerMetrics, Whole, look
-from posthouse.server.access import Gate, principal_of
-from posthouse.server.remembered import Remembered
+from posthouse.server.health import Remembered
+from posthouse.server.http.auth import Gate, principal_of
 from posthouse.settings import Settings
 
 router = APIRouter(tags=["metrics"])

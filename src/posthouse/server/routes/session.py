@@ -11,9 +11,9 @@ from pydantic import BaseModel, Field
 from posthouse.errors import NotAuthenticated
 from posthouse.identity import Permission, Principal, permissions_of
 from posthouse.identity.sessions import csrf_token, log_in, log_out
-from posthouse.server.access import COOKIE, Access, Gate, address_of, allow, bearer_of
-from posthouse.server.bodies import api_router
-from posthouse.server.schemas import Strict
+from posthouse.server.http.auth import COOKIE, Access, Gate, address_of, allow, bearer_of
+from posthouse.server.http.bodies import api_router
+from posthouse.server.schemas.jobs import Strict
 
 router = api_router("/session", "session")
 Known = Annotated[Access, allow(Permission.SELF)]

@@ -1,0 +1,141 @@
+"""Health checks, cached for a few seconds and shared by all requests, and the heartbeat of this server."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any, Generic, TypeVar
+from uuid import uuid4
+
+import psycopg
+from psycopg import AsyncConnection
+from psycopg_pool import PoolTimeout
+
+from posthouse.insights.doctor import Report, examine, report
+from posthouse.insights.health import Health, health, schema_problem, unreachable
+from posthouse.insights.presence import Presence, presence
+from posthouse.server.http.auth import Gate
+from posthouse.settings import Settings
+from posthouse.storage.connect import Running
+from posthouse.storage.queries import calling
+from posthouse.waiting import finish_within
+
+PATIENCE = 3.0
+REMEMBERED_SECONDS = 5.0
+READY_SECONDS = 1.0
+DOWN = (psycopg.OperationalError, PoolTimeout)
+UNREACHABLE = "cannot connect to Postgres; check that it is running and reachable"
+
+
+class Examiner:
+    """Runs health checks. ``url``: the database, for the doctor, which opens its own connection."""
+
+    def __init__(self, gate: Gate, settings: Settings, url: str) -> None:
+        self._gate = gate
+        self._settings = settings
+        self._url = url
+        self.health = Remembered(self._health, REMEMBERED_SECONDS)
+        self.report = Remembered(self._report, REMEMBERED_SECONDS)
+        self.presence = Remembered(self._presence, REMEMBERED_SECONDS)
+        self.unready = Remembered(self._unready, READY_SECONDS)
+
+    async def _health(self) -> Health:
+        try:
+            async with self._gate.pool.connection(timeout=PATIENCE) as connection:
+                return await health(connection, self._settings)
+        except DOWN:
+            return unreachable(UNREACHABLE)
+
+    async def _presence(self) -> Presence | None:
+        """Return who is online and what waits; None if the database is unreachable."""
+        try:
+            async with self._gate.pool.connection(timeout=PATIENCE) as connection:
+                return await presence(connection, offline_after=self._settings.offline_after)
+        except DOWN:
+            return None
+
+    async def _report(self) -> Report:
+        return report(await examine(self._url, self._settings))
+
+    async def _unready(self) -> str:
+        """Return why requests cannot be served; empty if they can."""
+        try:
+            async with self._gate.pool.connection(timeout=PATIENCE) as connection:
+                return await schema_problem(connection) or ""
+        except DOWN:
+            return UNREACHABLE
+
+
+T = TypeVar("T")
+
+SHARE = 20
+"""Slow values are computed less often: computing takes at most 1/20 of the time."""
+
+
+class Remembered(Generic[T]):
+    """A value computed by one caller and shared with the others. Errors are not cached."""
+
+    def __init__(self, ask: Callable[[], Awaitable[T]], seconds: float) -> None:
+        self._ask = ask
+        self._seconds = seconds
+        self._lock = asyncio.Lock()
+        self._until = 0.0
+        self._answer: T | None = None
+
+    async def get(self) -> T:
+        async with self._lock:
+            if self._answer is None or time.monotonic() >= self._until:
+                began = time.monotonic()
+                self._answer = await self._ask()
+                took = time.monotonic() - began
+                self._until = time.monotonic() + max(self._seconds, SHARE * took)
+            return self._answer
+
+
+_log = logging.getLogger("posthouse.server")
+
+BEAT_SECONDS = 5.0
+"""A third of the gap after which posthouse.server_beat starts the server's time anew."""
+
+LEAVE_SECONDS = 0.5
+
+
+class ServerHeartbeat:
+    """Records in the database that this server runs, so that leases of remote workers are judged fairly.
+
+    Remote workers renew their leases through a server. Without one they cannot, and their leases expire
+    although they are healthy. The keeper judges such leases only after a server has been running for a grace
+    period.
+    """
+
+    def __init__(self, line: Running) -> None:
+        self._line = line
+        self._id = uuid4()
+
+    async def run(self) -> None:
+        while True:
+            try:
+                await self.beat()
+            except psycopg.Error as error:
+                _log.warning("server heartbeat failed, retrying in %g s: %s", BEAT_SECONDS, error)
+            await asyncio.sleep(BEAT_SECONDS)
+
+    async def beat(self) -> None:
+        await self._send(
+            "server_beat", {"id": self._id, "hostname": socket.gethostname(), "pid": os.getpid()}
+        )
+
+    async def leave(self) -> None:
+        with suppress(psycopg.Error):  # without it the row is outdated in 15 s
+            await finish_within(LEAVE_SECONDS, self._send("server_leave", {"id": self._id}))
+
+    async def _send(self, name: str, fields: dict[str, Any]) -> None:
+        async def work(connection: AsyncConnection[tuple[Any, ...]]) -> None:
+            await connection.execute(calling(name, *fields), fields)
+
+        await self._line.run(work)

@@ -1,0 +1,1 @@
+"""What all routes share: authentication, bodies, responses, problems and middleware."""

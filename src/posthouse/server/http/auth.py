@@ -1,0 +1,300 @@
+"""Authentication, authorization, and transactions restricted to the tenant of a request."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
+from urllib.parse import urlsplit
+
+from fastapi import Depends, Query, Request
+from psycopg import AsyncConnection
+from psycopg_pool import AsyncConnectionPool
+from starlette.types import Scope
+
+from posthouse.errors import Forbidden, NotAuthenticated, TooManyRequests
+from posthouse.identity import Permission, Principal, Role
+from posthouse.identity.authenticator import Credentials, KeyMemory
+from posthouse.identity.keys import digest
+from posthouse.identity.sessions import Tickets, is_csrf_token, logged_in
+from posthouse.settings import Settings
+from posthouse.storage.errors import translated
+from posthouse.storage.queries import Db
+from posthouse.storage.tenancy import seen_by
+
+Pool = AsyncConnectionPool[AsyncConnection[tuple[Any, ...]]]
+
+STATEMENT_SECONDS = 10.0
+COOKIE = "posthouse_session"
+CSRF_HEADER = "X-CSRF-Token"
+SAFE = {"GET", "HEAD", "OPTIONS"}
+MOST_GOOD = 10_000
+DEFAULT_TENANT = "default"
+AUTHENTICATION_REQUIRED = "authentication required: send an `Authorization: Bearer <key>` header"
+PRINCIPAL = "posthouse.principal"
+"""Key in the request scope: the name of the principal, for the log."""
+AUTHORIZED = "posthouse.authorized"
+"""Key in the request scope: the access of a request that was authorized before its body was read."""
+ROUTE = "posthouse.route"
+"""Key in the request scope: the route, if the request did not go through the router."""
+Tenant = Annotated[
+    str | None,
+    Query(
+        min_length=1,
+        max_length=512,
+        description="Tenant to act on. Only super-admins may name a tenant other than their own.",
+    ),
+]
+
+
+class Gate:
+    """Authenticates requests, enforces rate limits and holds the connection pool."""
+
+    def __init__(self, pool: Pool, settings: Settings, memory: KeyMemory) -> None:
+        self.pool = pool
+        self.settings = settings
+        self.memory = memory
+        self.credentials = Credentials(settings, pool.connection, memory)
+        self.tickets = Tickets()
+        self._requests = Buckets(settings.api_rate, settings.api_burst)
+        self._failures = Buckets(settings.auth_failures / 60, settings.auth_failures)
+        self._good: dict[bytes, None] = {}
+
+    async def admit(self, request: Request) -> Principal:
+        """Return the principal of the request. Raises TooManyRequests above the rate limit."""
+        shown = bearer_of(request)
+        cookie = request.cookies.get(COOKIE)
+        if shown is not None:
+            principal = await self.identify(shown, address_of(request))
+        elif cookie is not None:
+            principal = await self._by_cookie(request, cookie)
+        else:
+            raise NotAuthenticated(AUTHENTICATION_REQUIRED)
+        if principal.role is Role.WORKER:  # it repeats what is refused, and its leases run out meanwhile
+            return principal
+        if wait := self._requests.take(principal.name):
+            raise TooManyRequests(
+                f"rate limit exceeded for {principal.name}; retry in {math.ceil(wait)} s", seconds=wait
+            )
+        return principal
+
+    async def identify(self, text: str, address: str) -> Principal:
+        """Return the principal of a credential.
+
+        An address that keeps sending invalid credentials is rate limited. Credentials that were valid before
+        are exempt.
+        """
+        hashed = digest(text)
+        wait = self._failures.wait(address) if hashed not in self._good else 0
+        if wait:
+            raise TooManyRequests(
+                f"too many failed authentication attempts from this address; retry in {math.ceil(wait)} s",
+                seconds=wait,
+            )
+        principal = await self.credentials.principal(text)
+        if principal is None:
+            self._failures.take(address)
+            raise NotAuthenticated(
+                "invalid credential: it is unknown, expired or revoked; check the key, or create a new one"
+            )
+        if len(self._good) >= MOST_GOOD:
+            self._good.clear()
+        self._good[hashed] = None
+        return principal
+
+    async def _by_cookie(self, request: Request, cookie: str) -> Principal:
+        async with self.pool.connection() as connection:
+            principal = await logged_in(connection, cookie)
+        if principal is None:
+            raise NotAuthenticated("session expired; log in again")
+        if request.method not in SAFE:
+            refuse_forged(request, cookie)
+        return principal
+
+
+def bearer_of(request: Request) -> str | None:
+    """Return the bearer credential of the Authorization header, or None without that header."""
+    header = request.headers.get("authorization")
+    if header is None:
+        return None
+    scheme, _, text = header.partition(" ")
+    if scheme.lower() != "bearer" or not text.strip():
+        raise NotAuthenticated(AUTHENTICATION_REQUIRED)
+    return text.strip()
+
+
+def address_of(request: Request) -> str:
+    return request.client.host if request.client else ""
+
+
+def refuse_forged(request: Request, cookie: str) -> None:
+    """Reject cross-site requests.
+
+    Browsers attach the cookie to requests from any site; only pages of the console know the CSRF token.
+    """
+    origin = urlsplit(request.headers.get("origin", ""))
+    if not origin.netloc or origin.netloc != request.headers.get("host"):
+        raise Forbidden(
+            "cross-origin request rejected: the Origin header is missing or does not match the Host header; "
+            "send the request from the console, or authenticate with an Authorization header"
+        )
+    if not is_csrf_token(cookie, request.headers.get(CSRF_HEADER)):
+        raise Forbidden(f"missing or invalid {CSRF_HEADER} header; get its value from GET /api/v1/session")
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """The authorized principal of a request and its access to the database."""
+
+    principal: Principal
+    gate: Gate
+    whose: str | None = None
+    """Tenant of the request: that of the principal, or the one a super-admin named; None means all."""
+
+    @property
+    def actor(self) -> str:
+        return self.principal.name
+
+    @property
+    def offline_after(self) -> float | None:
+        return self.gate.settings.offline_after
+
+    def tenant(self, named: str | None) -> str | None:
+        """Return the tenant of a request; None if a principal without a tenant names none (all tenants)."""
+        own = self.principal.tenant
+        if own is not None and named not in {None, own}:
+            raise Forbidden(
+                f"{self.principal.name} belongs to tenant {own!r} and cannot access tenant {named!r}"
+            )
+        return own or named
+
+    @property
+    def sees_all(self) -> bool:
+        return self.principal.tenant is None
+
+    def writer(self) -> Access:
+        """Return this access for creating resources, which always belong to a tenant."""
+        return self if self.whose else replace(self, whose=DEFAULT_TENANT)
+
+    def of(self, tenant: str) -> Access:
+        """Return this access restricted to one tenant."""
+        return replace(self, whose=self.tenant(tenant))
+
+    @asynccontextmanager
+    async def session(self) -> AsyncIterator[Db]:
+        """Open a transaction restricted to the tenant of the request."""
+        async with self.gate.pool.connection() as connection:
+            with translated():
+                async with seen_by(connection, self.whose, seconds=STATEMENT_SECONDS) as db:
+                    yield db
+
+    @asynccontextmanager
+    async def platform(self) -> AsyncIterator[Db]:
+        """Open a transaction that reads resources without a tenant: workers, queues, limits.
+
+        A route that opens it for a tenant must filter what it returns.
+        """
+        async with self.gate.pool.connection() as connection:
+            with translated():
+                async with seen_by(connection, None, seconds=STATEMENT_SECONDS) as db:
+                    yield db
+
+
+async def principal_of(request: Request) -> Principal:
+    """Return the principal, for public routes that return more to authenticated callers."""
+    gate: Gate = request.app.state.gate
+    return await gate.admit(request)
+
+
+Authorize = Callable[[Request], Awaitable[Access]]
+
+
+def allow(permission: Permission, *, of_tenants: bool = False) -> Any:
+    """Return the dependency that declares the permission of a route.
+
+    The server does not start with a route that declares none (see app.py). ``of_tenants``: the route is about
+    resources of tenants, and super-admins may name one.
+    """
+
+    async def authorize(request: Request) -> Access:
+        principal = await principal_of(request)
+        request.scope[PRINCIPAL] = principal.name
+        principal.demand(permission)
+        return Access(principal, request.app.state.gate)
+
+    async def admitted(request: Request, tenant: Tenant = None) -> Access:
+        access = await authorized(request, authorize)
+        return replace(access, whose=access.tenant(tenant))
+
+    async def admitted_to_all(request: Request) -> Access:
+        return await admitted(request)
+
+    chosen: Any = admitted if of_tenants else admitted_to_all
+    return Depends(declare(chosen, {permission}, authorize))
+
+
+def declare(dependency: Any, permissions: set[Permission], authorize: Authorize) -> Any:
+    """Declare the permissions of the routes that have this dependency, one of which is enough.
+
+    ``authorize`` is called before the body of a request is read.
+    """
+    dependency.permissions = frozenset(permissions)
+    dependency.authorize = authorize
+    return dependency
+
+
+async def authorized(request: Request, authorize: Authorize) -> Access:
+    """Return the access of a request, which is authorized once."""
+    before: Access | None = request.scope.pop(AUTHORIZED, None)
+    return before or await authorize(request)
+
+
+async def authorize_before_body(scope: Scope) -> None:
+    """Authorize a request whose body is about to be read.
+
+    FastAPI reads and parses the body before it calls the dependencies of a route. Public routes have nothing
+    to check here; their bodies are small.
+    """
+    route: Any = scope.get("fastapi", {}).get("effective_route_context") or scope.get("route")
+    if PRINCIPAL in scope or not hasattr(route, "dependant"):
+        return
+    for dependency in route.dependant.dependencies:
+        authorize: Authorize | None = getattr(dependency.call, "authorize", None)
+        if authorize is not None:
+            scope[AUTHORIZED] = await authorize(Request(scope))
+            return
+
+
+MOST_NAMES = 10_000
+
+
+class Buckets:
+    """One token bucket per name. Without a rate they are never empty."""
+
+    def __init__(self, rate: float, burst: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._rate = rate
+        self._burst = burst
+        self._clock = clock
+        self._left: dict[str, tuple[float, float]] = {}
+
+    def take(self, name: str) -> float:
+        """Take a token. Returns 0.0 on success, otherwise the seconds until one is available."""
+        wait = self.wait(name)
+        if not wait and self._rate:
+            left = self._now(name) - 1
+            self._left.pop(name, None)  # keep the oldest first, which are the fullest
+            self._left[name] = (left, self._clock())
+            if len(self._left) > MOST_NAMES:
+                self._left.pop(next(iter(self._left)))
+        return wait
+
+    def wait(self, name: str) -> float:
+        """Return the seconds until a token is available."""
+        return max(0.0, (1 - self._now(name)) / self._rate) if self._rate else 0.0
+
+    def _now(self, name: str) -> float:
+        left, at = self._left.get(name, (self._burst, 0.0))
+        return min(self._burst, left + (self._clock() - at) * self._rate)

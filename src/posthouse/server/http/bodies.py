@@ -1,0 +1,133 @@
+"""Request bodies: read up to a size limit, and parsed as JSON that Postgres can store."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from fastapi.routing import APIRoute
+from pydantic_core import from_json
+from starlette.exceptions import HTTPException
+
+from posthouse.core.payload import contains_nul, parse_json, values_of, without_strings
+from posthouse.heavy import in_thread
+
+LIMIT_BODY = "posthouse.limit_body"
+"""Key in the request scope: the function that sets the size limit of the body (middleware.py)."""
+SMALL_BYTES = 32_768
+"""Size limit of bodies without a payload. The largest legal one is a login with a JSON Web Token."""
+WORKER_BYTES = 64 * 2**20
+"""Size limit of a worker's body: results, follow-ups and log lines of many jobs at once."""
+MOST_VALUES = 100_000
+"""JSON values in a body. Each one costs about 100 bytes and 1 µs, whatever its own size."""
+WORKER_VALUES = 500_000
+LARGE_BYTES = 65_536
+"""Size from which parsing takes a millisecond or more."""
+
+
+async def _parsed(read: Callable[[bytes], Any], data: bytes) -> Any:
+    """Parse large bodies one after the other, so that other requests are served in between."""
+    return await in_thread(read, data) if len(data) > LARGE_BYTES else read(data)
+
+
+class _Strict(Request):
+    async def json(self) -> Any:
+        if not hasattr(self, "_json"):
+            self._json = await _parsed(read_json, await self.body())
+        return self._json
+
+
+class _Small(_Strict):
+    async def body(self) -> bytes:
+        if not hasattr(self, "_body"):
+            self.scope[LIMIT_BODY](SMALL_BYTES)
+        return await super().body()
+
+
+class _OfWorkers(Request):
+    async def body(self) -> bytes:
+        if not hasattr(self, "_body"):
+            self.scope[LIMIT_BODY](WORKER_BYTES)
+        return await super().body()
+
+    async def json(self) -> Any:
+        if not hasattr(self, "_json"):
+            self._json = await _parsed(read_any_json, await self.body())
+        return self._json
+
+
+class _Route(APIRoute):
+    reading: type[Request] = _Small
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle = super().get_route_handler()
+
+        async def handle_reading(request: Request) -> Response:
+            return await handle(self.reading(request.scope, request.receive))
+
+        return handle_reading
+
+
+class _RouteWithPayload(_Route):
+    reading = _Strict
+
+
+class _RouteOfWorkers(_Route):
+    reading = _OfWorkers
+
+
+def api_router(prefix: str, tag: str, *, payloads: bool = False) -> APIRouter:
+    """Return a router for small bodies; ``payloads``: for bodies with payloads or schemas."""
+    return APIRouter(prefix=prefix, tags=[tag], route_class=_RouteWithPayload if payloads else _Route)
+
+
+def worker_router(prefix: str, tag: str) -> APIRouter:
+    """Return a router for handler output, which may contain any text: it is escaped before it is stored."""
+    return APIRouter(prefix=prefix, tags=[tag], route_class=_RouteOfWorkers)
+
+
+def read_any_json(data: bytes) -> Any:
+    refuse_many_values(data, WORKER_VALUES)
+    try:
+        return parse_json(data)
+    except (ValueError, RecursionError) as error:
+        raise HTTPException(422, f"the request body is not valid JSON: {error}") from None
+
+
+async def file_body(request: Request, most_bytes: int) -> AsyncIterator[bytes]:
+    """Yield the body of a file upload in pieces, up to ``most_bytes``.
+
+    The upload may take as long as pieces keep arriving. Other bodies have the normal size and time limits.
+    """
+    request.scope[LIMIT_BODY](most_bytes, is_file=True)
+    async for piece in request.stream():
+        yield piece
+
+
+def read_json(data: bytes) -> Any:
+    """Parse strictly. Python's json accepts NaN and lone surrogates, and deep nesting overflows its stack."""
+    refuse_many_values(data)
+    try:
+        value = from_json(data, allow_inf_nan=False)
+    except ValueError as error:
+        raise HTTPException(422, f"the request body is not valid JSON: {error}") from None
+    if rb"\u0000" in data and contains_nul(data):
+        raise HTTPException(
+            422, "the request body contains a NUL character (\\u0000), which Postgres cannot store; remove it"
+        )
+    return value
+
+
+def refuse_many_values(data: bytes, most: int = MOST_VALUES) -> None:
+    """Raise 413 for a body with too many values, before it is parsed.
+
+    A value takes at least two bytes, so small bodies need no count. In others the separators are counted,
+    first with those in strings, which is an upper limit.
+    """
+    if len(data) < 2 * most or values_of(data) <= most:
+        return
+    if values_of(without_strings(data)) > most:
+        raise HTTPException(
+            413, f"the request body has more than {most:,} JSON values; send less data per request"
+        )

@@ -1,0 +1,148 @@
+"""Subscriptions to live events: what a client wants, and the events that wait for it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+from uuid import UUID
+
+from posthouse.insights.census import QueueCensus
+from posthouse.insights.jobs import JobSummary
+from posthouse.waiting import until_set
+
+MOST_WAITING = 1000
+
+
+class Event(NamedTuple):
+    name: str
+    data: bytes  # JSON
+
+
+class Subscription:
+    def __init__(
+        self, wanted: Wanted, who: str, most: int = MOST_WAITING, *, tenant: str | None = None
+    ) -> None:
+        self.wanted = wanted
+        self.who = who
+        self.tenant = tenant
+        """Tenant of the credential, not of the events."""
+        self.at = 0
+        """Database time in microseconds up to which all events were queued."""
+        self.log_end = 0
+        """Sequence of the last log line that can be read."""
+        self.counters = b""
+        self._most = most
+        self._waiting: dict[tuple[str, object], Event] = {}
+        self._left_out = 0
+        self._reset = False
+        self._ending: str | None = None
+        self._something = asyncio.Event()
+
+    def offer(self, event: Event, key: object) -> None:
+        """Queue an event. It replaces an older queued event with the same key."""
+        place = (event.name, key)
+        if place in self._waiting or len(self._waiting) < self._most:
+            self._waiting[place] = event
+        else:
+            self._left_out += 1
+        self._something.set()
+
+    def leave_out(self, count: int) -> None:
+        self._left_out += count
+        self._something.set()
+
+    def reset(self) -> None:
+        """Tell the client to reload, because events were lost."""
+        self._waiting.clear()
+        self._left_out = 0
+        self._reset = True
+        self._something.set()
+
+    def has_log_until(self, sequence: int) -> None:
+        if sequence > self.log_end:
+            self.log_end = sequence
+            self._something.set()
+
+    def end(self, reason: str) -> None:
+        self._ending = self._ending or reason
+        self._something.set()
+
+    @property
+    def ending(self) -> str | None:
+        return self._ending
+
+    async def take(self, seconds: float) -> list[Event]:
+        """Return the queued events as soon as there are any; an empty list after a timeout."""
+        await until_set(self._something, seconds)
+        self._something.clear()
+        events = list(self._waiting.values())
+        self._waiting.clear()
+        if self._reset:
+            self._reset = False
+            events.insert(0, Event("reset", b"{}"))
+        if self._left_out:
+            events.append(Event("overflow", b'{"left_out":%d}' % self._left_out))
+            self._left_out = 0
+        return events
+
+
+EVENTS = ("job", "log", "worker", "counters")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Filter of a stream. ``tenant`` is enforced: a principal with a tenant sees no events of others."""
+
+    tenant: str | None
+    job: UUID | None = None
+    correlation_id: str | None = None
+    worker: UUID | None = None
+    queue: str | None = None
+    kind: str | None = None
+    events: frozenset[str] = frozenset(EVENTS)
+
+    @property
+    def jobs(self) -> bool:
+        return "job" in self.events
+
+    @property
+    def log(self) -> bool:
+        return "log" in self.events and self.job is not None
+
+    @property
+    def counters(self) -> bool:
+        return "counters" in self.events and self.job is None
+
+    @property
+    def workers(self) -> bool:
+        """Worker events are only for principals without a tenant, because workers serve all tenants."""
+        return "worker" in self.events and self.tenant is None and self.job is None
+
+    def takes(self, job: JobSummary, earlier_worker: UUID | None = None) -> bool:
+        """Return whether the filter matches the job.
+
+        ``earlier_worker``: the worker that had the job before, so that a stream of that worker also shows
+        jobs leaving it.
+        """
+        return (
+            self.jobs
+            and (self.tenant is None or job.tenant_id == self.tenant)
+            and (self.job is None or job.id == self.job)
+            and (self.queue is None or job.queue == self.queue)
+            and (self.kind is None or job.kind == self.kind)
+            and (self.correlation_id is None or job.correlation_id == self.correlation_id)
+            and (self.worker is None or self.worker in {job.worker_id, earlier_worker})
+        )
+
+    def counted(self, counters: Sequence[QueueCensus]) -> list[dict[str, str | int]]:
+        """Return the matching counters, summed by queue."""
+        sums: dict[str, dict[str, str | int]] = {}
+        for item in counters:
+            if self.tenant not in {None, item.tenant_id} or self.queue not in {None, item.queue}:
+                continue
+            entry = sums.setdefault(item.queue, {"queue": item.queue, "ready": 0, "waiting": 0, "running": 0})
+            for name in ("ready", "waiting", "running"):
+                entry[name] = int(entry[name]) + int(getattr(item, name))
+        return [sums[queue] for queue in sorted(sums)]

@@ -1,0 +1,1 @@
+"""Routes of operators, one module per resource."""

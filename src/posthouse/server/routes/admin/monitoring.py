@@ -1,0 +1,197 @@
+"""Monitoring: overview, statistics, alerts, audit log and retention."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+from fastapi import Query, Request, Response
+
+from posthouse import insights
+from posthouse.core.alerts import AlertType
+from posthouse.identity import Permission
+from posthouse.insights import (
+    AlertCount,
+    AlertFilter,
+    AlertInfo,
+    AuditEntry,
+    AuditFilter,
+    Glance,
+    JobsInShort,
+    QueueInfo,
+    RetentionReport,
+    Series,
+    TenantInfo,
+    WorkerInfo,
+)
+from posthouse.insights.doctor import Report
+from posthouse.insights.settings import SettingInfo
+from posthouse.server.health import Examiner
+from posthouse.server.http.auth import Access, allow
+from posthouse.server.http.bodies import api_router
+from posthouse.server.http.parameters import Moment
+from posthouse.server.http.responses import Cursor, Limit, Page, answer, clamped, page, read_cursor, read_one
+
+router = api_router("", "monitoring")
+Reader = Annotated[Access, allow(Permission.JOBS_READ, of_tenants=True)]
+Auditor = Annotated[Access, allow(Permission.AUDIT_READ, of_tenants=True)]
+Operator = Annotated[Access, allow(Permission.OVERVIEW_READ)]
+Text = Annotated[str | None, Query(min_length=1, max_length=512)]
+
+MOST_POINTS = 2000
+
+
+@router.get("/overview", response_model=Glance)
+async def see_overview(access: Reader) -> Response:
+    """Get backlog, workers and recent throughput.
+
+    In total and per queue.
+    """
+    async with access.session() as db:
+        return answer(await insights.glance(db, tenant=access.whose, offline_after=access.offline_after))
+
+
+@router.get("/stats", response_model=list[Series])
+async def read_stats(
+    access: Reader,
+    span_seconds: Annotated[int, Query(ge=60, le=366 * 86400)] = 3600,
+    until: Moment | None = None,
+    step_seconds: Annotated[int | None, Query(ge=60, le=366 * 86400, multiple_of=60)] = None,
+    by: Annotated[
+        list[Literal["tenant", "queue", "kind"]] | None,
+        Query(description="Group the series by this field; repeatable."),
+    ] = None,
+    queue: Text = None,
+    kind: Text = None,
+) -> Response:
+    """Get statistics over time.
+
+    Arrivals, finished jobs, failures, wait and run times, and backlog.
+    """
+    step = max(step_seconds or insights.step_for(span_seconds), 60 * -(-span_seconds // (60 * MOST_POINTS)))
+    async with access.session() as db:
+        found = await insights.series(
+            db, span=span_seconds, until=until, step=step, by=by or [], tenant=access.whose, queue=queue,
+            kind=kind,
+        )  # fmt: skip
+    return answer(found)
+
+
+@router.get("/alerts", response_model=Page[AlertInfo])
+async def list_alerts(
+    access: Reader,
+    type: Annotated[AlertType | None, Query()] = None,  # noqa: A002 - its name in the query
+    within_seconds: Annotated[float | None, Query(gt=0, le=366 * 86400)] = None,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+) -> Response:
+    """List alerts, newest first."""
+    before: Any = read_cursor(cursor, datetime, UUID)
+    chosen = AlertFilter(
+        type=type, tenant=access.whose, within=within_seconds, before=before, limit=(most := clamped(limit))
+    )
+    async with access.session() as db:
+        found = await insights.list_alerts(db, chosen)
+    shown = found if access.sees_all else [replace(alert, deliveries=[]) for alert in found]
+    return answer(page(shown, most, "at", "id"))
+
+
+@router.get("/admin/audit", response_model=Page[AuditEntry])
+async def read_audit(
+    access: Auditor,
+    actor: Text = None,
+    action: Annotated[
+        str | None,
+        Query(
+            min_length=1,
+            max_length=512,
+            description="Action, or the first word of several actions, such as `job`.",
+        ),
+    ] = None,
+    target: Text = None,
+    since: Moment | None = None,
+    until: Moment | None = None,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+) -> Response:
+    """List audit log entries, newest first.
+
+    Tenant admins see the entries about resources of their tenant.
+    """
+    after = read_one(cursor, int)
+    chosen = AuditFilter(
+        actor=actor,
+        action=action,
+        target=target,
+        tenant=access.whose,
+        since=since,
+        until=until,
+        after=after,
+        limit=(most := clamped(limit)),
+    )
+    async with access.session() as db:
+        found = await insights.list_audit(db, chosen)
+    return answer(page(found, most, "id"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Whole:
+    """A summary of the platform."""
+
+    jobs: JobsInShort
+    workers: int
+    stale_workers: list[WorkerInfo]
+    queues: list[QueueInfo]
+    tenants: list[TenantInfo]
+    alerts: list[AlertCount]
+
+
+@router.get("/admin/overview", response_model=Whole)
+async def see_whole(access: Operator) -> Response:
+    """Get a summary of the platform.
+
+    Jobs, queues, tenants, workers and alerts.
+    """
+    async with access.session() as db:
+        workers = await insights.workers(db, offline_after=access.offline_after)
+        whole = Whole(
+            jobs=await insights.jobs_in_short(db),
+            workers=sum(worker.status != "offline" for worker in workers),
+            stale_workers=[worker for worker in workers if worker.died],
+            queues=await insights.queue_overview(db, offline_after=access.offline_after),
+            tenants=await insights.tenants(db),
+            alerts=await insights.alert_counts(db),
+        )
+    return answer(whole)
+
+
+@router.get("/admin/retention", response_model=RetentionReport)
+async def see_retention(request: Request, access: Operator) -> Response:
+    """Get retention rules, table sizes and pending deletions."""
+    async with access.session() as db:
+        return answer(await insights.retention(db, request.app.state.settings.kept_days()))
+
+
+admin = api_router("/admin", "monitoring")
+OPERATORS = [allow(Permission.OVERVIEW_READ)]
+
+
+@admin.get("/doctor", response_model=Report, dependencies=OPERATORS)
+async def ask_doctor(request: Request) -> Response:
+    """Run the doctor checks of the database and the queue.
+
+    Each finding says what is wrong, what it means and what to do. Results are cached for a few seconds.
+    """
+    examiner: Examiner = request.app.state.examiner
+    return answer(await examiner.report.get())
+
+
+@admin.get("/settings", response_model=list[SettingInfo], dependencies=OPERATORS)
+async def list_settings(request: Request) -> Response:
+    """List the effective settings and their sources.
+
+    Secrets are masked.
+    """
+    return answer(request.app.state.settings_in_effect)

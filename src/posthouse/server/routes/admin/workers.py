@@ -1,0 +1,94 @@
+"""Workers: the public view of tenants, and the administration by operators."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import Query, Response
+
+from posthouse import insights
+from posthouse.identity import Permission
+from posthouse.insights import SeenWorker, WorkerChange, WorkerInfo
+from posthouse.server.http.auth import Access, allow
+from posthouse.server.http.bodies import api_router
+from posthouse.server.http.responses import Cursor, Limit, Page, answer, clamped, page, read_one
+from posthouse.server.schemas.jobs import Done
+from posthouse.storage.control import disable_worker, drain_worker, enable_worker
+
+router = api_router("/workers", "workers")
+admin = api_router("/admin/workers", "workers")
+Viewer = Annotated[Access, allow(Permission.WORKERS_READ, of_tenants=True)]
+Reader = Annotated[Access, allow(Permission.OVERVIEW_READ)]
+Writer = Annotated[Access, allow(Permission.WORKERS_WRITE)]
+
+MOST_JOBS = 200
+"""Jobs per worker, limited by what a page can show."""
+
+
+@router.get("", response_model=list[SeenWorker])
+async def see_workers(access: Viewer) -> Response:
+    """List online workers.
+
+    With their queues and the number of jobs of the tenant that they run.
+    """
+    async with access.session() as db:
+        return answer(await insights.seen_workers(db, offline_after=access.offline_after))
+
+
+@admin.get("", response_model=list[WorkerInfo])
+async def list_workers(
+    access: Reader,
+    offline_within: Annotated[
+        float,
+        Query(
+            ge=0, le=366 * 86400, description="Include workers that went offline within this many seconds."
+        ),
+    ] = 86400.0,
+    jobs: Annotated[int, Query(ge=0, le=MOST_JOBS, description="Running jobs to return per worker.")] = 10,
+) -> Response:
+    """List workers, online ones first."""
+    async with access.session() as db:
+        found = await insights.workers(
+            db, offline_after=access.offline_after, offline_within=offline_within, jobs=jobs
+        )
+        return answer(found)
+
+
+@admin.get("/changes", response_model=Page[WorkerChange])
+async def list_changes(
+    access: Reader, worker: UUID | None = None, limit: Limit = 50, cursor: Cursor = None
+) -> Response:
+    """List when workers started and stopped, newest first."""
+    most = clamped(limit)
+    after = read_one(cursor, int)
+    async with access.session() as db:
+        found = await insights.worker_changes(db, worker=worker, after=after, limit=most)
+    return answer(page(found, most, "id"))
+
+
+@admin.post("/{worker_id}/disable", response_model=Done)
+async def disable(worker_id: UUID, access: Writer) -> Response:
+    """Disable a worker.
+
+    It claims no more jobs; running jobs continue.
+    """
+    async with access.session() as db:
+        return answer(Done(changed=await disable_worker(db, worker_id, actor=access.actor)))
+
+
+@admin.post("/{worker_id}/enable", response_model=Done)
+async def enable(worker_id: UUID, access: Writer) -> Response:
+    """Enable a worker."""
+    async with access.session() as db:
+        return answer(Done(changed=await enable_worker(db, worker_id, actor=access.actor)))
+
+
+@admin.post("/{worker_id}/drain", response_model=Done)
+async def drain(worker_id: UUID, access: Writer) -> Response:
+    """Drain a worker.
+
+    It finishes its running jobs and stops.
+    """
+    async with access.session() as db:
+        return answer(Done(changed=await drain_worker(db, worker_id, actor=access.actor)))

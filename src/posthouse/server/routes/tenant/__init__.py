@@ -1,0 +1,1 @@
+"""Routes of tenants, one module per resource."""

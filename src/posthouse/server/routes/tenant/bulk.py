@@ -1,0 +1,207 @@
+"""Bulk changes: retry or cancel the jobs that match a filter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any
+from uuid import UUID
+
+from fastapi import Request, Response
+
+from posthouse import insights
+from posthouse.core.filters import Filter, Wanted, line_of, read_filter
+from posthouse.errors import IllegalTransition, InvalidRequest, JobNotFound
+from posthouse.identity import Permission
+from posthouse.insights import BulkChange, JobFilter
+from posthouse.server.http.auth import Access, allow
+from posthouse.server.http.bodies import api_router
+from posthouse.server.http.idempotency import IdempotencyKey, once
+from posthouse.server.http.responses import Cursor, Limit, Page, answer, clamped, page, read_cursor
+from posthouse.server.schemas.jobs import Bulk, BulkAnswer, Done, JobChoice
+from posthouse.storage import control
+from posthouse.storage.control import change_found
+from posthouse.storage.queries import Db
+
+router = api_router("/jobs", "jobs")
+Reader = Annotated[Access, allow(Permission.JOBS_READ, of_tenants=True)]
+Writer = Annotated[Access, allow(Permission.JOBS_WRITE, of_tenants=True)]
+
+COUNTED = 100_000
+CANCELED_AT_ONCE = 1000
+"""Jobs canceled per request, each in its own transaction: 1 to 2 s."""
+_OF_RETRY = {"definition_key", "queue", "fingerprint", "ended_after", "ended_before"}
+_ACTIVE = {"queued", "running"}
+
+
+@router.post("/bulk", response_model=BulkAnswer)
+async def change_many(
+    request: Request, bulk: Bulk, access: Writer, idempotency_key: IdempotencyKey = None
+) -> Response:
+    """Retry or cancel all jobs that match a filter.
+
+    Select the jobs with `q` or `filter`; with `dry_run` they are only counted. A retry includes failed and
+    dead-letter jobs, and canceled ones if `q` contains `status:canceled`; it halts if too many fail again.
+    The keeper changes the jobs at the given rate: follow it with GET `/jobs/bulk/{id}`, stop it with POST
+    `/jobs/bulk/{id}/stop`. A cancel with `filter` is immediate, up to 1,000 jobs per request.
+    """
+    if bulk.q is not None:
+        if bulk.filter is not None:
+            raise InvalidRequest("q and filter are alternatives; send only one")
+        found = FoundChange(bulk, access, read_filter(bulk.q))
+        return await once(request, access, idempotency_key, found.start)
+    if bulk.filter is None or not bulk.filter.given():
+        raise InvalidRequest("no jobs selected: send q, or filter with at least one field")
+    if bulk.action == "cancel":
+        if bulk.start_in_seconds:
+            raise InvalidRequest(
+                "start_in_seconds is not supported for a cancel with filter, which is immediate; select the "
+                "jobs with q instead"
+            )
+        return answer(await _cancel(bulk, bulk.filter, access))
+    chosen = _chosen(bulk, bulk.filter, access)
+    return await once(request, access, idempotency_key, lambda db: _retry(db, bulk, access, chosen))
+
+
+@router.get("/bulk", response_model=Page[BulkChange])
+async def list_bulk_changes(access: Reader, limit: Limit = 50, cursor: Cursor = None) -> Response:
+    """List bulk changes, newest first."""
+    most = clamped(limit)
+    before: Any = read_cursor(cursor, datetime, UUID)
+    async with access.session() as db:
+        found = await insights.bulk_changes(db, tenant=access.whose, before=before, limit=most)
+    return answer(page(found, most, "created_at", "id"))
+
+
+@router.get("/bulk/{bulk_id}", response_model=BulkChange)
+async def show_bulk_change(bulk_id: UUID, access: Reader) -> Response:
+    """Get a bulk change and its progress."""
+    async with access.session() as db:
+        return answer(await insights.get_bulk_change(db, bulk_id, tenant=access.whose))
+
+
+@router.post("/bulk/{bulk_id}/stop", response_model=Done)
+async def stop_bulk_change(bulk_id: UUID, access: Writer) -> Response:
+    """Stop a bulk change.
+
+    Jobs that were already changed stay changed. Before `starts_at` there are none.
+    """
+    async with access.session() as db:
+        await insights.get_bulk_change(db, bulk_id, tenant=access.whose)
+        return answer(Done(changed=await control.stop_bulk_change(db, bulk_id, actor=access.actor)))
+
+
+async def _retry(db: Db, bulk: Bulk, access: Access, chosen: dict[str, Any]) -> Response:
+    matched = await insights.count_retriable(db, chosen, most=COUNTED)
+    if bulk.dry_run:
+        return answer(_answer(bulk, matched))
+    bulk_id = await control.retry_many(
+        db, chosen, rate=bulk.rate, stop_share=bulk.stop_share, stop_after=bulk.stop_after,
+        in_seconds=bulk.start_in_seconds, actor=access.actor,
+    )  # fmt: skip
+    started = await insights.get_bulk_change(db, bulk_id, tenant=access.whose)
+    return answer(_answer(bulk, matched, bulk_id=bulk_id, starts_at=started.starts_at))
+
+
+def _chosen(bulk: Bulk, choice: JobChoice, access: Access) -> dict[str, Any]:
+    if other := choice.given() - _OF_RETRY:
+        raise InvalidRequest(
+            f"filter fields not supported for retry: {', '.join(sorted(other))}; use q instead"
+        )
+    chosen = {
+        "fingerprint": choice.fingerprint,
+        "kind": choice.definition_key,
+        "queue": choice.queue,
+        "tenant": access.whose,
+        "since": choice.ended_after,
+        "until": choice.ended_before,
+        "limit": bulk.limit,
+    }
+    return {name: value for name, value in chosen.items() if value is not None}
+
+
+async def _cancel(bulk: Bulk, choice: JobChoice, access: Access) -> BulkAnswer:
+    chosen = _active(choice, access)
+    async with access.session() as db:
+        matched = await insights.count_jobs(db, chosen, most=COUNTED)
+        if bulk.dry_run:
+            return _answer(bulk, matched)
+        most = min(bulk.limit or CANCELED_AT_ONCE, CANCELED_AT_ONCE)
+        wanted = await insights.ids_of_jobs(db, chosen, most=most)
+    told = {"canceled": 0, "canceling": 0, "skipped": 0}
+    async with access.gate.pool.connection() as connection:
+        for job_id in wanted:
+            # One transaction per job: a single one would violate the lock order of other transactions.
+            try:
+                told[
+                    await control.cancel_job(connection, job_id, actor=access.actor, tenant=access.whose)
+                ] += 1
+            except (IllegalTransition, JobNotFound):  # finished in the meantime
+                told["skipped"] += 1
+    left = len(wanted) == CANCELED_AT_ONCE < (bulk.limit or matched)
+    return _answer(bulk, matched, more=left and matched > len(wanted), **told)
+
+
+def _active(choice: JobChoice, access: Access) -> JobFilter:
+    if other := choice.given() & {"fingerprint", "ended_after", "ended_before"}:
+        raise InvalidRequest(
+            f"filter fields not supported for cancel: {', '.join(sorted(other))}; they only apply to "
+            "finished jobs"
+        )
+    statuses = set(choice.status or _ACTIVE)
+    if not statuses <= _ACTIVE:
+        raise InvalidRequest(
+            f"cannot cancel jobs with status {', '.join(sorted(statuses - _ACTIVE))}: only queued and "
+            "running jobs can be canceled"
+        )
+    return JobFilter(
+        statuses=sorted(statuses),
+        kind=choice.definition_key,
+        queue=choice.queue,
+        tenant=access.whose,
+        source=choice.source,
+        created_after=choice.created_after,
+        created_before=choice.created_before,
+        correlation=choice.correlation_id,
+        subject=choice.subject,
+    )
+
+
+def _answer(bulk: Bulk, matched: int, **done: Any) -> BulkAnswer:
+    return BulkAnswer(
+        action=bulk.action, dry_run=bulk.dry_run, matched=matched, counted_up_to=COUNTED,
+        exact=matched < COUNTED, **done,
+    )  # fmt: skip
+
+
+SAMPLE = 5
+
+
+@dataclass(frozen=True, slots=True)
+class FoundChange:
+    bulk: Bulk
+    access: Access
+    chosen: Filter
+
+    async def start(self, db: Db) -> Response:
+        """Start the bulk change or, for a dry run, return what it would change."""
+        search = await insights.search_to_change(db, self.bulk.action, self.chosen, tenant=self.access.whose)
+        count = await insights.count_to_change(db, search, self.bulk.limit)
+        told = BulkAnswer(
+            action=self.bulk.action, dry_run=self.bulk.dry_run, matched=count.count, exact=count.exact,
+            counted_up_to=count.counted_up_to,
+        )  # fmt: skip
+        if self.bulk.dry_run:
+            told.sample = await insights.first_of(db, search, SAMPLE)
+        else:
+            await self._start(db, search, told)
+        return answer(told)
+
+    async def _start(self, db: Db, search: Wanted, told: BulkAnswer) -> None:
+        bulk, access = self.bulk, self.access
+        chosen = {"q": line_of(self.chosen), "tenant": access.whose, "limit": bulk.limit}
+        told.bulk_id = await change_found(
+            db, bulk.action, chosen, search.as_json(), rate=bulk.rate, stop_share=bulk.stop_share,
+            stop_after=bulk.stop_after, in_seconds=bulk.start_in_seconds, actor=access.actor,
+        )  # fmt: skip
+        told.starts_at = (await insights.get_bulk_change(db, told.bulk_id, tenant=access.whose)).starts_at

@@ -1,0 +1,71 @@
+"""Erasures: remove the content of all jobs and events of a subject."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+from uuid import UUID
+
+from fastapi import Request, Response
+from pydantic import Field
+
+from posthouse import insights
+from posthouse.client.erasing import erase_text, erasure_of
+from posthouse.core.erasure import Erasure
+from posthouse.identity import Permission
+from posthouse.server.http.auth import Access, allow
+from posthouse.server.http.bodies import api_router
+from posthouse.server.http.idempotency import IdempotencyKey, once
+from posthouse.server.http.responses import Cursor, Limit, Page, answer, clamped, page, read_cursor
+from posthouse.server.schemas.jobs import Strict
+from posthouse.storage.queries import Db, query
+
+router = api_router("/erasures", "jobs")
+Reader = Annotated[Access, allow(Permission.JOBS_READ, of_tenants=True)]
+Eraser = Annotated[Access, allow(Permission.JOBS_ERASE, of_tenants=True)]
+
+
+class NewErasure(Strict):
+    """A subject to erase."""
+
+    subject: Annotated[str, Field(min_length=1, max_length=512, pattern=r"^[^\x00]*$")] = Field(
+        description="Subject of the jobs and events to erase."
+    )
+
+
+@router.post("", status_code=202, response_model=Erasure)
+async def erase(
+    request: Request, new: NewErasure, access: Eraser, idempotency_key: IdempotencyKey = None
+) -> Response:
+    """Erase the jobs and events of a subject.
+
+    Queued jobs are canceled, and running jobs are requested to stop. Payloads, results, errors, logs,
+    progress and artifacts are removed; times and statuses stay. The keeper completes the erasure when the
+    last running job has ended: `state` is then `erased`.
+    """
+    access = access.writer()
+    text = erase_text(new.subject, access.whose or "", access.actor)
+
+    async def work(db: Db) -> Response:
+        cursor = await db.execute(query("erase"), (text,))
+        return answer(erasure_of(await cursor.fetchall()), 202)
+
+    return await once(request, access, idempotency_key, work)
+
+
+@router.get("", response_model=Page[Erasure])
+async def list_erasures(access: Reader, limit: Limit = 50, cursor: Cursor = None) -> Response:
+    """List erasures, newest first."""
+    most = clamped(limit)
+    before: Any = read_cursor(cursor, UUID)
+    async with access.session() as db:
+        found = await insights.erasures(
+            db, tenant=access.whose, before=before[0] if before else None, limit=most
+        )
+    return answer(page(found, most, "id"))
+
+
+@router.get("/{erasure_id}", response_model=Erasure)
+async def show_erasure(erasure_id: UUID, access: Reader) -> Response:
+    """Get an erasure and its progress."""
+    async with access.session() as db:
+        return answer(await insights.get_erasure(db, erasure_id, tenant=access.whose))

@@ -1,0 +1,115 @@
+"""Events of a tenant: emit, list, replay."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any
+from uuid import UUID
+
+from fastapi import Query, Request, Response
+from pydantic import BaseModel
+
+from posthouse import insights
+from posthouse.client.emitting import EventOptions, event_text
+from posthouse.identity import Permission
+from posthouse.insights import EventInfo, MatchInfo
+from posthouse.server.http.auth import Access, allow
+from posthouse.server.http.bodies import api_router
+from posthouse.server.http.idempotency import IdempotencyKey, once
+from posthouse.server.http.responses import Cursor, Limit, Page, answer, clamped, page, read_cursor, tagged
+from posthouse.server.schemas.triggers import NewEvent, Replay
+from posthouse.storage.queries import Db, query
+from posthouse.triggers import replay_event
+
+router = api_router("/events", "events", payloads=True)
+Reader = Annotated[Access, allow(Permission.EVENTS_READ, of_tenants=True)]
+Emitter = Annotated[Access, allow(Permission.EVENTS_EMIT, of_tenants=True)]
+Replayer = Annotated[Access, allow(Permission.TRIGGERS_WRITE, of_tenants=True)]
+
+
+class EmittedEvent(BaseModel):
+    """The stored event."""
+
+    id: UUID
+
+
+@router.post("", status_code=202, response_model=EmittedEvent)
+async def emit(
+    request: Request, new: NewEvent, access: Emitter, idempotency_key: IdempotencyKey = None
+) -> Response:
+    """Emit an event.
+
+    The keeper matches it with the triggers of the tenant.
+    """
+    access = access.writer()
+    options = EventOptions(
+        tenant=access.whose or "",
+        subject=new.subject,
+        correlation_id=new.correlation_id,
+        created_by=access.actor,
+    )
+    limit = request.app.state.settings.max_payload_bytes
+    event_id, text = event_text(new.event_name, new.context, options, limit)
+
+    async def work(db: Db) -> Response:
+        await db.execute(query("emit"), (text,))
+        return answer(EmittedEvent(id=event_id), 202)
+
+    return await once(request, access, idempotency_key, work)
+
+
+@router.get("", response_model=Page[EventInfo])
+async def list_events(
+    access: Reader,
+    name: Annotated[
+        str | None,
+        Query(
+            min_length=1,
+            max_length=200,
+            description="Event name; `*` matches any characters, for example `order.*`.",
+        ),
+    ] = None,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+) -> Response:
+    """List events, newest first."""
+    most = clamped(limit)
+    before: Any = read_cursor(cursor, datetime, UUID)
+    async with access.session() as db:
+        found = await insights.events(db, tenant=access.whose, name=name, before=before, limit=most)
+    return answer(page(found, most, "at", "id"))
+
+
+@router.get("/{event_id}", response_model=EventInfo)
+async def show_event(request: Request, event_id: UUID, access: Reader) -> Response:
+    """Get an event."""
+    async with access.session() as db:
+        return tagged(request, await insights.get_event(db, event_id, tenant=access.whose))
+
+
+@router.get("/{event_id}/matches", response_model=list[MatchInfo])
+async def list_matches(event_id: UUID, access: Reader) -> Response:
+    """List the triggers that an event matched.
+
+    Each with its outcome: fired, deduped or error.
+    """
+    async with access.session() as db:
+        await insights.get_event(db, event_id, tenant=access.whose)
+        return answer(await insights.matches_of(db, event_id))
+
+
+@router.post("/{event_id}/replay", status_code=202, response_model=EmittedEvent)
+async def replay(event_id: UUID, access: Replayer, wanted: Replay | None = None) -> Response:
+    """Replay an event.
+
+    The event is matched again with the current triggers, ignoring dedupe windows.
+    """
+    async with access.session() as db:
+        await replay_event(
+            db,
+            event_id,
+            actor=access.actor,
+            triggers=wanted.triggers if wanted else None,
+            tenant=access.whose,
+        )
+    return answer(EmittedEvent(id=event_id), 202)

@@ -1,0 +1,358 @@
+"""Jobs: enqueue, list, search, read, cancel and retry them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+from fastapi import Query, Request, Response
+
+from posthouse import insights
+from posthouse.core.filters import asked_at, read_filter
+from posthouse.core.filters.reading import LONGEST
+from posthouse.core.states import Status
+from posthouse.errors import InvalidRequest
+from posthouse.identity import Permission
+from posthouse.insights import (
+    AttemptInfo,
+    JobCount,
+    JobDetail,
+    JobFilter,
+    JobsInShort,
+    LogLine,
+    PartInfo,
+    Pipeline,
+    StepInfo,
+    Timeline,
+    WhichAttempt,
+    Why,
+)
+from posthouse.server.enqueuer import Enqueued, Enqueuer, refuse_rejected
+from posthouse.server.http.auth import Access, allow
+from posthouse.server.http.bodies import api_router
+from posthouse.server.http.idempotency import IdempotencyKey, once
+from posthouse.server.http.parameters import Moment
+from posthouse.server.http.responses import (
+    Cursor,
+    Limit,
+    Offset,
+    Page,
+    answer,
+    clamped,
+    clamped_offset,
+    cursor_of,
+    read_one,
+    tagged,
+)
+from posthouse.server.schemas.jobs import (
+    Answer,
+    BatchReceipt,
+    EnqueuedBatch,
+    EnqueuedJob,
+    JobPage,
+    Line,
+    NewBatch,
+    NewJob,
+    Suggestions,
+    page_of,
+)
+from posthouse.storage.control import cancel_job, retry_job
+from posthouse.storage.queries import Db
+
+router = api_router("/jobs", "jobs", payloads=True)
+Reader = Annotated[Access, allow(Permission.JOBS_READ, of_tenants=True)]
+Writer = Annotated[Access, allow(Permission.JOBS_WRITE, of_tenants=True)]
+Statuses = Annotated[list[Status] | None, Query(description="Only jobs with this status; repeatable.")]
+Text = Annotated[str | None, Query(min_length=1, max_length=512)]
+Source = Annotated[Literal["manual", "event", "schedule", "system"] | None, Query()]
+
+
+@router.post("", status_code=201, response_model=EnqueuedJob)
+async def enqueue_job(
+    request: Request, new: NewJob, access: Writer, idempotency_key: IdempotencyKey = None
+) -> Response:
+    """Enqueue a job.
+
+    Callers of a tenant can enqueue only kinds that have a definition. Super-admins can enqueue any kind; the
+    job waits until the definition arrives.
+    """
+    access = access.writer()
+    assert access.whose is not None
+    wanted = new.request(access)
+    enqueuer: Enqueuer = request.app.state.enqueuer
+
+    async def work(db: Db) -> Response:
+        (done,) = await enqueuer.enqueue_in(db, [wanted], undefined=access.sees_all)
+        return answer(await shown(db, access, new, refuse_rejected(done, wanted)), 201)
+
+    if idempotency_key is not None:
+        return await once(request, access, idempotency_key, work)
+    done = await enqueuer.enqueue(access.whose, wanted, undefined=access.sees_all)
+    if is_as_asked(new, done):
+        return answer(made(access, new, done), 201)
+    async with access.session() as db:
+        return answer(await shown(db, access, new, done), 201)
+
+
+async def shown(db: Db, access: Access, new: NewJob, done: Enqueued) -> dict[str, Any]:
+    """Return the response, reading the job if its state is not known."""
+    if is_as_asked(new, done):
+        return made(access, new, done)
+    job = await insights.get_job(db, done.id)
+    found = {"id": job.id, "tenant_id": job.tenant_id, "status": job.status, "definition_key": job.kind}
+    return {**found, "queued_at": job.queued_at, "outcome": done.outcome}
+
+
+def is_as_asked(new: NewJob, done: Enqueued) -> bool:
+    """Return whether the job is in its initial state: new, and not canceled by a failed dependency."""
+    return done.outcome == "created" and not new.depends_on
+
+
+def made(access: Access, new: NewJob, done: Enqueued) -> dict[str, Any]:
+    return {
+        "id": done.id,
+        "tenant_id": access.whose,
+        "status": "queued",
+        "definition_key": new.definition_key,
+        "queued_at": done.queued_at,
+        "outcome": "created",
+    }
+
+
+@router.post("/batch", status_code=201, response_model=EnqueuedBatch)
+async def enqueue_jobs(
+    request: Request, batch: NewBatch, access: Writer, idempotency_key: IdempotencyKey = None
+) -> Response:
+    """Enqueue up to 1,000 jobs in one transaction.
+
+    If one job is invalid, none is enqueued. A duplicate does not fail the others; see its outcome.
+    """
+    access = access.writer()
+    wanted = [new.request(access) for new in batch.jobs]
+    enqueuer: Enqueuer = request.app.state.enqueuer
+
+    async def work(db: Db) -> Response:
+        done = await enqueuer.enqueue_in(db, wanted, undefined=access.sees_all)
+        items = [BatchReceipt(id=one.id, outcome=one.outcome) for one in done]
+        created = sum(one.outcome == "created" for one in done)
+        return answer(EnqueuedBatch(items=items, created=created), 201)
+
+    return await once(request, access, idempotency_key, work)
+
+
+@router.get("", response_model=JobPage)
+async def list_jobs(
+    access: Reader,
+    q: Line = None,
+    status: Statuses = None,
+    kind: Text = None,
+    definition_key: Annotated[str | None, Query(max_length=512, description="Alias of kind.")] = None,
+    queue: Text = None,
+    source: Source = None,
+    created_after: Moment | None = None,
+    created_before: Moment | None = None,
+    correlation_id: Text = None,
+    subject: Text = None,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+    offset: Offset = 0,
+) -> Response:
+    """List jobs, newest first.
+
+    Returns the jobs that match `q` and all other filters. The search per page is limited: if few jobs match,
+    the page may be `partial` and have fewer items than requested, even none. Continue while there is a
+    `next_cursor`.
+    """
+    if kind and definition_key and kind != definition_key:
+        raise InvalidRequest("kind and definition_key are aliases; send only one")
+    wanted = None if q is None else read_filter(q)
+    chosen = JobFilter(
+        statuses=None if status is None else [one.value for one in status],
+        kind=kind or definition_key,
+        queue=queue,
+        tenant=access.whose,
+        source=source,
+        created_after=created_after,
+        created_before=created_before,
+        correlation=correlation_id,
+        subject=subject,
+        after=read_one(cursor, UUID),
+        limit=clamped(limit),
+        offset=clamped_offset(offset),
+    )
+    async with access.session() as db:
+        if wanted is None or not wanted.terms:
+            return answer(page_of(await insights.page_of_jobs(db, chosen)))
+        return answer(page_of(await insights.find_jobs(db, wanted, chosen)))
+
+
+@router.get("/summary", response_model=JobsInShort)
+async def summarize_jobs(access: Reader) -> Response:
+    """Count the jobs by status.
+
+    Also returns the age of the oldest queued job.
+    """
+    async with access.session() as db:
+        return answer(await insights.jobs_in_short(db, tenant=access.whose))
+
+
+@router.get("/{job_id}", response_model=JobDetail)
+async def show_job(request: Request, job_id: UUID, access: Reader) -> Response:
+    """Get a job."""
+    async with access.session() as db:
+        return tagged(request, await insights.get_job(db, job_id, tenant=access.whose))
+
+
+@router.post("/{job_id}/cancel", response_model=Answer)
+async def cancel(job_id: UUID, access: Writer) -> Response:
+    """Cancel a job.
+
+    A queued job is canceled immediately, a running one by its worker.
+    """
+    async with access.session() as db:
+        status = await cancel_job(db, job_id, actor=access.actor, tenant=access.whose)
+    return answer(Answer(id=job_id, status=status))
+
+
+@router.post("/{job_id}/retry", response_model=Answer)
+async def retry(
+    job_id: UUID,
+    access: Writer,
+    fresh: Annotated[bool, Query(description="Discard completed steps.")] = False,
+) -> Response:
+    """Retry a finished job, with a new set of attempts."""
+    async with access.session() as db:
+        status = await retry_job(db, job_id, actor=access.actor, tenant=access.whose, fresh=fresh)
+    return answer(Answer(id=job_id, status=status))
+
+
+details = api_router("/jobs/{job_id}", "jobs")
+Number = Annotated[int | None, Query(ge=1, lt=2**31)]
+
+MOST_LINES = 1000
+
+
+@details.get("/attempts", response_model=list[AttemptInfo])
+async def list_attempts(job_id: UUID, access: Reader) -> Response:
+    """List the attempts of a job, oldest first."""
+    async with access.session() as db:
+        return answer(await insights.attempts_of(db, job_id, tenant=access.whose))
+
+
+@details.get("/logs", response_model=Page[LogLine])
+async def read_log(
+    job_id: UUID,
+    access: Reader,
+    attempt_no: Number = None,
+    generation: Number = None,
+    cursor: Cursor = None,
+    limit: Annotated[
+        int, Query(ge=1, description=f"Number of lines; values above {MOST_LINES} are clamped.")
+    ] = 200,
+    last: Annotated[bool, Query(description="Return the last lines instead of the first.")] = False,
+    before: Annotated[
+        int | None, Query(ge=1, lt=2**63, description="With `last`: only lines before this sequence.")
+    ] = None,
+) -> Response:
+    """Read the log of a job, oldest line first."""
+    after = read_one(cursor, int)
+    most = min(limit, MOST_LINES)
+    which = WhichAttempt(attempt_no, generation)
+    async with access.session() as db:
+        if last:
+            lines = await insights.end_of_log(
+                db, job_id, tenant=access.whose, before=before, which=which, limit=most
+            )
+        else:
+            lines = await insights.log_of(
+                db, job_id, tenant=access.whose, after=after or 0, which=which, limit=most
+            )
+        if not lines:
+            await insights.get_job(db, job_id, tenant=access.whose)
+    return answer(Page(lines, cursor_of(lines[-1].sequence) if len(lines) == most and not last else None))
+
+
+@details.get("/why", response_model=Why)
+async def explain(job_id: UUID, access: Reader) -> Response:
+    """Explain the status of a job.
+
+    Returns what the job waits for, which worker runs it, or how it ended.
+    """
+    async with access.session() as db:
+        found = await insights.why(
+            db,
+            job_id,
+            tenant=access.whose,
+            offline_after=access.offline_after,
+            mismatch_seconds=access.gate.settings.mismatch_seconds,
+        )
+    return answer(found)
+
+
+@details.get("/parts", response_model=list[PartInfo])
+async def list_parts(job_id: UUID, access: Reader) -> Response:
+    """List the parts of a job and their progress."""
+    async with access.session() as db:
+        found = await insights.parts_of(db, job_id, tenant=access.whose)
+        if not found:
+            await insights.get_job(db, job_id, tenant=access.whose)
+    return answer(found)
+
+
+@details.get("/steps", response_model=list[StepInfo])
+async def list_steps(job_id: UUID, access: Reader) -> Response:
+    """List the completed steps of a job, oldest first."""
+    async with access.session() as db:
+        found = await insights.steps_of(db, job_id, tenant=access.whose)
+        if not found:
+            await insights.get_job(db, job_id, tenant=access.whose)
+    return answer(found)
+
+
+@details.get("/timeline", response_model=Timeline)
+async def draw_timeline(job_id: UUID, access: Reader) -> Response:
+    """Get the timeline of a job.
+
+    Returns waits with their reasons, attempts, steps and parts from enqueue to end, and the follow-up jobs.
+    """
+    async with access.session() as db:
+        return answer(await insights.timeline_of(db, job_id, tenant=access.whose))
+
+
+@details.get("/pipeline", response_model=Pipeline)
+async def draw_pipeline(job_id: UUID, access: Reader) -> Response:
+    """Get the pipeline of a job.
+
+    Returns the jobs with the same correlation id, their dependencies and their follow-up jobs.
+    """
+    async with access.session() as db:
+        return answer(await insights.pipeline_of(db, job_id, tenant=access.whose))
+
+
+search = api_router("/jobs", "jobs")
+At = Annotated[
+    int | None, Query(ge=0, le=LONGEST, description="Position of the text cursor in `q`; default: its end.")
+]
+
+
+@search.get("/count", response_model=JobCount)
+async def count_jobs(access: Reader, q: Line = None) -> Response:
+    """Count the jobs that match a filter query.
+
+    The count is exact or a lower bound; see `exact`. The search is limited and never reads all of history.
+    """
+    chosen = read_filter(q or "")
+    async with access.session() as db:
+        return answer(await insights.count_found(db, chosen, tenant=access.whose))
+
+
+@search.get("/suggest", response_model=Suggestions)
+async def suggest(access: Reader, q: Line = None, at: At = None) -> Response:
+    """Suggest completions for a filter query.
+
+    Returns field names, and values that occur.
+    """
+    asked = asked_at(q or "", at)
+    async with access.session() as db:
+        items = await insights.suggest(db, asked, tenant=access.whose)
+    return answer(Suggestions(**{"from": asked.start}, to=asked.end, items=items))

@@ -1,0 +1,272 @@
+"""Triggers: create, change, preview and fire them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+from fastapi import Query, Request, Response
+
+from posthouse import insights
+from posthouse.core.schedule import Occurrence
+from posthouse.core.trigger import schedule_of, trigger_words
+from posthouse.errors import ChangedMeanwhile, InvalidRequest, InvalidTrigger
+from posthouse.identity import Permission
+from posthouse.insights import TriggerInfo, TriggerOutcome
+from posthouse.server.http.auth import Access, allow
+from posthouse.server.http.bodies import api_router
+from posthouse.server.http.idempotency import IdempotencyKey, once
+from posthouse.server.http.parameters import Moment
+from posthouse.server.http.responses import (
+    Cursor,
+    Limit,
+    Page,
+    answer,
+    clamped,
+    page,
+    read_cursor,
+    read_one,
+    tagged,
+    unchanged,
+)
+from posthouse.server.schemas.triggers import Firing, NewEvent, NewTrigger, TriggerChanges, TriggerTrial
+from posthouse.storage.definitions import refuse_undefined
+from posthouse.storage.queries import Db
+from posthouse.triggers import (
+    EventSample,
+    Fired,
+    Shown,
+    TriggerPreview,
+    change_trigger,
+    create_trigger,
+    fire_trigger,
+    preview_trigger,
+    remove_trigger,
+)
+
+router = api_router("/jobs/triggers", "triggers", payloads=True)
+Reader = Annotated[Access, allow(Permission.TRIGGERS_READ, of_tenants=True)]
+Writer = Annotated[Access, allow(Permission.TRIGGERS_WRITE, of_tenants=True)]
+
+
+@router.post("/preview", response_model=TriggerPreview)
+async def try_trigger(request: Request, trial: TriggerTrial, access: Reader) -> Response:
+    """Preview a trigger.
+
+    Returns the payload it would create from an event, its next runs, and its errors. Nothing is stored.
+    """
+    shown = Shown(
+        event=_sample(trial.event, trial.event_id),
+        event_id=trial.event_id,
+        runs=trial.runs,
+        after=trial.after,
+    )
+    async with access.session() as db:
+        found = await preview_trigger(
+            db, trial.trigger.fields(), shown, tenant=access.writer().whose or "",
+            payload_limit=_payload_limit(request), trigger_id=trial.trigger_id,
+        )  # fmt: skip
+    return answer(found)
+
+
+@router.post(
+    "/{trigger_id}/fire",
+    status_code=201,
+    response_model=Fired,
+    responses={200: {"model": Fired, "description": "No job was created; see `reason`"}},
+)
+async def fire(
+    request: Request,
+    trigger_id: UUID,
+    access: Writer,
+    firing: Firing | None = None,
+    idempotency_key: IdempotencyKey = None,
+) -> Response:
+    """Fire a trigger now.
+
+    Creates the job even if the trigger is disabled. The dedupe window is ignored, `overlap` is respected.
+    """
+    wanted = firing or Firing()
+    event = _sample(wanted.event, wanted.event_id)
+
+    async def work(db: Db) -> Response:
+        done = await fire_trigger(
+            db, trigger_id, actor=access.actor, payload_limit=_payload_limit(request), tenant=access.whose,
+            event=event, event_id=wanted.event_id,
+        )  # fmt: skip
+        return answer(done, 201 if done.outcome == "fired" else 200)
+
+    return await once(request, access, idempotency_key, work)
+
+
+@router.get("/{trigger_id}/outcomes", response_model=Page[TriggerOutcome])
+async def list_outcomes(
+    trigger_id: UUID, access: Reader, limit: Limit = 20, cursor: Cursor = None
+) -> Response:
+    """List the outcomes of a trigger, latest first.
+
+    Each is a created job, or the reason why no job was created.
+    """
+    most = clamped(limit)
+    before: datetime | None = read_one(cursor, datetime)
+    async with access.session() as db:
+        trigger = await insights.get_trigger(db, trigger_id, tenant=access.whose)
+        found = await insights.outcomes_of(db, trigger, before=before, limit=most)
+    return answer(page(found, most, "position"))
+
+
+def _sample(event: NewEvent | None, event_id: UUID | None) -> EventSample | None:
+    if event is None:
+        return None
+    if event_id is not None:
+        raise InvalidRequest("event and event_id are alternatives; send only one")
+    return EventSample(
+        name=event.event_name,
+        context=event.context,
+        subject=event.subject,
+        correlation_id=event.correlation_id,
+    )
+
+
+def _payload_limit(request: Request) -> int:
+    limit: int = request.app.state.settings.max_payload_bytes
+    return limit
+
+
+MOST_RUNS = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trigger(TriggerInfo):
+    """A trigger. ``words``: when it creates a job."""
+
+    words: str
+
+
+def shown(trigger: TriggerInfo) -> Trigger:
+    fields: dict[str, Any] = asdict(trigger)
+    return Trigger(**fields, words=trigger_words(fields))
+
+
+@router.get("", response_model=Page[Trigger])
+async def list_triggers(
+    access: Reader,
+    trigger_type: Annotated[Literal["event", "schedule"] | None, Query()] = None,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+) -> Response:
+    """List triggers, ordered by label."""
+    most = clamped(limit)
+    after: Any = read_cursor(cursor, str, str, UUID)
+    async with access.session() as db:
+        found = await insights.triggers(db, tenant=access.whose, type_=trigger_type, after=after, limit=most)
+    return answer(page([shown(item) for item in found], most, "tenant_id", "label", "id"))
+
+
+@router.post("", status_code=201, response_model=Trigger)
+async def make_trigger(
+    request: Request, new: NewTrigger, access: Writer, idempotency_key: IdempotencyKey = None
+) -> Response:
+    """Create a trigger for an event or a schedule."""
+    access = access.writer()
+
+    async def work(db: Db) -> Response:
+        if new.definition_key is not None:
+            await refuse_undefined(db, [new.definition_key])
+        made = await create_trigger(db, new.fields(), actor=access.actor, tenant=access.whose or "")
+        return answer(shown(await insights.get_trigger(db, UUID(made["id"]))), 201)
+
+    return await once(request, access, idempotency_key, work)
+
+
+@router.get("/{trigger_id}", response_model=Trigger)
+async def show_trigger(request: Request, trigger_id: UUID, access: Reader) -> Response:
+    """Get a trigger.
+
+    Send its ETag as If-Match to change it.
+    """
+    async with access.session() as db:
+        found = await insights.get_trigger(db, trigger_id, tenant=access.whose)
+    return tagged(request, shown(found), found.version)
+
+
+@router.patch("/{trigger_id}", response_model=Trigger)
+async def edit_trigger(
+    request: Request, trigger_id: UUID, changes: TriggerChanges, access: Writer
+) -> Response:
+    """Change a trigger.
+
+    Only the fields that are sent change. With If-Match, the change fails with 412 if the trigger was modified
+    since.
+    """
+    async with access.session() as db:
+        old = await insights.get_trigger(db, trigger_id, tenant=access.whose)
+        unchanged(request, old.version)
+        if changes.definition_key is not None:
+            await refuse_undefined(db, [changes.definition_key])
+        changed = await change_trigger(
+            db, trigger_id, changes.fields(), actor=access.actor, tenant=access.whose
+        )
+        if "if-match" in request.headers and changed["version"] > old.version + 1:
+            raise ChangedMeanwhile(  # rolls back
+                f"the trigger {trigger_id} was modified since you loaded it; reload and try again"
+            )
+        return answer(shown(await insights.get_trigger(db, trigger_id)))
+
+
+@router.delete("/{trigger_id}", status_code=204)
+async def delete_trigger(trigger_id: UUID, access: Writer) -> Response:
+    """Delete a trigger.
+
+    Jobs that it created are kept.
+    """
+    async with access.session() as db:
+        await remove_trigger(db, trigger_id, actor=access.actor, tenant=access.whose)
+    return Response(status_code=204)
+
+
+@router.post("/{trigger_id}/enable", response_model=Trigger)
+async def enable_trigger(trigger_id: UUID, access: Writer) -> Response:
+    """Enable a trigger.
+
+    A schedule continues with its next time; missed runs are not made up.
+    """
+    return await _set_enabled(trigger_id, access, enabled=True)
+
+
+@router.post("/{trigger_id}/disable", response_model=Trigger)
+async def disable_trigger(trigger_id: UUID, access: Writer) -> Response:
+    """Disable a trigger.
+
+    It creates no jobs until it is enabled.
+    """
+    return await _set_enabled(trigger_id, access, enabled=False)
+
+
+async def _set_enabled(trigger_id: UUID, access: Access, *, enabled: bool) -> Response:
+    async with access.session() as db:
+        await change_trigger(db, trigger_id, {"enabled": enabled}, actor=access.actor, tenant=access.whose)
+        return answer(shown(await insights.get_trigger(db, trigger_id)))
+
+
+@router.get("/{trigger_id}/next", response_model=list[Occurrence])
+async def next_runs(
+    trigger_id: UUID,
+    access: Reader,
+    count: Annotated[
+        int, Query(ge=1, description=f"Number of runs; values above {MOST_RUNS:,} are clamped.")
+    ] = 20,
+    after: Moment | None = None,
+) -> Response:
+    """List the next runs of a schedule.
+
+    Includes the effect of daylight saving changes on each run.
+    """
+    async with access.session() as db:
+        found = await insights.get_trigger(db, trigger_id, tenant=access.whose)
+        now = await insights.database_now(db)
+    if found.type != "schedule":
+        raise InvalidTrigger(f"trigger {trigger_id} is not a schedule; it fires on events")
+    return answer(schedule_of(asdict(found)).occurrences(after or now, min(count, MOST_RUNS)))

@@ -1,0 +1,296 @@
+"""Jobs of remote workers: claim, report progress, finish; in batches or one at a time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+from uuid import UUID
+
+from fastapi import Header, Query, Request, Response
+from pydantic_core import to_json
+
+from posthouse.core.payload import escape
+from posthouse.core.progress import encode_kept
+from posthouse.errors import InvalidJob, LeaseLost
+from posthouse.server.http.auth import Access
+from posthouse.server.http.bodies import worker_router
+from posthouse.server.routes.worker.fleet import TheStaff, TheWakeups, Worker, as_json
+from posthouse.server.schemas.workers import (
+    Claiming,
+    Completions,
+    Endings,
+    Failures,
+    LogLines,
+    OneCompletion,
+    OneFailure,
+    OneLog,
+    OneReport,
+    ReadyBatches,
+    Reports,
+    Step,
+    Token,
+    Wanted,
+)
+from posthouse.server.workers import claims as claiming
+from posthouse.server.workers.registry import Staff
+from posthouse.server.workers.reports import Desk, Written
+from posthouse.storage.notebook import LogLine
+from posthouse.worker.services import PART_FIELDS
+
+router = worker_router("/worker/jobs", "worker")
+BUSY_PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8)
+"""Seconds between the tries of a report whose job another transaction has locked."""
+LeaseToken = Annotated[UUID, Header(alias="X-Lease-Token", description="Lease token of the claim.")]
+
+
+@router.post("/claim")
+async def claim(
+    asked: Claiming, request: Request, access: Worker, staff: TheStaff, wakeups: TheWakeups
+) -> Response:
+    """Claim jobs.
+
+    Each job comes with a lease. Only jobs of the tenant and the queues of the key are returned. With
+    `wait_seconds` the response is delayed until jobs are available. `recovered` contains the jobs of the
+    claims in `unanswered`.
+    """
+    answer = await claiming.claim(staff, wakeups, access, asked, request)
+    return Response(answer, media_type="application/json")
+
+
+@router.post("/ready_batches")
+async def ready_batches(
+    asked: ReadyBatches, access: Worker, staff: TheStaff, wakeups: TheWakeups
+) -> Response:
+    """List the batch kinds that have ready jobs.
+
+    With the number of jobs, at most one batch, and the position of the newest.
+    """
+    await staff.demand(access, asked.worker_id)
+    if asked.hungry:
+        await wakeups.hunger.feel(asked.queues)
+    found = await staff.leases(asked.worker_id, 30.0).ready_batches(
+        asked.queues, asked.sizes, dict(asked.marks)
+    )
+    return as_json(batches=[batch._asdict() for batch in found])
+
+
+@router.post("/next_token")
+async def next_token(asked: Wanted, access: Worker, staff: TheStaff) -> Response:
+    """Get the time until a rate limit allows another job.
+
+    `seconds` is null if no rate limit blocks jobs.
+    """
+    del access
+    return as_json(seconds=await staff.library.next_token(asked.queues, asked.kinds))
+
+
+@router.post("/complete")
+async def complete_many(asked: Completions, request: Request, access: Worker, staff: TheStaff) -> Response:
+    """Report jobs that succeeded.
+
+    With results and follow-up jobs. Jobs in `lost` and `refused` were not stored.
+    """
+    await staff.demand(access, asked.worker_id)
+    return _written(await desk_of(request, access, staff, asked.worker_id).complete(asked.jobs))
+
+
+@router.post("/settle")
+async def settle_many(asked: Endings, request: Request, access: Worker, staff: TheStaff) -> Response:
+    """Report attempts that did not succeed, with their outcomes.
+
+    The worker decides the outcome: retry, fail, snooze, cancel, release and so on.
+    """
+    await staff.demand(access, asked.worker_id)
+    return _written(await desk_of(request, access, staff, asked.worker_id).settle(asked.jobs))
+
+
+@router.post("/fail")
+async def fail_many(asked: Failures, request: Request, access: Worker, staff: TheStaff) -> Response:
+    """Report failed attempts.
+
+    The server decides by the retry policy of each job whether it is retried.
+    """
+    await staff.demand(access, asked.worker_id)
+    return _written(await desk_of(request, access, staff, asked.worker_id).fail(asked.jobs))
+
+
+@router.post("/progress")
+async def report_many(asked: Reports, access: Worker, staff: TheStaff) -> Response:
+    """Report the progress of jobs.
+
+    Each report extends the lease of its job. Send reports in `busy` again.
+    """
+    await staff.demand(access, asked.worker_id)
+    others = await _leased_by_others(staff, access, asked.jobs)
+    own = [_report(job) for job in asked.jobs if job["id"] not in others]
+    missed = await staff.notebook(asked.lease_seconds).report(own) if own else {}
+    return as_json(
+        lost=[str(job_id) for job_id, verdict in missed.items() if verdict == "lost"] + [*map(str, others)],
+        busy=[str(job_id) for job_id, verdict in missed.items() if verdict == "busy"],
+    )
+
+
+@router.post("/log", status_code=204)
+async def log_many(asked: LogLines, access: Worker, staff: TheStaff) -> None:
+    """Write log lines of jobs.
+
+    Lines of lost leases are dropped.
+    """
+    await staff.demand(access, asked.worker_id)
+    others = await _leased_by_others(staff, access, asked.lines)
+    lines = [
+        LogLine(
+            line["id"].hex, line["token"].hex, line.get("age", 0.0), line.get("stream", "log"),
+            line.get("level"), escape(line["text"]),
+        )
+        for line in asked.lines if line["id"] not in others
+    ]  # fmt: skip
+    if lines:
+        await staff.notebook(asked.lease_seconds).write_log(lines)
+
+
+@router.get("/{job_id}/parts")
+async def parts(job_id: UUID, token: LeaseToken, access: Worker, staff: TheStaff) -> Response:
+    """List the parts of a job, including earlier attempts."""
+    await staff.held(access, job_id, token)
+    rows = await staff.notebook(30.0).parts(job_id, token)
+    return _list([{name: row[name] for name in PART_FIELDS} for row in rows])
+
+
+@router.get("/{job_id}/steps")
+async def steps(
+    job_id: UUID,
+    token: LeaseToken,
+    access: Worker,
+    staff: TheStaff,
+    name: Annotated[str | None, Query(max_length=200, pattern=r"^[^\x00]*$")] = None,
+) -> Response:
+    """List the completed steps of a job, oldest first.
+
+    With `name`, returns only that step and its result.
+    """
+    await staff.held(access, job_id, token)
+    notebook = staff.notebook(30.0)
+    if name is None:
+        return _list([{"name": done} for done in await notebook.steps_done(job_id, token)])
+    text = await notebook.step_result(job_id, token, name)
+    if text is None:
+        return _list([])
+    return Response(
+        b'[{"name":%b,"result":%b}]' % (to_json(name), text.encode()), media_type="application/json"
+    )
+
+
+@router.post("/{job_id}/steps")
+async def keep_step(job_id: UUID, step: Step, request: Request, access: Worker, staff: TheStaff) -> Response:
+    """Store a completed step.
+
+    `outcome` is `again` if the step was stored before.
+    """
+    await staff.held(access, job_id, step.token)
+    limit = request.app.state.settings.max_result_bytes
+    text = encode_kept(f"step {step.name!r}", step.result, limit)
+    values = (job_id, step.token, step.lease_seconds, escape(step.name), text, step.seconds, False)
+    outcome = await staff.notebook(step.lease_seconds).keep_step(values)
+    if outcome == "lost":
+        raise _lost(job_id)
+    return as_json(outcome=outcome)
+
+
+@router.post("/{job_id}/heartbeat")
+async def beat_one(job_id: UUID, asked: Token, access: Worker, staff: TheStaff) -> Response:
+    """Renew the lease of a job.
+
+    Stop the job if `canceled` is true.
+    """
+    held = await staff.held(access, job_id, asked.token)
+    verdicts = await staff.beat(held["worker_id"], [job_id], [asked.token], asked.lease_seconds)
+    if verdicts.get(job_id) == "lost":
+        raise _lost(job_id)
+    return as_json(canceled=verdicts.get(job_id) == "cancel", drain=held["worker_id"] in verdicts)
+
+
+@router.post("/{job_id}/progress")
+async def report_one(job_id: UUID, asked: OneReport, access: Worker, staff: TheStaff) -> Response:
+    """Report the progress of a job.
+
+    Extends its lease. `busy` means that another transaction has locked the job for more than a second:
+    repeat the report.
+    """
+    await staff.held(access, job_id, asked.token)
+    report = asked.model_dump(exclude={"lease_seconds"}, exclude_none=True)
+    if asked.parts:
+        report["derive"] = asked.percent is None
+    for pause in (*BUSY_PAUSES, None):
+        missed = await staff.notebook(asked.lease_seconds).report([_report({**report, "id": job_id})])
+        if missed.get(job_id) == "lost":
+            raise _lost(job_id)
+        if job_id not in missed or pause is None:
+            break
+        await asyncio.sleep(pause)
+    return as_json(busy=job_id in missed)
+
+
+@router.post("/{job_id}/log", status_code=204)
+async def log_one(job_id: UUID, asked: OneLog, access: Worker, staff: TheStaff) -> None:
+    """Write log lines of a job."""
+    await staff.held(access, job_id, asked.token)
+    if asked.lines:
+        said = [(job_id.hex, asked.token.hex, 0.0, asked.stream, asked.level, escape(t)) for t in asked.lines]
+        await staff.notebook(asked.lease_seconds).write_log([LogLine(*values) for values in said])
+
+
+@router.post("/{job_id}/complete")
+async def complete_one(
+    job_id: UUID, asked: OneCompletion, request: Request, access: Worker, staff: TheStaff
+) -> Response:
+    """Report that a job succeeded."""
+    item = {"id": job_id, "token": asked.token, "result": asked.result, "followups": asked.followups}
+    return alone(job_id, await desk_of(request, access, staff, job_id).complete([item]))
+
+
+@router.post("/{job_id}/fail")
+async def fail_one(
+    job_id: UUID, asked: OneFailure, request: Request, access: Worker, staff: TheStaff
+) -> Response:
+    """Report that an attempt failed.
+
+    The job is retried according to its retry policy.
+    """
+    item = {"id": job_id, "token": asked.token, "error": asked.error, "retry": asked.retry}
+    return alone(job_id, await desk_of(request, access, staff, job_id).fail([item]))
+
+
+async def _leased_by_others(staff: Staff, access: Access, items: Sequence[Mapping[str, Any]]) -> set[UUID]:
+    return await staff.leased_by_others(
+        access, [item["id"] for item in items], [item["token"] for item in items]
+    )
+
+
+def desk_of(request: Request, access: Access, staff: Staff, worker_id: UUID) -> Desk:
+    return Desk(access, staff, request.app.state.settings, worker_id)
+
+
+def _report(job: Any) -> dict[str, Any]:
+    return {**job, "id": job["id"].hex, "token": job["token"].hex}
+
+
+def _written(written: Written) -> Response:
+    return as_json(lost=[str(job_id) for job_id in written.lost], refused=written.refused)
+
+
+def alone(job_id: UUID, written: Written) -> Response:
+    if written.lost:
+        raise _lost(job_id)
+    if written.refused:
+        raise InvalidJob(written.refused[0]["detail"])
+    return as_json(id=str(job_id))
+
+
+def _lost(job_id: UUID) -> LeaseLost:
+    return LeaseLost(f"lease lost: job {job_id} was reassigned to another worker; discard the job")
+
+
+def _list(items: list[Any]) -> Response:
+    return Response(to_json(items), media_type="application/json")

@@ -1,0 +1,1 @@
+"""Models of requests and responses that are not part of insights."""

@@ -1,0 +1,178 @@
+"""Claims of remote workers, with optional long polling."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import defaultdict
+from collections.abc import Collection
+from typing import Any, TypeAlias
+from uuid import uuid4
+
+from fastapi import Request
+from pydantic_core import to_json
+
+from posthouse.server.http.auth import Access
+from posthouse.server.schemas.workers import Claiming
+from posthouse.server.workers.registry import Staff
+from posthouse.storage.claimed import job_json
+from posthouse.storage.hearing import Hearing, Hunger
+from posthouse.storage.leases import Claim
+from posthouse.waiting import end_tasks, until_set
+
+LOOK_SECONDS = 2.0
+"""Poll interval of a waiting claim: some jobs become ready without a notification."""
+POLL_SECONDS = 0.5
+"""Poll interval where notifications are not available (behind a pooler)."""
+
+
+async def claim(staff: Staff, wakeups: Wakeups, access: Access, asked: Claiming, request: Request) -> bytes:
+    """Return the response. Claims whose response the worker did not receive are recovered first."""
+    if asked.unanswered:
+        await staff.demand(access, asked.worker_id)
+        recovered = await staff.recover(asked.worker_id, asked.lease_seconds, asked.unanswered)
+        if recovered:
+            return _answer(asked, Claim(asked.token or uuid4(), [], 0.0), 0.0, recovered)
+    arrived = time.monotonic()
+    while True:
+        cursor = wakeups.cursor
+        if asked.hungry or asked.wait_seconds:
+            await wakeups.hunger.feel(asked.queues)
+        begun = time.monotonic()
+        found = await staff.claim(
+            access, asked.worker_id, asked.lease_seconds, asked.token or uuid4(), _wanted(asked)
+        )
+        left = arrived + asked.wait_seconds - time.monotonic()
+        if found.rows or left <= 0 or wakeups.stopping:
+            return _answer(asked, found, begun - arrived, [])
+        pause = LOOK_SECONDS if wakeups.possible else POLL_SECONDS
+        await wakeups.wait(cursor, [(READY, queue) for queue in asked.queues], min(left, pause))
+        if await request.is_disconnected():  # a job claimed now would never reach the worker
+            return _answer(asked, found, 0.0, [])
+
+
+def _wanted(asked: Claiming) -> dict[str, Any]:
+    return {
+        "queues": asked.queues,
+        "kinds": asked.kinds,
+        "limit": asked.limit,
+        "marks": dict(asked.marks),
+        "careful": asked.careful,
+        "offers": asked.offers,
+        "served": asked.served,
+        "patience": asked.patience_seconds,
+        "least": asked.least,
+    }
+
+
+def _answer(asked: Claiming, found: Claim, waited: float, recovered: list[Claim]) -> bytes:
+    again = [b'{"token":%b,"jobs":%b}' % (to_json(claim.token), _jobs(asked, claim)) for claim in recovered]
+    return b'{"token":%b,"waited_seconds":%b,"jobs":%b,"recovered":[%b]}' % (
+        to_json(found.token),
+        to_json(round(waited, 6)),
+        _jobs(asked, found),
+        b",".join(again),
+    )
+
+
+def _jobs(asked: Claiming, claim: Claim) -> bytes:
+    jobs = (job_json(row, payload_as_text=asked.payload_as_text) for row in claim.rows)
+    return b"[%b]" % b",".join(jobs)
+
+
+Topic: TypeAlias = tuple[str, str]
+READY, CANCEL, DEFINITIONS = "posthouse_ready", "posthouse_cancel", "posthouse_definitions"
+HUNGER_SECONDS = 60.0
+MOST_TOPICS = 10_000
+
+
+class Wakeups:
+    """Notifications of remote workers, by long polling. One LISTEN connection serves all of them.
+
+    Notifications are numbered. A request sends the last number it has seen and returns at once if a newer
+    notification concerns it, so nothing is missed between two requests.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._hearing = Hearing(
+            url, (READY, CANCEL, DEFINITIONS), on_notice=self._note, on_gap=self._note_gap
+        )
+        self.hunger = Hunger(url, seconds=HUNGER_SECONDS)
+        self._id = uuid4().hex[:12]
+        self._number = 1
+        self._last: dict[Topic, int] = {}
+        self._gap = 1
+        self._waiting: defaultdict[Topic, set[asyncio.Event]] = defaultdict(set)
+        self._all: set[asyncio.Event] = set()
+        self._task: asyncio.Task[None] | None = None
+        self.stopping = False
+
+    async def start(self) -> None:
+        self._task = asyncio.create_task(self._hearing.run())
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            await end_tasks([self._task])
+        await self.hunger.close()
+
+    def release(self) -> None:
+        """Return all waiting requests, because the server shuts down."""
+        self.stopping = True
+        self._note_gap()
+
+    @property
+    def possible(self) -> bool:
+        return self._hearing.possible
+
+    @property
+    def cursor(self) -> str:
+        return f"{self._id}:{self._number}"
+
+    def since(self, cursor: str, topics: Collection[Topic]) -> set[Topic] | None:
+        """Return the topics notified since the cursor; None if notifications may have been missed."""
+        server, _, text = cursor.partition(":")
+        number = int(text) if text.isdecimal() and len(text) < 20 else 0  # noqa: PLR2004 - of 64 bits
+        if server != self._id or number < self._gap:
+            return None
+        return {topic for topic in topics if self._last.get(topic, 0) > number}
+
+    async def wait(self, cursor: str, topics: Collection[Topic], seconds: float) -> None:
+        """Return when one of the topics was notified since the cursor, or after a timeout.
+
+        Returns at once during shutdown, because clients may send another request before the server closes.
+        """
+        happened = self.since(cursor, topics)
+        if happened is None or happened or self.stopping:
+            return
+        event = asyncio.Event()
+        self._all.add(event)
+        for topic in topics:
+            self._waiting[topic].add(event)
+        try:
+            await until_set(event, seconds)
+        finally:
+            self._all.discard(event)
+            for topic in topics:
+                self._forget(topic, event)
+
+    def _forget(self, topic: Topic, event: asyncio.Event) -> None:
+        self._waiting[topic].discard(event)
+        if not self._waiting[topic]:
+            del self._waiting[topic]
+
+    def _note(self, channel: str, payload: str) -> None:
+        topic = (channel, "" if channel == DEFINITIONS else payload)
+        self._number += 1
+        self._last[topic] = self._number
+        for event in self._waiting.get(topic, ()):
+            event.set()
+        if len(self._last) > MOST_TOPICS:
+            self._note_gap()
+
+    def _note_gap(self) -> None:
+        """Record a gap: all clients must poll, because notifications were lost."""
+        self._number += 1
+        self._gap = self._number
+        self._last.clear()
+        for event in self._all:
+            event.set()

@@ -1,0 +1,288 @@
+"""The remote workers of this server and their access to the database.
+
+A key determines the tenant and the queues that its workers serve. A worker is bound to the key that
+registered it; the restrictions of the key are stored in the worker's row, where the claim reads them.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+from uuid import UUID, uuid4
+
+import psycopg
+from psycopg import AsyncConnection
+
+from posthouse.core.capabilities import capability_words, checked_facts, checked_worker_name
+from posthouse.core.trigger import checked_trigger
+from posthouse.definitions import checked_fields
+from posthouse.errors import Forbidden, InvalidDefinition, LeaseLost, Refused, WorkerNotFound
+from posthouse.identity import Principal, Role, issue_key, prefix_of
+from posthouse.server.http.auth import Access, Pool
+from posthouse.server.schemas.workers import Held, Registration
+from posthouse.storage.errors import explain
+from posthouse.storage.leases import Claim, Leases
+from posthouse.storage.notebook import Notebook
+from posthouse.storage.queries import fetch_rows, query
+
+T = TypeVar("T")
+KNOWN_SECONDS = 10.0
+UNSTORABLE = (psycopg.DataError, psycopg.IntegrityError, psycopg.errors.CardinalityViolation)
+MOST_KNOWN = 10_000
+
+
+class Borrowed:
+    """Runs each piece of work in a transaction on a connection of the pool."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    async def run(self, work: Callable[[AsyncConnection[tuple[Any, ...]]], Awaitable[T]]) -> T:
+        with refused_if_unstorable():
+            async with self._pool.connection() as connection, connection.transaction():
+                return await work(connection)
+
+    async def close(self) -> None:
+        """Do nothing: the pool owns the connections."""
+
+
+@contextmanager
+def refused_if_unstorable() -> Iterator[None]:
+    """Raise Refused for data that the database can never store, so that the caller does not retry."""
+    try:
+        yield
+    except psycopg.OperationalError:
+        raise
+    except psycopg.Error as error:
+        ours = explain(error)
+        if ours is None and not isinstance(error, UNSTORABLE):
+            raise
+        raise ours or Refused(str(error).partition("\n")[0]) from error
+
+
+class Staff:
+    def __init__(self, pool: Pool) -> None:
+        self.line = Borrowed(pool)
+        self._pool = pool
+        self.library = Leases.over(self.line, UUID(int=0), 30.0)
+        """For operations that are not about one worker."""
+        self._known: dict[tuple[str, UUID], float] = {}
+
+    def leases(self, worker_id: UUID, lease_seconds: float) -> Leases:
+        return Leases.over(self.line, worker_id, lease_seconds)
+
+    def notebook(self, lease_seconds: float) -> Notebook:
+        return Notebook.over(self.line, lease_seconds)
+
+    async def demand(self, access: Access, worker_id: UUID) -> None:
+        """Raise unless the worker exists and was registered with the key of the caller."""
+        known = (access.actor, worker_id)
+        if self._known.get(known, 0) > time.monotonic():
+            return
+        async with self._pool.connection() as connection:
+            await self._check(connection, access.actor, worker_id)
+        if len(self._known) > MOST_KNOWN:
+            self._known.clear()
+        self._known[known] = time.monotonic() + KNOWN_SECONDS
+
+    async def _check(self, connection: AsyncConnection[Any], key: str, worker_id: UUID) -> None:
+        found = await fetch_rows(connection, "worker_key", id=worker_id)
+        if not found:
+            raise WorkerNotFound(
+                f"worker {worker_id} does not exist; register it with POST /api/v1/worker/register"
+            )
+        if found[0]["key"] != key:
+            raise Forbidden(f"worker {worker_id} was registered with another key; use that key")
+
+    async def claim(
+        self, access: Access, worker_id: UUID, lease_seconds: float, token: UUID, wanted: Mapping[str, Any]
+    ) -> Claim:
+        """Claim in one transaction with the check of the worker, so that its row exists for the claim."""
+        async with self._pool.connection() as connection, connection.transaction():
+            await self._check(connection, access.actor, worker_id)
+            leases = Leases.over(_Here(connection), worker_id, lease_seconds)
+            return await leases.claim(**wanted, token=token)
+
+    async def recover(self, worker_id: UUID, lease_seconds: float, tokens: Sequence[UUID]) -> list[Claim]:
+        """Return the jobs of claims whose response was lost, with renewed leases."""
+        leases = self.leases(worker_id, lease_seconds)
+        found = []
+        for token in tokens:
+            claim = await leases.claimed(token)
+            if not claim.rows:
+                continue
+            ids = [UUID(bytes=row[0]) for row in claim.rows]
+            gone = await self.beat(worker_id, ids, [token] * len(ids), lease_seconds)
+            rows = [row for row in claim.rows if gone.get(UUID(bytes=row[0])) != "lost"]
+            found.append(Claim(token, rows, claim.asked_at))
+        return found
+
+    async def renew(
+        self, access: Access, worker_id: UUID, held: Sequence[Held], lease_seconds: float
+    ) -> dict[UUID, str]:
+        """Renew the leases that a worker reports; those of another key's workers are lost to it."""
+        ids, tokens = [job["id"] for job in held], [job["token"] for job in held]
+        others = await self.leased_by_others(access, ids, tokens)
+        own = [job for job in held if job["id"] not in others]
+        verdicts = await self.beat(
+            worker_id, [job["id"] for job in own], [job["token"] for job in own], lease_seconds
+        )
+        return verdicts | dict.fromkeys(others, "lost")
+
+    async def beat(
+        self, worker_id: UUID, ids: Sequence[UUID], tokens: Sequence[UUID], lease_seconds: float
+    ) -> dict[UUID, str]:
+        """Renew leases. Returns a verdict by job id, and under the id of the worker if it must drain."""
+        async with self._pool.connection() as connection:
+            cursor = await connection.execute(
+                query("heartbeat"), (worker_id, list(ids), list(tokens), lease_seconds)
+            )
+            return {UUID(bytes=row[0]): row[1] for row in await cursor.fetchall()}
+
+    async def held(self, access: Access, job_id: UUID, token: UUID) -> dict[str, Any]:
+        """Return the running attempt with this key and token. Raises LeaseLost if there is none."""
+        async with self._pool.connection() as connection:
+            found = await fetch_rows(connection, "attempt_held", id=job_id, token=token, key=access.actor)
+        if not found:
+            raise LeaseLost(f"lease lost: this token does not own job {job_id}; discard the job")
+        return found[0]
+
+    async def leased_by_others(
+        self, access: Access, ids: Sequence[UUID], tokens: Sequence[UUID]
+    ) -> set[UUID]:
+        """The jobs that run under one of these tokens for a worker of another key.
+
+        A token belongs to one claim, so this cannot change between the check and the write.
+        """
+        if not ids:
+            return set()
+        ask = {"ids": list(ids), "tokens": list(tokens), "key": access.actor}
+        async with self._pool.connection() as connection:
+            return {row["id"] for row in await fetch_rows(connection, "leases_of_others", **ask)}
+
+    async def worker_of(self, principal: Principal) -> dict[str, Any] | None:
+        """Return the worker last registered with a key, for callers that send no worker id."""
+        async with self._pool.connection() as connection:
+            found = await fetch_rows(connection, "worker_of_key", key=principal.name)
+        return found[0] if found else None
+
+    async def token_of(self, access: Access, job_id: UUID) -> UUID:
+        """Return the token of the lease held by a worker of this key, for callers that store no tokens."""
+        async with self._pool.connection() as connection:
+            found = await fetch_rows(connection, "lease_of_key", id=job_id, key=access.actor)
+        if not found:
+            raise LeaseLost(f"lease lost: no worker of this key owns job {job_id}; discard the job")
+        token: UUID = found[0]["token"]
+        return token
+
+    async def known_kinds(self) -> list[str]:
+        async with self._pool.connection() as connection:
+            return [row["key"] for row in await fetch_rows(connection, "kinds_known")]
+
+
+class _Here:
+    """Runs work on one connection, in its open transaction."""
+
+    def __init__(self, connection: AsyncConnection[tuple[Any, ...]]) -> None:
+        self._connection = connection
+
+    async def run(self, work: Callable[[AsyncConnection[tuple[Any, ...]]], Awaitable[T]]) -> T:
+        return await work(self._connection)
+
+    async def close(self) -> None:
+        """Do nothing: the caller owns the connection."""
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """``announced``: the kinds whose definitions were stored. ``left_out``: the others, with the reason."""
+
+    worker_id: UUID
+    name: str
+    announced: list[str]
+    left_out: dict[str, str] = field(default_factory=dict)
+    api_key: str | None = None
+
+
+async def register(staff: Staff, access: Access, asked: Registration) -> Registered:
+    """Register a worker that has its own key. The database decides what the key may announce."""
+    principal = access.principal
+    worker_id = asked.worker_id or uuid4()
+    queues = None if principal.queues is None else list(principal.queues)
+    row = _row(asked, principal.name, worker_id, principal.tenant, queues)
+    definitions = [_definition(item) for item in asked.definitions]
+    left_out = await staff.leases(worker_id, 30.0).announce(
+        row,
+        definitions,
+        asked.limits,
+        [_trigger(item) for item in asked.triggers],
+        key=principal.key,
+    )
+    announced = {item["key"] for item in definitions} - set(left_out)
+    return Registered(worker_id, row["name"], sorted(announced), left_out)
+
+
+async def hire(staff: Staff, access: Access, asked: Registration) -> Registered:
+    """Create a worker and its key, for an admin. The key is shown in the answer and never again."""
+    worker_id = asked.worker_id or uuid4()
+    name = checked_worker_name(asked.name) or str(worker_id)
+
+    async def issued(connection: Any) -> str:
+        return await issue_key(
+            connection,
+            name,
+            Role.WORKER,
+            tenant=asked.tenant,
+            queues=asked.queues or None,
+            may_announce=asked.may_announce,
+            actor=access.actor,
+            most=access.gate.settings.keys_per_tenant,
+        )
+
+    text = await staff.line.run(issued)
+    row = _row(asked, f"key:{prefix_of(text)}", worker_id, asked.tenant, asked.queues or None)
+    await staff.leases(worker_id, 30.0).announce(row, [], key=prefix_of(text))
+    return Registered(worker_id, row["name"], [], api_key=text)
+
+
+def _definition(announced: Mapping[str, Any]) -> dict[str, Any]:
+    """An announced definition, checked by the rules for those that operators write."""
+    key = announced.get("key")
+    if not isinstance(key, str) or not key:
+        raise InvalidDefinition("definitions: each one needs a key")
+    return {"key": key, **checked_fields({name: value for name, value in announced.items() if name != "key"})}
+
+
+def _trigger(announced: Mapping[str, Any]) -> dict[str, Any]:
+    named = {name: announced.get(name) for name in ("tenant_id", "name", "type")}
+    fields = {name: value for name, value in announced.items() if name not in named}
+    return {**checked_trigger(fields, str(named["type"])), **named}
+
+
+def _row(
+    asked: Registration, key: str, worker_id: UUID, tenant: str | None, queues: list[str] | None
+) -> dict[str, Any]:
+    checked_facts(json.dumps(asked.metadata))
+    checked_facts(json.dumps(asked.capabilities))
+    return {
+        "name": checked_worker_name(asked.name) or f"{asked.hostname or worker_id}:{asked.pid}",
+        "hostname": asked.hostname,
+        "pid": asked.pid,
+        "version": asked.version,
+        "code": asked.code,
+        "queues": asked.queues if queues is None else [name for name in asked.queues if name in queues],
+        "kinds": asked.kinds,
+        "concurrency": asked.concurrency,
+        "capabilities": asked.capabilities,
+        "offers": capability_words(",".join(asked.offers)),
+        "metadata": {**asked.metadata, "remote": True},
+        "heartbeat_seconds": asked.heartbeat_seconds,
+        "lease_seconds": asked.lease_seconds,
+        "key": key,
+        "only_tenant": tenant,
+        "only_queues": queues,
+    }

@@ -1,0 +1,242 @@
+"""Results of remote workers' attempts, in batches. An item that cannot be stored does not fail the others."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+from uuid import UUID
+
+from posthouse.client.kinds import Kinds
+from posthouse.core.fingerprint import fingerprint
+from posthouse.core.outcome import Fail, Policy, Reported, decide
+from posthouse.core.payload import encode_result, escape
+from posthouse.core.request import Request
+from posthouse.core.retry import DEFAULT_RETRY, Retry
+from posthouse.errors import InvalidJob, LeaseLost, PosthouseError
+from posthouse.server.http.auth import Access
+from posthouse.server.schemas.workers import NO_MESSAGE
+from posthouse.server.workers.registry import Staff
+from posthouse.settings import Settings
+from posthouse.storage.leases import Settlement, Success
+from posthouse.storage.queries import query
+
+Report = TypeVar("Report", Success, Settlement)
+_rng = random.Random()  # noqa: S311 - jitter
+
+
+@dataclass(slots=True)
+class Written:
+    """Items that were not stored: leases that were lost, and rejected items with the reason."""
+
+    lost: list[UUID] = field(default_factory=list)
+    refused: list[dict[str, str]] = field(default_factory=list)
+
+    def refuse(self, job_id: str, error: Exception) -> None:
+        self.refused.append({"id": str(UUID(job_id)), "detail": str(error).partition("\n")[0]})
+
+
+class Desk:
+    """Stores the results of one request."""
+
+    def __init__(self, access: Access, staff: Staff, settings: Settings, worker_id: UUID) -> None:
+        self._access = access
+        self._staff = staff
+        self._settings = settings
+        self._leases = staff.leases(worker_id, settings.lease_seconds)
+        self._kinds = Kinds()
+        self._queues: dict[str, str] = {}
+
+    async def complete(self, items: Sequence[Mapping[str, Any]]) -> Written:
+        written = Written()
+        reports = []
+        for item in await self._own(items, written):
+            try:
+                reports.append(await self._success(item))
+            except PosthouseError as error:
+                written.refuse(item["id"].hex, error)
+        await self._write(self._leases.succeed, reports, written)
+        return written
+
+    async def settle(self, items: Sequence[Mapping[str, Any]]) -> Written:
+        written = Written()
+        own = await self._own(items, written)
+        await self._write(self._leases.settle, [self._settlement(item) for item in own], written)
+        return written
+
+    async def fail(self, items: Sequence[Mapping[str, Any]]) -> Written:
+        written = Written()
+        reports = []
+        for item in items:
+            try:
+                reports.append(await self._judged(item))
+            except LeaseLost:
+                written.lost.append(item["id"])
+        await self._write(self._leases.settle, reports, written)
+        return written
+
+    async def _own(self, items: Sequence[Mapping[str, Any]], written: Written) -> list[Mapping[str, Any]]:
+        """All but those that a worker of another key holds: to this one they are lost."""
+        others = await self._staff.leased_by_others(
+            self._access, [item["id"] for item in items], [item["token"] for item in items]
+        )
+        written.lost += others
+        return [item for item in items if item["id"] not in others]
+
+    async def _write(
+        self, write: Callable[[Sequence[Report]], Awaitable[list[UUID]]], reports: list[Report], into: Written
+    ) -> None:
+        if not reports:
+            return
+        try:
+            into.lost += await write(reports)
+        except PosthouseError as error:
+            if len(reports) == 1:
+                into.refuse(reports[0].id, error)
+                return
+            middle = len(reports) // 2
+            await self._write(write, reports[:middle], into)
+            await self._write(write, reports[middle:], into)
+
+    async def _success(self, item: Mapping[str, Any]) -> Success:
+        result = item.get("result")
+        limit = self._settings.max_result_bytes
+        followups = item.get("followups")
+        return Success(
+            item["id"].hex,
+            item["token"].hex,
+            None if result is None else encode_result(result, limit),
+            await self._followups(followups, item["id"], item["token"]) if followups else None,
+            _object(item.get("output"), limit),
+        )
+
+    def _settlement(self, item: Mapping[str, Any]) -> Settlement:
+        return Settlement(
+            item["id"].hex,
+            item["token"].hex,
+            item["event"],
+            item.get("outcome") or item["event"],
+            item.get("delay"),
+            item.get("error"),
+            _object(item.get("output"), self._settings.max_result_bytes),
+        )
+
+    async def _judged(self, item: Mapping[str, Any]) -> Settlement:
+        """Decide by the retry policy of the job what follows from a failure."""
+        row = await self._staff.held(self._access, item["id"], item["token"])
+        retry = Retry.from_json(row["retry"]) if row["retry"] else DEFAULT_RETRY
+        ending: BaseException = Reported(_error(item.get("error")))
+        if not item.get("retry", True):
+            told, ending = ending, Fail()
+            ending.__cause__ = told
+        verdict = decide(_Attempt(row), ending, Policy(retry), _rng)
+        error = (
+            None if verdict.error is None else {**verdict.error, "fingerprint": fingerprint(verdict.error)}
+        )
+        return Settlement(
+            item["id"].hex, item["token"].hex, verdict.event, verdict.outcome, verdict.delay, error
+        )
+
+    async def _followups(
+        self, followups: Sequence[Mapping[str, Any]], parent: UUID, token: UUID
+    ) -> str | None:
+        """Follow-ups as they are enqueued. Those of a key for one tenant or for some queues take the parent's
+        tenant, and stay in queues that the key serves or that the parent's definition names.
+
+        None if the attempt is over: then nothing lands, and what landed before is not repeated.
+        """
+        try:
+            held = await self._staff.held(self._access, parent, token)
+        except LeaseLost:
+            return None
+        principal = self._access.principal
+        scoped = principal.tenant is not None or principal.queues is not None
+        own = {"tenant_id": held["tenant_id"]} if scoped else {}
+        jobs = [{**job, **own, "parent_id": str(parent)} for job in followups]
+        requests = [_request(job) for job in jobs]
+        unknown = self._kinds.unknown(requests)
+        if unknown:
+            rules = await self._staff.line.run(_rules_of(unknown))
+            self._kinds.learn(unknown, rules)
+            self._queues |= {rule["key"]: rule["queue"] for rule in map(json.loads, rules)}
+        self._kinds.admitted(requests, self._settings.max_payload_bytes)
+        if principal.queues is not None:
+            self._check_queues(jobs, {*principal.queues, *held["followup_queues"]}, held["kind"])
+        if scoped:
+            await self._refuse_strangers(jobs, held["tenant_id"])
+        return json.dumps(jobs)
+
+    def _check_queues(self, jobs: Sequence[Mapping[str, Any]], allowed: set[str], parent_kind: str) -> None:
+        for job in jobs:
+            queue = job.get("queue") or self._queues.get(job["kind"], "default")
+            if queue not in allowed:
+                raise InvalidJob(
+                    f"follow-up {job['kind']!r} goes to queue {queue!r}, which this key does not serve; "
+                    f"allow it in followup_queues of the definition {parent_kind!r}"
+                )
+
+    async def _refuse_strangers(self, jobs: Sequence[Mapping[str, Any]], tenant: str) -> None:
+        try:
+            needed = {UUID(str(other)) for job in jobs for other in job.get("depends_on") or ()}
+            made = {UUID(str(job["id"])) for job in jobs if "id" in job}
+        except (TypeError, ValueError):
+            raise InvalidJob("invalid follow-up: id and depends_on must be UUIDs") from None
+        if needed - made:
+
+            async def work(connection: Any) -> Any:
+                ask = {"ids": list(needed - made), "tenant": tenant}
+                return await (await connection.execute(query("jobs_not_of_tenant"), ask)).fetchone()
+
+            stranger = await self._staff.line.run(work)
+            if stranger is not None:
+                raise InvalidJob(
+                    f"invalid follow-up: depends_on names job {stranger[0]}, which does not exist"
+                )
+
+
+def _rules_of(kinds: Sequence[str]) -> Callable[[Any], Awaitable[list[str]]]:
+    async def work(connection: Any) -> list[str]:
+        cursor = await connection.execute(query("definition_rules"), (json.dumps(kinds),))
+        return [row[0] for row in await cursor.fetchall()]
+
+    return work
+
+
+def _request(job: Mapping[str, Any]) -> Request:
+    """Return the fields of a request that are validated."""
+    try:
+        return Request(
+            kind=job["kind"],
+            payload=job.get("payload") or {},
+            tenant=job.get("tenant_id") or "default",
+            correlation_id=job.get("correlation_id"),
+            subject=job.get("subject"),
+        )
+    except (KeyError, TypeError, AttributeError) as error:
+        raise InvalidJob(f"invalid follow-up: expected an object with kind and payload: {error!r}") from None
+
+
+def _object(value: Any, limit: int) -> str | None:
+    return None if value is None else encode_result(value, limit)
+
+
+def _error(said: Any) -> dict[str, Any]:
+    if isinstance(said, Mapping):
+        kept = {escape(str(name)): value for name, value in said.items()}
+        return {
+            **kept,
+            "type": str(kept.get("type") or "Error"),
+            "message": escape(str(kept.get("message", ""))),
+        }
+    return {"type": "Error", "message": escape(str(said or NO_MESSAGE))}
+
+
+class _Attempt:
+    def __init__(self, row: Mapping[str, Any]) -> None:
+        self.attempt: int = row["attempt"]
+        self.max_attempts: int = row["max_attempts"]
+        self.crashes: int = row["crashes"]
+        self.snoozes: int = row["snoozes"]
+        self.age: float = row["age"]
