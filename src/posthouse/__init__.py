@@ -4,8 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from posthouse.app import App
-    from posthouse.client.client import Client
-    from posthouse.client.handle import Handle
+    from posthouse.client.client import Client, Handle
     from posthouse.client.sync import SyncClient
     from posthouse.core.limit import Limit
     from posthouse.core.outcome import Cancel, Fail, Snooze
@@ -36,7 +35,7 @@ _HOMES = {
     "Cancel": "posthouse.core.outcome",
     "Client": "posthouse.client.client",
     "Fail": "posthouse.core.outcome",
-    "Handle": "posthouse.client.handle",
+    "Handle": "posthouse.client.client",
     "Job": "posthouse.worker.job",
     "JobFailed": "posthouse.errors",
     "LeaseLost": "posthouse.errors",

@@ -11,16 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, Self, TypeAlias, TypeVar, Unpack, cast
 from uuid import UUID
 
-from posthouse.client.client import Client
-from posthouse.client.handle import Handle, SyncHandle
-from posthouse.client.options import Options
-from posthouse.client.sync import SyncClient
+from pydantic import ValidationError
+
+from posthouse.client.client import Client, Handle
+from posthouse.client.sync import SyncClient, SyncHandle
 from posthouse.core.due import Missed
 from posthouse.core.duration import Duration, seconds
 from posthouse.core.limit import Limit, text_at
 from posthouse.core.outcome import Policy
-from posthouse.core.priority import priority_number
-from posthouse.core.request import Request
+from posthouse.core.request import EnqueueOptions, Request, priority_number
 from posthouse.core.retry import DEFAULT_RETRY, Retry
 from posthouse.core.schedule import Fold, Gap
 from posthouse.errors import ConfigurationError, NoDatabase, PosthouseError
@@ -99,8 +98,8 @@ class App:
     def client(self) -> Client:
         """Return the client of the running event loop. Connections belong to the loop that opened them."""
         loop = asyncio.get_running_loop()
-        self._refuse_if_remote()
         if self._client is None or self._client_loop is not loop:
+            self._refuse_if_remote()
             self._client, self._client_loop = Client(settings=self.settings), loop
         return self._client
 
@@ -349,7 +348,9 @@ class App:
 class JobType(Generic[P, R]):
     """A function registered with ``@app.job()``. Call it directly, or enqueue it as a job."""
 
-    def __init__(self, app: App, definition: Definition, handler: Callable[P, R], options: Options) -> None:
+    def __init__(
+        self, app: App, definition: Definition, handler: Callable[P, R], options: EnqueueOptions
+    ) -> None:
         self._app = app
         self._handler = handler
         self._options = options
@@ -364,13 +365,13 @@ class JobType(Generic[P, R]):
         """Return the name of the job kind."""
         return self.definition.kind
 
-    def using(self, **options: Unpack[Options]) -> JobType[P, R]:
+    def using(self, **options: Unpack[EnqueueOptions]) -> JobType[P, R]:
         """Return this job type with other enqueue options.
 
         ``await welcome.using(delay="5m", priority="high").enqueue(user_id=7)``. The options are listed under
         "Enqueue options".
         """
-        merged = cast("Options", {**self._options, **options})
+        merged = cast("EnqueueOptions", {**self._options, **options})
         return JobType(self._app, self.definition, self._handler, merged)
 
     def on_event(
@@ -445,14 +446,17 @@ class JobType(Generic[P, R]):
         self.definition.add_trigger("schedule", tenant, _trigger(fields, payload, label))
         return self
 
-    def request(self, arguments: Mapping[str, Any], options: Options | None = None) -> Request:
+    def request(self, arguments: Mapping[str, Any], options: EnqueueOptions | None = None) -> Request:
         """Return the request that would enqueue a job with these arguments, for ``Client.enqueue_many``.
 
         ``options`` are enqueue options; those set with ``using()`` take precedence.
         """
-        self.definition.arguments.check(arguments)
+        try:
+            self.definition.arguments.validate(arguments)
+        except ValidationError as error:
+            raise self.definition.arguments.error(error) from None
         given = {**(options or {}), **self._options}
-        merged: Options = {
+        merged: EnqueueOptions = {
             "queue": self.definition.queue,
             "priority": self.definition.priority,
             **(options or {}),
@@ -467,8 +471,9 @@ class JobType(Generic[P, R]):
         if merged.get("retry") is None:  # a retry policy given by the caller also sets the number of attempts
             merged.setdefault("max_attempts", self.definition.max_attempts)
         implied = frozenset(merged.keys() - given.keys())
+        definition = self.definition
         return Request(
-            kind=self.kind, payload=arguments, implied=implied, code=self.definition.code, **merged
+            kind=definition.kind, payload=arguments, implied=implied, code=definition.code, **merged
         )
 
     async def enqueue(self, *, connection: Any = None, **arguments: Any) -> Handle:

@@ -104,38 +104,32 @@ class Traces:
         return [self._trace.Link(span.get_span_context()) for span in spans]
 
 
-_traces: Traces | None = None
+traces: Traces | None = None
+"""The tracer of this process, or None while tracing is off."""
 
 
 def start_tracing() -> Traces:
     """Turn tracing on in this process and return the tracer."""
-    global _traces  # noqa: PLW0603 - tracing is a property of the whole process
-    if _traces is None:
-        _traces = Traces()
-        tell(_traces.ids)
-    return _traces
-
-
-def traces() -> Traces | None:
-    """Return the tracer, or None if tracing is off."""
-    return _traces
+    global traces  # noqa: PLW0603 - tracing is a property of the whole process
+    if traces is None:
+        traces = Traces()
+        tell(traces.ids)
+    return traces
 
 
 def traced(request: Request) -> Request:
     """Return the request with the current span as the parent of the job's spans."""
-    here = None if _traces is None or request.trace is not None else _traces.here()
+    here = None if traces is None or request.trace is not None else traces.here()
     return request if here is None else request.changed(trace=here)
 
 
 @contextmanager
 def producing(requests: Sequence[Request]) -> Iterator[Sequence[Request]]:
-    """Wrap an enqueue in a producer span and yield the requests with its traceparent."""
-    if _traces is None:
-        yield requests
-        return
+    """Wrap an enqueue in a producer span and yield the requests with its traceparent. Tracing must be on."""
+    assert traces is not None
     kinds = {request.kind for request in requests}
     name = f"enqueue {kinds.pop()}" if len(kinds) == 1 else "enqueue"
-    with _traces.span(name, "PRODUCER", _about_requests(requests)):
+    with traces.span(name, "PRODUCER", _about_requests(requests)):
         yield [traced(request) for request in requests]
 
 

@@ -1,4 +1,4 @@
-"""Waiting with a timeout."""
+"""Waiting with a timeout, and between retries."""
 
 from __future__ import annotations
 
@@ -55,3 +55,21 @@ async def end_tasks(tasks: Collection[asyncio.Future[Any]]) -> None:
         for task in late:
             task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class Backoff:
+    """The delays between retries of one operation. Short: a restarted Postgres is back soon."""
+
+    DELAYS = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8)
+
+    def __init__(self) -> None:
+        self.failures = 0
+
+    def next(self) -> float:
+        """Count a failure and return the seconds to wait before the next try."""
+        delay = self.DELAYS[min(self.failures, len(self.DELAYS) - 1)]
+        self.failures += 1
+        return delay
+
+    def reset(self) -> None:
+        self.failures = 0

@@ -242,8 +242,8 @@ async def test_without_a_schema_it_says_what_to_do(make_client, server):
 
 async def test_an_unreachable_server_is_an_error_after_the_retries(make_client, proxy, url, monkeypatch):
     client = make_client(proxy.url_for(url))
-    monkeypatch.setattr("posthouse.client.client.RETRY_FOR", 0.3)
-    monkeypatch.setattr("posthouse.client.sync.RETRY_FOR", 0.3)
+    monkeypatch.setattr("posthouse.client.client.RETRY_SECONDS", 0.3)
+    monkeypatch.setattr("posthouse.client.sync.RETRY_SECONDS", 0.3)
     proxy.refuse()
     with pytest.raises(DatabaseUnavailable, match="cannot connect to Postgres"):
         await client.enqueue("task")

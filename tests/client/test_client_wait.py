@@ -7,7 +7,7 @@ import pytest
 
 from enginekit import eventually
 from posthouse import Client, JobFailed
-from posthouse.client.endings import Endings
+from posthouse.client.waiter import FinishListener
 from posthouse.errors import ClientClosed, DatabaseUnavailable, JobNotFound, WaitTimeout
 
 
@@ -98,8 +98,8 @@ async def test_many_waiters_share_one_listener(url, engine):
     async with Client(url) as client:
         handle = await client.enqueue("task")
         waiting = [asyncio.ensure_future(client.wait(handle.id, "30s")) for _ in range(10)]
-        await until(lambda: client._endings is not None and client._endings.listening)
-        listeners = [task for task in asyncio.all_tasks() if "Endings._listen" in str(task)]
+        await until(lambda: client._listener is not None and client._listener.listening)
+        listeners = [task for task in asyncio.all_tasks() if "FinishListener._listen" in str(task)]
         engine.succeed(engine.claim_one())
         await asyncio.gather(*waiting)
     assert len(listeners) == 1
@@ -120,8 +120,8 @@ async def test_waiting_goes_on_when_the_wire_breaks(proxied, proxy, engine):
 
 @pytest.fixture
 async def listening(url, proxy):
-    """Endings that hear through a wire that can be broken."""
-    endings = Endings(proxy.url_for(url))
+    """A FinishListener that hears through a wire that can be broken."""
+    endings = FinishListener(proxy.url_for(url))
     yield endings
     await endings.close()
 
@@ -138,7 +138,7 @@ async def until(condition):
 
 async def test_a_waiter_is_notified_when_the_job_finishes(listening, engine):
     job = engine.start()
-    async with listening.of(job.id) as ended:
+    async with listening.waiting_for(job.id) as ended:
         await until(lambda: listening.listening)
         engine.succeed(job)
         assert await heard(ended)
@@ -147,7 +147,7 @@ async def test_a_waiter_is_notified_when_the_job_finishes(listening, engine):
 async def test_each_waiter_is_notified_when_a_batch_finishes(listening, engine):
     engine.enqueue_many(*({"kind": "task"} for _ in range(500)))
     jobs = engine.claim(500)
-    async with listening.of(jobs[3].id) as first, listening.of(jobs[450].id) as last:
+    async with listening.waiting_for(jobs[3].id) as first, listening.waiting_for(jobs[450].id) as last:
         await until(lambda: listening.listening)
         engine.succeed(*jobs)
         assert await heard(first)
@@ -156,7 +156,7 @@ async def test_each_waiter_is_notified_when_a_batch_finishes(listening, engine):
 
 async def test_a_listener_that_lost_its_connection_listens_again(listening, proxy, engine):
     job = engine.start()
-    async with listening.of(job.id) as ended:
+    async with listening.waiting_for(job.id) as ended:
         await until(lambda: listening.listening)
         before = proxy.accepted
         proxy.cut()
@@ -182,7 +182,7 @@ async def test_a_waiter_that_gives_up_leaves_nothing_behind(client, engine):
     handle = await client.enqueue("task")
     with pytest.raises(WaitTimeout):
         await client.wait(handle.id, 0.01)
-    endings = getattr(client, "_endings", None)
+    endings = getattr(client, "_listener", None)
     assert not endings or not endings._waiters
 
 
@@ -197,7 +197,7 @@ async def test_a_pending_wait_raises_when_the_client_is_closed(url):
     client = Client(url)
     handle = await client.enqueue("task")
     waiting = asyncio.ensure_future(client.wait(handle.id))
-    await until(lambda: client._endings is not None and client._endings.listening)
+    await until(lambda: client._listener is not None and client._listener.listening)
     await client.close()
     with pytest.raises(ClientClosed):
         await asyncio.wait_for(waiting, 20)

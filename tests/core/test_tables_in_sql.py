@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posthouse import testing
-from posthouse.core.lanes import lane_number
-from posthouse.core.priority import NAMES
+from posthouse.client.copy_rows import lane_number
+from posthouse.core.request import PRIORITY_NAMES
 from posthouse.core.states import TRANSITIONS, Status
 
 names = st.text(st.characters(exclude_characters="\x00", codec="utf-8"), max_size=40)
@@ -43,7 +43,7 @@ def test_succeeded_is_left_by_no_move():
 
 
 def test_the_named_priorities_are_the_same(look):
-    for name, number in NAMES.items():
+    for name, number in PRIORITY_NAMES.items():
         assert look("select posthouse.priority(%s)", name.upper()) == [(number,)]
 
 

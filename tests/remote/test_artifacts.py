@@ -15,7 +15,7 @@ from remotekit import Site
 
 from posthouse import testing
 from posthouse.blobs import store_for
-from posthouse.client.handle import Handle
+from posthouse.client.client import Handle
 from posthouse.errors import JobNotFound
 from posthouse.server.artifacts import Sweeper, Uploads
 from posthouse.storage.connect import Line

@@ -32,7 +32,7 @@ def provider():
 @pytest.fixture
 def spans(monkeypatch):
     """By name, of this test; tracing is off again afterwards."""
-    monkeypatch.setattr(tracing, "_traces", None)
+    monkeypatch.setattr(tracing, "traces", None)
     monkeypatch.setattr(observers, "_observers", [])
     EXPORTER.clear()
     return lambda: {span.name: span for span in EXPORTER.get_finished_spans()}

@@ -10,7 +10,7 @@ import posthouse
 from docpages.markdown import opening, table, text
 from posthouse import testing
 from posthouse.app import JobType
-from posthouse.client.options import Options
+from posthouse.core.request import EnqueueOptions
 from posthouse.core.retry import DEFAULT_RETRY
 from posthouse.worker.progress import Part
 
@@ -98,7 +98,7 @@ def _is_error(value: Any) -> bool:
 
 
 def _options() -> list[tuple[str, str]]:
-    return [(f"`{name}`", MEANINGS[name]) for name in get_type_hints(Options)]
+    return [(f"`{name}`", MEANINGS[name]) for name in get_type_hints(EnqueueOptions)]
 
 
 def _section(title: str, kind: type[Any], doc: str = "") -> Iterator[str]:

@@ -16,8 +16,7 @@ from posthouse.errors import JobFailed
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from posthouse.client.client import Client
-    from posthouse.client.handle import Handle
+    from posthouse.client.client import Client, Handle
     from posthouse.core.request import Request
     from posthouse.settings import Settings
 
@@ -63,8 +62,7 @@ def enqueue(
     import asyncio
 
     from posthouse.core.duration import seconds
-    from posthouse.core.priority import priority_number
-    from posthouse.core.request import Request
+    from posthouse.core.request import Request, priority_number
     from posthouse.settings import load_settings
 
     with checked_usage():

@@ -6,41 +6,79 @@ import asyncio
 import json
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Self, TypeVar, Unpack
 from uuid import UUID
 
-import psycopg
 from psycopg import AsyncConnection
-from psycopg_pool import AsyncConnectionPool, PoolTimeout
+from psycopg_pool import AsyncConnectionPool
 
-from posthouse.client.attaching import attach
-from posthouse.client.batch import Batch, Receipt, Sending, only
-from posthouse.client.bulk import Copier, ways_to_copy
-from posthouse.client.callers import ask_on
-from posthouse.client.emitting import EventOptions, event_text
-from posthouse.client.endings import Endings
-from posthouse.client.erasing import erase_text, erasure_of
-from posthouse.client.handle import Handle, Handles, result_of
-from posthouse.client.kinds import Kinds, refuse_unstorable
-from posthouse.client.options import Options
+from posthouse import tracing
+from posthouse.blobs import checked_artifact_name, new_place, store_copy, store_for
+from posthouse.client.connections import execute_on
+from posthouse.client.enqueue import (
+    DefinitionCache,
+    EnqueueBatch,
+    EnqueueOutcome,
+    EventOptions,
+    Handles,
+    Rows,
+    Statement,
+    duplicate_error,
+    encode_erasure,
+    encode_event,
+    enqueue,
+)
+from posthouse.client.waiter import FinishListener, result_of
 from posthouse.core.duration import Duration, seconds
 from posthouse.core.erasure import Erasure
-from posthouse.core.request import Request
-from posthouse.errors import ClientClosed, DatabaseUnavailable, JobNotFound, WaitTimeout
+from posthouse.core.request import EnqueueOptions, Request
+from posthouse.errors import ClientClosed, JobNotFound, WaitTimeout
 from posthouse.settings import Settings, load_settings
-from posthouse.storage.connect import behind_pooler, pool_options, retry_pause
-from posthouse.storage.errors import translated
+from posthouse.storage.connect import behind_pooler, pool_options
+from posthouse.storage.errors import connection_error, translated
 from posthouse.storage.queries import query
 from posthouse.storage.server import database_url
-from posthouse.tracing import producing, start_tracing
+from posthouse.waiting import Backoff
 
 T = TypeVar("T")
 
 POOL_SECONDS = 5.0
-RETRY_FOR = 30.0
+RETRY_SECONDS = 30.0
 """Seconds for which an enqueue is retried while Postgres is unreachable. Safe: the job ids stay the same."""
+
+
+@dataclass(slots=True, eq=False)
+class Handle:
+    """A handle of an enqueued job: its ``id``, and the ``outcome`` of the enqueue.
+
+    ``outcome`` is ``"created"``; ``"existing"`` if the handle refers to an existing job with the same dedupe
+    key; ``"rejected"`` for a rejected duplicate; or ``"repeated"`` if a job with this id had already been
+    enqueued.
+    """
+
+    _client: Client = field(repr=False)
+    id: UUID
+    outcome: EnqueueOutcome
+
+    async def wait(self, timeout: Duration | None = None) -> Any:
+        """Wait until the job has finished and return its result.
+
+        Raises JobFailed if the job did not succeed, and WaitTimeout if it has not finished after ``timeout``.
+        """
+        return await self._client.wait(self.id, timeout)
+
+    async def attach(self, path: str | Path, name: str | None = None, *, connection: Any) -> None:
+        """Attach a file to the job. Its handler gets the file with ``job.download(name, …)``.
+
+        ``connection`` must be the connection that the job was enqueued on: the job cannot start before that
+        transaction is committed, and so never starts without the file. ``name`` defaults to the name of the
+        file. Raises JobNotFound if the job is no longer queued.
+        """
+        await self._client.attach(self.id, Path(path), name, connection=connection)
 
 
 class Client:
@@ -53,12 +91,12 @@ class Client:
     def __init__(self, url: str | None = None, *, settings: Settings | None = None) -> None:
         self.settings = settings or load_settings(database_url=url)
         if self.settings.tracing:
-            start_tracing()
+            tracing.start_tracing()
         self._url = url or ""
         self._pool: AsyncConnectionPool[AsyncConnection[tuple[Any, ...]]] | None = None
-        self._endings: Endings | None = None
+        self._listener: FinishListener | None = None
         self._opening = asyncio.Lock()
-        self._kinds = Kinds()
+        self._definitions = DefinitionCache()
         self._closed = False
 
     async def __aenter__(self) -> Self:
@@ -70,10 +108,10 @@ class Client:
     async def close(self) -> None:
         """Close all connections. Pending ``wait()`` calls raise ClientClosed."""
         self._closed = True
-        endings, self._endings = self._endings, None
+        listener, self._listener = self._listener, None
         pool, self._pool = self._pool, None
-        if endings is not None:
-            await endings.close()
+        if listener is not None:
+            await listener.close()
         if pool is not None:
             await pool.close()
 
@@ -83,7 +121,7 @@ class Client:
         payload: Mapping[str, Any] | None = None,
         *,
         connection: Any = None,
-        **options: Unpack[Options],
+        **options: Unpack[EnqueueOptions],
     ) -> Handle:
         """Enqueue one job and return its handle.
 
@@ -99,7 +137,10 @@ class Client:
         """Enqueue one job from a ``Request`` and return its handle. ``connection`` is as for
         ``enqueue()``.
         """
-        return Handle(self, *only(await self._send([request], connection), request))
+        handle = (await self._enqueue([request], connection))[0]
+        if handle.outcome == "rejected":
+            raise duplicate_error(request, handle.id)
+        return handle
 
     async def enqueue_many(self, requests: Iterable[Request], *, connection: Any = None) -> Sequence[Handle]:
         """Enqueue many jobs in one transaction: all of them or none.
@@ -108,7 +149,7 @@ class Client:
         fastest way to enqueue. A duplicate that was rejected has the ``outcome`` ``"rejected"``; no error is
         raised. ``connection`` is as for ``enqueue()``.
         """
-        return Handles(partial(Handle, self), await self._send(list(requests), connection))
+        return await self._enqueue(list(requests), connection)
 
     async def emit(
         self,
@@ -124,12 +165,8 @@ class Client:
         ``subject``, ``correlation_id`` and ``created_by``. With ``connection``, the event is stored in the
         transaction that is open there, and exists only if that transaction is committed.
         """
-        event_id, text = event_text(name, context, options, self.settings.max_payload_bytes)
-        if connection is None:
-            await self._run(lambda c, _: c.execute(query("emit"), (text,)))
-        else:
-            with translated():
-                await ask_on(connection, "emit", text)
+        event_id, text = encode_event(name, context, options, self.settings.max_payload_bytes)
+        await self._execute(Statement("emit", (text,)), connection)
         return event_id
 
     async def erase(
@@ -146,11 +183,9 @@ class Client:
         Queued jobs are canceled, and running jobs are requested to stop; the keeper erases them when they
         have ended. ``actor`` is the name in the audit log. ``connection`` is as for ``enqueue()``.
         """
-        text = erase_text(subject, tenant, actor)
-        if connection is None:
-            return erasure_of(await self._run(lambda c, _: _erase(c, text)))
-        with translated():
-            return erasure_of(await ask_on(connection, "erase", text))
+        text = encode_erasure(subject, tenant, actor)
+        (row,) = await self._execute(Statement("erase", (text,)), connection)
+        return Erasure(*row)
 
     async def wait(self, job_id: UUID, timeout: Duration | None = None) -> Any:
         """Wait until a job has finished and return its result.
@@ -159,12 +194,13 @@ class Client:
         has not finished after ``timeout``.
         """
         limit = None if timeout is None else seconds(timeout)
-        endings = await self._watch_endings(limit)
+        listener = await self._get_listener(limit)
         deadline = None if limit is None else time.monotonic() + limit
-        async with endings.of(job_id) as ended:
+        ending = Statement("job_ending", (job_id,))
+        async with listener.waiting_for(job_id) as waiter:
             while True:
                 left = None if deadline is None else deadline - time.monotonic()
-                row = await self._run(lambda c, _: _fetch_ending(c, job_id), patience=left)
+                row = next(iter(await self._run(partial(_run_step, ending), left)), None)
                 if row is None:
                     raise JobNotFound(f"job {job_id} does not exist")
                 if row[0] not in {"queued", "running"}:
@@ -172,82 +208,86 @@ class Client:
                 left = None if deadline is None else deadline - time.monotonic()
                 if left is not None and left <= 0:
                     raise WaitTimeout(f"job {job_id} was still {row[0]} after {limit:g} s")
-                await ended.pause(left)
+                await waiter.pause(left)
 
     async def attach(self, job_id: UUID, path: Path, name: str | None = None, *, connection: Any) -> None:
-        """Attach a file to a job that was enqueued on this connection. See ``Handle.attach``."""
-        await attach(self.settings, job_id, path, name, connection)
+        """Attach a file to a job that was enqueued on this connection. See ``Handle.attach``.
 
-    async def _send(self, requests: list[Request], connection: Any) -> Sequence[Receipt]:
+        The bytes are stored first. If the artifact cannot be recorded then, they are deleted again.
+        """
+        named = checked_artifact_name(name or path.name)
+        store, place = store_for(self.settings), new_place(job_id)
+        digest = await store_copy(self.settings, store, place, path)
+        file = {"job_id": str(job_id), "name": named, "place": place, "size": digest.size}
+        file |= {"sha256": digest.sha256.hex(), "content_type": "application/octet-stream"}
+        try:
+            with translated():
+                ((found,),) = await execute_on(connection, "artifact_attach", json.dumps(file))
+        except BaseException:
+            await store.delete(place)
+            raise
+        if not found:
+            await store.delete(place)
+            raise JobNotFound(f"job {job_id} is not queued: artifacts can only be attached to queued jobs")
+
+    async def _enqueue(self, requests: Sequence[Request], connection: Any) -> Sequence[Handle]:
         if not requests:
             return []
-        with producing(requests) as traced:
-            return await self._send_traced(traced, connection)
+        span = nullcontext(requests) if tracing.traces is None else tracing.producing(requests)
+        with span as traced:
+            steps = enqueue(
+                traced,
+                self._definitions,
+                self.settings.max_payload_bytes,
+                partial(Handle, self),
+                own_transaction=connection is None,
+            )
+            try:
+                step = next(steps)
+                while True:
+                    step = steps.send(await self._execute(step, connection))
+            except StopIteration as finished:
+                handles: Handles[Handle] = finished.value
+                return handles
 
-    async def _send_traced(self, requests: Sequence[Request], connection: Any) -> Sequence[Receipt]:
-        admitted = await self._admitted(requests, connection)
-        batch = Batch(admitted, self.settings.max_payload_bytes)
+    async def _execute(self, step: Statement | EnqueueBatch, connection: Any) -> Rows:
+        """Run a step on the caller's connection or, with retries, on a connection of the client."""
         if connection is None:
-            return await self._run(lambda c, again: _send(c, batch.for_bulk(again=again)))
-        sending = batch.for_engine()
+            return await self._run(partial(_run_step, step))
+        assert isinstance(step, Statement)
         with translated():
-            return sending.receipts(await ask_on(connection, "enqueue_here", sending.parameter() or "[]"))
-
-    async def _admitted(self, requests: Sequence[Request], connection: Any) -> Sequence[Request]:
-        """Return the requests after validation against the definitions of their kinds, which are cached for
-        seconds.
-        """
-        unknown = self._kinds.unknown(requests)
-        if unknown:
-            await self._learn(unknown, requests, connection)
-            code = [request.code() for request in self._kinds.undefined(requests) if request.code]
-            if code and connection is None:  # a caller's transaction is not made to hold locks on definitions
-                announced = json.dumps(code)
-                await self._run(lambda c, _: c.execute(query("announce_missing"), (announced,)))
-                await self._learn(unknown, requests, None)
-        return self._kinds.admitted(requests, self.settings.max_payload_bytes)
-
-    async def _learn(self, kinds: list[str], requests: Sequence[Request], connection: Any) -> None:
-        """Read the definitions of these kinds."""
-        asked = json.dumps(kinds)
-        if connection is None:
-            rows: Sequence[Any] = await self._run(lambda c, _: _fetch_rules(c, asked))
-        else:
-            refuse_unstorable(requests, self.settings.max_payload_bytes)
-            with translated():
-                rows = await ask_on(connection, "definition_rules", asked)
-        self._kinds.learn(kinds, [row[0] for row in rows])
+            return await execute_on(connection, step.name, *step.parameters)
 
     async def _run(
         self,
         work: Callable[[AsyncConnection[tuple[Any, ...]], bool], Awaitable[T]],
-        patience: float | None = None,
+        timeout: float | None = None,
     ) -> T:
         """Run the work on a pooled connection. After a lost connection it runs again, with True as its
         argument.
         """
-        patience = RETRY_FOR if patience is None else min(patience, RETRY_FOR)
-        give_up = time.monotonic() + patience
-        tries = 0
+        timeout = RETRY_SECONDS if timeout is None else min(timeout, RETRY_SECONDS)
+        give_up = time.monotonic() + timeout
+        backoff: Backoff | None = None
         while True:
             try:
-                pool = await self._connected()
-                async with pool.connection(timeout=max(0.1, min(POOL_SECONDS, patience))) as connection:
-                    with translated():
-                        return await work(connection, tries > 0)
-            except (DatabaseUnavailable, PoolTimeout, psycopg.OperationalError) as error:
+                pool = self._pool or await self._open_pool()
+                async with pool.connection(timeout=max(0.1, min(POOL_SECONDS, timeout))) as connection:
+                    return await work(connection, backoff is not None)
+            except Exception as error:
+                lost = connection_error(error)
                 if time.monotonic() > give_up:
-                    raise DatabaseUnavailable(f"cannot connect to Postgres: {error}") from error
-                await asyncio.sleep(retry_pause(tries))
-                tries += 1
+                    raise lost from error
+                backoff = backoff or Backoff()
+                await asyncio.sleep(backoff.next())
 
-    async def _connected(self) -> AsyncConnectionPool[AsyncConnection[tuple[Any, ...]]]:
+    async def _open_pool(self) -> AsyncConnectionPool[AsyncConnection[tuple[Any, ...]]]:
         async with self._opening:
             if self._closed:
                 raise ClientClosed("the client is closed; create a new one")
             if self._pool is None:
                 self._url = await asyncio.to_thread(database_url, self.settings)
-                self._pool = AsyncConnectionPool(
+                pool = AsyncConnectionPool(
                     self._url,
                     min_size=0,
                     max_size=10,
@@ -255,65 +295,44 @@ class Client:
                     timeout=POOL_SECONDS,
                     **pool_options("client"),
                 )
-                await self._pool.open()
+                await pool.open()
+                self._pool = pool
             return self._pool
 
-    async def _watch_endings(self, patience: float | None) -> Endings:
-        if self._endings is None:
+    async def _get_listener(self, timeout: float | None) -> FinishListener:
+        if self._listener is None:
             url: str | None = self.settings.direct_url
             if not url:
-                pooled = await self._run(lambda c, _: behind_pooler(c), patience)
+                pooled = await self._run(lambda connection, _: behind_pooler(connection), timeout)
                 url = None if pooled else self._url
-            return self._endings_at(url)
-        return self._endings
-
-    def _endings_at(self, url: str | None) -> Endings:
-        if self._endings is None:  # otherwise another waiter has created it meanwhile
-            self._endings = Endings(url)
-        return self._endings
+            if self._listener is None:  # otherwise another waiter has created it meanwhile
+                self._listener = FinishListener(url)
+        return self._listener
 
 
-async def _send(connection: AsyncConnection[tuple[Any, ...]], sending: Sending) -> Sequence[Receipt]:
-    if sending.plain_one:
-        await connection.execute(query("enqueue_one"), sending.fields())
-        return sending.receipts()
-    if not sending.copies:
-        cursor = await connection.execute(query("enqueue_many"), (sending.parameter(),))
-        return sending.receipts(await cursor.fetchall())
+async def _run_step(
+    step: Statement | EnqueueBatch,
+    connection: AsyncConnection[tuple[Any, ...]],
+    is_retry: bool,
+) -> Rows:
+    plan = step if isinstance(step, Statement) else step.plan(is_retry=is_retry)
+    if isinstance(plan, Statement):
+        cursor = await connection.execute(query(plan.name), plan.parameters)
+        return await cursor.fetchall() if cursor.description else ()
     async with connection.transaction():
-        cursor = await connection.execute(query("bulk_start"), (sending.kinds,))
-        direct, *known = await cursor.fetchone() or ()
-        copier = Copier(*known)
-        before, copying, after = ways_to_copy(direct=direct)
-        for name in before:
-            await connection.execute(query(name))
-        async with cursor.copy(query(copying)) as copy:
-            for block in sending.blocks(copier):
-                await copy.write(block)
-        for name in after:
-            await connection.execute(query(name))
-        for noted in copier.undefined:
-            await connection.execute(query("undefined_note"), noted)
-        if copier.queues:
-            await connection.execute(query("open_lanes"), (copier.lanes,))
-            await connection.execute(query("wake"), (copier.queues,))
-        parameter = sending.parameter()
-        if parameter is None:
-            return sending.receipts()
-        cursor = await connection.execute(query("enqueue_many"), (parameter,))
-        return sending.receipts(await cursor.fetchall())
+        try:
+            statement = next(plan)
+            while True:
+                statement = plan.send(await _run_statement(statement, connection))
+        except StopIteration as finished:
+            rows: Rows = finished.value
+            return rows
 
 
-async def _fetch_rules(connection: AsyncConnection[tuple[Any, ...]], asked: str) -> list[tuple[Any, ...]]:
-    cursor = await connection.execute(query("definition_rules"), (asked,))
-    return await cursor.fetchall()
-
-
-async def _erase(connection: AsyncConnection[tuple[Any, ...]], text: str) -> list[tuple[Any, ...]]:
-    cursor = await connection.execute(query("erase"), (text,))
-    return await cursor.fetchall()
-
-
-async def _fetch_ending(connection: AsyncConnection[tuple[Any, ...]], job_id: UUID) -> tuple[Any, ...] | None:
-    cursor = await connection.execute(query("job_ending"), (job_id,))
-    return await cursor.fetchone()
+async def _run_statement(statement: Statement, connection: AsyncConnection[tuple[Any, ...]]) -> Rows:
+    if statement.blocks is None:
+        return await _run_step(statement, connection, is_retry=False)
+    async with connection.cursor() as cursor, cursor.copy(query(statement.name)) as copy:
+        for block in statement.blocks:
+            await copy.write(block)
+    return ()

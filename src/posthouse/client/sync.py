@@ -2,38 +2,60 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Self, TypeVar, Unpack
+from typing import Any, Self, Unpack
 from uuid import UUID
 
 from psycopg import Connection
 
-from posthouse.client.batch import Batch, Receipt, Sending, only
-from posthouse.client.bulk import Copier, ways_to_copy
-from posthouse.client.callers import ask_on_sync
-from posthouse.client.client import RETRY_FOR
-from posthouse.client.emitting import EventOptions, event_text
-from posthouse.client.endings import FIRST_PAUSE, LONGEST_PAUSE
-from posthouse.client.erasing import erase_text, erasure_of
-from posthouse.client.handle import Handles, SyncHandle, result_of
-from posthouse.client.kinds import Kinds, refuse_unstorable
-from posthouse.client.options import Options
+from posthouse import tracing
+from posthouse.client.client import RETRY_SECONDS
+from posthouse.client.connections import execute_on_sync
+from posthouse.client.enqueue import (
+    DefinitionCache,
+    EnqueueBatch,
+    EnqueueOutcome,
+    EventOptions,
+    Handles,
+    Rows,
+    Statement,
+    duplicate_error,
+    encode_erasure,
+    encode_event,
+    enqueue,
+)
+from posthouse.client.waiter import FIRST_PAUSE, LONGEST_PAUSE, result_of
 from posthouse.core.duration import Duration, seconds
 from posthouse.core.erasure import Erasure
-from posthouse.core.request import Request
-from posthouse.errors import DatabaseUnavailable, JobNotFound, WaitTimeout
+from posthouse.core.request import EnqueueOptions, Request
+from posthouse.errors import JobNotFound, WaitTimeout
 from posthouse.settings import Settings, load_settings
-from posthouse.storage.connect import connect_sync, retry_pause
-from posthouse.storage.errors import translated
+from posthouse.storage.connect import connect_sync
+from posthouse.storage.errors import connection_error, translated
 from posthouse.storage.queries import query
 from posthouse.storage.server import database_url
-from posthouse.tracing import producing, start_tracing
+from posthouse.waiting import Backoff
 
-T = TypeVar("T")
+
+@dataclass(slots=True, eq=False)
+class SyncHandle:
+    """A handle of an enqueued job, for code without an event loop."""
+
+    _client: SyncClient = field(repr=False)
+    id: UUID
+    outcome: EnqueueOutcome
+
+    def wait(self, timeout: Duration | None = None) -> Any:
+        """Wait until the job has finished and return its result.
+
+        Raises JobFailed if the job did not succeed, and WaitTimeout if it has not finished after ``timeout``.
+        """
+        return self._client.wait(self.id, timeout)
 
 
 class SyncClient:
@@ -46,10 +68,10 @@ class SyncClient:
     def __init__(self, url: str | None = None, *, settings: Settings | None = None) -> None:
         self.settings = settings or load_settings(database_url=url)
         if self.settings.tracing:
-            start_tracing()
+            tracing.start_tracing()
         self._connection: Connection[tuple[Any, ...]] | None = None
         self._lock = threading.Lock()
-        self._kinds = Kinds()
+        self._definitions = DefinitionCache()
 
     def __enter__(self) -> Self:
         return self
@@ -68,7 +90,7 @@ class SyncClient:
         payload: Mapping[str, Any] | None = None,
         *,
         connection: Any = None,
-        **options: Unpack[Options],
+        **options: Unpack[EnqueueOptions],
     ) -> SyncHandle:
         """Enqueue one job and return its handle.
 
@@ -80,14 +102,17 @@ class SyncClient:
         """Enqueue one job from a ``Request`` and return its handle. ``connection`` is as for
         ``enqueue()``.
         """
-        return SyncHandle(self, *only(self._send([request], connection), request))
+        handle = self._enqueue([request], connection)[0]
+        if handle.outcome == "rejected":
+            raise duplicate_error(request, handle.id)
+        return handle
 
     def enqueue_many(self, requests: Iterable[Request], *, connection: Any = None) -> Sequence[SyncHandle]:
         """Enqueue many jobs in one transaction: all of them or none.
 
         The arguments and the handles are those of ``Client.enqueue_many``.
         """
-        return Handles(partial(SyncHandle, self), self._send(list(requests), connection))
+        return self._enqueue(list(requests), connection)
 
     def emit(
         self,
@@ -101,12 +126,8 @@ class SyncClient:
 
         The arguments are those of ``Client.emit``.
         """
-        event_id, text = event_text(name, context, options, self.settings.max_payload_bytes)
-        if connection is None:
-            self._run(lambda c, _: c.execute(query("emit"), (text,)))
-        else:
-            with translated():
-                ask_on_sync(connection, "emit", text)
+        event_id, text = encode_event(name, context, options, self.settings.max_payload_bytes)
+        self._execute(Statement("emit", (text,)), connection)
         return event_id
 
     def erase(
@@ -121,11 +142,9 @@ class SyncClient:
 
         The arguments are those of ``Client.erase``.
         """
-        text = erase_text(subject, tenant, actor)
-        if connection is None:
-            return erasure_of(self._run(lambda c, _: c.execute(query("erase"), (text,)).fetchall()))
-        with translated():
-            return erasure_of(ask_on_sync(connection, "erase", text))
+        text = encode_erasure(subject, tenant, actor)
+        (row,) = self._execute(Statement("erase", (text,)), connection)
+        return Erasure(*row)
 
     def wait(self, job_id: UUID, timeout: Duration | None = None) -> Any:
         """Wait until a job has finished and return its result.
@@ -136,9 +155,10 @@ class SyncClient:
         limit = None if timeout is None else seconds(timeout)
         deadline = None if limit is None else time.monotonic() + limit
         pause = FIRST_PAUSE
+        ending = Statement("job_ending", (job_id,))
         while True:
             left = None if deadline is None else deadline - time.monotonic()
-            row = self._run(lambda c, _: c.execute(query("job_ending"), (job_id,)).fetchone(), left)
+            row = next(iter(self._run(ending, left)), None)
             if row is None:
                 raise JobNotFound(f"job {job_id} does not exist")
             if row[0] not in {"queued", "running"}:
@@ -148,63 +168,48 @@ class SyncClient:
             time.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE)
 
-    def _send(self, requests: list[Request], connection: Any) -> Sequence[Receipt]:
+    def _enqueue(self, requests: Sequence[Request], connection: Any) -> Sequence[SyncHandle]:
         if not requests:
             return []
-        with producing(requests) as traced:
-            return self._send_traced(traced, connection)
-
-    def _send_traced(self, requests: Sequence[Request], connection: Any) -> Sequence[Receipt]:
-        admitted = self._admitted(requests, connection)
-        batch = Batch(admitted, self.settings.max_payload_bytes)
-        if connection is None:
-            return self._run(lambda c, again: _send(c, batch.for_bulk(again=again)))
-        sending = batch.for_engine()
-        with translated():
-            return sending.receipts(ask_on_sync(connection, "enqueue_here", sending.parameter() or "[]"))
-
-    def _admitted(self, requests: Sequence[Request], connection: Any) -> Sequence[Request]:
-        """Return the requests after validation against the definitions of their kinds, which are cached for
-        seconds.
-        """
-        unknown = self._kinds.unknown(requests)
-        if unknown:
-            self._learn(unknown, requests, connection)
-            code = [request.code() for request in self._kinds.undefined(requests) if request.code]
-            if code and connection is None:  # a caller's transaction is not made to hold locks on definitions
-                announced = json.dumps(code)
-                self._run(lambda c, _: c.execute(query("announce_missing"), (announced,)))
-                self._learn(unknown, requests, None)
-        return self._kinds.admitted(requests, self.settings.max_payload_bytes)
-
-    def _learn(self, kinds: list[str], requests: Sequence[Request], connection: Any) -> None:
-        """Read the definitions of these kinds."""
-        asked = json.dumps(kinds)
-        if connection is None:
-            rows: Sequence[Any] = self._run(
-                lambda c, _: c.execute(query("definition_rules"), (asked,)).fetchall()
+        span = nullcontext(requests) if tracing.traces is None else tracing.producing(requests)
+        with span as traced:
+            steps = enqueue(
+                traced,
+                self._definitions,
+                self.settings.max_payload_bytes,
+                partial(SyncHandle, self),
+                own_transaction=connection is None,
             )
-        else:
-            refuse_unstorable(requests, self.settings.max_payload_bytes)
-            with translated():
-                rows = ask_on_sync(connection, "definition_rules", asked)
-        self._kinds.learn(kinds, [row[0] for row in rows])
+            try:
+                step = next(steps)
+                while True:
+                    step = steps.send(self._execute(step, connection))
+            except StopIteration as finished:
+                handles: Handles[SyncHandle] = finished.value
+                return handles
 
-    def _run(
-        self, work: Callable[[Connection[tuple[Any, ...]], bool], T], patience: float | None = None
-    ) -> T:
-        """Run the work. After a lost connection it runs again, with True as its argument."""
-        give_up = time.monotonic() + (RETRY_FOR if patience is None else min(patience, RETRY_FOR))
-        tries = 0
+    def _execute(self, step: Statement | EnqueueBatch, connection: Any) -> Rows:
+        """Run a step on the caller's connection or, with retries, on the client's connection."""
+        if connection is None:
+            return self._run(step)
+        assert isinstance(step, Statement)
+        with translated():
+            return execute_on_sync(connection, step.name, *step.parameters)
+
+    def _run(self, step: Statement | EnqueueBatch, timeout: float | None = None) -> Rows:
+        """Run a step. After a lost connection it runs again."""
+        give_up = time.monotonic() + (RETRY_SECONDS if timeout is None else min(timeout, RETRY_SECONDS))
+        backoff: Backoff | None = None
         while True:
             try:
-                with self._lock, translated():
-                    return work(self._connected(), tries > 0)
-            except DatabaseUnavailable:
+                with self._lock:
+                    return _run_step(step, self._connected(), is_retry=backoff is not None)
+            except Exception as error:
+                lost = connection_error(error)
                 if time.monotonic() > give_up:
-                    raise
-                time.sleep(retry_pause(tries))
-                tries += 1
+                    raise lost from error
+                backoff = backoff or Backoff()
+                time.sleep(backoff.next())
 
     def _connected(self) -> Connection[tuple[Any, ...]]:
         if self._connection is None or self._connection.closed or self._connection.broken:
@@ -218,30 +223,27 @@ class SyncClient:
             connection.close()
 
 
-def _send(connection: Connection[tuple[Any, ...]], sending: Sending) -> Sequence[Receipt]:
-    if sending.plain_one:
-        connection.execute(query("enqueue_one"), sending.fields())
-        return sending.receipts()
-    if not sending.copies:
-        answers = connection.execute(query("enqueue_many"), (sending.parameter(),)).fetchall()
-        return sending.receipts(answers)
-    with connection.transaction(), connection.cursor() as cursor:
-        direct, *known = cursor.execute(query("bulk_start"), (sending.kinds,)).fetchone() or ()
-        copier = Copier(*known)
-        before, copying, after = ways_to_copy(direct=direct)
-        for name in before:
-            cursor.execute(query(name))
-        with cursor.copy(query(copying)) as copy:
-            for block in sending.blocks(copier):
-                copy.write(block)
-        for name in after:
-            cursor.execute(query(name))
-        for noted in copier.undefined:
-            cursor.execute(query("undefined_note"), noted)
-        if copier.queues:
-            cursor.execute(query("open_lanes"), (copier.lanes,))
-            cursor.execute(query("wake"), (copier.queues,))
-        parameter = sending.parameter()
-        if parameter is None:
-            return sending.receipts()
-        return sending.receipts(cursor.execute(query("enqueue_many"), (parameter,)).fetchall())
+def _run_step(
+    step: Statement | EnqueueBatch, connection: Connection[tuple[Any, ...]], *, is_retry: bool
+) -> Rows:
+    plan = step if isinstance(step, Statement) else step.plan(is_retry=is_retry)
+    if isinstance(plan, Statement):
+        cursor = connection.execute(query(plan.name), plan.parameters)
+        return cursor.fetchall() if cursor.description else ()
+    with connection.transaction():
+        try:
+            statement = next(plan)
+            while True:
+                statement = plan.send(_run_statement(statement, connection))
+        except StopIteration as finished:
+            rows: Rows = finished.value
+            return rows
+
+
+def _run_statement(statement: Statement, connection: Connection[tuple[Any, ...]]) -> Rows:
+    if statement.blocks is None:
+        return _run_step(statement, connection, is_retry=False)
+    with connection.cursor() as cursor, cursor.copy(query(statement.name)) as copy:
+        for block in statement.blocks:
+            copy.write(block)
+    return ()

@@ -43,7 +43,17 @@ def payload_bytes(value: Any, limit: int) -> bytes:
         if not isinstance(value, Mapping):
             raise InvalidPayload(f"the payload must be a JSON object, not {type(value).__name__}")
         value = dict(value)
-    data = _encode(value)
+    try:
+        data = to_json(value, inf_nan_mode="constants")
+    except (PydanticSerializationError, UnicodeEncodeError) as error:
+        raise InvalidPayload(_explain(error)) from None
+    except (ValueError, RecursionError):
+        raise InvalidPayload(_too_deep()) from None
+    if b"NaN" in data or b"Infinity" in data:
+        _refuse_constants(data)
+    if len(data) > MAX_DEPTH:  # otherwise it can neither be too deep nor contain such integers
+        _check_depth(data)
+        _check_digits(data)
     if len(data) > limit:
         raise PayloadTooLarge(
             f"the payload has {len(data):,} bytes, the limit is {limit:,}; "
@@ -91,21 +101,6 @@ def _no_json(kind: type[Any]) -> str:
         f"the result contains an object of type {name}, which cannot be stored as JSON; "
         "return dicts, lists, texts, numbers, dates, dataclasses or Pydantic models"
     )
-
-
-def _encode(value: Any) -> bytes:
-    try:
-        data = to_json(value, inf_nan_mode="constants")
-    except (PydanticSerializationError, UnicodeEncodeError) as error:
-        raise InvalidPayload(_explain(error)) from None
-    except (ValueError, RecursionError):
-        raise InvalidPayload(_too_deep()) from None
-    if b"NaN" in data or b"Infinity" in data:
-        _refuse_constants(data)
-    if len(data) > MAX_DEPTH:  # otherwise it can neither be too deep nor contain such integers
-        _check_depth(data)
-        _check_digits(data)
-    return data
 
 
 def _explain(error: Exception) -> str:

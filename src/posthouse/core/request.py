@@ -7,15 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from operator import attrgetter
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypedDict
 from uuid import UUID
 
 from pydantic_core import to_json
 
 from posthouse.core.capabilities import check_capability
 from posthouse.core.duration import Duration, seconds
-from posthouse.core.payload import encode_payload
-from posthouse.core.priority import priority_number
+from posthouse.core.payload import encode_payload, payload_bytes
 from posthouse.core.retry import Retry
 from posthouse.errors import ConfigurationError, InvalidJob
 
@@ -33,9 +32,41 @@ _TEXTS = (
     "kind", "queue", "tenant", "dedupe_key", "order_key", "limit_key", "correlation_id", "subject",
     "source_ref", "created_by",
 )  # fmt: skip
+_texts: Callable[[Request], tuple[str | None, ...]] = attrgetter(*_TEXTS)
 _UNWANTED = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+PRIORITY_NAMES = {"urgent": 10, "high": 50, "normal": 100, "low": 200}
+"""Priorities are integers, lower first; four have names."""
 _PRIORITY_RANGE = range(-(2**31), 2**31)
 _MOST_ATTEMPTS = 1_000_000
+
+
+class EnqueueOptions(TypedDict, total=False):
+    """The options of an enqueue, shared by all ways to enqueue."""
+
+    id: UUID | None
+    tenant: str
+    queue: str | None
+    priority: int | str | None
+    at: datetime | None
+    delay: Duration | None
+    dedupe_key: str | None
+    dedupe_content: bool
+    dedupe_window: Duration | None
+    on_duplicate: OnDuplicate
+    order_key: str | None
+    depends_on: Sequence[UUID]
+    on_dependency_failure: OnDependencyFailure
+    limit_key: str | None
+    requires: Sequence[str] | None
+    prefers: Sequence[str] | None
+    max_attempts: int | None
+    timeout: Duration | None
+    retry: Retry | None
+    correlation_id: str | None
+    subject: str | None
+    source: Source
+    source_ref: str | None
+    created_by: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,8 +131,9 @@ class Request:
         for name, choices in _CHOICES.items():
             if getattr(self, name) not in choices:
                 raise InvalidJob(f"{name} must be one of {', '.join(choices)}, not {getattr(self, name)!r}")
-        for name in _TEXTS:
-            _check_text(name, getattr(self, name))
+        for name, value in zip(_TEXTS, _texts(self), strict=True):
+            if value is not None and not (0 < len(value) <= _TEXT_LIMIT and value.isprintable()):
+                _check_text(name, value)
         for word in (*(self.requires or ()), *(self.prefers or ())):
             _check_capability(word)
 
@@ -133,12 +165,12 @@ class Request:
         return {
             "id": job_id,
             "kind": self.kind,
-            "payload": encode_payload(self.payload, payload_limit),
+            "payload": payload_bytes(self.payload, payload_limit).decode(),
             "tenant": self.tenant,
             "queue": self.queue,
             "priority": None if self.priority is None else _priority(self.priority),
             "max_attempts": self.attempts,
-            "timeout": _seconds(self.timeout),
+            "timeout": None if self.timeout is None else seconds(self.timeout),
             "retry": to_json(self.retry.to_json()).decode() if self.retry else None,
             "correlation_id": self.correlation_id,
             "subject": self.subject,
@@ -208,8 +240,18 @@ def _seconds(value: Duration | None) -> float | None:
     return None if value is None else seconds(value)
 
 
+def priority_number(value: int | str) -> int:
+    if isinstance(value, int):
+        return value
+    try:
+        return PRIORITY_NAMES[value.lower()]
+    except KeyError:
+        names = ", ".join(PRIORITY_NAMES)
+        raise InvalidJob(f"priority must be an integer or one of {names}, not {value!r}") from None
+
+
 def _priority(value: int | str) -> int:
-    number = priority_number(value)
+    number = value if isinstance(value, int) else priority_number(value)
     if number not in _PRIORITY_RANGE:
         raise InvalidJob(f"priority {number} does not fit in 32 bits")
     return number
@@ -222,9 +264,7 @@ def _check_capability(word: str) -> None:
         raise InvalidJob(str(error)) from None
 
 
-def _check_text(name: str, value: str | None) -> None:
-    if value is None:
-        return
+def _check_text(name: str, value: str) -> None:
     if not value:
         raise InvalidJob(f"{name} is empty; omit it instead")
     if len(value) > _TEXT_LIMIT:

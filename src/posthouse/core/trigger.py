@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from posthouse.core.duration import seconds
-from posthouse.core.priority import priority_number
+from posthouse.core.request import priority_number
 from posthouse.core.schedule import Schedule
 from posthouse.core.schema import PayloadSchema
 from posthouse.core.template import check_template

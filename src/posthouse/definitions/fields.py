@@ -9,7 +9,7 @@ from pydantic_core import to_json
 
 from posthouse.commands import CommandSpec
 from posthouse.core.duration import seconds
-from posthouse.core.priority import priority_number
+from posthouse.core.request import priority_number
 from posthouse.core.retry import Retry
 from posthouse.core.schema import Fault, PayloadSchema, compiled
 from posthouse.errors import ConfigurationError, InvalidDefinition

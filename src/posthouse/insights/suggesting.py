@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from posthouse.core.filters import FIELDS, Asked, Filter, written
-from posthouse.core.priority import NAMES
 from posthouse.core.redaction import PLAIN, redactor_for
 from posthouse.core.redaction.names import is_secret_name
 from posthouse.core.redaction.patterns import MASK
+from posthouse.core.request import PRIORITY_NAMES
 from posthouse.insights.finding import GLANCE, search_for, sift
 from posthouse.storage.queries import Db, fetch, fetch_by_kept_plan
 
@@ -33,7 +33,7 @@ _USUAL = {
     "created": _AGES,
     "finished": _AGES,
     "attempts": ((">1", "more than one"), (">2", "more than two"), ("0", "not started yet")),
-    "priority": tuple((name, str(number)) for name, number in NAMES.items()),
+    "priority": tuple((name, str(number)) for name, number in PRIORITY_NAMES.items()),
 }  # fmt: skip
 
 

@@ -8,23 +8,23 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Any, NamedTuple
 from uuid import UUID
 
 import psycopg
 from psycopg_pool import PoolTimeout
 
-from posthouse.client.batch import Batch, Outcome, Sending
-from posthouse.client.kinds import Kinds
+from posthouse.client.enqueue import DefinitionCache, EnqueueBatch, EnqueueOutcome, duplicate_error
 from posthouse.core.request import Request
-from posthouse.errors import DatabaseUnavailable, DuplicateJob
+from posthouse.errors import DatabaseUnavailable
 from posthouse.heavy import off_loop
 from posthouse.server.http.auth import Pool
-from posthouse.storage.connect import retry_pause
 from posthouse.storage.definitions import refuse_undefined
 from posthouse.storage.errors import translated
 from posthouse.storage.queries import Db, query
 from posthouse.tracing import traced
+from posthouse.waiting import Backoff
 
 FLIGHTS = 2
 """Concurrent transactions per tenant. Requests that arrive meanwhile form the next batch."""
@@ -36,7 +36,7 @@ class Enqueued(NamedTuple):
     """The result of a request. ``queued_at`` is valid for a job that was created now."""
 
     id: UUID
-    outcome: Outcome
+    outcome: EnqueueOutcome
     queued_at: datetime
 
 
@@ -54,7 +54,7 @@ class Enqueuer:
     def __init__(self, pool: Pool, payload_limit: int) -> None:
         self._pool = pool
         self._limit = payload_limit
-        self._kinds = Kinds()
+        self._definitions = DefinitionCache()
         self._lines: dict[str, _Line] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -80,17 +80,20 @@ class Enqueuer:
     async def enqueue_in(self, db: Db, requests: Sequence[Request], *, undefined: bool) -> list[Enqueued]:
         """Enqueue all requests, or none, in the transaction and for the tenant of the caller."""
         admitted = await self._admitted(requests, db, undefined=undefined)
-        sending = Batch(admitted, self._limit).for_engine()
-        cursor = await db.execute(query("tenant_enqueue"), (await _parameter(sending, admitted),))
+        batch = EnqueueBatch(admitted, self._limit)
+        cursor = await db.execute(query("tenant_enqueue"), (await _jobs_json(batch),))
         return _in_order(await cursor.fetchall())
 
     async def _admitted(
         self, requests: Sequence[Request], db: Db | None = None, *, undefined: bool
     ) -> Sequence[Request]:
         """Validate requests against their definitions. Uses ``db`` if given, not a second connection."""
-        unknown = self._kinds.unknown(requests)
+        kinds = {request.kind for request in requests}
+        unknown = self._definitions.stale(kinds)
         if not undefined:  # asked again each time: the definition may have been created since
-            unknown += [item.kind for item in self._kinds.undefined(requests) if item.kind not in unknown]
+            unknown += [
+                item.kind for item in self._definitions.undefined(requests) if item.kind not in unknown
+            ]
         if unknown and db is not None:
             await self._learn(db, unknown, undefined=undefined)
         elif unknown:
@@ -98,14 +101,14 @@ class Enqueuer:
                 with translated():
                     await self._learn(connection, unknown, undefined=undefined)
         payloads = [request.payload for request in requests]
-        admitted = await off_loop(self._kinds.admitted, requests, self._limit, about=payloads)
+        admitted = await off_loop(self._definitions.apply, kinds, requests, self._limit, about=payloads)
         return [traced(request) for request in admitted]
 
     async def _learn(self, db: Db, kinds: list[str], *, undefined: bool) -> None:
         if not undefined:
             await refuse_undefined(db, kinds)
         cursor = await db.execute(query("definition_rules"), (json.dumps(kinds),))
-        self._kinds.learn(kinds, [row[0] for row in await cursor.fetchall()])
+        self._definitions.update(kinds, await cursor.fetchall())
 
     async def _fly(self, tenant: str, line: _Line) -> None:
         """Send batches until no request waits."""
@@ -136,28 +139,28 @@ class Enqueuer:
 
     async def _send(self, tenant: str, requests: Sequence[Request]) -> list[Enqueued]:
         """Send, and retry after a lost connection. The ids stay the same, so retrying adds no duplicates."""
-        batch = Batch(requests, self._limit)
+        batch, backoff = EnqueueBatch(requests, self._limit), Backoff()
         for tries in range(TRIES):
-            parameter = await _parameter(batch.for_engine(again=tries > 0), requests)
+            jobs_json = await _jobs_json(batch, is_retry=tries > 0)
             try:
                 async with self._pool.connection() as connection:
                     with translated():
-                        cursor = await connection.execute(query("enqueue_for"), (tenant, parameter))
+                        cursor = await connection.execute(query("enqueue_for"), (tenant, jobs_json))
                         return _in_order(await cursor.fetchall())
             except (DatabaseUnavailable, PoolTimeout, psycopg.OperationalError) as error:
                 lost = error
-            await asyncio.sleep(retry_pause(tries))
+            await asyncio.sleep(backoff.next())
         raise DatabaseUnavailable(f"cannot connect to Postgres after {TRIES} attempts: {lost}") from lost
 
 
-async def _parameter(sending: Sending, requests: Sequence[Request]) -> str:
-    return await off_loop(sending.parameter, about=[request.payload for request in requests]) or "[]"
+async def _jobs_json(batch: EnqueueBatch, *, is_retry: bool = False) -> str:
+    payloads = [request.payload for request in batch.requests]
+    return await off_loop(partial(batch.jobs_json, is_retry=is_retry), about=payloads)
 
 
 def refuse_rejected(done: Enqueued, request: Request) -> Enqueued:
     if done.outcome == "rejected":
-        key = f"dedupe key {request.dedupe_key!r}" if request.dedupe_key else "payload as dedupe key"
-        raise DuplicateJob(f"duplicate job: job {done.id} already has the same {key}")
+        raise duplicate_error(request, done.id)
     return done
 
 

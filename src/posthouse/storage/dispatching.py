@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from psycopg import AsyncConnection
 
-from posthouse.core.priority import NAMES
+from posthouse.core.request import PRIORITY_NAMES
 from posthouse.storage.queries import query
 
 
@@ -25,6 +25,6 @@ async def ready_jobs(
     connection: AsyncConnection[tuple[Any, ...]], queues: Sequence[str] | None, most: int
 ) -> list[Ready]:
     """Return the ready jobs by queue and level, counted up to ``most``; ``queues`` None: of all queues."""
-    wanted = {"queues": queues, "most": most, "normal": NAMES["normal"]}
+    wanted = {"queues": queues, "most": most, "normal": PRIORITY_NAMES["normal"]}
     cursor = await connection.execute(query("dispatch_ready"), wanted)
     return [Ready(*row) for row in await cursor.fetchall()]

@@ -84,3 +84,14 @@ def translated() -> Iterator[None]:
         if ours is None:
             raise
         raise ours from error
+
+
+def connection_error(error: Exception) -> DatabaseUnavailable:
+    """Return the error of a lost connection, after which the work can be retried. Raises any other error,
+    translated.
+    """
+    try:
+        with translated():
+            raise error
+    except DatabaseUnavailable as lost:
+        return lost

@@ -24,6 +24,7 @@ from posthouse.errors import ConfigurationError, InvalidPayload
 from posthouse.worker.job import Job
 
 RESERVED = frozenset({"connection"})
+_ANY_ARGUMENTS: TypeAdapter[Any] = TypeAdapter(Any)
 
 
 class Arguments:
@@ -49,6 +50,10 @@ class Arguments:
             self._adapter: TypeAdapter[Any] | None = _readable(kind, takes)
         else:
             self._adapter = None if not own and self.takes_job else _adapter(kind, own, hints)
+        self.validate: Callable[[Mapping[str, Any]], Any] = (
+            self._adapter or _ANY_ARGUMENTS
+        ).validator.validate_python
+        """Raises ValidationError for arguments that the handler does not accept."""
 
     def read(self, payload: str) -> dict[str, Any]:
         """Return the arguments for a stored payload."""
@@ -57,7 +62,7 @@ class Arguments:
         try:
             return self._adapter.validate_json(payload)  # type: ignore[no-any-return]
         except ValidationError as error:
-            raise InvalidPayload(_explain(self._kind, error)) from None
+            raise self.error(error) from None
 
     def accepts(self, payload: str) -> bool:
         """Return whether the handler takes this payload."""
@@ -69,12 +74,18 @@ class Arguments:
 
     def check(self, arguments: Mapping[str, Any]) -> None:
         """Raise InvalidPayload for arguments that the handler does not accept."""
-        if self._adapter is None:
-            return
         try:
-            self._adapter.validate_python(dict(arguments))
+            self.validate(arguments)
         except ValidationError as error:
-            raise InvalidPayload(_explain(self._kind, error)) from None
+            raise self.error(error) from None
+
+    def error(self, error: ValidationError) -> InvalidPayload:
+        """Return the error for a payload that is not valid."""
+        problems = "; ".join(
+            f"{'.'.join(str(part) for part in problem['loc']) or 'payload'}: {problem['msg']}"
+            for problem in error.errors(include_url=False, include_input=False)
+        )
+        return InvalidPayload(f"invalid payload for {self._kind}: {problems}")
 
     def schema(self) -> dict[str, Any]:
         return {"type": "object"} if self._adapter is None else self._adapter.json_schema()
@@ -127,14 +138,6 @@ def _readable(kind: str, shape: Any) -> TypeAdapter[Any]:
         raise ConfigurationError(
             f"{kind}: an argument has a type that JSON cannot represent: {error.message}"
         ) from None
-
-
-def _explain(kind: str, error: ValidationError) -> str:
-    problems = "; ".join(
-        f"{'.'.join(str(part) for part in problem['loc']) or 'payload'}: {problem['msg']}"
-        for problem in error.errors(include_url=False, include_input=False)
-    )
-    return f"invalid payload for {kind}: {problems}"
 
 
 AUTO, PROCESS, COMMAND = "auto", "process", "command"

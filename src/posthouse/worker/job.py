@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, overload
 from uuid import UUID
 
-from posthouse.client.options import Options
 from posthouse.core.ids import new_id
 from posthouse.core.progress import checked_name, checked_percent, clipped
-from posthouse.core.request import Request
+from posthouse.core.request import EnqueueOptions, Request
 from posthouse.errors import InvalidJob, InvalidReport, LeaseLost
 from posthouse.storage.claimed import moment
 from posthouse.storage.leases import ClaimedRow
@@ -40,7 +39,7 @@ class Named(Protocol):
 
     @property
     def kind(self) -> str: ...
-    def request(self, arguments: Mapping[str, Any], options: Options) -> Request: ...
+    def request(self, arguments: Mapping[str, Any], options: EnqueueOptions) -> Request: ...
 
 
 class Desk(Protocol):
@@ -441,7 +440,7 @@ class Job:
         what: Named | str,
         payload: Mapping[str, Any] | None = None,
         *,
-        options: Options | None = None,
+        options: EnqueueOptions | None = None,
         **arguments: Any,
     ) -> UUID:
         """Add a follow-up job, and return its id.
@@ -463,15 +462,15 @@ class Job:
         self,
         what: Named | str,
         payload: Mapping[str, Any] | None,
-        options: Options,
+        options: EnqueueOptions,
         arguments: Mapping[str, Any],
     ) -> Request:
-        inherited: Options = {
+        inherited: EnqueueOptions = {
             "tenant": self.tenant,
             "correlation_id": self.correlation_id or str(self.id),
             "source": "system",
         }
-        merged: Options = {**inherited, **options}
+        merged: EnqueueOptions = {**inherited, **options}
         if isinstance(what, str):
             if arguments:
                 raise InvalidJob("pass the payload as a dict when you enqueue a job by name")

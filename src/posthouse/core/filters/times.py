@@ -9,7 +9,7 @@ from uuid import UUID
 
 from posthouse.core.duration import seconds
 from posthouse.core.filters.values import Ids, Numbers, Times
-from posthouse.core.priority import NAMES
+from posthouse.core.request import PRIORITY_NAMES
 from posthouse.errors import ConfigurationError
 
 _COMPARED = re.compile(r"(<=|>=|<|>)(.*)", re.DOTALL)
@@ -103,7 +103,7 @@ def _not_a_time(field: str, text: str) -> Unreadable:
 
 
 def read_numbers(field: str, text: str) -> Numbers:
-    named = NAMES if field == "priority" else {}
+    named = PRIORITY_NAMES if field == "priority" else {}
 
     def number(part: str) -> int:
         if part in named:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from uuid import UUID
 
-from posthouse.client.kinds import Kinds
+from posthouse.client.enqueue import DefinitionCache
 from posthouse.core.fingerprint import fingerprint
 from posthouse.core.outcome import Fail, Policy, Reported, decide
 from posthouse.core.payload import encode_result, escape
@@ -46,7 +46,7 @@ class Desk:
         self._staff = staff
         self._settings = settings
         self._leases = staff.leases(worker_id, settings.lease_seconds)
-        self._kinds = Kinds()
+        self._definitions = DefinitionCache()
         self._queues: dict[str, str] = {}
 
     async def complete(self, items: Sequence[Mapping[str, Any]]) -> Written:
@@ -156,12 +156,13 @@ class Desk:
         own = {"tenant_id": held["tenant_id"]} if scoped else {}
         jobs = [{**job, **own, "parent_id": str(parent)} for job in followups]
         requests = [_request(job) for job in jobs]
-        unknown = self._kinds.unknown(requests)
-        if unknown:
-            rules = await self._staff.line.run(_rules_of(unknown))
-            self._kinds.learn(unknown, rules)
-            self._queues |= {rule["key"]: rule["queue"] for rule in map(json.loads, rules)}
-        self._kinds.admitted(requests, self._settings.max_payload_bytes)
+        kinds = {request.kind for request in requests}
+        stale = self._definitions.stale(kinds)
+        if stale:
+            rows = await self._staff.line.run(_rules_of(stale))
+            self._definitions.update(stale, rows)
+            self._queues |= {rule["key"]: rule["queue"] for rule in (json.loads(row[0]) for row in rows)}
+        self._definitions.apply(kinds, requests, self._settings.max_payload_bytes)
         if principal.queues is not None:
             self._check_queues(jobs, {*principal.queues, *held["followup_queues"]}, held["kind"])
         if scoped:
@@ -196,10 +197,11 @@ class Desk:
                 )
 
 
-def _rules_of(kinds: Sequence[str]) -> Callable[[Any], Awaitable[list[str]]]:
-    async def work(connection: Any) -> list[str]:
+def _rules_of(kinds: Sequence[str]) -> Callable[[Any], Awaitable[list[tuple[str]]]]:
+    async def work(connection: Any) -> list[tuple[str]]:
         cursor = await connection.execute(query("definition_rules"), (json.dumps(kinds),))
-        return [row[0] for row in await cursor.fetchall()]
+        rows: list[tuple[str]] = await cursor.fetchall()
+        return rows
 
     return work
 

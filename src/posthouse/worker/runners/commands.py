@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid5
 
-from posthouse.client.emitting import EventOptions, event_text
+from posthouse.client.enqueue import EventOptions, encode_event
 from posthouse.commands import PERMANENT, CommandRunner, CommandSpec, Completed, Progress
 from posthouse.commands.exits import signal_name
 from posthouse.commands.payloads import spec_of
@@ -164,7 +164,7 @@ class Commands:
             "correlation_id": job.correlation_id or str(job.id),
             "created_by": f"job:{job.id}",
         }
-        _, text = event_text(name, context, options, self._most_bytes)
+        _, text = encode_event(name, context, options, self._most_bytes)
         try:
             async with job.transaction() as connection:
                 await connection.execute(query("emit"), (text,))

@@ -9,7 +9,7 @@ from fastapi import Request, Response
 from pydantic import Field
 
 from posthouse import insights
-from posthouse.client.erasing import erase_text, erasure_of
+from posthouse.client.enqueue import encode_erasure
 from posthouse.core.erasure import Erasure
 from posthouse.identity import Permission
 from posthouse.server.http.auth import Access, allow
@@ -43,11 +43,12 @@ async def erase(
     last running job has ended: `state` is then `erased`.
     """
     access = access.writer()
-    text = erase_text(new.subject, access.whose or "", access.actor)
+    text = encode_erasure(new.subject, access.whose or "", access.actor)
 
     async def work(db: Db) -> Response:
         cursor = await db.execute(query("erase"), (text,))
-        return answer(erasure_of(await cursor.fetchall()), 202)
+        (row,) = await cursor.fetchall()
+        return answer(Erasure(*row), 202)
 
     return await once(request, access, idempotency_key, work)
 

@@ -10,7 +10,7 @@ from fastapi import Query, Request, Response
 from pydantic import BaseModel
 
 from posthouse import insights
-from posthouse.client.emitting import EventOptions, event_text
+from posthouse.client.enqueue import EventOptions, encode_event
 from posthouse.identity import Permission
 from posthouse.insights import EventInfo, MatchInfo
 from posthouse.server.http.auth import Access, allow
@@ -49,7 +49,7 @@ async def emit(
         created_by=access.actor,
     )
     limit = request.app.state.settings.max_payload_bytes
-    event_id, text = event_text(new.event_name, new.context, options, limit)
+    event_id, text = encode_event(new.event_name, new.context, options, limit)
 
     async def work(db: Db) -> Response:
         await db.execute(query("emit"), (text,))

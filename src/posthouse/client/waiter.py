@@ -11,6 +11,7 @@ from uuid import UUID
 
 from psycopg import AsyncConnection
 
+from posthouse.errors import JobFailed
 from posthouse.storage.listening import listen
 from posthouse.storage.queries import query
 from posthouse.waiting import until_set
@@ -20,11 +21,11 @@ LONGEST_PAUSE = 0.5
 LISTENING_PAUSE = 2.0
 
 
-class Ended:
+class FinishWaiter:
     """The wakeup of one waiter, which polls less and less often while no notification arrives."""
 
-    def __init__(self, endings: Endings) -> None:
-        self._endings = endings
+    def __init__(self, listener: FinishListener) -> None:
+        self._finish_listener = listener
         self._event = asyncio.Event()
         self._pause = FIRST_PAUSE
 
@@ -32,31 +33,31 @@ class Ended:
         self._event.set()
 
     async def pause(self, left: float | None) -> None:
-        longest = LISTENING_PAUSE if self._endings.listening else LONGEST_PAUSE
+        longest = LISTENING_PAUSE if self._finish_listener.listening else LONGEST_PAUSE
         self._pause = min(self._pause * 2, longest)
         await until_set(self._event, min(self._pause, left or self._pause))
         self._event.clear()
 
 
-class Endings:
+class FinishListener:
     """One LISTEN connection for all waiters of a client."""
 
     def __init__(self, url: str | None) -> None:
         self._url = url
-        self._waiters: defaultdict[str, set[Ended]] = defaultdict(set)
+        self._waiters: defaultdict[str, set[FinishWaiter]] = defaultdict(set)
         self._listener: asyncio.Task[None] | None = None
         self.listening = False
 
     @asynccontextmanager
-    async def of(self, job_id: UUID) -> AsyncIterator[Ended]:
+    async def waiting_for(self, job_id: UUID) -> AsyncIterator[FinishWaiter]:
         if self._listener is None and self._url:
             self._listener = asyncio.create_task(self._listen(self._url))
-        ended = Ended(self)
-        self._waiters[str(job_id)].add(ended)
+        waiter = FinishWaiter(self)
+        self._waiters[str(job_id)].add(waiter)
         try:
-            yield ended
+            yield waiter
         finally:
-            self._waiters[str(job_id)].discard(ended)
+            self._waiters[str(job_id)].discard(waiter)
             if not self._waiters[str(job_id)]:
                 del self._waiters[str(job_id)]
 
@@ -66,22 +67,35 @@ class Endings:
             with suppress(asyncio.CancelledError):
                 await self._listener
         for waiters in self._waiters.values():
-            for ended in waiters:
-                ended.set()
+            for waiter in waiters:
+                waiter.set()
 
     async def _listen(self, url: str) -> None:
         await listen(
-            url, "endings", ["posthouse_ended"], begun=self._begin, heard=self._hear, lost=self._lose
+            url,
+            "endings",
+            ["posthouse_ended"],
+            begun=self._on_listening,
+            heard=self._on_notification,
+            lost=self._on_disconnect,
         )
 
-    async def _begin(self, connection: AsyncConnection[Any]) -> None:
+    async def _on_listening(self, connection: AsyncConnection[Any]) -> None:
         await connection.execute(query("await_endings"))
         self.listening = True
 
-    def _lose(self) -> None:
+    def _on_disconnect(self) -> None:
         self.listening = False
 
-    def _hear(self, _: str, ids: str) -> None:
+    def _on_notification(self, _: str, ids: str) -> None:
         for job_id in ids.split(","):
-            for ended in self._waiters.get(job_id, ()):
-                ended.set()
+            for waiter in self._waiters.get(job_id, ()):
+                waiter.set()
+
+
+def result_of(job_id: UUID, status: str, result: Any, error: dict[str, Any] | None) -> Any:
+    """Return the result of a finished job. Raises JobFailed if it did not succeed."""
+    if status == "succeeded":
+        return result
+    detail = f": {error.get('type')}: {error.get('message')}" if error else ""
+    raise JobFailed(f"job {job_id} ended as {status}{detail}")

@@ -20,14 +20,14 @@ Rows: TypeAlias = list[Sequence[Any]]
 _SUPPORTED = "pass a psycopg, asyncpg, SQLAlchemy or Django connection (or an SQLAlchemy session)"
 # Cast to text first: many applications configure asyncpg to encode jsonb parameters as JSON themselves.
 _AS_TEXT = "cast(cast({} as text) as jsonb)"
-_WORKS_BY = {"psycopg": "execute", "asyncpg": "fetch", "sqlalchemy": "execute", "django": "cursor"}
+_REQUIRED_METHOD = {"psycopg": "execute", "asyncpg": "fetch", "sqlalchemy": "execute", "django": "cursor"}
 
 
 def _family(connection: object) -> str:
     """Return the library of a connection. Base classes count, so that subclasses work too."""
     for base in type(connection).__mro__:
         package = base.__module__.partition(".")[0]
-        if package in _WORKS_BY and hasattr(connection, _WORKS_BY[package]):
+        if package in _REQUIRED_METHOD and hasattr(connection, _REQUIRED_METHOD[package]):
             return package
     raise InvalidJob(f"cannot enqueue on a {type(connection).__qualname__}: {_SUPPORTED}")
 
@@ -36,7 +36,7 @@ def _statement(name: str, placeholder: str) -> str:
     return query(name).replace("%s::jsonb", placeholder)
 
 
-async def ask_on(connection: Any, name: str, parameter: str) -> Rows:
+async def execute_on(connection: Any, name: str, parameter: str) -> Rows:
     """Run sql/<name>.sql, which takes one JSON parameter, on a connection of an async library."""
     family = _family(connection)
     if not _is_async(family, connection):
@@ -44,14 +44,14 @@ async def ask_on(connection: Any, name: str, parameter: str) -> Rows:
     if family == "asyncpg":
         return list(await connection.fetch(_statement(name, _AS_TEXT.format("$1")), parameter))
     if family == "psycopg":
-        async with AsyncCursor(_bare(connection), row_factory=tuple_row) as cursor:
+        async with AsyncCursor(_raw_connection(connection), row_factory=tuple_row) as cursor:
             await cursor.execute(query(name), (parameter,))
             return list(await cursor.fetchall())
     result = await connection.execute(_sqlalchemy_statement(name), {"jobs": parameter})
     return list(result.fetchall())
 
 
-def ask_on_sync(connection: Any, name: str, parameter: str) -> Rows:
+def execute_on_sync(connection: Any, name: str, parameter: str) -> Rows:
     """Run sql/<name>.sql, which takes one JSON parameter, on a connection of a synchronous library."""
     family = _family(connection)
     if _is_async(family, connection):
@@ -59,7 +59,7 @@ def ask_on_sync(connection: Any, name: str, parameter: str) -> Rows:
             f"a {type(connection).__qualname__} is an asynchronous connection; use await enqueue"
         )
     if family == "psycopg":
-        with Cursor(_bare(connection), row_factory=tuple_row) as cursor:
+        with Cursor(_raw_connection(connection), row_factory=tuple_row) as cursor:
             return list(cursor.execute(query(name), (parameter,)).fetchall())
     if family == "sqlalchemy":
         return list(connection.execute(_sqlalchemy_statement(name), {"jobs": parameter}).fetchall())
@@ -74,7 +74,7 @@ def _is_async(family: str, connection: object) -> bool:
     )
 
 
-def _bare(connection: Any) -> Any:
+def _raw_connection(connection: Any) -> Any:
     """Return the plain psycopg connection: the caller's cursors may return dicts or use other
     placeholders.
     """
