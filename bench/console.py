@@ -21,7 +21,7 @@ from playwright.async_api import Page, async_playwright
 import posthouse
 from bench.listing import fill
 from posthouse import testing
-from posthouse.cli.server import Serving
+from posthouse.cli.run_server import Serving
 from posthouse.settings import Settings
 from posthouse.storage.server import close_embedded
 from posthouse.system.housekeeping import Housekeeping

@@ -24,7 +24,7 @@ import stable
 from databases import Databases
 from posthouse import App, testing
 from posthouse.cli.apps import load_app
-from posthouse.cli.server import Serving
+from posthouse.cli.run_server import Serving
 from posthouse.identity import Role, issue_key
 from posthouse.keeper.keeper import Keeper
 from posthouse.settings import Settings

@@ -24,7 +24,7 @@ from functools import cache
 from pathlib import Path
 
 LOADED = (
-    "asyncio", "httpx", "psycopg_pool", "posthouse.app", "posthouse.cli.child", "posthouse.cli.listening",
+    "asyncio", "httpx", "psycopg_pool", "posthouse.app", "posthouse.cli.child", "posthouse.cli.run_server",
     "posthouse.demo.crash.fleet", "posthouse.demo.crash.worker", "posthouse.demo.stage", "posthouse.identity",
      "posthouse.insights.doctor", "posthouse.keeper.service", "posthouse.server",
     "posthouse.system.housekeeping", "posthouse.testing", "posthouse.triggers", "posthouse.worker.remote",

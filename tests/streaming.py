@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 import httpx
 
-from posthouse.cli.server import Serving
+from posthouse.cli.run_server import Serving
 from waiting import WAIT_SECONDS
 
 

@@ -24,7 +24,7 @@ from playwright.async_api import Browser, async_playwright
 
 import posthouse
 from posthouse import testing
-from posthouse.cli.server import Serving
+from posthouse.cli.run_server import Serving
 from posthouse.settings import Settings
 from posthouse.system.housekeeping import Housekeeping
 

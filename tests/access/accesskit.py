@@ -14,7 +14,7 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from posthouse.cli.server import Serving
+from posthouse.cli.run_server import Serving
 from posthouse.identity import Role, issue_key
 from posthouse.storage.migrate import migrate
 

@@ -12,7 +12,7 @@ from psycopg import sql
 import posthouse
 from enginekit import Engine
 from posthouse import testing
-from posthouse.cli.server import Serving
+from posthouse.cli.run_server import Serving
 from posthouse.errors import ConfigurationError
 from posthouse.settings import Settings
 from posthouse.storage.embedded import ensure

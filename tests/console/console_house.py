@@ -10,7 +10,7 @@ import httpx
 import psycopg
 
 import posthouse
-from posthouse.cli.server import Serving
+from posthouse.cli.run_server import Serving
 from posthouse.identity import Role, issue_key
 from posthouse.settings import Settings
 from posthouse.system.housekeeping import Housekeeping

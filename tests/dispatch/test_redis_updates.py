@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import posthouse
-from posthouse.cli.server import Serving
+from posthouse.cli.run_server import Serving
 from workshop import eventually, working
 
 

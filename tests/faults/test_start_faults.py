@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 import posthouse
-from posthouse.cli.server import Serving
+from posthouse.cli.run_server import Serving
 from posthouse.errors import DatabaseUnavailable, InvalidDefinition
 from posthouse.settings import Settings
 from posthouse.storage.connect import connect_sync

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import httpx
 import psycopg
 
-from posthouse.cli.server import Serving
+from posthouse.cli.run_server import Serving
 from posthouse.identity import Role, issue_key
 
 ROLES = {

@@ -13,7 +13,7 @@ import psycopg
 from psycopg.rows import dict_row
 
 import posthouse
-from posthouse.cli.server import Serving
+from posthouse.cli.run_server import Serving
 from posthouse.client.client import Client
 from posthouse.identity import Role, issue_key
 from posthouse.keeper.keeper import Keeper

@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from remotekit import Site
 
-from posthouse.cli.server import Serving
+from posthouse.cli.run_server import Serving
 from posthouse.server.live import Streams
 from posthouse.settings import Settings
 from posthouse.worker.remote.backend import UNANSWERED_SECONDS, RemoteLeases

@@ -10,7 +10,7 @@ import httpx
 import psycopg
 import pytest
 
-from posthouse.cli.server import Serving
+from posthouse.cli.run_server import Serving
 from posthouse.identity import Role, issue_key
 from posthouse.settings import Settings
 

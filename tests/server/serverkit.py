@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import psycopg
 
-from posthouse.cli.server import Serving
+from posthouse.cli.run_server import Serving
 from posthouse.identity import Role, issue_key
 
 

@@ -6,7 +6,7 @@ import asyncio
 import socket
 from dataclasses import replace
 
-from posthouse.cli.server import Serving
+from posthouse.cli.run_server import Serving
 from posthouse.server.health import UNREACHABLE
 from streaming import another
 from waiting import WAIT_SECONDS

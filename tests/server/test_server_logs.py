@@ -9,7 +9,7 @@ import logging
 import pytest
 
 from databases import define
-from posthouse.cli.logs import JsonLines
+from posthouse.cli.log_format import JsonLines
 from posthouse.core.redaction import MASKING
 from posthouse.core.surroundings import Surroundings
 

@@ -40,7 +40,7 @@ def list_(
     posthouse alerts list --type queue_stuck --json | jq -r '.[].message'
     """
     from posthouse import insights
-    from posthouse.cli.session import read
+    from posthouse.cli.database import read
     from posthouse.core.duration import seconds
 
     with checked_usage():
@@ -82,7 +82,7 @@ def _what_became(alert: AlertInfo) -> Cell:
 def counts(as_json: bool = json_option()) -> None:
     """Count alerts by type: raised, suppressed by the cool-down, deliveries sent and failed."""
     from posthouse import insights
-    from posthouse.cli.session import read
+    from posthouse.cli.database import read
 
     found = read(lambda db, _: insights.alert_counts(db))
     if as_json:

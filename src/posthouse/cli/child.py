@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
     from posthouse.app import App
-    from posthouse.cli.logs import WorkerField
+    from posthouse.cli.log_format import WorkerField
     from posthouse.settings import Settings
     from posthouse.supervisor.inside import Inside
     from posthouse.worker.worker import Worker
@@ -68,7 +68,7 @@ def _run() -> int:
     import dataclasses
 
     from posthouse.cli.apps import combined, load_apps, settings_for, shared_settings
-    from posthouse.cli.logs import HideKinds, start_logging
+    from posthouse.cli.log_format import HideKinds, start_logging
     from posthouse.supervisor.inside import Inside
     from posthouse.worker.shutdown import run_loop
 
@@ -114,7 +114,7 @@ async def _work(
 ) -> None:
     import asyncio
 
-    from posthouse.cli.worker import announce
+    from posthouse.cli.run_worker import announce
     from posthouse.errors import PosthouseError
     from posthouse.storage.errors import translated
     from posthouse.supervisor.inside import worn_out

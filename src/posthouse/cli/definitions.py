@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from posthouse.cli.database import act
 from posthouse.cli.guarding import WrongUsage
-from posthouse.cli.inputs import file_object, json_object
-from posthouse.cli.options import caller, json_option
+from posthouse.cli.options import caller, file_object, json_object, json_option
 from posthouse.cli.output import Cell, ago, dim, first_line, say, show_fields, show_json, show_table, span
-from posthouse.cli.session import act
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -65,7 +64,7 @@ def list_(as_json: bool = json_option()) -> None:
 
 def _list(*, as_json: bool) -> None:
     from posthouse import insights
-    from posthouse.cli.session import read
+    from posthouse.cli.database import read
 
     found = read(lambda db, known: insights.definitions(db, offline_after=known.offline_after))
     if as_json:
@@ -97,7 +96,7 @@ def _note(item: DefinitionInfo) -> str:
 def show(key: str = _KEY, as_json: bool = json_option()) -> None:
     """Show a definition, and which fields an operator overrode."""
     from posthouse import insights
-    from posthouse.cli.session import read
+    from posthouse.cli.database import read
 
     async def look(db: Any, known: Any) -> tuple[DefinitionInfo, datetime]:
         found = await insights.get_definition(db, key, offline_after=known.offline_after)
@@ -294,7 +293,7 @@ def check(
     as_json: bool = json_option(),
 ) -> None:
     """Validate a payload against a definition. Enqueues nothing."""
-    from posthouse.cli.session import read
+    from posthouse.cli.database import read
     from posthouse.definitions import payload_problems
 
     value = json_object(payload)
@@ -325,7 +324,7 @@ def preview(
     """
     import shlex
 
-    from posthouse.cli.session import read
+    from posthouse.cli.database import read
     from posthouse.definitions import preview_command
 
     value = json_object(payload)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+import signal
+import sys
+from collections.abc import AsyncIterator, Coroutine
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import typer
 
 from posthouse.cli.guarding import WrongUsage
 from posthouse.cli.options import json_option
 from posthouse.cli.output import say, show_json
+from posthouse.worker.shutdown import SIGNALS, run_loop
 
 if TYPE_CHECKING:
     from posthouse.app import App
-    from posthouse.cli.server import Serving
+    from posthouse.cli.run_server import Serving
     from posthouse.demo.stage import Demo, Stage
     from posthouse.identity import Role
     from posthouse.settings import Settings
@@ -78,7 +82,6 @@ def demo(
     posthouse demo vision --serve
     """
     from posthouse.cli.apps import installed_demos
-    from posthouse.cli.interrupts import exit_on_interrupt
 
     exit_on_interrupt()
     demos = installed_demos()
@@ -95,8 +98,7 @@ def demo(
 
 
 def _crash(jobs: int, *, as_json: bool) -> None:
-    from posthouse.cli.extras import require_extras
-    from posthouse.cli.interrupts import run_interruptible
+    from posthouse.cli.startup import require_extras
 
     if jobs < LEAST_CRASH_JOBS:
         raise WrongUsage(f"--jobs must be at least {LEAST_CRASH_JOBS} for the crash demo, not {jobs}")
@@ -121,8 +123,7 @@ def _crash(jobs: int, *, as_json: bool) -> None:
 
 
 def _run_installed(point: Any, wanted: _Wanted) -> None:
-    from posthouse.cli.extras import require_extras
-    from posthouse.cli.interrupts import run_interruptible
+    from posthouse.cli.startup import require_extras
     from posthouse.settings import load_settings
 
     extras = ["server"] if load_settings().database_url else ["embedded", "server"]
@@ -135,7 +136,7 @@ def _names(demos: dict[str, Any]) -> list[str]:
 
 
 def _list(demos: dict[str, Any], *, as_json: bool) -> None:
-    from posthouse.cli.invocation import own_command
+    from posthouse.cli.startup import own_command
 
     if as_json:
         show_json(_names(demos))
@@ -173,8 +174,7 @@ async def _run(demo: Demo, prepared: _Prepared, wanted: _Wanted) -> None:
     import tempfile
     from pathlib import Path
 
-    from posthouse.cli.listening import address_of, listen
-    from posthouse.cli.server import Serving
+    from posthouse.cli.run_server import Serving, address_of, listen
     from posthouse.demo.processes import in_thread
     from posthouse.demo.screen import JobScreen, Screen
     from posthouse.demo.stage import Stage
@@ -252,7 +252,7 @@ def _show_to_job(found: dict[str, Any], address: str, links: dict[str, str]) -> 
 
 
 def _say_what_to_open(paths: list[str], name: str) -> None:
-    from posthouse.cli.invocation import own_command
+    from posthouse.cli.startup import own_command
 
     command = own_command()
     typer.echo(f"To open the result, run `{command} up` and log in with the link that it prints:", err=True)
@@ -301,3 +301,42 @@ def _show(found: dict[str, Any], *, as_json: bool) -> None:
     for name, value in found.items():
         shown = ", ".join(str(item) for item in value) if isinstance(value, list | tuple) else value
         say(f"{name}: {shown}")
+
+
+def exit_on_interrupt() -> None:
+    """Make Ctrl-C exit with code 130 and no traceback until an event loop handles signals."""
+    signal.signal(signal.SIGINT, _exit)
+
+
+def run_interruptible(main: Coroutine[Any, Any, None]) -> None:
+    """Run to the end. SIGTERM or Ctrl-C cancels it; after its clean-up the process exits with 143 or 130,
+    unless ``main`` handles the cancellation and returns.
+    """
+    interrupted_by: list[int] = []
+    run_loop(_run_until_signal(main, interrupted_by))
+    if interrupted_by:
+        sys.exit(128 + interrupted_by[0])
+
+
+async def _run_until_signal(main: Coroutine[Any, Any, None], interrupted_by: list[int]) -> None:
+
+    received: list[int] = []
+    loop = asyncio.get_running_loop()
+    task = loop.create_task(main)
+
+    def stop(number: int) -> None:
+        if not received:  # the clean-up is bounded; a second signal must not leave processes behind
+            received.append(number)
+            task.cancel()
+
+    for number in SIGNALS:
+        loop.add_signal_handler(number, stop, number)
+    await asyncio.wait([task])
+    if not received:
+        task.result()
+    elif task.cancelled() or task.exception() is not None:  # retrieved, so that asyncio does not report it
+        interrupted_by.extend(received)
+
+
+def _exit(number: int, _: object) -> NoReturn:
+    sys.exit(128 + number)

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from posthouse.cli.guarding import WrongUsage
-from posthouse.cli.inputs import json_object, number_or_name
-from posthouse.cli.options import caller, checked_usage, json_option
+from posthouse.cli.options import caller, checked_usage, json_object, json_option, number_or_name
 from posthouse.cli.output import say, show_json
 from posthouse.errors import JobFailed
 
@@ -88,7 +87,7 @@ async def _enqueue(
 ) -> None:
     import asyncio
 
-    from posthouse.cli.session import reachable
+    from posthouse.cli.database import reachable
     from posthouse.client.client import Client
 
     # Checked first, because the client would retry while the database is unreachable.

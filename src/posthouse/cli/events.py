@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from posthouse.cli.inputs import json_object
-from posthouse.cli.options import caller, id_of, json_option
+from posthouse.cli.database import act
+from posthouse.cli.options import caller, id_of, json_object, json_option
 from posthouse.cli.output import (
     Cell,
     ago,
@@ -19,7 +19,6 @@ from posthouse.cli.output import (
     show_json,
     show_table,
 )
-from posthouse.cli.session import act
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -48,8 +47,8 @@ def emit(
 
     [b]Example:[/b]  posthouse events emit folder.updated --context '{"folder_id": 7}'
     """
+    from posthouse.cli.database import reachable
     from posthouse.cli.output import say
-    from posthouse.cli.session import reachable
     from posthouse.client.sync import SyncClient
     from posthouse.settings import load_settings
 
@@ -79,7 +78,7 @@ def list_(
 ) -> None:
     """List events, newest first, with the number of jobs each created."""
     from posthouse import insights
-    from posthouse.cli.session import read
+    from posthouse.cli.database import read
 
     async def look(db: Any, _: Any) -> tuple[list[EventInfo], datetime]:
         found = await insights.events(db, tenant=tenant, name=name, limit=limit)
@@ -110,7 +109,7 @@ def list_(
 def show(event: str = _ID, as_json: bool = json_option()) -> None:
     """Show an event and the outcome at each trigger."""
     from posthouse import insights
-    from posthouse.cli.session import read
+    from posthouse.cli.database import read
 
     wanted = id_of("event", event)
 

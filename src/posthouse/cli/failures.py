@@ -1,14 +1,16 @@
-"""posthouse failures: failure groups, and retrying their jobs."""
+"""posthouse failures: failures grouped by error, and bulk retries of their jobs."""
 
 from __future__ import annotations
 
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 import typer
 
-from posthouse.cli.bulk_retry import retries, retry, stop
-from posthouse.cli.options import checked_usage, json_option
+from posthouse.cli.guarding import WrongUsage
+from posthouse.cli.job_actions import follow, share_of
+from posthouse.cli.options import caller, checked_usage, id_of, json_option
 from posthouse.cli.output import (
     Cell,
     ago,
@@ -26,6 +28,175 @@ from posthouse.cli.output import (
     sparkline,
     status,
 )
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from posthouse.insights import BulkChange
+
+STATE_STYLES = {
+    "running": "blue",
+    "gathering": "blue",
+    "done": "green",
+    "stopped": "yellow",
+    "halted": "bold red",
+}
+
+
+def retry(
+    fingerprint: str | None = typer.Argument(
+        None, metavar="FAILURE", help="Only this failure group: its fingerprint or a unique prefix."
+    ),
+    *,
+    kind: str | None = typer.Option(None, help="Only this kind."),
+    queue: str | None = typer.Option(None, help="Only this queue."),
+    tenant: str | None = typer.Option(None, help="Only this tenant."),
+    since: str | None = typer.Option(
+        None, metavar="SPAN", help="Only jobs finished within this time, e.g. 2h."
+    ),
+    until: str | None = typer.Option(
+        None, metavar="SPAN", help="Only jobs finished longer ago than this, e.g. 30m."
+    ),
+    limit: int | None = typer.Option(None, min=1, metavar="N", help="Maximum number of jobs, oldest first."),
+    rate: str = typer.Option(
+        "10/s", metavar="N/SPAN", help="Jobs retried per time, e.g. 10/s, 100/m.", show_default=True
+    ),
+    stop_at: str = typer.Option(
+        "50%",
+        metavar="RATIO",
+        help="Ratio of jobs failing again at which to stop; 100% never stops.",
+        show_default=True,
+    ),
+    stop_after: int = typer.Option(
+        20,
+        min=1,
+        metavar="N",
+        help="Minimum number of finished jobs before --stop-at applies.",
+        show_default=True,
+    ),
+    detach: bool = typer.Option(
+        False, "--detach", help="Return immediately; the keeper continues in the background."
+    ),
+    dry_run: bool = typer.Option(False, "--dry-run", help="Only print the number of matching jobs."),
+    as_json: bool = json_option(),
+) -> None:
+    """Retry failed and dead-letter jobs at a controlled rate; stop if too many fail again. Audited.
+
+    The keeper does the work and continues if this command is interrupted. Exits with 1 if the bulk retry was
+    stopped or halted.
+
+    [b]Examples:[/b]
+
+    posthouse failures retry 3f2a9c01d2e4b687 --rate 50/s
+
+    posthouse failures retry --kind welcome --since 2h --stop-at 20% --detach
+    """
+    from posthouse.cli.database import read
+    from posthouse.core.limit import rate_per_second
+    from posthouse.errors import InvalidBulkChange
+    from posthouse.storage.control import retry_many
+
+    with checked_usage():
+        speed, share = rate_per_second(rate), share_of(stop_at)
+        ago_from, ago_to = _span(since), _span(until)
+
+    async def work(db: Any, _: Any) -> UUID | int:
+        chosen = await _chosen(
+            db, fingerprint=fingerprint, kind=kind, queue=queue, tenant=tenant, since=ago_from, until=ago_to,
+            limit=limit,
+        )  # fmt: skip
+        if dry_run:
+            from posthouse import insights
+
+            return await insights.count_retriable(db, chosen)
+        try:
+            return await retry_many(
+                db, chosen, rate=speed, stop_share=share, stop_after=stop_after, actor=caller()
+            )
+        except InvalidBulkChange as error:
+            raise WrongUsage(str(error)) from None
+
+    answer = read(work)
+    if isinstance(answer, int):
+        show_json({"jobs": answer}) if as_json else say(f"{answer:,} jobs would be retried")
+        return
+    follow(answer, detach=detach, as_json=as_json)
+
+
+async def _chosen(db: Any, *, fingerprint: str | None, **choice: Any) -> dict[str, Any]:
+    """Resolve ages to times of the database clock, and a prefix to the full fingerprint."""
+    from datetime import timedelta
+
+    from posthouse import insights
+
+    now = await insights.database_now(db)
+    for name in ("since", "until"):
+        if choice[name] is not None:
+            choice[name] = now - timedelta(seconds=choice[name])
+    if fingerprint is not None:
+        detail = await insights.get_failure(
+            db, fingerprint, kind=choice["kind"], tenant=choice["tenant"], jobs=0
+        )
+        fingerprint = detail.group.fingerprint
+    wanted = {"fingerprint": fingerprint, **choice}
+    return {name: value for name, value in wanted.items() if value is not None}
+
+
+def retries(
+    limit: int = typer.Option(
+        20, min=1, max=1000, help="Maximum number of rows (up to 1000).", show_default=True
+    ),
+    as_json: bool = json_option(),
+) -> None:
+    """List bulk retries with their progress, newest first."""
+    from posthouse import insights
+    from posthouse.cli.database import read
+
+    async def look(db: Any, _: Any) -> tuple[list[BulkChange], datetime]:
+        return await insights.bulk_changes(db, action="retry", limit=limit), await insights.database_now(db)
+
+    found, now = read(look)
+    if as_json:
+        show_json(found)
+        return
+    rows = [
+        (
+            dim(str(bulk.id)),
+            Cell(bulk.state, STATE_STYLES[bulk.state]),
+            f"{bulk.retried + bulk.skipped:,}/{'?' if bulk.total is None else f'{bulk.total:,}'}",
+            count(bulk.succeeded, "green"),
+            count(bulk.failed, "red"),
+            ago(bulk.created_at, now),
+            bulk.created_by,
+            dim(bulk.reason or ", ".join(f"{name} {value}" for name, value in bulk.chosen.items())),
+        )
+        for bulk in found
+    ]
+    heads = ("id", "status", "retried", "succeeded", "failed again", "started", "by", "jobs")
+    show_table(heads, rows, empty="no bulk retries", right=heads[2:5])
+
+
+def stop(
+    bulk_id: str = typer.Argument(..., metavar="ID", help="Bulk retry id."),
+    as_json: bool = json_option(),
+) -> None:
+    """Stop a bulk retry. Jobs already retried continue. Audited."""
+    from posthouse.cli.database import read
+    from posthouse.storage.control import stop_bulk_change
+
+    wanted = id_of("bulk retry", bulk_id, "failures retries")
+    stopped = read(lambda db, _: stop_bulk_change(db, wanted, actor=caller()))
+    if as_json:
+        show_json({"id": bulk_id, "stopped": stopped})
+    else:
+        say(f"{bulk_id}  {'stopped' if stopped else 'already finished'}")
+
+
+def _span(text: str | None) -> float | None:
+    from posthouse.core.duration import seconds
+
+    return None if text is None else seconds(text)
+
 
 if TYPE_CHECKING:
     from posthouse.insights import FailureDetail, FailureGroup
@@ -78,7 +249,7 @@ def _list(
     from datetime import timedelta
 
     from posthouse import insights
-    from posthouse.cli.session import read
+    from posthouse.cli.database import read
     from posthouse.core.duration import seconds
 
     with checked_usage():
@@ -138,7 +309,7 @@ def show(
     [b]Example:[/b]  posthouse failures show 3f2a
     """
     from posthouse import insights
-    from posthouse.cli.session import read
+    from posthouse.cli.database import read
 
     async def look(db: Any, _: Any) -> tuple[FailureDetail, datetime]:
         detail = await insights.get_failure(db, fingerprint, kind=kind, tenant=tenant, jobs=jobs)

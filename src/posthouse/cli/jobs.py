@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from posthouse.cli.job_changes import cancel, retry
-from posthouse.cli.job_ids import HELP, find_job, job_reference
-from posthouse.cli.job_logs import logs
+from posthouse.cli.job_actions import HELP, cancel, find_job, job_reference, retry
+from posthouse.cli.job_output import logs
 from posthouse.cli.options import checked_usage, json_option
 from posthouse.cli.output import (
     Cell,
@@ -31,7 +30,7 @@ from posthouse.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from posthouse.cli.job_progress import Whole
+    from posthouse.cli.job_output import Whole
     from posthouse.insights import AttemptInfo, FoundJobs, JobDetail, JobSummary, Why
 
 jobs = typer.Typer(no_args_is_help=True, help="List, show, explain, retry and cancel jobs.")
@@ -78,7 +77,7 @@ def list_(
     posthouse jobs list --filter 'status:failed error:timeout finished:<2h'
     """
     from posthouse import insights
-    from posthouse.cli.session import read
+    from posthouse.cli.database import read
     from posthouse.core.filters import read_filter
 
     with checked_usage():
@@ -155,17 +154,17 @@ def show(
     ),
 ) -> None:
     """Show a job: payload, result, progress, parts, steps and error."""
-    from posthouse.cli import job_progress
-    from posthouse.cli.session import read
+    from posthouse.cli import job_output
+    from posthouse.cli.database import read
 
     wanted = job_reference(job)
 
     async def look(db: Any, _: Any) -> None:
         found = await find_job(db, wanted)
         if watch:
-            await job_progress.watch(db, found, _show_line if as_json else _show_whole)
+            await job_output.watch(db, found, _show_line if as_json else _show_whole)
             return
-        whole = await job_progress.look_at(db, found)
+        whole = await job_output.look_at(db, found)
         show_json(whole.document()) if as_json else _show_whole(whole)
 
     read(look)
@@ -176,7 +175,7 @@ def _show_line(whole: Whole) -> None:
 
 
 def _show_whole(whole: Whole) -> None:
-    from posthouse.cli.job_progress import show_parts, show_steps
+    from posthouse.cli.job_output import show_parts, show_steps
 
     show_fields([*_fields(whole.job, whole.now), *_output(whole.last)])
     show_parts(whole)
@@ -184,7 +183,7 @@ def _show_whole(whole: Whole) -> None:
 
 
 def _fields(job: JobDetail, now: datetime) -> list[tuple[str, str | Cell]]:
-    from posthouse.cli.job_progress import bar
+    from posthouse.cli.job_output import bar
 
     state = job.status if job.status != "queued" else f"queued ({job.place})"
     generation = f", run {job.generation}" if job.generation > 1 else ""
@@ -248,7 +247,7 @@ def attempts(
 ) -> None:
     """List the attempts of a job: start, duration, worker, outcome."""
     from posthouse import insights
-    from posthouse.cli.session import read
+    from posthouse.cli.database import read
 
     wanted = job_reference(job)
 
@@ -302,7 +301,7 @@ def why(job: str = _ID, as_json: bool = json_option()) -> None:
     queue, without a suitable worker, reserved for a preferred worker, or waiting for its turn.
     """
     from posthouse import insights
-    from posthouse.cli.session import read
+    from posthouse.cli.database import read
 
     wanted = job_reference(job)
 

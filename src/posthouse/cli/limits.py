@@ -42,7 +42,7 @@ def list_(slots: bool = _SLOTS, as_json: bool = json_option()) -> None:
 
 def _list(*, slots: bool, as_json: bool) -> None:
     from posthouse import insights
-    from posthouse.cli.session import read
+    from posthouse.cli.database import read
 
     if slots:
         found = read(lambda db, _: insights.limit_slots(db))
@@ -155,7 +155,7 @@ def set_(
 
     posthouse limits set mailer --clear rate
     """
-    from posthouse.cli.session import read
+    from posthouse.cli.database import read
     from posthouse.storage.control import set_limit
 
     with checked_usage():
@@ -228,7 +228,7 @@ def remove(
     name: str = typer.Argument(..., metavar="NAME", help="Limit name."), as_json: bool = json_option()
 ) -> None:
     """Remove a limit. A limit defined in code returns when its worker starts. Audited."""
-    from posthouse.cli.session import read
+    from posthouse.cli.database import read
     from posthouse.storage.control import remove_limit
 
     read(lambda db, _: remove_limit(db, name, actor=caller()))

@@ -8,34 +8,27 @@ from typing import Any, NoReturn
 
 import typer
 
+from posthouse.cli.access import audit, keys
 from posthouse.cli.alerts import alerts
-from posthouse.cli.audit import audit
 from posthouse.cli.bench import bench
-from posthouse.cli.config import config
 from posthouse.cli.definitions import definitions
 from posthouse.cli.demos import demo
-from posthouse.cli.doctor import doctor
 from posthouse.cli.enqueue import enqueue
-from posthouse.cli.erase import erase
 from posthouse.cli.events import events
 from posthouse.cli.failures import failures
-from posthouse.cli.glossary import glossary
 from posthouse.cli.guarding import leave_embedded, run_guarded
 from posthouse.cli.init import init
 from posthouse.cli.jobs import jobs
-from posthouse.cli.keys import keys
 from posthouse.cli.limits import limits
-from posthouse.cli.migrate import migrate
+from posthouse.cli.maintenance import config, doctor, glossary, migrate, retention
 from posthouse.cli.psql import CONTEXT, psql
 from posthouse.cli.queues import queues
-from posthouse.cli.retention import retention
-from posthouse.cli.server import server
-from posthouse.cli.stats import stats
-from posthouse.cli.tenants import tenants
-from posthouse.cli.top import top
+from posthouse.cli.run_server import server
+from posthouse.cli.run_worker import keeper, worker
+from posthouse.cli.stats import stats, top
+from posthouse.cli.tenants import erase, tenants
 from posthouse.cli.triggers import triggers
 from posthouse.cli.up import up
-from posthouse.cli.worker import keeper, worker
 from posthouse.cli.workers import workers
 
 cli = typer.Typer(

@@ -28,7 +28,7 @@ def psql(
 
     posthouse psql -c "select status, count(*) from posthouse.jobs group by status"
     """
-    from posthouse.cli.session import reachable
+    from posthouse.cli.database import reachable
     from posthouse.settings import load_settings
 
     settings = load_settings()

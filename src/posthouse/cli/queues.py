@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from posthouse.cli.bars import shown_progress
 from posthouse.cli.guarding import WrongUsage
 from posthouse.cli.options import caller, checked_usage, json_option
-from posthouse.cli.output import Cell, ago, count, say, show_json, show_table, span
+from posthouse.cli.output import Cell, ago, count, say, show_json, show_table, shown_progress, span
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -40,7 +39,7 @@ def list_(as_json: bool = json_option()) -> None:
 
 def _list(*, as_json: bool) -> None:
     from posthouse import insights
-    from posthouse.cli.session import read
+    from posthouse.cli.database import read
 
     async def look(db: Any, known: Any) -> tuple[list[QueueInfo], datetime]:
         found = await insights.queue_overview(db, offline_after=known.offline_after)
@@ -88,7 +87,7 @@ def resume(names: list[str] = _NAMES, as_json: bool = json_option()) -> None:
 
 def _switch(names: list[str], act: Any, done: str, already: str, *, as_json: bool) -> None:
     from posthouse import insights
-    from posthouse.cli.session import read
+    from posthouse.cli.database import read
 
     async def work(db: Any, _: Any) -> list[tuple[str, bool, bool]]:
         return [
@@ -129,7 +128,7 @@ def drain(
 
     posthouse queues drain mail --until-empty
     """
-    from posthouse.cli.session import read
+    from posthouse.cli.database import read
     from posthouse.core.duration import seconds
     from posthouse.storage.control import pause_queue
 

@@ -73,7 +73,7 @@ def inherited() -> Inherited | None:
 
 def run_reloading(apps: Sequence[str], listening: socket.socket | None = None) -> int:
     """Run this command without --reload in children until one ends for good; return its exit code."""
-    from posthouse.cli.extras import require_extras
+    from posthouse.cli.startup import require_extras
 
     require_extras(FLAG, "reload")
     return _Reloader(_folders(apps), listening).run()

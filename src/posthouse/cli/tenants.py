@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import typer
 
 from posthouse.cli.guarding import WrongUsage
@@ -26,7 +28,7 @@ def list_(as_json: bool = json_option()) -> None:
 
 def _list(*, as_json: bool) -> None:
     from posthouse import insights
-    from posthouse.cli.session import read
+    from posthouse.cli.database import read
 
     found = read(lambda db, _: insights.tenants(db))
     if as_json:
@@ -64,7 +66,7 @@ def create(
 
     [b]Example:[/b]  posthouse tenants create acme --label "Acme Ltd" --weight 2
     """
-    from posthouse.cli.session import read
+    from posthouse.cli.database import read
     from posthouse.storage.tenants import create_tenant
 
     given = {"label": label, "weight": weight, "retention_days": retention}
@@ -87,7 +89,7 @@ def delete(
 
     [b]Example:[/b]  posthouse tenants delete acme
     """
-    from posthouse.cli.session import read
+    from posthouse.cli.database import read
     from posthouse.storage.tenants import delete_tenant
 
     read(lambda db, _: delete_tenant(db, name, actor=caller()))
@@ -107,7 +109,7 @@ def label(
 
     [b]Example:[/b]  posthouse tenants label acme "Acme Ltd"
     """
-    from posthouse.cli.session import read
+    from posthouse.cli.database import read
     from posthouse.storage.tenants import change_tenant
 
     read(lambda db, _: change_tenant(db, name, {"label": text}, actor=caller()))
@@ -129,7 +131,7 @@ def weight(
 
     [b]Example:[/b]  posthouse tenants weight acme 3
     """
-    from posthouse.cli.session import read
+    from posthouse.cli.database import read
     from posthouse.storage.control import set_tenant_weight
 
     with checked_usage():
@@ -157,7 +159,7 @@ def retention(
 
     posthouse tenants retention acme default
     """
-    from posthouse.cli.session import read
+    from posthouse.cli.database import read
     from posthouse.storage.control import set_tenant_retention
 
     wanted = _days(days)
@@ -178,3 +180,65 @@ def _days(text: str) -> float | None:
         return float(text)
     except ValueError:
         raise WrongUsage(f"invalid retention {text!r}: expected a number of days, or default") from None
+
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from posthouse.core.erasure import Erasure
+
+LOOK_SECONDS = 0.2
+
+
+def erase(
+    subject: str = typer.Argument(..., metavar="SUBJECT", help="Subject, e.g. a customer."),
+    *,
+    tenant: str = typer.Option("default", help="Tenant of the subject."),
+    wait: bool = typer.Option(False, "--wait", help="Wait until the keeper has erased all jobs."),
+    yes: bool = typer.Option(False, "-y", "--yes", help="Do not ask for confirmation."),
+    as_json: bool = json_option(),
+) -> None:
+    """Erase payloads, results, errors, logs, progress and artifacts of a subject. Audited.
+
+    Queued jobs are canceled, running jobs are requested to stop and erased when they have ended. Times and
+    statuses stay. It cannot be undone.
+
+    [b]Example:[/b]  posthouse erase customer-7 --tenant acme
+    """
+    from posthouse.cli.database import reachable
+    from posthouse.client.sync import SyncClient
+    from posthouse.settings import load_settings
+
+    if not yes and not as_json:
+        typer.confirm(f"Erase all jobs and events of {subject} in tenant {tenant}?", abort=True)
+    settings = load_settings()
+    reachable(settings)
+    with SyncClient(settings=settings) as client:
+        erasure = client.erase(subject, tenant=tenant, actor=caller())
+    if wait and not erasure.done:
+        erasure = _completed(erasure.id)
+    if as_json:
+        show_json(erasure)
+    else:
+        say(_text(erasure))
+
+
+def _completed(erasure_id: UUID) -> Erasure:
+    import asyncio
+
+    from posthouse import insights
+    from posthouse.cli.database import read
+
+    async def work(db: Any, _: Any) -> Erasure:
+        while not (found := await insights.get_erasure(db, erasure_id)).done:
+            await asyncio.sleep(LOOK_SECONDS)
+        return found
+
+    return read(work)
+
+
+def _text(erasure: Erasure) -> str:
+    erased = (
+        f"{erasure.jobs:,} job(s), {erasure.events:,} event(s) and {erasure.artifacts:,} artifact(s) erased"
+    )
+    return erased if erasure.done else f"{erased}; the keeper erases the others when they have ended"

@@ -6,13 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from posthouse.cli.database import act
 from posthouse.cli.guarding import WrongUsage
-from posthouse.cli.inputs import file_object, json_object, number_or_name
-from posthouse.cli.options import caller, id_of, json_option
+from posthouse.cli.options import caller, file_object, id_of, json_object, json_option, number_or_name
 from posthouse.cli.output import Cell, ago, at, dim, first_line, show_fields, show_json, show_table, span
-from posthouse.cli.schedules import next_runs
-from posthouse.cli.session import act
-from posthouse.cli.trigger_runs import fire, outcomes
+from posthouse.cli.trigger_runs import fire, next_runs, outcomes
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -69,7 +67,7 @@ def list_(tenant: str | None = _TENANT, as_json: bool = json_option()) -> None:
 
 def _list(tenant: str | None, *, as_json: bool) -> None:
     from posthouse import insights
-    from posthouse.cli.session import read
+    from posthouse.cli.database import read
 
     async def look(db: Any, _: Any) -> tuple[list[TriggerInfo], datetime]:
         return await insights.triggers(db, tenant=tenant), await insights.database_now(db)
@@ -110,7 +108,7 @@ def _state(item: TriggerInfo, now: datetime) -> Cell:
 def show(trigger: str = _ID, as_json: bool = json_option()) -> None:
     """Show a trigger."""
     from posthouse import insights
-    from posthouse.cli.session import read
+    from posthouse.cli.database import read
 
     wanted = id_of("trigger", trigger)
 
@@ -190,8 +188,8 @@ def create(
 
     posthouse triggers create --cron '0 2 * * *' --zone America/New_York --kind report --label Nightly
     """
+    from posthouse.cli.database import read
     from posthouse.cli.output import say
-    from posthouse.cli.session import read
     from posthouse.core.redaction import PLAIN
     from posthouse.triggers import create_trigger
 

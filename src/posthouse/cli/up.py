@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from posthouse.app import App
     from posthouse.cli.reload import Inherited
-    from posthouse.cli.server import Serving
+    from posthouse.cli.run_server import Serving
     from posthouse.settings import Settings
     from posthouse.supervisor.settling import Settling
     from posthouse.supervisor.supervisor import Supervisor
@@ -70,10 +70,10 @@ def up(
 
     from posthouse.cli.apps import chosen_paths, settings_for
     from posthouse.cli.child import spec_of
-    from posthouse.cli.extras import require_extras
-    from posthouse.cli.listening import listen
-    from posthouse.cli.logs import start_logging
+    from posthouse.cli.log_format import start_logging
     from posthouse.cli.reload import inherited, run_reloading
+    from posthouse.cli.run_server import listen
+    from posthouse.cli.startup import require_extras
     from posthouse.settings import ENV_PREFIX, load_settings
     from posthouse.worker.shutdown import run_loop
 
@@ -117,7 +117,7 @@ def up(
 
 
 def _start_database(settings: Settings, *, quiet: bool = False) -> str:
-    from posthouse.cli.session import reachable
+    from posthouse.cli.database import reachable
     from posthouse.storage.server import embedded_server
     from posthouse.storage.startup import patiently_sync
 
@@ -202,7 +202,7 @@ class _Data:
     def command(self) -> str:
         import shlex
 
-        from posthouse.cli.invocation import own_command
+        from posthouse.cli.startup import own_command
 
         if not (self.embedded and self.chosen):
             return own_command()
@@ -231,9 +231,9 @@ class _Screen:
     ) -> None:
         import webbrowser
 
-        from posthouse.cli.listening import address_of
         from posthouse.cli.options import caller
-        from posthouse.cli.welcome import Welcome
+        from posthouse.cli.run_server import address_of
+        from posthouse.cli.startup import Welcome
 
         if self.parent is not None:
             self.parent.tell_ready()
@@ -302,8 +302,7 @@ async def _serve(
     from dataclasses import replace
 
     from posthouse.cli.apps import combined
-    from posthouse.cli.listening import address_of
-    from posthouse.cli.server import Serving, first_key
+    from posthouse.cli.run_server import Serving, address_of, first_key
     from posthouse.errors import PosthouseError
     from posthouse.supervisor.supervisor import Supervisor
     from posthouse.system.housekeeping import Housekeeping

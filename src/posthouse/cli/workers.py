@@ -41,7 +41,7 @@ def list_(everyone: bool = _EVERYONE, as_json: bool = json_option()) -> None:
 
 def _list(*, everyone: bool, as_json: bool) -> None:
     from posthouse import insights
-    from posthouse.cli.session import read
+    from posthouse.cli.database import read
 
     async def look(db: Any, known: Any) -> tuple[list[WorkerInfo], datetime]:
         within = None if everyone else 86400.0
@@ -132,7 +132,7 @@ def _tell(
     alive: bool = False,
 ) -> None:
     from posthouse import insights
-    from posthouse.cli.session import read
+    from posthouse.cli.database import read
     from posthouse.errors import IllegalTransition
 
     async def work(db: Any, known: Any) -> list[tuple[NamedWorker, bool]]:

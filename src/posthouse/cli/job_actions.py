@@ -1,19 +1,65 @@
-"""Commands that retry or cancel jobs, by id or by filter."""
+"""Commands of posthouse jobs that change jobs, one by one or in bulk."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
+from uuid import UUID
 
 import typer
 
-from posthouse.cli.bulk import follow, share_of
 from posthouse.cli.guarding import WrongUsage
-from posthouse.cli.job_ids import HELP, find_job, job_reference
 from posthouse.cli.options import caller, checked_usage, json_option
-from posthouse.cli.output import say, show_json
+from posthouse.cli.output import say, show_json, shown_progress
+
+if TYPE_CHECKING:
+    from posthouse.insights import MatchedJob
+
+HELP = "Job id, or a unique prefix or suffix of it (at least 4 characters)."
+_PART = re.compile(r"[0-9a-f]{4,31}")
+_LISTED = 10
+
+
+def job_reference(text: str) -> UUID | str:
+    """Return the id, or the digits of a part of one for `find_job`."""
+    digits = text.replace("-", "").lower()
+    if _PART.fullmatch(digits):
+        return digits
+    try:
+        return UUID(text)
+    except ValueError:
+        raise WrongUsage(
+            f"{text!r} is not a job id; pass a full id like 01890a5d-ac96-774b-bcce-b302099a8057, or its "
+            "first or last characters (at least 4); list jobs with `posthouse jobs list`"
+        ) from None
+
+
+async def find_job(db: Any, reference: UUID | str) -> UUID:
+    """Return the id of the one job that the reference matches. A full id is not looked up."""
+    from posthouse import insights
+    from posthouse.errors import JobNotFound
+
+    if isinstance(reference, UUID):
+        return reference
+    found = await insights.jobs_by_part_of_id(db, reference, limit=_LISTED + 1)
+    if not found:
+        raise JobNotFound(
+            f"no job id starts or ends with {reference!r}; a suffix is searched among the newest "
+            f"{insights.SEARCHED_IDS:,} jobs of each table, so pass the full id of an older job"
+        )
+    if len(found) > 1:
+        raise WrongUsage(_ambiguous(reference, found))
+    return found[0].id
+
+
+def _ambiguous(reference: str, found: list[MatchedJob]) -> str:
+    more = "" if len(found) <= _LISTED else f"\n  and more than {_LISTED} in total"
+    jobs = "".join(f"\n  {job.id}  {job.kind}  {job.status}" for job in found[:_LISTED])
+    return f"the job id {reference!r} is ambiguous; pass more characters of one of these:{jobs}{more}"
+
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -126,7 +172,7 @@ class _Found:
     stop_share: float = 0.5
 
     def change(self, *, detach: bool, dry_run: bool, as_json: bool) -> None:
-        from posthouse.cli.session import read
+        from posthouse.cli.database import read
         from posthouse.core.filters import read_filter
         from posthouse.core.limit import rate_per_second
 
@@ -173,7 +219,7 @@ class _Found:
 
 def _control(wanted: list[str], act: Callable[..., Awaitable[str]], *, as_json: bool) -> None:
     """Apply the change to each job; report those that fail and change the others."""
-    from posthouse.cli.session import read
+    from posthouse.cli.database import read
     from posthouse.errors import PosthouseError
 
     references = [job_reference(text) for text in wanted]
@@ -199,3 +245,75 @@ def _control(wanted: list[str], act: Callable[..., Awaitable[str]], *, as_json: 
             say(f"{item['id']}  {item['status']}")
     if any("error" in item for item in done):
         raise typer.Exit(1)
+
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from posthouse.insights import BulkChange
+
+LOOK_SECONDS = 0.3
+
+
+def follow(bulk_id: UUID, *, detach: bool, as_json: bool) -> None:
+    from posthouse import insights
+    from posthouse.cli.database import read
+
+    if not as_json:
+        say(f"bulk change {bulk_id}", style="dim", err=not detach)
+    if detach:
+        done = read(lambda db, _: insights.get_bulk_change(db, bulk_id))
+    else:
+        try:
+            done = read(lambda db, _: _until_ended(db, bulk_id))
+        except KeyboardInterrupt:
+            say(
+                "the bulk change continues in the background; stop it with "
+                f"`posthouse failures stop {bulk_id}`",
+                err=True,
+            )
+            raise typer.Exit(130) from None
+    if as_json:
+        show_json(done)
+    elif not detach:
+        say(f"{done.state}: {_told(done)}{f'; {done.reason}' if done.reason else ''}")
+    if done.state in {"halted", "stopped"}:
+        raise typer.Exit(1)
+
+
+async def _until_ended(db: Any, bulk_id: UUID) -> BulkChange:
+    import asyncio
+
+    from posthouse import insights
+
+    with shown_progress("jobs") as bar:
+        while True:
+            bulk = await insights.get_bulk_change(db, bulk_id)
+            left = 0 if bulk.total is None else bulk.total - bulk.retried - bulk.canceled - bulk.skipped
+            bar.show(left, _told(bulk))
+            if not bulk.open:
+                return bulk
+            await asyncio.sleep(LOOK_SECONDS)
+
+
+def _told(bulk: BulkChange) -> str:
+    if bulk.total is None:
+        return "collecting jobs"
+    skipped = f", {bulk.skipped:,} skipped" if bulk.skipped else ""
+    if bulk.action == "cancel":
+        return f"{bulk.canceled:,} of {bulk.total:,} canceled{skipped}"
+    return (
+        f"{bulk.retried:,} of {bulk.total:,} retried{skipped}, "
+        f"{bulk.succeeded:,} succeeded, {bulk.failed:,} failed again"
+    )
+
+
+def share_of(text: str) -> float:
+    """Parse a ratio: 20% or 0.2."""
+    try:
+        share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share <= 1:
+        raise WrongUsage(f"invalid --stop-at {text!r}: expected a ratio like 20% or 0.2")
+    return share

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ import typer
 
 from posthouse.cli.options import app_option, log_json_option, log_level_option
 from posthouse.cli.output import say
+from posthouse.errors import ConfigurationError
 
 if TYPE_CHECKING:
     import asyncio
@@ -57,9 +59,8 @@ def server(
     import sys
 
     from posthouse.cli.apps import chosen_paths, load_apps, settings_for
-    from posthouse.cli.listening import listen
-    from posthouse.cli.logs import start_logging
-    from posthouse.cli.session import reachable
+    from posthouse.cli.database import reachable
+    from posthouse.cli.log_format import start_logging
     from posthouse.settings import load_settings
     from posthouse.worker.shutdown import run_loop
 
@@ -74,7 +75,6 @@ def server(
 async def _serve(settings: Settings, listening: socket.socket, apps: Mapping[str, App]) -> None:
     import asyncio
 
-    from posthouse.cli.listening import address_of
     from posthouse.worker.shutdown import Stop
 
     stop = Stop(asyncio.get_running_loop())
@@ -265,3 +265,20 @@ async def first_key(url: str) -> str | None:
         if any(key.role == Role.SUPER_ADMIN and key.revoked_at is None for key in await keys(connection)):
             return None
         return await issue_key(connection, "first admin", Role.SUPER_ADMIN, actor=caller())
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Bind the port before anything else starts, so that a second start fails immediately."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise ConfigurationError(
+            f"cannot listen on {host} port {port}: {error.strerror or error}; "
+            "stop the program that uses the port, or choose another one with --port"
+        ) from None
+
+
+def address_of(listening: socket.socket) -> str:
+    host, port = listening.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

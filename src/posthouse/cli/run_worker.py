@@ -95,7 +95,7 @@ def worker(
 
     from posthouse.cli.apps import chosen_paths
     from posthouse.cli.child import spec_of
-    from posthouse.cli.logs import start_logging
+    from posthouse.cli.log_format import start_logging
     from posthouse.cli.reload import inherited
     from posthouse.settings import load_settings
     from posthouse.worker.shutdown import run_loop
@@ -138,8 +138,8 @@ def worker(
 
 
 def _reload(paths: Sequence[str]) -> int:
+    from posthouse.cli.database import reachable
     from posthouse.cli.reload import run_reloading
-    from posthouse.cli.session import reachable
     from posthouse.settings import load_settings
 
     settings = load_settings()
@@ -240,7 +240,7 @@ async def _prepare(settings: Settings, keepers: list[Housekeeping], *, with_keep
     """Check the database of the application and start the keeper; return how to settle jobs."""
     import asyncio
 
-    from posthouse.cli.session import reachable
+    from posthouse.cli.database import reachable
     from posthouse.storage.startup import patiently
     from posthouse.supervisor.settling import Settling
     from posthouse.system.housekeeping import Housekeeping
@@ -288,8 +288,8 @@ def keeper(
 
     Every worker runs a keeper too, unless started with --no-keeper. Any number of keepers may run.
     """
-    from posthouse.cli.logs import start_logging
-    from posthouse.cli.session import reachable
+    from posthouse.cli.database import reachable
+    from posthouse.cli.log_format import start_logging
     from posthouse.settings import load_settings
     from posthouse.worker.shutdown import run_loop
 
