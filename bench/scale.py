@@ -23,8 +23,7 @@ from typing import Any
 import psycopg
 
 from posthouse import Client, Request, testing
-from posthouse.bench.bare import measure_limit
-from posthouse.bench.fleet import PAYLOAD
+from posthouse.bench.fleet import PAYLOAD, measure_limit
 from posthouse.bench.measures import fill
 from posthouse.storage.embedded import ensure
 

@@ -25,7 +25,7 @@ from pathlib import Path
 
 LOADED = (
     "asyncio", "httpx", "psycopg_pool", "posthouse.app", "posthouse.cli.child", "posthouse.cli.run_server",
-    "posthouse.demo.crash.fleet", "posthouse.demo.crash.worker", "posthouse.demo.stage", "posthouse.identity",
+    "posthouse.demo.crash.run", "posthouse.demo.crash.worker", "posthouse.demo.stage", "posthouse.identity",
      "posthouse.insights.doctor", "posthouse.keeper.service", "posthouse.server",
     "posthouse.system.housekeeping", "posthouse.testing", "posthouse.triggers", "posthouse.worker.remote",
     "posthouse.worker.worker", "uvicorn.lifespan.on", "uvicorn.loops.auto", "uvicorn.protocols.http.auto",
@@ -298,7 +298,7 @@ def _fork_workers_of_demos(address):
     def start(words, *, cwd=None, process_group=None, **options):
         return stable.start(words[1:], folder=cwd, session=process_group is not None, **options)
 
-    for name in ("posthouse.demo.stage", "posthouse.demo.crash.fleet"):
+    for name in ("posthouse.demo.stage", "posthouse.demo.crash.run"):
         importlib.import_module(name).subprocess = _Processes(start)
 
 

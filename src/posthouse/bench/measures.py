@@ -14,8 +14,7 @@ import psycopg
 from psycopg import AsyncConnection
 
 from posthouse import testing
-from posthouse.bench.bare import measure_limit
-from posthouse.bench.fleet import PAYLOAD, fleet
+from posthouse.bench.fleet import PAYLOAD, fleet, measure_limit
 from posthouse.client.client import Client
 from posthouse.core.request import Request
 from posthouse.storage.control import pause_queue, resume_queue

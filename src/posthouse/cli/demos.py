@@ -104,7 +104,7 @@ def _crash(jobs: int, *, as_json: bool) -> None:
         raise WrongUsage(f"--jobs must be at least {LEAST_CRASH_JOBS} for the crash demo, not {jobs}")
     require_extras("posthouse demo crash", "embedded")
     from posthouse.demo.crash import Report, run
-    from posthouse.demo.crash.screen import make_screen
+    from posthouse.demo.crash.report import make_screen
 
     found: list[Report] = []
 
@@ -175,9 +175,7 @@ async def _run(demo: Demo, prepared: _Prepared, wanted: _Wanted) -> None:
     from pathlib import Path
 
     from posthouse.cli.run_server import Serving, address_of, listen
-    from posthouse.demo.processes import in_thread
-    from posthouse.demo.screen import JobScreen, Screen
-    from posthouse.demo.stage import Stage
+    from posthouse.demo.stage import JobScreen, Screen, Stage, in_thread
     from posthouse.identity import Role
     from posthouse.system.housekeeping import Housekeeping
 

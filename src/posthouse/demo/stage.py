@@ -1,24 +1,138 @@
-"""The interface that demos of applications use."""
+"""What a demo of an application runs in: a stage with its processes and its screen."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+import time
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, ParamSpec, Self, TypeAlias, TypeVar
+
+import typer
 
 from posthouse.app import App
-from posthouse.demo.processes import stop_processes
-from posthouse.demo.screen import Screen
 from posthouse.errors import PosthouseError, WaitTimeout
 from posthouse.insights import StageInfo, stages_of
 from posthouse.settings import ENV_PREFIX
 from posthouse.storage.connect import connect_async
 from posthouse.storage.queries import Db
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+DRAIN_SECONDS = 2.0
+STOP_SECONDS = 20.0
+
+
+def stop_processes(processes: Iterable[subprocess.Popen[bytes]]) -> None:
+    """Stop workers: drain, then release what still runs, then kill."""
+    alive = [process for process in processes if process.poll() is None]
+    for seconds in (DRAIN_SECONDS, STOP_SECONDS):
+        for process in alive:
+            process.terminate()  # the second SIGTERM makes a worker release its jobs
+        alive = _still_alive(alive, seconds)
+    for process in alive:
+        process.kill()
+        process.wait()
+
+
+def _still_alive(processes: list[subprocess.Popen[bytes]], seconds: float) -> list[subprocess.Popen[bytes]]:
+    """Wait for all to end, together no longer than this; return those that still run."""
+    end = time.monotonic() + seconds
+    for process in processes:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(max(0.0, end - time.monotonic()))
+    return [process for process in processes if process.poll() is None]
+
+
+async def in_thread(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """Run blocking work in a thread; a cancellation waits for its end, so that it can be undone."""
+    working = asyncio.ensure_future(asyncio.to_thread(function, *args, **kwargs))
+    try:
+        return await asyncio.shield(working)
+    except asyncio.CancelledError:
+        await asyncio.wait([working])
+        raise
+
+
+class Screen:
+    """Named progress bars on stderr, one per line; a full bar stays visible. Stdout holds only the result."""
+
+    def __init__(self) -> None:
+        self._bars: dict[str, Any] = {}
+        self._said: dict[str, str] = {}
+        self._progress: Any = None
+
+    def __enter__(self) -> Self:
+        if sys.stderr.isatty():
+            from rich.console import Console  # noqa: PLC0415 - slow to load
+            from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415
+
+            columns = (
+                TextColumn("{task.description:<24}"),
+                BarColumn(),
+                TextColumn("{task.fields[told]}"),
+                TimeElapsedColumn(),
+            )
+            self._progress = Progress(*columns, console=Console(stderr=True))
+            self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._progress is not None:
+            self._progress.stop()
+
+    def say(self, text: str) -> None:
+        if self._progress is None:
+            typer.echo(text, err=True)
+        else:
+            self._progress.console.print(text, markup=False, highlight=False)
+
+    def show(self, name: str, done: float, total: float, told: str = "") -> None:
+        """Set the bar of this name, and add it if it is new."""
+        told = told or f"{done:.0f} of {total:.0f}"
+        if self._progress is None:
+            if self._said.get(name) != told:
+                self._said[name] = told
+                self.say(f"{name}: {told}")
+            return
+        if name not in self._bars:
+            self._bars[name] = self._progress.add_task(name, total=total, told="")
+        self._progress.update(self._bars[name], total=total, completed=done, told=told)
+
+
+class JobScreen(Screen):
+    """Progress as lines on stdout that a worker reads (posthouse.commands.progress): the mean of all bars."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._shares: dict[str, float] = {}
+        self._percent = 0.0
+
+    def say(self, text: str) -> None:
+        typer.echo(text, err=True)
+        self._report(message=text)
+
+    def show(self, name: str, done: float, total: float, told: str = "") -> None:
+        told = told or f"{done:.0f} of {total:.0f}"
+        if self._said.get(name) == told:
+            return
+        self._said[name] = told
+        self._shares[name] = done / total if total else 1.0
+        self._percent = 100 * min(1.0, sum(self._shares.values()) / len(self._shares))
+        self._report(step=name, message=told)
+
+    def _report(self, **fields: str) -> None:
+        line = json.dumps({"percent": round(self._percent, 1), **fields})
+        typer.echo(f"posthouse: {line}")
+        sys.stdout.flush()
+
 
 LOOK_SECONDS = 0.2
 

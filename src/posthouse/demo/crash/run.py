@@ -1,26 +1,142 @@
-"""The run of the crash demo: enqueue, inject faults on the way, count."""
+"""The run of the crash demo: enqueue, kill workers and Postgres on the way, count."""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 
 from posthouse.client.client import Client
-from posthouse.demo.crash.fleet import Fleet
 from posthouse.demo.crash.jobs import effect, statement
-from posthouse.demo.crash.postgres import Postgres
 from posthouse.demo.crash.report import Fault, Report
-from posthouse.demo.processes import in_thread
-from posthouse.errors import PosthouseError, WaitTimeout
-from posthouse.settings import load_settings
-from posthouse.storage.connect import Line
+from posthouse.demo.stage import in_thread, stop_processes
+from posthouse.errors import DatabaseUnavailable, PosthouseError, WaitTimeout
+from posthouse.settings import ENV_PREFIX, load_settings
+from posthouse.storage.connect import Line, connect_sync
+from posthouse.storage.migrate import migrate
+
+WORKER = "posthouse.demo.crash.worker"
+LOG_TAIL = 2000
+
+
+class Fleet:
+    """Workers as processes. A killed one is replaced, as a process supervisor would do."""
+
+    def __init__(self, url: str, folder: Path, *, concurrency: int) -> None:
+        self._folder = folder
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(ENV_PREFIX)}
+        chosen = {"DATABASE_URL": url, "CONCURRENCY": str(concurrency)}
+        self._environment = {**kept, **{f"{ENV_PREFIX}{name}": value for name, value in chosen.items()}}
+        self._workers: dict[int, subprocess.Popen[bytes]] = {}
+        self._started = 0
+
+    @property
+    def pids(self) -> list[int]:
+        return list(self._workers)
+
+    def start(self) -> int:
+        """Start one more worker; return its process id."""
+        self._started += 1
+        with self._log(self._started).open("wb") as log:
+            # Started in the folder, so that no posthouse.toml of the user applies.
+            process = subprocess.Popen(  # noqa: S603 - our own command
+                [sys.executable, "-m", WORKER],
+                cwd=self._folder, env=self._environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                process_group=0,  # Ctrl-C is for the demo, which stops its workers
+            )  # fmt: skip
+        self._workers[process.pid] = process
+        return process.pid
+
+    def kill(self, pid: int) -> None:
+        """Kill a worker with SIGKILL, and start another in its place."""
+        process = self._workers.pop(pid)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        self.start()
+
+    def check(self) -> None:
+        """Raise if a worker ended by itself."""
+        for process in self._workers.values():
+            if process.poll() is not None:
+                log = self._log(self._started).read_text(errors="replace")
+                raise PosthouseError(
+                    f"a worker of the demo stopped with exit code {process.returncode}; the end of its log:\n"
+                    f"{log[-LOG_TAIL:]}"
+                )
+
+    def stop(self) -> None:
+        stop_processes(self._workers.values())
+        self._workers.clear()
+
+    def _log(self, number: int) -> Path:
+        return self._folder / f"worker-{number}.log"
+
+
+if TYPE_CHECKING:
+    from posthouse.storage.embedded import EmbeddedPostgres
+
+STOP_SECONDS = 30.0
+SETTINGS = {"track_commit_timestamp": "on"}
+"""Pauses are measured between commits."""
+
+
+class Postgres:
+    """An embedded Postgres inside a temporary folder."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.chmod(0o711)  # started by root, Postgres runs as another user, who must reach its data
+        self._data_dir = folder / "data"
+        self._handles: list[EmbeddedPostgres] = []
+
+    def start(self, schema: str) -> str:
+        """Create and migrate the database; return its URL."""
+        url = self._attach()
+        with connect_sync(url, "demo") as connection:
+            migrate(connection)
+            connection.execute(schema)
+        return url
+
+    def crash(self) -> None:
+        """Stop Postgres as `pg_ctl stop -m immediate` does: the next start has to recover."""
+        from posthouse.storage.embedded.layout import open_layout  # noqa: PLC0415 - an extra
+        from posthouse.storage.embedded.probe import ask  # noqa: PLC0415
+        from posthouse.storage.embedded.process import is_alive  # noqa: PLC0415
+        from posthouse.storage.embedded.waiting import attempts  # noqa: PLC0415
+
+        layout = open_layout(self._data_dir)
+        told = False
+        for _ in attempts(STOP_SECONDS):
+            if not is_alive(layout):
+                return
+            if not told and (answer := ask(layout)):
+                os.kill(answer.postmaster_pid, signal.SIGQUIT)
+                told = True
+        raise DatabaseUnavailable(f"Postgres did not stop within {STOP_SECONDS:g} s of an immediate shutdown")
+
+    def start_again(self) -> None:
+        self._attach()
+
+    def close(self) -> None:
+        while self._handles:
+            self._handles.pop().close()
+
+    def _attach(self) -> str:
+        from posthouse.storage.embedded import ensure  # noqa: PLC0415 - an extra
+
+        handle = ensure(self._data_dir, settings=SETTINGS)
+        self._handles.append(handle)
+        return handle.url
+
 
 WORKERS = 2
 CONCURRENCY = 8
