@@ -59,7 +59,7 @@ def test_a_retry_runs_again_what_fits_and_nothing_else(house, town):
     assert (bulk["action"], bulk["state"], bulk["total"], bulk["retried"]) == ("retry", "done", 3, 3)
     assert bulk["chosen"] == {"q": "error:timeout", "tenant": town.name}
     assert statuses(town) == {**dict.fromkeys(again, "queued"), other: "failed"}
-    retries = town.client.get("/failures/retries").json()["items"]
+    retries = town.client.get("/jobs/bulk", params={"action": "retry"}).json()["items"]
     assert [item["id"] for item in retries] == [told["bulk_id"]]
 
 
@@ -83,7 +83,7 @@ def test_a_cancel_ends_queued_jobs_and_tells_the_workers_of_running_ones(house, 
         "select target from posthouse.audit where action = 'job.cancel' and tenant_id = %s", (town.name,)
     ).fetchall()
     assert sorted(audited) == sorted((str(job),) for job in (waiting, running, *ready))
-    assert town.client.get("/failures/retries").json()["items"] == []
+    assert town.client.get("/jobs/bulk", params={"action": "retry"}).json()["items"] == []
 
 
 def test_until_it_starts_it_can_be_undone(house, town):

@@ -604,13 +604,12 @@ def test_failures_are_grouped_and_their_jobs_run_again(place, acme, tenant, db):
     bulk = started["bulk_id"]
     for _ in range(3):
         keep(place.url)
-    assert acme.get(f"/failures/retries/{bulk}").json()["retried"] == 1
+    assert acme.get(f"/jobs/bulk/{bulk}").json()["retried"] == 1
     assert acme.get(f"/jobs/{job}").json()["status"] == "queued"
-    assert [item["id"] for item in acme.get("/failures/retries").json()["items"]] == [bulk]
-    assert acme.post(f"/failures/retries/{bulk}/stop").json() == {"changed": False}
-    other = acme.post("/failures/retries", json={"definition_key": "sync"})
-    assert other.status_code == 202
-    assert acme.post(f"/failures/retries/{other.json()['id']}/stop").json() == {"changed": True}
+    assert [item["id"] for item in acme.get("/jobs/bulk").json()["items"]] == [bulk]
+    assert acme.post(f"/jobs/bulk/{bulk}/stop").json() == {"changed": False}
+    other = acme.post("/jobs/bulk", json={"action": "retry", "filter": {"definition_key": "sync"}}).json()
+    assert acme.post(f"/jobs/bulk/{other['bulk_id']}/stop").json() == {"changed": True}
     assert code(acme.post("/jobs/bulk", json={"action": "retry", "filter": {"subject": "x"}}))[0] == 422
 
 

@@ -468,7 +468,6 @@ IN_SCHEMA: dict[str, dict[str, str]] = {
         "name": "Name shown in the audit log.",
         "queues": "Queues that a worker key is restricted to; null for all.",
     },
-    "NewRetries": {"limit": "Maximum number of jobs to retry.", "rate": "Jobs per second."},
     "NewSession": {"credential": "API key, JSON Web Token or admin secret."},
     "NewTenant": {"id": "Name of the tenant; it cannot be changed."},
     "NewTrigger": _TRIGGER,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from fastapi import Request, Response
+from fastapi import Query, Request, Response
 
 from posthouse import insights
 from posthouse.core.filters import Filter, Wanted, line_of, read_filter
@@ -64,12 +64,17 @@ async def change_many(
 
 
 @router.get("/bulk", response_model=Page[BulkChange])
-async def list_bulk_changes(access: Reader, limit: Limit = 50, cursor: Cursor = None) -> Response:
+async def list_bulk_changes(
+    access: Reader,
+    action: Annotated[Literal["retry", "cancel"] | None, Query(description="Only this action.")] = None,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+) -> Response:
     """List bulk changes, newest first."""
     most = clamped(limit)
     before: Any = read_cursor(cursor, datetime, UUID)
     async with access.session() as db:
-        found = await insights.bulk_changes(db, tenant=access.whose, before=before, limit=most)
+        found = await insights.bulk_changes(db, tenant=access.whose, action=action, before=before, limit=most)
     return answer(page(found, most, "created_at", "id"))
 
 

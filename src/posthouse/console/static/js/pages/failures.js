@@ -16,7 +16,7 @@ const MOST = 200
 
 export function Failures({ fingerprint, query }) {
   const session = useSession()
-  const retries = useBulkChanges("/failures/retries", 50)
+  const retries = useBulkChanges(50, "retry")
   if (fingerprint) return html`<${FailurePage} key=${fingerprint + query.kind} fingerprint=${fingerprint} query=${query} retries=${retries} />`
   const tab = query.show === "retries" ? "retries" : "groups"
   const running = (retries.data?.items ?? []).filter(isOpen)

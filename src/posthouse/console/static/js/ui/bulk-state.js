@@ -23,9 +23,9 @@ const isFresh = (bulk) => bulk.ended_at && Date.now() - new Date(bulk.ended_at) 
 const unsettled = (bulk) => isOpen(bulk) || (isFresh(bulk) && bulk.succeeded + bulk.failed < bulk.retried)
 
 /** Bulk changes, newest first; polled every second while one of them runs. */
-export function useBulkChanges(path, limit) {
+export function useBulkChanges(limit, action) {
   const [busy, setBusy] = useState(false)
-  const changes = useApi(path, { limit }, { every: busy ? 1000 : 10_000 })
+  const changes = useApi("/jobs/bulk", { limit, action }, { every: busy ? 1000 : 10_000 })
   const running = (changes.data?.items ?? []).some(unsettled)
   useEffect(() => setBusy(running), [running])
   return changes
@@ -34,7 +34,7 @@ export function useBulkChanges(path, limit) {
 /** Bulk changes that run or have just finished. A new value of `begun` reloads them. */
 export function BulkChanges({ begun, may }) {
   const [gone, setGone] = useState(() => new Set())
-  const changes = useBulkChanges("/jobs/bulk", 5)
+  const changes = useBulkChanges(5)
   useEffect(() => { if (begun) changes.reload() }, [begun])
   const items = (changes.data?.items ?? []).filter((bulk) => !gone.has(bulk.id) && (isOpen(bulk) || isFresh(bulk)))
   return items.map((bulk) => html`<${BulkCard} key=${bulk.id} bulk=${bulk} may=${may} changed=${changes.reload} dismiss=${() => setGone(new Set([...gone, bulk.id]))} />`)
