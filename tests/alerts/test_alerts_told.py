@@ -9,6 +9,7 @@ import pytest
 
 from enginekit import Engine
 from posthouse import testing
+from posthouse.cli.log_format import HideKinds
 from posthouse.keeper.alerter import MOST_MESSAGES, Alerter
 from posthouse.storage.connect import Line
 from waiting import WAIT_SECONDS
@@ -50,6 +51,16 @@ async def catch_up(db, alerter):
     async with asyncio.timeout(WAIT_SECONDS):
         while db.execute(recent).fetchone() != (True,):
             await alerter.run_once()
+
+
+async def test_an_alert_about_a_hidden_kind_is_not_logged(app, jobs, alerter, alerts, caplog):
+    caplog.handler.addFilter(hide := HideKinds(["demo.toll"]))
+    bury(jobs, "demo.toll")
+    bury(jobs, "invoice")
+    assert (await alerter().run_once())["told"] == 2
+    caplog.handler.removeFilter(hide)
+    assert "invoice" in caplog.text
+    assert "demo.toll" not in caplog.text
 
 
 async def test_within_the_cool_down_others_are_only_counted(app, jobs, db, alerter, alerts):

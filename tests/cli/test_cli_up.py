@@ -86,6 +86,7 @@ def test_from_nothing_to_done_jobs_and_back(no_database):
     done = eventually(lambda: _done(jobs()))
     assert done == FIRST_START
     assert "demo.flaky" not in up.err  # its failure is on purpose, and would read like a fault of the product
+    assert "request completed" not in up.err
     assert "kinds" not in up.err
 
     doctor = no_database("doctor", "--json")

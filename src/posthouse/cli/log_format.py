@@ -64,14 +64,15 @@ class WorkerField(logging.Filter):
 
 
 class HideKinds(logging.Filter):
-    """Drops the log lines of some kinds of job; the lines are still stored with the jobs."""
+    """Drops the log lines of some kinds of job, and alerts about them; both are still stored."""
 
     def __init__(self, kinds: Iterable[str]) -> None:
         super().__init__()
         self._kinds = frozenset(kinds)
 
     def filter(self, record: logging.LogRecord) -> bool:
-        return getattr(record, "kind", None) not in self._kinds
+        subject, *_ = getattr(record, "alert_subject", "").split(" ")  # a kind, or a kind and a cause
+        return getattr(record, "kind", None) not in self._kinds and subject not in self._kinds
 
 
 class JsonLines(logging.Formatter):

@@ -70,7 +70,6 @@ def up(
 
     from posthouse.cli.apps import chosen_paths, settings_for
     from posthouse.cli.child import spec_of
-    from posthouse.cli.log_format import start_logging
     from posthouse.cli.reload import inherited, run_reloading
     from posthouse.cli.run_server import listen
     from posthouse.cli.startup import require_extras
@@ -100,20 +99,37 @@ def up(
         if demo and not paths:
             apps = {**_load([DEMO], settings), **_load_installed(settings)}
         settings = settings_for(apps, data_dir=data_dir, commands=commands)
-        start_logging(as_json=log_json, level=log_level, stream=sys.stderr)
+        hidden = [DEMO] if DEMO in apps and log_level != "debug" else []
+        _start_logging(
+            as_json=log_json,
+            level=log_level,
+            hidden=[kind for path in hidden for kind in apps[path].definitions],
+        )
         spec = spec_of(
             apps=list(apps),
             flags={"commands": commands, "data_dir": data_dir and str(data_dir)},
             log_json=log_json,
             log_level=log_level,
             log_stream="stderr",
-            hidden=[DEMO] if DEMO in apps and log_level != "debug" else [],
+            hidden=hidden,
             shared=False,
             quiet=True,
         )
         data = _Data(settings, embedded=embedded, chosen=data_dir is not None)
         opens = _is_here(listening) and sys.stdout.isatty() if open_ is None else open_
         run_loop(_serve(apps, settings, listening, spec, _Screen(data, parent, opens)))
+
+
+def _start_logging(*, as_json: bool | None, level: str, hidden: list[str]) -> None:
+    """Log to stderr, without lines of hidden kinds; a line for each request only at level debug."""
+    import logging
+    import sys
+
+    from posthouse.cli.log_format import HideKinds, start_logging
+
+    start_logging(as_json=as_json, level=level, stream=sys.stderr).handler.addFilter(HideKinds(hidden))
+    if level != "debug":
+        logging.getLogger("posthouse.server.requests").setLevel(logging.WARNING)
 
 
 def _start_database(settings: Settings, *, quiet: bool = False) -> str:

@@ -42,7 +42,10 @@ class Alerter:
         self._pause = MORE_PAUSE if raised >= BATCH else PATTERN_SECONDS
         told = await self._post()
         for alert in told:
-            _log.log(_LEVELS[alert.severity], "alert %s: %s%s", alert.type, alert.message, _others(alert))
+            _log.log(
+                _LEVELS[alert.severity], "alert %s: %s%s", alert.type, alert.message, _others(alert),
+                extra={"alert_subject": alert.subject},
+            )  # fmt: skip
         return {"raised": raised, "told": len(told)}
 
     async def _find(self) -> int:

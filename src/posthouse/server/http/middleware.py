@@ -34,7 +34,7 @@ Observe = Callable[[str, str | None, int, float], None]
 Check = Callable[[Scope], Awaitable[None]]
 
 _DEFAULT_HEADERS = ((b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store"))
-_log = logging.getLogger("posthouse.server")
+_log = logging.getLogger("posthouse.server.requests")
 _SANE = re.compile(rb"[A-Za-z0-9._:/+=@-]{1,128}")
 _PROCESS = secrets.token_hex(6)
 _numbers = itertools.count(1)
@@ -250,7 +250,8 @@ class _Exchange:
 
     def log(self) -> None:
         """Log the route template, not the URL: paths and queries may contain secrets."""
-        if not _log.isEnabledFor(logging.INFO):
+        level = logging.WARNING if self.status is not None and self.status >= 500 else logging.INFO  # noqa: PLR2004
+        if not _log.isEnabledFor(level):
             return
         milliseconds = round((time.perf_counter() - self._started) * 1000, 1)
         principal = self.scope.get(PRINCIPAL)
@@ -262,10 +263,9 @@ class _Exchange:
             "milliseconds": milliseconds,
             "principal": principal,
         }
-        _log.info(
-            "request completed method=%s route=%s status=%s milliseconds=%.1f%s", self.method, self.route,
-            self.status, milliseconds, f" principal={principal}" if principal else "", extra=about,
-        )  # fmt: skip
+        who = f" principal={principal}" if principal else ""
+        text = "request completed method=%s route=%s status=%s milliseconds=%.1f%s"
+        _log.log(level, text, self.method, self.route, self.status, milliseconds, who, extra=about)
 
 
 _ERRORS = 500
