@@ -22,8 +22,8 @@ from bench import hostile
 from bench.serving import serving
 from posthouse import testing
 from posthouse.identity import Role, issue_key
-from posthouse.storage.connect import connect_async
-from posthouse.storage.server import close_embedded
+from posthouse.storage.connections import connect_async
+from posthouse.storage.database import close_embedded
 
 CONNECTIONS = 16
 BODY = {"definition_key": "noop", "payload": {"number": 1}}

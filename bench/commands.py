@@ -20,7 +20,7 @@ from posthouse import testing
 from posthouse.commands import CommandRunner, CommandSpec
 from posthouse.definitions import create_definition
 from posthouse.settings import Settings
-from posthouse.storage.connect import connect_async
+from posthouse.storage.connections import connect_async
 
 ROUNDS = 300
 AT_A_TIME = 8

@@ -23,7 +23,7 @@ from bench.listing import fill
 from posthouse import testing
 from posthouse.cli.run_server import Serving
 from posthouse.settings import Settings
-from posthouse.storage.server import close_embedded
+from posthouse.storage.database import close_embedded
 from posthouse.system.housekeeping import Housekeeping
 
 PAGES = (

@@ -20,9 +20,9 @@ from psycopg.types.json import Jsonb
 from bench.serving import serving
 from posthouse import testing
 from posthouse.identity import Role, issue_key
-from posthouse.storage.connect import connect_async
+from posthouse.storage.connections import connect_async
+from posthouse.storage.database import close_embedded
 from posthouse.storage.queries import query
-from posthouse.storage.server import close_embedded
 
 CLIENTS = 8
 PAUSE = 0.005

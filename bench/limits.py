@@ -16,7 +16,7 @@ import psycopg
 from posthouse import Client, Request, testing
 from posthouse.bench.fleet import PAYLOAD, fleet
 from posthouse.bench.measures import drain_rate, fill
-from posthouse.storage.server import close_embedded
+from posthouse.storage.database import close_embedded
 
 JOBS = 40_000
 ROUNDS = 5

@@ -20,9 +20,8 @@ import psycopg
 
 from posthouse import insights, testing
 from posthouse.insights import JobFilter
-from posthouse.storage.connect import connect_async
-from posthouse.storage.server import close_embedded
-from posthouse.storage.tenancy import seen_by
+from posthouse.storage.connections import connect_async, seen_by
+from posthouse.storage.database import close_embedded
 
 ROWS = 5_000_000
 BACKLOG = 200_000

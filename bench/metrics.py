@@ -15,7 +15,7 @@ from typing import Any
 import psycopg
 
 from posthouse import testing
-from posthouse.storage.server import close_embedded
+from posthouse.storage.database import close_embedded
 
 from .serving import serving
 

@@ -21,8 +21,8 @@ import posthouse
 from posthouse import testing
 from posthouse.bench.fleet import PAYLOAD
 from posthouse.settings import load_settings
+from posthouse.storage.database import close_embedded, database_url
 from posthouse.storage.queries import query
-from posthouse.storage.server import close_embedded, database_url
 from posthouse.worker.shutdown import run_loop
 
 app = posthouse.App()

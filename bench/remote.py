@@ -27,8 +27,8 @@ from posthouse.bench.measures import fill, until_ended
 from posthouse.client.client import Client
 from posthouse.identity import Role, issue_key
 from posthouse.settings import load_settings
+from posthouse.storage.database import close_embedded, database_url
 from posthouse.storage.queries import query
-from posthouse.storage.server import close_embedded, database_url
 from posthouse.worker.shutdown import run_loop
 
 PICKUPS = 100

@@ -19,8 +19,8 @@ import psycopg
 
 from posthouse import testing
 from posthouse.keeper.retention import Retention
-from posthouse.storage.connect import Line
-from posthouse.storage.server import close_embedded
+from posthouse.storage.connections import Line
+from posthouse.storage.database import close_embedded
 
 DAYS = 10
 OLDEST = 40

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 import posthouse
 from posthouse import testing
 from posthouse.settings import Settings
-from posthouse.storage.server import close_embedded
+from posthouse.storage.database import close_embedded
 
 from .api import make_key
 from .serving import serving

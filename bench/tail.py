@@ -24,7 +24,7 @@ import posthouse
 from posthouse import insights, testing
 from posthouse.definitions import create_definition
 from posthouse.settings import Settings
-from posthouse.storage.connect import connect_async
+from posthouse.storage.connections import connect_async
 
 
 def make_app(url: str, seconds: float) -> tuple[posthouse.App, Any]:

@@ -19,7 +19,7 @@ from databases import Databases
 from enginekit import Engine, empty
 from posthouse import testing
 from posthouse.settings import Settings
-from posthouse.storage.embedded import ensure, location
+from posthouse.storage.embedded import ensure, layout
 
 OUTSIDE = os.environ.get("POSTHOUSE_TEST_DATABASE_URL", "")
 
@@ -79,10 +79,10 @@ def _one_ssl_context():
 
 
 def pytest_sessionfinish(session):
-    """As root without user namespaces, data of this run is outside pytest's folder: see embedded.location."""
+    """As root without user namespaces, data of this run is outside pytest's folder: see embedded.layout."""
     if os.geteuid() == 0 and not os.environ.get("PYTEST_XDIST_WORKER"):
         run_folder = session.config._tmp_path_factory.getbasetemp()
-        for origin in (file for shared in location.SHARED for file in shared.glob("*/moved-from")):
+        for origin in (file for shared in layout.SHARED for file in shared.glob("*/moved-from")):
             if Path(origin.read_text().strip()).is_relative_to(run_folder):
                 shutil.rmtree(origin.parent, ignore_errors=True)
 

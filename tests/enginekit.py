@@ -17,7 +17,7 @@ from psycopg.rows import dict_row, namedtuple_row
 
 from databases import clear_written
 from posthouse.keeper.retention import Retention
-from posthouse.storage.connect import Line
+from posthouse.storage.connections import Line
 from waiting import eventually_sync as eventually  # noqa: F401 - tests import it from here
 
 HOUR = 3600

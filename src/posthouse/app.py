@@ -24,11 +24,10 @@ from posthouse.core.retry import DEFAULT_RETRY, Retry
 from posthouse.core.schedule import Fold, Gap
 from posthouse.errors import ConfigurationError, NoDatabase, PosthouseError
 from posthouse.settings import Settings, Variable, load_settings
-from posthouse.storage.connect import connect_sync
+from posthouse.storage.connections import connect_sync
+from posthouse.storage.database import admin_url, database_url, patiently, ready_database_url
 from posthouse.storage.errors import translated
-from posthouse.storage.migrate import apply_schema, create_extensions, extensions_in, migrate
-from posthouse.storage.server import admin_url, database_url, ready_database_url
-from posthouse.storage.startup import patiently
+from posthouse.storage.migrations import apply_schema, create_extensions, extensions_in, migrate
 from posthouse.worker.backend import Backend
 from posthouse.worker.handlers import LARGEST_BATCH, PROCESS, RUNNERS, Arguments, Definition
 from posthouse.worker.observers import trace_workers

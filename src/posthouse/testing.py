@@ -27,10 +27,10 @@ from posthouse.core.request import Request
 from posthouse.errors import WaitTimeout
 from posthouse.keeper.keeper import Keeper
 from posthouse.settings import Settings, load_settings
-from posthouse.storage.migrate import migrate
+from posthouse.storage.database import admin_url, database_url
+from posthouse.storage.migrations import migrate
 from posthouse.storage.queries import query
 from posthouse.storage.schema import schema_digest
-from posthouse.storage.server import admin_url, database_url
 from posthouse.worker.job import Job
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from posthouse.cli.run_server import Serving
 from posthouse.identity import Role, issue_key
-from posthouse.storage.migrate import migrate
+from posthouse.storage.migrations import migrate
 
 PASSWORD = "only-in-tests"
 

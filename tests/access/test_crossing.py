@@ -20,7 +20,7 @@ from posthouse import insights, testing
 from posthouse.core.filters import asked_at, read_filter
 from posthouse.errors import PosthouseError
 from posthouse.settings import Settings
-from posthouse.storage.tenancy import seen_by
+from posthouse.storage.connections import seen_by
 
 CANARY = "canary"
 """In everything that the victim owns, and in the names of machines."""

@@ -16,7 +16,7 @@ from posthouse.cli.run_server import Serving
 from posthouse.errors import ConfigurationError
 from posthouse.settings import Settings
 from posthouse.storage.embedded import ensure
-from posthouse.storage.migrate import check_guarded
+from posthouse.storage.migrations import check_guarded
 from workshop import eventually, working
 
 DAY = 86400

@@ -6,7 +6,7 @@ from receiver import receiving
 
 from enginekit import Engine
 from posthouse.keeper.alerter import Alerter
-from posthouse.storage.connect import Line
+from posthouse.storage.connections import Line
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from posthouse import App, testing
 from posthouse.errors import ConfigurationError
 from posthouse.keeper import agenda
 from posthouse.settings import Settings
-from posthouse.storage.connect import Line
+from posthouse.storage.connections import Line
 from posthouse.system import courier
 from posthouse.system.courier import Courier
 from posthouse.system.housekeeping import Housekeeping

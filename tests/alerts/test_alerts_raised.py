@@ -13,7 +13,7 @@ import stable
 from posthouse import testing, triggers
 from posthouse.core.alerts import AlertType
 from posthouse.keeper.keeper import Keeper
-from posthouse.storage.connect import Line
+from posthouse.storage.connections import Line
 from posthouse.system.rounds import Rounds
 from waiting import WAIT_SECONDS
 from workshop import eventually, working

@@ -11,7 +11,7 @@ from enginekit import Engine
 from posthouse import testing
 from posthouse.cli.log_format import HideKinds
 from posthouse.keeper.alerter import MOST_MESSAGES, Alerter
-from posthouse.storage.connect import Line
+from posthouse.storage.connections import Line
 from waiting import WAIT_SECONDS
 
 STORM = """

@@ -8,7 +8,7 @@ import pytest
 
 from posthouse import insights
 from posthouse.errors import ConfigurationError
-from posthouse.storage.connect import connect_async
+from posthouse.storage.connections import connect_async
 
 ME = f"cli:{getpass.getuser()}@{platform.node()}"
 

@@ -15,7 +15,7 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from posthouse.storage.embedded.location import existing
+from posthouse.storage.embedded.layout import existing
 from waiting import eventually_sync as eventually
 
 FIRST_START = {"demo.greet": 3, "demo.ride": 1, "demo.flaky": 1, "demo.dispatch": 1, "demo.relay": 2}

@@ -40,7 +40,7 @@ from doc_pages import Block, blocks
 from loose import agrees, masked
 
 from posthouse.settings import load_settings
-from posthouse.storage.server import close_embedded, database_url
+from posthouse.storage.database import close_embedded, database_url
 
 sys.path.append(str(Path(__file__).parents[1]))
 import stable

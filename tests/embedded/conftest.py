@@ -15,7 +15,7 @@ from posthouse import errors
 from posthouse.storage.embedded import ensure
 from posthouse.storage.embedded.layout import Layout
 from posthouse.storage.embedded.process import is_alive
-from posthouse.storage.embedded.startup import shut_down
+from posthouse.storage.embedded.server import shut_down
 
 SOURCE = Path(errors.__file__).parents[1]
 QUICK = {"fsync": "off", "shared_buffers": "16MB"}

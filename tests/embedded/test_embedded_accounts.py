@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from posthouse.errors import ConfigurationError, EmbeddedUnavailable
-from posthouse.storage.embedded import ensure, find_binaries, startup
+from posthouse.storage.embedded import ensure, find_binaries, server
 from posthouse.storage.embedded.binaries import copy_for_all
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can switch users: run as root")
@@ -74,7 +74,7 @@ def private_binaries(data_dir, monkeypatch):
         (home / part).parent.mkdir(exist_ok=True)
         (home / part).symlink_to(found.base / part)
     hidden = replace(found, base=home)
-    monkeypatch.setattr(startup, "find_binaries", lambda: hidden)
+    monkeypatch.setattr(server, "find_binaries", lambda: hidden)
     return hidden
 
 

@@ -12,9 +12,9 @@ import pytest
 from posthouse.errors import DatabaseUnavailable, EmbeddedUnavailable
 from posthouse.storage.embedded import ensure, state
 from posthouse.storage.embedded.layout import Layout
-from posthouse.storage.embedded.probe import ask
+from posthouse.storage.embedded.locks import attempts
 from posthouse.storage.embedded.process import is_alive
-from posthouse.storage.embedded.waiting import attempts
+from posthouse.storage.embedded.server import ask
 
 made_before = pytest.mark.usefixtures("made_before")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from posthouse.storage.embedded import ensure, location
+from posthouse.storage.embedded import ensure, layout
 from posthouse.storage.embedded.layout import Layout
 
 FILTER = Path(__file__).parents[2] / "tools" / "without-user-namespaces"
@@ -51,7 +51,7 @@ def test_without_user_namespaces_root_finds_a_folder_that_works_and_later_starts
     first = start_without_namespaces(closed_dir)
     folder, starts = first.stdout.split()
     assert starts == "1"
-    assert Path(folder).parent in location.SHARED
+    assert Path(folder).parent in layout.SHARED
     assert f"stores its data in {folder}" in first.stderr
     assert closed_dir.parent.stat().st_mode & 0o777 == 0o700
     with ensure(closed_dir, settings={"fsync": "off"}) as server:
@@ -74,6 +74,6 @@ def test_a_shared_folder_that_others_can_change_is_not_used(closed_dir, data_dir
     theirs = data_dir / "theirs"
     theirs.mkdir()
     theirs.chmod(0o777)
-    monkeypatch.setattr(location, "SHARED", (theirs / "embedded",))
-    monkeypatch.setattr(location.accounts, "can_enter_parent", lambda _layout: False)
-    assert location.locate(closed_dir).root == closed_dir
+    monkeypatch.setattr(layout, "SHARED", (theirs / "embedded",))
+    monkeypatch.setattr(layout.accounts, "can_enter_parent", lambda _layout: False)
+    assert layout.locate(closed_dir).root == closed_dir

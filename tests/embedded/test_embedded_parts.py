@@ -5,7 +5,7 @@ import subprocess
 import pytest
 
 from posthouse.errors import EmbeddedUnavailable
-from posthouse.storage.embedded import cluster, find_binaries, process, tuning
+from posthouse.storage.embedded import cluster, find_binaries, process
 from posthouse.storage.embedded.layout import LONGEST_SOCKET_PATH, Layout
 
 GIGABYTE = 2**30
@@ -16,15 +16,15 @@ GIGABYTE = 2**30
     [(GIGABYTE // 4, 128), (GIGABYTE, 256), (64 * GIGABYTE, 512)],
 )
 def test_shared_buffers_are_a_quarter_of_the_memory_within_bounds(memory, buffers):
-    assert tuning.shared_buffers_megabytes(memory) == buffers
+    assert process.shared_buffers_megabytes(memory) == buffers
 
 
 def test_a_containers_limit_counts_where_it_is_lower(tmp_path, monkeypatch):
     limit, unlimited, absent = (tmp_path / name for name in ("limit", "unlimited", "absent"))
     limit.write_text("268435456\n")
     unlimited.write_text("max\n")
-    monkeypatch.setattr(tuning, "CONTAINER_LIMITS", (absent, unlimited, limit))
-    assert tuning.memory_bytes() == 268435456
+    monkeypatch.setattr(process, "CONTAINER_LIMITS", (absent, unlimited, limit))
+    assert process.memory_bytes() == 268435456
 
 
 @pytest.mark.parametrize("name", ["with,comma", 'with"quote', "l" * LONGEST_SOCKET_PATH])

@@ -5,9 +5,9 @@ import pytest
 
 import posthouse
 from posthouse.settings import Settings
-from posthouse.storage import server as storage_server
-from posthouse.storage.migrate import Extension, extensions_in
-from posthouse.storage.server import close_embedded, embedded_server
+from posthouse.storage import database
+from posthouse.storage.database import close_embedded, embedded_server
+from posthouse.storage.migrations import Extension, extensions_in
 
 SCHEMA = """
 -- create extension if not exists not_this_one;
@@ -20,7 +20,7 @@ create table if not exists shop.things (place vector(3));
 @pytest.fixture(scope="module")
 def embedded(shared_dir):
     """The embedded server as `posthouse up` starts it."""
-    assert not storage_server._servers
+    assert not database._servers
     yield embedded_server(shared_dir)
     close_embedded()
 

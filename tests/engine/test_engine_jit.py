@@ -15,8 +15,7 @@ from poolers import PGBOUNCER, pooling
 from posthouse import testing
 from posthouse.keeper.keeper import Keeper
 from posthouse.settings import Settings
-from posthouse.storage.connect import Line, connect_async, connect_sync
-from posthouse.storage.pools import Pools
+from posthouse.storage.connections import Line, Pools, connect_async, connect_sync
 from streaming import serving_with
 from workshop import working
 

@@ -14,9 +14,8 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from posthouse.errors import SchemaError
-from posthouse.storage.columns import JOB
-from posthouse.storage.migrate import check_schema, migrate, schema_version
-from posthouse.storage.schema import Migration, base_functions, functions, migrations
+from posthouse.storage.migrations import check_schema, migrate, schema_version
+from posthouse.storage.schema import JOB, Migration, base_functions, functions, migrations
 
 SNAPSHOT = Path(__file__).with_name("schema_snapshot.txt")
 
@@ -117,7 +116,7 @@ def test_a_migration_that_fails_leaves_nothing_behind(bare, monkeypatch):
         *migrations(),
         Migration(len(migrations()) + 1, "broken", "select 1/0", "0.1.0", is_required=True),
     )
-    monkeypatch.setattr("posthouse.storage.migrate.migrations", lambda: broken)
+    monkeypatch.setattr("posthouse.storage.migrations.migrations", lambda: broken)
     with connect(bare) as connection:
         with pytest.raises(psycopg.errors.DivisionByZero):
             migrate(connection)

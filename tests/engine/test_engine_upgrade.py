@@ -7,11 +7,10 @@ import pytest
 from psycopg.errors import UndefinedFunction
 
 from posthouse.errors import SchemaError
-from posthouse.storage import compatibility, schema
-from posthouse.storage import migrate as migration
-from posthouse.storage.columns import expand_columns
-from posthouse.storage.migrate import check_schema, migrate, schema_version
-from posthouse.storage.schema import Definition, Migration
+from posthouse.storage import migrations as migrator
+from posthouse.storage import schema
+from posthouse.storage.migrations import check_schema, migrate, schema_version
+from posthouse.storage.schema import Definition, Migration, expand_columns
 
 KNOWN = len(schema.migrations())
 NEWER = "99.0.0"
@@ -53,11 +52,10 @@ def newer(monkeypatch):
 
     def change(functions=None, added=None):
         if functions is not None:
-            monkeypatch.setattr(migration, "functions", lambda: functions)
-            monkeypatch.setattr(migration, "functions_digest", lambda: "newer")
+            monkeypatch.setattr(migrator, "functions", lambda: functions)
+            monkeypatch.setattr(migrator, "functions_digest", lambda: "newer")
         if added is not None:
-            for module in (migration, compatibility):
-                monkeypatch.setattr(module, "migrations", lambda: (*schema.migrations(), added))
+            monkeypatch.setattr(migrator, "migrations", lambda: (*schema.migrations(), added))
 
     return change
 
@@ -103,14 +101,14 @@ def test_a_table_in_use_is_not_waited_for(own_engine, newer, monkeypatch):
     """Everything that needs the table would wait behind the migration."""
     added = made_up(text="alter table posthouse.ready add column color text")
     newer(added=added)
-    monkeypatch.setattr(migration, "TRY_PAUSE", 0.01)
-    monkeypatch.setattr(migration, "TRIES", 2)
+    monkeypatch.setattr(migrator, "TRY_PAUSE", 0.01)
+    monkeypatch.setattr(migrator, "TRIES", 2)
     with own_engine.another(autocommit=False) as user, own_engine.another() as other:
         user.rows("select from posthouse.ready")
         with pytest.raises(SchemaError, match="end the transaction"):
             migrate(own_engine.connection)
         assert schema_version(own_engine.connection).number == KNOWN
-        monkeypatch.setattr(migration, "TRIES", 100_000)
+        monkeypatch.setattr(migrator, "TRIES", 100_000)
         with ThreadPoolExecutor(1) as pool:
             migrating = pool.submit(migrate, own_engine.connection)
             for _ in range(20):
@@ -136,7 +134,7 @@ def record(connection, lowest_code):
 
 
 def test_older_code_works_with_a_newer_schema_and_leaves_it_alone(connection):
-    record(connection, compatibility.code_version())
+    record(connection, migrator.code_version())
     connection.execute("update posthouse.installed_functions set digest = 'newer'")
     check_schema(connection)
     assert migrate(connection) == []
@@ -165,8 +163,8 @@ def test_newer_code_works_with_an_older_schema_unless_it_needs_the_newer_one(con
 
 
 def test_no_migration_needs_newer_code_than_the_one_it_comes_with():
-    own = compatibility.version_key(compatibility.code_version())
-    assert all(compatibility.version_key(item.lowest_code) <= own for item in schema.migrations())
+    own = migrator.version_key(migrator.code_version())
+    assert all(migrator.version_key(item.lowest_code) <= own for item in schema.migrations())
 
 
 def test_the_lists_of_columns_refuse_unknown_names():

@@ -8,7 +8,7 @@ import pytest
 from posthouse import insights, testing
 from posthouse.errors import BulkChangeNotFound, InvalidBulkChange
 from posthouse.keeper.keeper import Keeper
-from posthouse.storage.control import retry_many, stop_bulk_change
+from posthouse.storage.actions import retry_many, stop_bulk_change
 from workshop import eventually, statuses, working
 
 

@@ -13,7 +13,7 @@ from poolers import PGBOUNCER, pooling
 from posthouse import insights
 from posthouse.identity import Role, issue_key
 from posthouse.settings import Settings
-from posthouse.storage.connect import connect_async
+from posthouse.storage.connections import connect_async
 from streaming import serving_with, streaming
 from waiting import WAIT_SECONDS
 from workshop import attempts, cancel, eventually, row, status, statuses, working

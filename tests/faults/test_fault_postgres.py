@@ -14,7 +14,7 @@ import posthouse
 from posthouse import testing
 from posthouse.settings import Settings
 from posthouse.storage.embedded import ensure
-from posthouse.storage.embedded.location import locate
+from posthouse.storage.embedded.layout import locate
 from posthouse.storage.embedded.process import is_alive
 from workshop import attempts, eventually, eventually_sync, row, statuses, working
 

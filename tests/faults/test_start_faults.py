@@ -14,9 +14,9 @@ import posthouse
 from posthouse.cli.run_server import Serving
 from posthouse.errors import DatabaseUnavailable, InvalidDefinition
 from posthouse.settings import Settings
-from posthouse.storage.connect import connect_sync
+from posthouse.storage.connections import connect_sync
 from posthouse.storage.embedded import ensure
-from posthouse.storage.migrate import migrate
+from posthouse.storage.migrations import migrate
 from workshop import eventually
 
 RETRYING = "start-up failed, retrying"

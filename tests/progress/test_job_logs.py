@@ -12,7 +12,7 @@ import posthouse
 from posthouse import insights, testing
 from posthouse.errors import JobNotFound
 from posthouse.keeper.retention import Retention
-from posthouse.storage.connect import Line
+from posthouse.storage.connections import Line
 from posthouse.worker.log_writer import BURST_BYTES, LINE_LIMIT, Lines, Said
 from waiting import WAIT_SECONDS
 from workshop import eventually, give_away, quiet, status, take, working

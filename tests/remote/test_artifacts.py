@@ -18,8 +18,7 @@ from posthouse.blobs import store_for
 from posthouse.client.client import Handle
 from posthouse.errors import JobNotFound
 from posthouse.server.artifacts import Sweeper, Uploads
-from posthouse.storage.connect import Line
-from posthouse.storage.tenancy import seen_by
+from posthouse.storage.connections import Line, seen_by
 from workshop import give_away
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -15,8 +15,8 @@ from posthouse.errors import IllegalTransition, InvalidRequest
 from posthouse.keeper.keeper import Keeper
 from posthouse.keeper.retainer import Retainer
 from posthouse.server.artifacts import Sweeper, Uploads
-from posthouse.storage.connect import Line
-from posthouse.storage.control import retry_job
+from posthouse.storage.actions import retry_job
+from posthouse.storage.connections import Line
 from workshop import eventually, row, status, statuses, take, working
 
 CANARY = "Zaphod Beeblebrox"

@@ -8,7 +8,7 @@ from psycopg.errors import CheckViolation
 from enginekit import at_once
 from posthouse.keeper.retention import Retention
 from posthouse.settings import Settings
-from posthouse.storage.connect import Line
+from posthouse.storage.connections import Line
 
 LARGE = {"text": "x" * 5_000}
 

@@ -18,7 +18,7 @@ import psycopg
 from posthouse.keeper.crowd import Crowd
 from posthouse.keeper.scheduler import Scheduler
 from posthouse.settings import Settings
-from posthouse.storage.connect import Line
+from posthouse.storage.connections import Line
 
 
 async def keep(url: str) -> None:

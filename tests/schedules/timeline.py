@@ -12,7 +12,7 @@ from psycopg.rows import dict_row
 from posthouse import testing
 from posthouse.keeper.crowd import Crowd
 from posthouse.keeper.scheduler import Scheduler
-from posthouse.storage.connect import Line
+from posthouse.storage.connections import Line
 
 MORNING = utc("2026-11-15T08:30")
 

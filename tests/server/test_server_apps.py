@@ -7,7 +7,7 @@ from posthouse.identity import Role, issue_key
 from posthouse.server import create_app
 from posthouse.server.routes.admin.apps import Application
 from posthouse.settings import Settings
-from posthouse.storage.connect import connect_async
+from posthouse.storage.connections import connect_async
 
 SHOP = Application("shop", "Shop", "Sells bread.", has_demo=True)
 BARE = Application("bare", "Bare", "Has no demo.")

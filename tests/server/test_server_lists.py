@@ -14,8 +14,7 @@ from posthouse.core.states import Status
 from posthouse.insights import JobFilter
 from posthouse.insights.finding import Effort
 from posthouse.insights.jobs import LOOKED_AT
-from posthouse.storage.connect import connect_async
-from posthouse.storage.tenancy import seen_by
+from posthouse.storage.connections import connect_async, seen_by
 
 N = 75_000
 DAYS = 6

@@ -8,7 +8,7 @@ import pytest
 from enginekit import Engine, at_once
 from posthouse import insights, testing
 from posthouse.keeper.keeper import Keeper
-from posthouse.storage.connect import connect_async
+from posthouse.storage.connections import connect_async
 
 NONE_CHANGED = {"went_offline": 0, "came_back": 0}
 LONG = 600

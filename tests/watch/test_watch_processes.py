@@ -9,7 +9,7 @@ import pytest
 
 import posthouse
 from posthouse import insights
-from posthouse.storage.connect import connect_async
+from posthouse.storage.connections import connect_async
 from waiting import WAIT_SECONDS
 from workshop import eventually
 

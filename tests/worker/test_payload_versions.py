@@ -8,7 +8,7 @@ import posthouse
 from posthouse import insights, testing
 from posthouse.errors import ConfigurationError
 from posthouse.keeper.keeper import Keeper
-from posthouse.storage.connect import connect_async
+from posthouse.storage.connections import connect_async
 from workshop import attempts, eventually, row, status, working
 
 

@@ -17,7 +17,7 @@ from posthouse import testing
 from posthouse.bench.fleet import PAYLOAD, fleet, measure_limit
 from posthouse.client.client import Client
 from posthouse.core.request import Request
-from posthouse.storage.control import pause_queue, resume_queue
+from posthouse.storage.actions import pause_queue, resume_queue
 from posthouse.storage.queries import query
 
 QUEUE = "default"

@@ -154,7 +154,7 @@ def revoke(
     [b]Example:[/b]  posthouse keys revoke k7w2mfa3
     """
     from posthouse.cli.database import act
-    from posthouse.storage.keys import revoke_key
+    from posthouse.storage.credentials import revoke_key
 
     act(lambda db: revoke_key(db, prefix, actor=caller()), f"key {prefix} revoked", as_json=as_json)
 

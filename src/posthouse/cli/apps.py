@@ -87,7 +87,7 @@ def described(apps: Mapping[str, App]) -> list[Application]:
     Their demos can be run if a worker of this server has the built-in jobs, of which one runs demos.
     """
     from posthouse.server.routes.admin.apps import Application
-    from posthouse.storage.demos import DEMO_KIND
+    from posthouse.storage.actions import DEMO_KIND
 
     demos = installed_demos() if any(DEMO_KIND in app.definitions for app in apps.values()) else {}
     return [

@@ -25,7 +25,7 @@ def bench(
     from posthouse import testing
     from posthouse.bench.measures import DEFAULT_MEASURES, MEASURES
     from posthouse.errors import ConfigurationError
-    from posthouse.storage.server import close_embedded
+    from posthouse.storage.database import close_embedded
 
     chosen = what or list(DEFAULT_MEASURES)
     for name in chosen:

@@ -24,7 +24,7 @@ def read(work: Callable[[Db, Settings], Awaitable[T]], *, direct: bool = False) 
 
 
 async def _read(settings: Settings, url: str, work: Callable[[Db, Settings], Awaitable[T]]) -> T:
-    from posthouse.storage.connect import connect_async
+    from posthouse.storage.connections import connect_async
     from posthouse.storage.errors import translated
 
     with translated():
@@ -50,8 +50,7 @@ def reachable(settings: Settings, *, check_schema: bool = True, patient: bool = 
 
     ``patient``: wait for a database that is down or restarting, as processes that keep running do.
     """
-    from posthouse.storage.server import database_url
-    from posthouse.storage.startup import patiently_sync
+    from posthouse.storage.database import database_url, patiently_sync
 
     url = database_url(settings)
     if patient:
@@ -62,7 +61,7 @@ def reachable(settings: Settings, *, check_schema: bool = True, patient: bool = 
 
 
 def _look(url: str, *, check_schema: bool) -> None:
-    from posthouse.storage.migrate import check_schema as check
+    from posthouse.storage.migrations import check_schema as check
 
     with _connected(url) as connection:
         if check_schema:
@@ -73,7 +72,7 @@ def _connected(url: str) -> Any:
     import psycopg
 
     from posthouse.errors import DatabaseUnavailable
-    from posthouse.storage.connect import connect_sync
+    from posthouse.storage.connections import connect_sync
 
     try:
         return connect_sync(url, "cli")

@@ -15,7 +15,7 @@ import posthouse
 from posthouse.commands import CommandRunner, CommandSpec
 from posthouse.core.outcome import Policy
 from posthouse.core.retry import DEFAULT_RETRY
-from posthouse.storage.demos import DEMO_KIND
+from posthouse.storage.actions import DEMO_KIND
 from posthouse.worker.handlers import Arguments, Definition
 from posthouse.worker.runners.commands import ProgressReports
 

@@ -151,7 +151,7 @@ def _prepare(name: str) -> _Prepared:
     from posthouse.cli.apps import installed_apps, load_app, settings_for
     from posthouse.errors import ConfigurationError
     from posthouse.settings import ENV_PREFIX, load_settings
-    from posthouse.storage.server import database_url
+    from posthouse.storage.database import database_url
 
     path = installed_apps().get(name)
     if path is None:
@@ -216,8 +216,8 @@ async def _run(demo: Demo, prepared: _Prepared, wanted: _Wanted) -> None:
 async def _alone(url: str, name: str) -> AsyncIterator[None]:
     """Keep two runs of a demo on one database apart: a demo replaces the data of its previous run."""
     from posthouse.errors import PosthouseError
-    from posthouse.storage.connect import connect_async
-    from posthouse.storage.demos import lock_demo
+    from posthouse.storage.actions import lock_demo
+    from posthouse.storage.connections import connect_async
 
     async with await connect_async(url, "cli") as connection:
         if not await lock_demo(connection, name):
@@ -275,7 +275,7 @@ async def _stay_up(links: dict[str, str]) -> None:
 async def _key(url: str, role: Role) -> str:
     from posthouse.cli.options import caller
     from posthouse.identity import Role, issue_key
-    from posthouse.storage.connect import connect_async
+    from posthouse.storage.connections import connect_async
 
     async with await connect_async(url, "cli") as connection:
         return await issue_key(connection, "demo", role, may_announce=role is Role.WORKER, actor=caller())
@@ -284,8 +284,8 @@ async def _key(url: str, role: Role) -> str:
 async def _revoke(url: str, keys: list[str]) -> None:
     from posthouse.cli.options import caller
     from posthouse.identity.keys import prefix_of
-    from posthouse.storage.connect import connect_async
-    from posthouse.storage.keys import revoke_key
+    from posthouse.storage.connections import connect_async
+    from posthouse.storage.credentials import revoke_key
 
     async with await connect_async(url, "cli") as connection:
         for key in keys:

@@ -122,7 +122,7 @@ async def _ending(client: Client, job_id: UUID, url: str, timeout: float | None)
     from contextlib import suppress
 
     from posthouse.insights import get_job
-    from posthouse.storage.connect import connect_async
+    from posthouse.storage.connections import connect_async
 
     with suppress(JobFailed):  # the job row has more details
         await client.wait(job_id, timeout)

@@ -94,7 +94,7 @@ def retry(
     from posthouse.cli.database import read
     from posthouse.core.limit import rate_per_second
     from posthouse.errors import InvalidBulkChange
-    from posthouse.storage.control import retry_many
+    from posthouse.storage.actions import retry_many
 
     with checked_usage():
         speed, share = rate_per_second(rate), share_of(stop_at)
@@ -182,7 +182,7 @@ def stop(
 ) -> None:
     """Stop a bulk retry. Jobs already retried continue. Audited."""
     from posthouse.cli.database import read
-    from posthouse.storage.control import stop_bulk_change
+    from posthouse.storage.actions import stop_bulk_change
 
     wanted = id_of("bulk retry", bulk_id, "failures retries")
     stopped = read(lambda db, _: stop_bulk_change(db, wanted, actor=caller()))

@@ -47,6 +47,6 @@ def _explain_usage(error: Any) -> int:
 
 def leave_embedded() -> None:
     """Detach from the embedded Postgres, if a command used it; the last process stops it."""
-    server = sys.modules.get("posthouse.storage.server")
+    server = sys.modules.get("posthouse.storage.database")
     if server is not None:
         server.close_embedded()

@@ -109,7 +109,7 @@ def retry(
 
     posthouse jobs retry --filter 'kind:ocr error:timeout finished:<2h' --rate 50/s
     """
-    from posthouse.storage.control import retry_job
+    from posthouse.storage.actions import retry_job
 
     if _by_filter(wanted, line):
         _refuse("only with job ids", fresh=fresh)
@@ -137,7 +137,7 @@ def cancel(
 
     [b]Example:[/b]  posthouse jobs cancel --filter 'queue:mail status:queued created:>1d' --dry-run
     """
-    from posthouse.storage.control import cancel_job
+    from posthouse.storage.actions import cancel_job
 
     if _by_filter(wanted, line):
         found = _Found("cancel", line or "", rate, tenant, limit)
@@ -197,7 +197,7 @@ class _Found:
 
     async def _start(self, db: Any, chosen: Filter, speed: float) -> UUID:
         from posthouse.core.filters import line_of
-        from posthouse.storage.control import change_found
+        from posthouse.storage.actions import change_found
 
         named = {"q": line_of(chosen), "tenant": self.tenant, "limit": self.limit}
         async with db.transaction():

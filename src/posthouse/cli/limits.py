@@ -156,7 +156,7 @@ def set_(
     posthouse limits set mailer --clear rate
     """
     from posthouse.cli.database import read
-    from posthouse.storage.control import set_limit
+    from posthouse.storage.actions import set_limit
 
     with checked_usage():
         fields = _given(
@@ -229,7 +229,7 @@ def remove(
 ) -> None:
     """Remove a limit. A limit defined in code returns when its worker starts. Audited."""
     from posthouse.cli.database import read
-    from posthouse.storage.control import remove_limit
+    from posthouse.storage.actions import remove_limit
 
     read(lambda db, _: remove_limit(db, name, actor=caller()))
     if as_json:

@@ -30,10 +30,10 @@ def migrate(app: list[str] = app_option(), as_json: bool = json_option()) -> Non
     from posthouse.cli.apps import chosen_paths, load_apps
     from posthouse.cli.database import reachable
     from posthouse.settings import load_settings
-    from posthouse.storage.connect import connect_sync
+    from posthouse.storage.connections import connect_sync
     from posthouse.storage.errors import translated
-    from posthouse.storage.migrate import check_guarded, schema_version
-    from posthouse.storage.migrate import migrate as apply
+    from posthouse.storage.migrations import check_guarded, schema_version
+    from posthouse.storage.migrations import migrate as apply
 
     settings = load_settings()
     url = reachable(settings, check_schema=False)
@@ -75,7 +75,7 @@ def doctor(
 
     from posthouse.insights.doctor import examine, report
     from posthouse.settings import load_settings
-    from posthouse.storage.server import database_url
+    from posthouse.storage.database import database_url
 
     settings = load_settings()
     found = report(asyncio.run(examine(database_url(settings), settings)))
@@ -286,9 +286,9 @@ def _run(*, as_json: bool) -> None:
 async def _let_go(db: Any, known: Settings) -> dict[str, int]:
     from posthouse import insights
     from posthouse.keeper.retention import Retention
-    from posthouse.storage.connect import Line
-    from posthouse.storage.control import note
-    from posthouse.storage.server import database_url
+    from posthouse.storage.actions import note
+    from posthouse.storage.connections import Line
+    from posthouse.storage.database import database_url
 
     report = await insights.retention(db, known.kept_days())
     line = Line(database_url(known), "cli")

@@ -72,7 +72,7 @@ def pause(names: list[str] = _NAMES, as_json: bool = json_option()) -> None:
 
     [b]Example:[/b]  posthouse queues pause mail
     """
-    from posthouse.storage.control import pause_queue
+    from posthouse.storage.actions import pause_queue
 
     _switch(names, pause_queue, "paused", "already paused", as_json=as_json)
 
@@ -80,7 +80,7 @@ def pause(names: list[str] = _NAMES, as_json: bool = json_option()) -> None:
 @queues.command()
 def resume(names: list[str] = _NAMES, as_json: bool = json_option()) -> None:
     """Resume paused queues. Audited."""
-    from posthouse.storage.control import resume_queue
+    from posthouse.storage.actions import resume_queue
 
     _switch(names, resume_queue, "resumed", "was not paused", as_json=as_json)
 
@@ -130,7 +130,7 @@ def drain(
     """
     from posthouse.cli.database import read
     from posthouse.core.duration import seconds
-    from posthouse.storage.control import pause_queue
+    from posthouse.storage.actions import pause_queue
 
     with checked_usage():
         limit = None if timeout is None else seconds(timeout)

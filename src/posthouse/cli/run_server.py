@@ -129,7 +129,7 @@ class Serving:
 
         from posthouse.dispatch import check_redis
         from posthouse.errors import PosthouseError
-        from posthouse.storage.server import awaited_database_url
+        from posthouse.storage.database import awaited_database_url
 
         await awaited_database_url(self._settings)  # here, because uvicorn would only log the error
         await check_redis(self._settings)  # likewise
@@ -259,7 +259,7 @@ async def first_key(url: str) -> str | None:
     from posthouse.cli.options import caller
     from posthouse.identity import Role, issue_key
     from posthouse.insights import keys
-    from posthouse.storage.connect import connect_async
+    from posthouse.storage.connections import connect_async
 
     async with await connect_async(url, "cli") as connection:
         if any(key.role == Role.SUPER_ADMIN and key.revoked_at is None for key in await keys(connection)):

@@ -241,7 +241,7 @@ async def _prepare(settings: Settings, keepers: list[Housekeeping], *, with_keep
     import asyncio
 
     from posthouse.cli.database import reachable
-    from posthouse.storage.startup import patiently
+    from posthouse.storage.database import patiently
     from posthouse.supervisor.settling import Settling
     from posthouse.system.housekeeping import Housekeeping
 

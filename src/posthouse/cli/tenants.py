@@ -67,7 +67,7 @@ def create(
     [b]Example:[/b]  posthouse tenants create acme --label "Acme Ltd" --weight 2
     """
     from posthouse.cli.database import read
-    from posthouse.storage.tenants import create_tenant
+    from posthouse.storage.actions import create_tenant
 
     given = {"label": label, "weight": weight, "retention_days": retention}
     fields = {field: value for field, value in given.items() if value is not None}
@@ -90,7 +90,7 @@ def delete(
     [b]Example:[/b]  posthouse tenants delete acme
     """
     from posthouse.cli.database import read
-    from posthouse.storage.tenants import delete_tenant
+    from posthouse.storage.actions import delete_tenant
 
     read(lambda db, _: delete_tenant(db, name, actor=caller()))
     if as_json:
@@ -110,7 +110,7 @@ def label(
     [b]Example:[/b]  posthouse tenants label acme "Acme Ltd"
     """
     from posthouse.cli.database import read
-    from posthouse.storage.tenants import change_tenant
+    from posthouse.storage.actions import change_tenant
 
     read(lambda db, _: change_tenant(db, name, {"label": text}, actor=caller()))
     if as_json:
@@ -132,7 +132,7 @@ def weight(
     [b]Example:[/b]  posthouse tenants weight acme 3
     """
     from posthouse.cli.database import read
-    from posthouse.storage.control import set_tenant_weight
+    from posthouse.storage.actions import set_tenant_weight
 
     with checked_usage():
         read(lambda db, _: set_tenant_weight(db, name, number, actor=caller()))
@@ -160,7 +160,7 @@ def retention(
     posthouse tenants retention acme default
     """
     from posthouse.cli.database import read
-    from posthouse.storage.control import set_tenant_retention
+    from posthouse.storage.actions import set_tenant_retention
 
     wanted = _days(days)
     with checked_usage():

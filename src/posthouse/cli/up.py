@@ -134,8 +134,7 @@ def _start_logging(*, as_json: bool | None, level: str, hidden: list[str]) -> No
 
 def _start_database(settings: Settings, *, quiet: bool = False) -> str:
     from posthouse.cli.database import reachable
-    from posthouse.storage.server import embedded_server
-    from posthouse.storage.startup import patiently_sync
+    from posthouse.storage.database import embedded_server, patiently_sync
 
     with nullcontext(lambda _: None) if quiet else _reported() as report:
         if not settings.database_url:
@@ -147,8 +146,8 @@ def _start_database(settings: Settings, *, quiet: bool = False) -> str:
 
 
 def _migrate(url: str) -> None:
-    from posthouse.storage.connect import connect_sync
-    from posthouse.storage.migrate import migrate
+    from posthouse.storage.connections import connect_sync
+    from posthouse.storage.migrations import migrate
 
     with connect_sync(url, "migrate") as connection:
         migrate(connection)
@@ -381,7 +380,7 @@ async def _settle(settings: Settings) -> Settling:
 async def _is_first_start(url: str, app: App) -> bool:
     """Whether no worker has announced any of these jobs before."""
     from posthouse.insights import definitions
-    from posthouse.storage.connect import connect_async
+    from posthouse.storage.connections import connect_async
 
     async with await connect_async(url, "cli") as connection:
         return not {item.key for item in await definitions(connection)} & set(app.definitions)

@@ -96,7 +96,7 @@ def disable(who: list[str] = _WHO, as_json: bool = json_option()) -> None:
 
     [b]Example:[/b]  posthouse workers disable studio-gpu
     """
-    from posthouse.storage.control import disable_worker
+    from posthouse.storage.actions import disable_worker
 
     _tell(who, disable_worker, "disabled", "already disabled", as_json=as_json)
 
@@ -104,7 +104,7 @@ def disable(who: list[str] = _WHO, as_json: bool = json_option()) -> None:
 @workers.command()
 def enable(who: list[str] = _WHO, as_json: bool = json_option()) -> None:
     """Enable disabled workers. Audited."""
-    from posthouse.storage.control import enable_worker
+    from posthouse.storage.actions import enable_worker
 
     _tell(who, enable_worker, "enabled", "was not disabled", as_json=as_json)
 
@@ -117,7 +117,7 @@ def drain(who: list[str] = _WHO, as_json: bool = json_option()) -> None:
 
     [b]Example:[/b]  posthouse workers drain studio:4712
     """
-    from posthouse.storage.control import drain_worker
+    from posthouse.storage.actions import drain_worker
 
     _tell(who, drain_worker, "draining", "already draining", as_json=as_json, alive=True)
 

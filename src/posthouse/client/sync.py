@@ -35,10 +35,10 @@ from posthouse.core.erasure import Erasure
 from posthouse.core.request import EnqueueOptions, Request
 from posthouse.errors import JobNotFound, WaitTimeout
 from posthouse.settings import Settings, load_settings
-from posthouse.storage.connect import connect_sync
+from posthouse.storage.connections import connect_sync
+from posthouse.storage.database import database_url
 from posthouse.storage.errors import connection_error, translated
 from posthouse.storage.queries import query
-from posthouse.storage.server import database_url
 from posthouse.waiting import Backoff
 
 

@@ -12,7 +12,7 @@ from uuid import UUID
 from psycopg import AsyncConnection
 
 from posthouse.errors import JobFailed
-from posthouse.storage.listening import listen
+from posthouse.storage.notifications import listen
 from posthouse.storage.queries import query
 from posthouse.waiting import until_set
 

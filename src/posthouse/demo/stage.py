@@ -20,7 +20,7 @@ from posthouse.app import App
 from posthouse.errors import PosthouseError, WaitTimeout
 from posthouse.insights import StageInfo, stages_of
 from posthouse.settings import ENV_PREFIX
-from posthouse.storage.connect import connect_async
+from posthouse.storage.connections import connect_async
 from posthouse.storage.queries import Db
 
 P = ParamSpec("P")

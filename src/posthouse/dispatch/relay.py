@@ -31,9 +31,9 @@ from posthouse.dispatch.notices import CHANNELS, GAP
 from posthouse.dispatch.streams import LEVELS, NOTICES, Key, Streams
 from posthouse.errors import RedisUnavailable
 from posthouse.settings import Settings
-from posthouse.storage.connect import Line, retry_pause
-from posthouse.storage.dispatching import Ready, ready_jobs
-from posthouse.storage.hearing import Hearing, Hunger
+from posthouse.storage.connections import Line, retry_pause
+from posthouse.storage.maintenance import Ready, ready_jobs
+from posthouse.storage.notifications import Hearing, Hunger
 from posthouse.waiting import until_set
 
 _log = logging.getLogger("posthouse.keeper")

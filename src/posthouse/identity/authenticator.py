@@ -14,8 +14,8 @@ from posthouse.identity.keys import digest, prefix_of, verify
 from posthouse.identity.roles import Principal, Role
 from posthouse.identity.tokens import Tokens
 from posthouse.settings import Settings
-from posthouse.storage.keys import find_key, touch_key
-from posthouse.storage.listening import listen
+from posthouse.storage.credentials import find_key, touch_key
+from posthouse.storage.notifications import listen
 from posthouse.storage.queries import Db
 
 TOUCH_SECONDS = 60.0

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from posthouse.errors import InvalidKey
 from posthouse.identity.roles import Role
-from posthouse.storage.keys import store_key
+from posthouse.storage.credentials import store_key
 from posthouse.storage.queries import Db
 
 _MARK = "ph"

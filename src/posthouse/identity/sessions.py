@@ -12,8 +12,8 @@ from typing import NamedTuple
 from posthouse.errors import Forbidden
 from posthouse.identity.keys import digest
 from posthouse.identity.roles import Principal, Role
+from posthouse.storage.credentials import close_session, find_session, open_session
 from posthouse.storage.queries import Db
-from posthouse.storage.sessions import close_session, find_session, open_session
 
 _PEOPLE = {Role.SUPER_ADMIN, Role.TENANT_ADMIN, Role.TENANT_VIEWER}
 

@@ -12,7 +12,7 @@ from typing import Literal
 from posthouse.insights.census import QueueCensus, census, worker_counts
 from posthouse.insights.doctor import Finding, examine_one
 from posthouse.settings import Settings
-from posthouse.storage.compatibility import why_incompatible
+from posthouse.storage.migrations import why_incompatible
 from posthouse.storage.queries import Db, call, fetch_row
 
 CHECKS = ("schema", "connections", "dispatch", "horizon", "keeper", "leases", "unserved", "stuck")

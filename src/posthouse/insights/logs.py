@@ -10,7 +10,7 @@ from uuid import UUID
 
 from posthouse.core.states import Status
 from posthouse.insights.jobs import attempts_of, get_job
-from posthouse.storage.following import Following
+from posthouse.storage.notifications import Following
 from posthouse.storage.queries import Db, fetch
 
 PAGE = 1000

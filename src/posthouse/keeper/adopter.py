@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from posthouse.storage.connect import Line
-from posthouse.storage.keeping import adopt_jobs
+from posthouse.storage.connections import Line
+from posthouse.storage.maintenance import adopt_jobs
 
 ROUND_SECONDS = 30.0
 

@@ -15,8 +15,8 @@ from posthouse.keeper.lookout import Lookout
 from posthouse.keeper.promoter import Promoter
 from posthouse.keeper.rescuer import Rescuer
 from posthouse.settings import Settings
-from posthouse.storage.agenda import PatientWork, UrgentWork, patient_work, urgent_work
-from posthouse.storage.connect import Line
+from posthouse.storage.connections import Line
+from posthouse.storage.maintenance import PatientWork, UrgentWork, patient_work, urgent_work
 
 URGENT_SECONDS = 0.4
 PATIENT_SECONDS = 2.0

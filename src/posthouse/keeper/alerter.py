@@ -8,8 +8,8 @@ import time
 from posthouse.core.alerts import chosen_types, destinations
 from posthouse.core.retry import Retry
 from posthouse.settings import Settings
-from posthouse.storage.alerting import Told, find_alerts, post_alerts
-from posthouse.storage.connect import Line
+from posthouse.storage.alerts import Told, find_alerts, post_alerts
+from posthouse.storage.connections import Line
 
 _log = logging.getLogger("posthouse.keeper")
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from psycopg import AsyncConnection
 
-from posthouse.storage.listening import listen
+from posthouse.storage.notifications import listen
 from posthouse.storage.queries import query
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 
 from posthouse.settings import Settings
-from posthouse.storage.connect import Line
-from posthouse.storage.keeping import expire_mismatched
+from posthouse.storage.connections import Line
+from posthouse.storage.maintenance import expire_mismatched
 
 _log = logging.getLogger("posthouse.keeper")
 

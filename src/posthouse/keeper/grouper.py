@@ -9,8 +9,8 @@ import time
 
 from posthouse.keeper.service import SELDOM_SECONDS
 from posthouse.settings import Settings
-from posthouse.storage.connect import Line
-from posthouse.storage.keeping import forget_failures, group_failures
+from posthouse.storage.connections import Line
+from posthouse.storage.maintenance import forget_failures, group_failures
 
 BATCH = 5000
 FORGET_SECONDS = 3600.0

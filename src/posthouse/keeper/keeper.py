@@ -26,7 +26,7 @@ from posthouse.keeper.scheduler import Scheduler
 from posthouse.keeper.service import Step, run_forever
 from posthouse.keeper.watch import Watch
 from posthouse.settings import Settings
-from posthouse.storage.connect import Line
+from posthouse.storage.connections import Line
 from posthouse.waiting import end_tasks
 
 PATIENT_SECONDS = 1.0

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from posthouse.storage.connect import Line
-from posthouse.storage.keeping import mend_lanes, tidy_lanes
+from posthouse.storage.connections import Line
+from posthouse.storage.maintenance import mend_lanes, tidy_lanes
 
 ROUND_SECONDS = 600.0
 MEND_SECONDS = 5.0

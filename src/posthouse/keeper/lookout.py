@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
-from posthouse.storage.keeping import clock_now
+from posthouse.storage.maintenance import clock_now
 from posthouse.storage.queries import Db
 
 

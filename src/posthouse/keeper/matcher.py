@@ -13,10 +13,10 @@ from posthouse.core.kind import KindRules
 from posthouse.errors import PosthouseError
 from posthouse.keeper.service import SELDOM_SECONDS
 from posthouse.settings import Settings
-from posthouse.storage.connect import Line
+from posthouse.storage.connections import Line
 from posthouse.storage.definitions import rules_of
-from posthouse.storage.events import Taken, events_waiting, match_events, take_events
 from posthouse.storage.queries import Db
+from posthouse.storage.triggers import Taken, events_waiting, match_events, take_events
 from posthouse.trigger_jobs import event_about, event_context, event_request, filled
 
 BATCH = 100

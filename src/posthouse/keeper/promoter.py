@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from posthouse.keeper.service import SELDOM_SECONDS
-from posthouse.storage.connect import Line
-from posthouse.storage.keeping import promote
+from posthouse.storage.connections import Line
+from posthouse.storage.maintenance import promote
 
 BATCH = 1000
 SOON_SECONDS = 0.5

@@ -11,8 +11,8 @@ import psycopg
 from posthouse.keeper.lookout import Lookout
 from posthouse.keeper.service import SELDOM_SECONDS
 from posthouse.settings import Settings
-from posthouse.storage.connect import Line
-from posthouse.storage.keeping import rescue
+from posthouse.storage.connections import Line
+from posthouse.storage.maintenance import rescue
 from posthouse.storage.queries import Db
 
 _log = logging.getLogger("posthouse.keeper")

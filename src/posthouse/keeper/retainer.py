@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from posthouse.keeper.retention import Retention
 from posthouse.settings import Settings
-from posthouse.storage.connect import Line
-from posthouse.storage.keeping import make_partitions, tidy
+from posthouse.storage.connections import Line
+from posthouse.storage.maintenance import make_partitions, tidy
 
 ROUND_SECONDS = 600.0
 REST = 1.0

@@ -11,8 +11,8 @@ from typing import Protocol, TypeVar
 
 from psycopg.errors import DeadlockDetected, LockNotAvailable
 
-from posthouse.storage.connect import Line
-from posthouse.storage.keeping import forget_artifacts
+from posthouse.storage.connections import Line
+from posthouse.storage.maintenance import forget_artifacts
 from posthouse.storage.queries import Db
 from posthouse.storage.retention import (
     Due,

@@ -6,8 +6,8 @@ import logging
 from uuid import UUID
 
 from posthouse.keeper.service import SELDOM_SECONDS
-from posthouse.storage.connect import Line
-from posthouse.storage.keeping import advance_bulk_change
+from posthouse.storage.connections import Line
+from posthouse.storage.maintenance import advance_bulk_change
 
 _log = logging.getLogger("posthouse.keeper")
 

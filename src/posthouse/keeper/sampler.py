@@ -6,8 +6,8 @@ import time
 
 from posthouse.keeper.service import SELDOM_SECONDS
 from posthouse.settings import Settings
-from posthouse.storage.connect import Line
-from posthouse.storage.keeping import forget_samples, sample_due
+from posthouse.storage.connections import Line
+from posthouse.storage.maintenance import forget_samples, sample_due
 
 FORGET_SECONDS = 3600.0
 

@@ -17,10 +17,10 @@ from posthouse.keeper.crowd import Crowd
 from posthouse.keeper.service import SELDOM_SECONDS
 from posthouse.keeper.timetable import Timetable
 from posthouse.settings import Settings
-from posthouse.storage.connect import Line
+from posthouse.storage.connections import Line
 from posthouse.storage.definitions import rules_of
 from posthouse.storage.queries import Db
-from posthouse.storage.schedules import due_schedules, fire_schedule
+from posthouse.storage.triggers import due_schedules, fire_schedule
 
 _log = logging.getLogger("posthouse.keeper")
 

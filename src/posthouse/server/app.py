@@ -41,8 +41,8 @@ from posthouse.server.routes.worker import jobs as worker_jobs
 from posthouse.server.workers.claims import Wakeups
 from posthouse.server.workers.registry import Staff
 from posthouse.settings import Settings, load_settings
-from posthouse.storage.connect import pool_options
-from posthouse.storage.server import awaited_database_url
+from posthouse.storage.connections import pool_options
+from posthouse.storage.database import awaited_database_url
 from posthouse.tracing import start_tracing
 from posthouse.waiting import end_tasks
 

@@ -22,8 +22,8 @@ from posthouse.blobs.private import private_folder, private_opener
 from posthouse.blobs.store import Digest, Store, digest_of, new_place
 from posthouse.errors import ArtifactTooLarge, InvalidArtifact, WrongOffset
 from posthouse.settings import Settings
-from posthouse.storage.artifacts import discarded_blobs, forget_blobs
-from posthouse.storage.connect import Running
+from posthouse.storage.attempts import discarded_blobs, forget_blobs
+from posthouse.storage.connections import Running
 
 KEPT_SECONDS = 86_400
 _RANGE = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18})")

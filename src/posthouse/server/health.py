@@ -21,7 +21,7 @@ from posthouse.insights.health import Health, health, schema_problem, unreachabl
 from posthouse.insights.presence import Presence, presence
 from posthouse.server.http.auth import Gate
 from posthouse.settings import Settings
-from posthouse.storage.connect import Running
+from posthouse.storage.connections import Running
 from posthouse.storage.queries import calling
 from posthouse.waiting import finish_within
 

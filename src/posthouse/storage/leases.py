@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self, TypeAlias
 from uuid import UUID, uuid4
 
 import psycopg
-from psycopg import AsyncConnection
+from psycopg import AsyncConnection, Connection
 
 from posthouse.core.payload import encode_result
 from posthouse.errors import Forbidden
 from posthouse.settings import offline_default
-from posthouse.storage.connect import Line, Running
+from posthouse.storage.connections import Line, Running, connect_sync
 from posthouse.storage.errors import explain
 from posthouse.storage.queries import calling, query
+from posthouse.waiting import until_readable
 
 ClaimedRow: TypeAlias = tuple[Any, ...]
 """The columns of the statement claim, in order."""
@@ -350,3 +352,37 @@ def _text_array(texts: Iterable[str]) -> str:
 def _unless_empty(texts: list[str | None]) -> list[str | None] | None:
     """Return None if all values are empty, as in most batches, so that nothing is sent."""
     return texts if any(text is not None for text in texts) else None
+
+
+class DatabasePulse:
+    def __init__(self, connection: Connection[Any], worker_id: UUID, lease_seconds: float) -> None:
+        self._connection = connection
+        self._worker_id = worker_id
+        self._lease_seconds = lease_seconds
+        self.watched = self._watch()
+
+    def _watch(self) -> bool:
+        """Take the liveness lock, unless a pooler would share the session."""
+        backend = self._connection.execute("select pg_backend_pid()").fetchone()
+        if not backend or backend[0] != self._connection.info.backend_pid:
+            return False
+        self._connection.execute(calling("watch", "worker"), {"worker": self._worker_id})
+        return True
+
+    def beat(self, ids: Sequence[str], tokens: Sequence[str]) -> list[tuple[str, str]]:
+        held = ["{" + ",".join(texts) + "}" for texts in (ids, tokens)]
+        rows = self._connection.execute(
+            query("heartbeat"), (self._worker_id, *held, self._lease_seconds), binary=True
+        ).fetchall()
+        return [(raw_id.hex(), verdict) for raw_id, verdict in rows]
+
+    def wait(self, wakeup: int, seconds: float) -> None:
+        connection = self._connection.fileno()
+        if connection in until_readable(seconds, connection, wakeup):
+            self._connection.execute("select")  # unexpected data: most likely the end of the session
+
+
+@contextmanager
+def database_pulse(url: str, worker_id: UUID, lease_seconds: float) -> Iterator[DatabasePulse]:
+    with connect_sync(url, "heartbeat") as connection:
+        yield DatabasePulse(connection, worker_id, lease_seconds)

@@ -15,8 +15,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 from psycopg import AsyncConnection
 from psycopg.rows import class_row, dict_row
 
-from posthouse.storage.columns import expand_columns
-from posthouse.storage.schema import base_functions, functions
+from posthouse.storage.schema import base_functions, expand_columns, functions
 
 Db: TypeAlias = AsyncConnection[Any]
 T = TypeVar("T")

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from posthouse.settings import Settings
-from posthouse.storage.connect import retry_pause
+from posthouse.storage.connections import retry_pause
 from posthouse.worker.backend import AWAY, REFUSED, Backend
 from posthouse.worker.postgres import Direct
 

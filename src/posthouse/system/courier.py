@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from posthouse.settings import Settings
-from posthouse.storage.alerting import has_system_work
-from posthouse.storage.connect import Line
+from posthouse.storage.alerts import has_system_work
+from posthouse.storage.connections import Line
 from posthouse.system.webhook import webhook_definition
 from posthouse.webhooks.sender import Sender
 from posthouse.worker.handlers import Definition

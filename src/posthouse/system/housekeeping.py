@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from posthouse.keeper.keeper import Keeper
 from posthouse.keeper.service import Step
 from posthouse.settings import Settings
-from posthouse.storage.connect import Line
+from posthouse.storage.connections import Line
 from posthouse.system.courier import Courier
 from posthouse.system.rounds import Rounds
 

@@ -10,8 +10,8 @@ from typing import Any
 from posthouse.core.alerts import AlertType, chosen_types
 from posthouse.insights.doctor import Finding, Thresholds, examine_one
 from posthouse.settings import Settings
-from posthouse.storage.alerting import raise_alert
-from posthouse.storage.connect import Line
+from posthouse.storage.alerts import raise_alert
+from posthouse.storage.connections import Line
 from posthouse.storage.queries import Db
 
 ROUND_SECONDS = 30.0

@@ -6,8 +6,8 @@ from typing import Any
 
 from posthouse.core.outcome import Fail, Policy
 from posthouse.keeper.alerter import DELIVERY_RETRY
-from posthouse.storage.alerting import Delivery, delivery_of
-from posthouse.storage.connect import Line
+from posthouse.storage.alerts import Delivery, delivery_of
+from posthouse.storage.connections import Line
 from posthouse.webhooks.errors import AddressRefused, Misdirected
 from posthouse.webhooks.sender import Sender
 from posthouse.webhooks.shapes import Message

@@ -13,8 +13,8 @@ from posthouse.blobs import checked_artifact_name, new_place, pack, store_copy, 
 from posthouse.blobs import extract as extract_archive
 from posthouse.errors import InvalidArtifact
 from posthouse.settings import Settings
-from posthouse.storage.artifacts import artifact_for_job, keep_artifact
-from posthouse.storage.connect import Line
+from posthouse.storage.attempts import artifact_for_job, keep_artifact
+from posthouse.storage.connections import Line
 
 if TYPE_CHECKING:
     from posthouse.worker.job import Desk, Job

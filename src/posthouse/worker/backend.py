@@ -16,9 +16,9 @@ import psycopg
 
 from posthouse.dispatch import Claimant, Reader
 from posthouse.errors import Refused, ServerUnavailable
+from posthouse.storage.attempts import LogLine
+from posthouse.storage.connections import Pools
 from posthouse.storage.leases import Claim, ReadyBatch, Settlement, Success
-from posthouse.storage.notebook import LogLine
-from posthouse.storage.pools import Pools
 
 AWAY: tuple[type[Exception], ...] = (psycopg.OperationalError, ServerUnavailable)
 REFUSED: tuple[type[Exception], ...] = (psycopg.Error, Refused)

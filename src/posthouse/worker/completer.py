@@ -9,7 +9,7 @@ from typing import TypeVar
 from uuid import UUID
 
 from posthouse.core.states import Event
-from posthouse.storage.connect import retry_pause
+from posthouse.storage.connections import retry_pause
 from posthouse.storage.leases import Settlement, Success
 from posthouse.worker.backend import AWAY, REFUSED, Leases
 

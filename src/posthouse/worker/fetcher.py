@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from operator import itemgetter
 
-from posthouse.storage.connect import retry_pause
+from posthouse.storage.connections import retry_pause
 from posthouse.storage.leases import Claim
 from posthouse.worker.backend import AWAY, REFUSED, Leases
 from posthouse.worker.batches import BatchClaim, Batches

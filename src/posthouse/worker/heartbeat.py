@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager, suppress
 
 from posthouse.core.outcome import TimedOut
 from posthouse.errors import PosthouseError
-from posthouse.storage.connect import retry_pause
+from posthouse.storage.connections import retry_pause
 from posthouse.worker.backend import REFUSED, Pulse
 from posthouse.worker.job import Job
 

@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from posthouse.core.payload import escape
-from posthouse.storage.connect import retry_pause
-from posthouse.storage.notebook import LogLine
+from posthouse.storage.attempts import LogLine
+from posthouse.storage.connections import retry_pause
 from posthouse.worker.backend import AWAY, REFUSED, Notebook
 
 if TYPE_CHECKING:

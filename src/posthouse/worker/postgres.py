@@ -14,11 +14,10 @@ from psycopg import AsyncConnection
 from posthouse.dispatch import Claimant, Notices, Reader, redis_of, require
 from posthouse.errors import RedisUnavailable
 from posthouse.settings import Settings
-from posthouse.storage.leases import Leases
-from posthouse.storage.listening import listen
-from posthouse.storage.notebook import Notebook
-from posthouse.storage.pools import Pools
-from posthouse.storage.pulse import DatabasePulse, database_pulse
+from posthouse.storage.attempts import Notebook
+from posthouse.storage.connections import Pools
+from posthouse.storage.leases import DatabasePulse, Leases, database_pulse
+from posthouse.storage.notifications import listen
 from posthouse.waiting import until_set
 from posthouse.worker.artifacts import DirectShelf
 from posthouse.worker.backend import Hearing

@@ -28,7 +28,7 @@ from posthouse.core.progress import (
     encode_kept,
 )
 from posthouse.errors import PosthouseError
-from posthouse.storage.connect import retry_pause
+from posthouse.storage.connections import retry_pause
 from posthouse.worker.backend import AWAY, REFUSED, Notebook
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from posthouse.core.progress import decode_kept
 from posthouse.core.request import Request
 from posthouse.errors import LeaseLost, ServerUnavailable
 from posthouse.settings import Settings
-from posthouse.storage.connect import retry_pause
+from posthouse.storage.connections import retry_pause
 from posthouse.worker.backend import AWAY, Backend
 from posthouse.worker.definitions import Marks, Rulebook
 from posthouse.worker.job import Job

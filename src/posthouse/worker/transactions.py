@@ -18,7 +18,7 @@ from posthouse.core.outcome import Cancel
 from posthouse.core.payload import encode_result
 from posthouse.core.progress import decode_kept, encode_kept
 from posthouse.errors import InvalidReport, LeaseLost
-from posthouse.storage.pools import Pools
+from posthouse.storage.connections import Pools
 from posthouse.storage.queries import query
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from posthouse.core.capabilities import capability_words, checked_facts, checked
 from posthouse.core.outcome import Cancel
 from posthouse.errors import ConfigurationError, LeaseLost
 from posthouse.settings import Settings
-from posthouse.storage.startup import patiently
+from posthouse.storage.database import patiently
 from posthouse.waiting import end_tasks, finish_within
 from posthouse.worker.backend import Backend, Hearing, Leases
 from posthouse.worker.batches import Batches

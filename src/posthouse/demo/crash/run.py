@@ -22,8 +22,8 @@ from posthouse.demo.crash.report import Fault, Report
 from posthouse.demo.stage import in_thread, stop_processes
 from posthouse.errors import DatabaseUnavailable, PosthouseError, WaitTimeout
 from posthouse.settings import ENV_PREFIX, load_settings
-from posthouse.storage.connect import Line, connect_sync
-from posthouse.storage.migrate import migrate
+from posthouse.storage.connections import Line, connect_sync
+from posthouse.storage.migrations import migrate
 
 WORKER = "posthouse.demo.crash.worker"
 LOG_TAIL = 2000
@@ -109,9 +109,9 @@ class Postgres:
     def crash(self) -> None:
         """Stop Postgres as `pg_ctl stop -m immediate` does: the next start has to recover."""
         from posthouse.storage.embedded.layout import open_layout  # noqa: PLC0415 - an extra
-        from posthouse.storage.embedded.probe import ask  # noqa: PLC0415
+        from posthouse.storage.embedded.locks import attempts  # noqa: PLC0415
         from posthouse.storage.embedded.process import is_alive  # noqa: PLC0415
-        from posthouse.storage.embedded.waiting import attempts  # noqa: PLC0415
+        from posthouse.storage.embedded.server import ask  # noqa: PLC0415
 
         layout = open_layout(self._data_dir)
         told = False

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from posthouse.insights.doctor.finding import Finding, Patient, ok
 from posthouse.insights.overview import database_now
-from posthouse.storage.compatibility import code_version, required_schema, version_key, why_incompatible
+from posthouse.storage.migrations import code_version, required_schema, version_key, why_incompatible
 from posthouse.storage.queries import fetch_row, fetch_rows, fetch_value
 from posthouse.storage.schema import functions_digest, migrations
 

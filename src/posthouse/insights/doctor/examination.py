@@ -11,7 +11,7 @@ import psycopg
 from posthouse.insights.doctor import dispatch, engine, fleet, horizon, server, tables
 from posthouse.insights.doctor.finding import Finding, Patient, Thresholds
 from posthouse.settings import Settings
-from posthouse.storage.connect import connect_async
+from posthouse.storage.connections import connect_async
 from posthouse.storage.queries import Db, fetch_row
 
 Check: TypeAlias = Callable[[Patient], Awaitable[Finding]]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from posthouse.insights.doctor.finding import Finding, Patient, ok
-from posthouse.storage.connect import behind_pooler, connect_async
+from posthouse.storage.connections import behind_pooler, connect_async
 from posthouse.storage.queries import fetch_row
 
 OLDEST_VERSION = 150_000

@@ -21,9 +21,9 @@ from posthouse.identity.authenticator import Credentials, KeyMemory
 from posthouse.identity.keys import digest
 from posthouse.identity.sessions import Tickets, is_csrf_token, logged_in
 from posthouse.settings import Settings
+from posthouse.storage.connections import seen_by
 from posthouse.storage.errors import translated
 from posthouse.storage.queries import Db
-from posthouse.storage.tenancy import seen_by
 
 Pool = AsyncConnectionPool[AsyncConnection[tuple[Any, ...]]]
 

@@ -29,8 +29,8 @@ from posthouse.server.http.auth import (
     authorized,
     declare,
 )
+from posthouse.storage.connections import seen_by
 from posthouse.storage.queries import fetch_value
-from posthouse.storage.tenancy import seen_by
 
 SESSION = "session"
 Link = Annotated[str, InPath(description="A signed link; or `session`, with a credential.")]

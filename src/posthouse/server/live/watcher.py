@@ -30,7 +30,7 @@ from posthouse.insights.census import census
 from posthouse.insights.jobs import JobSummary
 from posthouse.server.http.field_names import body
 from posthouse.server.live.subscriptions import Event
-from posthouse.storage.connect import behind_pooler, connect_async, retry_pause
+from posthouse.storage.connections import behind_pooler, connect_async, retry_pause
 from posthouse.storage.queries import Db, query
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from posthouse.server.http.auth import Access
 from posthouse.server.schemas.workers import Claiming
 from posthouse.server.workers.registry import Staff
 from posthouse.storage.claimed import job_json
-from posthouse.storage.hearing import Hearing, Hunger
 from posthouse.storage.leases import Claim
+from posthouse.storage.notifications import Hearing, Hunger
 from posthouse.waiting import end_tasks, until_set
 
 LOOK_SECONDS = 2.0

@@ -24,9 +24,9 @@ from posthouse.errors import Forbidden, InvalidDefinition, LeaseLost, Refused, W
 from posthouse.identity import Principal, Role, issue_key, prefix_of
 from posthouse.server.http.auth import Access, Pool
 from posthouse.server.schemas.workers import Held, Registration
+from posthouse.storage.attempts import Notebook
 from posthouse.storage.errors import explain
 from posthouse.storage.leases import Claim, Leases
-from posthouse.storage.notebook import Notebook
 from posthouse.storage.queries import fetch_rows, query
 
 T = TypeVar("T")

@@ -1,14 +1,14 @@
-"""File locks, which the kernel releases when their process dies."""
+"""File locks, and waiting for a condition."""
 
 from __future__ import annotations
 
 import fcntl
 import os
+import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from posthouse.errors import DatabaseUnavailable
-from posthouse.storage.embedded.waiting import attempts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,3 +70,19 @@ def _wait_alone(lock: FileLock, path: Path, timeout: float) -> None:
         f"timed out after {timeout:g} s: another process is starting or stopping the embedded Postgres "
         f"(it holds the lock {path}). Find the process with `fuser {path}` and stop it if it hangs."
     )
+
+
+FIRST_PAUSE = 0.02
+# A server in recovery logs a line for each attempt, so that attempts become less frequent.
+LONGEST_PAUSE = 0.5
+
+
+def attempts(timeout: float) -> Iterator[None]:
+    """Yield at least once, then repeatedly until the timeout."""
+    end = time.monotonic() + timeout
+    pause = FIRST_PAUSE
+    yield
+    while time.monotonic() < end:
+        time.sleep(pause)
+        pause = min(pause * 1.2, LONGEST_PAUSE)
+        yield

@@ -1,25 +1,219 @@
-"""The handle through which a process uses the embedded Postgres."""
+"""Start, attach to and stop the embedded server, and check that the one on our port is ours."""
 
 from __future__ import annotations
 
 import os
+import signal
 from contextlib import suppress
-from typing import TYPE_CHECKING, Self
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import psycopg
+from psycopg import sql
 
 from posthouse.errors import DatabaseUnavailable, EmbeddedUnavailable
-from posthouse.storage.embedded import state
-from posthouse.storage.embedded.location import existing, locate
-from posthouse.storage.embedded.locks import FileLock, held_alone
-from posthouse.storage.embedded.probe import ask
-from posthouse.storage.embedded.startup import Options, bring_up, shut_down
-from posthouse.storage.embedded.state import DATABASE
+from posthouse.storage.embedded import accounts, cluster, process, state
+from posthouse.storage.embedded.binaries import find_binaries
+from posthouse.storage.embedded.layout import existing, locate
+from posthouse.storage.embedded.locks import FileLock, attempts, held_alone
+from posthouse.storage.embedded.state import ADMIN, DATABASE, HOST, USER, State
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
+    from posthouse.storage.embedded.accounts import Account
+    from posthouse.storage.embedded.binaries import Binaries
     from posthouse.storage.embedded.layout import Layout
-    from posthouse.storage.embedded.probe import Answer
+
+
+CONNECT_SECONDS = 5
+LIBPQ_WITH_REQUIRE_AUTH = 160_000
+WHO_ARE_YOU = """
+    select current_setting('data_directory'),
+           current_setting('server_version'),
+           pg_read_file('postmaster.pid'),
+           exists (select from pg_database where datname = %s)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    state: State
+    server_version: str
+    postmaster_pid: int
+
+
+def ask(layout: Layout) -> Answer | None:
+    """Return what our server answers, or None if it does not answer.
+
+    The process id comes from the running server, not from a file that may be out of date.
+    """
+    known = state.load(layout.state_file)
+    if known is None:
+        return None
+    try:
+        with _connect(known) as connection:
+            return _identify(connection, layout, known)
+    except psycopg.Error:
+        return None
+
+
+def _connect(known: State) -> psycopg.Connection[tuple[str, str, str, bool]]:
+    # All parameters are given, so that PG* variables have no effect.
+    return psycopg.connect(
+        host=HOST,
+        hostaddr=HOST,
+        port=known.port,
+        user=ADMIN,
+        password=known.admin_password,
+        dbname="postgres",
+        sslmode="disable",
+        gssencmode="disable",
+        options="",
+        connect_timeout=CONNECT_SECONDS,
+        autocommit=True,
+        **_only_scram(),
+    )
+
+
+def _only_scram() -> dict[str, Any]:
+    """Never send the password in plain text: another program may have taken our port."""
+    known_to_libpq = psycopg.pq.version() >= LIBPQ_WITH_REQUIRE_AUTH
+    return {"require_auth": "scram-sha-256"} if known_to_libpq else {}
+
+
+def _identify(
+    connection: psycopg.Connection[tuple[str, str, str, bool]], layout: Layout, known: State
+) -> Answer | None:
+    row = connection.execute(WHO_ARE_YOU, [DATABASE]).fetchone()
+    assert row is not None
+    cluster, version, pid_file, has_database = row
+    if Path(cluster).resolve() != layout.cluster:
+        return None
+    if not has_database:
+        _create_database(connection, known)
+    return Answer(known, version, int(pid_file.split()[0]))
+
+
+def _create_database(connection: psycopg.Connection[Any], known: State) -> None:
+    """Create the role of the applications and its database. The database last: it says that both exist.
+
+    The role may create databases and roles, and look after the server. It bypasses row-level security
+    because its policies permit all rows anyway, and COPY is not possible with it.
+    """
+    user, database = sql.Identifier(USER), sql.Identifier(DATABASE)
+    if connection.execute("select from pg_roles where rolname = %s", [USER]).fetchone() is None:
+        connection.execute(
+            sql.SQL("create role {} login createdb createrole bypassrls password {}").format(
+                user, sql.Literal(known.password)
+            )
+        )
+    connection.execute(sql.SQL("grant pg_monitor, pg_signal_backend, pg_checkpoint to {}").format(user))
+    connection.execute(sql.SQL("create database {} owner {}").format(database, user))
+
+
+# Another program can take the port between our check and the start of the server.
+PORT_TRIES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    settings: Mapping[str, str] = field(default_factory=dict)
+    run_as: str | None = None
+    report: Callable[[str], None] = lambda _step: None
+    timeout: float = 120.0
+
+
+def bring_up(layout: Layout, options: Options) -> Answer:
+    """Attach to the server, or start it. The caller holds the gate."""
+    answer = _await_answer(layout, options.timeout) or _start(layout, options)
+    options.report("ready")
+    return answer
+
+
+def shut_down(layout: Layout, timeout: float) -> None:
+    """Stop the server and wait until its last process has ended. The caller holds the gate."""
+    told = False
+    for _ in attempts(timeout):
+        if not process.is_alive(layout):
+            return
+        if not told and (answer := ask(layout)):
+            os.kill(answer.postmaster_pid, signal.SIGINT)
+            told = True
+    raise DatabaseUnavailable(_with_log(layout, f"the embedded Postgres did not stop within {timeout:g} s."))
+
+
+def _await_answer(layout: Layout, timeout: float) -> Answer | None:
+    """Wait while the server is alive: it may be recovering, stopping or busy. Return None if it is not."""
+    for _ in attempts(timeout):
+        if not process.is_alive(layout):
+            return None
+        if answer := ask(layout):
+            return answer
+    raise DatabaseUnavailable(
+        _with_log(
+            layout,
+            f"the embedded Postgres in {layout.root} is running but did not answer within {timeout:g} s. "
+            "If it is recovering from a crash, try again later.",
+        )
+    )
+
+
+def _start(layout: Layout, options: Options) -> Answer:
+    settings = process.server_settings(options.settings)
+    account, binaries = accounts.choose(layout, find_binaries(), options.run_as)
+    _ensure_cluster(layout, account, binaries, settings, options)
+    options.report("starting")
+    for _ in range(PORT_TRIES):
+        port = _settle_port(layout)
+        process.launch(layout, account, binaries, port, settings)
+        if answer := _await_answer(layout, options.timeout):
+            return answer
+        if state.is_free(port):
+            break
+    message = f"the embedded Postgres in {layout.root} did not start."
+    raise DatabaseUnavailable(_with_log(layout, message))
+
+
+def _ensure_cluster(
+    layout: Layout,
+    account: Account,
+    binaries: Binaries,
+    settings: Mapping[str, str],
+    options: Options,
+) -> None:
+    if layout.cluster.exists():
+        cluster.check_version(layout, binaries)
+        return
+    options.report("initialising")
+    known = State(state.choose_port(), state.new_password(), state.new_password())
+    state.save(layout.state_file, known)
+    durable = settings["fsync"] != "off"
+    cluster.make(layout, account, binaries, known.admin_password, durable=durable)
+
+
+def _settle_port(layout: Layout) -> int:
+    """Return the port of the last start if it is still free, else a new one, and save it."""
+    known = state.load(layout.state_file)
+    if known is None:
+        raise EmbeddedUnavailable(
+            f"{layout.state_file} is missing; it contains the passwords of the embedded Postgres. "
+            "Restore it from a backup, or use another data directory."
+        )
+    if not state.is_free(known.port):
+        known = replace(known, port=state.choose_port())
+        state.save(layout.state_file, known)
+    return known.port
+
+
+def _with_log(layout: Layout, message: str) -> str:
+    return (
+        f"{message}\nThe last lines of {layout.log_file}:\n{process.log_tail(layout)}\n"
+        "Fix the reported problem, or set POSTHOUSE_DATABASE_URL to use another Postgres."
+    )
+
 
 STOP_SECONDS = 60.0
 

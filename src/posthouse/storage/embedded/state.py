@@ -1,10 +1,12 @@
-"""What is saved between starts of the server: its port and its passwords."""
+"""The state file of the embedded server, and its port."""
 
 from __future__ import annotations
 
 import json
 import os
+import random
 import secrets
+import socket
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -13,6 +15,7 @@ from posthouse.errors import EmbeddedUnavailable
 
 if TYPE_CHECKING:
     from pathlib import Path
+
 
 HOST = "127.0.0.1"
 ADMIN = "posthouse_admin"
@@ -72,3 +75,34 @@ def sync_folder(folder: Path) -> None:
         os.fsync(fd)
     finally:
         os.close(fd)
+
+
+# Below the ports that kernels use for outgoing connections, so that the port is still free at the next
+# start and the URL stays the same.
+OURS = range(20_000, 32_000)
+TRIES = 50
+
+
+def is_free(port: int) -> bool:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        # As Postgres does: a port with connections in TIME_WAIT counts as free.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError:
+            return False
+        return True
+
+
+def choose_port() -> int:
+    for port in random.sample(OURS, TRIES):
+        if is_free(port):
+            return port
+    return _any_free()
+
+
+def _any_free() -> int:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.bind((HOST, 0))
+        port: int = probe.getsockname()[1]
+        return port

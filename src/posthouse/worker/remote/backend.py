@@ -16,10 +16,10 @@ from posthouse.core.payload import encode_result
 from posthouse.dispatch import Claimant, Reader
 from posthouse.errors import LeaseLost, Refused, ServerUnavailable
 from posthouse.settings import Settings
+from posthouse.storage.attempts import LogLine
 from posthouse.storage.claimed import row_of
+from posthouse.storage.connections import Pools
 from posthouse.storage.leases import ERROR_LIMIT, Claim, ReadyBatch, Settlement, Success
-from posthouse.storage.notebook import LogLine
-from posthouse.storage.pools import Pools
 from posthouse.worker.backend import AWAY, Hearing
 from posthouse.worker.remote.artifacts import RemoteShelf
 from posthouse.worker.remote.client import HttpLine, HttpPulse, options, warn_of_plain_http

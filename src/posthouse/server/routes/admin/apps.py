@@ -17,7 +17,7 @@ from posthouse.server.http.auth import Access, allow
 from posthouse.server.http.bodies import api_router
 from posthouse.server.http.responses import answer
 from posthouse.server.schemas.jobs import Strict
-from posthouse.storage.demos import DEMO_KIND, DEMO_TENANT, demo_subject, enqueue_demo
+from posthouse.storage.actions import DEMO_KIND, DEMO_TENANT, demo_subject, enqueue_demo
 from posthouse.storage.queries import Db
 
 router = api_router("/apps", "apps")

@@ -15,7 +15,7 @@ from posthouse.server.http.auth import Access, allow
 from posthouse.server.http.bodies import api_router
 from posthouse.server.http.parameters import Moment
 from posthouse.server.schemas.jobs import Strict
-from posthouse.storage.keys import revoke_key
+from posthouse.storage.credentials import revoke_key
 
 router = api_router("/admin/keys", "keys")
 Reader = Annotated[Access, allow(Permission.KEYS_READ)]

@@ -16,7 +16,7 @@ from posthouse.server.http.auth import Access, allow
 from posthouse.server.http.bodies import api_router
 from posthouse.server.http.responses import answer
 from posthouse.server.schemas.jobs import Done, Name, Strict
-from posthouse.storage.control import pause_queue, remove_limit, resume_queue, set_limit
+from posthouse.storage.actions import pause_queue, remove_limit, resume_queue, set_limit
 
 router = api_router("/queues", "queues")
 admin = api_router("/admin/queues", "queues")

@@ -12,7 +12,7 @@ from posthouse.insights import TenantInfo
 from posthouse.server.http.auth import Access, allow
 from posthouse.server.http.bodies import api_router
 from posthouse.server.schemas.jobs import Strict
-from posthouse.storage.tenants import change_tenant, create_tenant, delete_tenant
+from posthouse.storage.actions import change_tenant, create_tenant, delete_tenant
 
 router = api_router("/admin/tenants", "tenants")
 Reader = Annotated[Access, allow(Permission.TENANTS_READ)]

@@ -14,7 +14,7 @@ from posthouse.server.http.auth import Access, allow
 from posthouse.server.http.bodies import api_router
 from posthouse.server.http.responses import Cursor, Limit, Page, answer, clamped, page, read_one
 from posthouse.server.schemas.jobs import Done
-from posthouse.storage.control import disable_worker, drain_worker, enable_worker
+from posthouse.storage.actions import disable_worker, drain_worker, enable_worker
 
 router = api_router("/workers", "workers")
 admin = api_router("/admin/workers", "workers")

@@ -18,7 +18,7 @@ from posthouse.server.http.files import download
 from posthouse.server.http.responses import answer
 from posthouse.server.routes.worker.fleet import TheStaff, Worker, as_json
 from posthouse.server.routes.worker.jobs import LeaseToken
-from posthouse.storage.artifacts import artifact_for_job, keep_artifact
+from posthouse.storage.attempts import artifact_for_job, keep_artifact
 
 router = APIRouter(tags=["artifacts"])
 Reader = Annotated[Access, allow(Permission.JOBS_READ)]

@@ -19,8 +19,8 @@ from posthouse.server.http.bodies import api_router
 from posthouse.server.http.idempotency import IdempotencyKey, once
 from posthouse.server.http.responses import Cursor, Limit, Page, answer, clamped, page, read_cursor
 from posthouse.server.schemas.jobs import Bulk, BulkAnswer, Done, JobChoice
-from posthouse.storage import control
-from posthouse.storage.control import change_found
+from posthouse.storage import actions
+from posthouse.storage.actions import change_found
 from posthouse.storage.queries import Db
 
 router = api_router("/jobs", "jobs")
@@ -93,14 +93,14 @@ async def stop_bulk_change(bulk_id: UUID, access: Writer) -> Response:
     """
     async with access.session() as db:
         await insights.get_bulk_change(db, bulk_id, tenant=access.whose)
-        return answer(Done(changed=await control.stop_bulk_change(db, bulk_id, actor=access.actor)))
+        return answer(Done(changed=await actions.stop_bulk_change(db, bulk_id, actor=access.actor)))
 
 
 async def _retry(db: Db, bulk: Bulk, access: Access, chosen: dict[str, Any]) -> Response:
     matched = await insights.count_retriable(db, chosen, most=COUNTED)
     if bulk.dry_run:
         return answer(_answer(bulk, matched))
-    bulk_id = await control.retry_many(
+    bulk_id = await actions.retry_many(
         db, chosen, rate=bulk.rate, stop_share=bulk.stop_share, stop_after=bulk.stop_after,
         in_seconds=bulk.start_in_seconds, actor=access.actor,
     )  # fmt: skip
@@ -139,7 +139,7 @@ async def _cancel(bulk: Bulk, choice: JobChoice, access: Access) -> BulkAnswer:
             # One transaction per job: a single one would violate the lock order of other transactions.
             try:
                 told[
-                    await control.cancel_job(connection, job_id, actor=access.actor, tenant=access.whose)
+                    await actions.cancel_job(connection, job_id, actor=access.actor, tenant=access.whose)
                 ] += 1
             except (IllegalTransition, JobNotFound):  # finished in the meantime
                 told["skipped"] += 1

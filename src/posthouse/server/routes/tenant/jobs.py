@@ -56,7 +56,7 @@ from posthouse.server.schemas.jobs import (
     Suggestions,
     page_of,
 )
-from posthouse.storage.control import cancel_job, retry_job
+from posthouse.storage.actions import cancel_job, retry_job
 from posthouse.storage.queries import Db
 
 router = api_router("/jobs", "jobs", payloads=True)

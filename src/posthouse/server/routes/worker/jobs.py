@@ -35,7 +35,7 @@ from posthouse.server.schemas.workers import (
 from posthouse.server.workers import claims as claiming
 from posthouse.server.workers.registry import Staff
 from posthouse.server.workers.reports import Desk, Written
-from posthouse.storage.notebook import LogLine
+from posthouse.storage.attempts import LogLine
 from posthouse.worker.services import PART_FIELDS
 
 router = worker_router("/worker/jobs", "worker")

@@ -28,7 +28,7 @@ from typing import Any, cast
 from posthouse.core.outcome import Cancel
 from posthouse.core.redaction import mask_output, mask_with
 from posthouse.core.request import Request
-from posthouse.storage.pools import Pools
+from posthouse.storage.connections import Pools
 from posthouse.worker.definitions import Masks, Rulebook
 from posthouse.worker.handlers import Definition
 from posthouse.worker.job import Desk, Job

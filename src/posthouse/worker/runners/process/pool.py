@@ -12,7 +12,7 @@ from typing import Any
 from posthouse.commands.warden import Warden
 from posthouse.errors import ConfigurationError, LeaseLost
 from posthouse.settings import Settings
-from posthouse.storage.connect import retry_pause
+from posthouse.storage.connections import retry_pause
 from posthouse.worker.executor import STOP_GRACE, CutOff, Released
 from posthouse.worker.handlers import Definition
 from posthouse.worker.job import Desk, Job

@@ -1,10 +1,16 @@
-"""The keeper's statements."""
+"""The statements of the keeper and of the relay."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
+from typing import Any, NamedTuple
 from uuid import UUID
 
+from psycopg import AsyncConnection
+from psycopg.rows import class_row
+
+from posthouse.core.request import PRIORITY_NAMES
 from posthouse.settings import Settings
 from posthouse.storage.queries import Db, call, call_row, calling, fetch_value, query
 
@@ -122,3 +128,67 @@ async def advance_erasures(connection: Db, most: int) -> tuple[int, int]:
 async def forget_artifacts(connection: Db, keep_days: float) -> int:
     """Delete artifacts of jobs that ended before; return how many."""
     return int(await fetch_value(connection, "forget_artifacts", days=keep_days))
+
+
+class UrgentWork(NamedTuple):
+    now: datetime
+    workers: int
+    """How many there are."""
+    workers_changed: bool
+    """Whether one may be lost or have returned."""
+    has_leases: bool
+    due_in: float | None
+    """Seconds until the next waiting job is due; None without one."""
+    has_edges: bool
+    """Whether there are dependencies that may have raced the end of their job."""
+    has_events: bool
+    schedule_in: float | None
+    """Seconds until the next schedule is due; None without one."""
+
+
+class PatientWork(NamedTuple):
+    has_failures: bool
+    has_bulk_changes: bool
+    has_erasures: bool
+    has_minute: bool
+    """Whether a minute is over that was not sampled."""
+    has_alerts: bool
+    """Whether alerts are to be sent, or their deliveries are under way."""
+    worker_change: int | None
+    """The last start or stop of a worker."""
+
+
+async def urgent_work(connection: Db, swept: str, silence: float | None) -> UrgentWork:
+    """Return the urgent work. ``swept``: see promote; ``silence``: seconds after which a worker is lost."""
+    async with connection.cursor(row_factory=class_row(UrgentWork)) as cursor:
+        await cursor.execute(query("agenda_urgent"), {"swept": swept, "silence": silence})
+        row = await cursor.fetchone()
+    assert row is not None
+    return row
+
+
+async def patient_work(connection: Db) -> PatientWork:
+    async with connection.cursor(row_factory=class_row(PatientWork)) as cursor:
+        await cursor.execute(query("agenda_patient"))
+        row = await cursor.fetchone()
+    assert row is not None
+    return row
+
+
+class Ready(NamedTuple):
+    """The ready jobs of a queue. ``level`` is None without any; ``front`` changes when jobs are claimed."""
+
+    queue: str
+    workers: int
+    level: str | None
+    jobs: int
+    front: str
+
+
+async def ready_jobs(
+    connection: AsyncConnection[tuple[Any, ...]], queues: Sequence[str] | None, most: int
+) -> list[Ready]:
+    """Return the ready jobs by queue and level, counted up to ``most``; ``queues`` None: of all queues."""
+    wanted = {"queues": queues, "most": most, "normal": PRIORITY_NAMES["normal"]}
+    cursor = await connection.execute(query("dispatch_ready"), wanted)
+    return [Ready(*row) for row in await cursor.fetchall()]

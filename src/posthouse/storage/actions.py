@@ -16,12 +16,16 @@ from posthouse.errors import (
     ConfigurationError,
     IllegalTransition,
     InvalidBulkChange,
+    InvalidTenant,
     JobNotFound,
     LimitNotFound,
+    TenantActive,
+    TenantExists,
+    TenantNotFound,
     WorkerNotFound,
 )
 from posthouse.storage.errors import translated
-from posthouse.storage.queries import Db, call
+from posthouse.storage.queries import Db, call, fetch_value, query
 
 DEADLOCK_TRIES = 5
 
@@ -229,3 +233,60 @@ async def _tell_worker(connection: Db, name: str, worker_id: UUID, actor: str) -
     if answer is None:
         raise WorkerNotFound(f"worker {worker_id} does not exist")
     return bool(answer)
+
+
+async def create_tenant(connection: Db, tenant: str, fields: Mapping[str, Any], *, actor: str) -> None:
+    """Create a tenant. ``fields``: label, weight, retention_days."""
+    if not await _write(connection, "create_tenant", tenant, fields, actor):
+        raise TenantExists(f"tenant {tenant!r} already exists")
+
+
+async def change_tenant(connection: Db, tenant: str, fields: Mapping[str, Any], *, actor: str) -> None:
+    """Change a tenant; omitted fields stay."""
+    if not await _write(connection, "change_tenant", tenant, fields, actor):
+        raise TenantNotFound(f"tenant {tenant!r} does not exist")
+
+
+async def delete_tenant(connection: Db, tenant: str, *, actor: str) -> None:
+    """Delete a tenant with its keys and triggers; its finished jobs stay until retention deletes them."""
+    answer = await call(connection, "delete_tenant", id=tenant, actor=actor)
+    if answer is None:
+        raise TenantNotFound(f"tenant {tenant!r} does not exist")
+    if answer == "active":
+        raise TenantActive(f"tenant {tenant!r} has unfinished jobs: wait for them to end, or cancel them")
+
+
+async def _write(connection: Db, name: str, tenant: str, fields: Mapping[str, Any], actor: str) -> bool:
+    _check(fields)
+    with translated():
+        return bool(await call(connection, name, id=tenant, fields=json.dumps(dict(fields)), actor=actor))
+
+
+def _check(fields: Mapping[str, Any]) -> None:
+    weight, days = fields.get("weight", 1), fields.get("retention_days")
+    if not 0 < weight < math.inf:
+        raise InvalidTenant(f"the tenant weight must be a number above 0, not {weight:g}")
+    if days is not None and not 1 <= days < math.inf:
+        raise InvalidTenant(f"retention_days must be 1 or more, not {days:g}")
+
+
+DEMO_KIND = "posthouse.demo"
+"""The prefix is reserved: callers of the API and triggers cannot enqueue it, and only one route does."""
+DEMO_TENANT = "posthouse"
+
+
+def demo_subject(name: str) -> str:
+    """Return the subject of the jobs that run a demo."""
+    return f"demo {name}"
+
+
+async def enqueue_demo(connection: Db, name: str, options: dict[str, Any], *, actor: str) -> None:
+    """Enqueue the demo of an application, unless a run of it is active."""
+    payload = json.dumps({"name": name, **options})
+    given = {"kind": DEMO_KIND, "payload": payload, "tenant": DEMO_TENANT, "subject": demo_subject(name)}
+    await connection.execute(query("demo_enqueue"), {**given, "actor": actor})
+
+
+async def lock_demo(connection: Db, name: str) -> bool:
+    """Lock a demo until the connection is closed; False if another run has the lock."""
+    return bool(await fetch_value(connection, "demo_lock", name=name))

@@ -1,4 +1,4 @@
-"""API keys in the database."""
+"""API keys and console sessions in the database."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from uuid import UUID
 from posthouse.core.ids import new_id
 from posthouse.errors import KeyNotFound
 from posthouse.storage.errors import translated
-from posthouse.storage.queries import Db, call, fetch_rows
+from posthouse.storage.queries import Db, call, fetch_rows, query
 
 
 async def store_key(
@@ -59,3 +59,20 @@ async def revoke_key(connection: Db, prefix: str, *, tenant: str | None = None, 
     if answer is None:
         raise KeyNotFound(f"key {prefix} does not exist")
     return bool(answer)
+
+
+async def open_session(connection: Db, digest: bytes, whose: dict[str, Any], *, seconds: float) -> datetime:
+    """Store a session and return its expiry. ``whose``: key_prefix, name, role, tenant_id, expires_at."""
+    ends: datetime = await call(
+        connection, "open_session", session=json.dumps(whose, default=str), hash=digest, seconds=seconds
+    )
+    return ends
+
+
+async def find_session(connection: Db, digest: bytes) -> dict[str, Any] | None:
+    found = await fetch_rows(connection, "session_find", hash=digest)
+    return found[0] if found else None
+
+
+async def close_session(connection: Db, digest: bytes) -> None:
+    await connection.execute(query("session_close"), {"hash": digest})

@@ -1,17 +1,21 @@
-"""Database connections: how they are opened and set up, and one that reconnects by itself."""
+"""Database connections: how they are opened and set up, alone and in pools."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any, Protocol, TypeVar
 
 import psycopg
 from psycopg import AsyncConnection, Connection
 from psycopg.types.json import set_json_loads
+from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
 from posthouse.core.payload import parse_json
-from posthouse.storage.queries import query
+from posthouse.errors import NoDatabase
+from posthouse.storage.queries import Db, query
 
 T = TypeVar("T")
 
@@ -153,3 +157,65 @@ class Line:
         connection, self._connection = self._connection, None
         if connection is not None:
             await connection.close()
+
+
+MAX_SIZE = 20
+
+
+class Pools:
+    """One pool for async handlers and one for threads, opened on first use. None without a URL."""
+
+    def __init__(self, url: str | None) -> None:
+        self._url = url
+        self._async: AsyncConnectionPool[AsyncConnection[tuple[Any, ...]]] | None = None
+        self._sync: ConnectionPool[Connection[tuple[Any, ...]]] | None = None
+        self._lock = threading.Lock()
+
+    async def for_loop(self) -> AsyncConnectionPool[AsyncConnection[tuple[Any, ...]]]:
+        if self._async is None:
+            self._async = AsyncConnectionPool(
+                self._reachable(), min_size=0, max_size=MAX_SIZE, open=False, **pool_options("handlers")
+            )
+            await self._async.open()
+        return self._async
+
+    def for_threads(self) -> ConnectionPool[Connection[tuple[Any, ...]]]:
+        with self._lock:
+            if self._sync is None:
+                self._sync = ConnectionPool(
+                    self._reachable(),
+                    min_size=0,
+                    max_size=MAX_SIZE,
+                    open=True,
+                    **sync_pool_options("handlers"),
+                )
+            return self._sync
+
+    def _reachable(self) -> str:
+        if self._url is None:
+            raise NoDatabase(
+                "job.commit(), job.step_commit() and job.transaction() need the database, but this worker is "
+                "remote and has no database connection. Return a result, use job.step(), or run this kind of "
+                "job on a worker that has the database"
+            )
+        return self._url
+
+    async def close(self) -> None:
+        if self._async is not None:
+            await self._async.close()
+        if self._sync is not None:
+            self._sync.close()
+
+
+@asynccontextmanager
+async def seen_by(connection: Db, tenant: str | None, *, seconds: float) -> AsyncIterator[Db]:
+    """Open a transaction that sees the rows of one tenant, or all with None, with a statement timeout.
+
+    Its settings end with it, so that nothing leaks through a pooler.
+    """
+    async with connection.transaction():
+        await connection.execute(
+            query("see_as"),
+            {"tenant": tenant, "role": "posthouse_tenant", "milliseconds": int(seconds * 1000)},
+        )
+        yield connection

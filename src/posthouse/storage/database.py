@@ -1,0 +1,163 @@
+"""Choose the Postgres server, the one in the settings or the embedded one, and wait until it is there."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import logging
+import re
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import psycopg
+
+from posthouse.errors import DatabaseUnavailable, ServerUnavailable
+from posthouse.settings import Settings
+from posthouse.storage.connections import connect_sync
+from posthouse.storage.errors import translated
+from posthouse.storage.migrations import check_guarded, check_schema, migrate
+
+if TYPE_CHECKING:
+    from posthouse.storage.embedded import EmbeddedPostgres
+
+
+_lock = threading.Lock()
+_servers: dict[Path, EmbeddedPostgres] = {}
+
+
+def database_url(settings: Settings) -> str:
+    """Return the URL to connect to.
+
+    Without a URL in the settings, the embedded server is started and migrated. This process stays attached to
+    it until close_embedded(), or until it ends.
+    """
+    if settings.database_url:
+        return settings.database_url
+    return embedded_server(settings.data_dir).url
+
+
+def ready_database_url(settings: Settings) -> str:
+    """Return the URL after checking that this version can work with the schema."""
+    url = database_url(settings)
+    with translated(), connect_sync(url, "check") as connection:
+        check_schema(connection)
+    return url
+
+
+def guarded_database_url(settings: Settings) -> str:
+    """Return the URL after checking that row-level security separates tenants."""
+    url = ready_database_url(settings)
+    with translated(), connect_sync(url, "check") as connection:
+        check_guarded(connection)
+    return url
+
+
+async def awaited_database_url(settings: Settings) -> str:
+    """The same; waits for a database that is down or restarting."""
+    return await patiently("connect to Postgres", lambda: asyncio.to_thread(guarded_database_url, settings))
+
+
+def embedded_server(data_dir: Path, report: Callable[[str], None] | None = None) -> EmbeddedPostgres:
+    """Return the embedded server of this directory, migrated. ``report`` receives the progress."""
+    from posthouse.storage.embedded import ensure  # noqa: PLC0415 - an optional dependency
+
+    with _lock:
+        server = _servers.get(data_dir)
+        if server is None:
+            server = _servers[data_dir] = ensure(data_dir, report=report)
+            atexit.register(close_embedded)  # a script must not leave a server behind
+            if report is not None:
+                report("migrating")
+            with connect_sync(server.url, "migrate") as connection:
+                migrate(connection)
+        return server
+
+
+def admin_url(settings: Settings, url: str) -> str | None:
+    """Return the superuser's URL of a database, if it is that of an embedded server; else None."""
+    with _lock:
+        for server in _servers.values():
+            if server.url == url:
+                return server.admin_url_for()
+    try:
+        from posthouse.storage.embedded import admin_url_of  # noqa: PLC0415 - an extra
+    except ImportError:
+        return None
+    return admin_url_of(settings.data_dir, url)
+
+
+def close_embedded() -> None:
+    """Detach from every embedded server; the last process to do so stops it."""
+    with _lock:
+        while _servers:
+            _, server = _servers.popitem()
+            server.close()
+
+
+_log = logging.getLogger("posthouse")
+
+T = TypeVar("T")
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 5.0
+_REFUSED = {"28000", "28P01", "3D000"}
+"""invalid_authorization_specification, invalid_password, invalid_catalog_name."""
+_READ_ONLY = "25006"
+"""read_only_sql_transaction: the server is a standby, as during a failover."""
+_REFUSAL = re.compile(
+    r"authentication failed|no pg_hba\.conf entry|no password supplied"
+    r"|(database|role) \"[^\"]*\" does not exist|is not permitted to log in"
+    r"|invalid .*(option|value|port)|certificate"
+)
+"""A failed connection has no SQLSTATE, only the text of the server or of libpq."""
+
+
+def passes_by_itself(error: BaseException) -> bool:
+    """Return whether it makes sense to try again: a restart, a lock timeout, a server that is not there yet.
+
+    A wrong password, an unknown database or an invalid definition stays wrong.
+    """
+    if isinstance(error, DatabaseUnavailable):
+        return error.__cause__ is None or passes_by_itself(error.__cause__)
+    if isinstance(error, ServerUnavailable):
+        return True
+    if not isinstance(error, psycopg.Error):
+        return False
+    if error.sqlstate is not None:
+        temporary = isinstance(error, psycopg.OperationalError) and error.sqlstate not in _REFUSED
+        return temporary or error.sqlstate == _READ_ONLY
+    return isinstance(error, psycopg.OperationalError) and not _REFUSAL.search(str(error))
+
+
+async def patiently(step: str, attempt: Callable[[], Awaitable[T]]) -> T:
+    """Run a step of the start until it succeeds. Raise the errors that do not pass by themselves."""
+    failures = 0
+    while True:
+        try:
+            return await attempt()
+        except (psycopg.Error, DatabaseUnavailable, ServerUnavailable) as error:
+            pause = _pause(step, error, failures)
+        failures += 1
+        await asyncio.sleep(pause)
+
+
+def patiently_sync(step: str, attempt: Callable[[], T]) -> T:
+    """Do the same where no event loop runs."""
+    failures = 0
+    while True:
+        try:
+            return attempt()
+        except (psycopg.Error, DatabaseUnavailable, ServerUnavailable) as error:
+            pause = _pause(step, error, failures)
+        failures += 1
+        time.sleep(pause)
+
+
+def _pause(step: str, error: Exception, failures: int) -> float:
+    """Log the failure and return the seconds until the next attempt, or raise the error."""
+    if not passes_by_itself(error):
+        raise error
+    pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(failures, 16))
+    _log.warning("start-up failed, retrying in %g s step=%r: %s", pause, step, " ".join(str(error).split()))
+    return pause

@@ -1,0 +1,210 @@
+"""LISTEN and NOTIFY: listeners that reconnect, and requests to be notified."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from types import TracebackType
+from typing import Any, Self
+from uuid import UUID
+
+import psycopg
+from psycopg import AsyncConnection, Notify, sql
+
+from posthouse.storage.connections import Line, behind_pooler, connect_async, retry_pause
+from posthouse.storage.queries import Db, query
+
+Begun = Callable[[AsyncConnection[tuple[Any, ...]]], Awaitable[None]]
+
+
+def _nothing() -> None:
+    pass
+
+
+async def listen(
+    url: str,
+    name: str,
+    channels: Sequence[str],
+    *,
+    begun: Begun,
+    heard: Callable[[str, str], None],
+    lost: Callable[[], None] = _nothing,
+) -> None:
+    """Listen on the channels until canceled; return at once behind a pooler, which keeps no session.
+
+    ``begun`` is called after each (re)connection: earlier notifications were missed. ``lost`` is called when
+    the connection ends.
+    """
+    failures = 0
+
+    async def once() -> bool:
+        nonlocal failures
+        try:
+            async with await connect_async(url, name) as connection:
+                if await behind_pooler(connection):
+                    return False
+                for channel in channels:
+                    await connection.execute(sql.SQL("listen {}").format(sql.Identifier(channel)))
+                await begun(connection)
+                failures = 0
+                async for notices in _notices(connection):
+                    for notice in notices:
+                        heard(notice.channel, notice.payload)
+        finally:
+            lost()
+        return True
+
+    while True:
+        try:
+            if not await once():
+                return
+        except psycopg.Error:
+            await asyncio.sleep(retry_pause(failures))
+            failures += 1
+
+
+async def _notices(connection: AsyncConnection[Any]) -> AsyncIterator[list[Notify]]:
+    """Yield notifications as they come, and sleep in between.
+
+    psycopg's own wait wakes up ten times a second on every connection that listens, and takes about 0.2 ms
+    longer for each notification.
+    """
+    yield [notice async for notice in connection.notifies(timeout=0)]  # those that came with results
+    loop = asyncio.get_running_loop()
+    readable = asyncio.Event()
+    descriptor = connection.fileno()
+    loop.add_reader(descriptor, readable.set)
+    try:
+        while True:
+            await readable.wait()
+            readable.clear()
+            connection.pgconn.consume_input()
+            yield list(_received(connection))
+    finally:
+        loop.remove_reader(descriptor)
+
+
+def _received(connection: AsyncConnection[Any]) -> Iterator[Notify]:
+    while notice := connection.pgconn.notifies():
+        yield Notify(notice.relname.decode(), notice.extra.decode(), notice.be_pid)
+
+
+class Hearing:
+    """Listens on channels until canceled. ``on_gap``: something may have been missed."""
+
+    def __init__(
+        self,
+        url: str,
+        channels: Sequence[str],
+        *,
+        on_notice: Callable[[str, str], None],
+        on_gap: Callable[[], None],
+    ) -> None:
+        self._url = url
+        self._channels = channels
+        self._on_notice = on_notice
+        self._on_gap = on_gap
+        self.listening = False
+        self.possible = True
+        """False behind a pooler, which keeps no session."""
+
+    async def run(self) -> None:
+        await listen(
+            self._url, "server listener", self._channels, begun=self._begin, heard=self._on_notice,
+            lost=self._lose,
+        )  # fmt: skip
+        self.possible = False
+
+    async def _begin(self, _: AsyncConnection[Any]) -> None:
+        self.listening = True
+        self._on_gap()
+
+    def _lose(self) -> None:
+        self.listening = False
+
+
+class Hunger:
+    """Wake-up requests: enqueue notifies only queues for which one is held. Each expires by itself."""
+
+    def __init__(self, url: str, *, seconds: float) -> None:
+        self._line = Line(url, "server hunger")
+        self._seconds = seconds
+        self._until: dict[str, float] = {}
+        self._held: set[str] = set()
+        self._held_on: AsyncConnection[Any] | None = None
+
+    async def feel(self, queues: Iterable[str]) -> None:
+        """Request wakeups for the queues. Returns when the request is stored."""
+        queues = list(queues)
+        self._until.update(dict.fromkeys(queues, time.monotonic() + self._seconds))
+        lost = self._held_on is None or self._held_on.closed
+        if lost or not self._held.issuperset(queues):
+            await self._line.run(self._hold)
+
+    async def only(self, queues: set[str]) -> bool:
+        """Request wakeups for exactly these queues, until the next call. Return whether some are new."""
+        lost = self._held_on is None or self._held_on.closed
+        if self._held == queues and not (lost and queues):
+            return False
+        self._until = dict.fromkeys(queues, math.inf)
+        added = lost or not self._held.issuperset(queues)
+        await self._line.run(self._hold)
+        return added
+
+    async def _hold(self, connection: AsyncConnection[tuple[Any, ...]]) -> None:
+        """Take the locks that are missing and release those that are no longer requested."""
+        if connection is not self._held_on:
+            self._held, self._held_on = set(), connection
+        now = time.monotonic()
+        self._until = {queue: until for queue, until in self._until.items() if until >= now}
+        new, old = self._until.keys() - self._held, self._held - self._until.keys()
+        await connection.execute(query("be_hungry"), (list(new),))
+        await connection.execute(query("be_fed"), (list(old),))
+        self._held = set(self._until)
+
+    async def close(self) -> None:
+        await self._line.close()
+
+
+POLL_SECONDS = 0.25
+LISTENING_SECONDS = 2.0
+
+
+class Following:
+    def __init__(self, connection: Db, job_id: UUID) -> None:
+        self._connection = connection
+        self._job_id = job_id
+        self._listening = False
+
+    async def __aenter__(self) -> Self:
+        if await behind_pooler(self._connection):
+            return self
+        await self._connection.execute("listen posthouse_log")
+        await self._connection.execute("listen posthouse_ended")
+        await self._connection.execute(query("log_follow"), {"id": self._job_id})
+        await self._connection.execute(query("await_endings"))
+        self._listening = True
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not self._listening or self._connection.broken or self._connection.closed:
+            return
+        await self._connection.execute(query("log_unfollow"), {"id": self._job_id})
+        await self._connection.execute(query("unawait_endings"))
+        await self._connection.execute("unlisten posthouse_log")
+        await self._connection.execute("unlisten posthouse_ended")
+
+    async def pause(self) -> None:
+        """Wait until there may be new lines."""
+        if not self._listening:
+            await asyncio.sleep(POLL_SECONDS)
+            return
+        deadline = time.monotonic() + LISTENING_SECONDS
+        while (left := deadline - time.monotonic()) > 0:
+            async for notification in self._connection.notifies(timeout=left, stop_after=1):
+                if str(self._job_id) in notification.payload:
+                    return
