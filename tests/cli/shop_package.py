@@ -61,8 +61,8 @@ router.include_router(app_pages("shop", "Shop", Path(__file__).with_name("shop_p
 
 
 @router.get("/shop/loaves")
-async def loaves(access: Annotated[Access, allow(Permission.JOBS_READ, of_tenants=True)]) -> int:
-    async with access.session() as db:
+async def loaves(access: Annotated[Access, allow(Permission.JOBS_READ, tenant_scoped=True)]) -> int:
+    async with access.transaction() as db:
         return (await (await db.execute("select count(*) from shop.loaves")).fetchone())[0]
 """
 SCHEMA = """

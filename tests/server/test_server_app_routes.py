@@ -23,7 +23,7 @@ MOST = 5_000_000
 async def bake(loaves: int) -> None: ...
 
 
-Writer = Annotated[Access, allow(Permission.JOBS_WRITE, of_tenants=True)]
+Writer = Annotated[Access, allow(Permission.JOBS_WRITE, tenant_scoped=True)]
 
 
 @router.put("/shop/picture")
@@ -36,7 +36,7 @@ async def picture(request: Request, access: Writer) -> str:
 
 @router.post("/shop/order")
 async def order(access: Writer, loaves: int) -> str:
-    async with access.writer().session() as db:
+    async with access.with_default_tenant().transaction() as db:
         handle = await bake.enqueue(connection=db, loaves=loaves)
         if loaves < 1:
             raise posthouse.PosthouseError("nothing to bake")

@@ -31,7 +31,7 @@ async def link(
 async def watch(
     film: str, path: str, access: Annotated[Access, allow_linked(Permission.JOBS_READ, "film/{film}")]
 ) -> str:
-    return f"{access.whose}/{film}/{path}"
+    return f"{access.tenant}/{film}/{path}"
 
 
 @pytest.fixture

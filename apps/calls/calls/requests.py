@@ -11,15 +11,15 @@ from psycopg.rows import dict_row
 from calls.db import sql
 from posthouse.server import Access, Permission, allow
 
-Reader = Annotated[Access, allow(Permission.JOBS_READ, of_tenants=True)]
-Writer = Annotated[Access, allow(Permission.JOBS_WRITE, of_tenants=True)]
+Reader = Annotated[Access, allow(Permission.JOBS_READ, tenant_scoped=True)]
+Writer = Annotated[Access, allow(Permission.JOBS_WRITE, tenant_scoped=True)]
 CallId = Annotated[UUID, Path(description="Id of the call.")]
 Rows = list[dict[str, Any]]
 
 
 async def fetch_all(access: Access, name: str, **parameters: Any) -> Rows:
-    async with access.session() as db, db.cursor(row_factory=dict_row) as cursor:
-        await cursor.execute(sql(name), {"org": access.whose, **parameters})
+    async with access.transaction() as db, db.cursor(row_factory=dict_row) as cursor:
+        await cursor.execute(sql(name), {"org": access.tenant, **parameters})
         return await cursor.fetchall()
 
 

@@ -32,13 +32,13 @@ async def upload_call(
 
     The body is the recording. The call and its job are created in one transaction.
     """
-    access, call_id = access.writer(), uuid4()
+    access, call_id = access.with_default_tenant(), uuid4()
     raw = paths.raw(call_id)
     try:
         if await storage().receive(raw, file_body(request, max_upload_bytes())) == 0:
             raise HTTPException(422, "the request body is empty; send the recording as body")  # noqa: TRY301 - the file is deleted below
-        async with access.session() as db:
-            row = {"call": call_id, "org": access.whose, "title": title, "actor": access.actor}
+        async with access.transaction() as db:
+            row = {"call": call_id, "org": access.tenant, "title": title, "actor": access.actor}
             await db.execute(sql("call_add"), row)
             await _start(access, db, call_id)
     except BaseException:
@@ -82,8 +82,8 @@ async def delete_call(call_id: CallId, access: Writer) -> None:
     Deletes its transcript and figures, cancels and erases its jobs, and deletes its files shortly after.
     """
     call = await found_call(access, call_id)
-    access = access.of(call["org_id"])
-    async with access.session() as db:
+    access = access.for_tenant(call["org_id"])
+    async with access.transaction() as db:
         found = await db.execute(sql("call_delete"), {"call": call_id, "actor": access.actor})
         if await found.fetchone() is None:  # deleted meanwhile
             raise HTTPException(404, f"call {call_id} does not exist")
@@ -94,7 +94,7 @@ async def delete_call(call_id: CallId, access: Writer) -> None:
 async def list_jobs(call_id: CallId, access: Reader) -> Rows:
     """List the jobs of a call, in order of creation."""
     call = await found_call(access, call_id)
-    return await fetch_all(access.of(call["org_id"]), "jobs_list", call=call_id)
+    return await fetch_all(access.for_tenant(call["org_id"]), "jobs_list", call=call_id)
 
 
 @router.post("/{call_id}/process", status_code=202)
@@ -117,8 +117,8 @@ async def process(
         )
     if call["upload_deleted_at"] and call["duration"] is None:
         raise HTTPException(409, "the recording of this failed call was deleted; upload it again")
-    access = access.of(call["org_id"])
-    async with access.session() as db:
+    access = access.for_tenant(call["org_id"])
+    async with access.transaction() as db:
         await _start(access, db, call_id, transcribe_again=transcribe_again)
     return await found_call(access, call_id)
 

@@ -21,7 +21,7 @@ Operator = Annotated[Access, allow(Permission.DEFINITIONS_WRITE)]
 @asynccontextmanager
 async def _session(access: Access) -> AsyncIterator[Db]:
     try:
-        async with access.platform() as db:
+        async with access.platform_transaction() as db:
             yield db
     except models.ChangeConflict as error:
         raise HTTPException(409, str(error)) from None

@@ -19,8 +19,8 @@ from posthouse.server import Access, Permission, allow, api_router, app_pages
 router = api_router("", "embeddings")
 router.include_router(model_routes.router)
 router.include_router(app_pages("embeddings", "Embeddings", pathlib.Path(__file__).with_name("page")))
-Reader = Annotated[Access, allow(Permission.JOBS_READ, of_tenants=True)]
-Writer = Annotated[Access, allow(Permission.JOBS_WRITE, of_tenants=True)]
+Reader = Annotated[Access, allow(Permission.JOBS_READ, tenant_scoped=True)]
+Writer = Annotated[Access, allow(Permission.JOBS_WRITE, tenant_scoped=True)]
 Most = Annotated[int, Query(ge=1, le=100, description="Maximum number of rows.")]
 RuleId = Annotated[UUID, Path(description="Id of the rule.")]
 JobId = Annotated[UUID, Path(description="Id of the job.")]
@@ -32,7 +32,7 @@ async def create_job(new: NewJob, access: Writer) -> Row:
 
     Embeds the rule again, or with another model. If a job for the same text is active, that job is returned.
     """
-    async with access.session() as db:
+    async with access.transaction() as db:
         asked = new.model_dump() | {"actor": access.actor}
         job_id = (required(await fetch_one(db, "request_job", asked), "rule not found"))["id"]
         return required(await fetch_one(db, "show_job", {"id": job_id}), "job not found")
@@ -48,14 +48,14 @@ async def list_jobs(
     limit: Most = 50,
 ) -> list[Row]:
     """List embedding jobs, newest first."""
-    async with access.session() as db:
+    async with access.transaction() as db:
         return await fetch_all(db, "list_jobs", {"status": status, "limit": limit})
 
 
 @router.get("/jobs/embedding/{job_id}")
 async def show_job(job_id: JobId, access: Reader) -> Row:
     """Get an embedding job."""
-    async with access.session() as db:
+    async with access.transaction() as db:
         return required(await fetch_one(db, "show_job", {"id": job_id}), "job not found")
 
 
@@ -65,7 +65,7 @@ async def cancel_job(job_id: JobId, access: Writer) -> Row:
 
     A pending job is canceled immediately, a running one by its worker.
     """
-    async with access.session() as db:
+    async with access.transaction() as db:
         asked = {"id": job_id, "actor": access.actor}
         status = (required(await fetch_one(db, "cancel_job", asked), "job not found"))["status"]
     if status not in {"canceled", "canceling"}:
@@ -79,7 +79,7 @@ async def queue_health(access: Reader) -> list[Row]:
 
     With their average duration.
     """
-    async with access.session() as db:
+    async with access.transaction() as db:
         return await fetch_all(db, "queue_health", {})
 
 
@@ -89,7 +89,7 @@ async def coverage(access: Reader) -> Row:
 
     During a change of the model, also the texts that have a vector of the next one.
     """
-    async with access.session() as db:
+    async with access.transaction() as db:
         model = (await find_models(db)).active
         return {"model": model} | required(await fetch_one(db, "coverage", {}), "no figures")
 
@@ -97,7 +97,7 @@ async def coverage(access: Reader) -> Row:
 @router.get("/embeddings/workers")
 async def worker_performance(access: Reader) -> list[Row]:
     """Get the performance of workers in the last 24 hours."""
-    async with access.session() as db:
+    async with access.transaction() as db:
         return await fetch_all(db, "worker_performance", {})
 
 
@@ -107,8 +107,8 @@ async def add_rule(new: NewRule, access: Writer) -> Row:
 
     A job to embed it is enqueued in the same transaction.
     """
-    access = access.writer()
-    async with access.session() as db:
+    access = access.with_default_tenant()
+    async with access.transaction() as db:
         return required(
             await fetch_one(db, "add_rule", new.model_dump()), f"rule {new.rule_id!r} already exists", 409
         )
@@ -120,7 +120,7 @@ async def change_rule(rule: RuleId, change: RuleChange, access: Writer) -> Row:
 
     If its text changes, a job to embed it is enqueued.
     """
-    async with access.session() as db:
+    async with access.transaction() as db:
         more = {"id": rule, "has_rationale": "rationale" in change.model_fields_set}
         return required(await fetch_one(db, "change_rule", change.model_dump() | more), "rule not found")
 
@@ -128,7 +128,7 @@ async def change_rule(rule: RuleId, change: RuleChange, access: Writer) -> Row:
 @router.get("/embeddings/rules/{rule}")
 async def show_rule(rule: RuleId, access: Reader) -> Row:
     """Get a rule."""
-    async with access.session() as db:
+    async with access.transaction() as db:
         return required(await fetch_one(db, "show_rule", {"id": rule}), "rule not found")
 
 
@@ -139,7 +139,7 @@ async def delete_rule(rule: RuleId, access: Writer) -> Row:
     Its jobs are canceled, and their texts and results erased. Its vector is deleted unless another rule has
     the same text.
     """
-    async with access.session() as db:
+    async with access.transaction() as db:
         return required(
             await fetch_one(db, "delete_rule", {"id": rule, "actor": access.actor}), "rule not found"
         )
@@ -148,7 +148,7 @@ async def delete_rule(rule: RuleId, access: Writer) -> Row:
 @router.get("/embeddings/rules/{rule}/near")
 async def rules_near_rule(rule: RuleId, access: Reader, limit: Most = 10) -> list[Row]:
     """List the rules most similar to a rule."""
-    async with access.session() as db:
+    async with access.transaction() as db:
         required(await fetch_one(db, "show_rule", {"id": rule}), "rule not found")
         return await near_rule(db, rule, limit)
 
@@ -158,11 +158,11 @@ async def rules_near_text(
     q: Annotated[Line, Query(description="Text to compare with.")], access: Reader, limit: Most = 10
 ) -> list[Row]:
     """List the rules most similar to a text."""
-    async with access.session() as db:
+    async with access.transaction() as db:
         model = (await find_models(db)).active
     try:
         (vector,) = await embed(model, [q])
     except (Rejected, ConnectionError) as error:
         raise HTTPException(503, f"cannot embed the text: {error}; retry later") from None
-    async with access.session() as db:
+    async with access.transaction() as db:
         return await near_text(db, model, vector, limit)

@@ -24,9 +24,9 @@ from posthouse.server import Access, Permission, allow, api_router, file_body, f
 from posthouse.triggers import create_trigger
 
 router = api_router("/photos", "photos")
-Reader = Annotated[Access, allow(Permission.JOBS_READ, of_tenants=True)]
-Writer = Annotated[Access, allow(Permission.JOBS_WRITE, of_tenants=True)]
-Planner = Annotated[Access, allow(Permission.TRIGGERS_WRITE, of_tenants=True)]
+Reader = Annotated[Access, allow(Permission.JOBS_READ, tenant_scoped=True)]
+Writer = Annotated[Access, allow(Permission.JOBS_WRITE, tenant_scoped=True)]
+Planner = Annotated[Access, allow(Permission.TRIGGERS_WRITE, tenant_scoped=True)]
 Album = Annotated[
     str, Query(pattern=r"^\w[\w -]{0,99}$", description="Folder for the photo, a keyword for training.")
 ]
@@ -64,7 +64,7 @@ async def list_libraries(access: Reader) -> list[dict[str, Any]]:
     Tenants see their own library, with its providers, keywords and models; super-admins see all.
     """
     tenants = await asyncio.to_thread(libraries)
-    visible = [tenant for tenant in tenants if access.whose in {None, tenant}]
+    visible = [tenant for tenant in tenants if access.tenant in {None, tenant}]
     return [await asyncio.to_thread(gallery.summary, tenant) for tenant in visible]
 
 
@@ -78,7 +78,7 @@ async def create_library(new: NewLibrary, access: Planner) -> dict[str, Any]:
     if gallery.has_library(tenant):
         raise HTTPException(409, f"tenant {tenant!r} has a library already")
     provider_id = str(uuid4())
-    async with access.session() as db:
+    async with access.transaction() as db:
         for fields in default_triggers(provider_id, new.timezone):
             await create_trigger(db, fields, actor=access.actor, tenant=tenant)
         await _checked(gallery.create_library, tenant, provider_id)
@@ -111,7 +111,7 @@ async def upload_picture(
     except UnreadableImage as error:
         raise HTTPException(422, f"cannot read {name}: {error}; upload a JPEG, PNG or WebP file") from None
     context = {"provider_id": provider_id, "folder_path": f"/{album}"}
-    async with access.session() as db:
+    async with access.transaction() as db:
         await app.client.emit(
             FOLDER_UPDATED, context, connection=db, tenant=_tenant(access), created_by=access.actor
         )
@@ -157,9 +157,9 @@ def _changes(tenant: str) -> list[FolderChange]:
 
 
 def _tenant(access: Access) -> str:
-    if access.whose is None:
+    if access.tenant is None:
         raise HTTPException(422, "no tenant given: add the query parameter tenant")
-    return access.whose
+    return access.tenant
 
 
 async def _of_library(access: Access, function: Callable[..., R], *arguments: Any) -> R:

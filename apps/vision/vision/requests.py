@@ -14,8 +14,8 @@ from posthouse.server import Access, Permission, allow
 from vision.db import sql
 from vision.options import PADDING_MS, ClipId, Milliseconds, ReadingOptions
 
-Reader = Annotated[Access, allow(Permission.JOBS_READ, of_tenants=True)]
-Writer = Annotated[Access, allow(Permission.JOBS_WRITE, of_tenants=True)]
+Reader = Annotated[Access, allow(Permission.JOBS_READ, tenant_scoped=True)]
+Writer = Annotated[Access, allow(Permission.JOBS_WRITE, tenant_scoped=True)]
 VideoId = Annotated[UUID, Path(description="Id of the video.")]
 ClipName = Annotated[ClipId, Path(description="Id of the clip.")]
 Rows = list[dict[str, Any]]
@@ -42,8 +42,8 @@ class NewClip(BaseModel):
 
 
 async def rows(access: Access, name: str, **parameters: Any) -> Rows:
-    async with access.session() as db, db.cursor(row_factory=dict_row) as cursor:
-        await cursor.execute(sql(name), {"team": access.whose, **parameters})
+    async with access.transaction() as db, db.cursor(row_factory=dict_row) as cursor:
+        await cursor.execute(sql(name), {"team": access.tenant, **parameters})
         return await cursor.fetchall()
 
 

@@ -50,11 +50,17 @@ async def register_video(new: NewVideo, access: Writer) -> dict[str, Any]:
     `POST /videos/{video_id}/uploaded`, or when the scanner finds the file in the storage.
     """
     _check_languages(new.options)
-    access = access.writer()
+    access = access.with_default_tenant()
     video_id = uuid4()
     path = paths.original(video_id)
-    about_it = {"id": video_id, "team": access.whose, "owner": access.actor, "title": new.title, "path": path}
-    async with access.session() as db:
+    about_it = {
+        "id": video_id,
+        "team": access.tenant,
+        "owner": access.actor,
+        "title": new.title,
+        "path": path,
+    }
+    async with access.transaction() as db:
         options = Jsonb(new.options.model_dump())
         await db.execute(sql("video_register"), {**about_it, "options": options})
     url = await asyncio.to_thread(storage().upload_url, path, UPLOAD_LIFE)
@@ -108,8 +114,8 @@ async def delete_video(video_id: VideoId, access: Writer) -> None:
     Deletes its texts and clips, cancels and erases its jobs, and deletes its files shortly after.
     """
     video = await found_video(access, video_id)
-    access = access.of(video["team_id"])
-    async with access.session() as db:
+    access = access.for_tenant(video["team_id"])
+    async with access.transaction() as db:
         found = await db.execute(sql("video_delete"), {"video": video_id, "actor": access.actor})
         if await found.fetchone() is None:  # deleted meanwhile
             raise HTTPException(404, "video not found")
@@ -157,10 +163,10 @@ async def reprocess_video(video_id: VideoId, wanted: ReadingOptions, access: Wri
         raise HTTPException(
             409, f"the video is at {video['stage'] or 'upload'}; wait until that stage has finished"
         )
-    access = access.of(video["team_id"])
+    access = access.for_tenant(video["team_id"])
     payload = {"video_id": video_id, "s3_original_path": video["s3_original_path"]}
     chosen = {"target_fps": wanted.target_fps, "dedupe_threshold": wanted.dedupe_threshold}
-    async with access.session() as db:
+    async with access.transaction() as db:
         options = {"video": video_id, "options": Jsonb(wanted.model_dump())}
         await db.execute(sql("video_options"), options)
         signed = sample.using(**_signed(access, sample, video_id))
@@ -197,12 +203,12 @@ async def create_clip(new: NewClip, access: Writer) -> dict[str, Any]:
     if new.t_end < new.t_start:
         raise HTTPException(422, f"t_end ({new.t_end}) must not be before t_start ({new.t_start})")
     video = await found_video(access, new.video_id)
-    access = access.of(video["team_id"])
+    access = access.for_tenant(video["team_id"])
     clip_id = new.clip_id or str(uuid4())
     times = {"t_start": new.t_start, "t_end": new.t_end, "padding_ms": new.padding_ms}
     payload = {"video_id": new.video_id, "clip_id": clip_id, "s3_original_path": video["s3_original_path"]}
-    async with access.session() as db:
-        row = {"video": new.video_id, "clip": clip_id, "team": access.whose, **times}
+    async with access.transaction() as db:
+        row = {"video": new.video_id, "clip": clip_id, "team": access.tenant, **times}
         await db.execute(sql("clip_ask"), row)
         signed = _signed(access, clip_generate, new.video_id)
         signed["dedupe_key"] += f":{clip_id}"
@@ -218,11 +224,11 @@ async def show_clip(video_id: VideoId, clip_id: ClipName, access: Reader) -> dic
 
 async def _start(access: Access, video: dict[str, Any]) -> None:
     """Enqueue the first stage of an uploaded video, unless the scanner was faster."""
-    access, video_id = access.of(video["team_id"]), video["video_id"]
+    access, video_id = access.for_tenant(video["team_id"]), video["video_id"]
     payload = {"video_id": video_id, "s3_original_path": video["s3_original_path"]}
     stored = "processing" if video["status"] == "failed" else video["status"]  # failure is derived from jobs
     await asyncio.to_thread(storage().remove_prefix, paths.clips(video_id))  # of an earlier original
-    async with access.session() as db:
+    async with access.transaction() as db:
         start = {"video": video_id, "from": stored}
         started = await (await db.execute(sql("video_start"), start)).fetchone()
         if started and started[0]:

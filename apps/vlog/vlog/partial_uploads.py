@@ -23,7 +23,7 @@ from vlog.playback import shown
 from vlog.videos import found_video
 
 router = api_router("/uploads", "vlog")
-Writer = Annotated[Access, allow(Permission.JOBS_WRITE, of_tenants=True)]
+Writer = Annotated[Access, allow(Permission.JOBS_WRITE, tenant_scoped=True)]
 UploadId = Annotated[UUID, InPath(description="Id of the upload.")]
 
 
@@ -46,7 +46,7 @@ async def create(new: NewUpload, access: Writer) -> dict[str, Any]:
     suffix = uploads.checked_suffix(new.filename)
     if new.size > (most := settings.max_upload_bytes()):
         raise HTTPException(413, f"the file has {new.size:,} bytes, the limit is {most:,}")
-    async with access.writer().session() as db:
+    async with access.with_default_tenant().transaction() as db:
         made = await fetch_one(db, "partial_upload_add", title=new.title, suffix=suffix, size=new.size)
         assert made is not None
         file = library().part(made["id"])
@@ -61,7 +61,7 @@ async def show(upload_id: UploadId, access: Writer) -> dict[str, Any]:
 
     The offset is the number of bytes that have arrived.
     """
-    async with access.session() as db:
+    async with access.transaction() as db:
         found = await _found(db, upload_id)
     return _shown(found, await asyncio.to_thread(_size, library().part(found["id"])))
 
@@ -77,7 +77,7 @@ async def append(
 
     The body is the part. 409 if the offset is not that of the upload: get it and continue from there.
     """
-    async with access.writer().session() as db:
+    async with access.with_default_tenant().transaction() as db:
         found = await fetch_one(db, "partial_upload_touch", id=upload_id)
         if found is None:
             raise _missing(upload_id)
@@ -112,7 +112,7 @@ async def finish(request: Request, upload_id: UploadId, access: Writer) -> dict[
 
     Starts its transcoding. A repeated request returns the same video.
     """
-    async with access.writer().session() as db:
+    async with access.with_default_tenant().transaction() as db:
         found = await _found(db, upload_id)
         if found["video_id"] is None:
             file = library().part(found["id"])
@@ -128,7 +128,7 @@ async def finish(request: Request, upload_id: UploadId, access: Writer) -> dict[
 @router.delete("/{upload_id}", status_code=204)
 async def cancel(upload_id: UploadId, access: Writer) -> None:
     """Delete an unfinished upload."""
-    async with access.writer().session() as db:
+    async with access.with_default_tenant().transaction() as db:
         if await fetch_one(db, "partial_upload_delete", id=upload_id) is None:
             raise _missing(upload_id)
     await asyncio.to_thread(library().part(str(upload_id)).unlink, missing_ok=True)

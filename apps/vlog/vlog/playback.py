@@ -57,7 +57,7 @@ async def play(
     """
     if links == settings.PUBLIC != settings.playback_links():
         raise HTTPException(403, "links to videos are no longer public; request a new one")
-    async with access.session() as db:
+    async with access.transaction() as db:
         video = await found_video(db, video_id)
     file = await asyncio.to_thread(_inside, library().output(video["slug"], str(version)), path)
     if file is None:

@@ -19,8 +19,8 @@ from vlog.playback import shown
 from vlog.videos import VideoId, found_video, found_videos, no_video
 
 router = api_router("/api/videos", "vlog")
-Reader = Annotated[Access, allow(Permission.JOBS_READ, of_tenants=True)]
-Writer = Annotated[Access, allow(Permission.JOBS_WRITE, of_tenants=True)]
+Reader = Annotated[Access, allow(Permission.JOBS_READ, tenant_scoped=True)]
+Writer = Annotated[Access, allow(Permission.JOBS_WRITE, tenant_scoped=True)]
 Title = Annotated[str, Query(min_length=1, max_length=300, description="Title of the video.")]
 ACTIVE = {"pending", "processing"}
 
@@ -60,7 +60,7 @@ async def upload(
     suffix = uploads.checked_suffix(filename)
     arrived = await uploads.receive(request)
     try:
-        async with access.writer().session() as db:
+        async with access.with_default_tenant().transaction() as db:
             video_id = await uploads.become_video(db, title, arrived, suffix)
             return await shown(request, await found_video(db, video_id))
     finally:
@@ -79,7 +79,7 @@ async def videos(
     q: Annotated[str | None, Query(max_length=300, description="Only titles that contain this text.")] = None,
 ) -> list[dict[str, Any]]:
     """List videos, newest first."""
-    async with access.session() as db:
+    async with access.transaction() as db:
         found = await found_videos(db, before, q, limit)
     return [await shown(request, video) for video in found]
 
@@ -90,14 +90,14 @@ async def active(access: Reader) -> list[dict[str, Any]]:
 
     Oldest first, with the worker, and the progress of each quality.
     """
-    async with access.session() as db:
+    async with access.transaction() as db:
         return await fetch_all(db, "progress_list")
 
 
 @router.get("/{video_id}")
 async def video(request: Request, video_id: VideoId, access: Reader) -> dict[str, Any]:
     """Get a video with its status and qualities."""
-    async with access.session() as db:
+    async with access.transaction() as db:
         return await shown(request, await found_video(db, video_id))
 
 
@@ -107,7 +107,7 @@ async def progress(video_id: VideoId, access: Reader) -> dict[str, Any]:
 
     Its newest job, and the progress of each quality.
     """
-    async with access.session() as db:
+    async with access.transaction() as db:
         found = await found_video(db, video_id)
         job = await fetch_one(db, "transcoding_job", id=video_id)
         return {
@@ -126,7 +126,7 @@ async def retranscode(
     The current output stays available until the new one is validated and published.
     """
     qualities = uploads.checked(asked.qualities or settings.qualities())
-    async with (await _owner(access, video_id)).session() as db:
+    async with (await _owner(access, video_id)).transaction() as db:
         video = await _locked(db, video_id)
         found = await found_video(db, video_id)
         if _has_work(found):
@@ -150,7 +150,7 @@ async def retranscode(
 @router.put("/{video_id}/transcription", status_code=204)
 async def transcription(video_id: VideoId, given: Transcription, access: Writer) -> None:
     """Store the transcription of a video."""
-    async with (await _owner(access, video_id)).session() as db:
+    async with (await _owner(access, video_id)).transaction() as db:
         if await fetch_one(db, "transcription_keep", id=video_id, content=given.content) is None:
             raise no_video(video_id)
 
@@ -161,7 +161,7 @@ async def delete(video_id: VideoId, access: Writer) -> None:
 
     Cancels and erases its jobs, and deletes its files.
     """
-    async with (await _owner(access, video_id)).session() as db:
+    async with (await _owner(access, video_id)).transaction() as db:
         video = await _locked(db, video_id)
         await db.execute(sql("video_delete"), {"id": video_id, "actor": access.actor})
         await discard.enqueue(connection=db, slug=video["slug"], source=video["source"], video_id=video_id)
@@ -178,8 +178,8 @@ def _has_work(video: dict[str, Any]) -> bool:
 
 async def _owner(access: Access, video_id: int) -> Access:
     """Return the access for the tenant of a video: operators may change the videos of all tenants."""
-    async with access.session() as db:
-        return access.of((await found_video(db, video_id))["tenant_id"])
+    async with access.transaction() as db:
+        return access.for_tenant((await found_video(db, video_id))["tenant_id"])
 
 
 async def _locked(db: Db, video_id: int) -> dict[str, Any]:

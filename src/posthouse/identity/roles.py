@@ -96,9 +96,9 @@ class Principal:
     expires_at: datetime | None = None
     key: str | None = None
 
-    def may(self, permission: Permission) -> bool:
+    def can(self, permission: Permission) -> bool:
         return permission in permissions_of(self.role)
 
-    def demand(self, permission: Permission) -> None:
-        if not self.may(permission):
+    def require(self, permission: Permission) -> None:
+        if not self.can(permission):
             raise Forbidden(f"permission denied: {self.name} ({self.role}) lacks {permission}")

@@ -151,7 +151,7 @@ class Access:
 
     principal: Principal
     gate: Gate
-    whose: str | None = None
+    tenant: str | None = None
     """Tenant of the request: that of the principal, or the one a super-admin named; None means all."""
 
     @property
@@ -162,7 +162,7 @@ class Access:
     def offline_after(self) -> float | None:
         return self.gate.settings.offline_after
 
-    def tenant(self, named: str | None) -> str | None:
+    def resolve_tenant(self, named: str | None) -> str | None:
         """Return the tenant of a request; None if a principal without a tenant names none (all tenants)."""
         own = self.principal.tenant
         if own is not None and named not in {None, own}:
@@ -172,27 +172,27 @@ class Access:
         return own or named
 
     @property
-    def sees_all(self) -> bool:
+    def is_platform(self) -> bool:
         return self.principal.tenant is None
 
-    def writer(self) -> Access:
+    def with_default_tenant(self) -> Access:
         """Return this access for creating resources, which always belong to a tenant."""
-        return self if self.whose else replace(self, whose=DEFAULT_TENANT)
+        return self if self.tenant else replace(self, tenant=DEFAULT_TENANT)
 
-    def of(self, tenant: str) -> Access:
+    def for_tenant(self, tenant: str) -> Access:
         """Return this access restricted to one tenant."""
-        return replace(self, whose=self.tenant(tenant))
+        return replace(self, tenant=self.resolve_tenant(tenant))
 
     @asynccontextmanager
-    async def session(self) -> AsyncIterator[Db]:
+    async def transaction(self) -> AsyncIterator[Db]:
         """Open a transaction restricted to the tenant of the request."""
         async with self.gate.pool.connection() as connection:
             with translated():
-                async with seen_by(connection, self.whose, seconds=STATEMENT_SECONDS) as db:
+                async with seen_by(connection, self.tenant, seconds=STATEMENT_SECONDS) as db:
                     yield db
 
     @asynccontextmanager
-    async def platform(self) -> AsyncIterator[Db]:
+    async def platform_transaction(self) -> AsyncIterator[Db]:
         """Open a transaction that reads resources without a tenant: workers, queues, limits.
 
         A route that opens it for a tenant must filter what it returns.
@@ -212,27 +212,27 @@ async def principal_of(request: Request) -> Principal:
 Authorize = Callable[[Request], Awaitable[Access]]
 
 
-def allow(permission: Permission, *, of_tenants: bool = False) -> Any:
+def allow(permission: Permission, *, tenant_scoped: bool = False) -> Any:
     """Return the dependency that declares the permission of a route.
 
-    The server does not start with a route that declares none (see app.py). ``of_tenants``: the route is about
-    resources of tenants, and super-admins may name one.
+    The server does not start with a route that declares none (see app.py). ``tenant_scoped``: the route is
+    about resources of tenants, and super-admins may name one.
     """
 
     async def authorize(request: Request) -> Access:
         principal = await principal_of(request)
         request.scope[PRINCIPAL] = principal.name
-        principal.demand(permission)
+        principal.require(permission)
         return Access(principal, request.app.state.gate)
 
     async def admitted(request: Request, tenant: Tenant = None) -> Access:
         access = await authorized(request, authorize)
-        return replace(access, whose=access.tenant(tenant))
+        return replace(access, tenant=access.resolve_tenant(tenant))
 
     async def admitted_to_all(request: Request) -> Access:
         return await admitted(request)
 
-    chosen: Any = admitted if of_tenants else admitted_to_all
+    chosen: Any = admitted if tenant_scoped else admitted_to_all
     return Depends(declare(chosen, {permission}, authorize))
 
 

@@ -36,13 +36,13 @@ async def once(
         raise InvalidRequest(
             "invalid Idempotency-Key: use 1 to 255 printable ASCII characters without spaces"
         )
-    async with access.session() as db:
+    async with access.transaction() as db:
         if key is None:
             return await work(db)
-        taken = await take_request_key(db, access.whose, key, digest := await _digest(request))
+        taken = await take_request_key(db, access.tenant, key, digest := await _digest(request))
         if taken.fresh:
             done = await work(db)
-            await keep_answer(db, access.whose, key, done.status_code, bytes(done.body).decode())
+            await keep_answer(db, access.tenant, key, done.status_code, bytes(done.body).decode())
             return done
     if taken.digest != digest:
         raise IdempotencyKeyReused(

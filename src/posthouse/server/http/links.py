@@ -67,7 +67,7 @@ def allow_linked(permission: Permission, subject: str) -> Any:
 
     - ``subject``: a template of the path's parameters, such as ``shop/film/{film_id}``.
     """
-    credential: Any = allow(permission, of_tenants=True).dependency
+    credential: Any = allow(permission, tenant_scoped=True).dependency
 
     async def authorize(request: Request) -> Access:
         link = request.path_params["link"]
@@ -77,12 +77,12 @@ def allow_linked(permission: Permission, subject: str) -> Any:
         tenant = await verify_link(request, link, subject.format(**request.path_params))
         principal = Principal(name="signed-link", role=Role.TENANT_VIEWER, tenant=tenant)
         request.scope[PRINCIPAL] = principal.name
-        principal.demand(permission)
+        principal.require(permission)
         return Access(principal, request.app.state.gate, tenant)
 
     async def admitted(request: Request, link: Link, tenant: Tenant = None) -> Access:
         access = await authorized(request, authorize)
-        return replace(access, whose=access.tenant(tenant if link == SESSION else access.whose))
+        return replace(access, tenant=access.resolve_tenant(tenant if link == SESSION else access.tenant))
 
     return Depends(declare(admitted, {permission}, authorize))
 

@@ -130,7 +130,7 @@ class Streams:
         own = [client for client in self._clients if client.who == who]
         try:
             principal = await recheck()
-            principal.demand(Permission.JOBS_READ)
+            principal.require(Permission.JOBS_READ)
         except (NotAuthenticated, Forbidden):
             lost = own
         except (DatabaseUnavailable, PoolTimeout, psycopg.Error):

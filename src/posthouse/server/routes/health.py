@@ -64,7 +64,7 @@ def _in_short(found: Health) -> dict[str, Any]:
 
 async def _sees_all(request: Request) -> bool:
     with suppress(NotAuthenticated, *DOWN):
-        return (await principal_of(request)).may(Permission.OVERVIEW_READ)
+        return (await principal_of(request)).can(Permission.OVERVIEW_READ)
     return False
 
 
@@ -94,7 +94,7 @@ async def _caller(request: Request) -> Principal | None:
     """Return the caller, if the counts are meant for it."""
     with suppress(NotAuthenticated, TooManyRequests, *DOWN):
         found = await principal_of(request)
-        if found.may(Permission.WORK) or found.may(Permission.WORKERS_READ):
+        if found.can(Permission.WORK) or found.can(Permission.WORKERS_READ):
             return found
     return None
 

@@ -96,7 +96,7 @@ class Story:
     async def _job_as_it_is(self) -> list[Event]:
         job = self._client.wanted.job
         assert job is not None
-        async with self._access.session() as db:
+        async with self._access.transaction() as db:
             found = await live.changed_jobs(db, [job])
         if not found.jobs:
             raise JobNotFound(f"job {job} does not exist")
@@ -105,7 +105,7 @@ class Story:
 
     async def _missed(self, mark: Mark) -> list[Event] | None:
         """Return the current state of the jobs that changed since the mark; None if that is unknown."""
-        async with self._access.session() as db:
+        async with self._access.transaction() as db:
             at = await live.clock(db)
             if not at.now - RESUME_WITHIN < mark.moment <= at.now:
                 return None
@@ -120,7 +120,7 @@ class Story:
         """Yield log lines not sent yet. They are read at the pace of the client, so none is skipped."""
         job = self._client.wanted.job
         while job is not None and self._client.wanted.log and self._log < self._client.log_end:
-            async with self._access.session() as db:
+            async with self._access.transaction() as db:
                 lines = await insights.log_of(db, job, after=self._log, limit=200)
             if not lines:
                 self._client.log_end = self._log
@@ -198,7 +198,7 @@ LastEventId = Annotated[
 @router.get("", response_class=EventStream, status_code=200)
 async def stream(
     request: Request,
-    access: Annotated[Access, allow(Permission.JOBS_READ, of_tenants=True)],
+    access: Annotated[Access, allow(Permission.JOBS_READ, tenant_scoped=True)],
     job: Annotated[UUID | None, Query(description="Only this job, with its log from the beginning.")] = None,
     correlation_id: Text = None,
     worker: Annotated[UUID | None, Query(description="Only jobs that run on this worker.")] = None,
@@ -217,7 +217,7 @@ async def stream(
     reload the data. `closing` is the last event.
     """
     wanted = Wanted(
-        tenant=access.whose,
+        tenant=access.tenant,
         job=job,
         correlation_id=correlation_id,
         worker=worker,

@@ -67,7 +67,7 @@ async def _admit(request: Request) -> None:
             "authentication required: send metrics_token or a super-admin key in the "
             "`Authorization: Bearer <key>` header"
         ) from None
-    principal.demand(Permission.METRICS_READ)
+    principal.require(Permission.METRICS_READ)
 
 
 def _is_local(request: Request) -> bool:

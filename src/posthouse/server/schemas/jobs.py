@@ -113,7 +113,7 @@ class NewJob(Strict):
         return JobRequest(
             kind=self.definition_key,
             payload=self.payload,
-            tenant=access.whose or "default",
+            tenant=access.tenant or "default",
             queue=self.queue,
             priority=self.priority,
             at=self.scheduled_for,

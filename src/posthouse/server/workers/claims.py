@@ -29,7 +29,7 @@ POLL_SECONDS = 0.5
 async def claim(staff: Staff, wakeups: Wakeups, access: Access, asked: Claiming, request: Request) -> bytes:
     """Return the response. Claims whose response the worker did not receive are recovered first."""
     if asked.unanswered:
-        await staff.demand(access, asked.worker_id)
+        await staff.check_owner(access, asked.worker_id)
         recovered = await staff.recover(asked.worker_id, asked.lease_seconds, asked.unanswered)
         if recovered:
             return _answer(asked, Claim(asked.token or uuid4(), [], 0.0), 0.0, recovered)

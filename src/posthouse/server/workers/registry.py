@@ -78,7 +78,7 @@ class Staff:
     def notebook(self, lease_seconds: float) -> Notebook:
         return Notebook.over(self.line, lease_seconds)
 
-    async def demand(self, access: Access, worker_id: UUID) -> None:
+    async def check_owner(self, access: Access, worker_id: UUID) -> None:
         """Raise unless the worker exists and was registered with the key of the caller."""
         known = (access.actor, worker_id)
         if self._known.get(known, 0) > time.monotonic():

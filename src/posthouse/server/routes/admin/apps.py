@@ -53,8 +53,8 @@ async def list_apps(request: Request, access: Reader) -> Response:
     Callers who may run demos also get the latest run of each.
     """
     applications: list[Application] = request.app.state.applications
-    shows_demos = access.principal.may(Permission.DEMOS_RUN)
-    async with access.platform() as db:
+    shows_demos = access.principal.can(Permission.DEMOS_RUN)
+    async with access.platform_transaction() as db:
         runs = {
             one.name: await _latest_run(db, one.name) for one in applications if shows_demos and one.has_demo
         }
@@ -72,7 +72,7 @@ async def run_demo(request: Request, name: Name, new: NewDemo, access: Runner) -
         raise HTTPException(
             404, f"application {name!r} has no demo that this server can run; start it with `posthouse up`"
         )
-    async with access.platform() as db:
+    async with access.platform_transaction() as db:
         await enqueue_demo(db, name, new.model_dump(exclude_none=True), actor=access.actor)
         return answer(await _latest_run(db, name), 202)
 

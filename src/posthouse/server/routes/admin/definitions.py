@@ -86,7 +86,7 @@ async def list_kinds(access: Reader, limit: Limit = 50, cursor: Cursor = None) -
     """List the kinds of jobs that can be enqueued."""
     most = clamped(limit)
     after = read_one(cursor, str)
-    async with access.session() as db:
+    async with access.transaction() as db:
         found = await insights.definitions(db, after=after, limit=most, offline_after=access.offline_after)
     shown = page(found, most, "key")
     items = [_kind(item) for item in found if not item.key.startswith(OWN)]
@@ -96,7 +96,7 @@ async def list_kinds(access: Reader, limit: Limit = 50, cursor: Cursor = None) -
 @router.get("/{key:path}", response_model=Kind)
 async def show_kind(request: Request, key: Key, access: Reader) -> Response:
     """Get a kind of job."""
-    async with access.session() as db:
+    async with access.transaction() as db:
         key = await key_of(db, key)
         found = await insights.get_definition(db, key, offline_after=access.offline_after)
     if key.startswith(OWN):
@@ -172,7 +172,7 @@ async def list_definitions(access: Writer, limit: Limit = 50, cursor: Cursor = N
     """List definitions with their effective values."""
     most = clamped(limit)
     after = read_one(cursor, str)
-    async with access.session() as db:
+    async with access.transaction() as db:
         found = await insights.definitions(db, after=after, limit=most, offline_after=access.offline_after)
     return answer(page(found, most, "key"))
 
@@ -200,7 +200,7 @@ async def show_definition(request: Request, key: Key, access: Writer) -> Respons
 
     Send its ETag as If-Match to change it.
     """
-    async with access.session() as db:
+    async with access.transaction() as db:
         found = await insights.get_definition(db, await key_of(db, key), offline_after=access.offline_after)
     return tagged(request, found, found.version)
 
@@ -214,7 +214,7 @@ async def edit_definition(request: Request, key: Key, changes: DefinitionChanges
     """
     if not changes.fields() and not changes.clear:
         raise InvalidDefinition("no changes: send at least one field, or clear")
-    async with access.session() as db:
+    async with access.transaction() as db:
         key = await key_of(db, key)
         old = await insights.get_definition(db, key)
         unchanged(request, old.version)
@@ -239,7 +239,7 @@ async def delete_definition(
 
     Finished jobs are kept.
     """
-    async with access.session() as db:
+    async with access.transaction() as db:
         await remove_definition(db, await key_of(db, key), actor=access.actor, force=force)
     return Response(status_code=204)
 
@@ -259,7 +259,7 @@ async def check_kind(request: Request, key: Key, tried: PayloadToCheck, access: 
 
     Nothing is enqueued. `command`, the command that would run, is returned to operators only.
     """
-    async with access.session() as db:
+    async with access.transaction() as db:
         key = await key_of(db, key)
         if key.startswith(OWN):
             raise DefinitionNotFound(f"definition {key!r} does not exist")
@@ -267,13 +267,13 @@ async def check_kind(request: Request, key: Key, tried: PayloadToCheck, access: 
             db, key, tried.payload, _about(access), payload_limit=_payload_limit(request)
         )
     return answer(
-        found if access.principal.may(Permission.DEFINITIONS_WRITE) else replace(found, command=None)
+        found if access.principal.can(Permission.DEFINITIONS_WRITE) else replace(found, command=None)
     )
 
 
 def _about(access: Access, tenant: str | None = None) -> dict[str, Any]:
     """Return the job fields that a command template can use."""
-    return {"tenant_id": tenant or access.writer().whose, "correlation_id": "", "subject": ""}
+    return {"tenant_id": tenant or access.with_default_tenant().tenant, "correlation_id": "", "subject": ""}
 
 
 def _payload_limit(request: Request) -> int:
@@ -308,7 +308,7 @@ async def preview_definition(request: Request, draft: DefinitionDraft, access: W
 
     Returns whether the payload is valid, and the command that would run. Nothing is stored.
     """
-    async with access.session() as db:
+    async with access.transaction() as db:
         found = await check_draft(
             db, draft.key, draft.fields(), draft.payload, _about(access, draft.tenant_id),
             payload_limit=_payload_limit(request),

@@ -54,8 +54,8 @@ async def find(access: Reader, tenant: str | None = None) -> list[KeyInfo]:
 
     The secrets are not stored and not returned.
     """
-    async with access.session() as db:
-        return await insights.keys(db, tenant=access.tenant(tenant))
+    async with access.transaction() as db:
+        return await insights.keys(db, tenant=access.resolve_tenant(tenant))
 
 
 @router.post("", status_code=201)
@@ -63,8 +63,8 @@ async def create(new: NewKey, access: Writer) -> MadeKey:
     """Create an API key."""
     if not may_grant(access.principal.role, new.role):
         raise Forbidden(f"role {access.principal.role} cannot create {new.role} keys")
-    tenant = access.tenant(new.tenant_id)
-    async with access.session() as db:
+    tenant = access.resolve_tenant(new.tenant_id)
+    async with access.transaction() as db:
         text = await issue_key(
             db,
             new.name,
@@ -90,6 +90,6 @@ async def revoke(prefix: str, access: Writer) -> None:
 
     It takes effect immediately and cannot be undone. The key stays in the list.
     """
-    async with access.session() as db:
+    async with access.transaction() as db:
         await revoke_key(db, prefix, actor=access.actor)
     access.gate.memory.forget(prefix)

@@ -35,8 +35,8 @@ from posthouse.server.http.parameters import Moment
 from posthouse.server.http.responses import Cursor, Limit, Page, answer, clamped, page, read_cursor, read_one
 
 router = api_router("", "monitoring")
-Reader = Annotated[Access, allow(Permission.JOBS_READ, of_tenants=True)]
-Auditor = Annotated[Access, allow(Permission.AUDIT_READ, of_tenants=True)]
+Reader = Annotated[Access, allow(Permission.JOBS_READ, tenant_scoped=True)]
+Auditor = Annotated[Access, allow(Permission.AUDIT_READ, tenant_scoped=True)]
 Operator = Annotated[Access, allow(Permission.OVERVIEW_READ)]
 Text = Annotated[str | None, Query(min_length=1, max_length=512)]
 
@@ -49,8 +49,8 @@ async def see_overview(access: Reader) -> Response:
 
     In total and per queue.
     """
-    async with access.session() as db:
-        return answer(await insights.glance(db, tenant=access.whose, offline_after=access.offline_after))
+    async with access.transaction() as db:
+        return answer(await insights.glance(db, tenant=access.tenant, offline_after=access.offline_after))
 
 
 @router.get("/stats", response_model=list[Series])
@@ -71,9 +71,9 @@ async def read_stats(
     Arrivals, finished jobs, failures, wait and run times, and backlog.
     """
     step = max(step_seconds or insights.step_for(span_seconds), 60 * -(-span_seconds // (60 * MOST_POINTS)))
-    async with access.session() as db:
+    async with access.transaction() as db:
         found = await insights.series(
-            db, span=span_seconds, until=until, step=step, by=by or [], tenant=access.whose, queue=queue,
+            db, span=span_seconds, until=until, step=step, by=by or [], tenant=access.tenant, queue=queue,
             kind=kind,
         )  # fmt: skip
     return answer(found)
@@ -90,11 +90,11 @@ async def list_alerts(
     """List alerts, newest first."""
     before: Any = read_cursor(cursor, datetime, UUID)
     chosen = AlertFilter(
-        type=type, tenant=access.whose, within=within_seconds, before=before, limit=(most := clamped(limit))
+        type=type, tenant=access.tenant, within=within_seconds, before=before, limit=(most := clamped(limit))
     )
-    async with access.session() as db:
+    async with access.transaction() as db:
         found = await insights.list_alerts(db, chosen)
-    shown = found if access.sees_all else [replace(alert, deliveries=[]) for alert in found]
+    shown = found if access.is_platform else [replace(alert, deliveries=[]) for alert in found]
     return answer(page(shown, most, "at", "id"))
 
 
@@ -125,13 +125,13 @@ async def read_audit(
         actor=actor,
         action=action,
         target=target,
-        tenant=access.whose,
+        tenant=access.tenant,
         since=since,
         until=until,
         after=after,
         limit=(most := clamped(limit)),
     )
-    async with access.session() as db:
+    async with access.transaction() as db:
         found = await insights.list_audit(db, chosen)
     return answer(page(found, most, "id"))
 
@@ -154,7 +154,7 @@ async def see_whole(access: Operator) -> Response:
 
     Jobs, queues, tenants, workers and alerts.
     """
-    async with access.session() as db:
+    async with access.transaction() as db:
         workers = await insights.workers(db, offline_after=access.offline_after)
         whole = Whole(
             jobs=await insights.jobs_in_short(db),
@@ -170,7 +170,7 @@ async def see_whole(access: Operator) -> Response:
 @router.get("/admin/retention", response_model=RetentionReport)
 async def see_retention(request: Request, access: Operator) -> Response:
     """Get retention rules, table sizes and pending deletions."""
-    async with access.session() as db:
+    async with access.transaction() as db:
         return answer(await insights.retention(db, request.app.state.settings.kept_days()))
 
 

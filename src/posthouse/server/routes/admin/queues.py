@@ -21,7 +21,7 @@ from posthouse.storage.actions import pause_queue, remove_limit, resume_queue, s
 router = api_router("/queues", "queues")
 admin = api_router("/admin/queues", "queues")
 limits = api_router("/admin/limits", "limits")
-Viewer = Annotated[Access, allow(Permission.JOBS_READ, of_tenants=True)]
+Viewer = Annotated[Access, allow(Permission.JOBS_READ, tenant_scoped=True)]
 Reader = Annotated[Access, allow(Permission.OVERVIEW_READ)]
 Writer = Annotated[Access, allow(Permission.QUEUES_WRITE)]
 QueueName = Annotated[str, Path(min_length=1, max_length=512)]
@@ -31,9 +31,9 @@ LimitName = Annotated[str, Path(min_length=1, max_length=200)]
 @router.get("", response_model=list[QueueInfo])
 async def list_queues(access: Viewer) -> Response:
     """List queues with their job counts."""
-    async with access.session() as db:
+    async with access.transaction() as db:
         found = await insights.queue_overview(db, offline_after=access.offline_after)
-    if access.sees_all:
+    if access.is_platform:
         return answer(found)
     return answer([replace(queue, paused_by=None) for queue in found])
 
@@ -45,7 +45,7 @@ async def pause(name: QueueName, access: Writer) -> Response:
     No more jobs of the queue start; running jobs continue.
     """
     _refuse_control(name)
-    async with access.session() as db:
+    async with access.transaction() as db:
         return answer(Done(changed=await pause_queue(db, name, actor=access.actor)))
 
 
@@ -53,7 +53,7 @@ async def pause(name: QueueName, access: Writer) -> Response:
 async def resume(name: QueueName, access: Writer) -> Response:
     """Resume a queue."""
     _refuse_control(name)
-    async with access.session() as db:
+    async with access.transaction() as db:
         return answer(Done(changed=await resume_queue(db, name, actor=access.actor)))
 
 
@@ -96,14 +96,14 @@ class LimitDetail:
 @limits.get("", response_model=list[LimitInfo])
 async def list_limits(access: Reader) -> Response:
     """List limits with their usage."""
-    async with access.session() as db:
+    async with access.transaction() as db:
         return answer(await insights.limits(db))
 
 
 @limits.get("/{name}", response_model=LimitDetail)
 async def show_limit(name: LimitName, access: Reader) -> Response:
     """Get a limit and its fullest slots."""
-    async with access.session() as db:
+    async with access.transaction() as db:
         found = await insights.limits(db, name=name)
         if not found:
             raise LimitNotFound(f"limit {name!r} does not exist")
@@ -116,7 +116,7 @@ async def put_limit(name: LimitName, fields: LimitFields, access: Writer) -> Res
 
     Only the fields that are sent change. The limit takes effect immediately.
     """
-    async with access.session() as db:
+    async with access.transaction() as db:
         await set_limit(db, name, fields.fields(), actor=access.actor)
         (found,) = await insights.limits(db, name=name)
     return answer(found)
@@ -128,6 +128,6 @@ async def delete_limit(name: LimitName, access: Writer) -> Response:
 
     A limit defined in code is created again when the next worker starts.
     """
-    async with access.session() as db:
+    async with access.transaction() as db:
         await remove_limit(db, name, actor=access.actor)
     return Response(status_code=204)

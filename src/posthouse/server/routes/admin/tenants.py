@@ -44,14 +44,14 @@ class NewTenant(TenantChanges):
 @router.get("")
 async def find(access: Reader) -> list[TenantInfo]:
     """List tenants that were created or have jobs."""
-    async with access.session() as db:
+    async with access.transaction() as db:
         return await insights.tenants(db)
 
 
 @router.post("", status_code=201)
 async def create(new: NewTenant, access: Writer) -> TenantInfo:
     """Create a tenant."""
-    async with access.session() as db:
+    async with access.transaction() as db:
         fields = new.model_dump(exclude_unset=True, exclude={"id"})
         await create_tenant(db, new.id, fields, actor=access.actor)
         return await insights.get_tenant(db, new.id)
@@ -60,14 +60,14 @@ async def create(new: NewTenant, access: Writer) -> TenantInfo:
 @router.get("/{tenant_id}")
 async def show(tenant_id: str, access: Reader) -> TenantInfo:
     """Get a tenant."""
-    async with access.session() as db:
+    async with access.transaction() as db:
         return await insights.get_tenant(db, tenant_id)
 
 
 @router.patch("/{tenant_id}")
 async def change(tenant_id: str, changes: TenantChanges, access: Writer) -> TenantInfo:
     """Change a tenant."""
-    async with access.session() as db:
+    async with access.transaction() as db:
         await change_tenant(db, tenant_id, changes.model_dump(exclude_unset=True), actor=access.actor)
         return await insights.get_tenant(db, tenant_id)
 
@@ -78,5 +78,5 @@ async def delete(tenant_id: str, access: Writer) -> None:
 
     Its API keys are revoked and its triggers deleted immediately.
     """
-    async with access.session() as db:
+    async with access.transaction() as db:
         await delete_tenant(db, tenant_id, actor=access.actor)

@@ -18,7 +18,7 @@ from posthouse.storage.actions import disable_worker, drain_worker, enable_worke
 
 router = api_router("/workers", "workers")
 admin = api_router("/admin/workers", "workers")
-Viewer = Annotated[Access, allow(Permission.WORKERS_READ, of_tenants=True)]
+Viewer = Annotated[Access, allow(Permission.WORKERS_READ, tenant_scoped=True)]
 Reader = Annotated[Access, allow(Permission.OVERVIEW_READ)]
 Writer = Annotated[Access, allow(Permission.WORKERS_WRITE)]
 
@@ -32,7 +32,7 @@ async def see_workers(access: Viewer) -> Response:
 
     With their queues and the number of jobs of the tenant that they run.
     """
-    async with access.session() as db:
+    async with access.transaction() as db:
         return answer(await insights.seen_workers(db, offline_after=access.offline_after))
 
 
@@ -48,7 +48,7 @@ async def list_workers(
     jobs: Annotated[int, Query(ge=0, le=MOST_JOBS, description="Running jobs to return per worker.")] = 10,
 ) -> Response:
     """List workers, online ones first."""
-    async with access.session() as db:
+    async with access.transaction() as db:
         found = await insights.workers(
             db, offline_after=access.offline_after, offline_within=offline_within, jobs=jobs
         )
@@ -62,7 +62,7 @@ async def list_changes(
     """List when workers started and stopped, newest first."""
     most = clamped(limit)
     after = read_one(cursor, int)
-    async with access.session() as db:
+    async with access.transaction() as db:
         found = await insights.worker_changes(db, worker=worker, after=after, limit=most)
     return answer(page(found, most, "id"))
 
@@ -73,14 +73,14 @@ async def disable(worker_id: UUID, access: Writer) -> Response:
 
     It claims no more jobs; running jobs continue.
     """
-    async with access.session() as db:
+    async with access.transaction() as db:
         return answer(Done(changed=await disable_worker(db, worker_id, actor=access.actor)))
 
 
 @admin.post("/{worker_id}/enable", response_model=Done)
 async def enable(worker_id: UUID, access: Writer) -> Response:
     """Enable a worker."""
-    async with access.session() as db:
+    async with access.transaction() as db:
         return answer(Done(changed=await enable_worker(db, worker_id, actor=access.actor)))
 
 
@@ -90,5 +90,5 @@ async def drain(worker_id: UUID, access: Writer) -> Response:
 
     It finishes its running jobs and stops.
     """
-    async with access.session() as db:
+    async with access.transaction() as db:
         return answer(Done(changed=await drain_worker(db, worker_id, actor=access.actor)))

@@ -41,7 +41,7 @@ def _uploads(request: Request) -> Uploads:
 @router.get("/jobs/{job_id}/artifacts", response_model=list[ArtifactInfo])
 async def find(job_id: UUID, access: Reader) -> Response:
     """List the artifacts of a job."""
-    async with access.session() as db:
+    async with access.transaction() as db:
         return answer(await artifacts_of(db, job_id, tenant=access.principal.tenant))
 
 
@@ -51,7 +51,7 @@ async def fetch(job_id: UUID, name: str, request: Request, access: Reader) -> Re
 
     Supports the `Range` header.
     """
-    async with access.session() as db:
+    async with access.transaction() as db:
         found = await artifact_place(db, job_id, checked_artifact_name(name), tenant=access.principal.tenant)
     return download(_store(request), found, request.headers.get("range"))
 

@@ -24,8 +24,8 @@ from posthouse.storage.actions import change_found
 from posthouse.storage.queries import Db
 
 router = api_router("/jobs", "jobs")
-Reader = Annotated[Access, allow(Permission.JOBS_READ, of_tenants=True)]
-Writer = Annotated[Access, allow(Permission.JOBS_WRITE, of_tenants=True)]
+Reader = Annotated[Access, allow(Permission.JOBS_READ, tenant_scoped=True)]
+Writer = Annotated[Access, allow(Permission.JOBS_WRITE, tenant_scoped=True)]
 
 COUNTED = 100_000
 CANCELED_AT_ONCE = 1000
@@ -73,16 +73,18 @@ async def list_bulk_changes(
     """List bulk changes, newest first."""
     most = clamped(limit)
     before: Any = read_cursor(cursor, datetime, UUID)
-    async with access.session() as db:
-        found = await insights.bulk_changes(db, tenant=access.whose, action=action, before=before, limit=most)
+    async with access.transaction() as db:
+        found = await insights.bulk_changes(
+            db, tenant=access.tenant, action=action, before=before, limit=most
+        )
     return answer(page(found, most, "created_at", "id"))
 
 
 @router.get("/bulk/{bulk_id}", response_model=BulkChange)
 async def show_bulk_change(bulk_id: UUID, access: Reader) -> Response:
     """Get a bulk change and its progress."""
-    async with access.session() as db:
-        return answer(await insights.get_bulk_change(db, bulk_id, tenant=access.whose))
+    async with access.transaction() as db:
+        return answer(await insights.get_bulk_change(db, bulk_id, tenant=access.tenant))
 
 
 @router.post("/bulk/{bulk_id}/stop", response_model=Done)
@@ -91,8 +93,8 @@ async def stop_bulk_change(bulk_id: UUID, access: Writer) -> Response:
 
     Jobs that were already changed stay changed. Before `starts_at` there are none.
     """
-    async with access.session() as db:
-        await insights.get_bulk_change(db, bulk_id, tenant=access.whose)
+    async with access.transaction() as db:
+        await insights.get_bulk_change(db, bulk_id, tenant=access.tenant)
         return answer(Done(changed=await actions.stop_bulk_change(db, bulk_id, actor=access.actor)))
 
 
@@ -104,7 +106,7 @@ async def _retry(db: Db, bulk: Bulk, access: Access, chosen: dict[str, Any]) -> 
         db, chosen, rate=bulk.rate, stop_share=bulk.stop_share, stop_after=bulk.stop_after,
         in_seconds=bulk.start_in_seconds, actor=access.actor,
     )  # fmt: skip
-    started = await insights.get_bulk_change(db, bulk_id, tenant=access.whose)
+    started = await insights.get_bulk_change(db, bulk_id, tenant=access.tenant)
     return answer(_answer(bulk, matched, bulk_id=bulk_id, starts_at=started.starts_at))
 
 
@@ -117,7 +119,7 @@ def _chosen(bulk: Bulk, choice: JobChoice, access: Access) -> dict[str, Any]:
         "fingerprint": choice.fingerprint,
         "kind": choice.definition_key,
         "queue": choice.queue,
-        "tenant": access.whose,
+        "tenant": access.tenant,
         "since": choice.ended_after,
         "until": choice.ended_before,
         "limit": bulk.limit,
@@ -127,7 +129,7 @@ def _chosen(bulk: Bulk, choice: JobChoice, access: Access) -> dict[str, Any]:
 
 async def _cancel(bulk: Bulk, choice: JobChoice, access: Access) -> BulkAnswer:
     chosen = _active(choice, access)
-    async with access.session() as db:
+    async with access.transaction() as db:
         matched = await insights.count_jobs(db, chosen, most=COUNTED)
         if bulk.dry_run:
             return _answer(bulk, matched)
@@ -139,7 +141,7 @@ async def _cancel(bulk: Bulk, choice: JobChoice, access: Access) -> BulkAnswer:
             # One transaction per job: a single one would violate the lock order of other transactions.
             try:
                 told[
-                    await actions.cancel_job(connection, job_id, actor=access.actor, tenant=access.whose)
+                    await actions.cancel_job(connection, job_id, actor=access.actor, tenant=access.tenant)
                 ] += 1
             except (IllegalTransition, JobNotFound):  # finished in the meantime
                 told["skipped"] += 1
@@ -163,7 +165,7 @@ def _active(choice: JobChoice, access: Access) -> JobFilter:
         statuses=sorted(statuses),
         kind=choice.definition_key,
         queue=choice.queue,
-        tenant=access.whose,
+        tenant=access.tenant,
         source=choice.source,
         created_after=choice.created_after,
         created_before=choice.created_before,
@@ -190,7 +192,7 @@ class FoundChange:
 
     async def start(self, db: Db) -> Response:
         """Start the bulk change or, for a dry run, return what it would change."""
-        search = await insights.search_to_change(db, self.bulk.action, self.chosen, tenant=self.access.whose)
+        search = await insights.search_to_change(db, self.bulk.action, self.chosen, tenant=self.access.tenant)
         count = await insights.count_to_change(db, search, self.bulk.limit)
         told = BulkAnswer(
             action=self.bulk.action, dry_run=self.bulk.dry_run, matched=count.count, exact=count.exact,
@@ -204,9 +206,9 @@ class FoundChange:
 
     async def _start(self, db: Db, search: Wanted, told: BulkAnswer) -> None:
         bulk, access = self.bulk, self.access
-        chosen = {"q": line_of(self.chosen), "tenant": access.whose, "limit": bulk.limit}
+        chosen = {"q": line_of(self.chosen), "tenant": access.tenant, "limit": bulk.limit}
         told.bulk_id = await change_found(
             db, bulk.action, chosen, search.as_json(), rate=bulk.rate, stop_share=bulk.stop_share,
             stop_after=bulk.stop_after, in_seconds=bulk.start_in_seconds, actor=access.actor,
         )  # fmt: skip
-        told.starts_at = (await insights.get_bulk_change(db, told.bulk_id, tenant=access.whose)).starts_at
+        told.starts_at = (await insights.get_bulk_change(db, told.bulk_id, tenant=access.tenant)).starts_at

@@ -20,8 +20,8 @@ from posthouse.server.schemas.jobs import Strict
 from posthouse.storage.queries import Db, query
 
 router = api_router("/erasures", "jobs")
-Reader = Annotated[Access, allow(Permission.JOBS_READ, of_tenants=True)]
-Eraser = Annotated[Access, allow(Permission.JOBS_ERASE, of_tenants=True)]
+Reader = Annotated[Access, allow(Permission.JOBS_READ, tenant_scoped=True)]
+Eraser = Annotated[Access, allow(Permission.JOBS_ERASE, tenant_scoped=True)]
 
 
 class NewErasure(Strict):
@@ -42,8 +42,8 @@ async def erase(
     progress and artifacts are removed; times and statuses stay. The keeper completes the erasure when the
     last running job has ended: `state` is then `erased`.
     """
-    access = access.writer()
-    text = encode_erasure(new.subject, access.whose or "", access.actor)
+    access = access.with_default_tenant()
+    text = encode_erasure(new.subject, access.tenant or "", access.actor)
 
     async def work(db: Db) -> Response:
         cursor = await db.execute(query("erase"), (text,))
@@ -58,9 +58,9 @@ async def list_erasures(access: Reader, limit: Limit = 50, cursor: Cursor = None
     """List erasures, newest first."""
     most = clamped(limit)
     before: Any = read_cursor(cursor, UUID)
-    async with access.session() as db:
+    async with access.transaction() as db:
         found = await insights.erasures(
-            db, tenant=access.whose, before=before[0] if before else None, limit=most
+            db, tenant=access.tenant, before=before[0] if before else None, limit=most
         )
     return answer(page(found, most, "id"))
 
@@ -68,5 +68,5 @@ async def list_erasures(access: Reader, limit: Limit = 50, cursor: Cursor = None
 @router.get("/{erasure_id}", response_model=Erasure)
 async def show_erasure(erasure_id: UUID, access: Reader) -> Response:
     """Get an erasure and its progress."""
-    async with access.session() as db:
-        return answer(await insights.get_erasure(db, erasure_id, tenant=access.whose))
+    async with access.transaction() as db:
+        return answer(await insights.get_erasure(db, erasure_id, tenant=access.tenant))

@@ -22,9 +22,9 @@ from posthouse.storage.queries import Db, query
 from posthouse.triggers import replay_event
 
 router = api_router("/events", "events", payloads=True)
-Reader = Annotated[Access, allow(Permission.EVENTS_READ, of_tenants=True)]
-Emitter = Annotated[Access, allow(Permission.EVENTS_EMIT, of_tenants=True)]
-Replayer = Annotated[Access, allow(Permission.TRIGGERS_WRITE, of_tenants=True)]
+Reader = Annotated[Access, allow(Permission.EVENTS_READ, tenant_scoped=True)]
+Emitter = Annotated[Access, allow(Permission.EVENTS_EMIT, tenant_scoped=True)]
+Replayer = Annotated[Access, allow(Permission.TRIGGERS_WRITE, tenant_scoped=True)]
 
 
 class EmittedEvent(BaseModel):
@@ -41,9 +41,9 @@ async def emit(
 
     The keeper matches it with the triggers of the tenant.
     """
-    access = access.writer()
+    access = access.with_default_tenant()
     options = EventOptions(
-        tenant=access.whose or "",
+        tenant=access.tenant or "",
         subject=new.subject,
         correlation_id=new.correlation_id,
         created_by=access.actor,
@@ -75,16 +75,16 @@ async def list_events(
     """List events, newest first."""
     most = clamped(limit)
     before: Any = read_cursor(cursor, datetime, UUID)
-    async with access.session() as db:
-        found = await insights.events(db, tenant=access.whose, name=name, before=before, limit=most)
+    async with access.transaction() as db:
+        found = await insights.events(db, tenant=access.tenant, name=name, before=before, limit=most)
     return answer(page(found, most, "at", "id"))
 
 
 @router.get("/{event_id}", response_model=EventInfo)
 async def show_event(request: Request, event_id: UUID, access: Reader) -> Response:
     """Get an event."""
-    async with access.session() as db:
-        return tagged(request, await insights.get_event(db, event_id, tenant=access.whose))
+    async with access.transaction() as db:
+        return tagged(request, await insights.get_event(db, event_id, tenant=access.tenant))
 
 
 @router.get("/{event_id}/matches", response_model=list[MatchInfo])
@@ -93,8 +93,8 @@ async def list_matches(event_id: UUID, access: Reader) -> Response:
 
     Each with its outcome: fired, deduped or error.
     """
-    async with access.session() as db:
-        await insights.get_event(db, event_id, tenant=access.whose)
+    async with access.transaction() as db:
+        await insights.get_event(db, event_id, tenant=access.tenant)
         return answer(await insights.matches_of(db, event_id))
 
 
@@ -104,12 +104,12 @@ async def replay(event_id: UUID, access: Replayer, wanted: Replay | None = None)
 
     The event is matched again with the current triggers, ignoring dedupe windows.
     """
-    async with access.session() as db:
+    async with access.transaction() as db:
         await replay_event(
             db,
             event_id,
             actor=access.actor,
             triggers=wanted.triggers if wanted else None,
-            tenant=access.whose,
+            tenant=access.tenant,
         )
     return answer(EmittedEvent(id=event_id), 202)

@@ -16,8 +16,8 @@ from posthouse.server.http.parameters import Moment
 from posthouse.server.http.responses import Cursor, Limit, Page, answer, clamped, page, read_cursor
 
 router = api_router("/failures", "failures")
-Reader = Annotated[Access, allow(Permission.JOBS_READ, of_tenants=True)]
-Writer = Annotated[Access, allow(Permission.JOBS_WRITE, of_tenants=True)]
+Reader = Annotated[Access, allow(Permission.JOBS_READ, tenant_scoped=True)]
+Writer = Annotated[Access, allow(Permission.JOBS_WRITE, tenant_scoped=True)]
 Kind = Annotated[str | None, Query(min_length=1, max_length=512)]
 Fingerprint = Annotated[
     str,
@@ -36,9 +36,9 @@ async def list_failures(
     """List failure groups, latest first."""
     behind: Any = read_cursor(cursor, datetime, str, str, str)
     chosen = FailureFilter(
-        kind=kind, tenant=access.whose, since=since, behind=behind, limit=(most := clamped(limit))
+        kind=kind, tenant=access.tenant, since=since, behind=behind, limit=(most := clamped(limit))
     )
-    async with access.session() as db:
+    async with access.transaction() as db:
         found = await insights.failure_groups(db, chosen)
     return answer(page(found, most, "last_seen", "tenant_id", "kind", "fingerprint"))
 
@@ -51,8 +51,8 @@ async def show_failure(
     jobs: Annotated[int, Query(ge=1, description="Number of jobs to return, up to 200.")] = 10,
 ) -> Response:
     """Get a failure group with its latest error and its jobs."""
-    async with access.session() as db:
+    async with access.transaction() as db:
         found = await insights.get_failure(
-            db, fingerprint, kind=kind, tenant=access.whose, jobs=clamped(jobs)
+            db, fingerprint, kind=kind, tenant=access.tenant, jobs=clamped(jobs)
         )
     return answer(found)

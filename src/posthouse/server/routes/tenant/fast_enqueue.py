@@ -22,7 +22,7 @@ from posthouse.server.routes.tenant.jobs import is_as_asked, made, shown
 from posthouse.server.schemas.jobs import NewJob
 
 _UNUSUAL = {b"idempotency-key", b"content-encoding", b"expect"}
-_may_write = allow(Permission.JOBS_WRITE, of_tenants=True).dependency
+_may_write = allow(Permission.JOBS_WRITE, tenant_scoped=True).dependency
 
 
 class Express:
@@ -59,7 +59,7 @@ class Express:
 
     async def _enqueued(self, scope: Scope, body: _Body) -> bytes | None:
         """Return the response; None to use the normal path."""
-        access = (admitted := await _may_write(Request(scope), None)).writer()
+        access = (admitted := await _may_write(Request(scope), None)).with_default_tenant()
         data = await body.read()
         try:
             new = NewJob.model_validate_json(data) if len(data) <= LARGE_BYTES else None
@@ -69,10 +69,10 @@ class Express:
             scope[AUTHORIZED] = admitted
             return None
         wanted = new.request(access)
-        done = await self._api.state.enqueuer.enqueue(access.whose, wanted, undefined=access.sees_all)
+        done = await self._api.state.enqueuer.enqueue(access.tenant, wanted, undefined=access.is_platform)
         if is_as_asked(new, done):
             return to_json(made(access, new, done))
-        async with access.session() as db:
+        async with access.transaction() as db:
             return to_json(await shown(db, access, new, done))
 
 

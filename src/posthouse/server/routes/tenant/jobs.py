@@ -60,8 +60,8 @@ from posthouse.storage.actions import cancel_job, retry_job
 from posthouse.storage.queries import Db
 
 router = api_router("/jobs", "jobs", payloads=True)
-Reader = Annotated[Access, allow(Permission.JOBS_READ, of_tenants=True)]
-Writer = Annotated[Access, allow(Permission.JOBS_WRITE, of_tenants=True)]
+Reader = Annotated[Access, allow(Permission.JOBS_READ, tenant_scoped=True)]
+Writer = Annotated[Access, allow(Permission.JOBS_WRITE, tenant_scoped=True)]
 Statuses = Annotated[list[Status] | None, Query(description="Only jobs with this status; repeatable.")]
 Text = Annotated[str | None, Query(min_length=1, max_length=512)]
 Source = Annotated[Literal["manual", "event", "schedule", "system"] | None, Query()]
@@ -76,21 +76,21 @@ async def enqueue_job(
     Callers of a tenant can enqueue only kinds that have a definition. Super-admins can enqueue any kind; the
     job waits until the definition arrives.
     """
-    access = access.writer()
-    assert access.whose is not None
+    access = access.with_default_tenant()
+    assert access.tenant is not None
     wanted = new.request(access)
     enqueuer: Enqueuer = request.app.state.enqueuer
 
     async def work(db: Db) -> Response:
-        (done,) = await enqueuer.enqueue_in(db, [wanted], undefined=access.sees_all)
+        (done,) = await enqueuer.enqueue_in(db, [wanted], undefined=access.is_platform)
         return answer(await shown(db, access, new, refuse_rejected(done, wanted)), 201)
 
     if idempotency_key is not None:
         return await once(request, access, idempotency_key, work)
-    done = await enqueuer.enqueue(access.whose, wanted, undefined=access.sees_all)
+    done = await enqueuer.enqueue(access.tenant, wanted, undefined=access.is_platform)
     if is_as_asked(new, done):
         return answer(made(access, new, done), 201)
-    async with access.session() as db:
+    async with access.transaction() as db:
         return answer(await shown(db, access, new, done), 201)
 
 
@@ -111,7 +111,7 @@ def is_as_asked(new: NewJob, done: Enqueued) -> bool:
 def made(access: Access, new: NewJob, done: Enqueued) -> dict[str, Any]:
     return {
         "id": done.id,
-        "tenant_id": access.whose,
+        "tenant_id": access.tenant,
         "status": "queued",
         "definition_key": new.definition_key,
         "queued_at": done.queued_at,
@@ -127,12 +127,12 @@ async def enqueue_jobs(
 
     If one job is invalid, none is enqueued. A duplicate does not fail the others; see its outcome.
     """
-    access = access.writer()
+    access = access.with_default_tenant()
     wanted = [new.request(access) for new in batch.jobs]
     enqueuer: Enqueuer = request.app.state.enqueuer
 
     async def work(db: Db) -> Response:
-        done = await enqueuer.enqueue_in(db, wanted, undefined=access.sees_all)
+        done = await enqueuer.enqueue_in(db, wanted, undefined=access.is_platform)
         items = [BatchReceipt(id=one.id, outcome=one.outcome) for one in done]
         created = sum(one.outcome == "created" for one in done)
         return answer(EnqueuedBatch(items=items, created=created), 201)
@@ -170,7 +170,7 @@ async def list_jobs(
         statuses=None if status is None else [one.value for one in status],
         kind=kind or definition_key,
         queue=queue,
-        tenant=access.whose,
+        tenant=access.tenant,
         source=source,
         created_after=created_after,
         created_before=created_before,
@@ -180,7 +180,7 @@ async def list_jobs(
         limit=clamped(limit),
         offset=clamped_offset(offset),
     )
-    async with access.session() as db:
+    async with access.transaction() as db:
         if wanted is None or not wanted.terms:
             return answer(page_of(await insights.page_of_jobs(db, chosen)))
         return answer(page_of(await insights.find_jobs(db, wanted, chosen)))
@@ -192,15 +192,15 @@ async def summarize_jobs(access: Reader) -> Response:
 
     Also returns the age of the oldest queued job.
     """
-    async with access.session() as db:
-        return answer(await insights.jobs_in_short(db, tenant=access.whose))
+    async with access.transaction() as db:
+        return answer(await insights.jobs_in_short(db, tenant=access.tenant))
 
 
 @router.get("/{job_id}", response_model=JobDetail)
 async def show_job(request: Request, job_id: UUID, access: Reader) -> Response:
     """Get a job."""
-    async with access.session() as db:
-        return tagged(request, await insights.get_job(db, job_id, tenant=access.whose))
+    async with access.transaction() as db:
+        return tagged(request, await insights.get_job(db, job_id, tenant=access.tenant))
 
 
 @router.post("/{job_id}/cancel", response_model=Answer)
@@ -209,8 +209,8 @@ async def cancel(job_id: UUID, access: Writer) -> Response:
 
     A queued job is canceled immediately, a running one by its worker.
     """
-    async with access.session() as db:
-        status = await cancel_job(db, job_id, actor=access.actor, tenant=access.whose)
+    async with access.transaction() as db:
+        status = await cancel_job(db, job_id, actor=access.actor, tenant=access.tenant)
     return answer(Answer(id=job_id, status=status))
 
 
@@ -221,8 +221,8 @@ async def retry(
     fresh: Annotated[bool, Query(description="Discard completed steps.")] = False,
 ) -> Response:
     """Retry a finished job, with a new set of attempts."""
-    async with access.session() as db:
-        status = await retry_job(db, job_id, actor=access.actor, tenant=access.whose, fresh=fresh)
+    async with access.transaction() as db:
+        status = await retry_job(db, job_id, actor=access.actor, tenant=access.tenant, fresh=fresh)
     return answer(Answer(id=job_id, status=status))
 
 
@@ -235,8 +235,8 @@ MOST_LINES = 1000
 @details.get("/attempts", response_model=list[AttemptInfo])
 async def list_attempts(job_id: UUID, access: Reader) -> Response:
     """List the attempts of a job, oldest first."""
-    async with access.session() as db:
-        return answer(await insights.attempts_of(db, job_id, tenant=access.whose))
+    async with access.transaction() as db:
+        return answer(await insights.attempts_of(db, job_id, tenant=access.tenant))
 
 
 @details.get("/logs", response_model=Page[LogLine])
@@ -258,17 +258,17 @@ async def read_log(
     after = read_one(cursor, int)
     most = min(limit, MOST_LINES)
     which = WhichAttempt(attempt_no, generation)
-    async with access.session() as db:
+    async with access.transaction() as db:
         if last:
             lines = await insights.end_of_log(
-                db, job_id, tenant=access.whose, before=before, which=which, limit=most
+                db, job_id, tenant=access.tenant, before=before, which=which, limit=most
             )
         else:
             lines = await insights.log_of(
-                db, job_id, tenant=access.whose, after=after or 0, which=which, limit=most
+                db, job_id, tenant=access.tenant, after=after or 0, which=which, limit=most
             )
         if not lines:
-            await insights.get_job(db, job_id, tenant=access.whose)
+            await insights.get_job(db, job_id, tenant=access.tenant)
     return answer(Page(lines, cursor_of(lines[-1].sequence) if len(lines) == most and not last else None))
 
 
@@ -278,11 +278,11 @@ async def explain(job_id: UUID, access: Reader) -> Response:
 
     Returns what the job waits for, which worker runs it, or how it ended.
     """
-    async with access.session() as db:
+    async with access.transaction() as db:
         found = await insights.why(
             db,
             job_id,
-            tenant=access.whose,
+            tenant=access.tenant,
             offline_after=access.offline_after,
             mismatch_seconds=access.gate.settings.mismatch_seconds,
         )
@@ -292,20 +292,20 @@ async def explain(job_id: UUID, access: Reader) -> Response:
 @details.get("/parts", response_model=list[PartInfo])
 async def list_parts(job_id: UUID, access: Reader) -> Response:
     """List the parts of a job and their progress."""
-    async with access.session() as db:
-        found = await insights.parts_of(db, job_id, tenant=access.whose)
+    async with access.transaction() as db:
+        found = await insights.parts_of(db, job_id, tenant=access.tenant)
         if not found:
-            await insights.get_job(db, job_id, tenant=access.whose)
+            await insights.get_job(db, job_id, tenant=access.tenant)
     return answer(found)
 
 
 @details.get("/steps", response_model=list[StepInfo])
 async def list_steps(job_id: UUID, access: Reader) -> Response:
     """List the completed steps of a job, oldest first."""
-    async with access.session() as db:
-        found = await insights.steps_of(db, job_id, tenant=access.whose)
+    async with access.transaction() as db:
+        found = await insights.steps_of(db, job_id, tenant=access.tenant)
         if not found:
-            await insights.get_job(db, job_id, tenant=access.whose)
+            await insights.get_job(db, job_id, tenant=access.tenant)
     return answer(found)
 
 
@@ -315,8 +315,8 @@ async def draw_timeline(job_id: UUID, access: Reader) -> Response:
 
     Returns waits with their reasons, attempts, steps and parts from enqueue to end, and the follow-up jobs.
     """
-    async with access.session() as db:
-        return answer(await insights.timeline_of(db, job_id, tenant=access.whose))
+    async with access.transaction() as db:
+        return answer(await insights.timeline_of(db, job_id, tenant=access.tenant))
 
 
 @details.get("/pipeline", response_model=Pipeline)
@@ -325,8 +325,8 @@ async def draw_pipeline(job_id: UUID, access: Reader) -> Response:
 
     Returns the jobs with the same correlation id, their dependencies and their follow-up jobs.
     """
-    async with access.session() as db:
-        return answer(await insights.pipeline_of(db, job_id, tenant=access.whose))
+    async with access.transaction() as db:
+        return answer(await insights.pipeline_of(db, job_id, tenant=access.tenant))
 
 
 search = api_router("/jobs", "jobs")
@@ -342,8 +342,8 @@ async def count_jobs(access: Reader, q: Line = None) -> Response:
     The count is exact or a lower bound; see `exact`. The search is limited and never reads all of history.
     """
     chosen = read_filter(q or "")
-    async with access.session() as db:
-        return answer(await insights.count_found(db, chosen, tenant=access.whose))
+    async with access.transaction() as db:
+        return answer(await insights.count_found(db, chosen, tenant=access.tenant))
 
 
 @search.get("/suggest", response_model=Suggestions)
@@ -353,6 +353,6 @@ async def suggest(access: Reader, q: Line = None, at: At = None) -> Response:
     Returns field names, and values that occur.
     """
     asked = asked_at(q or "", at)
-    async with access.session() as db:
-        items = await insights.suggest(db, asked, tenant=access.whose)
+    async with access.transaction() as db:
+        items = await insights.suggest(db, asked, tenant=access.tenant)
     return answer(Suggestions(**{"from": asked.start}, to=asked.end, items=items))

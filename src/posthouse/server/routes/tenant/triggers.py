@@ -47,8 +47,8 @@ from posthouse.triggers import (
 )
 
 router = api_router("/jobs/triggers", "triggers", payloads=True)
-Reader = Annotated[Access, allow(Permission.TRIGGERS_READ, of_tenants=True)]
-Writer = Annotated[Access, allow(Permission.TRIGGERS_WRITE, of_tenants=True)]
+Reader = Annotated[Access, allow(Permission.TRIGGERS_READ, tenant_scoped=True)]
+Writer = Annotated[Access, allow(Permission.TRIGGERS_WRITE, tenant_scoped=True)]
 
 
 @router.post("/preview", response_model=TriggerPreview)
@@ -63,9 +63,9 @@ async def try_trigger(request: Request, trial: TriggerTrial, access: Reader) -> 
         runs=trial.runs,
         after=trial.after,
     )
-    async with access.session() as db:
+    async with access.transaction() as db:
         found = await preview_trigger(
-            db, trial.trigger.fields(), shown, tenant=access.writer().whose or "",
+            db, trial.trigger.fields(), shown, tenant=access.with_default_tenant().tenant or "",
             payload_limit=_payload_limit(request), trigger_id=trial.trigger_id,
         )  # fmt: skip
     return answer(found)
@@ -93,7 +93,7 @@ async def fire(
 
     async def work(db: Db) -> Response:
         done = await fire_trigger(
-            db, trigger_id, actor=access.actor, payload_limit=_payload_limit(request), tenant=access.whose,
+            db, trigger_id, actor=access.actor, payload_limit=_payload_limit(request), tenant=access.tenant,
             event=event, event_id=wanted.event_id,
         )  # fmt: skip
         return answer(done, 201 if done.outcome == "fired" else 200)
@@ -111,8 +111,8 @@ async def list_outcomes(
     """
     most = clamped(limit)
     before: datetime | None = read_one(cursor, datetime)
-    async with access.session() as db:
-        trigger = await insights.get_trigger(db, trigger_id, tenant=access.whose)
+    async with access.transaction() as db:
+        trigger = await insights.get_trigger(db, trigger_id, tenant=access.tenant)
         found = await insights.outcomes_of(db, trigger, before=before, limit=most)
     return answer(page(found, most, "position"))
 
@@ -160,8 +160,8 @@ async def list_triggers(
     """List triggers, ordered by label."""
     most = clamped(limit)
     after: Any = read_cursor(cursor, str, str, UUID)
-    async with access.session() as db:
-        found = await insights.triggers(db, tenant=access.whose, type_=trigger_type, after=after, limit=most)
+    async with access.transaction() as db:
+        found = await insights.triggers(db, tenant=access.tenant, type_=trigger_type, after=after, limit=most)
     return answer(page([shown(item) for item in found], most, "tenant_id", "label", "id"))
 
 
@@ -170,12 +170,12 @@ async def make_trigger(
     request: Request, new: NewTrigger, access: Writer, idempotency_key: IdempotencyKey = None
 ) -> Response:
     """Create a trigger for an event or a schedule."""
-    access = access.writer()
+    access = access.with_default_tenant()
 
     async def work(db: Db) -> Response:
         if new.definition_key is not None:
             await refuse_undefined(db, [new.definition_key])
-        made = await create_trigger(db, new.fields(), actor=access.actor, tenant=access.whose or "")
+        made = await create_trigger(db, new.fields(), actor=access.actor, tenant=access.tenant or "")
         return answer(shown(await insights.get_trigger(db, UUID(made["id"]))), 201)
 
     return await once(request, access, idempotency_key, work)
@@ -187,8 +187,8 @@ async def show_trigger(request: Request, trigger_id: UUID, access: Reader) -> Re
 
     Send its ETag as If-Match to change it.
     """
-    async with access.session() as db:
-        found = await insights.get_trigger(db, trigger_id, tenant=access.whose)
+    async with access.transaction() as db:
+        found = await insights.get_trigger(db, trigger_id, tenant=access.tenant)
     return tagged(request, shown(found), found.version)
 
 
@@ -201,13 +201,13 @@ async def edit_trigger(
     Only the fields that are sent change. With If-Match, the change fails with 412 if the trigger was modified
     since.
     """
-    async with access.session() as db:
-        old = await insights.get_trigger(db, trigger_id, tenant=access.whose)
+    async with access.transaction() as db:
+        old = await insights.get_trigger(db, trigger_id, tenant=access.tenant)
         unchanged(request, old.version)
         if changes.definition_key is not None:
             await refuse_undefined(db, [changes.definition_key])
         changed = await change_trigger(
-            db, trigger_id, changes.fields(), actor=access.actor, tenant=access.whose
+            db, trigger_id, changes.fields(), actor=access.actor, tenant=access.tenant
         )
         if "if-match" in request.headers and changed["version"] > old.version + 1:
             raise ChangedMeanwhile(  # rolls back
@@ -222,8 +222,8 @@ async def delete_trigger(trigger_id: UUID, access: Writer) -> Response:
 
     Jobs that it created are kept.
     """
-    async with access.session() as db:
-        await remove_trigger(db, trigger_id, actor=access.actor, tenant=access.whose)
+    async with access.transaction() as db:
+        await remove_trigger(db, trigger_id, actor=access.actor, tenant=access.tenant)
     return Response(status_code=204)
 
 
@@ -246,8 +246,8 @@ async def disable_trigger(trigger_id: UUID, access: Writer) -> Response:
 
 
 async def _set_enabled(trigger_id: UUID, access: Access, *, enabled: bool) -> Response:
-    async with access.session() as db:
-        await change_trigger(db, trigger_id, {"enabled": enabled}, actor=access.actor, tenant=access.whose)
+    async with access.transaction() as db:
+        await change_trigger(db, trigger_id, {"enabled": enabled}, actor=access.actor, tenant=access.tenant)
         return answer(shown(await insights.get_trigger(db, trigger_id)))
 
 
@@ -264,8 +264,8 @@ async def next_runs(
 
     Includes the effect of daylight saving changes on each run.
     """
-    async with access.session() as db:
-        found = await insights.get_trigger(db, trigger_id, tenant=access.whose)
+    async with access.transaction() as db:
+        found = await insights.get_trigger(db, trigger_id, tenant=access.tenant)
         now = await insights.database_now(db)
     if found.type != "schedule":
         raise InvalidTrigger(f"trigger {trigger_id} is not a schedule; it fires on events")

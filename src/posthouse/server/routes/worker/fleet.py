@@ -51,7 +51,7 @@ async def _authorize(request: Request) -> Access:
     known = principal_of(request) if secret is None else gate.identify(secret, address_of(request))
     principal = await known
     request.scope[PRINCIPAL] = principal.name
-    principal.demand(Permission.WORK if principal.role is Role.WORKER else Permission.TENANTS_WRITE)
+    principal.require(Permission.WORK if principal.role is Role.WORKER else Permission.TENANTS_WRITE)
     return Access(principal, gate)
 
 
@@ -87,7 +87,7 @@ async def heartbeat(beat: Beat, access: Worker, staff: TheStaff) -> Response:
     Stop the jobs in `lost` and `canceled`. Jobs in `busy` were locked and not renewed this time. `drain`:
     finish the running jobs and stop.
     """
-    await staff.demand(access, beat.worker_id)
+    await staff.check_owner(access, beat.worker_id)
     verdicts = await staff.renew(access, beat.worker_id, beat.jobs, beat.lease_seconds)
     by_verdict: dict[str, list[str]] = {"lost": [], "cancel": [], "busy": [], "drain": []}
     for job_id, verdict in verdicts.items():
@@ -108,7 +108,7 @@ async def notices(asked: Waiting, access: Worker, staff: TheStaff, wakeups: TheW
     `cursor` of the previous response. `missed`: notifications were lost, so any of these may have happened.
     `listening` is false if this server receives no notifications, so that workers must poll.
     """
-    await staff.demand(access, asked.worker_id)
+    await staff.check_owner(access, asked.worker_id)
     cancel, definitions = (CANCEL, str(asked.worker_id)), (DEFINITIONS, "")
     ready = [(READY, queue) for queue in asked.queues]
     topics = [*ready, cancel, definitions]
@@ -157,7 +157,7 @@ async def rules(access: Worker, staff: TheStaff) -> Response:
 @router.post("/serving", status_code=204)
 async def serving(asked: Serving, access: Worker, staff: TheStaff) -> None:
     """Change the queues and kinds that a worker serves."""
-    await staff.demand(access, asked.worker_id)
+    await staff.check_owner(access, asked.worker_id)
     await staff.leases(asked.worker_id, 30.0).serve(asked.queues, asked.kinds)
 
 
@@ -167,7 +167,7 @@ async def leave(asked: Leaving, access: Worker, staff: TheStaff) -> None:
 
     Its remaining jobs are released. A supervisor that killed the worker sends `killed`.
     """
-    await staff.demand(access, asked.worker_id)
+    await staff.check_owner(access, asked.worker_id)
     leases = staff.leases(asked.worker_id, 30.0)
     if asked.killed is None:
         await leases.sign_off()

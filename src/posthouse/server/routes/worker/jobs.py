@@ -66,7 +66,7 @@ async def ready_batches(
 
     With the number of jobs, at most one batch, and the position of the newest.
     """
-    await staff.demand(access, asked.worker_id)
+    await staff.check_owner(access, asked.worker_id)
     if asked.hungry:
         await wakeups.hunger.feel(asked.queues)
     found = await staff.leases(asked.worker_id, 30.0).ready_batches(
@@ -91,7 +91,7 @@ async def complete_many(asked: Completions, request: Request, access: Worker, st
 
     With results and follow-up jobs. Jobs in `lost` and `refused` were not stored.
     """
-    await staff.demand(access, asked.worker_id)
+    await staff.check_owner(access, asked.worker_id)
     return _written(await desk_of(request, access, staff, asked.worker_id).complete(asked.jobs))
 
 
@@ -101,7 +101,7 @@ async def settle_many(asked: Endings, request: Request, access: Worker, staff: T
 
     The worker decides the outcome: retry, fail, snooze, cancel, release and so on.
     """
-    await staff.demand(access, asked.worker_id)
+    await staff.check_owner(access, asked.worker_id)
     return _written(await desk_of(request, access, staff, asked.worker_id).settle(asked.jobs))
 
 
@@ -111,7 +111,7 @@ async def fail_many(asked: Failures, request: Request, access: Worker, staff: Th
 
     The server decides by the retry policy of each job whether it is retried.
     """
-    await staff.demand(access, asked.worker_id)
+    await staff.check_owner(access, asked.worker_id)
     return _written(await desk_of(request, access, staff, asked.worker_id).fail(asked.jobs))
 
 
@@ -121,7 +121,7 @@ async def report_many(asked: Reports, access: Worker, staff: TheStaff) -> Respon
 
     Each report extends the lease of its job. Send reports in `busy` again.
     """
-    await staff.demand(access, asked.worker_id)
+    await staff.check_owner(access, asked.worker_id)
     others = await _leased_by_others(staff, access, asked.jobs)
     own = [_report(job) for job in asked.jobs if job["id"] not in others]
     missed = await staff.notebook(asked.lease_seconds).report(own) if own else {}
@@ -137,7 +137,7 @@ async def log_many(asked: LogLines, access: Worker, staff: TheStaff) -> None:
 
     Lines of lost leases are dropped.
     """
-    await staff.demand(access, asked.worker_id)
+    await staff.check_owner(access, asked.worker_id)
     others = await _leased_by_others(staff, access, asked.lines)
     lines = [
         LogLine(

@@ -308,6 +308,6 @@ async def record_heartbeat(
     `drain`: finish the running jobs and stop.
     """
     del alive
-    await staff.demand(access, worker_id)
+    await staff.check_owner(access, worker_id)
     verdicts = await staff.beat(worker_id, [], [], LEASE_SECONDS)
     return as_json(worker_id=worker_id, status="ok", drain=worker_id in verdicts)
