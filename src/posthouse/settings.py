@@ -514,7 +514,7 @@ def _convert(name: str, value: Any, kind: Any) -> Any:
         if kind is bool:
             return _boolean(value)
         if kind is float:
-            return seconds(value) if name.endswith("_seconds") and _has_unit(value) else float(value)
+            return _seconds(name, value) if name.endswith("_seconds") and _has_unit(value) else float(value)
         if kind is int:
             return _whole(value)
         if kind is Path:
@@ -524,6 +524,13 @@ def _convert(name: str, value: Any, kind: Any) -> Any:
     except (TypeError, ValueError):
         raise ConfigurationError(f"{name} must be {kind.__name__}, not {value!r}") from None
     return value
+
+
+def _seconds(name: str, text: str) -> float:
+    try:
+        return seconds(text)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{name}: {error}") from None
 
 
 def _whole(value: Any) -> int:

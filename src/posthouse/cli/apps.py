@@ -62,8 +62,12 @@ def _import(module_name: str, path: str) -> Any:
 
 
 def _where(error: Exception) -> str:
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{type(error).__name__}: {error} ({last.filename}, line {last.lineno})"
+    text = f"{type(error).__name__}: {error}"
+    if isinstance(error, SyntaxError):  # its message names the file and the line
+        return text
+    frames = traceback.extract_tb(error.__traceback__)
+    last = next(frame for frame in reversed(frames) if not frame.filename.startswith("<frozen"))
+    return f"{text} ({last.filename}, line {last.lineno})"
 
 
 def chosen_paths(given: Sequence[str], settings: Settings) -> list[str]:

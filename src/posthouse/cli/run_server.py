@@ -273,8 +273,9 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=family)
     except OSError as error:
+        reason = str(error.strerror or error).partition(" (")[0]  # without a second mention of the address
         raise ConfigurationError(
-            f"cannot listen on {host} port {port}: {error.strerror or error}; "
+            f"cannot listen on {host} port {port}: {reason}; "
             "stop the program that uses the port, or choose another one with --port"
         ) from None
 
