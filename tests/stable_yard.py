@@ -272,7 +272,7 @@ def _boot(argv, env):
             if not os.get_inheritable(file):
                 os.close(file)
     gc.enable()
-    importlib.import_module("posthouse.commands.guardian.kernel").name_process(CHILD)
+    importlib.import_module("posthouse.commands.guardian.launch").name_process(CHILD)
     _start_anew(env)
     Guardian.plant()
     sys.argv = ["-c", *argv[3:]]

@@ -15,13 +15,12 @@ from pydantic import ValidationError
 
 from posthouse.client.client import Client, Handle
 from posthouse.client.sync import SyncClient, SyncHandle
-from posthouse.core.due import Missed
 from posthouse.core.duration import Duration, seconds
 from posthouse.core.limit import Limit, text_at
 from posthouse.core.outcome import Policy
 from posthouse.core.request import EnqueueOptions, Request, priority_number
 from posthouse.core.retry import DEFAULT_RETRY, Retry
-from posthouse.core.schedule import Fold, Gap
+from posthouse.core.schedule import Fold, Gap, Missed
 from posthouse.errors import ConfigurationError, NoDatabase, PosthouseError
 from posthouse.settings import Settings, Variable, load_settings
 from posthouse.storage.connections import connect_sync

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from posthouse.core.redaction.logs import tell
 from posthouse.core.request import Request
-from posthouse.core.surroundings import tell
 from posthouse.errors import ConfigurationError
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from posthouse.commands.payloads import problems_with
-from posthouse.core.kind import KindRules
+from posthouse.core.definition import KindRules, problems_with
 from posthouse.core.payload import encode_payload
 from posthouse.core.schedule import Schedule
 from posthouse.core.template import render

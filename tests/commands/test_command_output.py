@@ -7,9 +7,7 @@ import pytest
 from commandkit import NOTHING, python, shell
 
 from posthouse.commands import Progress
-from posthouse.commands.masking import Masker
-from posthouse.commands.output import LIVE_LIMIT, Live
-from posthouse.commands.progress import ProgressLines
+from posthouse.commands.output import LIVE_LIMIT, Live, Masker, ProgressLines
 
 
 class Heard:

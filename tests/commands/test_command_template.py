@@ -5,7 +5,7 @@ import uuid
 import pytest
 from commandkit import values
 
-from posthouse.commands.template import parse_template
+from posthouse.core.command.template import parse_template
 from posthouse.errors import InvalidCommand, InvalidPayload
 
 

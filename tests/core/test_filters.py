@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from posthouse.core.filters import FIELDS, asked_at, line_of, read_filter, wanted
-from posthouse.core.filters.reading import LONGEST, MOST_TERMS, MOST_VALUES
+from posthouse.core.filters.parser import LONGEST, MOST_TERMS, MOST_VALUES
 from posthouse.core.ids import first_id_at
 from posthouse.core.states import Status
 from posthouse.errors import InvalidFilter

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posthouse.core.fingerprint import fingerprint, normalised
+from posthouse.core.failure import fingerprint, normalised
 from posthouse.core.outcome import describe
 
 WORDS = st.text("abcdefghijklmnopqrstuvwxyz", min_size=1, max_size=12)

@@ -9,7 +9,7 @@ import pytest
 import posthouse
 from enginekit import Engine, at_once
 from posthouse import insights, testing
-from posthouse.core.fingerprint import fingerprint
+from posthouse.core.failure import fingerprint
 from posthouse.storage.queries import query
 from workshop import eventually, working
 

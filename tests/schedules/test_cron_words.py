@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posthouse.core.cron_words import describe_cron, describe_interval
+from posthouse.core.cron import describe_cron, describe_interval
 from posthouse.core.schedule import Schedule
 from posthouse.errors import InvalidSchedule
 

@@ -9,8 +9,7 @@ from brute import between, utc
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from posthouse.core.due import GRACE, Plan, Standing, jitter, plan
-from posthouse.core.schedule import Schedule
+from posthouse.core.schedule import GRACE, Plan, Schedule, Standing, jitter, plan
 
 HOURLY = Schedule.parse("@hourly")
 NINE = utc("2026-11-15T09:00")

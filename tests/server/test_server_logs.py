@@ -11,7 +11,7 @@ import pytest
 from databases import define
 from posthouse.cli.log_format import JsonLines
 from posthouse.core.redaction import MASKING
-from posthouse.core.surroundings import Surroundings
+from posthouse.core.redaction.logs import Surroundings
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 import posthouse
 from posthouse import tracing
-from posthouse.core.surroundings import Surroundings
+from posthouse.core.redaction.logs import Surroundings
 from posthouse.worker import observers
 from streaming import another
 from workshop import eventually, status, working

@@ -11,7 +11,7 @@ from typing import IO, Any
 
 from posthouse.cli.guarding import WrongUsage
 from posthouse.core.redaction import MASKING, mask_output
-from posthouse.core.surroundings import Surroundings
+from posthouse.core.redaction.logs import Surroundings
 
 JOB_FIELDS = ("job_id", "kind", "tenant_id", "attempt")
 PLACE_FIELDS = ("worker_id", "request_id", "trace_id", "span_id")

@@ -16,9 +16,8 @@ from uuid import UUID
 from pydantic_core import to_json
 
 from posthouse.client.copy_rows import COPY_HEADER, COPY_TRAILER, ROWS_PER_BLOCK, CopyEncoder, copy_statements
-from posthouse.commands.payloads import problems_with
+from posthouse.core.definition import KindRules, problems_with
 from posthouse.core.ids import new_id, new_ids
-from posthouse.core.kind import KindRules
 from posthouse.core.payload import encode_payload, payload_bytes
 from posthouse.core.request import Request
 from posthouse.core.schema import MOST_PROBLEMS

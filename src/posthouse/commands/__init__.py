@@ -3,11 +3,10 @@
 No process of a command outlives the worker.
 """
 
-from posthouse.commands.completed import Completed
-from posthouse.commands.exits import Outcome
-from posthouse.commands.progress import Progress
+from posthouse.commands.execution import Completed
+from posthouse.commands.output import Progress
 from posthouse.commands.runner import CommandRunner
-from posthouse.commands.spec import CommandSpec
+from posthouse.core.command.spec import CommandSpec, Outcome
 from posthouse.errors import CommandUnstartable, InvalidPayload
 
 # : Errors that a retry would not change, for a policy's ``fail_on``.

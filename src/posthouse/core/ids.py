@@ -6,7 +6,8 @@ import os
 import struct
 import time
 from datetime import UTC, datetime
-from uuid import UUID
+from functools import lru_cache
+from uuid import UUID, uuid5
 
 _UNITS = 4096  # per millisecond
 _VERSION = 7
@@ -48,3 +49,12 @@ def made_at(job_id: UUID) -> datetime | None:
     if job_id.version != _VERSION:
         return None
     return datetime.fromtimestamp((job_id.int >> 80) / 1000, UTC)
+
+
+NAMESPACE = UUID("8e32bf70-cead-5347-820c-dc98ccea448a")
+
+
+@lru_cache(maxsize=10_000)
+def definition_id(key: str) -> UUID:
+    """Return the id of the definition with this key."""
+    return uuid5(NAMESPACE, key)

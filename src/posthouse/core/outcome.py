@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from posthouse.core.duration import Duration, seconds
+from posthouse.core.failure import place_of
 from posthouse.core.payload import escape
-from posthouse.core.place import place_of
 from posthouse.core.retry import Retry
 from posthouse.core.states import Event
 

@@ -1,35 +1,100 @@
-"""Compute when a schedule runs: a cron expression in a time zone, or an interval.
-
-Local times that do not exist or occur twice at a clock change:
-
-- A time that is skipped when clocks go forward runs at the first valid minute after the gap (``gap="next"``)
-  or not at all (``"skip"``). All times in one gap give one run.
-- A time that occurs twice when clocks go back runs the first time (``fold="once"``) or both times
-  (``"twice"``).
-- A schedule with ``*`` in the hour field follows the clock: nothing is made up after a gap, because the next
-  hour has its own run. With ``*`` in the hour field, or a star in the minute field, the repeated hour counts
-  like the first, so that runs do not pause for an hour.
-
-An interval (``every 15m``) counts from 1970-01-01 00:00 UTC and has no time zone, so every keeper computes
-the same times, and neither restarts nor clock changes shift them.
-"""
+"""Local times of a time zone: some do not exist, some occur twice."""
 
 from __future__ import annotations
 
+import hashlib
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
+from difflib import get_close_matches
 from functools import lru_cache
 from itertools import islice
-from typing import Literal, TypeAlias
-from zoneinfo import ZoneInfo
+from typing import Literal, NamedTuple, TypeAlias
+from zoneinfo import ZoneInfo, available_timezones
 
-from posthouse.core.cron import Cron
-from posthouse.core.cron_words import describe_cron, describe_interval
+from posthouse.core.cron import Cron, describe_cron, describe_interval
 from posthouse.core.duration import seconds
-from posthouse.core.zones import jumped_from, showing, steady_offset, zone_named
 from posthouse.errors import ConfigurationError, InvalidSchedule
+
+_MACHINES_OWN = ("localtime", "posixrules", "Factory", "posix/", "right/")
+"""Entries of the system's time zone folder that are not time zones."""
+
+_MINUTE = timedelta(minutes=1)
+_HOUR = timedelta(hours=1)
+
+
+@lru_cache(maxsize=1024)
+def zone_named(name: str) -> ZoneInfo:
+    """Return the IANA time zone. Raises InvalidSchedule with a similar name if it is unknown."""
+    try:
+        if not name.startswith(_MACHINES_OWN):
+            return ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        pass
+    names = {known for known in available_timezones() if not known.startswith(_MACHINES_OWN)}
+    near = get_close_matches(name, names, n=1, cutoff=0.6)
+    hint = f"did you mean {near[0]}?" if near else "use a name such as Europe/Berlin, America/New_York or UTC"
+    raise InvalidSchedule(f"unknown time zone {name!r}; {hint}")
+
+
+class Showing(NamedTuple):
+    """When clocks show a local time: ``times`` is 0, 1 or 2. If 0, ``first`` is the first whole minute after
+    it.
+    """
+
+    times: int
+    first: datetime
+    second: datetime
+
+
+def showing(wall: datetime, zone: ZoneInfo) -> Showing:
+    """Return when the clocks of a zone show this local time."""
+    first = wall.replace(tzinfo=zone, fold=0).astimezone(UTC)
+    second = wall.replace(tzinfo=zone, fold=1).astimezone(UTC)
+    if first == second:
+        return Showing(1, first, first)
+    if first < second:
+        return Showing(2, first, second)
+    end = _gap_end(second, first, zone)
+    return Showing(0, end, end)
+
+
+def _gap_end(before: datetime, after: datetime, zone: ZoneInfo) -> datetime:
+    """Return the first whole local minute after the gap, which lies between the two moments."""
+    offset = _offset(after, zone)
+    low, high = int(before.timestamp()), int(after.timestamp())
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _offset(datetime.fromtimestamp(middle, UTC), zone) == offset:
+            high = middle
+        else:
+            low = middle
+    end = datetime.fromtimestamp(high, UTC)
+    return end + timedelta(seconds=-end.astimezone(zone).second % 60)
+
+
+def _offset(moment: datetime, zone: ZoneInfo) -> timedelta:
+    offset = moment.astimezone(zone).utcoffset()
+    assert offset is not None
+    return offset
+
+
+@lru_cache(maxsize=8192)
+def steady_offset(day: date, zone: ZoneInfo) -> timedelta | None:
+    """Return the UTC offset of this day if it is the same from the day before to the day after, or None."""
+    noon = datetime(day.year, day.month, day.day, 12, tzinfo=UTC)
+    offset = _offset(noon, zone)
+    # no zone changes its clocks twice within three hours
+    moments = (noon + hours * _HOUR for hours in range(-48, 49, 3))
+    return offset if all(_offset(moment, zone) == offset for moment in moments) else None
+
+
+def jumped_from(moment: datetime, zone: ZoneInfo) -> datetime | None:
+    """Return what clocks would show without the change that just happened, or None without a change."""
+    before, now = _offset(moment - _MINUTE, zone), _offset(moment, zone)
+    return (moment + before).replace(tzinfo=None) if before < now else None
+
 
 Gap: TypeAlias = Literal["next", "skip"]
 Fold: TypeAlias = Literal["once", "twice"]
@@ -223,3 +288,66 @@ def _interval(expression: str, length: str) -> int:
     if amount < 1 or amount != int(amount) or amount > LONGEST_INTERVAL:
         raise InvalidSchedule(f"{expression!r}: an interval must be whole seconds from 1s to 366d")
     return int(amount)
+
+
+Missed: TypeAlias = Literal["skip", "once", "catch_up"]
+
+GRACE = timedelta(minutes=1)
+"""Maximum delay of a run with ``missed="skip"``."""
+
+_INSTANT = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The stored position of a schedule: next run (None: not computed yet), last run, and time of the last
+    change.
+    """
+
+    next_at: datetime | None
+    last_at: datetime | None
+    changed_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to do: start ``runs``, oldest first; record the times from ``missed[0]`` to ``missed[1]`` as
+    missed; check again at ``next_at``.
+    """
+
+    runs: tuple[datetime, ...]
+    missed: tuple[datetime, datetime] | None
+    next_at: datetime | None
+
+
+def plan(schedule: Schedule, standing: Standing, now: datetime, missed: Missed, limit: int) -> Plan:
+    """Return what to do now.
+
+    ``skip`` runs only what is on time, ``once`` the latest time due, ``catch_up`` the last ``limit`` times.
+    """
+    since = _since(standing, now)
+    first = schedule.after(since - _INSTANT)
+    if first is None or first > now:
+        return Plan((), None, first)
+    runs = schedule.latest(first, now, limit if missed == "catch_up" else 1)
+    if missed == "skip" and now - runs[-1] > GRACE:
+        runs = []
+    end = runs[0] - _INSTANT if runs else now
+    left_out = schedule.latest(first, end, 1)
+    return Plan(tuple(runs), (first, left_out[0]) if left_out else None, schedule.after(now))
+
+
+def _since(standing: Standing, now: datetime) -> datetime:
+    """Return the time from which unhandled times count."""
+    if standing.next_at is None:  # new or changed: count from the change, even if no keeper has run since
+        return min(standing.changed_at, now) + _INSTANT
+    if standing.last_at is not None and standing.last_at > now:
+        # The clock was set back, perhaps by years: continue from the current time. Past runs are recorded.
+        return min(standing.next_at, now + _INSTANT)
+    return standing.next_at
+
+
+def jitter(trigger_id: str, nominal: datetime, most_seconds: float) -> timedelta:
+    """Return the delay of a run. It is deterministic: the same run always has the same delay."""
+    digest = hashlib.sha256(f"{trigger_id} {nominal.timestamp():.6f}".encode()).digest()
+    return timedelta(seconds=most_seconds * int.from_bytes(digest[:6], "big") / 2**48)

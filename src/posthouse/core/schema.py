@@ -1,22 +1,235 @@
-"""JSON Schemas of payloads, compiled once and safe to run when untrusted.
+"""The formats of JSON Schema that are checked here instead of by the schema library.
 
-References are never fetched, and patterns run on an engine without backtracking: those that would need it
-(look-around, back-references) are rejected. ``format`` is asserted.
+The library knows ``uuid`` and ``duration`` only in newer drafts, and its strict reading of ``date-time``,
+``time`` and ``duration`` refuses values that handlers accept and that Pydantic itself writes: times without
+an offset, fractions of a second, negative durations. The library checks all other formats.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from datetime import datetime, time
 from functools import lru_cache
+from operator import mul
 from typing import Any
 
 from pydantic_core import from_json
 
-from posthouse.core.formats import FORMATS
-from posthouse.core.schema_cost import MOST_EVALUATIONS, SchemaCost
+from posthouse.core.payload import values_by_depth, values_of
+from posthouse.core.redaction.redactor import SchemaIndex
 from posthouse.errors import InvalidDefinition
+
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
+_DATE_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)?", re.ASCII)
+_TIME = re.compile(r"\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)?", re.ASCII)
+_DURATION = re.compile(
+    r"[+-]?P(?=[\dT])(\d+Y)?(\d+M)?(\d+W)?(\d+D)?(T(?=\d)(\d+H)?(\d+M)?(\d+(\.\d+)?S)?)?", re.ASCII
+)
+
+
+def _is_uuid(value: str) -> bool:
+    return _UUID.fullmatch(value) is not None
+
+
+def _is_date_time(value: str) -> bool:
+    return _DATE_TIME.fullmatch(value) is not None and _is_read_by(datetime.fromisoformat, value)
+
+
+def _is_time(value: str) -> bool:
+    return _TIME.fullmatch(value) is not None and _is_read_by(time.fromisoformat, value)
+
+
+def _is_duration(value: str) -> bool:
+    return _DURATION.fullmatch(value) is not None
+
+
+def _is_read_by(reader: Callable[[str], object], value: str) -> bool:
+    try:
+        reader(value)
+    except ValueError:
+        return False
+    return True
+
+
+FORMATS: dict[str, Callable[[str], bool]] = {
+    "uuid": _is_uuid,
+    "date-time": _is_date_time,
+    "time": _is_time,
+    "duration": _is_duration,
+}
+
+
+MOST_SUBSCHEMAS = 2_000
+MOST_DEPTH = 100
+MOST_PER_VALUE = 10_000
+"""Evaluations of subschemas for one value of a payload."""
+MOST_EVALUATIONS = 1_000_000
+"""Evaluations for a whole payload. They take about 0.1 s."""
+CHEAP_PER_VALUE = 10
+"""Up to so many, the depth of a payload is not measured."""
+DEEPEST_PAYLOAD = 200
+SHALLOW = 20
+MOST_STEPS = 100_000
+_ENUM_STEP = 100
+_SAME = ("allOf", "anyOf", "oneOf")
+_SAME_ONE = ("not", "if", "then", "else")
+_SAME_NAMED = ("dependentSchemas", "dependencies")
+_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+
+
+class SchemaCost:
+    """The subschemas of a schema, and how often each value of a payload meets one of them."""
+
+    def __init__(self, schema: dict[str, Any]) -> None:
+        _refuse_deep(schema)
+        self._index = SchemaIndex(schema)
+        self._same: dict[int, list[dict[str, Any]]] = {}
+        self._order = self._sorted(self._reachable(schema))
+        self._per_value = self._counted(id(schema))
+        if self._per_value[-1] > MOST_PER_VALUE and not self._is_recursive():
+            raise InvalidDefinition(
+                f"the schema is too expensive: one value may need more than {MOST_PER_VALUE:,} evaluations; "
+                "use fewer alternatives (oneOf, anyOf) that refer to each other"
+            )
+
+    def of(self, payload: bytes) -> tuple[int, int]:
+        """Return how many evaluations one value of this payload and all of it need, at most."""
+        last = len(self._per_value) - 1
+        if self._per_value[last] <= CHEAP_PER_VALUE:
+            return self._per_value[last], self._per_value[last] * values_of(payload)
+        levels = values_by_depth(payload)
+        counts = [self._per_value[min(depth, last)] for depth in range(len(levels))]
+        return counts[-1], sum(map(mul, levels, counts))
+
+    def _reachable(self, schema: dict[str, Any]) -> dict[int, dict[str, Any]]:
+        found: dict[int, dict[str, Any]] = {}
+        left: list[Any] = [schema]
+        while left:
+            node = left.pop()
+            if not isinstance(node, dict) or id(node) in found:
+                continue
+            found[id(node)] = node
+            self._same[id(node)] = same = self._applied_with(node)
+            left += [*same, *_children(node)]
+            if len(found) > MOST_SUBSCHEMAS:
+                raise InvalidDefinition(f"a schema has at most {MOST_SUBSCHEMAS:,} subschemas")
+        return found
+
+    def _applied_with(self, node: dict[str, Any]) -> list[dict[str, Any]]:
+        """Return the subschemas that are applied to the same value as this one."""
+        found: list[Any] = [self._index.resolved(node.get(name)) for name in _REFERENCES]
+        for name in _SAME:
+            found += node[name] if isinstance(node.get(name), list) else ()
+        found += [node.get(name) for name in _SAME_ONE]
+        for name in _SAME_NAMED:
+            found += node[name].values() if isinstance(node.get(name), dict) else ()
+        return [item for item in found if isinstance(item, dict)]
+
+    def _sorted(self, nodes: dict[int, dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return the subschemas, each after those that are applied to the same value."""
+        order, _ = _postorder(nodes.values(), lambda node: self._same[id(node)])
+        return order
+
+    def _is_recursive(self) -> bool:
+        """Return whether a subschema contains itself, so that only a payload limits the depth."""
+        _, has_circle = _postorder(self._order, lambda node: [*self._same[id(node)], *_children(node)])
+        return has_circle
+
+    def _counted(self, root: int) -> list[int]:
+        """Return the evaluations of one value for each depth of a payload, up to where they stay the same."""
+        inner: dict[int, int] = {}
+        found: list[int] = []
+        for level in range(max(SHALLOW, min(DEEPEST_PAYLOAD + 1, MOST_STEPS // len(self._order)))):
+            outer: dict[int, int] = {}
+            for node in self._order:
+                own = _below(node, inner) if level else 1 + len(node.get("enum") or ()) // _ENUM_STEP
+                again = 2 if "unevaluatedProperties" in node or "unevaluatedItems" in node else 1
+                total = own + again * sum(outer.get(id(other), 0) for other in self._same[id(node)])
+                outer[id(node)] = min(total, MOST_EVALUATIONS + 1)
+            found.append(max(outer[root], *found[-1:], 0))
+            if outer == inner or found[-1] > MOST_EVALUATIONS:
+                return found
+            inner = outer
+        return [*found, MOST_EVALUATIONS + 1]
+
+
+def _postorder(
+    nodes: Iterable[dict[str, Any]], following: Callable[[dict[str, Any]], list[Any]]
+) -> tuple[list[dict[str, Any]], bool]:
+    """Return the nodes, each after those that follow it, and whether some form a circle.
+
+    The validator applies a schema that refers to itself only once to the same value: a circle adds nothing.
+    """
+    has_circle = False
+    is_done: dict[int, bool] = {}
+    order: list[dict[str, Any]] = []
+    left = [(node, False) for node in nodes]
+    while left:
+        node, is_last = left.pop()
+        if is_last:
+            is_done[id(node)] = True
+            order.append(node)
+        elif id(node) not in is_done:
+            is_done[id(node)] = False
+            left.append((node, True))
+            for other in following(node):
+                if isinstance(other, dict):
+                    has_circle = has_circle or is_done.get(id(other)) is False
+                    left.append((other, False))
+    return order, has_circle
+
+
+def _children(node: dict[str, Any]) -> Iterator[Any]:
+    """Yield the subschemas of the values inside of the value."""
+    for name in ("properties", "patternProperties"):
+        if isinstance(node.get(name), dict):
+            yield from node[name].values()
+    for name in ("items", "prefixItems"):
+        if isinstance(node.get(name), list):
+            yield from node[name]
+    for name in _ONE_CHILD:
+        yield node.get(name)
+
+
+_ONE_CHILD = (
+    "additionalProperties", "unevaluatedProperties", "propertyNames", "items", "additionalItems",
+    "unevaluatedItems", "contains",
+)  # fmt: skip
+
+
+def _below(node: dict[str, Any], counts: dict[int, int]) -> int:
+    """Return how often one value inside of the value is evaluated because of this subschema."""
+
+    def most(found: Any) -> int:
+        return max((counts.get(id(item), 0) for item in found), default=0)
+
+    properties, patterns = node.get("properties"), node.get("patternProperties")
+    fields = most(properties.values()) if isinstance(properties, dict) else 0
+    if isinstance(patterns, dict):
+        fields += sum(counts.get(id(item), 0) for item in patterns.values())
+    fields += counts.get(id(node.get("additionalProperties")), 0)
+    fields += counts.get(id(node.get("unevaluatedProperties")), 0)
+    fields += counts.get(id(node.get("propertyNames")), 0)
+    items = 0
+    for name in ("items", "prefixItems"):
+        found = node.get(name)
+        items += most(found) if isinstance(found, list) else counts.get(id(found), 0)
+    items += sum(counts.get(id(node.get(name)), 0) for name in _ONE_CHILD[4:])
+    return max(fields, items)
+
+
+def _refuse_deep(schema: Any) -> None:
+    left = [(schema, 1)]
+    while left:
+        item, depth = left.pop()
+        if depth > MOST_DEPTH:
+            raise InvalidDefinition(f"a schema is nested at most {MOST_DEPTH} levels deep")
+        inner = item.values() if isinstance(item, dict) else item if isinstance(item, list) else ()
+        left.extend((each, depth + 1) for each in inner if isinstance(each, dict | list))
+
 
 MOST_PROBLEMS = 10
 MOST_BYTES = 65_536

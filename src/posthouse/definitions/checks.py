@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from posthouse.commands.payloads import arguments, faults_with, problems_with, spec_of
-from posthouse.core.kind import KindRules
+from posthouse.core.definition import KindRules, arguments, faults_with, problems_with, spec_of
 from posthouse.core.payload import encode_payload
 from posthouse.core.schema import Fault
 from posthouse.definitions.fields import read_fields

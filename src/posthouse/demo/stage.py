@@ -108,7 +108,7 @@ class Screen:
 
 
 class JobScreen(Screen):
-    """Progress as lines on stdout that a worker reads (posthouse.commands.progress): the mean of all bars."""
+    """Progress as lines on stdout that a worker reads (posthouse.commands.output): the mean of all bars."""
 
     def __init__(self) -> None:
         super().__init__()

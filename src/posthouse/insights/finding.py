@@ -8,7 +8,7 @@ from typing import Any, Literal
 from uuid import UUID
 
 from posthouse.core.filters import UNSUCCESSFUL, Filter, Term, Text, Times, Wanted, wanted
-from posthouse.core.filters.conditions import Known
+from posthouse.core.filters.query import Known
 from posthouse.core.redaction import redactor_for
 from posthouse.core.states import Status
 from posthouse.errors import InvalidRequest

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from posthouse.core.filters.wanted import CLOCKS_AGREE, FIRST_ID, LAST_ID, moved
+from posthouse.core.filters.query import CLOCKS_AGREE, FIRST_ID, LAST_ID, moved
 from posthouse.core.ids import first_id_at, made_at
 from posthouse.core.states import Status
 from posthouse.errors import InvalidJob, JobNotFound

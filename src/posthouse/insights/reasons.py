@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Literal, TypeAlias
 from uuid import UUID
 
-from posthouse.core.kind import is_own
+from posthouse.core.definition import is_own
 
 Reason: TypeAlias = Literal[
     "scheduled",

@@ -10,8 +10,7 @@ from typing import Any
 
 from posthouse.core.filters import FIELDS, Asked, Filter, written
 from posthouse.core.redaction import PLAIN, redactor_for
-from posthouse.core.redaction.names import is_secret_name
-from posthouse.core.redaction.patterns import MASK
+from posthouse.core.redaction.patterns import MASK, is_secret_name
 from posthouse.core.request import PRIORITY_NAMES
 from posthouse.insights.finding import GLANCE, search_for, sift
 from posthouse.storage.queries import Db, fetch, fetch_by_kept_plan

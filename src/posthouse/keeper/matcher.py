@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from posthouse.core.kind import KindRules
+from posthouse.core.definition import KindRules
 from posthouse.errors import PosthouseError
 from posthouse.keeper.service import SELDOM_SECONDS
 from posthouse.settings import Settings

@@ -12,7 +12,7 @@ from typing import Any
 
 import psycopg
 
-from posthouse.core.kind import KindRules
+from posthouse.core.definition import KindRules
 from posthouse.keeper.crowd import Crowd
 from posthouse.keeper.service import SELDOM_SECONDS
 from posthouse.keeper.timetable import Timetable

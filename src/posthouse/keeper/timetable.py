@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from posthouse.core.due import Standing, jitter, plan
-from posthouse.core.kind import KindRules
-from posthouse.core.schedule import Schedule
+from posthouse.core.definition import KindRules
+from posthouse.core.schedule import Schedule, Standing, jitter, plan
 from posthouse.core.trigger import schedule_of
 from posthouse.errors import InvalidSchedule, PosthouseError
 from posthouse.trigger_jobs import filled, schedule_about, schedule_context, schedule_request

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from difflib import get_close_matches
 
-from posthouse.core.kind import KindRules, is_own
+from posthouse.core.definition import KindRules, is_own
 from posthouse.errors import UnknownDefinition
 from posthouse.storage.queries import Db, fetch_rows, query
 

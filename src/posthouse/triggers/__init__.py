@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-from posthouse.commands.payloads import problems_with
+from posthouse.core.definition import problems_with
 from posthouse.core.payload import encode_payload
 from posthouse.core.redaction import MASK
 from posthouse.core.template import is_fixed, masked_place

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from posthouse.core.kind import KindRules
+from posthouse.core.definition import KindRules
+from posthouse.core.schedule import zone_named
 from posthouse.core.schema import Fault
 from posthouse.core.trigger import SCHEDULE_FIELDS, checked_trigger, missing_fields, schedule_of
-from posthouse.core.zones import zone_named
 from posthouse.errors import InvalidSchedule, InvalidTrigger
 from posthouse.storage.definitions import rules_of
 from posthouse.storage.queries import Db

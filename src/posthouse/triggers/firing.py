@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
-from posthouse.core.kind import KindRules
+from posthouse.core.definition import KindRules
 from posthouse.errors import InvalidTrigger, TriggerNotFound
 from posthouse.storage.definitions import rules_of
 from posthouse.storage.errors import translated

@@ -8,8 +8,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from posthouse.commands.payloads import faults_with
-from posthouse.core.kind import KindRules
+from posthouse.core.definition import KindRules, faults_with
 from posthouse.core.payload import encode_payload
 from posthouse.core.redaction import PLAIN
 from posthouse.core.schedule import Occurrence

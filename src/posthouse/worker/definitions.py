@@ -15,8 +15,7 @@ from typing import Any, Protocol, TypeAlias
 
 from pydantic_core import from_json
 
-from posthouse.commands.payloads import problems_with
-from posthouse.core.kind import KindRules
+from posthouse.core.definition import KindRules, problems_with
 from posthouse.core.payload import encode_payload
 from posthouse.core.redaction import PLAIN, Redactor, Secrets, redactor_for
 from posthouse.core.request import Request

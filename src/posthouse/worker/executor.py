@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 from uuid import UUID
 
-from posthouse.core.fingerprint import fingerprint
+from posthouse.core.failure import fingerprint
 from posthouse.core.outcome import Cancel, Fail, Policy, Snooze, TimedOut, Verdict, decide, describe
 from posthouse.core.payload import encode_result
 from posthouse.core.redaction import mask_with

@@ -1,12 +1,9 @@
-"""Fork and execute the command.
-
-This code is optimised for time and for touched memory pages. Signals are handled by an empty handler instead
-of being ignored, so that nothing has to be restored before the command starts.
-"""
+"""The calls of prctl(2) that the standard library lacks. On other systems than Linux they do nothing."""
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
 import fcntl
 import json
@@ -17,7 +14,38 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from . import kernel
+_SET_PARENT_DEATH_SIGNAL = 1
+_SET_NAME = 15
+_SET_CHILD_SUBREAPER = 36
+_SET_NO_NEW_PRIVILEGES = 38
+
+_libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
+
+AVAILABLE = _libc is not None
+
+
+def _prctl(option: int, value: int | bytes) -> bool:
+    return _libc is not None and _libc.prctl(option, value, 0, 0, 0) == 0
+
+
+def name_process(name: str) -> None:
+    """Set the name that ``ps`` shows, at most 15 characters."""
+    _prctl(_SET_NAME, name.encode())
+
+
+def adopt_orphans() -> bool:
+    """Become the parent of orphaned descendants, instead of init."""
+    return _prctl(_SET_CHILD_SUBREAPER, 1)
+
+
+def signal_when_parent_dies(number: int) -> None:
+    _prctl(_SET_PARENT_DEATH_SIGNAL, number)
+
+
+def forbid_new_privileges() -> None:
+    """Forbid new privileges: this process could not kill a program that became root."""
+    _prctl(_SET_NO_NEW_PRIVILEGES, 1)
+
 
 Request = dict[str, Any]
 
@@ -85,7 +113,7 @@ def _become(request: Request, handed: Sequence[int], trouble: int, parent: int) 
     stage = "limits"
     try:
         os.setsid()
-        kernel.signal_when_parent_dies(signal.SIGKILL)
+        signal_when_parent_dies(signal.SIGKILL)
         if os.getppid() != parent:
             os._exit(1)
         trouble = _hand_over(handed, trouble)
@@ -133,7 +161,7 @@ def _execute(program: str, argv: list[str], env: dict[str, str]) -> NoReturn:
 def _limit(request: Request) -> None:
     if request["confined"]:  # no core dumps, no way to become another user
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        kernel.forbid_new_privileges()
+        forbid_new_privileges()
     if request["open_files"]:
         _set(resource.RLIMIT_NOFILE, request["open_files"])
     if request["memory_mb"]:

@@ -10,8 +10,7 @@ import signal
 import socket
 import sys
 
-from . import kernel
-from .launch import hurry
+from .launch import adopt_orphans, hurry, name_process
 from .minder import FORSAKEN, do_nothing, receive, say, serve
 from .tree import descendants, end_all, send
 
@@ -120,8 +119,8 @@ class Guardian:
 def _prepare() -> None:
     gc.disable()
     gc.freeze()  # forked minders then share our memory
-    kernel.name_process("posthouse-guard")
-    kernel.adopt_orphans()
+    name_process("posthouse-guard")
+    adopt_orphans()
     hurry()
     _take_over_signals()
 

@@ -12,8 +12,15 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from . import kernel
-from .launch import LaunchError, Request, launch
+from .launch import (
+    AVAILABLE,
+    LaunchError,
+    Request,
+    adopt_orphans,
+    launch,
+    name_process,
+    signal_when_parent_dies,
+)
 from .tree import end_all, send_group
 
 FORSAKEN = signal.SIGUSR2  # the guardian has died, or reports that the worker has
@@ -51,7 +58,7 @@ class Minder:
         self._started = time.monotonic()
         say(self._worker, "started", pid=self._pid)
         self._wait(request)
-        if not kernel.AVAILABLE:
+        if not AVAILABLE:
             send_group(self._pid, signal.SIGKILL)  # the best that is possible
         all_gone = end_all(self._children_left, patience=_PATIENCE_WITH_THE_KERNEL)
         say(self._worker, "ended", **self._ending(all_gone))
@@ -124,9 +131,9 @@ class Minder:
 
 def serve(worker: socket.socket, guardian: int) -> None:
     """Supervise one command after the other, because a fork costs as much as everything else."""
-    kernel.name_process("posthouse-mind")
-    kernel.adopt_orphans()
-    kernel.signal_when_parent_dies(FORSAKEN)
+    name_process("posthouse-mind")
+    adopt_orphans()
+    signal_when_parent_dies(FORSAKEN)
     wakeup = _listen_to_signals()
     while True:
         signal.signal(FORSAKEN, signal.SIG_DFL)  # an idle minder just ends

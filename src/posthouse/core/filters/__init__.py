@@ -6,13 +6,10 @@
 finds what can be completed at a position; ``wanted`` decides how the jobs are found.
 """
 
-from posthouse.core.filters.completing import Asked, asked_at
 from posthouse.core.filters.fields import FIELDS, Field
-from posthouse.core.filters.reading import read_filter
-from posthouse.core.filters.tokens import written
+from posthouse.core.filters.parser import Asked, asked_at, line_of, read_filter, written
+from posthouse.core.filters.query import UNSUCCESSFUL, Wanted, wanted
 from posthouse.core.filters.values import Filter, Term, Text, Times
-from posthouse.core.filters.wanted import UNSUCCESSFUL, Wanted, wanted
-from posthouse.core.filters.writing import line_of
 
 __all__ = [
     "FIELDS",

@@ -7,10 +7,8 @@ needs them.
 """
 
 from posthouse.core.redaction.logs import MASKING, guard, mask_here, mask_output, mask_with
-from posthouse.core.redaction.names import is_secret, is_secret_name
-from posthouse.core.redaction.patterns import MASK, mask_text
-from posthouse.core.redaction.redactor import PLAIN, Redactor, redactor_for
-from posthouse.core.redaction.secrets import Secrets
+from posthouse.core.redaction.patterns import MASK, is_secret, is_secret_name, mask_text
+from posthouse.core.redaction.redactor import PLAIN, Redactor, Secrets, redactor_for
 
 __all__ = [
     "MASK",

@@ -1,10 +1,10 @@
-"""Mask log records and output with the mask of the current job."""
+"""Masking and context of log records and output."""
 
 from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, TypeAlias
@@ -110,3 +110,31 @@ class MaskedStream:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
+
+
+Told: TypeAlias = Callable[[], Mapping[str, object]]
+
+
+def _job() -> Mapping[str, object]:
+    """Return the context of the current job. Its secrets are masked already."""
+    return getattr(mask_now(), "about", None) or {}
+
+
+_tellers: list[Told] = [_job]
+
+
+def tell(teller: Told) -> None:
+    """Register a source of context for all later log lines."""
+    if teller not in _tellers:
+        _tellers.append(teller)
+
+
+class Surroundings(logging.Filter):
+    """A logging filter that adds the context to every record. Fields that a record already has are kept."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        for teller in _tellers:
+            for name, value in teller().items():
+                if not hasattr(record, name):
+                    setattr(record, name, value)
+        return True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from posthouse.core.kind import is_own
+from posthouse.core.definition import is_own
 from posthouse.insights.doctor.finding import Finding, Patient, ok
 from posthouse.insights.fleet import workers
 from posthouse.storage.queries import fetch_rows

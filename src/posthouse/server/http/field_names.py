@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from posthouse.core.definition_ids import definition_id
+from posthouse.core.ids import definition_id
 from posthouse.definitions import PayloadCheck
 from posthouse.insights import AttemptInfo, BulkChange, DefinitionInfo, JobSummary, TriggerInfo
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from posthouse.core.surroundings import tell
+from posthouse.core.redaction.logs import tell
 from posthouse.server.http.auth import PRINCIPAL, ROUTE
 from posthouse.server.http.bodies import LIMIT_BODY
 from posthouse.server.http.problems import Rejected, problem

@@ -12,7 +12,7 @@ from fastapi import Query
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, model_validator
 from pydantic_core import PydanticCustomError
 
-from posthouse.core.filters.reading import LONGEST
+from posthouse.core.filters.parser import LONGEST
 from posthouse.core.request import OnDependencyFailure, OnDuplicate
 from posthouse.core.request import Request as JobRequest
 from posthouse.core.retry import Retry

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from posthouse.client.enqueue import DefinitionCache
-from posthouse.core.fingerprint import fingerprint
+from posthouse.core.failure import fingerprint
 from posthouse.core.outcome import Fail, Policy, Reported, decide
 from posthouse.core.payload import encode_result, escape
 from posthouse.core.request import Request

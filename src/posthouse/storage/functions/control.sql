@@ -28,7 +28,7 @@ language sql stable as $$
 $$;
 
 -- Whether a name promises a secret: password, API_KEY, dropboxAccessToken. The same rule as in
--- posthouse.core.redaction.names; a test compares them.
+-- posthouse.core.redaction.patterns; a test compares them.
 create or replace function posthouse.is_secret_name(p_name text) returns boolean
 language sql immutable parallel safe as $$
   select case

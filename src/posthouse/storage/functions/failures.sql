@@ -11,7 +11,7 @@ language sql immutable strict parallel safe as $$
 $$;
 
 -- An error with a fingerprint. Workers bring theirs; what is made in SQL has one of its type alone, as
--- posthouse.core.fingerprint gives to such types too. Stable, as convert_to is, or it would not be inlined.
+-- posthouse.core.failure gives to such types too. Stable, as convert_to is, or it would not be inlined.
 create or replace function posthouse.with_fingerprint(p_error jsonb) returns jsonb
 language sql stable parallel safe as $$
   select case

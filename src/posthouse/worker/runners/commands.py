@@ -14,9 +14,8 @@ from uuid import uuid5
 
 from posthouse.client.enqueue import EventOptions, encode_event
 from posthouse.commands import PERMANENT, CommandRunner, CommandSpec, Completed, Progress
-from posthouse.commands.exits import signal_name
-from posthouse.commands.payloads import spec_of
-from posthouse.core.kind import KindRules
+from posthouse.core.command.spec import signal_name
+from posthouse.core.definition import KindRules, spec_of
 from posthouse.core.outcome import Crashed, Policy
 from posthouse.core.retry import DEFAULT_RETRY
 from posthouse.core.secret_names import variable_of

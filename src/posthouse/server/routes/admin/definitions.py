@@ -10,7 +10,7 @@ from fastapi import Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from posthouse import insights
-from posthouse.core.definition_ids import definition_id
+from posthouse.core.ids import definition_id
 from posthouse.core.schema import Fault
 from posthouse.definitions import (
     PayloadCheck,

@@ -9,7 +9,7 @@ from fastapi import Query, Request, Response
 
 from posthouse import insights
 from posthouse.core.filters import asked_at, read_filter
-from posthouse.core.filters.reading import LONGEST
+from posthouse.core.filters.parser import LONGEST
 from posthouse.core.states import Status
 from posthouse.errors import InvalidRequest
 from posthouse.identity import Permission

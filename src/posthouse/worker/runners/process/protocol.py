@@ -24,7 +24,7 @@ from uuid import UUID
 
 from posthouse.core.outcome import Cancel, Crashed, Fail, Reported, Snooze, describe
 from posthouse.core.payload import Encoded, encode_result
-from posthouse.core.surroundings import Surroundings
+from posthouse.core.redaction.logs import Surroundings
 from posthouse.errors import ConfigurationError, InvalidPayload, InvalidResult, LeaseLost, PosthouseError
 from posthouse.worker.handlers import Definition
 from posthouse.worker.job import Desk, Job

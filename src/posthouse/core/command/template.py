@@ -6,14 +6,167 @@ A template is a list. A string makes one argument (or one per item if it expands
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from posixpath import basename
 from typing import Any, TypeAlias
 
-from posthouse.commands.interpreters import refuse_values_in_code
-from posthouse.commands.placeholder import Placeholder, Values, parse_placeholder
 from posthouse.errors import InvalidCommand, InvalidPayload
+
+# Program name -> letters of the options whose argument is code.
+_CODE_OPTIONS = (
+    (re.compile(r"(?:ba|da|z|k|mk|a|fi|c|tc|r?ba)?sh"), "c"),
+    (re.compile(r"(?:python|pypy)[0-9.]*w?"), "c"),
+    (re.compile(r"(?:perl|ruby|lua|node|nodejs|bun|deno|osascript|Rscript)[0-9.]*"), "eEp"),
+    (re.compile(r"php[0-9.]*"), "r"),
+    (re.compile(r"su|script|watch"), "c"),
+)
+_LONG = ("--eval", "--command", "--print", "--run")
+
+
+def refuse_values_in_code(elements: Iterable[tuple[str, bool]]) -> None:
+    """Reject placeholders in code. Each element is its source and whether it has placeholders."""
+    letters = ""
+    code_next = False
+    for source, has_values in elements:
+        if has_values and (code_next or (letters and _glued(source))):
+            raise InvalidCommand(
+                f"{source!r} is code for an interpreter, and a value in it would be executed; "
+                'pass it as an argument, for example ["sh", "-c", "echo \\"$1\\"", "sh", "{payload.name}"]'
+            )
+        code_next = not has_values and bool(letters) and _takes_code(source, letters)
+        letters = letters or _letters_of(source)
+
+
+def _letters_of(source: str) -> str:
+    name = basename(source)
+    return next((letters for pattern, letters in _CODE_OPTIONS if pattern.fullmatch(name)), "")
+
+
+def _takes_code(option: str, letters: str) -> bool:
+    if option.startswith("--"):
+        return option in _LONG
+    return option.startswith("-") and any(letter in option for letter in letters)
+
+
+def _glued(source: str) -> bool:
+    return source.startswith(tuple(f"{name}=" for name in _LONG))
+
+
+ROOTS = ("tenant_id", "job_id", "attempt", "correlation_id", "subject", "payload")
+Values = Mapping[str, Any]
+
+_FORM = re.compile(
+    r"(?P<condition>if )?(?P<root>[a-z_]+)(?P<path>(?:\.[A-Za-z0-9_-]+)*)"
+    r"(?P<optional>\?)?(?P<spread>\*)?(?P<json>:json)?"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Placeholder:
+    root: str
+    path: tuple[str, ...] = ()
+    optional: bool = False
+    spread: bool = False
+    as_json: bool = False
+    condition: bool = False
+
+    @property
+    def name(self) -> str:
+        """The name in ``allow_dash`` and in error messages."""
+        return ".".join((self.root, *self.path))
+
+    def value(self, values: Values) -> Any:
+        """Return the value, or None if it is missing."""
+        found: Any = values.get(self.root)
+        for key in self.path:
+            found = _step(found, key)
+        return found
+
+    def required(self, values: Values) -> Any:
+        found = self.value(values)
+        if found is None:
+            raise InvalidPayload(f"{self.name} is required by the command, but missing or null")
+        return found
+
+    def text(self, value: Any) -> str:
+        """Convert one value to text that is safe to pass to a program."""
+        text = json.dumps(value, separators=(",", ":")) if self.as_json else self._plain(value)
+        if "\x00" in text:
+            raise InvalidPayload(f"{self.name} contains a NUL character, which an argument cannot contain")
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise InvalidPayload(
+                f"{self.name} contains a lone surrogate, which is not valid Unicode"
+            ) from None
+        return text
+
+    def _plain(self, value: Any) -> str:
+        match value:
+            case str():
+                return value
+            case bool() | int() | float():
+                return json.dumps(value)
+            case None:
+                raise InvalidPayload(f"{self.name} contains null, which cannot be an argument")
+            case list() | tuple() if not self.spread:
+                hint = f"write {{{self.name}*}} for one argument per item, or {{{self.name}:json}}"
+                raise InvalidPayload(f"{self.name} is a list, but the command takes one value; {hint}")
+            case Mapping() | list() | tuple():
+                hint = f"change the definition to {self._with_json()}"
+                raise InvalidPayload(f"{self.name} is not a single value; to pass it as JSON, {hint}")
+        return str(value)  # a UUID
+
+    def _with_json(self) -> str:
+        return f"{{{self.name}{'*' if self.spread else ''}:json}}"
+
+
+def _step(found: Any, key: str) -> Any:
+    if isinstance(found, Mapping):
+        return found.get(key)
+    if isinstance(found, list) and key.isdecimal() and int(key) < len(found):
+        return found[int(key)]
+    return None
+
+
+def parse_placeholder(inside: str) -> Placeholder:
+    """Parse the text between the braces."""
+    match = _FORM.fullmatch(inside)
+    if match is None:
+        raise InvalidCommand(
+            f"invalid placeholder {{{inside}}}; write {{tenant_id}}, {{payload.name}}, "
+            "{payload.name?}, {payload.list*}, {payload.object:json} or {if payload.flag}, "
+            "and {{ or }} for a literal brace"
+        )
+    placeholder = Placeholder(
+        root=match["root"],
+        path=tuple(match["path"].split(".")[1:]),
+        optional=bool(match["optional"]),
+        spread=bool(match["spread"]),
+        as_json=bool(match["json"]),
+        condition=bool(match["condition"]),
+    )
+    _check(placeholder, inside)
+    return placeholder
+
+
+def _check(placeholder: Placeholder, inside: str) -> None:
+    if placeholder.root not in ROOTS:
+        raise InvalidCommand(
+            f"{{{inside}}}: invalid placeholder: it must start with one of {', '.join(ROOTS)}"
+        )
+    if placeholder.root != "payload" and placeholder.path:
+        raise InvalidCommand(f"{{{inside}}}: {placeholder.root} is a single value and has no fields")
+    if placeholder.root == "payload" and not placeholder.path and not placeholder.as_json:
+        raise InvalidCommand(
+            f"{{{inside}}}: name a field of the payload, such as {{payload.name}}, or write {{payload:json}}"
+        )
+    if placeholder.condition and (placeholder.optional or placeholder.spread or placeholder.as_json):
+        raise InvalidCommand(f"{{{inside}}}: a condition takes neither ?, nor *, nor :json")
+
 
 ArgvTemplate: TypeAlias = Sequence[str | Sequence[str]]
 
