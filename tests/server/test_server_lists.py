@@ -12,8 +12,8 @@ from posthouse import insights, testing
 from posthouse.core.filters import read_filter
 from posthouse.core.states import Status
 from posthouse.insights import JobFilter
-from posthouse.insights.finding import Effort
 from posthouse.insights.jobs import LOOKED_AT
+from posthouse.insights.search import Effort
 from posthouse.storage.connections import connect_async, seen_by
 
 N = 75_000

@@ -160,8 +160,8 @@ async def test_the_status_of_a_worker_is_the_same_wherever_it_is_shown(engine, d
             (named,) = await insights.workers_named(connection, "w")
             queues = {queue.name: queue.workers for queue in await insights.queue_overview(connection)}
             (definition,) = await insights.definitions(connection)
-            overview = await insights.overview(connection)
-            return info.status, named.alive, queues.get("default"), definition.workers, overview.workers
+            slots = (await insights.glance(connection)).workers
+            return info.status, named.alive, queues.get("default"), definition.workers, slots.workers
 
         assert await shown() == ("idle", True, 1, 1, 1)
         engine.enqueue()

@@ -62,14 +62,14 @@ class CopyEncoder:
 
     @property
     def lanes(self) -> str:
-        """The lanes, as sql/open_lanes.sql expects them."""
+        """The lanes, as the statement open_lanes expects them."""
         names = ("queue", "kind", "tenant_id", "priority", "requires", "prefers")
         lanes = [dict(zip(names, lane, strict=True)) for lane in sorted(self._lanes)]
         return to_json([{"turn": _NORMAL_TURN, **lane} for lane in lanes]).decode()
 
     @property
     def undefined(self) -> list[tuple[str, list[str], list[UUID]]]:
-        """The copied jobs of kinds without a definition: the parameters of sql/undefined_note.sql."""
+        """The copied jobs of kinds without a definition: the parameters of the statement undefined_note."""
         return [
             (kind, list(took), [UUID(bytes=job_id) for job_id in ids])
             for (kind, took), ids in self._undefined.items()
@@ -156,7 +156,7 @@ def lane_number(
     return int.from_bytes(hashlib.sha256("\x1f".join(parts).encode()).digest()[:8], "big", signed=True)
 
 
-_COLUMNS = 20  # must match sql/copy_ready.sql
+_COLUMNS = 20  # must match the statement copy_ready
 _BEGINNING = struct.pack("!hi", _COLUMNS, 16)
 _NULLS = _NULL * 6
 # One attrgetter call in C; reading the attributes one by one took a third of the time per row.

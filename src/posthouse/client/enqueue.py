@@ -238,7 +238,7 @@ class DefinitionCache:
         return stale
 
     def update(self, kinds: Iterable[str], rows: Rows) -> None:
-        """Cache the rows of sql/definition_rules.sql. Kinds that are not among them have no definition."""
+        """Cache the rows of the statement definition_rules. Other kinds have no definition."""
         if len(self._cached) > MAX_CACHED_KINDS:
             self._cached.clear()
         expires = time.monotonic() + DEFINITION_TTL_SECONDS
@@ -300,7 +300,7 @@ class EventOptions(TypedDict, total=False):
 def encode_event(
     name: str, context: Mapping[str, Any] | None, options: EventOptions, payload_limit: int
 ) -> tuple[UUID, str]:
-    """Return the id of the event and the JSON for sql/emit.sql. The id makes it safe to send
+    """Return the id of the event and the JSON for the statement emit. The id makes it safe to send
     the event again.
     """
     event_id = options.get("id") or new_id()
@@ -312,7 +312,7 @@ def encode_event(
 
 
 def encode_erasure(subject: str, tenant: str, actor: str) -> str:
-    """Return the JSON for sql/erase.sql."""
+    """Return the JSON for the statement erase."""
     if not subject or "\0" in subject:
         raise InvalidRequest("invalid subject: it must be a text of at least one character, without NUL")
     return to_json({"subject": subject, "tenant": tenant, "actor": actor}).decode()

@@ -111,8 +111,8 @@ class Request:
     Overrides by an operator take precedence over them. None if no handler has validated the payload.
     """
     code: Callable[[], dict[str, Any]] | None = field(default=None, repr=False, compare=False)
-    """Returns what sql/announce_missing.sql stores if the kind has no definition; None: its handler is not
-    known here."""
+    """Returns what the statement announce_missing stores if the kind has no definition; None: its handler
+    is not known here."""
 
     @property
     def about(self) -> dict[str, str | None]:
@@ -161,7 +161,7 @@ class Request:
         return self.max_attempts
 
     def plain_fields(self, job_id: UUID, payload_limit: int) -> dict[str, Any]:
-        """Return the parameters of sql/enqueue_one.sql for a plain request."""
+        """Return the parameters of the statement enqueue_one for a plain request."""
         return {
             "id": job_id,
             "kind": self.kind,

@@ -14,10 +14,10 @@ from posthouse.definitions.checks import (
     Preview,
     check_draft,
     check_payload,
+    checked_fields,
     payload_problems,
     preview_command,
 )
-from posthouse.definitions.fields import checked_fields
 from posthouse.errors import DefinitionNotFound
 from posthouse.storage.errors import translated
 from posthouse.storage.queries import Db, call

@@ -3,10 +3,8 @@
 Every function takes a psycopg AsyncConnection and returns plain data. Times are the database's.
 """
 
-from posthouse.insights.activity import Activity, activity
+from posthouse.insights.access import AuditEntry, AuditFilter, KeyInfo, follow_audit, keys, list_audit
 from posthouse.insights.alerts import AlertCount, AlertFilter, AlertInfo, alert_counts, list_alerts
-from posthouse.insights.audit import AuditEntry, AuditFilter, follow_audit, list_audit
-from posthouse.insights.erasures import erasures, get_erasure
 from posthouse.insights.failures import (
     BulkChange,
     FailedJob,
@@ -18,15 +16,6 @@ from posthouse.insights.failures import (
     failure_groups,
     get_bulk_change,
     get_failure,
-)
-from posthouse.insights.finding import (
-    JobCount,
-    count_found,
-    count_to_change,
-    find_jobs,
-    first_of,
-    search_for,
-    search_to_change,
 )
 from posthouse.insights.fleet import (
     DefinitionInfo,
@@ -50,9 +39,18 @@ from posthouse.insights.fleet import (
     workers,
     workers_named,
 )
-from posthouse.insights.glance import Glance, QueueGlance, glance
-from posthouse.insights.job_ids import SEARCHED as SEARCHED_IDS
-from posthouse.insights.job_ids import MatchedJob, jobs_by_part_of_id
+from posthouse.insights.job_details import (
+    LogLine,
+    PartInfo,
+    StepInfo,
+    WhichAttempt,
+    end_of_log,
+    follow_log,
+    log_of,
+    parts_of,
+    steps_of,
+)
+from posthouse.insights.jobs import SEARCHED as SEARCHED_IDS
 from posthouse.insights.jobs import (
     AttemptInfo,
     FoundJobs,
@@ -61,37 +59,55 @@ from posthouse.insights.jobs import (
     JobFilter,
     JobsInShort,
     JobSummary,
+    MatchedJob,
     attempts_of,
     count_jobs,
     get_job,
     ids_of_jobs,
+    jobs_by_part_of_id,
     jobs_in_short,
     list_jobs,
     page_of_jobs,
 )
-from posthouse.insights.keys import KeyInfo, keys
 from posthouse.insights.limits import LimitInfo, SlotInfo, limit_slots, limits
-from posthouse.insights.logs import LogLine, WhichAttempt, end_of_log, follow_log, log_of
-from posthouse.insights.overview import Overview, database_now, overview
+from posthouse.insights.overview import Activity, Glance, QueueGlance, activity, glance
 from posthouse.insights.pipelines import Pipeline, StageInfo, pipeline_of, stages_of
-from posthouse.insights.progress import PartInfo, StepInfo, parts_of, steps_of
 from posthouse.insights.reasons import Blocker, Hindrance, Holder, Server, Why
-from posthouse.insights.retention import KeptThing, RetentionReport, TenantKept, retention
+from posthouse.insights.retention import (
+    KeptThing,
+    RetentionReport,
+    TenantKept,
+    erasures,
+    get_erasure,
+    retention,
+)
+from posthouse.insights.search import (
+    JobCount,
+    Suggestion,
+    count_found,
+    count_to_change,
+    find_jobs,
+    first_of,
+    search_for,
+    search_to_change,
+    suggest,
+)
 from posthouse.insights.stats import Series, StatPoint, check_series, series, step_for
-from posthouse.insights.suggesting import Suggestion, suggest
 from posthouse.insights.timeline import Timeline, timeline_of
-from posthouse.insights.trigger_outcomes import TriggerOutcome, outcomes_of
 from posthouse.insights.triggers import (
     EventInfo,
     MatchInfo,
     TriggerInfo,
+    TriggerOutcome,
     events,
     get_event,
     get_trigger,
     matches_of,
+    outcomes_of,
     triggers,
 )
 from posthouse.insights.why import why
+from posthouse.storage.queries import database_now
 
 __all__ = [
     "SEARCHED_IDS",
@@ -127,7 +143,6 @@ __all__ = [
     "MatchInfo",
     "MatchedJob",
     "NamedWorker",
-    "Overview",
     "PartInfo",
     "Pipeline",
     "QueueCounts",
@@ -192,7 +207,6 @@ __all__ = [
     "log_of",
     "matches_of",
     "outcomes_of",
-    "overview",
     "page_of_jobs",
     "parts_of",
     "pipeline_of",

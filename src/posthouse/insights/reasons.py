@@ -98,7 +98,7 @@ class Why:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """The columns of sql/job_place.sql."""
+    """The columns of the statement job_place."""
 
     id: UUID
     kind: str

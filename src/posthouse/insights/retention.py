@@ -1,4 +1,4 @@
-"""Retention: how long data is stored, how much there is, and what is deleted next."""
+"""What retention and erasures delete."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from uuid import UUID
 
+from posthouse.core.erasure import Erasure
+from posthouse.errors import ErasureNotFound
 from posthouse.storage.queries import Db, fetch
 from posthouse.storage.retention import Due, plan
 
@@ -50,3 +53,21 @@ async def retention(connection: Db, days: Mapping[str, float]) -> RetentionRepor
         tenants=await fetch(connection, "tenants_kept", TenantKept),
         due=await plan(connection, days),
     )
+
+
+async def erasures(
+    connection: Db, *, tenant: str | None = None, before: UUID | None = None, limit: int = 50
+) -> list[Erasure]:
+    """Return erasures, newest first; ``before``: continue after this one."""
+    return await fetch(
+        connection, "erasures_list", Erasure, id=None, tenant=tenant, before=before, limit=limit
+    )
+
+
+async def get_erasure(connection: Db, erasure_id: UUID, *, tenant: str | None = None) -> Erasure:
+    found = await fetch(
+        connection, "erasures_list", Erasure, id=erasure_id, tenant=tenant, before=None, limit=1
+    )
+    if not found:
+        raise ErasureNotFound(f"erasure {erasure_id} does not exist")
+    return found[0]

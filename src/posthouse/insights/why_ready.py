@@ -28,7 +28,7 @@ SUSPECT_TURN = 0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Candidate:
-    """A live worker that has at least the queue or the kind: the columns of sql/job_servers.sql."""
+    """A live worker that has at least the queue or the kind: the columns of the statement job_servers."""
 
     id: UUID
     name: str

@@ -11,8 +11,7 @@ import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
-from posthouse.storage.maintenance import clock_now
-from posthouse.storage.queries import Db
+from posthouse.storage.queries import Db, database_now
 
 
 class Lookout:
@@ -27,7 +26,7 @@ class Lookout:
 
     async def settled(self, connection: Db) -> bool:
         """Return whether it has."""
-        now = await clock_now(connection)
+        now = await database_now(connection)
         return now - self.see(now) >= self._grace
 
     def see(self, now: datetime) -> datetime:

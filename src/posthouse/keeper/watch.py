@@ -12,8 +12,8 @@ from posthouse.keeper.lookout import Lookout
 from posthouse.keeper.service import SELDOM_SECONDS
 from posthouse.settings import Settings
 from posthouse.storage.connections import Line
-from posthouse.storage.maintenance import clock_now, watch_workers, worker_names
-from posthouse.storage.queries import Db
+from posthouse.storage.maintenance import watch_workers, worker_names
+from posthouse.storage.queries import Db, database_now
 
 _log = logging.getLogger("posthouse.keeper")
 
@@ -32,7 +32,7 @@ class Watch:
     async def run_once(self) -> dict[str, int]:
         try:
             if self._lookout.blind:
-                await self._line.run(clock_now)  # a broken connection is better found out now than later
+                await self._line.run(database_now)  # a broken connection is better found out now than later
                 return {"went_offline": 0, "came_back": 0}
             gone, back = await self._line.run(self._look)
             if gone:

@@ -14,8 +14,8 @@ from prometheus_client.registry import Collector
 from psycopg_pool import AsyncConnectionPool
 
 from posthouse.insights.alerts import AlertCount, alert_counts
-from posthouse.insights.census import QueueCensus, census, worker_counts
-from posthouse.insights.totals import (
+from posthouse.insights.overview import QueueCensus, census, worker_counts
+from posthouse.insights.stats import (
     JobTotals,
     TimeTotals,
     bound_of,

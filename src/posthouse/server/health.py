@@ -17,8 +17,7 @@ from psycopg import AsyncConnection
 from psycopg_pool import PoolTimeout
 
 from posthouse.insights.doctor import Report, examine, report
-from posthouse.insights.health import Health, health, schema_problem, unreachable
-from posthouse.insights.presence import Presence, presence
+from posthouse.insights.health import Health, Presence, health, presence, schema_problem, unreachable
 from posthouse.server.http.auth import Gate
 from posthouse.settings import Settings
 from posthouse.storage.connections import Running

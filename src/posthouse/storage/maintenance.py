@@ -38,10 +38,6 @@ async def expire_mismatched(connection: Db, after: float, limit: int) -> list[UU
     return [row[0] for row in await cursor.fetchall()]
 
 
-async def clock_now(connection: Db) -> datetime:
-    return await call(connection, "now")  # type: ignore[no-any-return]
-
-
 async def watch_workers(connection: Db, settings: Settings, *, judge: bool) -> tuple[list[UUID], list[UUID]]:
     """Return the workers lost and returned since the last call; without ``judge`` ignore heartbeats."""
     wanted = {

@@ -8,6 +8,7 @@ that states its purpose, and ends before the next one. What only calls one funct
 from __future__ import annotations
 
 import re
+from datetime import datetime
 from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple, TypeAlias, TypeVar
@@ -164,3 +165,7 @@ async def call_rows(connection: Db, function: str, row_type: type[T], /, **param
     async with connection.cursor(row_factory=class_row(row_type)) as cursor:
         await cursor.execute(calling(function, *parameters), parameters)
         return await cursor.fetchall()
+
+
+async def database_now(connection: Db) -> datetime:
+    return await call(connection, "now")  # type: ignore[no-any-return]

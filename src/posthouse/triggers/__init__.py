@@ -16,10 +16,8 @@ from posthouse.errors import EventNotFound, InvalidTrigger, TriggerNotFound
 from posthouse.storage.definitions import rules_of
 from posthouse.storage.errors import translated
 from posthouse.storage.queries import Db, call
-from posthouse.triggers.firing import Fired, fire_trigger
-from posthouse.triggers.occasions import EventSample
+from posthouse.triggers.firing import EventSample, Fired, fire_trigger, trigger_row
 from posthouse.triggers.preview import Shown, TriggerPreview, preview_trigger
-from posthouse.triggers.stored import trigger_row
 
 __all__ = [
     "EventSample",

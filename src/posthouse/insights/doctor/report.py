@@ -1,12 +1,61 @@
-"""All findings with the overall result."""
+"""Findings of the doctor, and their report."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
 
-from posthouse.insights.doctor.finding import Finding, Severity
+from posthouse.settings import Settings
+from posthouse.storage.queries import Db
+
+Severity: TypeAlias = Literal["ok", "warning", "error"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """``evidence`` holds the rows behind it: sessions, tables, workers, jobs."""
+
+    severity: Severity
+    summary: str
+    meaning: str = ""
+    advice: str = ""
+    evidence: list[dict[str, Any]] = field(default_factory=list)
+    check: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Thresholds:
+    """Thresholds of the checks."""
+
+    horizon_warning_seconds: float = 300.0
+    horizon_error_seconds: float = 3600.0
+    horizon_transactions: int = 1_000_000
+    dead_rows: int = 100_000
+    dead_share: float = 0.5
+    partition_days: int = 2
+    stuck_seconds: float = 60.0
+    lease_grace_seconds: float = 15.0
+    overdue_seconds: float = 15.0
+    died_within_seconds: float = 3600.0
+    clock_seconds: float = 2.0
+    connections_warning: float = 0.8
+    connections_error: float = 0.95
+    check_seconds: float = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Patient:
+    """What the checks examine."""
+
+    connection: Db
+    settings: Settings
+    thresholds: Thresholds
+
+
+def ok(summary: str) -> Finding:
+    return Finding(severity="ok", summary=summary)
+
 
 Light: TypeAlias = Literal["ok", "warning", "critical"]
 

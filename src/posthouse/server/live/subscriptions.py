@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 from uuid import UUID
 
-from posthouse.insights.census import QueueCensus
 from posthouse.insights.jobs import JobSummary
+from posthouse.insights.overview import QueueCensus
 from posthouse.waiting import until_set
 
 MOST_WAITING = 1000

@@ -26,8 +26,8 @@ import psycopg
 from pydantic_core import to_json
 
 from posthouse.insights import live
-from posthouse.insights.census import census
 from posthouse.insights.jobs import JobSummary
+from posthouse.insights.overview import census
 from posthouse.server.http.field_names import body
 from posthouse.server.live.subscriptions import Event
 from posthouse.storage.connections import behind_pooler, connect_async, retry_pause

@@ -9,8 +9,7 @@ from fastapi import APIRouter, Request, Response
 
 from posthouse.errors import NotAuthenticated, TooManyRequests
 from posthouse.identity import Permission, Principal
-from posthouse.insights.health import Health
-from posthouse.insights.presence import Presence
+from posthouse.insights.health import Health, Presence
 from posthouse.server.health import DOWN, Examiner
 from posthouse.server.http.auth import principal_of
 from posthouse.server.http.responses import answer

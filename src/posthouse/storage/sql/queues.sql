@@ -98,13 +98,6 @@ from (
 group by 1, 2
 order by 1, 2
 
--- name: overview_counts
--- Overall counts: queued jobs, running jobs, workers.
-select
-  (select count(*) from posthouse.ready) + (select count(*) from posthouse.waiting) as queued,
-  (select count(*) from posthouse.running) as running,
-  (select count(*) from posthouse.seen_workers() as w where posthouse.is_there(w, %(offline_after)s)) as workers
-
 -- name: queue_counts
 -- The unfinished jobs of a queue, and whether it is paused.
 select

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from posthouse.blobs import Store, checked_artifact_name
 from posthouse.errors import WrongOffset
 from posthouse.identity import Permission
-from posthouse.insights.artifacts import ArtifactInfo, artifact_place, artifacts_of
+from posthouse.insights.job_details import ArtifactInfo, artifact_place, artifacts_of
 from posthouse.server.artifacts import Piece, Uploads
 from posthouse.server.http.auth import Access, allow
 from posthouse.server.http.bodies import file_body

@@ -1,4 +1,4 @@
-"""The audit log."""
+"""API keys and the audit log."""
 
 from __future__ import annotations
 
@@ -11,6 +11,27 @@ from typing import Any
 from posthouse.core.redaction import PLAIN
 from posthouse.errors import ConfigurationError
 from posthouse.storage.queries import Db, fetch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyInfo:
+    prefix: str
+    name: str
+    role: str
+    tenant_id: str | None
+    queues: list[str] | None
+    may_announce: bool
+    created_by: str
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
+    last_used_at: datetime | None
+
+
+async def keys(connection: Db, *, tenant: str | None = None) -> list[KeyInfo]:
+    """Return the keys, newest first."""
+    return await fetch(connection, "keys_list", KeyInfo, tenant=tenant)
+
 
 MOST_ENTRIES = 1000
 LATE_IDS = 200

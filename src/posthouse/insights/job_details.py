@@ -1,17 +1,69 @@
-"""Log lines and output of jobs, while they run and afterwards."""
+"""What belongs to one job: parts, steps, log lines, artifacts."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
 from posthouse.core.states import Status
+from posthouse.errors import ArtifactNotFound
 from posthouse.insights.jobs import attempts_of, get_job
+from posthouse.insights.masking import mask_for, masked
 from posthouse.storage.notifications import Following
-from posthouse.storage.queries import Db, fetch
+from posthouse.storage.queries import Db, fetch, fetch_rows
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartInfo:
+    name: str
+    status: str
+    percent: float
+    done: int | None
+    total: int | None
+    weight: float
+    message: str | None
+    error: str | None
+    result: Any
+    generation: int
+    attempt: int
+    started_at: datetime | None
+    finished_at: datetime | None
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepInfo:
+    """A finished step; ``attempt`` is the one that ran it."""
+
+    name: str
+    generation: int
+    attempt: int
+    seconds: float | None
+    finished_at: datetime
+    result: Any
+
+
+async def parts_of(connection: Db, job_id: UUID, *, tenant: str | None = None) -> list[PartInfo]:
+    """Return the parts in the order of their declaration."""
+    return await _masked(connection, job_id, "job_parts", PartInfo, tenant)
+
+
+async def steps_of(connection: Db, job_id: UUID, *, tenant: str | None = None) -> list[StepInfo]:
+    """Return the steps, first to last."""
+    return await _masked(connection, job_id, "job_steps", StepInfo, tenant)
+
+
+async def _masked(connection: Db, job_id: UUID, name: str, row_type: type[T], tenant: str | None) -> list[T]:
+    rows = await fetch(connection, name, row_type, id=job_id, tenant=tenant)
+    if not rows:
+        return rows
+    return await masked(await mask_for(connection, job_id), rows)
+
 
 PAGE = 1000
 ACTIVE = {Status.QUEUED.value, Status.RUNNING.value}
@@ -107,3 +159,33 @@ async def _is_over(connection: Db, job_id: UUID, which: WhichAttempt) -> bool:
         if item.attempt == which.attempt and item.generation == job.generation
     ]
     return bool(records) and all(item.finished_at is not None for item in records)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArtifactInfo:
+    """An artifact. ``attempt`` is the attempt that stored it."""
+
+    name: str
+    size: int
+    content_type: str
+    sha256: str
+    created_at: datetime
+    generation: int
+    attempt: int
+
+
+async def artifacts_of(connection: Db, job_id: UUID, *, tenant: str | None = None) -> list[ArtifactInfo]:
+    """Return the artifacts of a job, by name."""
+    await get_job(connection, job_id, tenant=tenant)
+    rows = await fetch_rows(connection, "artifacts_list", id=job_id, tenant=tenant, name=None)
+    return [ArtifactInfo(**{name: value for name, value in row.items() if name != "place"}) for row in rows]
+
+
+async def artifact_place(
+    connection: Db, job_id: UUID, name: str, *, tenant: str | None = None
+) -> dict[str, Any]:
+    """Return an artifact and the key of its bytes."""
+    found = await fetch_rows(connection, "artifacts_list", id=job_id, tenant=tenant, name=name)
+    if not found:
+        raise ArtifactNotFound(f"job {job_id} has no artifact {name!r}")
+    return found[0]
