@@ -4,13 +4,18 @@ Their plans live inside functions, so it is counted what was read: rows of table
 before and after. Who reads a table through, or all of an index, has read 50,000.
 """
 
-from uuid import uuid4
+import asyncio
+from datetime import UTC, datetime
+from uuid import UUID, uuid4
 
 import psycopg
 import pytest
 
 from enginekit import Engine, eventually
-from posthouse import testing
+from posthouse import insights, testing
+from posthouse.core.filters import read_filter
+from posthouse.insights import JobFilter
+from posthouse.storage.connections import connect_async, seen_by
 from posthouse.storage.queries import query
 
 pytestmark = pytest.mark.on_stock_server(soak=True)
@@ -40,6 +45,8 @@ insert into posthouse.history (
   select {ROW.format(id=ids(3))}, 1, 1, 0, 0, now(), 'x',
          case when n % 500 = 0 then 'failed' else 'succeeded' end
   from generate_series(1, {N}) n;
+update posthouse.history set tenant_id = 'small'
+  where mod(('x' || right(id::text, 6))::bit(24)::int, 5000) in (0, 1);
 insert into posthouse.past_attempts (
     job_id, tenant_id, kind, generation, attempt, started_at, finished_at, outcome)
   select {ids(4)}, 'default', 'k', 1, 1, now(), now(), 'failed' from generate_series(1, {N}) n;
@@ -226,6 +233,53 @@ def test_the_unsuccessful_are_listed_without_reading_the_successful(full):
         ),
     )
     assert len(jobs) == 50
+    assert read == {}
+
+
+LISTS = {
+    "the newest": {},
+    "one status": {"statuses": ["succeeded"]},
+    "the unsuccessful": {"statuses": ["failed", "dead_letter"]},
+    "one kind": {"kind": "k1"},
+    "from a cursor on": {"after": UUID("00000003-0000-7000-8000-000000005000")},
+    "of some time": {"created_before": datetime(2200, 1, 1, tzinfo=UTC)},
+}
+
+
+def seen_by_small(engine, look):
+    """What a tenant with 20 of 50,000 jobs sees, all of which ended today."""
+
+    async def run():
+        async with (
+            await connect_async(engine.url, "test") as connection,
+            seen_by(connection, "small", seconds=60) as db,
+        ):
+            return await look(db)
+
+    return asyncio.run(run())
+
+
+@pytest.mark.parametrize("chosen", LISTS.values(), ids=LISTS)
+def test_a_small_tenant_lists_its_jobs_without_reading_those_of_others(full, chosen):
+    wanted = JobFilter(tenant="small", **chosen)
+    read, page = scanned(full, lambda: seen_by_small(full, lambda db: insights.page_of_jobs(db, wanted)))
+    assert 0 < len(page.jobs) <= 20
+    assert {job.tenant_id for job in page.jobs} == {"small"}
+    assert read == {}
+
+
+def test_a_small_tenant_searches_its_jobs_without_reading_those_of_others(full):
+    wanted, within = read_filter("-status:succeeded kind:k0"), JobFilter(tenant="small")
+    read, page = scanned(full, lambda: seen_by_small(full, lambda db: insights.find_jobs(db, wanted, within)))
+    assert len(page.jobs) == 10
+    assert read == {}
+
+
+def test_a_small_tenants_jobs_are_counted_without_reading_those_of_others(full):
+    read, found = scanned(
+        full, lambda: seen_by_small(full, lambda db: insights.jobs_in_short(db, tenant="small"))
+    )
+    assert (found.counts.succeeded, found.counts.failed) == (10, 10)
     assert read == {}
 
 

@@ -421,7 +421,8 @@ begin
   execute format('create table posthouse.%I (like posthouse.%I including defaults including constraints including indexes)',
                  v_copy, v_part.relation);
   perform posthouse.guard_partition(v_part.relation, v_copy);
-  execute format('insert into posthouse.%I select * from posthouse.%I where %I = any ($1)', v_copy, p_name, k.tenant)
+  execute format('insert into posthouse.%1$I (%4$s) select %4$s from posthouse.%2$I where %3$I = any ($1)',
+                 v_copy, p_name, k.tenant, posthouse.columns_of(p_name))
   using p_tenants;
   get diagnostics v_rows = row_count;
   -- So that ATTACH need not check the rows while it blocks other transactions.
@@ -429,6 +430,13 @@ begin
                  v_copy, k.at, v_part.starts_at, k.at, v_part.ends_at);
   return v_rows;
 end $$;
+
+-- The names of a table's columns, for a statement that copies rows.
+create or replace function posthouse.columns_of(p_name text) returns text
+language sql stable as $$
+  select string_agg(quote_ident(attname), ', ' order by attnum) from pg_attribute
+  where attrelid = to_regclass('posthouse.' || quote_ident(p_name)) and attnum > 0 and not attisdropped
+$$;
 
 -- Whether a partition could be locked at this moment; it is not.
 create or replace function posthouse.can_lock_partition(p_relation text, p_name text) returns boolean

@@ -65,10 +65,10 @@ limit %(limit)s
 -- name: jobs_of_tenant
 -- Jobs of a tenant, newest first, from at most so many of each place and status, each read in order by its index. What
 -- else is asked of them is asked of those that were read. From the places and not from their view, of which a plan
--- takes four times as long. Statuses are compared together with ids, not by themselves: otherwise the planner may read
--- the index of ids and leave out what has another tenant or status, one by one. What is ready has no index by tenant:
--- the few of a small one are found by its lanes, those of a large one by going through all, of which they are a good
--- part.
+-- takes four times as long. Statuses, and tenants in waiting, are compared together with ids, not only by themselves:
+-- otherwise the planner may read the index of ids and leave out what has another tenant or status, one by one. What is
+-- ready has no index by tenant: the few of a small one are found by its lanes, those of a large one by going through
+-- all, of which they are a good part.
 with few as materialized (
   select coalesce(array_agg(f.id), '{}') as ids, count(*) <= %(few)s as all_of_them
   from (
@@ -137,8 +137,8 @@ from (
         worker_id := null::uuid
       @
     from posthouse.waiting
-    where 'queued' = any (%(statuses)s::text[])
-      and tenant_id = %(tenant)s::text and id >= %(lowest)s::uuid and id < %(below)s::uuid
+    where 'queued' = any (%(statuses)s::text[]) and tenant_id = %(tenant)s::text
+      and (tenant_id, id) >= (%(tenant)s::text, %(lowest)s::uuid) and (tenant_id, id) < (%(tenant)s::text, %(below)s::uuid)
     order by id desc
     limit %(most)s) as read
   where (%(kind)s::text is null or kind = %(kind)s::text)
@@ -261,8 +261,8 @@ from (
     limit 1)
   union all
   (select id from posthouse.waiting
-    where 'queued' = any (%(statuses)s::text[])
-      and tenant_id = %(tenant)s::text and id >= %(lowest)s::uuid and id < %(below)s::uuid
+    where 'queued' = any (%(statuses)s::text[]) and tenant_id = %(tenant)s::text
+      and (tenant_id, id) >= (%(tenant)s::text, %(lowest)s::uuid) and (tenant_id, id) < (%(tenant)s::text, %(below)s::uuid)
     order by id desc
     offset %(most)s::bigint - 1
     limit 1)
