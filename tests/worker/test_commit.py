@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from datetime import timedelta
 
 import psycopg
@@ -165,6 +166,33 @@ async def test_a_second_commit_is_refused(app, ledger):
     assert await testing.drain(app) == {"succeeded": 1}
     assert ledger() == ["once"]
     assert len(refused) == 1
+
+
+async def test_a_heartbeat_between_a_commit_and_its_reply_does_not_interrupt_the_handler(app, db, ledger):
+    """The loop is busy when the reply arrives, and the heartbeat's thread finds that the lease is gone."""
+    loop = asyncio.get_running_loop()
+    reached = []
+
+    def be_busy():
+        if not ledger():  # not committed yet
+            loop.call_soon(be_busy)
+            return
+        for _ in range(2):
+            (before,) = db.execute("select max(heartbeat_at) from posthouse.workers").fetchone()
+            while db.execute("select max(heartbeat_at) from posthouse.workers").fetchone() == (before,):
+                time.sleep(0.02)
+
+    @app.job()
+    async def pay(job: posthouse.Job):
+        await asyncio.sleep(0.5)  # longer than a heartbeat: the next one renews the lease
+        async with job.commit() as connection:
+            await _write(connection, "paid")
+            loop.call_soon(be_busy)
+        reached.append("the end")
+
+    await pay.enqueue()
+    assert await testing.drain(app) == {"succeeded": 1}
+    assert reached == ["the end"]
 
 
 async def test_what_a_handler_raises_after_its_commit_changes_nothing(app, db, ledger):

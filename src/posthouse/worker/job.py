@@ -105,7 +105,7 @@ class Job:
         self.deadline: float | None = None  # of the timeout, on the monotonic clock
         self.expires = 0.0  # expiry of the lease, on the monotonic clock
         self.finished = False
-        self.committing = False  # a child process is committing: if the lease is gone, the job may be done
+        self.committing = False  # a heartbeat that finds no lease may have met this commit
 
     def __repr__(self) -> str:
         return f"<Job {self.kind} {self.id} attempt {self.attempt}/{self.max_attempts}>"

@@ -177,6 +177,7 @@ class Commit(Transaction):
 
     def _parameters(self) -> tuple[Any, ...]:
         job = self._job
+        job.committing = True
         result = None if job.result is None else encode_result(job.result, self._limit)
         return (job.id, job.token, result, job.followups)
 
