@@ -92,7 +92,7 @@ async def test_what_is_remembered_goes_when_the_connection_does(database):
 def test_a_key_is_remembered_no_longer_than_it_is_good():
     now = [100.0]
     memory = KeyMemory("", clock=lambda: now[0])
-    memory._listening = True
+    memory._listener.is_listening = True
     anna = Principal(name="key:a", role=Role.TENANT_VIEWER, tenant="acme", key="a")
     memory.remember(b"a", anna, heard=0, seconds=3)
     now[0] = 102.9

@@ -98,8 +98,8 @@ async def test_many_waiters_share_one_listener(url, engine):
     async with Client(url) as client:
         handle = await client.enqueue("task")
         waiting = [asyncio.ensure_future(client.wait(handle.id, "30s")) for _ in range(10)]
-        await until(lambda: client._listener is not None and client._listener.listening)
-        listeners = [task for task in asyncio.all_tasks() if "FinishListener._listen" in str(task)]
+        await until(lambda: client._listener is not None and client._listener.is_listening)
+        listeners = [task for task in asyncio.all_tasks() if "NotificationListener.run" in str(task)]
         engine.succeed(engine.claim_one())
         await asyncio.gather(*waiting)
     assert len(listeners) == 1
@@ -139,7 +139,7 @@ async def until(condition):
 async def test_a_waiter_is_notified_when_the_job_finishes(listening, engine):
     job = engine.start()
     async with listening.waiting_for(job.id) as ended:
-        await until(lambda: listening.listening)
+        await until(lambda: listening.is_listening)
         engine.succeed(job)
         assert await heard(ended)
 
@@ -148,7 +148,7 @@ async def test_each_waiter_is_notified_when_a_batch_finishes(listening, engine):
     engine.enqueue_many(*({"kind": "task"} for _ in range(500)))
     jobs = engine.claim(500)
     async with listening.waiting_for(jobs[3].id) as first, listening.waiting_for(jobs[450].id) as last:
-        await until(lambda: listening.listening)
+        await until(lambda: listening.is_listening)
         engine.succeed(*jobs)
         assert await heard(first)
         assert await heard(last)
@@ -157,10 +157,10 @@ async def test_each_waiter_is_notified_when_a_batch_finishes(listening, engine):
 async def test_a_listener_that_lost_its_connection_listens_again(listening, proxy, engine):
     job = engine.start()
     async with listening.waiting_for(job.id) as ended:
-        await until(lambda: listening.listening)
+        await until(lambda: listening.is_listening)
         before = proxy.accepted
         proxy.cut()
-        await until(lambda: proxy.accepted > before and listening.listening)
+        await until(lambda: proxy.accepted > before and listening.is_listening)
         await until(lambda: engine.value(
             "select count(*) from pg_stat_activity where application_name = 'posthouse endings' "
             "and datname = current_database() and state = 'idle'"
@@ -197,7 +197,7 @@ async def test_a_pending_wait_raises_when_the_client_is_closed(url):
     client = Client(url)
     handle = await client.enqueue("task")
     waiting = asyncio.ensure_future(client.wait(handle.id))
-    await until(lambda: client._listener is not None and client._listener.listening)
+    await until(lambda: client._listener is not None and client._listener.is_listening)
     await client.close()
     with pytest.raises(ClientClosed):
         await asyncio.wait_for(waiting, 20)

@@ -164,7 +164,7 @@ async def test_polling_alone_finds_the_work(app):
         return "done"
 
     async with working(app, poll_seconds=0.05) as worker:
-        worker.listener.works = False
+        worker.listener._listener.is_supported = False
         worker.fetcher.can_be_woken = False
         for task in worker._tasks:
             if task.get_coro().__qualname__.endswith("_guarded") and task is worker._tasks[-1]:

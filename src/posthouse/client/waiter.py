@@ -12,7 +12,7 @@ from uuid import UUID
 from psycopg import AsyncConnection
 
 from posthouse.errors import JobFailed
-from posthouse.storage.notifications import listen
+from posthouse.storage.notifications import NotificationListener
 from posthouse.storage.queries import query
 from posthouse.waiting import until_set
 
@@ -33,7 +33,7 @@ class FinishWaiter:
         self._event.set()
 
     async def pause(self, left: float | None) -> None:
-        longest = LISTENING_PAUSE if self._finish_listener.listening else LONGEST_PAUSE
+        longest = LISTENING_PAUSE if self._finish_listener.is_listening else LONGEST_PAUSE
         self._pause = min(self._pause * 2, longest)
         await until_set(self._event, min(self._pause, left or self._pause))
         self._event.clear()
@@ -43,15 +43,24 @@ class FinishListener:
     """One LISTEN connection for all waiters of a client."""
 
     def __init__(self, url: str | None) -> None:
-        self._url = url
         self._waiters: defaultdict[str, set[FinishWaiter]] = defaultdict(set)
-        self._listener: asyncio.Task[None] | None = None
-        self.listening = False
+        self._listener = (
+            None
+            if url is None
+            else NotificationListener(
+                url, "endings", ["posthouse_ended"], self._on_notification, on_listening=self._on_listening
+            )
+        )
+        self._listening: asyncio.Task[None] | None = None
+
+    @property
+    def is_listening(self) -> bool:
+        return self._listener is not None and self._listener.is_listening
 
     @asynccontextmanager
     async def waiting_for(self, job_id: UUID) -> AsyncIterator[FinishWaiter]:
-        if self._listener is None and self._url:
-            self._listener = asyncio.create_task(self._listen(self._url))
+        if self._listening is None and self._listener is not None:
+            self._listening = asyncio.create_task(self._listener.run())
         waiter = FinishWaiter(self)
         self._waiters[str(job_id)].add(waiter)
         try:
@@ -62,30 +71,16 @@ class FinishListener:
                 del self._waiters[str(job_id)]
 
     async def close(self) -> None:
-        if self._listener is not None:
-            self._listener.cancel()
+        if self._listening is not None:
+            self._listening.cancel()
             with suppress(asyncio.CancelledError):
-                await self._listener
+                await self._listening
         for waiters in self._waiters.values():
             for waiter in waiters:
                 waiter.set()
 
-    async def _listen(self, url: str) -> None:
-        await listen(
-            url,
-            "endings",
-            ["posthouse_ended"],
-            begun=self._on_listening,
-            heard=self._on_notification,
-            lost=self._on_disconnect,
-        )
-
     async def _on_listening(self, connection: AsyncConnection[Any]) -> None:
         await connection.execute(query("await_endings"))
-        self.listening = True
-
-    def _on_disconnect(self) -> None:
-        self.listening = False
 
     def _on_notification(self, _: str, ids: str) -> None:
         for job_id in ids.split(","):

@@ -20,10 +20,11 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 import psycopg
+from psycopg import AsyncConnection
 
 from posthouse.dispatch.breaker import Breaker
 from posthouse.dispatch.connection import Redis, require
@@ -33,7 +34,7 @@ from posthouse.errors import RedisUnavailable
 from posthouse.settings import Settings
 from posthouse.storage.connections import Line, retry_pause
 from posthouse.storage.maintenance import Ready, ready_jobs
-from posthouse.storage.notifications import Hearing, Hunger
+from posthouse.storage.notifications import Hunger, NotificationListener
 from posthouse.waiting import until_set
 
 _log = logging.getLogger("posthouse.keeper")
@@ -74,7 +75,9 @@ class Relay:
         direct = settings.direct_url or url
         self._hunger = Hunger(direct, seconds=0)
         channels = ("posthouse_ready", *CHANNELS)
-        self._hearing = Hearing(direct, channels, on_notice=self._hear, on_gap=self._miss)
+        self._listener = NotificationListener(
+            direct, "server listener", channels, self._hear, on_listening=self._on_listening
+        )
         self._bell = asyncio.Event()
         self._notices: list[str] = []
         self._heard: set[str] = set()
@@ -138,7 +141,7 @@ class Relay:
     async def _lead(self) -> None:
         """Relay while this relay holds the lease."""
         _log.debug("relay started id=%s", self._id)
-        others = [asyncio.create_task(part()) for part in (self._hearing.run, self._tend)]
+        others = [asyncio.create_task(part()) for part in (self._listener.run, self._tend)]
         self._sweep_now()
         try:
             while time.monotonic() < self._renew_at or await self._renew_and_look():
@@ -161,7 +164,7 @@ class Relay:
         if joined != self._joined:
             self._joined = joined
             self._sweep_now()
-        if self._hearing.listening:
+        if self._listener.is_listening:
             await self._streams.listens(LEASE_SECONDS)
         return await self._renew()
 
@@ -208,7 +211,7 @@ class Relay:
         if any(item.jobs for item in found):
             self._sweep_at = min(self._sweep_at, began + SWEEP_SECONDS)
         await self._listen(found)
-        if self._deep or not self._hearing.listening:
+        if self._deep or not self._listener.is_listening:
             self._count_at = time.monotonic() + max(DEEP_SECONDS, SHARE * self._spent)
         return {"hints": sum(hints.values())}
 
@@ -276,6 +279,9 @@ class Relay:
         else:
             return
         self._bell.set()
+
+    async def _on_listening(self, _: AsyncConnection[Any]) -> None:
+        self._miss()
 
     def _miss(self) -> None:
         """Notifications may have been lost: count all queues, and let all workers look."""

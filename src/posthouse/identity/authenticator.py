@@ -8,14 +8,12 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
-from psycopg import AsyncConnection
-
 from posthouse.identity.keys import digest, prefix_of, verify
 from posthouse.identity.roles import Principal, Role
 from posthouse.identity.tokens import Tokens
 from posthouse.settings import Settings
 from posthouse.storage.credentials import find_key, touch_key
-from posthouse.storage.notifications import listen
+from posthouse.storage.notifications import NotificationListener
 from posthouse.storage.queries import Db
 
 TOUCH_SECONDS = 60.0
@@ -99,15 +97,17 @@ class KeyMemory:
     """
 
     def __init__(self, url: str, clock: Callable[[], float] = time.monotonic) -> None:
-        self._url = url
+        self._listener = NotificationListener(
+            url, "server keys", ["posthouse_keys"], lambda _, prefix: self.forget(prefix),
+            on_disconnect=self._on_disconnect,
+        )  # fmt: skip
         self._clock = clock
         self._known: dict[bytes, tuple[float, Principal]] = {}
-        self._listening = False
         self._heard = 0
 
     @property
     def listens(self) -> bool:
-        return self._listening
+        return self._listener.is_listening
 
     @property
     def heard(self) -> int:
@@ -122,7 +122,7 @@ class KeyMemory:
         """Cache a key. ``heard``: the number of invalidations before it was read. ``seconds``: until it
         expires.
         """
-        if not self._listening or heard != self._heard:
+        if not self.listens or heard != self._heard:
             return
         if len(self._known) >= MOST_KEYS:
             self._known.clear()
@@ -134,15 +134,8 @@ class KeyMemory:
 
     async def run(self) -> None:
         """Listen until canceled. Returns at once if LISTEN is not possible."""
-        await listen(
-            self._url, "server keys", ["posthouse_keys"], begun=self._begin,
-            heard=lambda _, prefix: self.forget(prefix), lost=self._lose,
-        )  # fmt: skip
+        await self._listener.run()
 
-    async def _begin(self, _: AsyncConnection[Any]) -> None:
-        self._listening = True
-
-    def _lose(self) -> None:
-        self._listening = False
+    def _on_disconnect(self) -> None:
         self._heard += 1
         self._known.clear()

@@ -8,7 +8,7 @@ from typing import Any
 
 from psycopg import AsyncConnection
 
-from posthouse.storage.notifications import listen
+from posthouse.storage.notifications import NotificationListener
 from posthouse.storage.queries import query
 
 
@@ -20,7 +20,9 @@ class Bells:
     """
 
     def __init__(self, url: str, heard: Mapping[str, str]) -> None:
-        self._url = url
+        self._listener = NotificationListener(
+            url, "keeper bells", ["posthouse_ready"], self._hear, on_listening=self._begin
+        )
         self._heard = heard
         self._bells: dict[str, asyncio.Event] = {}
 
@@ -33,7 +35,7 @@ class Bells:
 
     async def run(self) -> None:
         """Listen until canceled."""
-        await listen(self._url, "keeper bells", ["posthouse_ready"], begun=self._begin, heard=self._hear)
+        await self._listener.run()
 
     async def _begin(self, connection: AsyncConnection[Any]) -> None:
         await connection.execute(query("be_hungry"), (list(self._heard),))

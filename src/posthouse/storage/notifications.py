@@ -16,53 +16,70 @@ from psycopg import AsyncConnection, Notify, sql
 from posthouse.storage.connections import Line, behind_pooler, connect_async, retry_pause
 from posthouse.storage.queries import Db, query
 
-Begun = Callable[[AsyncConnection[tuple[Any, ...]]], Awaitable[None]]
+OnListening = Callable[[AsyncConnection[tuple[Any, ...]]], Awaitable[None]]
 
 
-def _nothing() -> None:
-    pass
+class NotificationListener:
+    """Listens on channels on a connection of its own, and reconnects.
 
-
-async def listen(
-    url: str,
-    name: str,
-    channels: Sequence[str],
-    *,
-    begun: Begun,
-    heard: Callable[[str, str], None],
-    lost: Callable[[], None] = _nothing,
-) -> None:
-    """Listen on the channels until canceled; return at once behind a pooler, which keeps no session.
-
-    ``begun`` is called after each (re)connection: earlier notifications were missed. ``lost`` is called when
-    the connection ends.
+    ``on_listening`` is called after each (re)connection: earlier notifications were missed.
+    ``on_disconnect`` is called when the connection ends.
     """
-    failures = 0
 
-    async def once() -> bool:
-        nonlocal failures
+    def __init__(
+        self,
+        url: str,
+        name: str,
+        channels: Sequence[str],
+        on_notification: Callable[[str, str], None],
+        *,
+        on_listening: OnListening | None = None,
+        on_disconnect: Callable[[], None] | None = None,
+    ) -> None:
+        self._url = url
+        self._name = name
+        self._channels = channels
+        self._on_notification = on_notification
+        self._on_listening = on_listening
+        self._on_disconnect = on_disconnect
+        self._failures = 0
+        self.is_listening = False
+        self.is_supported = True
+        """False behind a pooler, which keeps no session."""
+
+    async def run(self) -> None:
+        """Listen until canceled; return at once behind a pooler."""
+        while self.is_supported:
+            try:
+                await self._listen()
+            except psycopg.Error:
+                await asyncio.sleep(retry_pause(self._failures))
+                self._failures += 1
+
+    async def _listen(self) -> None:
         try:
-            async with await connect_async(url, name) as connection:
+            async with await connect_async(self._url, self._name) as connection:
                 if await behind_pooler(connection):
-                    return False
-                for channel in channels:
-                    await connection.execute(sql.SQL("listen {}").format(sql.Identifier(channel)))
-                await begun(connection)
-                failures = 0
+                    self.is_supported = False
+                    return
+                await listen(connection, *self._channels)
+                if self._on_listening is not None:
+                    await self._on_listening(connection)
+                self.is_listening = True
+                self._failures = 0
                 async for notices in _notices(connection):
                     for notice in notices:
-                        heard(notice.channel, notice.payload)
+                        self._on_notification(notice.channel, notice.payload)
         finally:
-            lost()
-        return True
+            self.is_listening = False
+            if self._on_disconnect is not None:
+                self._on_disconnect()
 
-    while True:
-        try:
-            if not await once():
-                return
-        except psycopg.Error:
-            await asyncio.sleep(retry_pause(failures))
-            failures += 1
+
+async def listen(connection: AsyncConnection[Any], *channels: str) -> None:
+    """Listen on channels in this session."""
+    for channel in channels:
+        await connection.execute(sql.SQL("listen {}").format(sql.Identifier(channel)))
 
 
 async def _notices(connection: AsyncConnection[Any]) -> AsyncIterator[list[Notify]]:
@@ -89,40 +106,6 @@ async def _notices(connection: AsyncConnection[Any]) -> AsyncIterator[list[Notif
 def _received(connection: AsyncConnection[Any]) -> Iterator[Notify]:
     while notice := connection.pgconn.notifies():
         yield Notify(notice.relname.decode(), notice.extra.decode(), notice.be_pid)
-
-
-class Hearing:
-    """Listens on channels until canceled. ``on_gap``: something may have been missed."""
-
-    def __init__(
-        self,
-        url: str,
-        channels: Sequence[str],
-        *,
-        on_notice: Callable[[str, str], None],
-        on_gap: Callable[[], None],
-    ) -> None:
-        self._url = url
-        self._channels = channels
-        self._on_notice = on_notice
-        self._on_gap = on_gap
-        self.listening = False
-        self.possible = True
-        """False behind a pooler, which keeps no session."""
-
-    async def run(self) -> None:
-        await listen(
-            self._url, "server listener", self._channels, begun=self._begin, heard=self._on_notice,
-            lost=self._lose,
-        )  # fmt: skip
-        self.possible = False
-
-    async def _begin(self, _: AsyncConnection[Any]) -> None:
-        self.listening = True
-        self._on_gap()
-
-    def _lose(self) -> None:
-        self.listening = False
 
 
 class Hunger:
@@ -181,8 +164,7 @@ class Following:
     async def __aenter__(self) -> Self:
         if await behind_pooler(self._connection):
             return self
-        await self._connection.execute("listen posthouse_log")
-        await self._connection.execute("listen posthouse_ended")
+        await listen(self._connection, "posthouse_log", "posthouse_ended")
         await self._connection.execute(query("log_follow"), {"id": self._job_id})
         await self._connection.execute(query("await_endings"))
         self._listening = True

@@ -112,7 +112,10 @@ class Hearing(NamedTuple):
 class Listener(Protocol):
     """Receives notifications about ready jobs, cancellations and changed definitions."""
 
-    works: bool
+    @property
+    def works(self) -> bool:
+        """Whether notifications are possible."""
+        ...
 
     @property
     def listening(self) -> bool:

@@ -17,7 +17,7 @@ from posthouse.settings import Settings
 from posthouse.storage.attempts import Notebook
 from posthouse.storage.connections import Pools
 from posthouse.storage.leases import DatabasePulse, Leases, database_pulse
-from posthouse.storage.notifications import listen
+from posthouse.storage.notifications import NotificationListener
 from posthouse.waiting import until_set
 from posthouse.worker.artifacts import DirectShelf
 from posthouse.worker.backend import Hearing
@@ -39,23 +39,29 @@ class Listener:
         ready: bool = True,
     ) -> None:
         """``ready``: whether to listen for ready jobs too."""
-        self._url = url
+        channels = ["posthouse_cancel", "posthouse_definitions"]
+        if ready:
+            channels.append("posthouse_ready")
+        self._listener = NotificationListener(
+            url, "listener", channels, self.hear, on_listening=self._begin, on_disconnect=self._lose
+        )
         self._worker = str(worker_id)
         self._queues = queues
         self._tell = tell
         self._ready = ready
-        self.works = True
-        self.listening = False
+
+    @property
+    def works(self) -> bool:
+        return self._listener.is_supported
+
+    @property
+    def listening(self) -> bool:
+        return self._listener.is_listening
 
     async def run(self) -> None:
-        channels = ["posthouse_cancel", "posthouse_definitions"]
-        if self._ready:
-            channels.append("posthouse_ready")
-        await listen(self._url, "listener", channels, begun=self._begin, heard=self.hear, lost=self._lose)
-        self.works = False
+        await self._listener.run()
 
     async def _begin(self, _: AsyncConnection[Any]) -> None:
-        self.listening = True
         if self._ready:
             self._tell.listening()
         self.look()
@@ -66,7 +72,6 @@ class Listener:
         self._tell.definitions()
 
     def _lose(self) -> None:
-        self.listening = False
         self._tell.definitions()  # read again soon, and periodically from then on
 
     def hear(self, channel: str, payload: str) -> None:

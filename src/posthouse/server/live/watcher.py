@@ -31,6 +31,7 @@ from posthouse.insights.overview import census
 from posthouse.server.http.field_names import body
 from posthouse.server.live.subscriptions import Event
 from posthouse.storage.connections import behind_pooler, connect_async, retry_pause
+from posthouse.storage.notifications import listen
 from posthouse.storage.queries import Db, query
 
 if TYPE_CHECKING:
@@ -303,8 +304,7 @@ class Ears:
         self._followed: frozenset[UUID] = frozenset()
 
     async def open(self) -> None:
-        for channel in (ENDED, LOG, KEYS):
-            await self._db.execute(f"listen {channel}")
+        await listen(self._db, ENDED, LOG, KEYS)
         await self._db.execute(query("await_endings"))
 
     async def hear(self, seconds: float) -> Heard:

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 from uuid import uuid4
 
 from fastapi import Request
+from psycopg import AsyncConnection
 from pydantic_core import to_json
 
 from posthouse.server.http.auth import Access
@@ -17,7 +18,7 @@ from posthouse.server.schemas.workers import Claiming
 from posthouse.server.workers.registry import Staff
 from posthouse.storage.claimed import job_json
 from posthouse.storage.leases import Claim
-from posthouse.storage.notifications import Hearing, Hunger
+from posthouse.storage.notifications import Hunger, NotificationListener
 from posthouse.waiting import end_tasks, until_set
 
 LOOK_SECONDS = 2.0
@@ -94,8 +95,8 @@ class Wakeups:
     """
 
     def __init__(self, url: str) -> None:
-        self._hearing = Hearing(
-            url, (READY, CANCEL, DEFINITIONS), on_notice=self._note, on_gap=self._note_gap
+        self._listener = NotificationListener(
+            url, "server listener", (READY, CANCEL, DEFINITIONS), self._note, on_listening=self._on_listening
         )
         self.hunger = Hunger(url, seconds=HUNGER_SECONDS)
         self._id = uuid4().hex[:12]
@@ -108,7 +109,7 @@ class Wakeups:
         self.stopping = False
 
     async def start(self) -> None:
-        self._task = asyncio.create_task(self._hearing.run())
+        self._task = asyncio.create_task(self._listener.run())
 
     async def stop(self) -> None:
         if self._task is not None:
@@ -122,7 +123,7 @@ class Wakeups:
 
     @property
     def possible(self) -> bool:
-        return self._hearing.possible
+        return self._listener.is_supported
 
     @property
     def cursor(self) -> str:
@@ -168,6 +169,9 @@ class Wakeups:
             event.set()
         if len(self._last) > MOST_TOPICS:
             self._note_gap()
+
+    async def _on_listening(self, _: AsyncConnection[Any]) -> None:
+        self._note_gap()
 
     def _note_gap(self) -> None:
         """Record a gap: all clients must poll, because notifications were lost."""
