@@ -5,6 +5,7 @@ from uuid import uuid4
 
 import pytest
 
+from enginekit import HOUR
 from posthouse.worker.fetcher import Shares
 
 
@@ -94,6 +95,99 @@ def test_many_lanes_fill_a_claim_from_the_few_that_are_deep(engine):
         fill(engine, f"t{number}", 1)
     fill(engine, "deep", 200)
     assert len(engine.claim(100)) + len(engine.claim(100)) + len(engine.claim(100)) == 230
+
+
+# Many lanes: a claim looks at some of them.
+
+
+def serve_all(engine, claims, limit):
+    """What a worker takes from many lanes: how many jobs of each tenant and of each limit key."""
+    shares, marks, taken = Shares(), {}, []
+    for _ in range(claims):
+        jobs = engine.claim(limit, served=shares.served, marks=marks)
+        shares.count(job.tenant_id for job in jobs)
+        marks |= {job.lane: job.position for job in jobs}
+        taken += jobs
+    return tenants(taken), Counter(job.limit_key for job in taken)
+
+
+def spread(engine, tenants_, jobs, **fields):
+    """The same number of jobs for each of so many tenants, one tenant after the other in turn."""
+    engine.enqueue_many(*[{"kind": "task", "tenant_id": f"t{n}", **fields} for n in range(tenants_)] * jobs)
+
+
+@pytest.mark.parametrize(("limit", "claims"), [(1, 100), (10, 10), (50, 4), (100, 4)])
+def test_no_tenant_of_many_waits_for_long(engine, limit, claims):
+    spread(engine, 100, 10)
+    by_tenant, _ = serve_all(engine, claims, limit)
+    assert len(by_tenant) == min(100, limit * claims)
+    assert max(by_tenant.values()) - min(by_tenant.values()) <= 1 + limit // 16
+
+
+def test_no_limit_key_of_many_waits_for_long(engine):
+    jobs = [{"kind": "task", "limit_key": str(n)} for n in range(100)]
+    engine.enqueue_many(*jobs * 10)
+    _, by_key = serve_all(engine, 4, 50)
+    assert len(by_key) == 100
+
+
+def test_a_tenant_with_many_limit_keys_has_one_share(engine):
+    engine.enqueue_many(
+        *[{"kind": "task", "tenant_id": "keys", "limit_key": str(n % 100)} for n in range(1500)]
+    )
+    fill(engine, "one", 1000)
+    by_tenant, _ = serve_all(engine, 10, 100)
+    assert abs(by_tenant["keys"] - by_tenant["one"]) <= 100
+
+
+def test_a_few_jobs_of_one_tenant_do_not_stand_behind_those_of_many(engine):
+    shares = Shares()
+    spread(engine, 100, 20)
+    for _ in range(4):
+        shares.count(job.tenant_id for job in engine.claim(100, served=shares.served))
+    fill(engine, "late", 3)
+    assert tenants(engine.claim(100, served=shares.served))["late"] == 3
+
+
+def test_urgent_jobs_of_few_tenants_come_before_the_jobs_of_many(engine):
+    spread(engine, 100, 5)
+    for tenant in ("u1", "u2", "u3"):
+        fill(engine, tenant, 100, priority=10)
+    assert tenants(engine.claim(150)) == {"u1": 50, "u2": 50, "u3": 50}
+    assert Counter(job.priority for job in engine.claim(200)) == {10: 150, 100: 50}
+
+
+def test_a_claim_from_many_lanes_is_full_if_one_of_them_is_long(engine):
+    spread(engine, 40, 1)
+    fill(engine, "deep", 400)
+    assert len(engine.claim(200)) == 200
+    assert len(engine.claim(200)) == 200
+
+
+def test_tenants_at_their_limit_do_not_hide_the_others(engine):
+    engine.limit(max_running=1, per="tenant")
+    spread(engine, 60, 3)
+    assert len([job for _ in range(6) for job in engine.claim(20)]) == 60
+    fill(engine, "zz", 2, priority=200)
+    assert tenants(engine.claim(10)) == {"zz": 1}
+
+
+def test_the_limit_of_all_holds_over_many_lanes(engine):
+    engine.limit(max_running=70)
+    spread(engine, 100, 3)
+    assert len([job for _ in range(10) for job in engine.claim(40)]) == 70
+    assert engine.in_use() == {"limit": 70}
+
+
+def test_the_suspects_of_many_tenants_do_not_hide_the_others(engine):
+    spread(engine, 40, 1, max_attempts=9)
+    for hours in (1, 2):
+        lost = engine.claim(40, lease=1)
+        engine.advance(hours * HOUR)
+        assert engine.rescue() == {job.id: "rescue" for job in lost}
+    spread(engine, 40, 1)
+    assert Counter(job.crashes for job in engine.claim(41)) == {2: 1, 0: 40}
+    assert engine.claim(10, careful=False) == []
 
 
 # Queues.

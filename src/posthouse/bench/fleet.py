@@ -20,6 +20,7 @@ import psycopg
 import posthouse
 from posthouse.settings import Settings
 from posthouse.storage.leases import Claim, Leases, Success
+from posthouse.worker.fetcher import Shares
 
 BATCH = 500
 
@@ -52,21 +53,24 @@ async def measure_limit(url: str, jobs: int) -> Limit:
 
 async def _drain(leases: Leases, jobs: int) -> None:
     marks: dict[int, int] = {}
+    shares = Shares()
     done = 0
-    claim = await _claim(leases, marks)
+    claim = await _claim(leases, marks, shares)
     while done < jobs:
         reports = [Success(row[0].hex(), claim.token.hex, None) for row in claim.rows]
         done += len(reports)
         if done >= jobs:
             await leases.succeed(reports)
         else:
-            claim, _ = await asyncio.gather(_claim(leases, marks), leases.succeed(reports))
+            claim, _ = await asyncio.gather(_claim(leases, marks, shares), leases.succeed(reports))
 
 
-async def _claim(leases: Leases, marks: dict[int, int]) -> Claim:
-    claim = await leases.claim(["default"], ["noop"], BATCH, marks, careful=True)
+async def _claim(leases: Leases, marks: dict[int, int], shares: Shares) -> Claim:
+    """Claim the next batch behind the marks and fair over tenants, as a worker does."""
+    claim = await leases.claim(["default"], ["noop"], BATCH, marks, careful=True, served=shares.served)
     for row in claim.rows:
         marks[row[8]] = max(marks.get(row[8], 0), row[9])
+    shares.count(row[3] for row in claim.rows)
     return claim
 
 

@@ -22,12 +22,18 @@ $$;
 -- p_tenants and p_served: how much it has lately given to whom, each by its weight. p_least: claim nothing if fewer
 -- jobs can start; for batch handlers (see ready_batches).
 --
--- First a plan: how many rows each lane gives. Only then are rows locked, lane by lane: locking all candidates and
--- sorting afterwards would hide them from every other worker for the length of the claim. A row may have been
+-- First the lanes to claim from: in order of priority, turn, how little their tenants were served, and how long ago they
+-- were claimed from themselves, the claim looks at a few jobs of each until it has seen enough jobs. So it looks at all
+-- lanes with ready jobs if there are 16 or fewer, and otherwise at 16 to 32 of them, or at more if they are short: the
+-- others come first in later claims. With 1,000 lanes a claim of 500 jobs then takes 15 us per job instead of 26.
+--
+-- Then a plan: how many rows each of these lanes gives. Only then are rows locked, lane by lane: locking all candidates
+-- and sorting afterwards would hide them from every other worker for the length of the claim. A row may have been
 -- committed after v_now was read: it starts no earlier than it was due all the same. Rows are deleted by ctid:
 -- joining the picked rows by key made the planner scan the table.
 --
--- The usual claim of an idle worker finds one busy lane and no limits. It needs no plan: 170 us instead of 250.
+-- Two usual claims need no plan: from one lane (170 us instead of 250), and from so many tenants that each gives as
+-- many jobs as were looked at.
 create or replace function posthouse.claim(
   p_worker uuid, p_token uuid, p_queues text[], p_kinds text[], p_limit integer, p_lease interval,
   p_lanes bigint[] default '{}', p_marks bigint[] default '{}', p_careful boolean default true,
@@ -48,6 +54,9 @@ declare
   v_chosen bigint[];  -- lanes in the order of the rows to take, one entry a row
   v_started bigint;
   v_worker record;
+  v_least_served double precision := coalesce((select min(s.share) from unnest(p_served) as s (share)), 0);
+  v_is_limited boolean;
+  v_each integer := 1 + (p_limit - 1) / 32;
 begin
   select w.disabled_at is not null or w.drain_asked_at is not null as is_off, w.only_tenant, w.only_queues, w.code
   into v_worker from posthouse.workers as w where w.id = p_worker;
@@ -60,49 +69,81 @@ begin
     perform pg_advisory_xact_lock(7710, hashtext(p_kinds[1]));
   end if;
   perform pg_advisory_xact_lock_shared(7707, 0);  -- creating a limit counts running jobs, which must not change meanwhile
-  if exists (select from posthouse.limits) then
-    v_held := posthouse.hold_slots(p_queues, p_kinds, p_lanes, p_marks, v_now);
-  end if;
-  select array_agg(k.lane), array_agg(k.priority), array_agg(k.turn), array_agg(k.tenant_id), array_agg(k.mark)
-  into v_busy.lanes, v_busy.priorities, v_busy.turns, v_busy.tenants, v_busy.marks
-  from (
-    select distinct on (d.lane) d.lane, d.priority, d.turn, d.tenant_id, coalesce(m.mark, 0) as mark
+  v_is_limited := exists (select from posthouse.limits);
+  with candidates as materialized (
+    select distinct on (d.priority, d.turn, share, was_served, mark, d.lane)
+           d.lane, d.priority, d.turn, d.tenant_id, d.queue, d.kind, d.limit_key,
+           coalesce(m.mark, 0) as mark,
+           coalesce(s.share, v_least_served) as share, s.share is not null as was_served
     from posthouse.lanes as d
     left join unnest(p_lanes, p_marks) as m (lane, mark) on m.lane = d.lane
-    where d.queue = any (p_queues) and d.kind = any (p_kinds)
+    left join unnest(p_tenants, p_served) as s (tenant_id, share) on s.tenant_id = d.tenant_id
+    where d.queue = any (p_queues) and d.kind = any (p_kinds) and (d.turn > 0 or p_careful)
       and (v_worker.only_tenant is null or d.tenant_id = v_worker.only_tenant)
       and d.queue <> all (array(select q.name from posthouse.queues as q where q.paused_at is not null))
       and (d.requires is null or d.requires <@ p_offers or posthouse.meets(d.requires, p_offers, v_worker.code))
       and (d.prefers is null or d.prefers <@ p_offers
            or not posthouse.left_to_others(d.lane, d.queue, d.kind, d.prefers, v_now, p_patience))
-      and (v_held.seen is null or d.lane = any (v_held.seen))
-  ) as k
-  -- Not exists (...): that could become a join with all of ready.
-  where (select true from posthouse.ready as r where r.lane = k.lane and r.position > k.mark limit 1);
+    order by d.priority, d.turn, share, was_served, mark, d.lane
+  ), looked as (
+    select c.lane, c.priority, c.turn, c.tenant_id, c.mark
+    from candidates as c
+    cross join lateral (
+      select from posthouse.ready as r
+      where r.lane = c.lane and r.position > c.mark
+      order by r.position limit case
+        when c.turn > 0 then v_each
+        when c.lane = (  -- one suspect at a time
+          select s.lane from candidates as s
+          where s.turn = 0 and (select true from posthouse.ready as r where r.lane = s.lane and r.position > s.mark limit 1)
+          limit 1) then 1
+        else 0 end) as r
+    -- Lanes at their limit are left out: they would take the place of others. Counted without a lock, as an estimate.
+    where not v_is_limited or not (
+      select coalesce(bool_or(
+        (select coalesce(s.in_use >= l.max_running, false)
+                or coalesce(posthouse.refilled(l, s, v_now) < posthouse.cost_of(l, c.kind), false)
+         from posthouse.limit_slots as s
+         where s.slot = posthouse.slot_of(l, c.queue, c.kind, c.tenant_id, c.limit_key))), false)
+      from posthouse.limits as l)
+    limit greatest(p_limit, 32)
+  )
+  select array_agg(k.lane), array_agg(k.priority), array_agg(k.turn), array_agg(k.tenant_id), array_agg(k.mark),
+         array_agg(k.jobs), sum(k.jobs) = p_limit and min(k.turn) > 0 and min(k.turn) = max(k.turn)
+           and min(k.priority) = max(k.priority) and count(distinct k.tenant_id) in (1, count(*))
+  into v_busy
+  from (
+    select l.lane, l.priority, l.turn, l.tenant_id, l.mark, count(*)::integer as jobs
+    from looked as l group by l.lane, l.priority, l.turn, l.tenant_id, l.mark) as k;
   if v_busy.lanes is null then
     return;
-  elsif cardinality(v_busy.lanes) = 1 and v_busy.turns[1] > 0 and v_held.slots is null and p_least = 0 then
-    v_chosen := array_fill(v_busy.lanes[1], array[p_limit]);
-  else
-    v_chosen := posthouse.fair_share(v_busy, v_held, p_limit, p_careful, p_tenants, p_served);
-    if cardinality(v_chosen) < p_least then  -- unless a few long lanes have the rest
-      v_chosen := posthouse.fair_share(v_busy, v_held, p_limit, p_careful, p_tenants, p_served, p_depth => p_limit);
+  end if;
+  if v_is_limited then
+    v_held := posthouse.hold_slots(v_busy.lanes, v_now);
+  end if;
+  if v_held.slots is null and p_least = 0 and (v_busy.is_plan or cardinality(v_busy.lanes) = 1 and v_busy.turns[1] > 0) then
+    if cardinality(v_busy.lanes) = 1 then
+      v_busy.jobs := array[p_limit];
     end if;
-    if cardinality(v_chosen) < p_least then
+  else
+    v_chosen := posthouse.fair_share(v_busy, v_held, p_limit, p_tenants, p_served);
+    if coalesce(cardinality(v_chosen), 0) < p_least then
       return;
     end if;
+    select array_agg(s.lane), array_agg(s.jobs), array_agg(s.mark) into v_busy.lanes, v_busy.jobs, v_busy.marks
+    from (
+      select b.lane, count(*)::integer as jobs, min(b.mark) as mark
+      from unnest(v_chosen) as c (lane) join unnest(v_busy.lanes, v_busy.marks) as b (lane, mark) on b.lane = c.lane
+      group by b.lane) as s;
   end if;
   return query
-  with share as materialized (
-    select c.lane, count(*) as n, min(b.mark) as mark
-    from unnest(v_chosen) as c (lane) join unnest(v_busy.lanes, v_busy.marks) as b (lane, mark) on b.lane = c.lane
-    group by c.lane
-  ), gone as (
+  with gone as (
     delete from posthouse.ready where ctid = any (array(
-      select r.ctid from share cross join lateral (
+      select r.ctid from unnest(v_busy.lanes, v_busy.jobs, v_busy.marks) as share (lane, jobs, mark)
+      cross join lateral (
         select ctid from posthouse.ready as r
         where r.lane = share.lane and r.position > share.mark
-        order by r.position limit share.n for update skip locked) as r))
+        order by r.position limit share.jobs for update skip locked) as r))
     returning
       @job
         started_at := coalesce(started_at, greatest(v_now, scheduled_for))
@@ -125,44 +166,53 @@ end $$;
 
 -- How many rows each busy lane gives: lanes in the order of the rows to take, one entry a row. Planned under the
 -- settings of the claim that calls it.
+--
+-- Each lane is read deep enough for its tenant to fill twice its part of the claim: reading all of each would cost
+-- lanes x limit. If that does not fill the claim, because a few long lanes have the rest, all are read deeper.
 create or replace function posthouse.fair_share(
-  p_busy posthouse.busy_lanes, p_held posthouse.held_slots, p_limit integer, p_careful boolean,
-  p_tenants text[], p_served double precision[], p_depth integer default null
+  p_busy posthouse.busy_lanes, p_held posthouse.held_slots, p_limit integer, p_tenants text[],
+  p_served double precision[], p_deeper boolean default false
 ) returns bigint[]
 language plpgsql
 as $$
 declare
   v_chosen bigint[];
+  v_is_cut boolean;
+  v_least_served double precision := coalesce((select min(s.share) from unnest(p_served) as s (share)), 0);
 begin
-  with busy as materialized (
-    select k.*, coalesce(t.weight, 1) as weight, coalesce(h.fits, p_limit) as fits
+  with named as (
+    select b.*, dense_rank() over (partition by b.priority order by b.tenant_id) as tenant
     from unnest(p_busy.lanes, p_busy.priorities, p_busy.turns, p_busy.tenants, p_busy.marks)
-      as k (lane, priority, turn, tenant_id, mark)
-    left join posthouse.tenants as t on t.id = k.tenant_id
-    left join unnest(p_held.limited, p_held.fits) as h (lane, fits) on h.lane = k.lane
-  ), peek as (
-    select b.*, r.position,
-           row_number() over (partition by b.priority, b.tenant_id order by b.turn, r.position) as nth
+      as b (lane, priority, turn, tenant_id, mark)
+  ), busy as materialized (
+    select n.lane, n.priority, n.turn, n.tenant, n.mark, coalesce(t.weight, 1) as weight,
+           coalesce(s.share, v_least_served) as share, s.tenant_id is not null as was_served,
+           coalesce(h.fits, p_limit) as fits,
+           case when p_deeper then p_limit
+             else 1 + 2 * p_limit / (max(n.tenant) over (partition by n.priority)
+                                     * count(*) over (partition by n.priority, n.tenant)) end as depth
+    from named as n
+    left join posthouse.tenants as t on t.id = n.tenant_id
+    left join unnest(p_tenants, p_served) as s (tenant_id, share) on s.tenant_id = n.tenant_id
+    left join unnest(p_held.limited, p_held.fits) as h (lane, fits) on h.lane = n.lane
+  ), looked as (
+    select b.*, r.position, r.place,
+           row_number() over (partition by b.priority, b.tenant order by b.turn, r.position) as nth
     from busy as b cross join lateral (
-      select position from posthouse.ready as r
-      where r.lane = b.lane and r.position > b.mark
-      -- Deep enough to fill the claim from any half of the lanes: reading all of each would cost lanes x limit.
-      order by r.position limit case
-        when b.turn > 0 then least(b.fits, coalesce(p_depth, 1 + 2 * p_limit / cardinality(p_busy.lanes)))
-        when p_careful and b.lane = (select lane from busy where turn = 0 order by priority limit 1) then least(b.fits, 1)
-        else 0 end) as r
-  ), served as (
-    select s.tenant_id, s.share, min(s.share) over () as least
-    from unnest(p_tenants, p_served) as s (tenant_id, share)
+      select r.position, row_number() over (order by r.position) as place
+      from posthouse.ready as r where r.lane = b.lane and r.position > b.mark
+      order by r.position limit least(b.fits, case when b.turn > 0 then b.depth else 1 end)) as r
   )
-  select array_agg(c.lane) into v_chosen
+  select array_agg(c.lane), bool_or(c.place = c.depth) and count(*) < p_limit
+  into v_chosen, v_is_cut
   from (
-    select p.lane from peek as p left join served as s on s.tenant_id = p.tenant_id
-    order by p.priority, p.turn,
-      -- Who was served little comes first; who was not served lately starts level with the least served.
-      coalesce(s.share, (select least from served limit 1), 0) + (p.nth - 1) / p.weight, s.share is not null,
-      p.position
+    select l.lane, l.place, l.depth from looked as l
+    -- Who was served little comes first; who was not served lately starts level with the least served.
+    order by l.priority, l.turn, l.share + (l.nth - 1) / l.weight, l.was_served, l.position
     limit p_limit) as c;
+  if v_is_cut and not p_deeper then
+    return posthouse.fair_share(p_busy, p_held, p_limit, p_tenants, p_served, true);
+  end if;
   return case when p_held.slots is null then v_chosen else posthouse.within_slots(v_chosen, p_held) end;
 end $$;
 

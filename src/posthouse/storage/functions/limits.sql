@@ -34,29 +34,21 @@ language sql immutable as $$
     + greatest(0, extract(epoch from p_now - coalesce(s.refilled_at, p_now))) * l.rate)
 $$;
 
--- Locks the slots of the lanes that have ready jobs. Missing slots are created; one that is deleted in
--- this moment counts as full, until the next claim makes it again.
-create or replace function posthouse.hold_slots(
-  p_queues text[], p_kinds text[], p_lanes bigint[], p_marks bigint[], p_now timestamptz
-) returns posthouse.held_slots
+-- Locks the slots of these lanes. Missing slots are created; one that is deleted in this moment counts as full, until the
+-- next claim makes it again.
+create or replace function posthouse.hold_slots(p_lanes bigint[], p_now timestamptz) returns posthouse.held_slots
 language plpgsql as $$
 declare
   v_limits text[];
   v_held posthouse.held_slots;
 begin
-  v_held.seen := array(
-    select distinct d.lane from posthouse.lanes as d
-    left join unnest(p_lanes, p_marks) as m (lane, mark) on m.lane = d.lane
-    where d.queue = any (p_queues) and d.kind = any (p_kinds)
-      and (select true from posthouse.ready as r
-           where r.lane = d.lane and r.position > coalesce(m.mark, 0) limit 1));
   select array_agg(w.lane), array_agg(w.slot), array_agg(w.name), array_agg(w.cost)
   into v_held.lanes, v_held.slots, v_limits, v_held.costs
   from (
     select distinct on (d.lane, l.name) d.lane, l.name,
            posthouse.slot_of(l, d.queue, d.kind, d.tenant_id, d.limit_key) as slot,
            posthouse.cost_of(l, d.kind) as cost
-    from posthouse.lanes as d cross join posthouse.limits as l where d.lane = any (v_held.seen)) as w
+    from posthouse.lanes as d cross join posthouse.limits as l where d.lane = any (p_lanes)) as w
   where w.slot is not null;
   if v_held.lanes is null then
     return v_held;

@@ -385,20 +385,21 @@ create table posthouse.undefined_jobs (
   took text[] not null
 );
 
--- The lanes in which a claim saw ready jobs, and the position behind which it reads each.
+-- The lanes in which a claim saw ready jobs, the position behind which it reads each, how many jobs it saw there, and
+-- whether it is to take just these.
 create type posthouse.busy_lanes as (
   lanes bigint[],
   priorities integer[],
   turns smallint[],
   tenants text[],
-  marks bigint[]
+  marks bigint[],
+  jobs integer[],
+  is_plan boolean
 );
 
--- What a claim knows of limits (see functions/limits.sql): the lanes in which it saw ready jobs, and no others may be
--- claimed from. Of the limited ones, how many rows fit. And beside each other a lane, its slot, what a start costs
+-- What a claim knows of limits (see functions/limits.sql): of the limited lanes, how many rows fit. And beside each other a lane, its slot, what a start costs
 -- there, how many may start and how many tokens there are; and for each lane its slots.
 create type posthouse.held_slots as (
-  seen bigint[],
   limited bigint[],
   fits integer[],
   lanes bigint[],
