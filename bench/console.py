@@ -22,9 +22,9 @@ import posthouse
 from bench.listing import fill
 from posthouse import testing
 from posthouse.cli.run_server import Serving
+from posthouse.maintenance import Housekeeping
 from posthouse.settings import Settings
 from posthouse.storage.database import close_embedded
-from posthouse.system.housekeeping import Housekeeping
 
 PAGES = (
     "", "jobs", "jobs?q=status:failed", "jobs?q=kind:rare", "jobs/{job}", "failures", "workers", "queues",

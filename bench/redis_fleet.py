@@ -14,7 +14,7 @@ import time
 import uvloop  # noqa: F401 - imported before the fork
 
 import posthouse
-from posthouse.system import housekeeping  # noqa: F401
+from posthouse import maintenance  # noqa: F401
 from posthouse.worker import worker  # noqa: F401
 from redis import asyncio as _redis  # noqa: F401
 

@@ -27,7 +27,7 @@ LOADED = (
     "asyncio", "httpx", "psycopg_pool", "posthouse.app", "posthouse.cli.child", "posthouse.cli.run_server",
     "posthouse.demo.crash.run", "posthouse.demo.crash.worker", "posthouse.demo.stage", "posthouse.identity",
      "posthouse.insights.doctor", "posthouse.keeper.service", "posthouse.server",
-    "posthouse.system.housekeeping", "posthouse.testing", "posthouse.triggers", "posthouse.worker.remote",
+    "posthouse.maintenance", "posthouse.testing", "posthouse.triggers", "posthouse.worker.remote",
     "posthouse.worker.worker", "uvicorn.lifespan.on", "uvicorn.loops.auto", "uvicorn.protocols.http.auto",
 )  # fmt: skip
 NUMBER = struct.Struct("!i")

@@ -25,8 +25,8 @@ from playwright.async_api import Browser, async_playwright
 import posthouse
 from posthouse import testing
 from posthouse.cli.run_server import Serving
+from posthouse.maintenance import Housekeeping
 from posthouse.settings import Settings
-from posthouse.system.housekeeping import Housekeeping
 
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")

@@ -313,7 +313,7 @@ class App:
         - ``keeper``: whether to run the keeper (schedules, retries, clean-up) in this process too.
         - ``ready``: called with the worker after it has started.
         """
-        from posthouse.system.housekeeping import Housekeeping  # noqa: PLC0415 - not needed by processes that only enqueue
+        from posthouse.maintenance import Housekeeping  # noqa: PLC0415 - not needed by processes that only enqueue
 
         stop = Stop(asyncio.get_running_loop(), lambda: self.settings.drain_seconds)
         worker = await stop.unless_asked(self.worker(queues=queues))

@@ -10,13 +10,13 @@ from receiver import receiving
 
 from commandline import posthouse  # noqa: F401 - a fixture
 from posthouse import App, testing
+from posthouse.alerts import delivery
+from posthouse.alerts.delivery import Courier
 from posthouse.errors import ConfigurationError
 from posthouse.keeper import agenda
+from posthouse.maintenance import Housekeeping
 from posthouse.settings import Settings
 from posthouse.storage.connections import Line
-from posthouse.system import courier
-from posthouse.system.courier import Courier
-from posthouse.system.housekeeping import Housekeeping
 from waiting import WAIT_SECONDS
 from workshop import eventually, eventually_sync, row
 
@@ -27,7 +27,7 @@ RAISE = "select posthouse.raise_alert('trigger_error', 'acme', %s, 'no such path
 async def housekeeping(alerting, monkeypatch):
     """A process that keeps house, as far as alerts are concerned, and looks often."""
     monkeypatch.setattr(agenda, "PATIENT_SECONDS", 0.1)
-    monkeypatch.setattr(courier, "LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(delivery, "LOOK_SECONDS", 0.1)
     started = []
 
     async def start(**changes):

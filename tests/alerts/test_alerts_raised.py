@@ -11,10 +11,10 @@ import pytest
 import posthouse
 import stable
 from posthouse import testing, triggers
+from posthouse.alerts.doctor import Rounds
 from posthouse.core.alerts import AlertType
 from posthouse.keeper.keeper import Keeper
 from posthouse.storage.connections import Line
-from posthouse.system.rounds import Rounds
 from waiting import WAIT_SECONDS
 from workshop import eventually, working
 

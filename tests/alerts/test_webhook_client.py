@@ -15,13 +15,18 @@ from urllib.parse import urlsplit
 import pytest
 from receiver import receiving
 
+from posthouse.alerts.http_post import (
+    AddressRefused,
+    Misdirected,
+    Refusal,
+    Rules,
+    Unreachable,
+    is_allowed,
+    post,
+)
+from posthouse.alerts.webhook import Message, Sender
 from posthouse.core.alerts import destinations
 from posthouse.settings import Settings
-from posthouse.webhooks.addresses import is_allowed
-from posthouse.webhooks.errors import AddressRefused, Misdirected, Refusal, Unreachable
-from posthouse.webhooks.send import Rules, post
-from posthouse.webhooks.sender import Sender
-from posthouse.webhooks.shapes import Message
 
 HERE = Rules(timeout=5, private=True)
 MESSAGE = Message(

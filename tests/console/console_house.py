@@ -12,8 +12,8 @@ import psycopg
 import posthouse
 from posthouse.cli.run_server import Serving
 from posthouse.identity import Role, issue_key
+from posthouse.maintenance import Housekeeping
 from posthouse.settings import Settings
-from posthouse.system.housekeeping import Housekeeping
 from waiting import WAIT_SECONDS
 
 

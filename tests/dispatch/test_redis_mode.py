@@ -7,8 +7,8 @@ from conformance import Runs, a_running_job_is_canceled_at_once
 
 from posthouse.dispatch import LEVELS, Reader, Redis, Relay, Streams
 from posthouse.dispatch import reader as reading
+from posthouse.dispatch.connection import masked
 from posthouse.dispatch.streams import LONGEST_STREAM, Key
-from posthouse.dispatch.urls import masked
 from posthouse.errors import ConfigurationError, RedisUnavailable
 from posthouse.insights.doctor import examine
 from posthouse.keeper.keeper import Keeper

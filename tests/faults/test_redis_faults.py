@@ -6,7 +6,7 @@ import chaos
 import errands
 import pytest
 
-from posthouse.dispatch import breaker, reader
+from posthouse.dispatch import connection, reader
 from posthouse.keeper.keeper import Keeper
 from posthouse.settings import Settings
 from waiting import eventually
@@ -156,14 +156,14 @@ async def test_workers_return_to_redis_when_it_is_back(fleet, redis_server):
 
 
 def test_the_pause_of_the_breaker_grows_and_ends():
-    circuit = breaker.Breaker()
+    circuit = connection.Breaker()
     circuit.succeeded()
     assert circuit.state == "closed"
     pauses = [circuit.failed() for _ in range(12)]
     assert circuit.state == "open"
     assert circuit.openings == 1
-    assert pauses[0] <= breaker.FIRST_PAUSE < pauses[5]
-    assert max(pauses) <= breaker.LONGEST_PAUSE
+    assert pauses[0] <= connection.FIRST_PAUSE < pauses[5]
+    assert max(pauses) <= connection.LONGEST_PAUSE
     circuit.retry()
     assert circuit.state == "half-open"
     circuit.succeeded()

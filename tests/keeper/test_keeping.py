@@ -359,7 +359,7 @@ async def test_idle_lanes_are_deleted_and_their_jobs_are_kept(app, db, settings)
     await app.client.enqueue_many(requests)
     assert await testing.drain(app) == {"succeeded": 1_100}
     keeper = Keeper(settings.database_url, settings)
-    keeper.lanes._mendings = 0
+    keeper.lanes._repairs_left = 0
     with psycopg.connect(settings.database_url) as caller:
         caller.execute("select posthouse.enqueue('task', limit_key => '7')")
         assert (await keeper.lanes.run_once())["forgotten"] == 1_100

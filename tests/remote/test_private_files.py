@@ -6,7 +6,7 @@ from uuid import uuid4
 import pytest
 
 from posthouse.blobs import new_place, store_copy, store_for
-from posthouse.blobs.private import private_folder
+from posthouse.blobs.store import private_folder
 from posthouse.server.artifacts import Piece, Uploads
 from posthouse.settings import Settings
 from posthouse.storage.embedded.layout import open_layout

@@ -13,7 +13,7 @@ from posthouse.blobs import store_for
 from posthouse.client.sync import SyncClient
 from posthouse.errors import IllegalTransition, InvalidRequest
 from posthouse.keeper.keeper import Keeper
-from posthouse.keeper.retainer import Retainer
+from posthouse.keeper.retention import Retainer
 from posthouse.server.artifacts import Sweeper, Uploads
 from posthouse.storage.actions import retry_job
 from posthouse.storage.connections import Line

@@ -15,8 +15,8 @@ import time
 
 import psycopg
 
-from posthouse.keeper.crowd import Crowd
-from posthouse.keeper.scheduler import Scheduler
+from posthouse.keeper.service import Crowd
+from posthouse.keeper.triggers import Scheduler
 from posthouse.settings import Settings
 from posthouse.storage.connections import Line
 

@@ -10,8 +10,8 @@ from brute import utc
 from psycopg.rows import dict_row
 
 from posthouse import testing
-from posthouse.keeper.crowd import Crowd
-from posthouse.keeper.scheduler import Scheduler
+from posthouse.keeper.service import Crowd
+from posthouse.keeper.triggers import Scheduler
 from posthouse.storage.connections import Line
 
 MORNING = utc("2026-11-15T08:30")

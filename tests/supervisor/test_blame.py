@@ -9,7 +9,7 @@ from uuid import uuid4
 import psutil
 import pytest
 
-from posthouse.supervisor.blame import find_blockers
+from posthouse.supervisor.liveness import find_blockers
 from waiting import eventually_sync
 
 BUSY_THREAD = """

@@ -3,7 +3,7 @@
 import pytest
 
 from posthouse.settings import Settings
-from posthouse.supervisor.patience import silence_limit, tick_seconds
+from posthouse.supervisor.liveness import silence_limit, tick_seconds
 
 
 @pytest.mark.parametrize(("heartbeat", "lease"), [(5, 30), (20, 60), (1, 5), (60, 600), (5, 10), (0.3, 1)])

@@ -325,7 +325,7 @@ async def test_another_tenants_trigger_is_not_found(on, asked):
 
 async def test_each_event_and_trigger_make_one_job_however_many_keepers_die(monkeypatch, db, settings, on):
     """Exactly one job per (event, trigger), though matchers are cut off at all moments."""
-    monkeypatch.setattr("posthouse.keeper.matcher.BATCH", 10)
+    monkeypatch.setattr("posthouse.keeper.triggers.EVENT_BATCH", 10)
     wanted = [await on(label=f"t{number}", dedupe_window_seconds=0) for number in range(3)]
     async with Client(settings=settings) as client:
         for number in range(80):

@@ -1,12 +1,14 @@
 """Artifact storage, storage of applications, and archives of folders."""
 
 from posthouse.blobs.archive import ArchiveLimits, extract, pack
-from posthouse.blobs.choice import AppStorage, app_folder, app_storage
-from posthouse.blobs.files import FileStore
-from posthouse.blobs.names import checked_artifact_name
 from posthouse.blobs.storage import NotStored, Storage, StoredFile, open_storage
 from posthouse.blobs.store import (
+    AppStorage,
+    FileStore,
     Store,
+    app_folder,
+    app_storage,
+    checked_artifact_name,
     digest_of,
     new_place,
     refuse_too_large,

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, Protocol
 
-from posthouse.blobs.names import is_safe_path
+from posthouse.blobs.store import is_safe_path
 from posthouse.errors import UnsafeArchive
 
 BLOCK = 512

@@ -13,10 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from posthouse.blobs.choice import app_storage
-from posthouse.blobs.files import PIECE
-from posthouse.blobs.names import is_safe_path
-from posthouse.blobs.private import private_folder
+from posthouse.blobs.store import PIECE, app_storage, is_safe_path, private_folder
 from posthouse.errors import ConfigurationError
 
 _UNFINISHED = re.compile(r".*#\d+")

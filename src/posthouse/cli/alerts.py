@@ -12,10 +12,10 @@ from posthouse.cli.options import checked_usage, json_option
 from posthouse.cli.output import Cell, ago, count, dim, first_line, say, show_json, show_table, status
 
 if TYPE_CHECKING:
+    from posthouse.alerts.webhook import Sender
     from posthouse.core.alerts import Destination
     from posthouse.insights import AlertInfo
     from posthouse.settings import Settings
-    from posthouse.webhooks.sender import Sender
 
 alerts = typer.Typer(no_args_is_help=True, help="List and test alerts.")
 
@@ -117,8 +117,8 @@ def send_test(
     """
     import asyncio
 
+    from posthouse.alerts.webhook import Sender
     from posthouse.settings import load_settings
-    from posthouse.webhooks.sender import Sender
 
     settings = load_settings()
     sender = Sender(settings)
@@ -152,8 +152,8 @@ async def _test_one(sender: Sender, destination: Destination) -> dict[str, Any]:
     from datetime import UTC
     from uuid import uuid4
 
-    from posthouse.webhooks.errors import WebhookError
-    from posthouse.webhooks.shapes import Message
+    from posthouse.alerts.http_post import WebhookError
+    from posthouse.alerts.webhook import Message
 
     message = Message(
         id=str(uuid4()),

@@ -177,7 +177,7 @@ async def _run(demo: Demo, prepared: _Prepared, wanted: _Wanted) -> None:
     from posthouse.cli.run_server import Serving, address_of, listen
     from posthouse.demo.stage import JobScreen, Screen, Stage, in_thread
     from posthouse.identity import Role
-    from posthouse.system.housekeeping import Housekeeping
+    from posthouse.maintenance import Housekeeping
 
     app, path, settings = prepared
     url = settings.database_url

@@ -22,10 +22,9 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Mapping, Sequence
 
+    from posthouse.maintenance import Housekeeping
     from posthouse.settings import Settings
-    from posthouse.supervisor.settling import Settling
-    from posthouse.supervisor.supervisor import Supervisor
-    from posthouse.system.housekeeping import Housekeeping
+    from posthouse.supervisor.supervisor import Settling, Supervisor
     from posthouse.worker.worker import Worker
 
 MOST_NAMES = 6
@@ -241,9 +240,9 @@ async def _prepare(settings: Settings, keepers: list[Housekeeping], *, with_keep
     import asyncio
 
     from posthouse.cli.database import reachable
+    from posthouse.maintenance import Housekeeping
     from posthouse.storage.database import patiently
-    from posthouse.supervisor.settling import Settling
-    from posthouse.system.housekeeping import Housekeeping
+    from posthouse.supervisor.supervisor import Settling
 
     if settings.remote_url:
         return Settling.remote(settings)
@@ -302,8 +301,8 @@ def keeper(
 
 async def _keep_once(url: str, settings: Settings, *, as_json: bool) -> None:
     from posthouse.cli.output import say, show_json
+    from posthouse.maintenance import Housekeeping
     from posthouse.storage.errors import translated
-    from posthouse.system.housekeeping import Housekeeping
 
     housekeeping = Housekeeping(url, settings)
     try:
@@ -322,7 +321,7 @@ async def _keep(url: str, settings: Settings, metrics: tuple[str, int] | None) -
     import asyncio
     import logging
 
-    from posthouse.system.housekeeping import Housekeeping
+    from posthouse.maintenance import Housekeeping
     from posthouse.worker.shutdown import Stop
 
     stop = Stop(asyncio.get_running_loop())

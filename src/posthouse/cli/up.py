@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from posthouse.cli.reload import Inherited
     from posthouse.cli.run_server import Serving
     from posthouse.settings import Settings
-    from posthouse.supervisor.settling import Settling
-    from posthouse.supervisor.supervisor import Supervisor
+    from posthouse.supervisor.supervisor import Settling, Supervisor
     from posthouse.worker.shutdown import Stop
 
 DEMO = "posthouse.cli.demo:app"
@@ -319,8 +318,8 @@ async def _serve(
     from posthouse.cli.apps import combined
     from posthouse.cli.run_server import Serving, address_of, first_key
     from posthouse.errors import PosthouseError
+    from posthouse.maintenance import Housekeeping
     from posthouse.supervisor.supervisor import Supervisor
-    from posthouse.system.housekeeping import Housekeeping
     from posthouse.worker.shutdown import Stop
 
     stop = Stop(asyncio.get_running_loop(), lambda: settings.drain_seconds)
@@ -372,7 +371,7 @@ async def _ready(supervisor: Supervisor | None, stop: Stop) -> bool:
 
 
 async def _settle(settings: Settings) -> Settling:
-    from posthouse.supervisor.settling import Settling
+    from posthouse.supervisor.supervisor import Settling
 
     return Settling.direct(settings.database_url, settings)
 

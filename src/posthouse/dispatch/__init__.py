@@ -3,17 +3,16 @@
 - ``database`` (default): LISTEN/NOTIFY and adaptive polling, see worker/postgres.py and worker/fetcher.py.
 - ``redis``: a relay (relay.py) in one keeper writes hints to Redis Streams, and each worker reads them
   (reader.py). Redis is required.
-- ``hybrid``: the same, and workers poll Postgres while Redis is unreachable (breaker.py).
+- ``hybrid``: the same, and workers poll Postgres while Redis is unreachable (connection.py).
 
 Postgres is the source of truth in every mode. A hint only says in which queue to look; the claim decides. So
 a hint that is lost, repeated or out of date never loses or repeats a job.
 """
 
 from posthouse.dispatch.connection import Redis, check_redis, open_redis, redis_of, require, state_of
-from posthouse.dispatch.notices import Notices
 from posthouse.dispatch.reader import Claimant, Reader, observe_readers
 from posthouse.dispatch.relay import Relay
-from posthouse.dispatch.streams import LEVELS, NOTICES, Streams
+from posthouse.dispatch.streams import LEVELS, NOTICES, Notices, Streams
 
 __all__ = [
     "LEVELS",

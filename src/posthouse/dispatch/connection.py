@@ -1,13 +1,101 @@
-"""Redis as the rest of Posthouse sees it: requests with a time limit, and one error for all failures."""
+"""Connections to Redis: URLs, set-up, commands with time limits, and the breaker."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
-from typing import TYPE_CHECKING, Any, TypeVar
+import random
+from collections.abc import AsyncIterator, Awaitable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
+from urllib.parse import SplitResult, urlsplit, urlunsplit
 
-from posthouse.dispatch.urls import client_of, masked
-from posthouse.errors import RedisUnavailable
+from posthouse.errors import ConfigurationError, RedisUnavailable
+
+SCHEMES = ("redis", "rediss", "unix", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster")
+SENTINEL_SECONDS = 0.25
+"""How long one Sentinel may take to name the master, before the next one is asked."""
+WAIT_SECONDS = 0.9
+"""How long a request waits for a free connection."""
+
+
+def masked(url: str) -> str:
+    """Return the URL without user, password and parameters."""
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+
+def client_of(url: str, pool_size: int) -> Any:
+    """Return a client of redis-py, which connects when it is used."""
+    parts = urlsplit(url)
+    if parts.scheme not in SCHEMES:
+        known = ", ".join(f"{name}://" for name in SCHEMES)
+        raise ConfigurationError(f"redis_url must start with one of {known}, not {masked(url)!r}")
+    try:
+        from redis import asyncio as redis  # noqa: PLC0415 - the package is optional
+    except ImportError:
+        raise ConfigurationError(
+            "POSTHOUSE_DISPATCH needs the Python package redis, which is not installed: "
+            "run `pip install 'posthouse[redis]'`"
+        ) from None
+    try:
+        if parts.scheme.endswith("+sentinel"):
+            return _sentinel(parts, pool_size)
+        if parts.scheme.endswith("+cluster"):
+            plain = urlunsplit(parts._replace(scheme=parts.scheme.removesuffix("+cluster")))
+            return redis.RedisCluster.from_url(plain, max_connections=pool_size, **_options())
+        pool = redis.BlockingConnectionPool.from_url(
+            url, max_connections=pool_size, timeout=WAIT_SECONDS, **_options()
+        )
+        return redis.Redis.from_pool(pool)
+    except (ValueError, TypeError) as error:
+        raise ConfigurationError(f"redis_url is invalid: {error}") from None
+
+
+def _options() -> dict[str, Any]:
+    from redis.asyncio.retry import Retry  # noqa: PLC0415 - the package is optional
+    from redis.backoff import NoBackoff  # noqa: PLC0415
+
+    return {
+        "decode_responses": True,
+        "protocol": 2,  # responses have the same shape in all versions of redis-py
+        # Redis.run limits the time of a request and of a connection. With a timeout of its own, redis-py
+        # sends with asyncio.wait_for, which in Python 3.11 can lose a cancellation: the canceled task
+        # continues to run.
+        "socket_timeout": None,
+        "socket_connect_timeout": None,
+        "retry": Retry(NoBackoff(), 0),  # the circuit breaker decides when to try again
+    }
+
+
+def _sentinel(parts: SplitResult, pool_size: int) -> Any:
+    """Return a client of the master, for ``redis+sentinel://user:password@host:port,host:port/service/db``.
+
+    User and password are those of the master; those of the Sentinels are the parameters sentinel_username and
+    sentinel_password. With ``rediss+sentinel`` both are reached over TLS.
+    """
+    from redis.asyncio.connection import SSLConnection, parse_url  # noqa: PLC0415 - the package is optional
+    from redis.asyncio.sentinel import Sentinel  # noqa: PLC0415
+
+    login, at, hosts = parts.netloc.rpartition("@")
+    service, _, number = parts.path.strip("/").partition("/")
+    if not service:
+        raise ValueError(
+            "a Sentinel URL ends with the name of the service: redis+sentinel://host:26379/mymaster"
+        )
+    sentinels = [
+        (host, int(port or 26379)) for host, _, port in (item.partition(":") for item in hosts.split(","))
+    ]
+    scheme = parts.scheme.removesuffix("+sentinel")
+    plain = parts._replace(scheme=scheme, netloc=f"{login}{at}master", path=f"/{number or 0}")
+    master: dict[str, Any] = {**_options(), **parse_url(urlunsplit(plain))}
+    own = {name: master.pop(f"sentinel_{name}", None) for name in ("username", "password")}
+    own |= {name: value for name, value in master.items() if name.startswith("ssl_")}
+    own |= {"socket_timeout": SENTINEL_SECONDS, "socket_connect_timeout": SENTINEL_SECONDS}
+    own["retry"] = master["retry"]
+    master["ssl"] = own["ssl"] = master.pop("connection_class", None) is SSLConnection
+    del master["host"]
+    guarded: Any = Sentinel(sentinels, sentinel_kwargs=own)  # type: ignore[no-untyped-call]
+    return guarded.master_for(service, max_connections=pool_size, **master)
+
 
 if TYPE_CHECKING:
     from posthouse.settings import Settings
@@ -94,3 +182,122 @@ async def require(redis: Redis) -> None:
             f"{error}. POSTHOUSE_DISPATCH=redis requires Redis: start it, correct POSTHOUSE_REDIS_URL, or "
             "set POSTHOUSE_DISPATCH=hybrid to poll Postgres while Redis is unreachable"
         ) from error
+
+
+Command: TypeAlias = Sequence[str | bytes | int]
+
+EXPECTED = ("NOGROUP", "UNBLOCKED", "BUSYGROUP", "no such key")
+"""Errors that say something about a stream. After any other, the connection is opened again: its server may
+have become a replica, or the slot may have moved.
+"""
+
+
+class Link:
+    """Connects when it is used, and again after a failure. Requests of several tasks wait for each other."""
+
+    def __init__(self, redis: Redis, anchor: str) -> None:
+        """``anchor``: a key. In a cluster, the connection is to the server of this key."""
+        self._redis = redis
+        self._anchor = anchor
+        self._connection: Any = None
+        self._owed = 0
+        self._lock = asyncio.Lock()
+
+    async def request(self, *commands: Command, seconds: float = ANSWER_SECONDS) -> list[Any]:
+        """Send the commands together and return their responses."""
+        return await self._redis.run(self._exchange(commands), seconds)
+
+    async def send(self, *commands: Command) -> None:
+        """Send the commands. Their responses are read, and ignored, with those of the next request."""
+        await self._redis.run(self._exchange(commands, wait=False))
+
+    async def messages(self, channel: str) -> AsyncIterator[str | None]:
+        """Subscribe to a channel. Yield None when this is done, then each message, until Redis fails."""
+        await self.request(("SUBSCRIBE", channel))
+        yield None
+        while True:
+            _, _, text = await self._redis.run(self._connection.read_response(), None)
+            yield text
+
+    async def close(self) -> None:
+        if self._connection is not None:
+            await self._connection.disconnect(nowait=True)
+
+    async def _exchange(self, commands: Sequence[Command], *, wait: bool = True) -> list[Any]:
+        async with self._lock:
+            if self._connection is None:
+                self._connection = await self._open()
+            try:
+                if not self._connection.is_connected:
+                    await self._connection.connect()  # to the current master, behind a Sentinel
+                await self._connection.send_packed_command(
+                    self._connection.pack_commands(commands), check_health=False
+                )
+                self._owed += len(commands)
+                if not wait:
+                    return []
+                return await self._responses(len(commands))
+            except BaseException:  # a cancellation too: the next response would be that of another request
+                await self._reset()
+                raise
+
+    async def _responses(self, last: int) -> list[Any]:
+        found = [await self._response() for _ in range(self._owed)][-last:]
+        self._owed = 0
+        for response in found:
+            if isinstance(response, Exception) and not str(response).startswith(EXPECTED):
+                raise response
+        return found
+
+    async def _response(self) -> Any:
+        try:
+            return await self._connection.read_response()
+        except self._redis.error_response as error:
+            return error
+
+    async def _open(self) -> Any:
+        client = self._redis.client
+        if not self._redis.is_cluster:
+            return await client.connection_pool.get_connection()
+        await client.initialize()
+        return client.get_node_from_key(self._anchor).acquire_connection()
+
+    async def _reset(self) -> None:
+        """Disconnect. The next request connects again, in a cluster perhaps to another server."""
+        self._owed = 0
+        await self._connection.disconnect(nowait=True)
+        if self._redis.is_cluster:
+            self._connection = None
+            await self._redis.client.aclose()
+
+
+FIRST_PAUSE = 0.1
+LONGEST_PAUSE = 2.0
+"""After an outage of any length, Redis is in use again within this time."""
+
+State = Literal["closed", "open", "half-open"]
+
+
+class Breaker:
+    """``closed``: Redis is used. ``open``: it is not. ``half-open``: one request tries whether it is back."""
+
+    def __init__(self) -> None:
+        self.state: State = "half-open"
+        self.failures = 0
+        self.openings = 0
+
+    def failed(self) -> float:
+        """Open the circuit. Return the seconds until the next try."""
+        if self.state == "closed":
+            self.openings += 1
+        self.state = "open"
+        self.failures += 1
+        longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(self.failures - 1, 16))
+        return random.uniform(0.5, 1.0) * longest  # noqa: S311 - workers must not return in lockstep
+
+    def retry(self) -> None:
+        self.state = "half-open"
+
+    def succeeded(self) -> None:
+        self.state = "closed"
+        self.failures = 0

@@ -10,8 +10,7 @@ from contextlib import suppress
 from hashlib import blake2s
 from typing import Protocol
 
-from posthouse.dispatch.breaker import Breaker
-from posthouse.dispatch.connection import Redis
+from posthouse.dispatch.connection import Breaker, Redis
 from posthouse.dispatch.streams import LEVELS, Hint, Key, MissingGroup, Streams
 from posthouse.errors import RedisUnavailable
 

@@ -26,10 +26,8 @@ from uuid import uuid4
 import psycopg
 from psycopg import AsyncConnection
 
-from posthouse.dispatch.breaker import Breaker
-from posthouse.dispatch.connection import Redis, require
-from posthouse.dispatch.notices import CHANNELS, GAP
-from posthouse.dispatch.streams import LEVELS, NOTICES, Key, Streams
+from posthouse.dispatch.connection import Breaker, Redis, require
+from posthouse.dispatch.streams import CHANNELS, GAP, LEVELS, NOTICES, Key, Streams
 from posthouse.errors import RedisUnavailable
 from posthouse.settings import Settings
 from posthouse.storage.connections import Line, retry_pause

@@ -9,11 +9,10 @@ All keys have the same hash tag, so that a Redis Cluster keeps them together.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from posthouse.dispatch.connection import ANSWER_SECONDS, Redis
-from posthouse.dispatch.link import Command, Link
+from posthouse.dispatch.connection import ANSWER_SECONDS, Command, Link, Redis
 
 PREFIX = "{posthouse}"
 LEASE = f"{PREFIX}:relay"
@@ -229,3 +228,29 @@ def _end_of(stream: Mapping[str, Any]) -> Command:
     if "entries-added" not in stream:
         return ("$", "MKSTREAM")
     return (stream["last-generated-id"], "MKSTREAM", "ENTRIESREAD", stream["entries-added"])
+
+
+CHANNELS = ("posthouse_cancel", "posthouse_definitions")
+GAP = "gap"
+"""Sent when the relay has begun to listen: it may have missed notifications."""
+
+
+class Notices:
+    def __init__(self, redis: Redis) -> None:
+        self._link = Link(redis, NOTICES)
+
+    async def follow(self, heard: Callable[[str, str], None], begun: Callable[[], None]) -> None:
+        """Call ``heard`` with channel and payload of each notice, until Redis fails.
+
+        ``begun`` is called when notices may have been missed: at the start, and after a gap.
+        """
+        async for notice in self._link.messages(NOTICES):
+            if notice is None or notice == GAP:
+                begun()
+            else:
+                channel, _, payload = notice.partition(" ")
+                heard(channel, payload)
+
+    async def close(self) -> None:
+        """End ``follow``."""
+        await self._link.close()

@@ -9,11 +9,9 @@ import time
 
 import psycopg
 
-from posthouse.keeper.bells import Bells
-from posthouse.keeper.crowd import Crowd
-from posthouse.keeper.lookout import Lookout
-from posthouse.keeper.promoter import Promoter
-from posthouse.keeper.rescuer import Rescuer
+from posthouse.keeper.jobs import Promoter
+from posthouse.keeper.liveness import Lookout, Rescuer
+from posthouse.keeper.service import Bells, Crowd
 from posthouse.settings import Settings
 from posthouse.storage.connections import Line
 from posthouse.storage.maintenance import PatientWork, UrgentWork, patient_work, urgent_work

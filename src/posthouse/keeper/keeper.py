@@ -6,25 +6,14 @@ import asyncio
 from collections.abc import Sequence
 
 from posthouse.dispatch import Relay, redis_of
-from posthouse.keeper.adopter import Adopter
 from posthouse.keeper.agenda import PatientAgenda, UrgentAgenda
 from posthouse.keeper.alerter import Alerter
-from posthouse.keeper.bells import Bells
-from posthouse.keeper.crowd import Crowd
-from posthouse.keeper.eraser import Eraser
-from posthouse.keeper.expirer import Expirer
-from posthouse.keeper.grouper import Grouper
-from posthouse.keeper.lanes import Lanes
-from posthouse.keeper.lookout import Lookout
-from posthouse.keeper.matcher import Matcher
-from posthouse.keeper.promoter import Promoter
-from posthouse.keeper.rescuer import Rescuer
-from posthouse.keeper.retainer import Retainer
-from posthouse.keeper.retrier import Retrier
-from posthouse.keeper.sampler import Sampler
-from posthouse.keeper.scheduler import Scheduler
-from posthouse.keeper.service import Step, run_forever
-from posthouse.keeper.watch import Watch
+from posthouse.keeper.jobs import Adopter, Eraser, Expirer, Lanes, Promoter, Retrier
+from posthouse.keeper.liveness import Lookout, Rescuer, Watch
+from posthouse.keeper.retention import Retainer
+from posthouse.keeper.service import Bells, Crowd, Step, run_forever
+from posthouse.keeper.stats import Grouper, Sampler
+from posthouse.keeper.triggers import Matcher, Scheduler
 from posthouse.settings import Settings
 from posthouse.storage.connections import Line
 from posthouse.waiting import end_tasks

@@ -1,4 +1,4 @@
-"""The loop that runs a step of the keeper; tests run the step once."""
+"""How a service of the keeper runs: its loop, its pace, and what wakes it."""
 
 from __future__ import annotations
 
@@ -6,13 +6,27 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Callable
-from typing import Protocol, TypeAlias
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, TypeAlias
 
 import psycopg
+from psycopg import AsyncConnection
 
-from posthouse.keeper.crowd import Crowd
+from posthouse.storage.notifications import NotificationListener
+from posthouse.storage.queries import query
 from posthouse.waiting import until_set
+
+SHARED_BY = 4
+"""So many keepers look at full pace; with more, each looks less often and all together as often."""
+
+
+class Crowd:
+    def __init__(self) -> None:
+        self.patience = 1.0
+
+    def count(self, workers: int) -> None:
+        self.patience = max(1.0, workers / SHARED_BY)
+
 
 _log = logging.getLogger("posthouse.keeper")
 
@@ -67,3 +81,37 @@ async def run_forever(step: Step, crowd: Crowd, bell: asyncio.Event, *, after: f
 def _about_one() -> float:
     """Return a random factor, so that keepers do not poll in lockstep."""
     return random.uniform(0.8, 1.2)  # noqa: S311
+
+
+class Bells:
+    """One event per step, by its name.
+
+    ``heard``: the steps to run on a notification, by the name that was passed to ``posthouse.wake``. Nothing
+    is heard behind a pooler.
+    """
+
+    def __init__(self, url: str, heard: Mapping[str, str]) -> None:
+        self._listener = NotificationListener(
+            url, "keeper bells", ["posthouse_ready"], self._hear, on_listening=self._begin
+        )
+        self._heard = heard
+        self._bells: dict[str, asyncio.Event] = {}
+
+    def of(self, step: str) -> asyncio.Event:
+        return self._bells.setdefault(step, asyncio.Event())
+
+    def ring(self, *steps: str) -> None:
+        for step in steps:
+            self.of(step).set()
+
+    async def run(self) -> None:
+        """Listen until canceled."""
+        await self._listener.run()
+
+    async def _begin(self, connection: AsyncConnection[Any]) -> None:
+        await connection.execute(query("be_hungry"), (list(self._heard),))
+        self.ring(*self._heard.values())  # for events that came before listening began
+
+    def _hear(self, _: str, name: str) -> None:
+        if name in self._heard:
+            self.ring(self._heard[name])

@@ -17,9 +17,7 @@ from uuid import UUID
 
 import psycopg
 
-from posthouse.blobs.files import PIECE
-from posthouse.blobs.private import private_folder, private_opener
-from posthouse.blobs.store import Digest, Store, digest_of, new_place
+from posthouse.blobs.store import PIECE, Digest, Store, digest_of, new_place, private_folder, private_opener
 from posthouse.errors import ArtifactTooLarge, InvalidArtifact, WrongOffset
 from posthouse.settings import Settings
 from posthouse.storage.attempts import discarded_blobs, forget_blobs

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from posthouse.commands.child import FIRST_DESCRIPTOR
-from posthouse.supervisor.patience import tick_seconds
+from posthouse.supervisor.liveness import tick_seconds
 from posthouse.worker.status import Status
 from posthouse.worker.worker import Worker
 

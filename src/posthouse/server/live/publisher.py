@@ -24,7 +24,7 @@ from pydantic_core import from_json
 from posthouse.app import Channel
 from posthouse.dispatch import NOTICES, Redis
 from posthouse.dispatch import Streams as Hints
-from posthouse.dispatch.breaker import Breaker
+from posthouse.dispatch.connection import Breaker
 from posthouse.errors import PosthouseError, RedisUnavailable
 from posthouse.identity import Principal, Role
 from posthouse.server.live.streams import Streams

@@ -12,7 +12,7 @@ from uuid import UUID
 import httpx
 
 from posthouse.blobs import checked_artifact_name, digest_of, refuse_too_large
-from posthouse.blobs.files import PIECE
+from posthouse.blobs.store import PIECE
 from posthouse.errors import InvalidArtifact, ServerUnavailable
 from posthouse.worker.artifacts import settle_download
 from posthouse.worker.remote.client import HttpLine, content_of, error_of

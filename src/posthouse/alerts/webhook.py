@@ -1,14 +1,29 @@
-"""Message formats of alerts."""
+"""Webhooks: an alert as JSON, Slack or Discord message, signed and posted."""
 
 from __future__ import annotations
 
+import hashlib
+import hmac
+import json
+import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from posthouse.core.alerts import Shape
-from posthouse.core.redaction import PLAIN, mask_text
+from posthouse.alerts.http_post import Answer, Rules, WebhookError, post
+from posthouse.core.alerts import Destination, Shape, destinations
+from posthouse.core.redaction import PLAIN, Secrets, mask_text
+from posthouse.settings import Settings
+
+HEADER = "Posthouse-Signature"
+
+
+def signature(secret: str, timestamp: int, body: bytes) -> str:
+    """``t=1700000000,v1=…``: the HMAC-SHA256, in hex, of the timestamp, a full stop and the body."""
+    signed = f"{timestamp}.".encode() + body
+    return f"t={timestamp},v1={hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest()}"
+
 
 VERSION = 1
 _COLOURS = {"info": 0x2E86DE, "warning": 0xF39C12, "error": 0xC0392B}
@@ -117,3 +132,42 @@ _SHAPES: dict[Shape, Callable[[Message], dict[str, Any]]] = {
     Shape.SLACK: _slack,
     Shape.DISCORD: _discord,
 }
+
+
+class Sender:
+    def __init__(self, settings: Settings, rules: Rules | None = None) -> None:
+        self.destinations: Mapping[str, Destination] = {
+            item.name: item for item in destinations(settings.alert_webhook_url)
+        }
+        self._secret = settings.alert_webhook_secret
+        self._rules = rules or Rules(
+            timeout=settings.alert_timeout_seconds, private=settings.alert_private_addresses
+        )
+
+    async def send(self, message: Message, destination: Destination) -> Answer:
+        """Send a message and return the response. Secrets are masked in the response and in errors, since a
+        destination may echo the request.
+        """
+        body = json.dumps(body_of(message, destination.shape), ensure_ascii=False).encode(errors="replace")
+        secrets = self._secrets(destination)
+        try:
+            answer = await post(destination.url, body, self._headers(message, body), self._rules)
+        except WebhookError as error:
+            raise type(error)(mask_text(secrets.mask(str(error), cut=True))) from None
+        return replace(answer, body=mask_text(secrets.mask(answer.body, cut=True)))
+
+    def _headers(self, message: Message, body: bytes) -> dict[str, str]:
+        headers = {
+            "Content-Type": "application/json",
+            "User-Agent": "Posthouse",
+            "Posthouse-Alert": message.id,  # the same whenever it is sent again
+        }
+        if self._secret:
+            headers[HEADER] = signature(self._secret, int(time.time()), body)
+        return headers
+
+    def _secrets(self, destination: Destination) -> Secrets:
+        url = destination.url
+        parts = (*url.path.split("/"), *url.query.split("&"))
+        parts = tuple(part for part in parts if not (part.isalpha() and part.islower()))  # those are words
+        return Secrets([url.geturl(), f"{url.path}?{url.query}", url.path, *parts, self._secret])

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from posthouse.alerts.delivery import Courier
+from posthouse.alerts.doctor import Rounds
 from posthouse.keeper.keeper import Keeper
 from posthouse.keeper.service import Step
 from posthouse.settings import Settings
 from posthouse.storage.connections import Line
-from posthouse.system.courier import Courier
-from posthouse.system.rounds import Rounds
 
 
 class Housekeeping:

@@ -1,4 +1,4 @@
-"""Finds the jobs that block a process which does not respond."""
+"""How long a worker may be silent, and what blocks one that is."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from uuid import UUID
+
+from posthouse.settings import Settings
 
 SAMPLE_SECONDS = 0.3
 SAMPLES = 3
@@ -49,3 +51,24 @@ def _thread_times(pid: int) -> dict[int, tuple[str, int]]:
         fields = text[text.rindex(")") + 2 :].split()
         found[int(folder.name)] = (fields[_STATE], int(fields[_USER_TIME]) + int(fields[_SYSTEM_TIME]))
     return found
+
+
+LONGEST_TICK = 1.0
+SHORTEST_TICK = 0.1
+
+
+def silence_limit(settings: Settings) -> float:
+    """Return how long a child may be silent: it is killed before its leases expire, or all its jobs would
+    count a crash. A heartbeat renews only leases that are older than half an interval.
+    """
+    lasts = settings.lease_seconds - 1.5 * settings.heartbeat_seconds
+    return max(0.85 * lasts - SAMPLE_SECONDS, 4 * SHORTEST_TICK)
+
+
+def tick_seconds(settings: Settings) -> float:
+    """Return how often a child shows that it runs, and how often the supervisor looks.
+
+    A small share of the limit, so that a stuck child is still found before its leases expire: the supervisor
+    may notice the silence one tick late, and its end another tick late.
+    """
+    return max(SHORTEST_TICK, min(LONGEST_TICK, silence_limit(settings) / 16))

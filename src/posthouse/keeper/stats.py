@@ -1,0 +1,62 @@
+"""Services that count: sample each minute, and move failures into their groups."""
+
+from __future__ import annotations
+
+import time
+
+from posthouse.keeper.service import SELDOM_SECONDS
+from posthouse.settings import Settings
+from posthouse.storage.connections import Line
+from posthouse.storage.maintenance import forget_failures, forget_samples, group_failures, sample_due
+
+FORGET_SECONDS = 3600.0
+
+
+class Sampler:
+    name = "sampler"
+
+    def __init__(self, line: Line, settings: Settings) -> None:
+        self._line = line
+        days = settings.kept_days()
+        self._days = days.get("samples", days["default"])
+        self._forget_at = 0.0
+
+    async def run_once(self) -> dict[str, int]:
+        sampled = await self._line.run(sample_due)
+        return {"sampled": sampled, "forgotten": await self._forget()}
+
+    async def _forget(self) -> int:
+        if time.monotonic() < self._forget_at:
+            return 0
+        self._forget_at = time.monotonic() + FORGET_SECONDS
+        return await self._line.run(lambda c: forget_samples(c, self._days))
+
+    def pause(self) -> float:
+        return SELDOM_SECONDS
+
+
+GROUP_BATCH = 5000
+
+
+class Grouper:
+    name = "grouper"
+
+    def __init__(self, line: Line, settings: Settings) -> None:
+        self._line = line
+        self._days = settings.retention_days
+        self._forget_at = 0.0
+        self._moved = 0
+
+    async def run_once(self) -> dict[str, int]:
+        self._moved = await self._line.run(lambda c: group_failures(c, GROUP_BATCH))
+        return {"moved": self._moved, "forgotten": await self._forget()}
+
+    async def _forget(self) -> int:
+        """Delete failure groups whose jobs are past retention."""
+        if time.monotonic() < self._forget_at:
+            return 0
+        self._forget_at = time.monotonic() + FORGET_SECONDS
+        return await self._line.run(lambda c: forget_failures(c, self._days))
+
+    def pause(self) -> float:
+        return 0.0 if self._moved == GROUP_BATCH else SELDOM_SECONDS

@@ -1,0 +1,221 @@
+"""Create the jobs of triggers: of schedules that are due, and of events."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import random
+import time
+from collections import Counter
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+import psycopg
+from pydantic_core import from_json
+
+from posthouse.core.definition import KindRules
+from posthouse.core.schedule import Schedule, Standing, jitter, plan
+from posthouse.core.trigger import schedule_of
+from posthouse.errors import InvalidSchedule, PosthouseError
+from posthouse.keeper.service import SELDOM_SECONDS, Crowd
+from posthouse.settings import Settings
+from posthouse.storage.connections import Line
+from posthouse.storage.definitions import rules_of
+from posthouse.storage.queries import Db
+from posthouse.storage.triggers import (
+    Taken,
+    due_schedules,
+    events_waiting,
+    fire_schedule,
+    match_events,
+    take_events,
+)
+from posthouse.trigger_jobs import (
+    event_about,
+    event_context,
+    event_request,
+    filled,
+    schedule_about,
+    schedule_context,
+    schedule_request,
+)
+
+UNREADABLE = timedelta(hours=1)
+"""A schedule that cannot be read is looked at again after this: perhaps by a keeper that knows its zone."""
+NEVER = timedelta(days=366)
+"""And one whose calendar has ended after this."""
+
+
+class Timetable:
+    """A trigger (its row as JSON) and the rules of its kind of job."""
+
+    def __init__(self, trigger: Mapping[str, Any], rules: KindRules | None, payload_limit: int) -> None:
+        self._trigger = trigger
+        self._rules = rules
+        self._payload_limit = payload_limit
+        self.next_at = _moment(trigger["next_at"])
+
+    def due(self, now: datetime) -> tuple[list[dict[str, Any]], datetime]:
+        """Return the runs to record with fire_schedule, and the next time."""
+        trigger = self._trigger
+        last_at = _moment(trigger["last_nominal_at"])
+        try:
+            schedule = schedule_of(trigger)
+        except InvalidSchedule as error:
+            return [_run(now, outcome="error", reason=str(error))], now + UNREADABLE
+        standing = Standing(self.next_at, last_at, datetime.fromisoformat(trigger["updated_at"]))
+        todo = plan(schedule, standing, now, trigger["missed"], trigger["catch_up_limit"])
+        runs = []
+        if todo.missed is not None:
+            first, last = todo.missed
+            runs.append(_run(first, outcome="missed", through=last.isoformat()))
+        for nominal in todo.runs:
+            runs.append(self._made(schedule, nominal, last_at))
+            last_at = nominal
+        return runs, todo.next_at or now + NEVER
+
+    def _made(self, schedule: Schedule, nominal: datetime, previous: datetime | None) -> dict[str, Any]:
+        trigger = self._trigger
+        context = schedule_context(trigger, schedule, nominal, previous)
+        about = schedule_about(trigger, nominal)
+        try:
+            payload = filled(trigger, context, self._rules, about, self._payload_limit)
+        except PosthouseError as error:
+            return _run(nominal, outcome="error", reason=str(error))
+        start = nominal + jitter(trigger["id"], nominal, trigger["jitter_seconds"])
+        return _run(nominal, request=schedule_request(trigger, nominal, payload, start))
+
+
+def _run(nominal: datetime, **fields: Any) -> dict[str, Any]:
+    return {"nominal_at": nominal.isoformat(), **fields}
+
+
+def _moment(text: str | None) -> datetime | None:
+    return None if text is None else datetime.fromisoformat(text)
+
+
+_log = logging.getLogger("posthouse.keeper")
+
+SCHEDULE_BATCH = 200
+SOON_SECONDS = 1.0
+"""It waits itself for runs that are due within this time; the agenda finds the others when they are."""
+SHORTEST_PAUSE = 0.01
+THOROUGH_SECONDS = 60.0
+
+
+class Scheduler:
+    name = "scheduler"
+
+    def __init__(self, line: Line, settings: Settings, crowd: Crowd) -> None:
+        self._line = line
+        self._crowd = crowd
+        self._payload_limit = settings.max_payload_bytes
+        self._thorough_at = 0.0
+        self._pause = 0.0
+
+    async def run_once(self) -> dict[str, int]:
+        return await self._line.run(self._look)
+
+    def pause(self) -> float:
+        if self._pause > SOON_SECONDS:
+            return SELDOM_SECONDS
+        # The loop multiplies the pause by the patience; that must not delay a run.
+        return self._pause / self._crowd.patience
+
+    async def _look(self, connection: Db) -> dict[str, int]:
+        thorough = time.monotonic() >= self._thorough_at
+        look = await due_schedules(connection, SCHEDULE_BATCH, thorough=thorough)
+        if thorough:
+            self._thorough_at = time.monotonic() + THOROUGH_SECONDS
+        keys = sorted({trigger["definition_key"] for trigger in look.triggers})
+        rules = {item.key: item for item in await rules_of(connection, keys)} if keys else {}
+        counts = Counter({"fired": 0, "skipped": 0, "errors": 0})
+        random.shuffle(look.triggers)  # so that several keepers share a crowded minute
+        self._pause = SELDOM_SECONDS
+        self._look_again_in(0.0 if len(look.triggers) >= SCHEDULE_BATCH else look.next_in)
+        for trigger in look.triggers:
+            counts.update(await self._see_to(connection, trigger, rules, look.at))
+        return dict(counts)
+
+    async def _see_to(
+        self, connection: Db, trigger: Mapping[str, Any], rules: Mapping[str, KindRules], now: datetime
+    ) -> dict[str, int]:
+        """Create the due jobs of a trigger. An error must not delay other triggers."""
+        timetable = Timetable(trigger, rules.get(trigger["definition_key"]), self._payload_limit)
+        runs, next_at = timetable.due(now)
+        self._look_again_in((next_at - now).total_seconds())
+        if not runs and next_at == timetable.next_at:
+            return {}
+        try:
+            return await fire_schedule(connection, trigger, runs, next_at)
+        except psycopg.Error:
+            if connection.broken:
+                raise
+            _log.exception("trigger failed, retrying trigger_id=%s", trigger["id"])
+            return {}
+
+    def _look_again_in(self, seconds: float | None) -> None:
+        if seconds is not None:
+            self._pause = max(SHORTEST_PAUSE, min(self._pause, seconds))
+
+
+EVENT_BATCH = 100
+"""Few at a time: those that promote jobs and run schedules share the line."""
+
+
+class Matcher:
+    name = "matcher"
+
+    def __init__(self, line: Line, settings: Settings) -> None:
+        self._line = line
+        self._payload_limit = settings.max_payload_bytes
+        self._more = False
+
+    async def run_once(self) -> dict[str, int]:
+        return await self._line.run(self._match)
+
+    def pause(self) -> float:
+        return 0.0 if self._more else SELDOM_SECONDS
+
+    async def _match(self, connection: Db) -> dict[str, int]:
+        self._more = False
+        if not await events_waiting(connection):
+            return {"fired": 0, "deduped": 0, "errors": 0}
+        async with connection.transaction():
+            taken = await take_events(connection, EVENT_BATCH)
+            self._more = len(taken) == EVENT_BATCH
+            if not taken:
+                return {"fired": 0, "deduped": 0, "errors": 0}
+            keys = {trigger["definition_key"] for item in taken for trigger in item.triggers}
+            rules = {item.key: item for item in await rules_of(connection, sorted(keys))} if keys else {}
+            results = [self._result(item, trigger, rules) for item in taken for trigger in item.triggers]
+            return await match_events(connection, [item.event["id"] for item in taken], results)
+
+    def _result(
+        self, taken: Taken, trigger: Mapping[str, Any], rules: Mapping[str, KindRules]
+    ) -> dict[str, Any]:
+        event = taken.event
+        result = {
+            "event_id": event["id"],
+            "trigger_id": trigger["id"],
+            "replay": event["replay"],
+            "event_at": event["at"],
+            "tenant_id": event["tenant_id"],
+            "dedupe_window": 0 if event["replay"] else trigger["dedupe_window_seconds"],
+        }
+        try:
+            kind = rules.get(trigger["definition_key"])
+            context = event_context(event, from_json(taken.context or "{}"))
+            payload = filled(trigger, context, kind, event_about(event), self._payload_limit)
+        except (PosthouseError, ValueError) as error:  # ValueError: the context is no JSON that we can read
+            return {**result, "error": f"{error}"}
+        request = event_request(trigger, event, payload)
+        return {**result, "content": _digest(payload), "request": request}
+
+
+def _digest(payload: str) -> str:
+    """Return a digest that is equal for equal payloads."""
+    canonical = json.dumps(json.loads(payload), sort_keys=True)
+    return hashlib.sha256(canonical.encode()).hexdigest()
