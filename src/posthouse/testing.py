@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -23,19 +24,21 @@ from psycopg.rows import dict_row
 from posthouse.core.duration import Duration, seconds
 from posthouse.core.ids import new_id
 from posthouse.core.progress import decode_kept
-from posthouse.core.request import Request
 from posthouse.errors import WaitTimeout
 from posthouse.keeper.keeper import Keeper
 from posthouse.settings import Settings, load_settings
+from posthouse.storage.claimed import ClaimedJob, encode_time
+from posthouse.storage.connections import Pools
 from posthouse.storage.database import admin_url, database_url
 from posthouse.storage.migrations import migrate
 from posthouse.storage.queries import query
 from posthouse.storage.schema import schema_digest
+from posthouse.worker.attempt import Attempt
 from posthouse.worker.job import Job
+from posthouse.worker.services import JobLimits, JobServices
 
 if TYPE_CHECKING:
     from posthouse.app import App, JobType
-    from posthouse.worker.transactions import Commit, Plain, StepCommit
     from posthouse.worker.worker import Worker
 
 __all__ = ["Clock", "assert_enqueued", "clock", "database", "drain", "enqueued", "run", "using"]
@@ -233,92 +236,72 @@ async def run(job_type: JobType[Any, Any], *, attempt: int = 1, **arguments: Any
 
 def _inline_job(job_type: JobType[Any, Any], payload: str, attempt: int) -> Job:
     definition = job_type.definition
-    zero = (0).to_bytes(8, "big")
-    row = (
-        new_id().bytes, definition.kind, definition.queue, "default", payload, attempt,
-        definition.max_attempts, definition.priority, 0, 0, 0, 0, 1, definition.timeout, None, None, None,
-        None, zero, zero, zero, zero, None, None,
+    now = encode_time(datetime.now(UTC))
+    row = ClaimedJob(
+        id=new_id().bytes, kind=definition.kind, queue=definition.queue, tenant_id="default",
+        payload=payload, attempt=attempt, max_attempts=definition.max_attempts, priority=definition.priority,
+        lane=0, position=0, crashes=0, snoozes=0, generation=1, timeout_seconds=definition.timeout,
+        retry=None, correlation_id=None, subject=None, parent_id=None, queued_at=now, scheduled_for=now,
+        started_at=now, attempt_started_at=now, last_error=None, trace=None,
     )  # fmt: skip
     token = uuid4()
-    return Job(row, token, token.hex, 0.0, _InlineDesk())
+    return Job(Attempt(row, token, token.hex, time.monotonic(), InlineJobServices()))
 
 
-class _InlineDesk:
+class InlineJobServices(JobServices):
     """The services of a job that is run inline: progress reports and logs are discarded, steps and parts are
     kept in memory until the handler returns.
     """
 
-    payload_limit = 2**31
-    result_limit = 2**31
-    log_level = 10**6  # discard all log records
-
     def __init__(self) -> None:
-        self.loop = asyncio.get_running_loop()
+        limits = JobLimits(2**31, 2**31, log_level=10**6, lease_seconds=0.0)  # discard all log records
+        super().__init__(asyncio.get_running_loop(), limits, Pools(None))
         self._steps: dict[str, str] = {}
         self._parts: dict[str, dict[str, Any]] = {}
 
     async def report_progress(
-        self, job: Job, percent: float | None, step: str | None, message: str | None
+        self, attempt: Attempt, percent: float | None, step: str | None, message: str | None
     ) -> None:
-        del job, percent, step, message
+        del attempt, percent, step, message
 
-    async def report_part(self, job: Job, change: Mapping[str, Any]) -> None:
-        del job
-        known = self._parts.setdefault(change["name"], {**NEW_PART})
-        known.update({name: value for name, value in change.items() if value is not None})
+    async def report_part(self, attempt: Attempt, change: Mapping[str, Any]) -> None:
+        del attempt
+        part = self._parts.setdefault(change["name"], {**NEW_PART})
+        part.update({name: value for name, value in change.items() if value is not None})
 
     async def declare_parts(
-        self, job: Job, declarations: Sequence[Mapping[str, Any]]
+        self, attempt: Attempt, declarations: Sequence[Mapping[str, Any]]
     ) -> list[dict[str, Any]]:
         for declaration in declarations:
-            await self.report_part(job, declaration)
+            await self.report_part(attempt, declaration)
         return list(self._parts.values())
 
-    async def steps_done(self, job: Job) -> list[str]:
-        del job
+    async def steps_done(self, attempt: Attempt) -> list[str]:
+        del attempt
         return list(self._steps)
 
-    async def find_step(self, job: Job, name: str) -> tuple[bool, Any]:
-        del job
+    async def find_step(self, attempt: Attempt, name: str) -> tuple[bool, Any]:
+        del attempt
         return name in self._steps, decode_kept(self._steps.get(name))
 
-    async def keep_step(self, job: Job, name: str, result: str, seconds: float) -> None:
-        del job, seconds
+    async def save_step(self, attempt: Attempt, name: str, result: str, seconds: float) -> None:
+        del attempt, seconds
         self._steps[name] = result
 
-    def note_step(self, job: Job, name: str) -> None: ...
+    async def flush(self, attempt: Attempt) -> None: ...
 
-    async def upload(self, job: Job, name: str, path: str) -> dict[str, Any]:
-        del name, path
-        raise self._no_database(job)
+    async def send_request(self, method: str, attempt: Attempt, *arguments: Any) -> Any:
+        del method, arguments
+        raise self._no_database(attempt)
 
-    async def download(self, job: Job, name: str, path: str, of: str | None) -> dict[str, Any]:
-        del name, path, of
-        raise self._no_database(job)
+    def send_notice(self, method: str, attempt: Attempt, *arguments: Any) -> None: ...
 
-    async def land(self, job: Job) -> None: ...
+    def get_pools(self, attempt: Attempt) -> Pools:
+        raise self._no_database(attempt)
 
-    def emit(self, job: Job, stream: str, level: str | None, text: str) -> None: ...
-
-    def admitted(self, request: Request) -> Request:
-        return request
-
-    def operators_marks(self, kind: str) -> None:
-        del kind
-
-    def begin(self, job: Job) -> Plain:
-        raise self._no_database(job)
-
-    def begin_commit(self, job: Job) -> Commit:
-        raise self._no_database(job)
-
-    def begin_step(self, job: Job, name: str) -> StepCommit:
-        del name
-        raise self._no_database(job)
-
-    def _no_database(self, job: Job) -> RuntimeError:
+    def _no_database(self, attempt: Attempt) -> RuntimeError:
         return RuntimeError(
-            f"{job.kind} uses the database or artifacts, which testing.run() does not provide: "
+            f"{attempt.row.kind} uses the database or artifacts, which testing.run() does not provide: "
             "enqueue the job and use testing.drain()"
         )
 

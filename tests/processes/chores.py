@@ -72,7 +72,6 @@ def about(job: posthouse.Job, word: str) -> dict[str, object]:
         "payload": job.payload,
         "attempt": [job.attempt, job.max_attempts],
         "correlation_id": job.correlation_id,
-        "aged": 0 <= job.age < 60,
         "queued": job.queued_at.isoformat(),
     }
 

@@ -43,7 +43,6 @@ async def test_the_job_has_the_same_attributes_as_in_the_worker(workplace, db):
         "payload": {"word": "ä\n"},
         "attempt": [1, 4],
         "correlation_id": "c-1",
-        "aged": True,
         "queued": stored["queued_at"].isoformat(),
     }
 

@@ -201,7 +201,7 @@ async def about(job: posthouse.Job) -> dict[str, object]:
         "kind": job.kind, "queue": job.queue, "tenant": job.tenant, "attempt": job.attempt,
         "max_attempts": job.max_attempts, "correlation_id": job.correlation_id, "subject": job.subject,
         "priority": job.priority, "payload": job.payload, "queued": job.queued_at.isoformat(),
-        "due": job.scheduled_for.isoformat(), "started": job.started_at.isoformat(), "age": job.age < 60,
+        "due": job.scheduled_for.isoformat(), "started": job.started_at.isoformat(),
     }  # fmt: skip
 
 

@@ -54,7 +54,7 @@ async def test_a_handler_knows_its_job(place):
     assert known["due"] == row["scheduled_for"].isoformat()
     assert known["started"] == row["started_at"].isoformat()
     assert (known["tenant"], known["correlation_id"], known["subject"]) == ("acme", "c-1", "s-1")
-    assert (known["priority"], known["attempt"], known["age"]) == (50, 1, True)
+    assert (known["priority"], known["attempt"]) == (50, 1)
 
 
 async def test_an_error_is_retried_and_the_next_attempt_knows_of_it(place):

@@ -141,7 +141,7 @@ async def test_a_commit_whose_reply_was_lost_is_not_made_twice_by_a_handler_that
         for _ in range(2):
             async with job.commit() as connection:
                 await _write(connection, "paid")
-            job.finished = False  # as if the reply to COMMIT had not arrived
+            job._attempt.is_finished = False  # as if the reply to COMMIT had not arrived
 
     handle = await pay.enqueue()
     await testing.drain(app)

@@ -46,7 +46,7 @@ async def test_a_cancellation_that_a_handler_did_not_notice_does_not_reach_the_n
 
     @app.job(max_attempts=1)
     async def late(job: posthouse.Job):
-        workers[0].executor.end(job, TimedOut("the handler exceeded its timeout"))
+        workers[0].executor.end(job._attempt, TimedOut("the handler exceeded its timeout"))
 
     @app.job(max_attempts=1)
     async def next_one():

@@ -222,7 +222,9 @@ async def test_invariant_17_a_job_canceled_while_it_runs_never_succeeds(app, db,
     async with working(app, cancel_grace_seconds=20) as worker:
         await asyncio.to_thread(started.wait, 20)
         cancel(db, handle.id)
-        await eventually(lambda: all(job.canceled for job in worker.executor.held.values()))
+        await eventually(
+            lambda: all(attempt.is_cancel_requested for attempt in worker.executor.held.values())
+        )
         go_on.set()
         await eventually(lambda: status(db, handle.id) != "running")
     assert status(db, handle.id) == "canceled"

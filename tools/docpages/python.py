@@ -60,11 +60,7 @@ WIDTH = 100
 
 # Members for internal use.
 INSIDE = {
-    "about", "age", "announcement", "ask", "changed", "claimed_at", "deadline", "declaration", "delay",
-    "expires", "finished", "followup_texts", "followups", "from_json", "hex_id", "hex_token", "land", "lane",
-    "lost", "lost_error", "note_canceling", "note_lost", "noted", "payload_text", "plain_fields", "position",
-    "reason", "recall", "refuse_if_lost", "report_part", "retry_json", "row", "steps", "take_followups",
-    "task", "timeout_seconds", "to_json", "token",
+    "announcement", "changed", "declaration", "delay", "from_json", "plain_fields", "recall", "to_json",
 }  # fmt: skip
 
 # Types that applications receive and do not construct.
@@ -121,7 +117,7 @@ def _attributes(kind: type[Any]) -> list[tuple[str, str]]:
         if isinstance(member, property) and name not in INSIDE and not name.startswith("_"):
             hint = str(member.fget.__annotations__.get("return", ""))
             found.append((f"`{name}`: {hint.replace('|', 'or')}", _summary(member.__doc__)))
-    return [*found, ("`result`: Any", "The result to store if the handler uses `commit()`.")]
+    return found
 
 
 def _is_method(member: Any) -> bool:

@@ -25,8 +25,8 @@ from posthouse.metrics.registry import (
     histogram,
     process_registry,
 )
+from posthouse.worker.attempt import Attempt
 from posthouse.worker.executor import Executor
-from posthouse.worker.job import Job
 from posthouse.worker.observers import observe_with
 
 
@@ -35,8 +35,8 @@ class _Attempts:
         self._meter = meter
         self._began = time.perf_counter()
 
-    def ended(self, job: Job, outcome: str) -> None:
-        self._meter.ended(job.kind, outcome, time.perf_counter() - self._began)
+    def ended(self, attempt: Attempt, outcome: str) -> None:
+        self._meter.ended(attempt.row.kind, outcome, time.perf_counter() - self._began)
 
 
 class WorkerMetrics:
@@ -58,7 +58,7 @@ class WorkerMetrics:
         gauge(metrics.SLOTS, registry).set_function(lambda: sum(each.slots for each in self._executors))
 
     @contextmanager
-    def running(self, jobs: Sequence[Job]) -> Iterator[_Attempts]:  # noqa: ARG002 - each is counted at its end
+    def running(self, attempts: Sequence[Attempt]) -> Iterator[_Attempts]:  # noqa: ARG002 - each is counted at its end
         yield _Attempts(self)
 
     def ended(self, kind: str, outcome: str, seconds: float) -> None:

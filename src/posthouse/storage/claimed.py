@@ -1,55 +1,76 @@
-"""Encode a claimed job as JSON for remote workers, and decode it."""
+"""A claimed job, as the statements ``claim`` and ``claimed`` return it, and as JSON for remote workers."""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from pydantic_core import to_json
 
-from posthouse.storage.leases import ClaimedRow
-
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
-_PAYLOAD = 4
-_PLAIN = {
-    "kind": 1, "queue": 2, "tenant_id": 3, "attempt": 5, "max_attempts": 6, "priority": 7, "lane": 8,
-    "position": 9, "crashes": 10, "snoozes": 11, "generation": 12, "timeout_seconds": 13, "retry": 14,
-    "correlation_id": 15, "subject": 16, "last_error": 22, "trace": 23,
-}  # fmt: skip
-_TIMES = {"queued_at": 18, "scheduled_for": 19, "started_at": 20, "attempt_started_at": 21}
-"""Positions in the statement claim."""
+_TIMES = ("queued_at", "scheduled_for", "started_at", "attempt_started_at")
+_CONVERTED = {"id", "payload", "parent_id", *_TIMES}
 
 
-def job_json(row: ClaimedRow, *, payload_as_text: bool) -> bytes:
-    """Encode a job. The payload is passed through as the database wrote it: as an object or as a text."""
-    fields: dict[str, Any] = {"id": str(UUID(bytes=row[0]))}
-    for name, place in _PLAIN.items():
-        fields[name] = row[place]
-    fields["parent_id"] = None if row[17] is None else str(row[17])
-    for name, place in _TIMES.items():
-        fields[name] = moment(row[place]).isoformat()
-    if payload_as_text:
-        return to_json({**fields, "payload_text": row[_PAYLOAD]})
-    return b'%b,"payload":%b}' % (to_json(fields)[:-1], row[_PAYLOAD].encode())
+class ClaimedJob(NamedTuple):
+    """The columns of the statement ``claim``, in order. Ids and times are decoded when they are needed."""
+
+    id: bytes
+    kind: str
+    queue: str
+    tenant_id: str
+    payload: str
+    attempt: int
+    max_attempts: int
+    priority: int
+    lane: int
+    position: int
+    crashes: int
+    snoozes: int
+    generation: int
+    timeout_seconds: float | None
+    retry: dict[str, Any] | None
+    correlation_id: str | None
+    subject: str | None
+    parent_id: UUID | None
+    queued_at: bytes
+    scheduled_for: bytes
+    started_at: bytes
+    attempt_started_at: bytes
+    last_error: str | None
+    trace: str | None
+
+    def to_json(self, *, payload_as_text: bool) -> bytes:
+        """Encode the job. The payload is passed through as the database wrote it: as an object or a text."""
+        fields = {name: value for name, value in self._asdict().items() if name not in _CONVERTED}
+        fields["id"] = str(UUID(bytes=self.id))
+        fields["parent_id"] = None if self.parent_id is None else str(self.parent_id)
+        for name in _TIMES:
+            fields[name] = decode_time(getattr(self, name)).isoformat()
+        if payload_as_text:
+            return to_json({**fields, "payload_text": self.payload})
+        return b'%b,"payload":%b}' % (to_json(fields)[:-1], self.payload.encode())
+
+    @classmethod
+    def from_json(cls, job: Mapping[str, Any]) -> ClaimedJob:
+        """Decode a job as a worker with a database connection would have received it."""
+        fields = {name: job[name] for name in cls._fields if name not in _CONVERTED}
+        fields["id"] = UUID(job["id"]).bytes
+        fields["payload"] = job["payload_text"]
+        fields["parent_id"] = None if job["parent_id"] is None else UUID(job["parent_id"])
+        for name in _TIMES:
+            fields[name] = encode_time(datetime.fromisoformat(job[name]))
+        return cls(**fields)
 
 
-def row_of(job: Mapping[str, Any]) -> ClaimedRow:
-    """Decode a job to the row that a direct worker would have received."""
-    row: list[Any] = [None] * 24
-    row[0] = UUID(job["id"]).bytes
-    for name, place in _PLAIN.items():
-        row[place] = job[name]
-    row[_PAYLOAD] = job["payload_text"]
-    row[17] = None if job["parent_id"] is None else UUID(job["parent_id"])
-    for name, place in _TIMES.items():
-        row[place] = struct.pack("!q", (datetime.fromisoformat(job[name]) - _EPOCH) // _MICROSECOND)
-    return tuple(row)
-
-
-def moment(raw: bytes) -> datetime:
+def decode_time(raw: bytes) -> datetime:
     """Decode a time in the format of timestamptz_send."""
     return _EPOCH + timedelta(microseconds=struct.unpack("!q", raw)[0])
+
+
+def encode_time(time: datetime) -> bytes:
+    return struct.pack("!q", (time - _EPOCH) // _MICROSECOND)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self, TypeAlias
+from typing import Any, NamedTuple, Self
 from uuid import UUID, uuid4
 
 import psycopg
@@ -16,13 +16,11 @@ from psycopg import AsyncConnection, Connection
 from posthouse.core.payload import encode_result
 from posthouse.errors import Forbidden
 from posthouse.settings import offline_default
+from posthouse.storage.claimed import ClaimedJob
 from posthouse.storage.connections import Line, Running, connect_sync
 from posthouse.storage.errors import explain
 from posthouse.storage.queries import calling, query
 from posthouse.waiting import until_readable
-
-ClaimedRow: TypeAlias = tuple[Any, ...]
-"""The columns of the statement claim, in order."""
 
 ERROR_LIMIT = 64_000
 
@@ -56,7 +54,7 @@ class ReadyBatch(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Claim:
     token: UUID
-    rows: list[ClaimedRow]
+    rows: list[ClaimedJob]
     asked_at: float  # on the monotonic clock: the leases are at least that old
     recovered: tuple[Claim, ...] = ()  # jobs of earlier claims whose replies were lost
 
@@ -168,10 +166,10 @@ class Leases:
     async def _fetch(
         self, statement: Any, parameters: Mapping[str, Any], token: UUID, asked_at: float
     ) -> Claim:
-        async def work(connection: AsyncConnection[tuple[Any, ...]]) -> list[ClaimedRow]:
+        async def work(connection: AsyncConnection[tuple[Any, ...]]) -> list[ClaimedJob]:
             cursor = connection.cursor(binary=True)
             await cursor.execute(statement, parameters)
-            return await cursor.fetchall()
+            return list(map(ClaimedJob._make, await cursor.fetchall()))
 
         try:
             return Claim(token, await self._claims.run(work), asked_at)

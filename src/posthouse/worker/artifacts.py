@@ -17,37 +17,37 @@ from posthouse.storage.attempts import artifact_for_job, keep_artifact
 from posthouse.storage.connections import Line
 
 if TYPE_CHECKING:
-    from posthouse.worker.job import Desk, Job
+    from posthouse.worker.attempt import Attempt
 
 
-async def upload(job: Job, desk: Desk, what: str | Path | bytes, name: str | None) -> dict[str, Any]:
+async def upload(attempt: Attempt, what: str | Path | bytes, name: str | None) -> dict[str, Any]:
     if isinstance(what, bytes):
-        return await _through_a_file(job, desk, name or "", lambda file: file.write_bytes(what))
+        return await _through_a_file(attempt, name or "", lambda file: file.write_bytes(what))
     path = Path(what).absolute()  # noqa: ASYNC240 - resolves the current directory only
     if not await asyncio.to_thread(path.is_dir):
-        return await desk.upload(job, checked_artifact_name(name or path.name), str(path))
-    return await _through_a_file(job, desk, name or f"{path.name}.tar.gz", lambda file: pack(path, file))
+        return await attempt.services.upload(attempt, checked_artifact_name(name or path.name), str(path))
+    return await _through_a_file(attempt, name or f"{path.name}.tar.gz", lambda file: pack(path, file))
 
 
-async def _through_a_file(job: Job, desk: Desk, name: str, write: Any) -> dict[str, Any]:
+async def _through_a_file(attempt: Attempt, name: str, write: Any) -> dict[str, Any]:
     checked_artifact_name(name)
     with tempfile.TemporaryDirectory(prefix="posthouse-") as folder:
         file = Path(folder) / "upload"
         await asyncio.to_thread(write, file)
-        return await desk.upload(job, name, str(file))
+        return await attempt.services.upload(attempt, name, str(file))
 
 
 async def download(
-    job: Job, desk: Desk, name: str, path: str | Path, of: UUID | None, *, extract: bool
+    attempt: Attempt, name: str, path: str | Path, of: UUID | None, *, extract: bool
 ) -> dict[str, Any]:
     target = Path(path).absolute()  # noqa: ASYNC240 - resolves the current directory only
     other = None if of is None else str(of)
     if not extract:
         await asyncio.to_thread(target.parent.mkdir, parents=True, exist_ok=True)
-        return await desk.download(job, name, str(target), other)
+        return await attempt.services.download(attempt, name, str(target), other)
     with tempfile.TemporaryDirectory(prefix="posthouse-") as folder:
         archive = Path(folder) / "archive"
-        found = await desk.download(job, name, str(archive), other)
+        found = await attempt.services.download(attempt, name, str(archive), other)
         await asyncio.to_thread(extract_archive, archive, target)
         return found
 

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextvars
 import types
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+
+
+def is_in_loop() -> bool:
+    """Return whether this thread runs an event loop, and so the handler is async."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 @types.coroutine

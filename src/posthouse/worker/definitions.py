@@ -23,9 +23,9 @@ from posthouse.core.retry import Retry
 from posthouse.core.schema import compiled
 from posthouse.errors import ConfigurationError, InactiveDefinition
 from posthouse.waiting import until_set
+from posthouse.worker.attempt import Attempt
 from posthouse.worker.backend import AWAY
 from posthouse.worker.handlers import Definition
-from posthouse.worker.job import Job
 
 _log = logging.getLogger("posthouse.worker")
 
@@ -88,30 +88,34 @@ class Rulebook:
     def commands(self) -> list[KindRules]:
         return [rules for rules in self._rules.values() if rules.runner == "command"]
 
-    def check(self, job: Job) -> None:
+    def check(self, attempt: Attempt) -> None:
         """Raise InvalidPayload if an operator's schema rejects the payload.
 
         The handler's own types are checked when its arguments are read.
         """
-        if job.kind in self._checked:
-            self._rules[job.kind].check(job.payload_text)
+        if attempt.row.kind in self._checked:
+            self._rules[attempt.row.kind].check(attempt.row.payload)
 
-    async def fits_newer_code(self, job: Job, definition: Definition) -> bool:
+    async def fits_newer_code(self, attempt: Attempt, definition: Definition) -> bool:
         """Return whether a payload that this handler does not accept fits the definition announced last.
 
         Then workers with newer code run, and the job is theirs.
         """
         with suppress(*AWAY):
             await self.reread()
-        rules = self._rules.get(job.kind)
-        if rules is None or rules.announced_schema is None or definition.arguments.accepts(job.payload_text):
+        rules = self._rules.get(attempt.row.kind)
+        if (
+            rules is None
+            or rules.announced_schema is None
+            or definition.arguments.accepts(attempt.row.payload)
+        ):
             return False
         if json.loads(rules.announced_schema) == json.loads(json.dumps(definition.arguments.schema())):
             return False
-        if rules.operators_schema and rules.problems(job.payload_text):
+        if rules.operators_schema and rules.problems(attempt.row.payload):
             return False
         newest = compiled(rules.announced_schema)
-        return newest is None or newest.accepts(from_json(job.payload_text))
+        return newest is None or newest.accepts(from_json(attempt.row.payload))
 
     def admitted(self, request: Request, payload_limit: int) -> Request:
         """Return a follow-up with overrides applied. Raises if its kind would reject it."""
@@ -167,21 +171,23 @@ class Rulebook:
         else:
             self._redactors[kind] = redactor_for(marks[0], tuple(marks[1]))
 
-    def masked(self, job: Job, text: str, *, cut: bool = False) -> str:
+    def masked(self, attempt: Attempt, text: str, *, cut: bool = False) -> str:
         """Return a text of this job with the secrets of its payload, and what looks like a secret, masked."""
-        return self.redactor(job.kind).text(text, self._secrets_of(job), cut=cut)
+        return self.redactor(attempt.row.kind).text(text, self._secrets_of(attempt), cut=cut)
 
-    def masked_error(self, job: Job, error: Mapping[str, Any]) -> dict[str, Any]:
+    def masked_error(self, attempt: Attempt, error: Mapping[str, Any]) -> dict[str, Any]:
         """Return an error with secrets masked. Its texts are usually pieces of longer ones."""
         return {
-            name: self.masked(job, value, cut=True) if name in _TEXTS and isinstance(value, str) else value
+            name: self.masked(attempt, value, cut=True)
+            if name in _TEXTS and isinstance(value, str)
+            else value
             for name, value in error.items()
         }
 
-    def _secrets_of(self, job: Job) -> Secrets:
-        found = self._secrets.get(job.hex_id)
+    def _secrets_of(self, attempt: Attempt) -> Secrets:
+        found = self._secrets.get(attempt.hex_id)
         if found is None:
-            found = self._secrets[job.hex_id] = self.redactor(job.kind).secrets(job.payload)
+            found = self._secrets[attempt.hex_id] = self.redactor(attempt.row.kind).secrets(attempt.payload)
             while len(self._secrets) > _REMEMBERED:
                 with suppress(KeyError):  # another thread may have removed it
                     self._secrets.popitem(last=False)
@@ -191,20 +197,24 @@ class Rulebook:
 class Masks:
     """The masks of the jobs of one handler call: secrets of each job are masked for all of them."""
 
-    __slots__ = ("_jobs", "_rulebook")
+    __slots__ = ("_attempts", "_rulebook")
 
-    def __init__(self, rulebook: Rulebook, jobs: Sequence[Job]) -> None:
+    def __init__(self, rulebook: Rulebook, attempts: Sequence[Attempt]) -> None:
         self._rulebook = rulebook
-        self._jobs = jobs
+        self._attempts = attempts
 
     @property
     def about(self) -> dict[str, object]:
         """Return the context of log lines; for a batch, the fields that its jobs share."""
-        return self._jobs[0].about if len(self._jobs) == 1 else {"kind": self._jobs[0].kind}
+        return (
+            self._attempts[0].log_context
+            if len(self._attempts) == 1
+            else {"kind": self._attempts[0].row.kind}
+        )
 
     def __call__(self, text: str) -> str:
-        for job in self._jobs:
-            text = self._rulebook.masked(job, text)
+        for attempt in self._attempts:
+            text = self._rulebook.masked(attempt, text)
         return text
 
 

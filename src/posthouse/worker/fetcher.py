@@ -8,15 +8,16 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from operator import itemgetter
+from operator import attrgetter
 
 from posthouse.storage.connections import retry_pause
 from posthouse.storage.leases import Claim
+from posthouse.worker.attempt import Attempt
 from posthouse.worker.backend import AWAY, REFUSED, Leases
 from posthouse.worker.batches import BatchClaim, Batches
 from posthouse.worker.executor import Executor
 from posthouse.worker.handlers import LARGEST_BATCH
-from posthouse.worker.job import Desk, Job
+from posthouse.worker.services import JobServices
 
 LEAST_MEMORY = 8
 
@@ -69,8 +70,8 @@ FLOOR_SECONDS = 1.0
 """How often full lanes are read from their start, where jobs that were committed late are."""
 LONGEST_RESCAN_SECONDS = 10.0
 """Maximum time for which a job that was committed late stays below the cursor, even if scans are slow."""
-IN_LINE = itemgetter(7, 9)  # columns of the statement claim: priority, then position
-TENANT = itemgetter(3)
+_BY_PRIORITY_AND_POSITION = attrgetter("priority", "position")
+_TENANT = attrgetter("tenant_id")
 
 
 class Fetcher:
@@ -78,7 +79,7 @@ class Fetcher:
         self,
         leases: Leases,
         executor: Executor,
-        desk: Desk,
+        services: JobServices,
         *,
         queues: Sequence[str],
         kinds: Sequence[str],
@@ -89,7 +90,7 @@ class Fetcher:
     ) -> None:
         self._leases = leases
         self._executor = executor
-        self._desk = desk
+        self._services = services
         self._queues = queues
         self._kinds = kinds
         self._batches = batches
@@ -294,20 +295,20 @@ class Fetcher:
 
     def _accept(self, claim: Claim) -> None:
         hex_token = claim.token.hex
-        rows = sorted(claim.rows, key=IN_LINE)  # a claim returns them in physical order
-        jobs = [Job(row, claim.token, hex_token, claim.asked_at, self._desk) for row in rows]
+        rows = sorted(claim.rows, key=_BY_PRIORITY_AND_POSITION)  # a claim returns them in physical order
+        attempts = [Attempt(row, claim.token, hex_token, claim.asked_at, self._services) for row in rows]
         expires = claim.asked_at + self._leases.lease_seconds * 0.9
         marks = self._marks
         # lanes of keys are short-lived; without a cursor a lane is read from its start
         if len(marks) > MAX_MARKS:
             marks.clear()
-        for job in jobs:
-            job.expires = expires
-            lane, position = job.lane, job.position
+        for attempt in attempts:
+            attempt.lease_expires_at = expires
+            lane, position = attempt.row.lane, attempt.row.position
             if marks.get(lane, 0) < position:
                 marks[lane] = position
-        self._shares.count(map(TENANT, rows))
-        self._executor.accept(jobs)
+        self._shares.count(map(_TENANT, rows))
+        self._executor.accept(attempts)
 
     async def _be_fed(self) -> None:
         """Cancel the wakeup after several full claims in a row; a single full claim would make it flap."""

@@ -18,8 +18,8 @@ from contextlib import AbstractContextManager, suppress
 from posthouse.core.outcome import TimedOut
 from posthouse.errors import PosthouseError
 from posthouse.storage.connections import retry_pause
+from posthouse.worker.attempt import Attempt
 from posthouse.worker.backend import REFUSED, Pulse
-from posthouse.worker.job import Job
 
 _log = logging.getLogger("posthouse.worker")
 
@@ -37,10 +37,10 @@ class Heartbeat(threading.Thread):
     def __init__(
         self,
         connect: Callable[[], AbstractContextManager[Pulse]],
-        held: Mapping[str, Job],
+        held: Mapping[str, Attempt],
         loop: asyncio.AbstractEventLoop,
         *,
-        on_verdict: Callable[[Job, str], None],
+        on_verdict: Callable[[Attempt, str], None],
         on_drain: Callable[[], None],
         on_sight: Callable[[], None],
         heartbeat_seconds: float,
@@ -139,19 +139,21 @@ class Heartbeat(threading.Thread):
         started = time.monotonic()
         self._next = started + self._interval
         fresh = started + self._lease_seconds * 0.9 - self._interval / 2
-        jobs = [
-            job
-            for job in list(self._held.values())
-            if not job.finished and (everything or job.expires < fresh)
+        attempts = [
+            attempt
+            for attempt in list(self._held.values())
+            if not attempt.is_finished and (everything or attempt.lease_expires_at < fresh)
         ]
-        verdicts = pulse.beat([job.hex_id for job in jobs], [job.hex_token for job in jobs])
+        verdicts = pulse.beat(
+            [attempt.hex_id for attempt in attempts], [attempt.hex_token for attempt in attempts]
+        )
         not_renewed = {hex_id for hex_id, verdict in verdicts if verdict in {"lost", "busy"}}
         expires = started + self._lease_seconds * 0.9
-        for job in jobs:
-            if job.hex_id not in not_renewed:
-                job.expires = expires
+        for attempt in attempts:
+            if attempt.hex_id not in not_renewed:
+                attempt.lease_expires_at = expires
         self.beats += 1
-        by_id = {job.hex_id: job for job in jobs}
+        by_id = {attempt.hex_id: attempt for attempt in attempts}
         with suppress(RuntimeError):  # the loop is closing
             for hex_id, verdict in verdicts:
                 if verdict == "drain":
@@ -164,17 +166,21 @@ class Heartbeat(threading.Thread):
         if self.can_interrupt and self._blocking_job() is not None:
             signal.pthread_kill(threading.main_thread().ident or 0, INTERRUPT)
 
-    def _blocking_job(self) -> Job | None:
+    def _blocking_job(self) -> Attempt | None:
         task = asyncio.current_task(self._loop)
         if task is None:
             return None
-        for job in list(self._held.values()):
-            if job.task is task and job.deadline and job.deadline + 2 * TICK_SECONDS < time.monotonic():
-                return job
+        for attempt in list(self._held.values()):
+            if (
+                attempt.task is task
+                and attempt.deadline
+                and attempt.deadline + 2 * TICK_SECONDS < time.monotonic()
+            ):
+                return attempt
         return None
 
 
-def install_interrupt(loop: asyncio.AbstractEventLoop, held: Mapping[str, Job]) -> bool:
+def install_interrupt(loop: asyncio.AbstractEventLoop, held: Mapping[str, Attempt]) -> bool:
     """Let the heartbeat thread raise TimedOut in a handler that blocks the main thread.
 
     Returns False in another thread, where signals do not arrive; without a handler they would kill the
@@ -184,8 +190,13 @@ def install_interrupt(loop: asyncio.AbstractEventLoop, held: Mapping[str, Job]) 
     def interrupt(*_: object) -> None:
         task = asyncio.current_task(loop)
         now = time.monotonic()
-        for job in list(held.values()):
-            if job.task is task and job.deadline and job.deadline < now and job.reason is None:
+        for attempt in list(held.values()):
+            if (
+                attempt.task is task
+                and attempt.deadline
+                and attempt.deadline < now
+                and attempt.stop_reason is None
+            ):
                 raise TimedOut("the handler blocked the event loop past its timeout")
 
     if threading.current_thread() is not threading.main_thread():

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
-import json
-import struct
-import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, overload
@@ -18,58 +13,30 @@ from posthouse.core.ids import new_id
 from posthouse.core.progress import checked_name, checked_percent, clipped
 from posthouse.core.request import EnqueueOptions, Request
 from posthouse.errors import InvalidJob, InvalidReport, LeaseLost
-from posthouse.storage.claimed import moment
-from posthouse.storage.leases import ClaimedRow
+from posthouse.storage.claimed import decode_time
 from posthouse.tracing import traced
 from posthouse.worker.artifacts import download, upload
 from posthouse.worker.log_writer import JobLog
-from posthouse.worker.progress import Notes, Part
-from posthouse.worker.transactions import Steps
+from posthouse.worker.progress import Part, declare_parts
+from posthouse.worker.transactions import (
+    CommitTransaction,
+    PlainTransaction,
+    StepRunner,
+    StepTransaction,
+)
 
 if TYPE_CHECKING:
-    from posthouse.worker.transactions import Commit, Plain, StepCommit
+    from posthouse.worker.attempt import Attempt
 
-HEARING_SECONDS = 0.5
-"""How long a handler may continue after its lease was lost: its next call on the job raises LeaseLost."""
 STREAMS = ("stdout", "stderr", "log")
 
 
-class Named(Protocol):
+class EnqueueableJob(Protocol):
     """An object that can be enqueued by name, such as a decorated handler."""
 
     @property
     def kind(self) -> str: ...
     def request(self, arguments: Mapping[str, Any], options: EnqueueOptions) -> Request: ...
-
-
-class Desk(Protocol):
-    """The services that the worker provides to a job."""
-
-    loop: asyncio.AbstractEventLoop
-    payload_limit: int
-    result_limit: int
-    log_level: int
-
-    async def report_progress(
-        self, job: Job, percent: float | None, step: str | None, message: str | None
-    ) -> None: ...
-    async def report_part(self, job: Job, change: Mapping[str, Any]) -> None: ...
-    async def declare_parts(
-        self, job: Job, declarations: Sequence[Mapping[str, Any]]
-    ) -> list[dict[str, Any]]: ...
-    async def steps_done(self, job: Job) -> list[str]: ...
-    async def find_step(self, job: Job, name: str) -> tuple[bool, Any]: ...
-    async def keep_step(self, job: Job, name: str, result: str, seconds: float) -> None: ...
-    def note_step(self, job: Job, name: str) -> None: ...
-    async def upload(self, job: Job, name: str, path: str) -> dict[str, Any]: ...
-    async def download(self, job: Job, name: str, path: str, of: str | None) -> dict[str, Any]: ...
-    async def land(self, job: Job) -> None: ...
-    def emit(self, job: Job, stream: str, level: str | None, text: str) -> None: ...
-    def admitted(self, request: Request) -> Request: ...
-    def operators_marks(self, kind: str) -> tuple[str, tuple[str, ...]] | None: ...
-    def begin(self, job: Job) -> Plain: ...
-    def begin_commit(self, job: Job) -> Commit: ...
-    def begin_step(self, job: Job, name: str) -> StepCommit: ...
 
 
 class Job:
@@ -78,34 +45,11 @@ class Job:
     Methods marked "await in an async handler" are plain calls in a thread handler.
     """
 
-    __slots__ = (
-        "_canceling", "_claimed_at", "_desk", "_followups", "_payload", "_row", "_steps", "_token",
-        "committing", "deadline", "expires", "finished", "hex_id", "hex_token", "notes", "output", "reason",
-        "result", "task", "told",
-    )  # fmt: skip
+    __slots__ = ("_attempt", "_steps")
 
-    def __init__(self, row: ClaimedRow, token: UUID, hex_token: str, claimed_at: float, desk: Desk) -> None:
-        self._row = row
-        self._token = token
-        self._desk = desk
-        self._claimed_at = claimed_at
-        self._payload: dict[str, Any] | None = None
-        self._followups: list[str] | None = None
-        self._canceling = False
-        self.hex_id: str = row[0].hex()
-        self.hex_token = hex_token
-        self.result: Any = None
-        """Stored with the completion if the handler uses ``commit()``."""
-        self.task: asyncio.Task[None] | None = None
-        self.reason: BaseException | None = None  # why the worker stops the attempt
-        self.notes: Notes | None = None  # reports of the handler; internal to the worker
-        self.output: dict[str, Any] | None = None  # output of a command, stored with the attempt
-        self.told = False  # whether the handler has reported or logged anything
-        self._steps: Steps | None = None
-        self.deadline: float | None = None  # of the timeout, on the monotonic clock
-        self.expires = 0.0  # expiry of the lease, on the monotonic clock
-        self.finished = False
-        self.committing = False  # a heartbeat that finds no lease may have met this commit
+    def __init__(self, attempt: Attempt) -> None:
+        self._attempt = attempt
+        self._steps: StepRunner | None = None
 
     def __repr__(self) -> str:
         return f"<Job {self.kind} {self.id} attempt {self.attempt}/{self.max_attempts}>"
@@ -113,160 +57,132 @@ class Job:
     @property
     def id(self) -> UUID:
         """Id of the job."""
-        return UUID(bytes=self._row[0])
-
-    @property
-    def row(self) -> ClaimedRow:
-        """The row as it was claimed, for a process that runs the handler."""
-        return self._row
-
-    @property
-    def claimed_at(self) -> float:
-        return self._claimed_at
+        return self._attempt.id
 
     @property
     def token(self) -> UUID:
-        return self._token
+        """Lease token: identifies this attempt. No other attempt of any job has the same token."""
+        return self._attempt.token
 
     @property
     def kind(self) -> str:
         """Name of the job kind."""
-        return self._row[1]  # type: ignore[no-any-return]
+        return self._attempt.row.kind
 
     @property
     def queue(self) -> str:
         """Name of the queue."""
-        return self._row[2]  # type: ignore[no-any-return]
+        return self._attempt.row.queue
 
     @property
     def tenant(self) -> str:
         """Tenant that owns the job."""
-        return self._row[3]  # type: ignore[no-any-return]
-
-    @property
-    def payload_text(self) -> str:
-        return self._row[4]  # type: ignore[no-any-return]
+        return self._attempt.row.tenant_id
 
     @property
     def payload(self) -> dict[str, Any]:
         """Payload of the job, as it was enqueued."""
-        if self._payload is None:
-            self._payload = json.loads(self._row[4])
-        return self._payload
+        return self._attempt.payload
 
     @property
     def attempt(self) -> int:
         """Number of this attempt; the first is 1."""
-        return self._row[5]  # type: ignore[no-any-return]
+        return self._attempt.row.attempt
 
     @property
     def max_attempts(self) -> int:
         """Maximum number of attempts."""
-        return self._row[6]  # type: ignore[no-any-return]
+        return self._attempt.row.max_attempts
 
     @property
     def priority(self) -> int:
         """Priority of the job; lower numbers run first."""
-        return self._row[7]  # type: ignore[no-any-return]
-
-    @property
-    def lane(self) -> int:
-        return self._row[8]  # type: ignore[no-any-return]
-
-    @property
-    def position(self) -> int:
-        return self._row[9]  # type: ignore[no-any-return]
+        return self._attempt.row.priority
 
     @property
     def crashes(self) -> int:
         """How often a worker, or the process that ran the handler, died while running this job."""
-        return self._row[10]  # type: ignore[no-any-return]
+        return self._attempt.row.crashes
 
     @property
     def snoozes(self) -> int:
         """How often the job was snoozed."""
-        return self._row[11]  # type: ignore[no-any-return]
+        return self._attempt.row.snoozes
 
     @property
     def generation(self) -> int:
         """1 plus the number of times the job was reopened."""
-        return self._row[12]  # type: ignore[no-any-return]
-
-    @property
-    def timeout_seconds(self) -> float | None:
-        return self._row[13]  # type: ignore[no-any-return]
-
-    @property
-    def retry_json(self) -> dict[str, Any] | None:
-        return self._row[14]  # type: ignore[no-any-return]
+        return self._attempt.row.generation
 
     @property
     def correlation_id(self) -> str | None:
         """Id of the request or pipeline that the job belongs to."""
-        return self._row[15]  # type: ignore[no-any-return]
+        return self._attempt.row.correlation_id
 
     @property
     def subject(self) -> str | None:
         """What the job is about, as set by the caller, such as a customer or a video."""
-        return self._row[16]  # type: ignore[no-any-return]
+        return self._attempt.row.subject
 
     @property
     def parent_id(self) -> UUID | None:
         """Id of the job that enqueued this job as a follow-up."""
-        return self._row[17]  # type: ignore[no-any-return]
+        return self._attempt.row.parent_id
 
     @property
     def queued_at(self) -> datetime:
         """When the job was enqueued."""
-        return moment(self._row[18])
+        return decode_time(self._attempt.row.queued_at)
 
     @property
     def scheduled_for(self) -> datetime:
         """Earliest start of this attempt."""
-        return moment(self._row[19])
+        return decode_time(self._attempt.row.scheduled_for)
 
     @property
     def started_at(self) -> datetime:
         """When the first attempt started."""
-        return moment(self._row[20])
+        return decode_time(self._attempt.row.started_at)
 
     @property
     def last_error(self) -> str | None:
         """Error of the previous attempt."""
-        return self._row[22]  # type: ignore[no-any-return]
+        return self._attempt.row.last_error
 
     @property
     def trace(self) -> str | None:
         """W3C traceparent of the span that enqueued the job."""
-        return self._row[23]  # type: ignore[no-any-return]
-
-    @property
-    def age(self) -> float:
-        """Seconds since the first attempt started, on the database's clock."""
-        first, this = struct.unpack("!qq", self._row[20] + self._row[21])
-        return float(this - first) / 1e6 + (time.monotonic() - self._claimed_at)
+        return self._attempt.row.trace
 
     @property
     def is_first_attempt(self) -> bool:
         """Whether no earlier attempt has started, in this or an earlier generation."""
-        return self.generation == 1 and bool(self._row[20] == self._row[21])
-
-    @property
-    def about(self) -> dict[str, object]:
-        """The fields that the job's log records carry."""
-        return {
-            "job_id": str(self.id),
-            "kind": self.kind,
-            "tenant_id": self.tenant,
-            "attempt": self.attempt,
-        }
+        return self._attempt.is_first
 
     @property
     def log(self) -> JobLog:
         """Logger whose records carry the job's id, kind, tenant and attempt, and are stored
         in the job's log.
         """
-        return JobLog(self.about, self._desk.log_level, functools.partial(self._keep, "log"))
+        attempt = self._attempt
+        append = functools.partial(self._append_log, "log")
+        return JobLog(attempt.log_context, attempt.services.limits.log_level, append)
+
+    @property
+    def canceled(self) -> bool:
+        """Whether cancellation of the job was requested. Async handlers are also interrupted by
+        CancelledError; thread handlers must check this attribute.
+        """
+        return self._attempt.is_cancel_requested
+
+    @property
+    def result(self) -> Any:
+        """The result to store if the handler uses ``commit()``."""
+        return self._attempt.result
+
+    @result.setter
+    def result(self, result: Any) -> None:
+        self._attempt.result = result
 
     def emit_output(self, stream: str, text: str) -> None:
         """Write text to the job's output.
@@ -276,21 +192,11 @@ class Job:
         """
         if stream not in STREAMS:
             raise InvalidReport(f"stream must be one of {', '.join(STREAMS)}, not {stream!r}")
-        self._keep(stream, None, text)
+        self._append_log(stream, None, text)
 
-    def _keep(self, stream: str, level: str | None, text: str) -> None:
-        self.told = True
-        self._desk.emit(self, stream, level, text)
-
-    @property
-    def canceled(self) -> bool:
-        """Whether cancellation of the job was requested. Async handlers are also interrupted by
-        CancelledError; thread handlers must check this attribute.
-        """
-        return self._canceling
-
-    def note_canceling(self) -> None:
-        self._canceling = True
+    def _append_log(self, stream: str, level: str | None, text: str) -> None:
+        self._attempt.has_reports = True
+        self._attempt.services.emit(self._attempt, stream, level, text)
 
     def progress(
         self, percent: float | None = None, *, step: str | None = None, message: str | None = None
@@ -301,9 +207,12 @@ class Job:
         as often as you like: reports are written a few times per second, and the last one is always written.
         Raises LeaseLost if the job may belong to another worker by now.
         """
-        self.told = True
-        return self._carry(
-            self._desk.report_progress(self, checked_percent(percent), clipped(step), clipped(message))
+        attempt = self._attempt
+        attempt.has_reports = True
+        return attempt.run_in_loop(  # type: ignore[no-any-return]
+            attempt.services.report_progress(
+                attempt, checked_percent(percent), clipped(step), clipped(message)
+            )
         )
 
     def part(self, name: str, *, total: int | None = None, weight: float | None = None) -> Part:
@@ -312,7 +221,7 @@ class Job:
         ``total`` is the number of units of work in the part. ``weight`` is its share of the job's progress
         relative to the other parts; the default is 1.
         """
-        return Part(self, name, total, weight)
+        return Part(self._attempt, name, total, weight)
 
     def parts(
         self,
@@ -328,21 +237,9 @@ class Job:
         name. The parts are returned in the order of ``names``; without names, all parts of the job are
         returned.
         """
-        self.told = True
         totals, weights = totals or {}, weights or {}
         parts = [self.part(name, total=totals.get(name), weight=weights.get(name)) for name in names]
-        return self.ask(self._declared(parts))
-
-    async def _declared(self, parts: list[Part]) -> list[Part]:
-        rows = await self._desk.declare_parts(self, [part.declaration() for part in parts])
-        if not parts:
-            return [self.part(row["name"]).recall(row) for row in rows]
-        known = {row["name"]: row for row in rows}
-        return [part.recall(known[part.name]) for part in parts]
-
-    def report_part(self, change: Mapping[str, Any]) -> Awaitable[None]:
-        self.told = True
-        return self._carry(self._desk.report_part(self, change))
+        return self._attempt.run_in_loop(declare_parts(self._attempt, parts))
 
     def step(self, name: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """Run a function once for all attempts of the job and return its result. Await in an async handler.
@@ -351,12 +248,10 @@ class Job:
         later attempt gets the stored result, and the function is not called again.
         """
         call = functools.partial(function, *args, **kwargs)
-        if self._in_loop():
-            return self.steps.run(checked_name("step", name), call)
-        return self.steps.run_in_thread(checked_name("step", name), call)
+        return self._get_steps().run(checked_name("step", name), call)
 
     @overload
-    def step_commit(self, name: str, /) -> StepCommit: ...
+    def step_commit(self, name: str, /) -> StepTransaction: ...
     @overload
     def step_commit(self, name: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any: ...
     def step_commit(
@@ -368,13 +263,14 @@ class Job:
         function, use it as a context manager: ``async with job.step_commit("charge") as connection:``. The
         connection is None if an earlier attempt has finished the step. In a thread handler use ``with``.
         """
-        step = self._desk.begin_step(self, checked_name("step", name))
+        transaction = StepTransaction(self._attempt, checked_name("step", name))
         if function is None:
-            return step
-        call = functools.partial(_with_connection, function, args, kwargs)
-        if self._in_loop():
-            return self.steps.commit(step, call)
-        return self.steps.commit_in_thread(step, call)
+            return transaction
+        return self._get_steps().commit(transaction, lambda connection: function(connection, *args, **kwargs))
+
+    def _get_steps(self) -> StepRunner:
+        self._steps = self._steps or StepRunner(self._attempt)
+        return self._steps
 
     def upload(self, what: str | Path | bytes, name: str | None = None) -> Any:
         """Store a file as an artifact of the job. Await in an async handler.
@@ -383,7 +279,7 @@ class Job:
         defaults to the name of the file; an artifact of the same name is replaced. Returns the name, size and
         SHA-256 of the artifact. Raises LeaseLost if another worker has the job.
         """
-        return self.ask(upload(self, self._desk, what, name))
+        return self._attempt.run_in_loop(upload(self._attempt, what, name))
 
     def download(self, name: str, path: str | Path, *, of: UUID | None = None, extract: bool = False) -> Any:
         """Download an artifact to ``path``. Await in an async handler.
@@ -392,52 +288,15 @@ class Job:
         of the same tenant; the default is this job. With ``extract=True`` the artifact must be a tar.gz
         archive, and ``path`` a new or empty folder that it is extracted into.
         """
-        return self.ask(download(self, self._desk, name, path, of, extract=extract))
+        return self._attempt.run_in_loop(download(self._attempt, name, path, of, extract=extract))
 
     def steps_done(self) -> Any:
         """Return the names of the finished steps, oldest first. Await in an async handler."""
-        return self.ask(self._desk.steps_done(self))
-
-    @property
-    def steps(self) -> Steps:
-        if self._steps is None:
-            self._steps = Steps(self, self._desk)
-        return self._steps
-
-    def noted(self) -> Notes:
-        self.told = True
-        if self.notes is None:
-            self.notes = Notes()
-        return self.notes
-
-    def land(self) -> Awaitable[None]:
-        """Flush the reports and log records that are still buffered."""
-        return self._carry(self._desk.land(self))
-
-    @property
-    def lost(self) -> bool:
-        """Whether the lease is known to be lost."""
-        return isinstance(self.reason, LeaseLost) or (self.notes is not None and self.notes.lost)
-
-    def note_lost(self) -> None:
-        """Record that the lease is lost. The handler's next call raises LeaseLost; if it continues, it is
-        stopped.
-        """
-        self.noted().lost = True
-        self.expires = min(self.expires, time.monotonic() + HEARING_SECONDS)
-
-    def lost_error(self) -> LeaseLost:
-        return LeaseLost(f"lease lost: job {self.id} was reassigned to another worker")
-
-    def refuse_if_lost(self) -> None:
-        if self.finished:
-            raise LeaseLost("this job has already finished")
-        if self.lost:
-            raise self.lost_error()
+        return self._attempt.run_in_loop(self._attempt.services.steps_done(self._attempt))
 
     def enqueue(
         self,
-        what: Named | str,
+        what: EnqueueableJob | str,
         payload: Mapping[str, Any] | None = None,
         *,
         options: EnqueueOptions | None = None,
@@ -449,18 +308,20 @@ class Job:
         for a kind by name. The follow-up is stored in the transaction that completes this job: if this
         attempt fails, it is not enqueued. ``options`` are enqueue options.
         """
-        if self.finished:
+        attempt = self._attempt
+        if attempt.is_finished:
             raise LeaseLost("this job has already finished and cannot add follow-ups")
-        request = self._desk.admitted(self._request(what, payload, options or {}, arguments))
-        job_id = request.id or new_id()
-        text = request.to_json(job_id, verify=request.id is not None, payload_limit=self._desk.payload_limit)
-        self._followups = self._followups or []
-        self._followups.append(text)
+        services = attempt.services
+        request = services.apply_definition(self._request(what, payload, options or {}, arguments))
+        job_id, limit = request.id or new_id(), services.limits.payload_bytes
+        text = request.to_json(job_id, verify=request.id is not None, payload_limit=limit)
+        attempt.followups = attempt.followups or []
+        attempt.followups.append(text)
         return job_id
 
     def _request(
         self,
-        what: Named | str,
+        what: EnqueueableJob | str,
         payload: Mapping[str, Any] | None,
         options: EnqueueOptions,
         arguments: Mapping[str, Any],
@@ -479,66 +340,20 @@ class Job:
             request = what.request({**(payload or {}), **arguments}, merged)
         return traced(request.changed(parent_id=self.id))
 
-    def transaction(self) -> Plain:
+    def transaction(self) -> PlainTransaction:
         """Open a transaction that is independent of the job's completion.
 
         ``async with job.transaction() as connection:`` yields a psycopg connection; in a thread handler use
         ``with``. Use it for reads and for writes that are safe to repeat: an attempt that fails later is
         retried. Writes that must happen only once belong in ``commit()`` or ``step_commit()``.
         """
-        return self._desk.begin(self)
+        return PlainTransaction(self._attempt)
 
-    def commit(self) -> Commit:
+    def commit(self) -> CommitTransaction:
         """Open a transaction that commits the handler's writes together with the job's completion.
 
         ``async with job.commit() as connection:`` yields a psycopg connection; in a thread handler use
         ``with``. At the end of the block the job is completed on that connection and the transaction is
         committed. If the lease was lost, nothing is written and LeaseLost is raised.
         """
-        return self._desk.begin_commit(self)
-
-    @property
-    def followup_texts(self) -> list[str] | None:
-        return self._followups
-
-    def take_followups(self, texts: list[str] | None) -> None:
-        """Set the follow-ups that the handler added in a child process."""
-        self._followups = texts
-
-    @property
-    def followups(self) -> str | None:
-        return f"[{','.join(self._followups)}]" if self._followups else None
-
-    def _carry(self, work: Coroutine[Any, Any, None]) -> Awaitable[None]:
-        if self._in_loop():
-            return work
-        self.ask(work)
-        return _done()
-
-    def ask(self, work: Coroutine[Any, Any, Any]) -> Any:
-        """Return the coroutine to be awaited; in a thread, run it on the worker's loop and
-        return its result.
-        """
-        if self._in_loop():
-            return work
-        future: Future[Any] = asyncio.run_coroutine_threadsafe(work, self._desk.loop)
-        return future.result()
-
-    @staticmethod
-    def _in_loop() -> bool:
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            return False
-        return True
-
-
-def _with_connection(
-    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], connection: Any
-) -> Any:
-    return function(connection, *args, **kwargs)
-
-
-class _done:  # noqa: N801 - an awaitable that is already done
-    def __await__(self) -> Any:
-        return iter(())
+        return CommitTransaction(self._attempt)

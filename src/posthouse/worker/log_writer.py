@@ -1,4 +1,4 @@
-"""``job.log``: a logger whose lines are also stored with the job."""
+"""``job.job.log``: a logger whose lines are also stored with the job."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from posthouse.storage.connections import retry_pause
 from posthouse.worker.backend import AWAY, REFUSED, Notebook
 
 if TYPE_CHECKING:
-    from posthouse.worker.job import Job
+    from posthouse.worker.attempt import Attempt
 
 _log = logging.getLogger("posthouse.worker")
 _job_log = logging.getLogger("posthouse.job")
@@ -95,37 +95,37 @@ class Lines:
 
 
 class Tail:
-    def __init__(self, notebook: Notebook, share: int, redact: Callable[[Job, str], str]) -> None:
+    def __init__(self, notebook: Notebook, share: int, redact: Callable[[Attempt, str], str]) -> None:
         self._notebook = notebook
         self._share = share
         self._redact = redact
         self._lock = threading.Lock()
-        self._lines: dict[Job, Lines] = {}
-        self._unsent: list[tuple[Job, Said]] = []
+        self._lines: dict[Attempt, Lines] = {}
+        self._unsent: list[tuple[Attempt, Said]] = []
         self._landings: list[asyncio.Future[None]] = []
         self._loop = asyncio.get_running_loop()
         self._something = asyncio.Event()
         self._hurry = asyncio.Event()
 
-    def emit(self, job: Job, stream: str, level: str | None, text: str) -> None:
+    def emit(self, attempt: Attempt, stream: str, level: str | None, text: str) -> None:
         """Add lines from any thread, without waiting."""
-        if job.finished or job.lost:
+        if attempt.is_finished or attempt.is_lease_lost:
             return
         with self._lock:
-            lines = self._lines.get(job)
+            lines = self._lines.get(attempt)
             if lines is None:
-                lines = self._lines[job] = Lines(self._share)
+                lines = self._lines[attempt] = Lines(self._share)
             whole = text.split("\n") if stream == "log" else lines.whole_lines(stream, text)
             for line in whole:
                 lines.add(Said(time.monotonic(), stream, level, _held(line)))
-        job.told = True
+        attempt.has_reports = True
         if not self._something.is_set():
             self._loop.call_soon_threadsafe(self._something.set)
 
-    async def land(self, job: Job) -> None:
+    async def land(self, attempt: Attempt) -> None:
         """Flush the lines of a job that is about to finish."""
         with self._lock:
-            lines = self._lines.get(job)
+            lines = self._lines.get(attempt)
             if lines is None:
                 return
             lines.final = True
@@ -170,9 +170,14 @@ class Tail:
         now = time.monotonic()
         lines = [
             LogLine(
-                job.hex_id, job.hex_token, now - said.at, said.stream, said.level, self._shown(job, said.text)
+                attempt.hex_id,
+                attempt.hex_token,
+                now - said.at,
+                said.stream,
+                said.level,
+                self._shown(attempt, said.text),
             )
-            for job, said in self._unsent
+            for attempt, said in self._unsent
         ]
         try:
             await self._notebook.write_log(lines)
@@ -186,21 +191,25 @@ class Tail:
         if more:
             await self._flush()
 
-    def _shown(self, job: Job, text: str) -> str:
+    def _shown(self, attempt: Attempt, text: str) -> str:
         """Return a line as stored. Masking happens here, because most lines of a flood are never stored."""
         try:
-            masked = self._redact(job, text)
+            masked = self._redact(attempt, text)
         except Exception as error:  # noqa: BLE001 - a line that cannot be masked must not be stored
             return f"[this line could not be masked: {type(error).__name__}]"
         if len(text) > LINE_LIMIT:
             masked = masked[: max(0, len(masked) - MARGIN)][:LINE_LIMIT] + " …"
         return escape(masked)
 
-    def _taken(self) -> list[tuple[Job, Said]]:
+    def _taken(self) -> list[tuple[Attempt, Said]]:
         with self._lock:
-            taken = [(job, said) for job, lines in self._lines.items() for said in lines.take()]
-            for job in [job for job, lines in self._lines.items() if lines.final or job.finished or job.lost]:
-                del self._lines[job]
+            taken = [(attempt, said) for attempt, lines in self._lines.items() for said in lines.take()]
+            for attempt in [
+                attempt
+                for attempt, lines in self._lines.items()
+                if lines.final or attempt.is_finished or attempt.is_lease_lost
+            ]:
+                del self._lines[attempt]
         return taken
 
 

@@ -10,14 +10,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
+from posthouse.storage.claimed import decode_time
 from posthouse.storage.leases import Claim, Settlement, Success
 from posthouse.tracing import SYSTEM, Traces, start_tracing
+from posthouse.worker.attempt import Attempt
 from posthouse.worker.batches import BatchClaim
 from posthouse.worker.completer import Completer
 from posthouse.worker.executor import Executor
 from posthouse.worker.fetcher import Fetcher
 from posthouse.worker.handlers import Definition
-from posthouse.worker.job import Job
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span
@@ -26,11 +27,11 @@ if TYPE_CHECKING:
 class Running(Protocol):
     """One call of a handler, with one job or a batch."""
 
-    def ended(self, job: Job, outcome: str) -> None: ...
+    def ended(self, attempt: Attempt, outcome: str) -> None: ...
 
 
 class Observer(Protocol):
-    def running(self, jobs: Sequence[Job]) -> AbstractContextManager[Running]:
+    def running(self, attempts: Sequence[Attempt]) -> AbstractContextManager[Running]:
         """Return a context manager that is entered while a handler runs."""
         ...
 
@@ -66,18 +67,20 @@ class Observers:
         self._running: dict[str, str | None] = {}
 
     @contextmanager
-    def running(self, jobs: Sequence[Job]) -> Iterator[None]:
-        self._running.update(dict.fromkeys(job.hex_id for job in jobs))
+    def running(self, attempts: Sequence[Attempt]) -> Iterator[None]:
+        self._running.update(dict.fromkeys(attempt.hex_id for attempt in attempts))
         with ExitStack() as stack:
-            seen = [stack.enter_context(observer.running(jobs)) for observer in self._observers]
+            seen = [stack.enter_context(observer.running(attempts)) for observer in self._observers]
             try:
                 yield
             finally:
-                for job in jobs:
+                for attempt in attempts:
                     # Jobs that a handler has committed itself, or lost, are not reported.
-                    outcome = self._running.pop(job.hex_id, None) or ("lost" if job.lost else "succeeded")
+                    outcome = self._running.pop(attempt.hex_id, None) or (
+                        "lost" if attempt.is_lease_lost else "succeeded"
+                    )
                     for each in seen:
-                        each.ended(job, outcome)
+                        each.ended(attempt, outcome)
 
     def reported(self, hex_id: str, outcome: str) -> None:
         if hex_id in self._running:
@@ -98,13 +101,13 @@ class ObservedExecutor(Executor):
         self._observers = observers
         observers.serves(self)
 
-    async def _run_one(self, definition: Definition, job: Job) -> None:
-        with self._observers.running((job,)):
-            await super()._run_one(definition, job)
+    async def _run_one(self, definition: Definition, attempt: Attempt) -> None:
+        with self._observers.running((attempt,)):
+            await super()._run_one(definition, attempt)
 
-    async def _run_batch(self, definition: Definition, jobs: list[Job]) -> None:
-        with self._observers.running(jobs):
-            await super()._run_batch(definition, jobs)
+    async def _run_batch(self, definition: Definition, attempts: list[Attempt]) -> None:
+        with self._observers.running(attempts):
+            await super()._run_batch(definition, attempts)
 
 
 class ObservedCompleter(Completer):
@@ -136,12 +139,12 @@ class ObservedFetcher(Fetcher):
 _FINE = {"succeeded", "snoozed", "released"}
 
 
-class _Attempt:
+class _AttemptSpan:
     def __init__(self, traces: Traces, span: Span) -> None:
         self._traces = traces
         self._span = span
 
-    def ended(self, job: Job, outcome: str) -> None:  # noqa: ARG002 - a batch has one span
+    def ended(self, attempt: Attempt, outcome: str) -> None:  # noqa: ARG002 - a batch has one span
         self._span.set_attribute("posthouse.outcome", outcome)
         if outcome not in _FINE:
             self._traces.fail(self._span, outcome)
@@ -154,17 +157,17 @@ class Spans:
         self._traces = traces
 
     @contextmanager
-    def running(self, jobs: Sequence[Job]) -> Iterator[_Attempt]:
-        first = jobs[0]
-        parent = self._traces.from_text(first.trace if len(jobs) == 1 else None)
-        links = [job.trace for job in jobs if job.trace] if len(jobs) > 1 else []
-        if len(jobs) == 1 and first.trace:
-            since = max(first.queued_at, first.scheduled_for)
-            self._traces.past(f"wait {first.kind}", parent, int(since.timestamp() * 1e9), time.time_ns())
+    def running(self, attempts: Sequence[Attempt]) -> Iterator[_AttemptSpan]:
+        first = attempts[0]
+        parent = self._traces.from_text(first.row.trace if len(attempts) == 1 else None)
+        links = [attempt.row.trace for attempt in attempts if attempt.row.trace] if len(attempts) > 1 else []
+        if len(attempts) == 1 and first.row.trace:
+            since = max(decode_time(first.row.queued_at), decode_time(first.row.scheduled_for))
+            self._traces.past(f"wait {first.row.kind}", parent, int(since.timestamp() * 1e9), time.time_ns())
         with self._traces.span(
-            f"run {first.kind}", "CONSUMER", _about(jobs), parent=parent, links=links
+            f"run {first.row.kind}", "CONSUMER", _about(attempts), parent=parent, links=links
         ) as span:
-            yield _Attempt(self._traces, span)
+            yield _AttemptSpan(self._traces, span)
 
     def claimed(self, jobs: int, seconds: float) -> None:
         """Do nothing: most claims are empty and belong to no job."""
@@ -179,16 +182,20 @@ def trace_workers() -> None:
         observe_with(Spans(start_tracing()))
 
 
-def _about(jobs: Sequence[Job]) -> dict[str, Any]:
-    first = jobs[0]
-    shared = {"messaging.system": SYSTEM, "messaging.operation.type": "process", "posthouse.kind": first.kind}
-    if len(jobs) > 1:
-        return {**shared, "messaging.batch.message_count": len(jobs)}
+def _about(attempts: Sequence[Attempt]) -> dict[str, Any]:
+    first = attempts[0]
+    shared = {
+        "messaging.system": SYSTEM,
+        "messaging.operation.type": "process",
+        "posthouse.kind": first.row.kind,
+    }
+    if len(attempts) > 1:
+        return {**shared, "messaging.batch.message_count": len(attempts)}
     return {
         **shared,
         "messaging.message.id": str(first.id),
-        "posthouse.queue": first.queue,
-        "posthouse.tenant_id": first.tenant,
+        "posthouse.queue": first.row.queue,
+        "posthouse.tenant_id": first.row.tenant_id,
         "posthouse.attempt": first.attempt,
-        "correlation_id": first.correlation_id,
+        "correlation_id": first.row.correlation_id,
     }

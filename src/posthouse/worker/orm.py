@@ -38,7 +38,7 @@ def fresh_async_connections() -> Iterator[None]:
 
 def uses_django() -> bool:
     """Return whether Django is loaded and configured, so that handlers may have connections of it."""
-    return _configured_django() is not None
+    return "django.db" in sys.modules and _configured_django() is not None
 
 
 def _close_stale() -> None:

@@ -32,13 +32,13 @@ from posthouse.storage.connections import retry_pause
 from posthouse.worker.backend import AWAY, REFUSED, Notebook
 
 if TYPE_CHECKING:
-    from posthouse.worker.job import Job
+    from posthouse.worker.attempt import Attempt
 
 
-class Notes:
+class PendingReport:
     """Created at the first report of a job. Later reports are merged into those that are not written."""
 
-    __slots__ = ("_fields", "_own_percent", "_parts", "due", "lost", "steps", "steps_running", "waiters")
+    __slots__ = ("_fields", "_own_percent", "_parts", "due", "is_lease_lost", "steps", "waiters")
 
     def __init__(self) -> None:
         self._fields: dict[str, Any] = {}
@@ -47,10 +47,9 @@ class Notes:
         self.due = 0.0
         """When the report may be written, on the monotonic clock."""
         self.waiters: list[asyncio.Future[None]] = []
-        self.lost = False
+        self.is_lease_lost = False
         self.steps: set[str] | None = None
         """Names of the finished steps; None: not loaded yet."""
-        self.steps_running: set[str] = set()
 
     def __bool__(self) -> bool:
         """Whether there is anything to write."""
@@ -102,7 +101,7 @@ LANDING_SECONDS = 5.0
 class Reporter:
     def __init__(self, notebook: Notebook) -> None:
         self._notebook = notebook
-        self._dirty: dict[Job, Notes] = {}
+        self._dirty: dict[Attempt, PendingReport] = {}
         self._woken = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -110,17 +109,17 @@ class Reporter:
 
     async def report(
         self,
-        job: Job,
+        attempt: Attempt,
         fields: Mapping[str, Any],
         part: Mapping[str, Any] | None = None,
         *,
         at_once: bool = False,
     ) -> None:
         """Report. Waits for the write if the job's report is due; otherwise returns and writes it later."""
-        job.refuse_if_lost()
-        notes = job.noted()
+        attempt.ensure_lease_held()
+        notes = attempt.get_pending_report()
         notes.add(fields, part)
-        self._dirty[job] = notes
+        self._dirty[attempt] = notes
         if at_once:
             notes.due = 0.0
         if notes.due <= time.monotonic():
@@ -128,14 +127,14 @@ class Reporter:
         elif len(self._dirty) == 1:
             self._woken.set()
 
-    async def land(self, job: Job) -> None:
+    async def land(self, attempt: Attempt) -> None:
         """Flush the reports of a job that is about to finish, if Postgres is reachable in time."""
-        if job in self._dirty:
-            self._dirty[job].due = 0.0
+        if attempt in self._dirty:
+            self._dirty[attempt].due = 0.0
         with suppress(TimeoutError, PosthouseError):  # a lost lease is detected when the outcome is written
             async with asyncio.timeout(LANDING_SECONDS):
                 await self._idle.wait()  # the report being written may be put back
-                while (notes := self._dirty.get(job)) is not None:
+                while (notes := self._dirty.get(attempt)) is not None:
                     await self._landing(notes)
                     await self._idle.wait()
 
@@ -147,7 +146,7 @@ class Reporter:
                 await self._pause(wait)
                 continue
             now = time.monotonic()
-            due = {job.hex_id: job for job, notes in self._dirty.items() if notes.due <= now}
+            due = {attempt.hex_id: attempt for attempt, notes in self._dirty.items() if notes.due <= now}
             self._idle.clear()
             try:  # two attempts of one job, of which one has lost its lease, go in separate statements
                 await self._write(list(due.values())[:MAX_BATCH])
@@ -168,22 +167,25 @@ class Reporter:
         if timer is not None:
             timer.cancel()
 
-    async def _landing(self, notes: Notes) -> None:
+    async def _landing(self, notes: PendingReport) -> None:
         landed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         notes.waiters.append(landed)
         self._woken.set()
         await landed
 
-    async def _write(self, jobs: Sequence[Job]) -> None:
+    async def _write(self, attempts: Sequence[Attempt]) -> None:
         sent = time.monotonic()
-        batch: list[tuple[Job, Notes, dict[str, Any], list[asyncio.Future[None]]]] = []
-        for job in jobs:
-            notes = self._dirty.pop(job)
+        batch: list[tuple[Attempt, PendingReport, dict[str, Any], list[asyncio.Future[None]]]] = []
+        for attempt in attempts:
+            notes = self._dirty.pop(attempt)
             waiters, notes.waiters = notes.waiters, []
             notes.due = sent + INTERVAL
-            batch.append((job, notes, notes.take(), waiters))
+            batch.append((attempt, notes, notes.take(), waiters))
         try:
-            reports = [{"id": job.hex_id, "token": job.hex_token, **report} for job, _, report, _ in batch]
+            reports = [
+                {"id": attempt.hex_id, "token": attempt.hex_token, **report}
+                for attempt, _, report, _ in batch
+            ]
             missed = await self._notebook.report(reports)
             self._failures = 0
         except AWAY:
@@ -192,48 +194,54 @@ class Reporter:
         except REFUSED as error:
             await self._isolate(batch, error)
             return
-        for job, notes, report, waiters in batch:
-            verdict = missed.get(job.id)
+        for attempt, notes, report, waiters in batch:
+            verdict = missed.get(attempt.id)
             if verdict == "busy":  # the row is locked for a moment
-                self._restore(job, notes, report, waiters)
+                self._restore(attempt, notes, report, waiters)
             elif verdict == "lost":
-                job.note_lost()
+                attempt.mark_lease_lost()
                 notes.drop()
-                _release(waiters, job.lost_error())
+                _release(waiters, attempt.lease_lost_error())
             else:
-                job.expires = max(job.expires, sent + self._notebook.lease_seconds * 0.9)
+                attempt.lease_expires_at = max(
+                    attempt.lease_expires_at, sent + self._notebook.lease_seconds * 0.9
+                )
                 _release(waiters)
 
-    def _try_later(self, batch: Sequence[tuple[Job, Notes, dict[str, Any], Any]]) -> None:
+    def _try_later(self, batch: Sequence[tuple[Attempt, PendingReport, dict[str, Any], Any]]) -> None:
         """Put the reports back while Postgres is unreachable. Handlers do not wait: the heartbeat checks the
         lease.
         """
         pause = retry_pause(self._failures)
         self._failures += 1
-        for job, notes, report, waiters in batch:
-            self._restore(job, notes, report, [])
+        for attempt, notes, report, waiters in batch:
+            self._restore(attempt, notes, report, [])
             notes.due = time.monotonic() + pause
             _release(waiters)
 
     def _restore(
-        self, job: Job, notes: Notes, report: Mapping[str, Any], waiters: list[asyncio.Future[None]]
+        self,
+        attempt: Attempt,
+        notes: PendingReport,
+        report: Mapping[str, Any],
+        waiters: list[asyncio.Future[None]],
     ) -> None:
         notes.put_back(report)
         notes.waiters = waiters + notes.waiters
         notes.due = time.monotonic() + INTERVAL / 10
-        self._dirty[job] = notes
+        self._dirty[attempt] = notes
 
     async def _isolate(
-        self, batch: Sequence[tuple[Job, Notes, dict[str, Any], Any]], error: Exception
+        self, batch: Sequence[tuple[Attempt, PendingReport, dict[str, Any], Any]], error: Exception
     ) -> None:
         """Find the report that Postgres rejects, and write the others."""
         if len(batch) > 1:
-            for job, notes, report, waiters in batch:
-                self._restore(job, notes, report, waiters)
-                await self._write([job])
+            for attempt, notes, report, waiters in batch:
+                self._restore(attempt, notes, report, waiters)
+                await self._write([attempt])
             return
-        job, _, _, waiters = batch[0]
-        _log.error("progress report cannot be stored job=%s: %s", job.id, error)
+        attempt, _, _, waiters = batch[0]
+        _log.error("progress report cannot be stored job=%s: %s", attempt.id, error)
         _release(waiters, PosthouseError(f"the report cannot be stored: {error}"))
 
 
@@ -259,8 +267,10 @@ class Part:
     failed when it raises: ``async with job.part("720p") as part:``, or ``with`` in a thread handler.
     """
 
-    def __init__(self, job: Job, name: str, total: int | None = None, weight: float | None = None) -> None:
-        self._job = job
+    def __init__(
+        self, attempt: Attempt, name: str, total: int | None = None, weight: float | None = None
+    ) -> None:
+        self._attempt = attempt
         self.name = checked_name("part", name)
         self.total = checked_count("total", total)
         self.weight = checked_weight(weight)
@@ -322,9 +332,11 @@ class Part:
     def _tell(self, status: str, *, message: str | None = None, **changes: Any) -> Awaitable[None]:
         self.status = status
         self.message = clipped(message) if message is not None else self.message
-        return self._job.report_part(
-            {**self.declaration(), "status": status, "message": clipped(message), **changes}
-        )
+        attempt = self._attempt
+        attempt.has_reports = True
+        change = {**self.declaration(), "status": status, "message": clipped(message), **changes}
+        work = attempt.services.report_part(attempt, change)
+        return attempt.run_in_loop(work)  # type: ignore[no-any-return]
 
     def declaration(self) -> dict[str, Any]:
         return {"name": self.name, "total": self.total, "weight": self.weight}
@@ -363,4 +375,14 @@ class Part:
         """
         if error is None:
             return self.complete() if self.status == IN_PROGRESS else None
-        return self.fail(error) if isinstance(error, Exception) and not self._job.lost else None
+        return self.fail(error) if isinstance(error, Exception) and not self._attempt.is_lease_lost else None
+
+
+async def declare_parts(attempt: Attempt, parts: list[Part]) -> list[Part]:
+    """Declare parts and return them with their stored state; without parts, return all parts of the job."""
+    attempt.has_reports = True
+    rows = await attempt.services.declare_parts(attempt, [part.declaration() for part in parts])
+    if not parts:
+        return [Part(attempt, row["name"]).recall(row) for row in rows]
+    by_name = {row["name"]: row for row in rows}
+    return [part.recall(by_name[part.name]) for part in parts]

@@ -1,12 +1,19 @@
-"""The services that a worker provides to its jobs."""
+"""What a job may ask of its worker.
+
+``JobServices`` declares every call once. A class implements some calls and sends the others on: the worker
+implements all of them, a job process sends them to its worker, and ``testing.run`` rejects most.
+"""
+# The declared calls have no bodies: the decorators replace them.
+# mypy: disable-error-code=empty-body
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 from uuid import UUID
 
 from posthouse.core.outcome import Cancel
@@ -14,30 +21,154 @@ from posthouse.core.progress import decode_kept
 from posthouse.core.request import Request
 from posthouse.errors import LeaseLost, ServerUnavailable
 from posthouse.settings import Settings
-from posthouse.storage.connections import retry_pause
+from posthouse.storage.connections import Pools, retry_pause
 from posthouse.worker.backend import AWAY, Backend
 from posthouse.worker.definitions import Marks, Rulebook
-from posthouse.worker.job import Job
 from posthouse.worker.log_writer import Tail
 from posthouse.worker.progress import Reporter
-from posthouse.worker.transactions import Commit, Plain, StepCommit
+
+if TYPE_CHECKING:
+    from posthouse.worker.attempt import Attempt
 
 T = TypeVar("T")
+P = ParamSpec("P")
+
+REQUESTS: set[str] = set()
+"""Names of the calls that have a result. Arguments, results and errors can be sent as JSON."""
+NOTICES: set[str] = set()
+"""Names of the calls that have none; the caller does not wait."""
 
 
-class WorkerDesk:
+def _request(
+    declared: Callable[Concatenate[JobServices, Attempt, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[JobServices, Attempt, P], Coroutine[Any, Any, T]]:
+    """Register a call with a result. A class that does not implement it sends it."""
+    name = declared.__name__
+    REQUESTS.add(name)
+
+    @functools.wraps(declared)
+    async def send(self: JobServices, attempt: Attempt, *arguments: P.args, **keywords: P.kwargs) -> T:
+        del keywords  # calls are positional
+        return await self.send_request(name, attempt, *arguments)  # type: ignore[no-any-return]
+
+    return send  # type: ignore[return-value]
+
+
+def _notice(
+    declared: Callable[Concatenate[JobServices, Attempt, P], None],
+) -> Callable[Concatenate[JobServices, Attempt, P], None]:
+    """Register a call without a result. A class that does not implement it sends it."""
+    name = declared.__name__
+    NOTICES.add(name)
+
+    @functools.wraps(declared)
+    def send(self: JobServices, attempt: Attempt, *arguments: P.args, **keywords: P.kwargs) -> None:
+        del keywords
+        self.send_notice(name, attempt, *arguments)
+
+    return send  # type: ignore[return-value]
+
+
+class JobLimits(NamedTuple):
+    """Settings that apply to a job's calls, in whichever process they are made."""
+
+    payload_bytes: int
+    result_bytes: int
+    log_level: int
+    lease_seconds: float
+
+
+class JobServices:
+    """The calls of a job. To add one, declare it here and implement it in ``WorkerJobServices``."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, limits: JobLimits, pools: Pools) -> None:
+        self.loop = loop
+        self.limits = limits
+        self._pools = pools
+
+    @_request
+    async def report_progress(
+        self, attempt: Attempt, percent: float | None, step: str | None, message: str | None
+    ) -> None: ...
+
+    @_request
+    async def report_part(self, attempt: Attempt, change: Mapping[str, Any]) -> None: ...
+
+    @_request
+    async def declare_parts(
+        self, attempt: Attempt, declarations: Sequence[Mapping[str, Any]]
+    ) -> list[dict[str, Any]]:
+        """Store parts and return all parts of the job, including those of earlier attempts."""
+
+    @_request
+    async def steps_done(self, attempt: Attempt) -> list[str]: ...
+
+    @_request
+    async def find_step(self, attempt: Attempt, name: str) -> tuple[bool, Any]:
+        """Return whether the step is done, and its result."""
+
+    @_request
+    async def save_step(self, attempt: Attempt, name: str, result: str, seconds: float) -> None:
+        """Store a step. Waits while Postgres is unreachable, unless the lease is lost meanwhile."""
+
+    @_notice
+    def mark_step_done(self, attempt: Attempt, name: str) -> None:
+        """Note a step that was stored by a transaction of the handler."""
+
+    @_notice
+    def mark_committing(self, attempt: Attempt) -> None:
+        """Note that a transaction is about to complete the job: then its lease is gone, but not lost."""
+
+    @_request
+    async def upload(self, attempt: Attempt, name: str, path: str) -> dict[str, Any]: ...
+
+    @_request
+    async def download(
+        self, attempt: Attempt, name: str, path: str, job_id: str | None
+    ) -> dict[str, Any]: ...
+
+    @_notice
+    def emit(self, attempt: Attempt, stream: str, level: str | None, text: str) -> None:
+        """Add a text to the job's log."""
+
+    @_request
+    async def flush(self, attempt: Attempt) -> None:
+        """Write the buffered reports and log lines of a job before its outcome is written."""
+
+    async def send_request(self, method: str, attempt: Attempt, *arguments: Any) -> Any:
+        """Make a call that this class does not implement."""
+        raise NotImplementedError(method)
+
+    def send_notice(self, method: str, attempt: Attempt, *arguments: Any) -> None:
+        """Make a call without a result that this class does not implement."""
+        raise NotImplementedError(method)
+
+    def get_pools(self, attempt: Attempt) -> Pools:  # noqa: ARG002 - some classes have none
+        """Return the connections for transactions of the handler."""
+        return self._pools
+
+    def apply_definition(self, request: Request) -> Request:
+        """Return a follow-up with the overrides of its definition. Raises if its kind would reject it."""
+        return request
+
+
+class WorkerJobServices(JobServices):
+    """Implements the calls with the worker's job store."""
+
     def __init__(self, backend: Backend, settings: Settings, rulebook: Rulebook) -> None:
-        self.loop = asyncio.get_running_loop()
-        self.payload_limit = settings.max_payload_bytes
-        self.result_limit = settings.max_result_bytes
-        self.log_level = log_threshold(settings.job_log_level)
+        limits = JobLimits(
+            settings.max_payload_bytes,
+            settings.max_result_bytes,
+            log_threshold(settings.job_log_level),
+            settings.lease_seconds,
+        )
+        super().__init__(asyncio.get_running_loop(), limits, backend.pools())
         self._rulebook = rulebook
         self._notebook = backend.notebook()
-        self._pools = backend.pools()
         self._shelf = backend.shelf()
         self._reporter = Reporter(self._notebook)
         self._tail = Tail(self._notebook, settings.job_log_bytes, rulebook.masked)
-        self.parts: list[Callable[[], Awaitable[None]]] = [self._reporter.run, self._tail.run]
+        self.tasks: list[Callable[[], Awaitable[None]]] = [self._reporter.run, self._tail.run]
         """The loops that must run beside it."""
 
     async def close(self) -> None:
@@ -46,85 +177,90 @@ class WorkerDesk:
         await self._shelf.close()
 
     async def report_progress(
-        self, job: Job, percent: float | None, step: str | None, message: str | None
+        self, attempt: Attempt, percent: float | None, step: str | None, message: str | None
     ) -> None:
-        texts = {"step": self._masked(job, step), "message": self._masked(job, message)}
-        await self._reporter.report(job, {"percent": percent, **texts})
+        texts = {"step": self._masked(attempt, step), "message": self._masked(attempt, message)}
+        await self._reporter.report(attempt, {"percent": percent, **texts})
 
-    async def report_part(self, job: Job, change: Mapping[str, Any]) -> None:
-        texts = {name: self._masked(job, change.get(name)) for name in ("message", "error")}
-        await self._reporter.report(job, {}, {**change, **texts})
+    async def report_part(self, attempt: Attempt, change: Mapping[str, Any]) -> None:
+        texts = {name: self._masked(attempt, change.get(name)) for name in ("message", "error")}
+        await self._reporter.report(attempt, {}, {**change, **texts})
 
-    def _masked(self, job: Job, text: str | None) -> str | None:
-        return None if text is None else self._rulebook.masked(job, text)
+    def _masked(self, attempt: Attempt, text: str | None) -> str | None:
+        return None if text is None else self._rulebook.masked(attempt, text)
 
     async def declare_parts(
-        self, job: Job, declarations: Sequence[Mapping[str, Any]]
+        self, attempt: Attempt, declarations: Sequence[Mapping[str, Any]]
     ) -> list[dict[str, Any]]:
-        """Store parts and return all parts of the job, including those of earlier attempts."""
         for declaration in declarations[:-1]:
-            job.noted().add({}, declaration)
+            attempt.get_pending_report().add({}, declaration)
         if declarations:
-            await self._reporter.report(job, {}, declarations[-1], at_once=True)
+            await self._reporter.report(attempt, {}, declarations[-1], at_once=True)
         names = {declaration["name"] for declaration in declarations}
 
         async def declared() -> list[dict[str, Any]]:
-            rows = await self._notebook.parts(job.id, job.token)
+            rows = await self._notebook.parts(attempt.id, attempt.token)
             if not names <= {row["name"] for row in rows}:  # not written yet
                 raise ServerUnavailable("the parts of the job are not available yet")
             return rows
 
-        rows = await self._patiently(job, declared)
+        rows = await self._retry_while_away(attempt, declared)
         return [{name: row[name] for name in PART_FIELDS} for row in rows]
 
-    async def steps_done(self, job: Job) -> list[str]:
-        return await self._patiently(job, lambda: self._notebook.steps_done(job.id, job.token))
+    async def steps_done(self, attempt: Attempt) -> list[str]:
+        return await self._retry_while_away(
+            attempt, lambda: self._notebook.steps_done(attempt.id, attempt.token)
+        )
 
-    async def find_step(self, job: Job, name: str) -> tuple[bool, Any]:
-        """Return whether the step is done, and its result."""
-        job.refuse_if_lost()
-        notes = job.noted()
-        if notes.steps is None:
-            notes.steps = set() if job.is_first_attempt else set(await self.steps_done(job))
-        if name not in notes.steps:
+    async def find_step(self, attempt: Attempt, name: str) -> tuple[bool, Any]:
+        attempt.ensure_lease_held()
+        report = attempt.get_pending_report()
+        if report.steps is None:
+            report.steps = set() if attempt.is_first else set(await self.steps_done(attempt))
+        if name not in report.steps:
             return False, None
-        text = await self._patiently(job, lambda: self._notebook.step_result(job.id, job.token, name))
+        text = await self._retry_while_away(
+            attempt, lambda: self._notebook.step_result(attempt.id, attempt.token, name)
+        )
         return True, decode_kept(text)
 
-    async def keep_step(self, job: Job, name: str, result: str, seconds: float) -> None:
-        """Store a step. Waits while Postgres is unreachable, unless the lease is lost meanwhile."""
-        values = (job.id, job.token, self._notebook.lease_seconds, name, result, seconds, False)
-        if await self._patiently(job, lambda: self._notebook.keep_step(values)) == "lost":
-            job.note_lost()
-            raise job.lost_error()
-        self.note_step(job, name)
+    async def save_step(self, attempt: Attempt, name: str, result: str, seconds: float) -> None:
+        values = (attempt.id, attempt.token, self._notebook.lease_seconds, name, result, seconds, False)
+        if await self._retry_while_away(attempt, lambda: self._notebook.keep_step(values)) == "lost":
+            attempt.mark_lease_lost()
+            raise attempt.lease_lost_error()
+        self.mark_step_done(attempt, name)
 
-    async def upload(self, job: Job, name: str, path: str) -> dict[str, Any]:
+    def mark_step_done(self, attempt: Attempt, name: str) -> None:
+        report = attempt.get_pending_report()
+        report.steps = (report.steps or set()) | {name}
+
+    def mark_committing(self, attempt: Attempt) -> None:
+        attempt.is_committing = True
+
+    async def upload(self, attempt: Attempt, name: str, path: str) -> dict[str, Any]:
+        return await self._guard_lease(
+            attempt, lambda: self._shelf.put(attempt.id, attempt.token, name, Path(path))
+        )
+
+    async def download(self, attempt: Attempt, name: str, path: str, job_id: str | None) -> dict[str, Any]:
+        other = None if job_id is None else UUID(job_id)
+        return await self._guard_lease(
+            attempt, lambda: self._shelf.get(attempt.id, attempt.token, name, Path(path), other)
+        )
+
+    async def _guard_lease(self, attempt: Attempt, ask: Callable[[], Awaitable[T]]) -> T:
         try:
-            return await self._patiently(job, lambda: self._shelf.put(job.id, job.token, name, Path(path)))
+            return await self._retry_while_away(attempt, ask)
         except LeaseLost:
-            job.note_lost()
+            attempt.mark_lease_lost()
             raise
 
-    async def download(self, job: Job, name: str, path: str, of: str | None) -> dict[str, Any]:
-        other = None if of is None else UUID(of)
-        try:
-            return await self._patiently(
-                job, lambda: self._shelf.get(job.id, job.token, name, Path(path), other)
-            )
-        except LeaseLost:
-            job.note_lost()
-            raise
-
-    def note_step(self, job: Job, name: str) -> None:
-        notes = job.noted()
-        notes.steps = (notes.steps or set()) | {name}
-
-    async def _patiently(self, job: Job, ask: Callable[[], Awaitable[T]]) -> T:
+    async def _retry_while_away(self, attempt: Attempt, ask: Callable[[], Awaitable[T]]) -> T:
         tries = 0
         while True:
-            job.refuse_if_lost()
-            if job.reason is not None:  # a waiting thread cannot be interrupted
+            attempt.ensure_lease_held()
+            if attempt.stop_reason is not None:  # a waiting thread cannot be interrupted
                 raise Cancel("canceled while waiting for the worker")
             try:
                 return await ask()
@@ -132,29 +268,19 @@ class WorkerDesk:
                 await asyncio.sleep(retry_pause(tries))
                 tries += 1
 
+    def emit(self, attempt: Attempt, stream: str, level: str | None, text: str) -> None:
+        self._tail.emit(attempt, stream, level, text)
+
+    async def flush(self, attempt: Attempt) -> None:
+        if not attempt.is_finished:
+            await self._reporter.land(attempt)
+            await self._tail.land(attempt)
+
+    def apply_definition(self, request: Request) -> Request:
+        return self._rulebook.admitted(request, self.limits.payload_bytes)
+
     def operators_marks(self, kind: str) -> Marks | None:
         return self._rulebook.operators_marks(kind)
-
-    def admitted(self, request: Request) -> Request:
-        return self._rulebook.admitted(request, self.payload_limit)
-
-    def begin(self, job: Job) -> Plain:
-        return Plain(job, self._pools)
-
-    def begin_commit(self, job: Job) -> Commit:
-        return Commit(job, self._pools, self.result_limit)
-
-    def begin_step(self, job: Job, name: str) -> StepCommit:
-        return StepCommit(job, self, self._pools, name, self._notebook.lease_seconds)
-
-    def emit(self, job: Job, stream: str, level: str | None, text: str) -> None:
-        self._tail.emit(job, stream, level, text)
-
-    async def land(self, job: Job) -> None:
-        """Flush the reports and log lines of a job before its outcome is written."""
-        if not job.finished:
-            await self._reporter.land(job)
-            await self._tail.land(job)
 
 
 PART_FIELDS = ("name", "status", "percent", "done", "total", "weight", "message", "result")

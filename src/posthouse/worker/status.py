@@ -17,8 +17,8 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 from uuid import UUID
 
+from posthouse.worker.attempt import Attempt
 from posthouse.worker.contexts import stepped
-from posthouse.worker.job import Job
 
 T = TypeVar("T")
 
@@ -107,12 +107,14 @@ class Status:
                 _NUMBER.pack_into(self._map, slot, threading.get_native_id())
         return slot
 
-    def in_thread(self, jobs: Sequence[Job], call: Callable[..., T], *args: Any, **keywords: Any) -> T:
+    def in_thread(
+        self, attempts: Sequence[Attempt], call: Callable[..., T], *args: Any, **keywords: Any
+    ) -> T:
         """Call a handler in this thread."""
         slot = self.take_slot()
         if not slot:
             return call(*args, **keywords)
-        self._enter(slot, _ids(jobs))
+        self._enter(slot, _ids(attempts))
         try:
             return call(*args, **keywords)
         finally:
@@ -122,9 +124,9 @@ class Status:
         self._map[slot + _IDS : slot + _IDS + len(ids)] = ids
         self._map[slot + _COUNT] = len(ids) // _ID
 
-    def in_loop(self, jobs: Sequence[Job], handler: Coroutine[Any, Any, T]) -> Awaitable[T]:
+    def in_loop(self, attempts: Sequence[Attempt], handler: Coroutine[Any, Any, T]) -> Awaitable[T]:
         """Await a handler; each of its steps is noted."""
-        return stepped(handler, functools.partial(self._noted, _ids(jobs)))
+        return stepped(handler, functools.partial(self._noted, _ids(attempts)))
 
     def _noted(self, ids: bytes, step: Callable[..., Any], *arguments: Any) -> Any:
         self._enter(_SLOTS, ids)
@@ -134,8 +136,8 @@ class Status:
             self._map[_SLOTS + _COUNT] = 0
 
 
-def _ids(jobs: Sequence[Job]) -> bytes:
-    return b"".join(job.row[0] for job in jobs[:_MOST_IDS])
+def _ids(attempts: Sequence[Attempt]) -> bytes:
+    return b"".join(attempt.row[0] for attempt in attempts[:_MOST_IDS])
 
 
 def shared_memory() -> int:

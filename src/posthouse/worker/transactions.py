@@ -18,11 +18,11 @@ from posthouse.core.outcome import Cancel
 from posthouse.core.payload import encode_result
 from posthouse.core.progress import decode_kept, encode_kept
 from posthouse.errors import InvalidReport, LeaseLost
-from posthouse.storage.connections import Pools
 from posthouse.storage.queries import query
+from posthouse.worker.contexts import is_in_loop
 
 if TYPE_CHECKING:
-    from posthouse.worker.job import Desk, Job
+    from posthouse.worker.attempt import Attempt
 
 
 class Transaction(ABC):
@@ -35,15 +35,15 @@ class Transaction(ABC):
     _statement: str | None = None
     _ends_job = False
 
-    def __init__(self, job: Job, pools: Pools) -> None:
-        self._job = job
-        self._pools = pools
+    def __init__(self, attempt: Attempt) -> None:
+        self._attempt = attempt
+        self._pools = attempt.services.get_pools(attempt)
         self._async_stack = AsyncExitStack()
         self._stack = ExitStack()
         self._connection: Any = None
 
     async def _begin(self) -> AsyncConnection[tuple[Any, ...]]:
-        self._refuse_twice()
+        self._ensure_not_finished()
         pool = await self._pools.for_loop()
         while True:
             connection = await self._async_stack.enter_async_context(pool.connection())
@@ -51,7 +51,7 @@ class Transaction(ABC):
                 await self._async_stack.enter_async_context(connection.transaction())
             except BaseException as error:
                 await self._async_stack.aclose()
-                if not _had_died(connection, error):
+                if not _is_stale(connection, error):
                     raise
             else:
                 self._connection = connection
@@ -67,8 +67,8 @@ class Transaction(ABC):
             return
         try:
             if kind is None:
-                if self._ends_job and self._job.told:
-                    await self._job.land()
+                if self._ends_job and self._attempt.has_reports:
+                    await self._attempt.services.flush(self._attempt)
                 if self._statement is not None:
                     cursor = await self._connection.execute(query(self._statement), self._parameters())
                     self._check(await cursor.fetchone())
@@ -77,10 +77,10 @@ class Transaction(ABC):
             raise
         await self._async_stack.__aexit__(kind, error, trace)
         if kind is None:
-            self._landed()
+            self._on_committed()
 
-    def _begin_in_thread(self) -> Connection[tuple[Any, ...]]:
-        self._refuse_twice()
+    def _begin_sync(self) -> Connection[tuple[Any, ...]]:
+        self._ensure_not_finished()
         pool = self._pools.for_threads()
         while True:
             connection = self._stack.enter_context(pool.connection())
@@ -88,7 +88,7 @@ class Transaction(ABC):
                 self._stack.enter_context(connection.transaction())
             except BaseException as error:
                 self._stack.close()
-                if not _had_died(connection, error):
+                if not _is_stale(connection, error):
                     raise
             else:
                 self._connection = connection
@@ -104,8 +104,8 @@ class Transaction(ABC):
             return
         try:
             if kind is None:
-                if self._ends_job and self._job.told:
-                    self._job.land()
+                if self._ends_job and self._attempt.has_reports:
+                    self._attempt.run_in_loop(self._attempt.services.flush(self._attempt))
                 if self._statement is not None:
                     row = self._connection.execute(query(self._statement), self._parameters()).fetchone()
                     self._check(row)
@@ -114,10 +114,10 @@ class Transaction(ABC):
             raise
         self._stack.__exit__(kind, error, trace)
         if kind is None:
-            self._landed()
+            self._on_committed()
 
-    def _refuse_twice(self) -> None:
-        if self._job.finished:
+    def _ensure_not_finished(self) -> None:
+        if self._attempt.is_finished:
             raise LeaseLost("this job has already been committed")
 
     @abstractmethod
@@ -125,7 +125,7 @@ class Transaction(ABC):
         """Return the parameters of the statement that ends the transaction."""
 
     @abstractmethod
-    def _landed(self) -> None:
+    def _on_committed(self) -> None:
         """Handle the commit."""
 
     def _check(self, row: tuple[Any, ...] | None) -> None:
@@ -136,87 +136,83 @@ class Transaction(ABC):
             case ("canceled",):
                 raise Cancel("canceled while running; nothing was written")
             case ("again",):
-                raise LeaseLost(f"this step of job {self._job.id} is already done; nothing was written")
+                raise LeaseLost(f"this step of job {self._attempt.id} is already done; nothing was written")
             case _:
-                raise LeaseLost(
-                    f"lease lost: job {self._job.id} was reassigned to another worker; nothing was written"
-                )
+                raise LeaseLost(f"{self._attempt.lease_lost_error()}; nothing was written")
 
 
-class Plain(Transaction):
+class PlainTransaction(Transaction):
     """Does not change the job."""
 
     async def __aenter__(self) -> AsyncConnection[tuple[Any, ...]]:
         return await self._begin()
 
     def __enter__(self) -> Connection[tuple[Any, ...]]:
-        return self._begin_in_thread()
+        return self._begin_sync()
 
     def _parameters(self) -> tuple[Any, ...]:
         return ()
 
-    def _landed(self) -> None:
+    def _on_committed(self) -> None:
         pass
 
 
-class Commit(Transaction):
+class CommitTransaction(Transaction):
     """Completes the job."""
 
     _statement = "complete"
     _ends_job = True
 
-    def __init__(self, job: Job, pools: Pools, result_limit: int) -> None:
-        super().__init__(job, pools)
-        self._limit = result_limit
-
     async def __aenter__(self) -> AsyncConnection[tuple[Any, ...]]:
         return await self._begin()
 
     def __enter__(self) -> Connection[tuple[Any, ...]]:
-        return self._begin_in_thread()
+        return self._begin_sync()
 
     def _parameters(self) -> tuple[Any, ...]:
-        job = self._job
-        job.committing = True
-        result = None if job.result is None else encode_result(job.result, self._limit)
-        return (job.id, job.token, result, job.followups)
+        attempt = self._attempt
+        attempt.services.mark_committing(attempt)
+        limit = attempt.services.limits.result_bytes
+        result = None if attempt.result is None else encode_result(attempt.result, limit)
+        return (attempt.id, attempt.token, result, attempt.followups_json)
 
-    def _landed(self) -> None:
-        self._job.finished = True
+    def _on_committed(self) -> None:
+        self._attempt.is_finished = True
 
 
-class StepCommit(Transaction):
+class StepTransaction(Transaction):
     """Stores a step of the job. Yields None instead of a connection if the step is already done."""
 
     _statement = "step_keep"
 
-    def __init__(self, job: Job, desk: Desk, pools: Pools, name: str, lease_seconds: float) -> None:
-        super().__init__(job, pools)
-        self._desk = desk
-        self._lease = lease_seconds
+    def __init__(self, attempt: Attempt, name: str) -> None:
+        super().__init__(attempt)
         self._started = time.monotonic()
         self.name = name
         self.result: Any = None
         """Stored with the step; for a step that is already done, its stored result."""
 
     async def __aenter__(self) -> AsyncConnection[tuple[Any, ...]] | None:
-        done, self.result = await self._desk.find_step(self._job, self.name)
+        attempt = self._attempt
+        done, self.result = await attempt.services.find_step(attempt, self.name)
         return None if done else await self._begin()
 
     def __enter__(self) -> Connection[tuple[Any, ...]] | None:
-        done, self.result = self._job.ask(self._desk.find_step(self._job, self.name))
-        return None if done else self._begin_in_thread()
+        attempt = self._attempt
+        done, self.result = attempt.run_in_loop(attempt.services.find_step(attempt, self.name))
+        return None if done else self._begin_sync()
 
     def _parameters(self) -> tuple[Any, ...]:
-        text = encode_kept(f"step {self.name!r}", self.result, self._desk.result_limit)
-        seconds = time.monotonic() - self._started
-        return (self._job.id, self._job.token, self._lease, self.name, text, seconds, True)
+        attempt, seconds = self._attempt, time.monotonic() - self._started
+        limits = attempt.services.limits
+        text = encode_kept(f"step {self.name!r}", self.result, limits.result_bytes)
+        return (attempt.id, attempt.token, limits.lease_seconds, self.name, text, seconds, True)
 
-    def _landed(self) -> None:
-        self._desk.note_step(self._job, self.name)
+    def _on_committed(self) -> None:
+        self._attempt.services.mark_step_done(self._attempt, self.name)
 
 
-def _had_died(connection: AsyncConnection[Any] | Connection[Any], error: BaseException) -> bool:
+def _is_stale(connection: AsyncConnection[Any] | Connection[Any], error: BaseException) -> bool:
     """Whether the pool returned a connection that Postgres had closed.
 
     Nothing was done on it, so another connection is used, and the job does not lose an attempt.
@@ -224,38 +220,47 @@ def _had_died(connection: AsyncConnection[Any] | Connection[Any], error: BaseExc
     return isinstance(error, psycopg.OperationalError) and connection.broken
 
 
-class Steps:
+class StepRunner:
     """The steps of one job. A name identifies one step across all attempts."""
 
-    def __init__(self, job: Job, desk: Desk) -> None:
-        self._job = job
-        self._desk = desk
+    def __init__(self, attempt: Attempt) -> None:
+        self._attempt = attempt
         self._running: set[str] = set()
 
-    async def run(self, name: str, function: Callable[[], Any]) -> Any:
-        with self._alone(name):
-            done, value = await self._desk.find_step(self._job, name)
+    def run(self, name: str, function: Callable[[], Any]) -> Any:
+        """Run a step and return its result; in an event loop, a coroutine that does."""
+        return self._run(name, function) if is_in_loop() else self._run_sync(name, function)
+
+    async def _run(self, name: str, function: Callable[[], Any]) -> Any:
+        services = self._attempt.services
+        with self._exclusive(name):
+            done, value = await services.find_step(self._attempt, name)
             if done:
                 return value
             started = time.monotonic()
             value = function()
             if inspect.isawaitable(value):
                 value = await value
-            text = self.encoded(name, value)
-            await self._desk.keep_step(self._job, name, text, time.monotonic() - started)
+            text = self._encode(name, value)
+            await services.save_step(self._attempt, name, text, time.monotonic() - started)
             return decode_kept(text)
 
-    def run_in_thread(self, name: str, function: Callable[[], Any]) -> Any:
-        with self._alone(name):
-            done, value = self._job.ask(self._desk.find_step(self._job, name))
+    def _run_sync(self, name: str, function: Callable[[], Any]) -> Any:
+        services, wait = self._attempt.services, self._attempt.run_in_loop
+        with self._exclusive(name):
+            done, value = wait(services.find_step(self._attempt, name))
             if done:
                 return value
             started = time.monotonic()
-            text = self.encoded(name, _called_in_thread(name, function))
-            self._job.ask(self._desk.keep_step(self._job, name, text, time.monotonic() - started))
+            text = self._encode(name, _call_sync(name, function))
+            wait(services.save_step(self._attempt, name, text, time.monotonic() - started))
             return decode_kept(text)
 
-    async def commit(self, step: StepCommit, function: Callable[[Any], Any]) -> Any:
+    def commit(self, step: StepTransaction, function: Callable[[Any], Any]) -> Any:
+        """Run a step that is committed with its writes; in an event loop, return a coroutine that does."""
+        return self._commit(step, function) if is_in_loop() else self._commit_sync(step, function)
+
+    async def _commit(self, step: StepTransaction, function: Callable[[Any], Any]) -> Any:
         async with step as connection:
             if connection is None:
                 return step.result
@@ -263,18 +268,18 @@ class Steps:
             step.result = await value if inspect.isawaitable(value) else value
         return step.result
 
-    def commit_in_thread(self, step: StepCommit, function: Callable[[Any], Any]) -> Any:
+    def _commit_sync(self, step: StepTransaction, function: Callable[[Any], Any]) -> Any:
         with step as connection:
             if connection is None:
                 return step.result
-            step.result = _called_in_thread(step.name, lambda: function(connection))
+            step.result = _call_sync(step.name, lambda: function(connection))
         return step.result
 
-    def encoded(self, name: str, value: Any) -> str:
-        return encode_kept(f"step {name!r}", value, self._desk.result_limit)
+    def _encode(self, name: str, value: Any) -> str:
+        return encode_kept(f"step {name!r}", value, self._attempt.services.limits.result_bytes)
 
     @contextmanager
-    def _alone(self, name: str) -> Iterator[None]:
+    def _exclusive(self, name: str) -> Iterator[None]:
         if name in self._running:
             raise InvalidReport(f"step {name!r} is already running; give each step a unique name")
         self._running.add(name)
@@ -284,7 +289,7 @@ class Steps:
             self._running.discard(name)
 
 
-def _called_in_thread(name: str, function: Callable[[], Any]) -> Any:
+def _call_sync(name: str, function: Callable[[], Any]) -> Any:
     value = function()
     if inspect.isawaitable(value):
         if asyncio.iscoroutine(value):

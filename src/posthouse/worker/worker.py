@@ -19,6 +19,7 @@ from posthouse.errors import ConfigurationError, LeaseLost
 from posthouse.settings import Settings
 from posthouse.storage.database import patiently
 from posthouse.waiting import end_tasks, finish_within
+from posthouse.worker.attempt import Attempt
 from posthouse.worker.backend import Backend, Hearing, Leases
 from posthouse.worker.batches import Batches
 from posthouse.worker.completer import Completer
@@ -27,11 +28,10 @@ from posthouse.worker.executor import STOP_GRACE, WATCH_SECONDS, CutOff, Executo
 from posthouse.worker.fetcher import Fetcher
 from posthouse.worker.handlers import PROCESS, Definition, code_version
 from posthouse.worker.heartbeat import Heartbeat, install_interrupt
-from posthouse.worker.job import Job
 from posthouse.worker.observers import ObservedCompleter, ObservedExecutor, ObservedFetcher, observed
 from posthouse.worker.runners.commands import Commands
 from posthouse.worker.runners.process.pool import Pool
-from posthouse.worker.services import WorkerDesk
+from posthouse.worker.services import WorkerJobServices
 from posthouse.worker.status import Status
 
 _log = logging.getLogger("posthouse.worker")
@@ -82,7 +82,7 @@ class Worker:
         self.leases = self.backend.leases()
         self.rulebook = Rulebook(self.definitions, self.leases)
         self.rulebook.on_read = self._serve_commands
-        self.desk = WorkerDesk(self.backend, settings, self.rulebook)
+        self.services = WorkerJobServices(self.backend, settings, self.rulebook)
         self._observers = observed()
         self.completer = self._make_completer()
         self.failed: asyncio.Event = asyncio.Event()
@@ -90,7 +90,7 @@ class Worker:
         self.dismissed: asyncio.Event = asyncio.Event()
         """Set when a drain requested by an operator has finished. The process must stop the worker."""
         self._draining: asyncio.Task[None] | None = None
-        self._held: dict[str, Job] = {}
+        self._held: dict[str, Attempt] = {}
         self._holding = asyncio.Event()
         self._sight_changed = asyncio.Event()
         self._heard = set(self.queues)
@@ -138,7 +138,7 @@ class Worker:
         apart = {kind: item for kind, item in self._handlers.items() if item.runner == PROCESS}
         here = sorted(self._handlers.keys() - apart.keys())
         self.processes = (
-            Pool(apart.values(), self.backend.process_url, self.settings, self.desk) if apart else None
+            Pool(apart.values(), self.backend.process_url, self.settings, self.services) if apart else None
         )
         crews = []
         if here or not (apart or self.commands):
@@ -193,7 +193,7 @@ class Worker:
         return made(
             leases,
             executor,
-            self.desk,
+            self.services,
             queues=self.queues,
             kinds=[kind for kind in kinds if kind not in batches],
             batches=batches,
@@ -262,7 +262,7 @@ class Worker:
             self._listen,
             self._watch_sight,
         )
-        for part in (*own, *self.desk.parts, *(reader.run for reader in readers)):
+        for part in (*own, *self.services.tasks, *(reader.run for reader in readers)):
             self._tasks.append(self.loop.create_task(self._guarded(part)))
 
     async def _read_definitions(self) -> None:
@@ -345,7 +345,7 @@ class Worker:
     def next_deadline(self) -> float:
         """When the first of the running jobs exceeds its timeout, by the monotonic clock."""
         held = list(self._held.values())
-        return min((job.deadline for job in held if job.deadline is not None), default=math.inf)
+        return min((attempt.deadline for attempt in held if attempt.deadline is not None), default=math.inf)
 
     def hurry(self) -> None:
         """Stop the drain of stop() early."""
@@ -396,7 +396,7 @@ class Worker:
         for crew in self._crews:
             await crew.leases.close()
             crew.executor.close()
-        await self.desk.close()
+        await self.services.close()
         await self.backend.close()
         if self.processes is not None:
             await self.processes.stop()
@@ -417,14 +417,14 @@ class Worker:
         await self._idle()
         self.dismissed.set()
 
-    def _on_verdict(self, job: Job, verdict: str) -> None:
-        if job.finished:  # its handler has committed the job and is still running
+    def _on_verdict(self, attempt: Attempt, verdict: str) -> None:
+        if attempt.is_finished:  # its handler has committed the job and is still running
             return
-        if verdict == "lost" and not job.committing:
-            self.executor.end(job, LeaseLost())
+        if verdict == "lost" and not attempt.is_committing:
+            self.executor.end(attempt, LeaseLost())
         elif verdict == "cancel":
-            job.note_canceling()
-            self.executor.end(job, Cancel("canceled while running"))
+            attempt.is_cancel_requested = True
+            self.executor.end(attempt, Cancel("canceled while running"))
 
 
 def _left(ends_at: float) -> float:

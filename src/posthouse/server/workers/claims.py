@@ -16,7 +16,6 @@ from pydantic_core import to_json
 from posthouse.server.http.auth import Access
 from posthouse.server.schemas.workers import Claiming
 from posthouse.server.workers.registry import Staff
-from posthouse.storage.claimed import job_json
 from posthouse.storage.leases import Claim
 from posthouse.storage.notifications import Hunger, NotificationListener
 from posthouse.waiting import end_tasks, until_set
@@ -77,7 +76,7 @@ def _answer(asked: Claiming, found: Claim, waited: float, recovered: list[Claim]
 
 
 def _jobs(asked: Claiming, claim: Claim) -> bytes:
-    jobs = (job_json(row, payload_as_text=asked.payload_as_text) for row in claim.rows)
+    jobs = (row.to_json(payload_as_text=asked.payload_as_text) for row in claim.rows)
     return b"[%b]" % b",".join(jobs)
 
 

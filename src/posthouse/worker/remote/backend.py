@@ -17,7 +17,7 @@ from posthouse.dispatch import Claimant, Reader
 from posthouse.errors import LeaseLost, Refused, ServerUnavailable
 from posthouse.settings import Settings
 from posthouse.storage.attempts import LogLine
-from posthouse.storage.claimed import row_of
+from posthouse.storage.claimed import ClaimedJob
 from posthouse.storage.connections import Pools
 from posthouse.storage.leases import ERROR_LIMIT, Claim, ReadyBatch, Settlement, Success
 from posthouse.worker.backend import AWAY, Hearing
@@ -193,7 +193,7 @@ def _claim(
     token: str, jobs: Sequence[Mapping[str, Any]], asked_at: float, recovered: tuple[Claim, ...] = ()
 ) -> Claim:
     try:
-        return Claim(UUID(token), [row_of(job) for job in jobs], asked_at, recovered)
+        return Claim(UUID(token), [ClaimedJob.from_json(job) for job in jobs], asked_at, recovered)
     except (KeyError, TypeError, ValueError) as error:
         raise ServerUnavailable(f"the server sent an invalid reply to a claim: {error!r}") from error
 

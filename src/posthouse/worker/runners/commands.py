@@ -29,6 +29,7 @@ from posthouse.errors import (
 )
 from posthouse.settings import Settings, cores
 from posthouse.storage.queries import query
+from posthouse.worker.attempt import Attempt
 from posthouse.worker.definitions import Rulebook
 from posthouse.worker.executor import STOP_GRACE, Released
 from posthouse.worker.handlers import COMMAND, Arguments, Definition
@@ -122,26 +123,26 @@ class Commands:
         self._known[rules.key] = _definition(rules)
         return True
 
-    async def run(self, kind: str, jobs: Sequence[Job]) -> list[Any]:
+    async def run(self, kind: str, attempts: Sequence[Attempt]) -> list[Any]:
         """Run the command and return its result, or an outcome as a handler would return it."""
-        (job,) = jobs
-        return [await self._run(self._specs[kind][1], job)]
+        (attempt,) = attempts
+        return [await self._run(self._specs[kind][1], attempt)]
 
-    async def _run(self, spec: CommandSpec, job: Job) -> Any:
-        pids: list[int] = []
+    async def _run(self, spec: CommandSpec, attempt: Attempt) -> Any:
+        job, pids = Job(attempt), list[int]()
         reports = ProgressReports(job)
         run = self._runner.run(
             spec,
             values_of(job),
             secrets=find_secrets(spec.secrets.values(), self._secrets_dir),
-            timeout=None if job.deadline is None else max(0.001, job.deadline - time.monotonic()),
+            timeout=None if attempt.deadline is None else max(0.001, attempt.deadline - time.monotonic()),
             on_start=pids.append,
             on_output=job.emit_output,
             on_progress=reports,
-            on_end=lambda done: self._keep_output(job, done),
+            on_end=lambda done: self._keep_output(attempt, done),
         )
         try:
-            done = await self._to_its_end(job, run)
+            done = await self._to_its_end(attempt, run)
         except CommandLost as error:
             if error.may_have_run:  # it may have killed its supervisor, even before its start was reported
                 raise Crashed(str(error), pid=pids[0] if pids else None) from None
@@ -170,7 +171,7 @@ class Commands:
         except NoDatabase:
             job.log.warning("event %s not emitted: this worker has no database connection", name)
 
-    async def _to_its_end(self, job: Job, run: Coroutine[Any, Any, Completed]) -> Completed:
+    async def _to_its_end(self, attempt: Attempt, run: Coroutine[Any, Any, Completed]) -> Completed:
         """Wait until no process of the command is left, also if canceled; for a lost lease with a shorter
         grace.
         """
@@ -179,19 +180,19 @@ class Commands:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
             task.cancel()
-            if isinstance(job.reason, LeaseLost | Released):
-                stopping = type(job.reason) is Released
+            if isinstance(attempt.stop_reason, LeaseLost | Released):
+                stopping = type(attempt.stop_reason) is Released
                 self._loop.call_later(self._stop_grace if stopping else self._lost_grace, task.cancel)
         return await task
 
-    def _keep_output(self, job: Job, done: Completed) -> None:
+    def _keep_output(self, attempt: Attempt, done: Completed) -> None:
         masked = self._rulebook.masked
-        job.output = {
+        attempt.command_output = {
             "pid": done.pid,
             "exit_code": done.exit_code,
             "signal": None if done.signal is None else signal_name(done.signal),
-            "stdout": masked(job, done.stdout_tail, cut=done.stdout_dropped > 0),
-            "stderr": masked(job, done.stderr_tail, cut=done.stderr_dropped > 0),
+            "stdout": masked(attempt, done.stdout_tail, cut=done.stdout_dropped > 0),
+            "stderr": masked(attempt, done.stderr_tail, cut=done.stderr_dropped > 0),
             "stdout_dropped": done.stdout_dropped or None,
             "stderr_dropped": done.stderr_dropped or None,
             "cpu_seconds": round(done.cpu_seconds, 3),

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import faulthandler
-import functools
 import itertools
 import os
 import resource
@@ -18,20 +17,20 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, cast
+from typing import Any
 
 from posthouse.core.outcome import Cancel
 from posthouse.core.redaction import mask_output, mask_with
-from posthouse.core.request import Request
 from posthouse.storage.connections import Pools
+from posthouse.worker.attempt import Attempt
 from posthouse.worker.definitions import Masks, Rulebook
 from posthouse.worker.handlers import Definition
-from posthouse.worker.job import Desk, Job
+from posthouse.worker.job import Job
 from posthouse.worker.orm import fresh_async_connections, fresh_connections
 from posthouse.worker.runners.process.protocol import (
     Lines,
@@ -45,7 +44,7 @@ from posthouse.worker.runners.process.protocol import (
     unpack_job,
     unpack_refusal,
 )
-from posthouse.worker.transactions import Commit, Plain, StepCommit
+from posthouse.worker.services import JobLimits, JobServices
 
 _SIZES = Path("/proc/self/statm")
 
@@ -70,96 +69,32 @@ def limited_memory(megabytes: int | None) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
-ASKED = frozenset({
-    "report_progress",
-    "report_part",
-    "declare_parts",
-    "steps_done",
-    "find_step",
-    "keep_step",
-    "upload",
-    "download",
-    "land",
-})  # fmt: skip
-"""Async methods of the worker's services that a process may call. Arguments, results and errors are sent as
-JSON.
-"""
-
-TOLD = frozenset({
-    "emit",
-    "note_step",
-})  # fmt: skip
-"""Plain methods of the worker's services, called without waiting for a result."""
-
-
-class RemoteDesk:
-    """Calls the worker, except for transactions, which use a connection of this process."""
+class ChildJobServices(JobServices):
+    """Sends all calls to the worker. Transactions use a connection of this process."""
 
     def __init__(self, talk: Talk, hello: Message) -> None:
-        self.loop = talk.loop
-        self.payload_limit: int = hello["payload_limit"]
-        self.result_limit: int = hello["result_limit"]
-        self.log_level: int = hello["job_log_level"]
-        self._lease_seconds: float = hello["lease_seconds"]
-        self._pools = Pools(hello["url"])
+        super().__init__(talk.loop, JobLimits(*hello["limits"]), Pools(hello["url"]))
         self._talk = talk
         self._numbers = itertools.count(1)
-        self._asked: dict[int, Future[Any]] = {}
-        talk.on_answer = self._answered
+        self._pending: dict[int, Future[Any]] = {}
+        talk.on_answer = self._on_answer
 
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        if name in ASKED:
-            return functools.partial(self._ask, name)
-        if name in TOLD:
-            return functools.partial(self._tell, name)
-        raise AttributeError(f"{name} is not available in a job process")
-
-    async def _ask(self, method: str, job: Job, *arguments: Any) -> Any:
+    async def send_request(self, method: str, attempt: Attempt, *arguments: Any) -> Any:
         number = next(self._numbers)
-        answer = self._asked[number] = Future()
-        self._talk.send({"ask": method, "number": number, "job": job.hex_id, "arguments": arguments})
+        answer = self._pending[number] = Future()
+        self._talk.send({"ask": method, "number": number, "job": attempt.hex_id, "arguments": arguments})
         return await asyncio.wrap_future(answer)  # the handler's loop, or that of the other thread
 
-    def _tell(self, method: str, job: Job, *arguments: Any) -> None:
-        self._talk.send({"tell": method, "job": job.hex_id, "arguments": arguments})
+    def send_notice(self, method: str, attempt: Attempt, *arguments: Any) -> None:
+        self._talk.send({"tell": method, "job": attempt.hex_id, "arguments": arguments})
 
-    def _answered(self, message: Message) -> None:
-        answer = self._asked.pop(message["answer"])
+    def _on_answer(self, message: Message) -> None:
+        answer = self._pending.pop(message["answer"])
         if answer.set_running_or_notify_cancel():
             if "refusal" in message:
                 answer.set_exception(unpack_refusal(message["refusal"]))
             else:
                 answer.set_result(message["value"])
-
-    def admitted(self, request: Request) -> Request:
-        """Return the request unchanged. The worker applies its rules, and the follow-up is checked when it
-        runs.
-        """
-        return request
-
-    def begin(self, job: Job) -> Plain:
-        return Plain(job, self._pools)
-
-    def begin_commit(self, job: Job) -> Commit:
-        return _AnnouncedCommit(job, self._pools, self.result_limit, self._announce)
-
-    def begin_step(self, job: Job, name: str) -> StepCommit:
-        return StepCommit(job, cast("Desk", self), self._pools, name, self._lease_seconds)
-
-    def _announce(self, job: Job) -> None:
-        self._talk.send({"committing": job.hex_id})
-
-
-class _AnnouncedCommit(Commit):
-    """Notifies the worker before it completes the job, so that a missing lease is not taken as lost."""
-
-    def __init__(self, job: Job, pools: Pools, result_limit: int, announce: Callable[[Job], None]) -> None:
-        super().__init__(job, pools, result_limit)
-        self._announce = announce
-
-    def _parameters(self) -> tuple[Any, ...]:
-        self._announce(self._job)
-        return super()._parameters()
 
 
 INTERRUPT = signal.SIGUSR2
@@ -248,7 +183,7 @@ class Inside:
         self._rulebook = Rulebook(self._handlers)
         self._own_loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[Any] | None = None
-        self._jobs: list[Job] = []
+        self._attempts: list[Attempt] = []
         self._running: int | None = None
         self._ending: int | None = None
         talk.on_end = self._end
@@ -273,7 +208,7 @@ class Inside:
     def _prepare(self, hello: Message) -> bool:
         forward_logs(hello["log_level"], self._talk.send)
         mask_output()
-        self._desk = cast("Desk", RemoteDesk(self._talk, hello))  # most methods are resolved by name
+        self._services = ChildJobServices(self._talk, hello)
         try:
             for kind, place in hello["places"].items():
                 self._handlers[kind] = find(place)
@@ -285,46 +220,49 @@ class Inside:
 
     def _run(self, message: Message) -> Message:
         number, definition = message["run"], self._handlers[message["kind"]]
-        self._jobs = jobs = [unpack_job(packed, self._desk) for packed in message["jobs"]]
+        self._attempts = attempts = [unpack_job(packed, self._services) for packed in message["jobs"]]
         self._rulebook.mark(message["kind"], message.get("marks"))
-        mask_with(Masks(self._rulebook, jobs))
+        mask_with(Masks(self._rulebook, attempts))
         fail_on = definition.policy.fail_on
         reply: Message = {"done": number}
         started = time.perf_counter()
         try:
-            value = self._outcome(number, definition, jobs)
+            value = self._outcome(number, definition, attempts)
             values = value if definition.batch is not None else [value]
             if values is not None:
-                values = [pack_value(item, self._desk.result_limit, fail_on) for item in values]
+                values = [pack_value(item, self._services.limits.result_bytes, fail_on) for item in values]
             reply["values"] = values
         except BaseException as error:  # noqa: BLE001 - every exception is an outcome
             reply["ending"] = pack_ending(error, fail_on)
         if os.getpid() != self._pid:  # a fork that returned from the handler must not report its outcome
             os._exit(0)
         reply["took"] = time.perf_counter() - started
-        self._jobs = []
-        about = [[job.finished, job.followup_texts] for job in jobs]
+        self._attempts = []
+        about = [[attempt.is_finished, attempt.followups] for attempt in attempts]
         if any(finished or followups for finished, followups in about):
             reply["jobs"] = about
         return reply
 
-    def _outcome(self, number: int, definition: Definition, jobs: list[Job]) -> Any:
+    def _outcome(self, number: int, definition: Definition, attempts: list[Attempt]) -> Any:
         """Run the handler. A cancellation can be raised at any point in here."""
         try:
             self._running = number
             if self._ending == number:  # it was canceled before it started
                 raise Cancel("canceled before the handler started")
             with limited_memory(definition.memory_mb):
-                return self._called(definition, jobs)
+                return self._called(definition, attempts)
         finally:
             self._running = None
 
-    def _called(self, definition: Definition, jobs: list[Job]) -> Any:
+    def _called(self, definition: Definition, attempts: list[Attempt]) -> Any:
         if definition.batch is not None:
-            call: tuple[tuple[Any, ...], Mapping[str, Any]] = (jobs,), {}
+            call: tuple[tuple[Any, ...], Mapping[str, Any]] = ([Job(attempt) for attempt in attempts],), {}
         else:
-            arguments = definition.arguments.read(jobs[0].payload_text)
-            call = (tuple(jobs) if definition.arguments.takes_job else ()), arguments
+            arguments = definition.arguments.read(attempts[0].row.payload)
+            call = (
+                (tuple(map(Job, attempts)) if definition.arguments.takes_job else ()),
+                arguments,
+            )
         if definition.is_async:
             with fresh_async_connections():
                 return self._awaited(definition.handler(*call[0], **call[1]))
@@ -346,8 +284,8 @@ class Inside:
         call.
         """
         number, canceled = message["end"], message["canceled"]
-        for job in self._jobs if self._running == number and canceled else ():
-            job.note_canceling()
+        for attempt in self._attempts if self._running == number and canceled else ():
+            attempt.is_cancel_requested = True
         self._ending = number
         signal.pthread_kill(threading.main_thread().ident or 0, INTERRUPT)
 

@@ -13,11 +13,12 @@ from posthouse.commands.warden import Warden
 from posthouse.errors import ConfigurationError, LeaseLost
 from posthouse.settings import Settings
 from posthouse.storage.connections import retry_pause
+from posthouse.worker.attempt import Attempt
 from posthouse.worker.executor import STOP_GRACE, CutOff, Released
 from posthouse.worker.handlers import Definition
-from posthouse.worker.job import Desk, Job
 from posthouse.worker.runners.process.process import Call, Process
 from posthouse.worker.runners.process.protocol import place_of
+from posthouse.worker.services import WorkerJobServices
 
 AHEAD_SECONDS = 0.005
 MAX_DEPTH = 16
@@ -58,10 +59,14 @@ class Pool:
     """Sends calls to processes. ``on_size`` receives the capacity, ``on_broken`` is called if none starts."""
 
     def __init__(
-        self, definitions: Iterable[Definition], url: str | None, settings: Settings, desk: Desk
+        self,
+        definitions: Iterable[Definition],
+        url: str | None,
+        settings: Settings,
+        services: WorkerJobServices,
     ) -> None:
         self._definitions = list(definitions)
-        self._desk = desk
+        self._services = services
         self._size = settings.slots_of_processes()
         # the outcome is written at the end of the grace period
         self._grace = settings.cancel_grace_seconds * 0.9
@@ -69,10 +74,7 @@ class Pool:
         self._lost_grace = min(self._grace, settings.lease_seconds * 0.05)
         self._hello: dict[str, Any] = {
             "url": url,
-            "payload_limit": desk.payload_limit,
-            "result_limit": desk.result_limit,
-            "job_log_level": desk.log_level,
-            "lease_seconds": settings.lease_seconds,
+            "limits": services.limits,
         }
         self._warden = Warden()
         self._processes: list[Process] = []
@@ -111,9 +113,9 @@ class Pool:
             await self._changed.wait()
 
     async def _add(self) -> None:
-        process = Process(self, self._desk, self._warden)
+        process = Process(self, self._services, self._warden)
         self._processes.append(process)
-        self._desk.loop.call_later(START_SECONDS, self._kill_unready, process)
+        self._services.loop.call_later(START_SECONDS, self._kill_unready, process)
         await process.connect(self._hello)
 
     def _kill_unready(self, process: Process) -> None:
@@ -121,9 +123,9 @@ class Pool:
             process.failure = f"importing the application took more than {START_SECONDS} s"
             process.kill()
 
-    async def run(self, kind: str, jobs: Sequence[Job]) -> list[Any] | None:
+    async def run(self, kind: str, attempts: Sequence[Attempt]) -> list[Any] | None:
         """Run the handler and return its result for each job. Raises what it raised, or Crashed."""
-        call = Call(kind, jobs, self._desk.loop)
+        call = Call(kind, attempts, self._services.loop)
         self._waiting.append(call)
         self._hand_out()
         try:
@@ -131,10 +133,10 @@ class Pool:
         except asyncio.CancelledError:
             if not self._began(call):
                 raise
-        call.future = self._desk.loop.create_future()  # the other one was canceled with the task
+        call.future = self._services.loop.create_future()  # the other one was canceled with the task
         assert call.process is not None
-        lost = any(isinstance(job.reason, LeaseLost | CutOff) for job in jobs)
-        stopping = any(type(job.reason) is Released for job in jobs)
+        lost = any(isinstance(attempt.stop_reason, LeaseLost | CutOff) for attempt in attempts)
+        stopping = any(type(attempt.stop_reason) is Released for attempt in attempts)
         grace = min(self._grace, STOP_GRACE * 0.9) if stopping else self._grace
         call.process.end(call, self._lost_grace if lost else grace)
         return await call.future
@@ -151,7 +153,7 @@ class Pool:
     def _hand_out(self) -> None:
         self._fill_processes()
         if self._look is None and any(len(process.calls) > 1 for process in self._processes):
-            self._look = self._desk.loop.call_later(LOOK_SECONDS, self._take_back_from_slow)
+            self._look = self._services.loop.call_later(LOOK_SECONDS, self._take_back_from_slow)
 
     def _fill_processes(self) -> None:
         """Give each process one call, then more to those whose calls are short."""
@@ -213,7 +215,7 @@ class Pool:
         if self._failures >= MAX_FAILURES and not self.pids:
             self.on_broken()
             return
-        task = self._desk.loop.create_task(self._add_soon())
+        task = self._services.loop.create_task(self._add_soon())
         self._starting.add(task)
         task.add_done_callback(self._starting.discard)
 

@@ -18,8 +18,7 @@ from posthouse.commands.child import FIRST_DESCRIPTOR, Child, how_it_ended
 from posthouse.commands.warden import Warden
 from posthouse.core.outcome import Crashed
 from posthouse.errors import LeaseLost
-from posthouse.worker.job import Desk, Job
-from posthouse.worker.runners.process.child import ASKED, TOLD
+from posthouse.worker.attempt import Attempt
 from posthouse.worker.runners.process.protocol import (
     BYE,
     Inbox,
@@ -33,6 +32,7 @@ from posthouse.worker.runners.process.protocol import (
     unpack_ending,
     unpack_value,
 )
+from posthouse.worker.services import NOTICES, REQUESTS, WorkerJobServices
 
 BOOT = (
     "import json, sys; sys.path[:] = json.loads(sys.argv.pop()); "
@@ -57,34 +57,38 @@ class Owner(Protocol):
 class Call:
     """Jobs for a handler. The future is done when the handler or its process ends."""
 
-    def __init__(self, kind: str, jobs: Sequence[Job], loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, kind: str, attempts: Sequence[Attempt], loop: asyncio.AbstractEventLoop) -> None:
         self.kind = kind
-        self.jobs = jobs
+        self.attempts = attempts
         self.number = 0
         self.process: Process | None = None
         self.context = contextvars.copy_context()
         """The context of the jobs' task; its mask applies to their log records."""
         self.future: asyncio.Future[list[Any] | None] = loop.create_future()
         now = time.monotonic()
-        self._limits = [None if job.deadline is None else job.deadline - now for job in jobs]
-        for job in jobs:
-            job.deadline = None
+        self._limits = [None if attempt.deadline is None else attempt.deadline - now for attempt in attempts]
+        for attempt in attempts:
+            attempt.deadline = None
         self.started_at = 0.0
 
     def begin(self) -> None:
         """Mark the start of the handler, and with it of its timeout."""
         self.started_at = now = time.monotonic()
-        for job, limit in zip(self.jobs, self._limits, strict=True):
-            job.deadline = None if limit is None else now + limit
+        for attempt, limit in zip(self.attempts, self._limits, strict=True):
+            attempt.deadline = None if limit is None else now + limit
 
     def packed(self) -> Message:
-        return {"run": self.number, "kind": self.kind, "jobs": [pack_job(job) for job in self.jobs]}
+        return {
+            "run": self.number,
+            "kind": self.kind,
+            "jobs": [pack_job(attempt) for attempt in self.attempts],
+        }
 
     def resolve(self, message: Message) -> BaseException | None:
         """Handle the outcome that the process reports."""
-        for job, (finished, followups) in zip(self.jobs, message.get("jobs", ()), strict=False):
-            job.finished = job.finished or finished
-            job.take_followups(followups)
+        for attempt, (finished, followups) in zip(self.attempts, message.get("jobs", ()), strict=False):
+            attempt.is_finished = attempt.is_finished or finished
+            attempt.followups = followups
         if "ending" in message:
             ending = unpack_ending(message["ending"])
             self.fail(ending)
@@ -102,10 +106,10 @@ class Call:
 class Process(asyncio.Protocol):
     """One process of the pool. It runs one call at a time, the first of ``calls``."""
 
-    def __init__(self, owner: Owner, desk: Desk, warden: Warden) -> None:
+    def __init__(self, owner: Owner, services: WorkerJobServices, warden: Warden) -> None:
         self._owner = owner
-        self._desk = desk
-        self._loop = desk.loop
+        self._services = services
+        self._loop = services.loop
         self._lines = Lines()
         self._numbers = 0
         self._transport: asyncio.WriteTransport | None = None
@@ -156,7 +160,7 @@ class Process(asyncio.Protocol):
         self._numbers += 1
         call.number = self._numbers
         packed = call.packed()
-        marks = self._desk.operators_marks(call.kind)
+        marks = self._services.operators_marks(call.kind)
         if marks is not None:
             packed["marks"] = marks
         data = inline(packed)
@@ -182,7 +186,12 @@ class Process(asyncio.Protocol):
     def end(self, call: Call, within: float) -> None:
         """Ask the handler to stop, and kill the process if it does not within this time."""
         if call.process is self:
-            self._send({"end": call.number, "canceled": any(job.canceled for job in call.jobs)})
+            self._send(
+                {
+                    "end": call.number,
+                    "canceled": any(attempt.is_cancel_requested for attempt in call.attempts),
+                }
+            )
             self._loop.call_later(within, self._end_overdue, call)
 
     def _end_overdue(self, call: Call) -> None:
@@ -231,9 +240,6 @@ class Process(asyncio.Protocol):
             case {"log": record}:
                 context = self.calls[0].context if self.calls else contextvars.Context()
                 context.run(log_here, record, self.pid)
-            case {"committing": hex_id}:
-                if (job := self._job(hex_id)) is not None:
-                    job.committing = True
             case {"ready": pid}:
                 self.pid = pid
                 self.ready = True
@@ -243,26 +249,26 @@ class Process(asyncio.Protocol):
 
     async def _answer(self, message: Message) -> None:
         reply: Message = {"answer": message["number"]}
-        job = self._job(message["job"])
+        attempt = self._job(message["job"])
         try:
-            if job is None:
+            if attempt is None:
                 raise LeaseLost("this job has already finished")  # noqa: TRY301 - reported like other errors
-            assert message["ask"] in ASKED
-            reply["value"] = await getattr(self._desk, message["ask"])(job, *message["arguments"])
+            assert message["ask"] in REQUESTS
+            reply["value"] = await getattr(self._services, message["ask"])(attempt, *message["arguments"])
         except Exception as error:  # noqa: BLE001 - passed on to the handler
             reply["refusal"] = pack_refusal(error)
         self._send(reply)
 
     def _tell(self, method: str, hex_id: str, arguments: list[Any]) -> None:
-        job = self._job(hex_id)
-        if job is not None:
-            assert method in TOLD
-            getattr(self._desk, method)(job, *arguments)
+        attempt = self._job(hex_id)
+        if attempt is not None:
+            assert method in NOTICES
+            getattr(self._services, method)(attempt, *arguments)
 
-    def _job(self, hex_id: str) -> Job | None:
+    def _job(self, hex_id: str) -> Attempt | None:
         """Return the job, or None if a thread that the handler left behind refers to a finished job."""
-        jobs = self.calls[0].jobs if self.calls else ()
-        return next((job for job in jobs if job.hex_id == hex_id), None)
+        attempts = self.calls[0].attempts if self.calls else ()
+        return next((attempt for attempt in attempts if attempt.hex_id == hex_id), None)
 
     def _exited(self, _: int) -> None:
         """Handle the end of the process and of everything that it started."""

@@ -26,8 +26,10 @@ from posthouse.core.outcome import Cancel, Crashed, Fail, Reported, Snooze, desc
 from posthouse.core.payload import Encoded, encode_result
 from posthouse.core.redaction.logs import Surroundings
 from posthouse.errors import ConfigurationError, InvalidPayload, InvalidResult, LeaseLost, PosthouseError
+from posthouse.storage.claimed import ClaimedJob
+from posthouse.worker.attempt import Attempt
 from posthouse.worker.handlers import Definition
-from posthouse.worker.job import Desk, Job
+from posthouse.worker.services import JobServices
 
 Message: TypeAlias = dict[str, Any]
 _SAID: dict[type[Exception], str] = {Cancel: "cancel", LeaseLost: "lost", InvalidPayload: "invalid"}
@@ -62,10 +64,10 @@ class Lines:
         return [parsed(text) for text in whole]
 
 
-def pack_job(job: Job) -> Message:
+def pack_job(attempt: Attempt) -> Message:
     """Encode the claimed row. For columns without a JSON type, the position is recorded."""
-    row = list(job.row)
-    message: Message = {"row": row, "token": job.hex_token, "claimed_at": job.claimed_at}
+    row: list[Any] = list(attempt.row)
+    message: Message = {"row": row, "token": attempt.hex_token, "claimed_at": attempt.claimed_at}
     message["bytes"] = raw = [index for index, value in enumerate(row) if type(value) is bytes]
     message["uuids"] = ids = [index for index, value in enumerate(row) if type(value) is UUID]
     for index in raw + ids:
@@ -73,14 +75,14 @@ def pack_job(job: Job) -> Message:
     return message
 
 
-def unpack_job(message: Message, desk: Desk) -> Job:
+def unpack_job(message: Message, services: JobServices) -> Attempt:
     row = message["row"]
     for index in message["bytes"]:
         row[index] = bytes.fromhex(row[index])
     for index in message["uuids"]:
         row[index] = UUID(row[index])
     token = message["token"]
-    return Job(tuple(row), UUID(token), token, message["claimed_at"], desk)
+    return Attempt(ClaimedJob(*row), UUID(token), token, message["claimed_at"], services)
 
 
 def pack_value(value: Any, limit: int, fail_on: Sequence[type[BaseException]]) -> str | Message | None:
