@@ -163,22 +163,19 @@ class Executor:
         self._room.clear()
         await self._room.wait()
 
-    def accept(self, attempts: Iterable[Attempt]) -> None:
+    def accept(self, attempts: Sequence[Attempt]) -> None:
         """Accept claimed jobs and start as many as there are free slots."""
-        for group in self._grouped(attempts):
-            self._pending.append(group)
-            for attempt in group:
-                self._hold(attempt)
+        held = self.held
+        for attempt in attempts:
+            earlier = held.get(attempt.hex_id)
+            if earlier is not None:  # its lease was lost, and this worker claimed the job again
+                self.end(earlier, LeaseLost())
+            held[attempt.hex_id] = attempt
+        self._pending.extend(self._grouped(attempts))
         self._holding.set()
         if self._draining:  # the claim was under way when the drain began
             self._release_pending()
         self._start_pending()
-
-    def _hold(self, attempt: Attempt) -> None:
-        earlier = self.held.get(attempt.hex_id)
-        if earlier is not None:  # its lease was lost, and this worker claimed the job again
-            self.end(earlier, LeaseLost())
-        self.held[attempt.hex_id] = attempt
 
     def _holds(self, attempt: Attempt) -> bool:
         """Whether this attempt holds the lease. Compared by identity: a later attempt may
@@ -219,7 +216,8 @@ class Executor:
 
     def _still_held(self, claimed: list[Attempt]) -> list[Attempt]:
         """Return the jobs of a handler call that were not released since they were claimed."""
-        group = [attempt for attempt in claimed if self._holds(attempt)]
+        held = self.held
+        group = [attempt for attempt in claimed if held.get(attempt.hex_id) is attempt]
         if not group:
             self._close_batch(claimed[0].row.kind)
         return group

@@ -8,8 +8,9 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from operator import attrgetter
+from operator import itemgetter
 
+from posthouse.storage.claimed import ClaimedJob
 from posthouse.storage.connections import retry_pause
 from posthouse.storage.leases import Claim
 from posthouse.worker.attempt import Attempt
@@ -70,8 +71,9 @@ FLOOR_SECONDS = 1.0
 """How often full lanes are read from their start, where jobs that were committed late are."""
 LONGEST_RESCAN_SECONDS = 10.0
 """Maximum time for which a job that was committed late stays below the cursor, even if scans are slow."""
-_BY_PRIORITY_AND_POSITION = attrgetter("priority", "position")
-_TENANT = attrgetter("tenant_id")
+# Items are read quicker than attributes.
+_BY_PRIORITY_AND_POSITION = itemgetter(*map(ClaimedJob._fields.index, ("priority", "position")))
+_TENANT = itemgetter(ClaimedJob._fields.index("tenant_id"))
 
 
 class Fetcher:
