@@ -65,11 +65,20 @@ class Backoff:
     def __init__(self) -> None:
         self.failures = 0
 
+    @property
+    def delay(self) -> float:
+        """The seconds to wait after this many failures."""
+        return self.DELAYS[min(self.failures, len(self.DELAYS) - 1)]
+
     def next(self) -> float:
         """Count a failure and return the seconds to wait before the next try."""
-        delay = self.DELAYS[min(self.failures, len(self.DELAYS) - 1)]
+        delay = self.delay
         self.failures += 1
         return delay
+
+    async def sleep(self) -> None:
+        """Count a failure and wait before the next try."""
+        await asyncio.sleep(self.next())
 
     def reset(self) -> None:
         self.failures = 0

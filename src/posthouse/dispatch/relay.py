@@ -30,10 +30,10 @@ from posthouse.dispatch.connection import Breaker, Redis, require
 from posthouse.dispatch.streams import CHANNELS, GAP, LEVELS, NOTICES, Key, Streams
 from posthouse.errors import RedisUnavailable
 from posthouse.settings import Settings
-from posthouse.storage.connections import Line, retry_pause
+from posthouse.storage.connections import Line
 from posthouse.storage.maintenance import Ready, ready_jobs
 from posthouse.storage.notifications import Hunger, NotificationListener
-from posthouse.waiting import until_set
+from posthouse.waiting import Backoff, until_set
 
 _log = logging.getLogger("posthouse.keeper")
 
@@ -106,18 +106,18 @@ class Relay:
 
     async def run(self) -> None:
         """Relay until canceled."""
-        failures = 0
+        backoff = Backoff()
         while True:
             try:
                 if await self._renew():
                     await self._lead()
-                failures, pause = 0, ELECTION_SECONDS
+                pause = ELECTION_SECONDS
+                backoff.reset()
             except RedisUnavailable as error:
                 pause = self._redis_failed(error)
             except psycopg.OperationalError as error:
                 _log.debug("relay: %s", error)
-                pause = retry_pause(failures)
-                failures += 1
+                pause = backoff.next()
             except Exception:  # noqa: BLE001 - any error: the relay must continue
                 _log.exception("relay failed, retrying in %g s", ELECTION_SECONDS)
                 pause = ELECTION_SECONDS

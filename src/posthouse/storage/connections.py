@@ -19,8 +19,6 @@ from posthouse.storage.queries import Db, query
 
 T = TypeVar("T")
 
-_RETRY_PAUSES = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8)
-
 _KEEPALIVE: dict[str, Any] = {
     # Detect within 15 s a peer that disappeared without closing the connection.
     "keepalives_idle": 5,
@@ -29,11 +27,6 @@ _KEEPALIVE: dict[str, Any] = {
     "tcp_user_timeout": 15_000,
     "connect_timeout": 5,
 }
-
-
-def retry_pause(failures: int) -> float:
-    """Return the seconds to wait after this many failed tries. Short: a restarted Postgres is back soon."""
-    return _RETRY_PAUSES[min(failures, len(_RETRY_PAUSES) - 1)]
 
 
 def _options(name: str) -> dict[str, Any]:

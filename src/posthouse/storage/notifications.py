@@ -13,8 +13,9 @@ from uuid import UUID
 import psycopg
 from psycopg import AsyncConnection, Notify, sql
 
-from posthouse.storage.connections import Line, behind_pooler, connect_async, retry_pause
+from posthouse.storage.connections import Line, behind_pooler, connect_async
 from posthouse.storage.queries import Db, query
+from posthouse.waiting import Backoff
 
 OnListening = Callable[[AsyncConnection[tuple[Any, ...]]], Awaitable[None]]
 
@@ -42,7 +43,7 @@ class NotificationListener:
         self._on_notification = on_notification
         self._on_listening = on_listening
         self._on_disconnect = on_disconnect
-        self._failures = 0
+        self._backoff = Backoff()
         self.is_listening = False
         self.is_supported = True
         """False behind a pooler, which keeps no session."""
@@ -53,8 +54,7 @@ class NotificationListener:
             try:
                 await self._listen()
             except psycopg.Error:
-                await asyncio.sleep(retry_pause(self._failures))
-                self._failures += 1
+                await self._backoff.sleep()
 
     async def _listen(self) -> None:
         try:
@@ -66,7 +66,7 @@ class NotificationListener:
                 if self._on_listening is not None:
                     await self._on_listening(connection)
                 self.is_listening = True
-                self._failures = 0
+                self._backoff.reset()
                 async for notices in _notices(connection):
                     for notice in notices:
                         self._on_notification(notice.channel, notice.payload)

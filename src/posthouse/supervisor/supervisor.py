@@ -15,9 +15,9 @@ from posthouse.commands.child import how_it_ended
 from posthouse.commands.warden import Warden
 from posthouse.errors import PosthouseError
 from posthouse.settings import Settings
-from posthouse.storage.connections import retry_pause
 from posthouse.supervisor.child import WorkerChild
 from posthouse.supervisor.liveness import LONGEST_TICK, find_blockers, silence_limit, tick_seconds
+from posthouse.waiting import Backoff
 from posthouse.worker.backend import AWAY, REFUSED, Backend
 from posthouse.worker.postgres import Direct
 
@@ -61,13 +61,12 @@ class Settling:
     async def _persistently(
         self, end: Callable[..., Any], blockers: Sequence[UUID] | None, error: Mapping[str, Any]
     ) -> None:
-        failures = 0
+        backoff = Backoff()
         while True:
             try:
                 await end(blockers, error, self._crash_limit)
             except AWAY:
-                await asyncio.sleep(retry_pause(failures))
-                failures += 1
+                await backoff.sleep()
             else:
                 return
 

@@ -24,6 +24,22 @@ AWAY: tuple[type[Exception], ...] = (psycopg.OperationalError, ServerUnavailable
 REFUSED: tuple[type[Exception], ...] = (psycopg.Error, Refused)
 
 
+class LeaseTiming(NamedTuple):
+    """When a worker stops using a lease: a tenth before the database lets it expire. What still runs then
+    must be gone within half of that tenth.
+    """
+
+    lease_seconds: float
+
+    def expires(self, renewed_at: float) -> float:
+        """Return when the worker gives up a lease that it requested or renewed at this time."""
+        return renewed_at + self.lease_seconds * 0.9
+
+    def stop_grace(self, grace: float) -> float:
+        """Return how long a handler may take to stop after its lease was given up."""
+        return min(grace, self.lease_seconds * 0.05)
+
+
 class Leases(Protocol):
     """Claims jobs and writes their outcomes."""
 

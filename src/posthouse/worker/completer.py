@@ -9,8 +9,8 @@ from typing import TypeVar
 from uuid import UUID
 
 from posthouse.core.states import Event
-from posthouse.storage.connections import retry_pause
 from posthouse.storage.leases import Settlement, Success
+from posthouse.waiting import Backoff
 from posthouse.worker.backend import AWAY, REFUSED, Leases
 
 _log = logging.getLogger("posthouse.worker")
@@ -69,14 +69,13 @@ class Completer:
     async def _write(
         self, write: Callable[[Sequence[Report]], Awaitable[list[UUID]]], reports: list[Report]
     ) -> None:
-        tries = 0
+        backoff = Backoff()
         while True:
             try:
                 for job_id in await write(reports):
                     self._on_lost(job_id)
             except AWAY:
-                await asyncio.sleep(retry_pause(tries))
-                tries += 1
+                await backoff.sleep()
             except REFUSED as error:
                 await self._isolate(write, reports, error)
                 return

@@ -11,10 +11,10 @@ from contextlib import suppress
 from operator import itemgetter
 
 from posthouse.storage.claimed import ClaimedJob
-from posthouse.storage.connections import retry_pause
 from posthouse.storage.leases import Claim
+from posthouse.waiting import Backoff
 from posthouse.worker.attempt import Attempt
-from posthouse.worker.backend import AWAY, REFUSED, Leases
+from posthouse.worker.backend import AWAY, REFUSED, Leases, LeaseTiming
 from posthouse.worker.batches import BatchClaim, Batches
 from posthouse.worker.executor import Executor
 from posthouse.worker.handlers import LARGEST_BATCH
@@ -170,7 +170,7 @@ class Fetcher:
         self.wake()  # jobs enqueued before LISTEN
 
     async def run(self) -> None:
-        failures = 0
+        backoff = Backoff()
         while not self.stopping:
             if self.held_back:
                 await asyncio.sleep(FIRST_PAUSE)
@@ -183,14 +183,13 @@ class Fetcher:
                 continue
             try:
                 found, more = await (self._fetch_both(want) if self._batches else self._fetch(want))
-                failures = 0
+                backoff.reset()
                 self.claimed.set()
             except (*AWAY, *REFUSED) as error:
                 self._hungry = False
-                pause = retry_pause(failures)
+                pause = backoff.next()
                 if not isinstance(error, AWAY):
                     _log.exception("claim failed, retrying in %g s", pause)
-                failures += 1
                 await asyncio.sleep(pause)
                 continue
             if found < want and not more:
@@ -299,7 +298,7 @@ class Fetcher:
         hex_token = claim.token.hex
         rows = sorted(claim.rows, key=_BY_PRIORITY_AND_POSITION)  # a claim returns them in physical order
         attempts = [Attempt(row, claim.token, hex_token, claim.asked_at, self._services) for row in rows]
-        expires = claim.asked_at + self._leases.lease_seconds * 0.9
+        expires = LeaseTiming(self._leases.lease_seconds).expires(claim.asked_at)
         marks = self._marks
         # lanes of keys are short-lived; without a cursor a lane is read from its start
         if len(marks) > MAX_MARKS:

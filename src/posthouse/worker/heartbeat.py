@@ -17,9 +17,9 @@ from contextlib import AbstractContextManager, suppress
 
 from posthouse.core.outcome import TimedOut
 from posthouse.errors import PosthouseError
-from posthouse.storage.connections import retry_pause
+from posthouse.waiting import Backoff
 from posthouse.worker.attempt import Attempt
-from posthouse.worker.backend import REFUSED, Pulse
+from posthouse.worker.backend import REFUSED, LeaseTiming, Pulse
 
 _log = logging.getLogger("posthouse.worker")
 
@@ -55,7 +55,7 @@ class Heartbeat(threading.Thread):
         self._on_drain = on_drain
         self._on_sight = on_sight
         self._interval = heartbeat_seconds
-        self._lease_seconds = lease_seconds
+        self._timing = LeaseTiming(lease_seconds)
         self._stopping = threading.Event()
         self._asked = False
         self._waker: socket.socket | None = None
@@ -91,7 +91,7 @@ class Heartbeat(threading.Thread):
             self._run(wakeup)
 
     def _run(self, wakeup: socket.socket) -> None:
-        failures = 0
+        backoff = Backoff()
         while not self._stopping.is_set():
             self.ran_at = time.monotonic()
             try:
@@ -101,17 +101,16 @@ class Heartbeat(threading.Thread):
                         self._note_alone(None)
                     if not self._stopping.is_set():
                         self._beat(pulse)
-                    failures = 0
+                    backoff.reset()
                     self._beat_until_stopped(pulse, wakeup)
             except BROKEN as error:
                 if self._seen and getattr(error, "sqlstate", None) not in SHUTDOWN:
                     self._note_alone(time.monotonic())
                 self._seen = False
                 self._asked = True  # what was asked before may have been lost
-                if failures == 0:
+                if not backoff.failures:
                     _log.warning("heartbeat failed, retrying: %s", str(error).strip())
-                self._stopping.wait(retry_pause(failures))
-                failures += 1
+                self._stopping.wait(backoff.next())
 
     def _note_alone(self, since: float | None) -> None:
         changed = (since is None) != (self.alone_since is None)
@@ -138,7 +137,8 @@ class Heartbeat(threading.Thread):
         """
         started = time.monotonic()
         self._next = started + self._interval
-        fresh = started + self._lease_seconds * 0.9 - self._interval / 2
+        expires = self._timing.expires(started)
+        fresh = expires - self._interval / 2
         attempts = [
             attempt
             for attempt in list(self._held.values())
@@ -148,7 +148,6 @@ class Heartbeat(threading.Thread):
             [attempt.hex_id for attempt in attempts], [attempt.hex_token for attempt in attempts]
         )
         not_renewed = {hex_id for hex_id, verdict in verdicts if verdict in {"lost", "busy"}}
-        expires = started + self._lease_seconds * 0.9
         for attempt in attempts:
             if attempt.hex_id not in not_renewed:
                 attempt.lease_expires_at = expires

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from posthouse.core.payload import escape
 from posthouse.storage.attempts import LogLine
-from posthouse.storage.connections import retry_pause
+from posthouse.waiting import Backoff
 from posthouse.worker.backend import AWAY, REFUSED, Notebook
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ class Tail:
 
     async def run(self) -> None:
         """Write until canceled. Errors here never affect a job."""
-        failures = 0
+        backoff = Backoff()
         while True:
             await self._something.wait()
             self._something.clear()
@@ -145,12 +145,11 @@ class Tail:
             landings, self._landings = self._landings, []
             try:
                 await self._flush()
-                failures = 0
+                backoff.reset()
             except AWAY:
                 self._landings = landings + self._landings
                 self._something.set()
-                await asyncio.sleep(retry_pause(failures))
-                failures += 1
+                await backoff.sleep()
                 continue
             for landed in landings:
                 if not landed.done():

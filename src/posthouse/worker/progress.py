@@ -28,8 +28,8 @@ from posthouse.core.progress import (
     encode_kept,
 )
 from posthouse.errors import PosthouseError
-from posthouse.storage.connections import retry_pause
-from posthouse.worker.backend import AWAY, REFUSED, Notebook
+from posthouse.waiting import Backoff
+from posthouse.worker.backend import AWAY, REFUSED, LeaseTiming, Notebook
 
 if TYPE_CHECKING:
     from posthouse.worker.attempt import Attempt
@@ -105,7 +105,7 @@ class Reporter:
         self._woken = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
-        self._failures = 0
+        self._backoff = Backoff()
 
     async def report(
         self,
@@ -187,7 +187,7 @@ class Reporter:
                 for attempt, _, report, _ in batch
             ]
             missed = await self._notebook.report(reports)
-            self._failures = 0
+            self._backoff.reset()
         except AWAY:
             self._try_later(batch)
             return
@@ -204,7 +204,7 @@ class Reporter:
                 _release(waiters, attempt.lease_lost_error())
             else:
                 attempt.lease_expires_at = max(
-                    attempt.lease_expires_at, sent + self._notebook.lease_seconds * 0.9
+                    attempt.lease_expires_at, LeaseTiming(self._notebook.lease_seconds).expires(sent)
                 )
                 _release(waiters)
 
@@ -212,8 +212,7 @@ class Reporter:
         """Put the reports back while Postgres is unreachable. Handlers do not wait: the heartbeat checks the
         lease.
         """
-        pause = retry_pause(self._failures)
-        self._failures += 1
+        pause = self._backoff.next()
         for attempt, notes, report, waiters in batch:
             self._restore(attempt, notes, report, [])
             notes.due = time.monotonic() + pause

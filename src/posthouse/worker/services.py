@@ -21,7 +21,8 @@ from posthouse.core.progress import decode_kept
 from posthouse.core.request import Request
 from posthouse.errors import LeaseLost, ServerUnavailable
 from posthouse.settings import Settings
-from posthouse.storage.connections import Pools, retry_pause
+from posthouse.storage.connections import Pools
+from posthouse.waiting import Backoff
 from posthouse.worker.backend import AWAY, Backend
 from posthouse.worker.definitions import Marks, Rulebook
 from posthouse.worker.log_writer import Tail
@@ -257,7 +258,7 @@ class WorkerJobServices(JobServices):
             raise
 
     async def _retry_while_away(self, attempt: Attempt, ask: Callable[[], Awaitable[T]]) -> T:
-        tries = 0
+        backoff = Backoff()
         while True:
             attempt.ensure_lease_held()
             if attempt.stop_reason is not None:  # a waiting thread cannot be interrupted
@@ -265,8 +266,7 @@ class WorkerJobServices(JobServices):
             try:
                 return await ask()
             except AWAY:
-                await asyncio.sleep(retry_pause(tries))
-                tries += 1
+                await backoff.sleep()
 
     def emit(self, attempt: Attempt, stream: str, level: str | None, text: str) -> None:
         self._tail.emit(attempt, stream, level, text)

@@ -30,9 +30,10 @@ from posthouse.insights.jobs import JobSummary
 from posthouse.insights.overview import census
 from posthouse.server.http.field_names import body
 from posthouse.server.live.subscriptions import Event
-from posthouse.storage.connections import behind_pooler, connect_async, retry_pause
+from posthouse.storage.connections import behind_pooler, connect_async
 from posthouse.storage.notifications import listen
 from posthouse.storage.queries import Db, query
+from posthouse.waiting import Backoff
 
 if TYPE_CHECKING:
     from posthouse.server.live.streams import Streams
@@ -99,15 +100,14 @@ class Watcher:
         return 0 if self._at is None else round(self._at.now.timestamp() * 1_000_000)
 
     async def run(self) -> None:
-        failures = 0
+        backoff = Backoff()
         while len(self._streams):
             try:
                 await self._watch()
-                failures = 0
+                backoff.reset()
             except psycopg.OperationalError as error:
                 _log.debug("event stream poll lost its connection, retrying: %s", error)
-                await asyncio.sleep(retry_pause(failures))
-                failures += 1
+                await backoff.sleep()
             except Exception:  # noqa: BLE001 - the poll loop must not end
                 _log.exception("event stream poll failed, retrying in 1 s")
                 await asyncio.sleep(1)

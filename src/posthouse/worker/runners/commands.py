@@ -30,6 +30,7 @@ from posthouse.errors import (
 from posthouse.settings import Settings, cores
 from posthouse.storage.queries import query
 from posthouse.worker.attempt import Attempt
+from posthouse.worker.backend import LeaseTiming
 from posthouse.worker.definitions import Rulebook
 from posthouse.worker.executor import STOP_GRACE, Released
 from posthouse.worker.handlers import COMMAND, Arguments, Definition
@@ -83,8 +84,7 @@ class Commands:
         self._specs: dict[str, tuple[KindRules, CommandSpec]] = {}
         self._loop = asyncio.get_running_loop()
         self._runner = CommandRunner(grace=settings.cancel_grace_seconds)
-        # A lease is given up when a tenth of it is left; running commands must be gone before it expires.
-        self._lost_grace = min(settings.cancel_grace_seconds, settings.lease_seconds * 0.05)
+        self._lost_grace = LeaseTiming(settings.lease_seconds).stop_grace(settings.cancel_grace_seconds)
         self._stop_grace = min(settings.cancel_grace_seconds, STOP_GRACE)
         self._secrets_dir = settings.secrets_dir
         self._most_bytes = settings.max_result_bytes

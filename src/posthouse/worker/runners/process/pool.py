@@ -12,8 +12,9 @@ from typing import Any
 from posthouse.commands.warden import Warden
 from posthouse.errors import ConfigurationError, LeaseLost
 from posthouse.settings import Settings
-from posthouse.storage.connections import retry_pause
+from posthouse.waiting import Backoff
 from posthouse.worker.attempt import Attempt
+from posthouse.worker.backend import LeaseTiming
 from posthouse.worker.executor import STOP_GRACE, CutOff, Released
 from posthouse.worker.handlers import Definition
 from posthouse.worker.runners.process.process import Call, Process
@@ -70,8 +71,7 @@ class Pool:
         self._size = settings.slots_of_processes()
         # the outcome is written at the end of the grace period
         self._grace = settings.cancel_grace_seconds * 0.9
-        # A lease is given up when a tenth of it is left; running handlers must be gone before it expires.
-        self._lost_grace = min(self._grace, settings.lease_seconds * 0.05)
+        self._lost_grace = LeaseTiming(settings.lease_seconds).stop_grace(self._grace)
         self._hello: dict[str, Any] = {
             "url": url,
             "limits": services.limits,
@@ -81,7 +81,7 @@ class Pool:
         self._waiting: deque[Call] = deque()
         self._depth = Depth()
         self._look: asyncio.TimerHandle | None = None
-        self._failures = 0
+        self._backoff = Backoff()
         self._last_failure = ""
         self._changed = asyncio.Event()
         self._closing = False
@@ -107,7 +107,7 @@ class Pool:
 
     async def _all_ready(self) -> None:
         while len(self.pids) < self._size:
-            if self._failures:
+            if self._backoff.failures:
                 raise ConfigurationError(f"the job processes cannot start: {self._last_failure}")
             self._changed.clear()
             await self._changed.wait()
@@ -177,7 +177,7 @@ class Pool:
         self._hand_out()
 
     def on_ready(self) -> None:
-        self._failures = 0
+        self._backoff.reset()
         self._resized()
 
     def on_answer(self, took: float) -> None:
@@ -200,7 +200,7 @@ class Pool:
     def _note_death(self, process: Process) -> None:
         died = process.died
         if not process.ready:
-            self._failures += 1
+            self._backoff.failures += 1
             self._last_failure = process.failure or f"one {died}"
             _log.error("job process failed to start: %s", self._last_failure)
         elif died is not None:
@@ -212,7 +212,7 @@ class Pool:
         self.on_size(len(self.pids) * self._depth.value)
 
     def _replace(self) -> None:
-        if self._failures >= MAX_FAILURES and not self.pids:
+        if self._backoff.failures >= MAX_FAILURES and not self.pids:
             self.on_broken()
             return
         task = self._services.loop.create_task(self._add_soon())
@@ -220,8 +220,8 @@ class Pool:
         task.add_done_callback(self._starting.discard)
 
     async def _add_soon(self) -> None:
-        if self._failures:
-            await asyncio.sleep(retry_pause(self._failures))
+        if self._backoff.failures:
+            await asyncio.sleep(self._backoff.delay)
         await self._add()
 
     async def stop(self) -> None:
