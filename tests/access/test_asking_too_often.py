@@ -6,7 +6,7 @@ import pytest
 from accesskit import problem, serving
 
 from posthouse import testing
-from posthouse.server.http.auth import MOST_NAMES, Buckets
+from posthouse.server.http.auth import MAX_NAMES, RateLimiter
 from posthouse.settings import Settings
 
 
@@ -43,7 +43,7 @@ def test_an_address_that_guesses_must_wait_and_those_who_are_known_need_not(stri
 
 def test_a_bucket_fills_again_and_holds_no_more_than_its_burst():
     now = [0.0]
-    buckets = Buckets(2.0, 3, clock=lambda: now[0])
+    buckets = RateLimiter(2.0, 3, clock=lambda: now[0])
     assert [buckets.take("a") for _ in range(4)] == [0, 0, 0, 0.5]
     assert buckets.take("b") == 0
     now[0] = 0.5
@@ -53,8 +53,8 @@ def test_a_bucket_fills_again_and_holds_no_more_than_its_burst():
 
 
 def test_buckets_without_a_rate_are_never_empty_and_names_do_not_pile_up():
-    assert [Buckets(0, 1).take("a") for _ in range(3)] == [0, 0, 0]
-    buckets = Buckets(1.0, 1)
-    for number in range(MOST_NAMES + 10):
+    assert [RateLimiter(0, 1).take("a") for _ in range(3)] == [0, 0, 0]
+    buckets = RateLimiter(1.0, 1)
+    for number in range(MAX_NAMES + 10):
         buckets.take(str(number))
-    assert len(buckets._left) == MOST_NAMES
+    assert len(buckets._left) == MAX_NAMES

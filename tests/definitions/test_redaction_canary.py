@@ -32,7 +32,7 @@ import posthouse
 
 app = posthouse.App()
 Marked = Annotated[str, Field(json_schema_extra={"x-secret": True})]
-Written = Annotated[str, Field(json_schema_extra={"writeOnly": True})]
+WriteResult = Annotated[str, Field(json_schema_extra={"writeOnly": True})]
 Formatted = Annotated[str, Field(json_schema_extra={"format": "password"})]
 
 
@@ -58,7 +58,7 @@ def fail(job, values):
 
 
 @app.job(retry=posthouse.Retry("10ms"), max_attempts=2, redact=["user.iban", "cards[].number"])
-async def KIND_ASYNC(job: posthouse.Job, dropboxAccessToken: str, marked: Marked, written: Written,
+async def KIND_ASYNC(job: posthouse.Job, dropboxAccessToken: str, marked: Marked, written: WriteResult,
                      formatted: Formatted, user: dict[str, Any], cards: list[dict[str, Any]],
                      url: str) -> Any:
     await job.progress(50, step="half", message=f"with {marked}")
@@ -66,14 +66,14 @@ async def KIND_ASYNC(job: posthouse.Job, dropboxAccessToken: str, marked: Marked
 
 
 @app.job(retry=posthouse.Retry("10ms"), max_attempts=2, redact=["user.iban", "cards[].number"])
-def KIND_THREAD(job: posthouse.Job, dropboxAccessToken: str, marked: Marked, written: Written,
+def KIND_THREAD(job: posthouse.Job, dropboxAccessToken: str, marked: Marked, written: WriteResult,
                 formatted: Formatted, user: dict[str, Any], cards: list[dict[str, Any]], url: str) -> Any:
     return fail(job, [dropboxAccessToken, marked, written, formatted, user["iban"], cards[0]["number"], url])
 
 
 @app.job(retry=posthouse.Retry("10ms"), max_attempts=2, redact=["user.iban", "cards[].number"],
          runner="process")
-def KIND_PROCESS(job: posthouse.Job, dropboxAccessToken: str, marked: Marked, written: Written,
+def KIND_PROCESS(job: posthouse.Job, dropboxAccessToken: str, marked: Marked, written: WriteResult,
                  formatted: Formatted, user: dict[str, Any], cards: list[dict[str, Any]], url: str) -> Any:
     return fail(job, [dropboxAccessToken, marked, written, formatted, user["iban"], cards[0]["number"], url])
 """

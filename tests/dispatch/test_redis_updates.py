@@ -53,7 +53,7 @@ async def test_progress_and_ends_of_jobs_are_published(settings, redis_server):
 
             async with working(app):
                 await eventually(lambda: len(streams), what="a publisher at work")
-                await streams._watcher.looked()
+                await streams._watcher.wait_for_poll()
                 await (await work.enqueue()).wait(80)
                 handle = await work.using(subject="12").enqueue()
                 await handle.wait(80)

@@ -12,7 +12,7 @@ import pytest_asyncio
 from remotekit import Site
 
 from posthouse import testing
-from posthouse.server.workers.claims import READY, Wakeups
+from posthouse.server.workers.claims import READY, WorkerNotifications
 from waiting import WAIT_SECONDS
 from workshop import eventually, give_away
 
@@ -359,9 +359,9 @@ async def test_what_the_database_does_not_take_is_refused_for_good(site, hands, 
 
 async def test_a_repeated_request_does_not_wait_while_the_server_stops(database):
     """Otherwise the server would wait for the request until its shutdown timeout."""
-    wakeups = Wakeups(database)
-    wakeups.release()
-    again = wakeups.wait(wakeups.cursor, [(READY, "default")], 600)
+    notifications = WorkerNotifications(database)
+    notifications.wake_all()
+    again = notifications.wait(notifications.cursor, [(READY, "default")], 600)
     await asyncio.wait_for(again, 20)
 
 
@@ -390,7 +390,7 @@ async def test_the_health_of_the_worker_api_has_counts_within_the_scope_of_the_k
 async def test_the_health_of_the_worker_api_says_if_redis_is_reachable(
     database, tmp_path, redis_server, monkeypatch
 ):
-    monkeypatch.setattr("posthouse.server.app.REMEMBERED_SECONDS", 0.1)
+    monkeypatch.setattr("posthouse.server.app.CACHE_SECONDS", 0.1)
 
     async def redis_seen(site):
         async with httpx.AsyncClient() as client:

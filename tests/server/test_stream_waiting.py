@@ -6,41 +6,41 @@ import asyncio
 
 import pytest
 
-from posthouse.server.live import Wanted
+from posthouse.server.live import StreamFilter
 from posthouse.server.live.subscriptions import Event, Subscription
 from posthouse.server.routes import live
 from waiting import WAIT_SECONDS
 
 
 def a_client(most=3):
-    return Subscription(Wanted(tenant="acme"), "key:test", most=most)
+    return Subscription(StreamFilter(tenant="acme"), "key:test", most=most)
 
 
 async def test_a_newer_state_takes_the_place_of_an_older_one():
     client = a_client()
     for job, state in (("a", b"1"), ("b", b"1"), ("a", b"2")):
-        client.offer(Event("job", state), job)
-    assert await client.take(1) == [Event("job", b"2"), Event("job", b"1")]
-    assert await client.take(0.01) == []
+        client.publish(Event("job", state), job)
+    assert await client.next_events(1) == [Event("job", b"2"), Event("job", b"1")]
+    assert await client.next_events(0.01) == []
 
 
 async def test_what_is_too_much_is_counted_and_states_of_known_jobs_still_fit():
     client = a_client(most=2)
     for job in "abcd":
-        client.offer(Event("job", b"1"), job)
-    client.offer(Event("job", b"2"), "a")
-    client.leave_out(10)
-    told = await client.take(1)
+        client.publish(Event("job", b"1"), job)
+    client.publish(Event("job", b"2"), "a")
+    client.drop(10)
+    told = await client.next_events(1)
     assert told == [Event("job", b"2"), Event("job", b"1"), Event("overflow", b'{"left_out":12}')]
-    assert await client.take(0.01) == []
+    assert await client.next_events(0.01) == []
 
 
 async def test_no_older_events_are_sent_after_a_reset():
     client = a_client()
-    client.offer(Event("job", b"1"), "a")
+    client.publish(Event("job", b"1"), "a")
     client.reset()
-    client.offer(Event("job", b"2"), "b")
-    assert await client.take(1) == [Event("reset", b"{}"), Event("job", b"2")]
+    client.publish(Event("job", b"2"), "b")
+    assert await client.next_events(1) == [Event("reset", b"{}"), Event("job", b"2")]
 
 
 @pytest.mark.parametrize("way", ["reads nothing", "hangs up"])
@@ -61,7 +61,7 @@ async def test_a_slow_client_is_disconnected_and_frees_its_slot(way, monkeypatch
             await asyncio.Event().wait()
         return {"type": "http.disconnect"}
 
-    answer = live.EventStream(b": first\n\n", blocks(), left.set)
+    answer = live.EventStreamResponse(b": first\n\n", blocks(), left.set)
     async with asyncio.timeout(WAIT_SECONDS):
         await answer({}, receive, send)
     assert left.is_set()

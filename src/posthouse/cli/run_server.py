@@ -160,9 +160,9 @@ class Serving:
         """Finish the requests that are being served, then close every connection."""
         self._server.should_exit = True
         self._leaving.set()
-        wakeups = getattr(self._app.state, "wakeups", None)
-        if wakeups is not None:  # long polls return at once
-            wakeups.release()
+        notifications = getattr(self._app.state, "notifications", None)
+        if notifications is not None:  # long polls return at once
+            notifications.wake_all()
         if self._task is not None:
             await self._task
 

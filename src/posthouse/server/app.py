@@ -25,21 +25,21 @@ from posthouse.insights.settings import settings_in_effect
 from posthouse.metrics.server import ServerMetrics
 from posthouse.server.artifacts import Sweeper, Uploads
 from posthouse.server.enqueuer import Enqueuer
-from posthouse.server.health import REMEMBERED_SECONDS, Examiner, Remembered, ServerHeartbeat
+from posthouse.server.health import CACHE_SECONDS, CachedResult, HealthCache, ServerHeartbeat
 from posthouse.server.http import problems
 from posthouse.server.http.auth import Gate, authorize_before_body
-from posthouse.server.http.middleware import BODY_ROOM, Envelope, ServerSpans
+from posthouse.server.http.middleware import BODY_ROOM, RequestMiddleware, TracingMiddleware
 from posthouse.server.http.openapi import PREFIX, application_operation_id, describe, operation_id
 from posthouse.server.live import Publisher, Streams
 from posthouse.server.routes import health, live, metrics, session
 from posthouse.server.routes.admin import apps, definitions, keys, monitoring, queues, tenants, workers
 from posthouse.server.routes.admin.apps import Application, listed
 from posthouse.server.routes.tenant import artifacts, bulk, erasures, events, failures, jobs, triggers
-from posthouse.server.routes.tenant.fast_enqueue import Express
+from posthouse.server.routes.tenant.fast_enqueue import FastEnqueue
 from posthouse.server.routes.worker import fleet, simple
 from posthouse.server.routes.worker import jobs as worker_jobs
-from posthouse.server.workers.claims import Wakeups
-from posthouse.server.workers.registry import Staff
+from posthouse.server.workers.claims import WorkerNotifications
+from posthouse.server.workers.registry import RemoteWorkers
 from posthouse.settings import Settings, load_settings
 from posthouse.storage.connections import pool_options
 from posthouse.storage.database import awaited_database_url
@@ -118,17 +118,17 @@ def create_app(
     check_permissions(app)
     app.openapi = describe(app, open_to_all(app), _own_paths())  # type: ignore[method-assign]
     app.add_middleware(GZipMiddleware, minimum_size=GZIP_FROM, compresslevel=GZIP_LEVEL)
-    app.add_middleware(Express, api=app, path=f"{PREFIX}/jobs")
+    app.add_middleware(FastEnqueue, api=app, path=f"{PREFIX}/jobs")
     own = app.state.metrics = ServerMetrics()
     app.add_middleware(
-        Envelope,
-        most_bytes=settings.max_payload_bytes + BODY_ROOM,
+        RequestMiddleware,
+        max_bytes=settings.max_payload_bytes + BODY_ROOM,
         body_seconds=settings.body_timeout_seconds,
         before_body=authorize_before_body,
         observe=own.request,
     )
     if settings.tracing:
-        app.add_middleware(ServerSpans, traces=start_tracing())
+        app.add_middleware(TracingMiddleware, traces=start_tracing())
     return app
 
 
@@ -164,17 +164,17 @@ def _lifespan(settings: Settings, channels: Sequence[Channel]) -> Callable[[Fast
         state.enqueuer = Enqueuer(pool, settings.max_payload_bytes)
         state.streams = Streams(url, settings)
         state.scrapes = metrics.Scrapes(state.gate, settings, state.metrics)
-        state.examiner = Examiner(state.gate, settings, url)
-        state.staff = Staff(pool)
+        state.health_cache = HealthCache(state.gate, settings, url)
+        state.workers = RemoteWorkers(pool)
         state.store = store_for(settings)
         state.uploads = Uploads(state.store, settings)
         state.link_secret = None  # read when the first link is signed or verified
-        state.wakeups = Wakeups(settings.direct_url or url)
-        await state.wakeups.start()
-        sweeper = Sweeper(state.staff.line, state.store, state.uploads)
-        presence = ServerHeartbeat(state.staff.line)
+        state.notifications = WorkerNotifications(settings.direct_url or url)
+        await state.notifications.start()
+        sweeper = Sweeper(state.workers.line, state.store, state.uploads)
+        presence = ServerHeartbeat(state.workers.line)
         redis = await open_redis(settings)
-        state.redis_state = Remembered(lambda: state_of(redis), REMEMBERED_SECONDS)
+        state.redis_state = CachedResult(lambda: state_of(redis), CACHE_SECONDS)
         publishers = [] if redis is None else [Publisher(state.streams, redis, channels)]
         runs = [memory.run(), sweeper.run(), presence.run(), *(each.run() for each in publishers)]
         tasks = [asyncio.create_task(run) for run in runs]
@@ -184,7 +184,7 @@ def _lifespan(settings: Settings, channels: Sequence[Channel]) -> Callable[[Fast
         await presence.leave()
         for publisher in publishers:
             await publisher.close()
-        await state.wakeups.stop()
+        await state.notifications.stop()
         await pool.close()
 
     return lifespan

@@ -26,10 +26,10 @@ from posthouse.storage.queries import Db, query
 from posthouse.tracing import traced
 from posthouse.waiting import Backoff
 
-FLIGHTS = 2
+MAX_TRANSACTIONS = 2
 """Concurrent transactions per tenant. Requests that arrive meanwhile form the next batch."""
-MOST_TOGETHER = 100
-TRIES = 6
+MAX_BATCH = 100
+MAX_TRIES = 6
 
 
 class Enqueued(NamedTuple):
@@ -41,11 +41,11 @@ class Enqueued(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Line:
+class _Pending:
     """Requests of a tenant that wait for the next transaction."""
 
-    waiting: deque[tuple[Request, asyncio.Future[Enqueued]]] = field(default_factory=deque)
-    flights: int = 0
+    requests: deque[tuple[Request, asyncio.Future[Enqueued]]] = field(default_factory=deque)
+    transactions: int = 0
 
 
 class Enqueuer:
@@ -55,7 +55,7 @@ class Enqueuer:
         self._pool = pool
         self._limit = payload_limit
         self._definitions = DefinitionCache()
-        self._lines: dict[str, _Line] = {}
+        self._pending: dict[str, _Pending] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def enqueue(self, tenant: str, request: Request, *, undefined: bool) -> Enqueued:
@@ -63,28 +63,28 @@ class Enqueuer:
 
         ``undefined``: whether the caller may enqueue a kind that has no definition.
         """
-        (admitted,) = await self._admitted([request], undefined=undefined)
-        if not admitted.plain:
-            (done,) = await self._send(tenant, [admitted])
-            return refuse_rejected(done, admitted)
-        line = self._lines.setdefault(tenant, _Line())
+        (valid,) = await self._validate([request], undefined=undefined)
+        if not valid.plain:
+            (done,) = await self._send(tenant, [valid])
+            return refuse_rejected(done, valid)
+        pending = self._pending.setdefault(tenant, _Pending())
         future: asyncio.Future[Enqueued] = asyncio.get_running_loop().create_future()
-        line.waiting.append((admitted, future))
-        if line.flights < FLIGHTS:
-            line.flights += 1
-            task = asyncio.create_task(self._fly(tenant, line))
+        pending.requests.append((valid, future))
+        if pending.transactions < MAX_TRANSACTIONS:
+            pending.transactions += 1
+            task = asyncio.create_task(self._drain(tenant, pending))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         return await future
 
     async def enqueue_in(self, db: Db, requests: Sequence[Request], *, undefined: bool) -> list[Enqueued]:
         """Enqueue all requests, or none, in the transaction and for the tenant of the caller."""
-        admitted = await self._admitted(requests, db, undefined=undefined)
-        batch = EnqueueBatch(admitted, self._limit)
+        valid = await self._validate(requests, db, undefined=undefined)
+        batch = EnqueueBatch(valid, self._limit)
         cursor = await db.execute(query("tenant_enqueue"), (await _jobs_json(batch),))
         return _in_order(await cursor.fetchall())
 
-    async def _admitted(
+    async def _validate(
         self, requests: Sequence[Request], db: Db | None = None, *, undefined: bool
     ) -> Sequence[Request]:
         """Validate requests against their definitions. Uses ``db`` if given, not a second connection."""
@@ -101,8 +101,8 @@ class Enqueuer:
                 with translated():
                     await self._learn(connection, unknown, undefined=undefined)
         payloads = [request.payload for request in requests]
-        admitted = await off_loop(self._definitions.apply, kinds, requests, self._limit, about=payloads)
-        return [traced(request) for request in admitted]
+        valid = await off_loop(self._definitions.apply, kinds, requests, self._limit, about=payloads)
+        return [traced(request) for request in valid]
 
     async def _learn(self, db: Db, kinds: list[str], *, undefined: bool) -> None:
         if not undefined:
@@ -110,37 +110,37 @@ class Enqueuer:
         cursor = await db.execute(query("definition_rules"), (json.dumps(kinds),))
         self._definitions.update(kinds, await cursor.fetchall())
 
-    async def _fly(self, tenant: str, line: _Line) -> None:
+    async def _drain(self, tenant: str, pending: _Pending) -> None:
         """Send batches until no request waits."""
         try:
-            while line.waiting:
-                together = [line.waiting.popleft() for _ in range(min(len(line.waiting), MOST_TOGETHER))]
-                await self._land(tenant, together)
+            while pending.requests:
+                batch = [pending.requests.popleft() for _ in range(min(len(pending.requests), MAX_BATCH))]
+                await self._send_batch(tenant, batch)
         finally:
-            line.flights -= 1
-            if not line.flights and not line.waiting:
-                self._lines.pop(tenant, None)
+            pending.transactions -= 1
+            if not pending.transactions and not pending.requests:
+                self._pending.pop(tenant, None)
 
-    async def _land(self, tenant: str, together: list[tuple[Request, asyncio.Future[Enqueued]]]) -> None:
+    async def _send_batch(self, tenant: str, batch: list[tuple[Request, asyncio.Future[Enqueued]]]) -> None:
         try:
-            done = await self._send(tenant, [request for request, _ in together])
+            done = await self._send(tenant, [request for request, _ in batch])
         except BaseException as error:  # noqa: BLE001 - passed on to the waiting requests
-            if len(together) > 1 and not isinstance(error, DatabaseUnavailable | asyncio.CancelledError):
-                for alone in together:  # send each alone to find the rejected one
-                    await self._land(tenant, [alone])
+            if len(batch) > 1 and not isinstance(error, DatabaseUnavailable | asyncio.CancelledError):
+                for alone in batch:  # send each alone to find the rejected one
+                    await self._send_batch(tenant, [alone])
                 return
-            for _, future in together:
+            for _, future in batch:
                 if not future.done():
                     future.set_exception(error)
             return
-        for (_, future), found in zip(together, done, strict=True):
+        for (_, future), found in zip(batch, done, strict=True):
             if not future.done():  # canceled requests no longer wait
                 future.set_result(found)
 
     async def _send(self, tenant: str, requests: Sequence[Request]) -> list[Enqueued]:
         """Send, and retry after a lost connection. The ids stay the same, so retrying adds no duplicates."""
         batch, backoff = EnqueueBatch(requests, self._limit), Backoff()
-        for tries in range(TRIES):
+        for tries in range(MAX_TRIES):
             jobs_json = await _jobs_json(batch, is_retry=tries > 0)
             try:
                 async with self._pool.connection() as connection:
@@ -150,7 +150,7 @@ class Enqueuer:
             except (DatabaseUnavailable, PoolTimeout, psycopg.OperationalError) as error:
                 lost = error
             await asyncio.sleep(backoff.next())
-        raise DatabaseUnavailable(f"cannot connect to Postgres after {TRIES} attempts: {lost}") from lost
+        raise DatabaseUnavailable(f"cannot connect to Postgres after {MAX_TRIES} attempts: {lost}") from lost
 
 
 async def _jobs_json(batch: EnqueueBatch, *, is_retry: bool = False) -> str:

@@ -24,76 +24,76 @@ from posthouse.storage.connections import Running
 from posthouse.storage.queries import calling
 from posthouse.waiting import finish_within
 
-PATIENCE = 3.0
-REMEMBERED_SECONDS = 5.0
+POOL_TIMEOUT = 3.0
+CACHE_SECONDS = 5.0
 READY_SECONDS = 1.0
-DOWN = (psycopg.OperationalError, PoolTimeout)
+DATABASE_DOWN = (psycopg.OperationalError, PoolTimeout)
 UNREACHABLE = "cannot connect to Postgres; check that it is running and reachable"
 
 
-class Examiner:
+class HealthCache:
     """Runs health checks. ``url``: the database, for the doctor, which opens its own connection."""
 
     def __init__(self, gate: Gate, settings: Settings, url: str) -> None:
         self._gate = gate
         self._settings = settings
         self._url = url
-        self.health = Remembered(self._health, REMEMBERED_SECONDS)
-        self.report = Remembered(self._report, REMEMBERED_SECONDS)
-        self.presence = Remembered(self._presence, REMEMBERED_SECONDS)
-        self.unready = Remembered(self._unready, READY_SECONDS)
+        self.health = CachedResult(self._health, CACHE_SECONDS)
+        self.report = CachedResult(self._report, CACHE_SECONDS)
+        self.presence = CachedResult(self._presence, CACHE_SECONDS)
+        self.not_ready_reason = CachedResult(self._not_ready_reason, READY_SECONDS)
 
     async def _health(self) -> Health:
         try:
-            async with self._gate.pool.connection(timeout=PATIENCE) as connection:
+            async with self._gate.pool.connection(timeout=POOL_TIMEOUT) as connection:
                 return await health(connection, self._settings)
-        except DOWN:
+        except DATABASE_DOWN:
             return unreachable(UNREACHABLE)
 
     async def _presence(self) -> Presence | None:
         """Return who is online and what waits; None if the database is unreachable."""
         try:
-            async with self._gate.pool.connection(timeout=PATIENCE) as connection:
+            async with self._gate.pool.connection(timeout=POOL_TIMEOUT) as connection:
                 return await presence(connection, offline_after=self._settings.offline_after)
-        except DOWN:
+        except DATABASE_DOWN:
             return None
 
     async def _report(self) -> Report:
         return report(await examine(self._url, self._settings))
 
-    async def _unready(self) -> str:
+    async def _not_ready_reason(self) -> str:
         """Return why requests cannot be served; empty if they can."""
         try:
-            async with self._gate.pool.connection(timeout=PATIENCE) as connection:
+            async with self._gate.pool.connection(timeout=POOL_TIMEOUT) as connection:
                 return await schema_problem(connection) or ""
-        except DOWN:
+        except DATABASE_DOWN:
             return UNREACHABLE
 
 
 T = TypeVar("T")
 
-SHARE = 20
+MAX_TIME_SHARE = 20
 """Slow values are computed less often: computing takes at most 1/20 of the time."""
 
 
-class Remembered(Generic[T]):
+class CachedResult(Generic[T]):
     """A value computed by one caller and shared with the others. Errors are not cached."""
 
-    def __init__(self, ask: Callable[[], Awaitable[T]], seconds: float) -> None:
-        self._ask = ask
+    def __init__(self, load: Callable[[], Awaitable[T]], seconds: float) -> None:
+        self._load = load
         self._seconds = seconds
         self._lock = asyncio.Lock()
         self._until = 0.0
-        self._answer: T | None = None
+        self._value: T | None = None
 
     async def get(self) -> T:
         async with self._lock:
-            if self._answer is None or time.monotonic() >= self._until:
+            if self._value is None or time.monotonic() >= self._until:
                 began = time.monotonic()
-                self._answer = await self._ask()
+                self._value = await self._load()
                 took = time.monotonic() - began
-                self._until = time.monotonic() + max(self._seconds, SHARE * took)
-            return self._answer
+                self._until = time.monotonic() + max(self._seconds, MAX_TIME_SHARE * took)
+            return self._value
 
 
 _log = logging.getLogger("posthouse.server")

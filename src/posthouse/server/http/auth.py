@@ -31,7 +31,7 @@ STATEMENT_SECONDS = 10.0
 COOKIE = "posthouse_session"
 CSRF_HEADER = "X-CSRF-Token"
 SAFE = {"GET", "HEAD", "OPTIONS"}
-MOST_GOOD = 10_000
+MAX_KNOWN_GOOD = 10_000
 DEFAULT_TENANT = "default"
 AUTHENTICATION_REQUIRED = "authentication required: send an `Authorization: Bearer <key>` header"
 PRINCIPAL = "posthouse.principal"
@@ -59,18 +59,18 @@ class Gate:
         self.memory = memory
         self.credentials = Credentials(settings, pool.connection, memory)
         self.tickets = Tickets()
-        self._requests = Buckets(settings.api_rate, settings.api_burst)
-        self._failures = Buckets(settings.auth_failures / 60, settings.auth_failures)
-        self._good: dict[bytes, None] = {}
+        self._requests = RateLimiter(settings.api_rate, settings.api_burst)
+        self._failures = RateLimiter(settings.auth_failures / 60, settings.auth_failures)
+        self._known_good: dict[bytes, None] = {}
 
-    async def admit(self, request: Request) -> Principal:
+    async def authenticate(self, request: Request) -> Principal:
         """Return the principal of the request. Raises TooManyRequests above the rate limit."""
-        shown = bearer_of(request)
+        bearer = bearer_token(request)
         cookie = request.cookies.get(COOKIE)
-        if shown is not None:
-            principal = await self.identify(shown, address_of(request))
+        if bearer is not None:
+            principal = await self.identify(bearer, address_of(request))
         elif cookie is not None:
-            principal = await self._by_cookie(request, cookie)
+            principal = await self._authenticate_session(request, cookie)
         else:
             raise NotAuthenticated(AUTHENTICATION_REQUIRED)
         if principal.role is Role.WORKER:  # it repeats what is refused, and its leases run out meanwhile
@@ -88,7 +88,7 @@ class Gate:
         are exempt.
         """
         hashed = digest(text)
-        wait = self._failures.wait(address) if hashed not in self._good else 0
+        wait = self._failures.wait(address) if hashed not in self._known_good else 0
         if wait:
             raise TooManyRequests(
                 f"too many failed authentication attempts from this address; retry in {math.ceil(wait)} s",
@@ -100,22 +100,22 @@ class Gate:
             raise NotAuthenticated(
                 "invalid credential: it is unknown, expired or revoked; check the key, or create a new one"
             )
-        if len(self._good) >= MOST_GOOD:
-            self._good.clear()
-        self._good[hashed] = None
+        if len(self._known_good) >= MAX_KNOWN_GOOD:
+            self._known_good.clear()
+        self._known_good[hashed] = None
         return principal
 
-    async def _by_cookie(self, request: Request, cookie: str) -> Principal:
+    async def _authenticate_session(self, request: Request, cookie: str) -> Principal:
         async with self.pool.connection() as connection:
             principal = await logged_in(connection, cookie)
         if principal is None:
             raise NotAuthenticated("session expired; log in again")
         if request.method not in SAFE:
-            refuse_forged(request, cookie)
+            check_csrf(request, cookie)
         return principal
 
 
-def bearer_of(request: Request) -> str | None:
+def bearer_token(request: Request) -> str | None:
     """Return the bearer credential of the Authorization header, or None without that header."""
     header = request.headers.get("authorization")
     if header is None:
@@ -130,7 +130,7 @@ def address_of(request: Request) -> str:
     return request.client.host if request.client else ""
 
 
-def refuse_forged(request: Request, cookie: str) -> None:
+def check_csrf(request: Request, cookie: str) -> None:
     """Reject cross-site requests.
 
     Browsers attach the cookie to requests from any site; only pages of the console know the CSRF token.
@@ -206,7 +206,7 @@ class Access:
 async def principal_of(request: Request) -> Principal:
     """Return the principal, for public routes that return more to authenticated callers."""
     gate: Gate = request.app.state.gate
-    return await gate.admit(request)
+    return await gate.authenticate(request)
 
 
 Authorize = Callable[[Request], Awaitable[Access]]
@@ -225,15 +225,15 @@ def allow(permission: Permission, *, tenant_scoped: bool = False) -> Any:
         principal.require(permission)
         return Access(principal, request.app.state.gate)
 
-    async def admitted(request: Request, tenant: Tenant = None) -> Access:
+    async def admit(request: Request, tenant: Tenant = None) -> Access:
         access = await authorized(request, authorize)
         return replace(access, tenant=access.resolve_tenant(tenant))
 
-    async def admitted_to_all(request: Request) -> Access:
-        return await admitted(request)
+    async def admit_without_tenant(request: Request) -> Access:
+        return await admit(request)
 
-    chosen: Any = admitted if tenant_scoped else admitted_to_all
-    return Depends(declare(chosen, {permission}, authorize))
+    dependency: Any = admit if tenant_scoped else admit_without_tenant
+    return Depends(declare(dependency, {permission}, authorize))
 
 
 def declare(dependency: Any, permissions: set[Permission], authorize: Authorize) -> Any:
@@ -268,10 +268,10 @@ async def authorize_before_body(scope: Scope) -> None:
             return
 
 
-MOST_NAMES = 10_000
+MAX_NAMES = 10_000
 
 
-class Buckets:
+class RateLimiter:
     """One token bucket per name. Without a rate they are never empty."""
 
     def __init__(self, rate: float, burst: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -287,7 +287,7 @@ class Buckets:
             left = self._now(name) - 1
             self._left.pop(name, None)  # keep the oldest first, which are the fullest
             self._left[name] = (left, self._clock())
-            if len(self._left) > MOST_NAMES:
+            if len(self._left) > MAX_NAMES:
                 self._left.pop(next(iter(self._left)))
         return wait
 

@@ -19,7 +19,7 @@ SMALL_BYTES = 32_768
 """Size limit of bodies without a payload. The largest legal one is a login with a JSON Web Token."""
 WORKER_BYTES = 64 * 2**20
 """Size limit of a worker's body: results, follow-ups and log lines of many jobs at once."""
-MOST_VALUES = 100_000
+MAX_VALUES = 100_000
 """JSON values in a body. Each one costs about 100 bytes and 1 µs, whatever its own size."""
 WORKER_VALUES = 500_000
 LARGE_BYTES = 65_536
@@ -31,21 +31,21 @@ async def _parsed(read: Callable[[bytes], Any], data: bytes) -> Any:
     return await in_thread(read, data) if len(data) > LARGE_BYTES else read(data)
 
 
-class _Strict(Request):
+class _StrictRequest(Request):
     async def json(self) -> Any:
         if not hasattr(self, "_json"):
             self._json = await _parsed(read_json, await self.body())
         return self._json
 
 
-class _Small(_Strict):
+class _SmallRequest(_StrictRequest):
     async def body(self) -> bytes:
         if not hasattr(self, "_body"):
             self.scope[LIMIT_BODY](SMALL_BYTES)
         return await super().body()
 
 
-class _OfWorkers(Request):
+class _WorkerRequest(Request):
     async def body(self) -> bytes:
         if not hasattr(self, "_body"):
             self.scope[LIMIT_BODY](WORKER_BYTES)
@@ -58,7 +58,7 @@ class _OfWorkers(Request):
 
 
 class _Route(APIRoute):
-    reading: type[Request] = _Small
+    reading: type[Request] = _SmallRequest
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
@@ -69,45 +69,45 @@ class _Route(APIRoute):
         return handle_reading
 
 
-class _RouteWithPayload(_Route):
-    reading = _Strict
+class _PayloadRoute(_Route):
+    reading = _StrictRequest
 
 
-class _RouteOfWorkers(_Route):
-    reading = _OfWorkers
+class _WorkerRoute(_Route):
+    reading = _WorkerRequest
 
 
 def api_router(prefix: str, tag: str, *, payloads: bool = False) -> APIRouter:
     """Return a router for small bodies; ``payloads``: for bodies with payloads or schemas."""
-    return APIRouter(prefix=prefix, tags=[tag], route_class=_RouteWithPayload if payloads else _Route)
+    return APIRouter(prefix=prefix, tags=[tag], route_class=_PayloadRoute if payloads else _Route)
 
 
 def worker_router(prefix: str, tag: str) -> APIRouter:
     """Return a router for handler output, which may contain any text: it is escaped before it is stored."""
-    return APIRouter(prefix=prefix, tags=[tag], route_class=_RouteOfWorkers)
+    return APIRouter(prefix=prefix, tags=[tag], route_class=_WorkerRoute)
 
 
 def read_any_json(data: bytes) -> Any:
-    refuse_many_values(data, WORKER_VALUES)
+    check_value_count(data, WORKER_VALUES)
     try:
         return parse_json(data)
     except (ValueError, RecursionError) as error:
         raise HTTPException(422, f"the request body is not valid JSON: {error}") from None
 
 
-async def file_body(request: Request, most_bytes: int) -> AsyncIterator[bytes]:
-    """Yield the body of a file upload in pieces, up to ``most_bytes``.
+async def file_body(request: Request, max_bytes: int) -> AsyncIterator[bytes]:
+    """Yield the body of a file upload in pieces, up to ``max_bytes``.
 
     The upload may take as long as pieces keep arriving. Other bodies have the normal size and time limits.
     """
-    request.scope[LIMIT_BODY](most_bytes, is_file=True)
+    request.scope[LIMIT_BODY](max_bytes, is_file=True)
     async for piece in request.stream():
         yield piece
 
 
 def read_json(data: bytes) -> Any:
     """Parse strictly. Python's json accepts NaN and lone surrogates, and deep nesting overflows its stack."""
-    refuse_many_values(data)
+    check_value_count(data)
     try:
         value = from_json(data, allow_inf_nan=False)
     except ValueError as error:
@@ -119,7 +119,7 @@ def read_json(data: bytes) -> Any:
     return value
 
 
-def refuse_many_values(data: bytes, most: int = MOST_VALUES) -> None:
+def check_value_count(data: bytes, most: int = MAX_VALUES) -> None:
     """Raise 413 for a body with too many values, before it is parsed.
 
     A value takes at least two bytes, so small bodies need no count. In others the separators are counted,

@@ -25,7 +25,7 @@ IdempotencyKey = Annotated[
 ]
 
 
-async def once(
+async def run_idempotent(
     request: Request, access: Access, key: str | None, work: Callable[[Db], Awaitable[Response]]
 ) -> Response:
     """Do the work in a transaction; for a repeated key, return the stored response instead.

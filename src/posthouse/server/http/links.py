@@ -80,11 +80,11 @@ def allow_linked(permission: Permission, subject: str) -> Any:
         principal.require(permission)
         return Access(principal, request.app.state.gate, tenant)
 
-    async def admitted(request: Request, link: Link, tenant: Tenant = None) -> Access:
+    async def admit(request: Request, link: Link, tenant: Tenant = None) -> Access:
         access = await authorized(request, authorize)
         return replace(access, tenant=access.resolve_tenant(tenant if link == SESSION else access.tenant))
 
-    return Depends(declare(admitted, {permission}, authorize))
+    return Depends(declare(admit, {permission}, authorize))
 
 
 def sign(secret: bytes, subject: str, tenant: str, expires: int) -> str:

@@ -35,7 +35,7 @@ Check = Callable[[Scope], Awaitable[None]]
 
 _DEFAULT_HEADERS = ((b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store"))
 _log = logging.getLogger("posthouse.server.requests")
-_SANE = re.compile(rb"[A-Za-z0-9._:/+=@-]{1,128}")
+_REQUEST_ID = re.compile(rb"[A-Za-z0-9._:/+=@-]{1,128}")
 _PROCESS = secrets.token_hex(6)
 _numbers = itertools.count(1)
 _id: ContextVar[str | None] = ContextVar("posthouse_request_id", default=None)
@@ -52,7 +52,7 @@ def _unobserved(method: str, route: str | None, status: int, seconds: float) -> 
     """Ignore the request."""
 
 
-def _told() -> dict[str, object]:
+def _log_fields() -> dict[str, object]:
     """Return the fields added to each log line of a request."""
     current = _id.get()
     return {} if current is None else {"request_id": current}
@@ -62,23 +62,23 @@ async def _unchecked(scope: Scope) -> None:
     """Accept the request."""
 
 
-tell(_told)
+tell(_log_fields)
 
 
 class _Limits(NamedTuple):
     """Limits of a request: bytes of its body, seconds until the response starts, and for the body."""
 
-    most_bytes: int
+    max_bytes: int
     seconds: float
     body_seconds: float
 
 
-class Envelope:
+class RequestMiddleware:
     def __init__(
         self,
         app: ASGIApp,
         *,
-        most_bytes: int,
+        max_bytes: int,
         seconds: float = REQUEST_SECONDS,
         body_seconds: float = BODY_SECONDS,
         before_body: Check = _unchecked,
@@ -87,41 +87,41 @@ class Envelope:
         self._app = app
         self._observe = observe
         self._before_body = before_body
-        self._limits = _Limits(most_bytes, seconds, body_seconds)
+        self._limits = _Limits(max_bytes, seconds, body_seconds)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        exchange = _Exchange(scope, receive, send, self._limits, self._before_body)
-        token = _id.set(exchange.id)
+        state = _RequestState(scope, receive, send, self._limits, self._before_body)
+        token = _id.set(state.id)
         try:
-            await self._serve(exchange)
+            await self._serve(state)
         finally:
             _id.reset(token)
-            exchange.log()
-            self._observe(exchange.method, exchange.route, exchange.status or 0, exchange.answered_after)
+            state.log()
+            self._observe(state.method, state.route, state.status or 0, state.seconds_to_response)
 
-    async def _serve(self, exchange: _Exchange) -> None:
-        if (refusal := exchange.refusal()) is not None:
-            await problem(*refusal)(exchange.scope, exchange.receive, exchange.send)
+    async def _serve(self, state: _RequestState) -> None:
+        if (rejection := state.rejection()) is not None:
+            await problem(*rejection)(state.scope, state.receive, state.send)
             return
         try:
             async with asyncio.timeout(self._limits.seconds) as limit:
-                exchange.limit = limit
-                await self._app(exchange.scope, exchange.receive, exchange.send)
+                state.limit = limit
+                await self._app(state.scope, state.receive, state.send)
         except TimeoutError:
-            if exchange.status is not None or not limit.expired():
+            if state.status is not None or not limit.expired():
                 raise
             answer = problem(
                 503,
                 "took_too_long",
                 f"the request timed out after {self._limits.seconds:g} s; retry it, or request less data",
             )
-            await answer(exchange.scope, exchange.receive, exchange.send)
+            await answer(state.scope, state.receive, state.send)
 
 
-class _Exchange:
+class _RequestState:
     """One request and its response."""
 
     def __init__(
@@ -137,7 +137,7 @@ class _Exchange:
         self._headers = dict(scope["headers"])
         self._receive = receive
         self._send = send
-        self._left = self._most = limits.most_bytes
+        self._left = self._max_bytes = limits.max_bytes
         self._seconds = limits.seconds
         self._body_seconds = limits.body_seconds
         self._before_body = before_body
@@ -145,7 +145,7 @@ class _Exchange:
         self._read_until = 0.0
         self._takes_files = False
         given = self._headers.get(b"x-request-id", b"")
-        self.id = given.decode() if _SANE.fullmatch(given) else f"{_PROCESS}-{next(_numbers):x}"
+        self.id = given.decode() if _REQUEST_ID.fullmatch(given) else f"{_PROCESS}-{next(_numbers):x}"
         self.status: int | None = None
         self.limit: asyncio.Timeout | None = None
         self._started = time.perf_counter()
@@ -160,11 +160,11 @@ class _Exchange:
         return route_of(self.scope)
 
     @property
-    def answered_after(self) -> float:
+    def seconds_to_response(self) -> float:
         """Seconds until the response started; the rest depends on the client."""
         return (self._answered or time.perf_counter()) - self._started
 
-    def refusal(self) -> tuple[int, str, str] | None:
+    def rejection(self) -> tuple[int, str, str] | None:
         if b"%00" in self.scope["query_string"] or "\x00" in self.scope["path"]:
             return (
                 422,
@@ -176,17 +176,18 @@ class _Exchange:
     @property
     def _too_large(self) -> str:
         return (
-            f"the request body is larger than the limit of {self._most:,} bytes; send less data per request"
+            f"the request body is larger than the limit of {self._max_bytes:,} bytes; send less data per "
+            "request"
         )
 
     @property
     def _too_slow(self) -> str:
         return f"the request body did not arrive within {self._body_seconds:g} s; send it again"
 
-    def limit_body(self, most_bytes: int, *, is_file: bool = False) -> None:
+    def limit_body(self, max_bytes: int, *, is_file: bool = False) -> None:
         """Set the size limit of the body. A file may take as long as pieces of it keep arriving."""
-        self._left += most_bytes - self._most
-        self._most = most_bytes
+        self._left += max_bytes - self._max_bytes
+        self._max_bytes = max_bytes
         self._takes_files = is_file
 
     async def receive(self) -> Message:
@@ -209,7 +210,7 @@ class _Exchange:
             await self._before_body(self.scope)
         except Exception as error:
             raise Rejected(error) from error  # FastAPI answers 400 to other errors while it reads a body
-        if self._announced > self._most:  # the route has set its limit by now
+        if self._content_length > self._max_bytes:  # the route has set its limit by now
             raise HTTPException(413, self._too_large)
         self._read_until = asyncio.get_running_loop().time() + self._body_seconds
 
@@ -230,7 +231,7 @@ class _Exchange:
             self.limit.reschedule(time)
 
     @property
-    def _announced(self) -> int:
+    def _content_length(self) -> int:
         length = self._headers.get(b"content-length", b"0")
         return int(length) if length.isdigit() else 0
 
@@ -238,11 +239,11 @@ class _Exchange:
         if message["type"] == "http.response.start":
             self.status = message["status"]
             self._answered = time.perf_counter()
-            message["headers"] = self._headed(message.get("headers", ()))
+            message["headers"] = self._with_default_headers(message.get("headers", ()))
             self._end_at(None)
         await self._send(message)
 
-    def _headed(self, headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    def _with_default_headers(self, headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
         """Return the headers with the request id, and without permission to cache unless they say so."""
         given = [*headers, (b"x-request-id", self.id.encode())]
         names = {name.lower() for name, _ in given}
@@ -271,7 +272,7 @@ class _Exchange:
 _ERRORS = 500
 
 
-class ServerSpans:
+class TracingMiddleware:
     def __init__(self, app: ASGIApp, *, traces: Traces) -> None:
         self._app = app
         self._traces = traces

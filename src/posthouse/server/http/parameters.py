@@ -10,7 +10,7 @@ from pydantic import AfterValidator
 _LAST_YEAR = 9000
 
 
-def _usable(moment: datetime) -> datetime:
+def _validate_datetime(moment: datetime) -> datetime:
     """Return the time in UTC; one without a zone is UTC already, because queries are often typed by hand.
 
     The ends of the calendar are rejected, because Postgres does not accept every time that Python does.
@@ -20,4 +20,4 @@ def _usable(moment: datetime) -> datetime:
     return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-Moment = Annotated[datetime, AfterValidator(_usable)]
+ApiDatetime = Annotated[datetime, AfterValidator(_validate_datetime)]

@@ -21,7 +21,7 @@ from posthouse.server.http.field_names import body as body_of
 JSON = "application/json"
 
 
-def answer(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+def json_response(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     """Return a JSON response from a dataclass, a model or plain data.
 
     It is not validated against the response_model of the route: the schemathesis tests do that, and a second
@@ -30,7 +30,7 @@ def answer(value: Any, status: int = 200, headers: dict[str, str] | None = None)
     return Response(body_of(value), status, headers, JSON)
 
 
-def tagged(request: Request, value: Any, version: int | None = None) -> Response:
+def etag_response(request: Request, value: Any, version: int | None = None) -> Response:
     """Return a JSON response with an ETag, or 304 if If-None-Match matches.
 
     ``version`` counts the changes made through the API.
@@ -38,12 +38,12 @@ def tagged(request: Request, value: Any, version: int | None = None) -> Response
     body = body_of(value)
     tag = f'W/"{"" if version is None else f"{version}-"}{hashlib.blake2s(body, digest_size=12).hexdigest()}"'
     headers = {"ETag": tag, "Cache-Control": "private, no-cache"}
-    if _opaque(tag) in _tags(request.headers.get("if-none-match")):
+    if _tag_value(tag) in _tags(request.headers.get("if-none-match")):
         return Response(status_code=304, headers=headers)
     return Response(body, 200, headers, JSON)
 
 
-def unchanged(request: Request, version: int) -> None:
+def check_if_match(request: Request, version: int) -> None:
     """Raise ChangedMeanwhile if the If-Match header names another version.
 
     Changes that the platform makes itself (a trigger fires) change the ETag but not the version.
@@ -56,25 +56,27 @@ def unchanged(request: Request, version: int) -> None:
 
 
 def _tags(header: str | None) -> set[str]:
-    return {_opaque(item) for item in (header or "").split(",") if item.strip()}
+    return {_tag_value(item) for item in (header or "").split(",") if item.strip()}
 
 
-def _opaque(tag: str) -> str:
+def _tag_value(tag: str) -> str:
     return tag.strip().removeprefix("W/").strip('"')
 
 
 T = TypeVar("T")
 
-MOST = 200
-MOST_OFFSET = 10_000
+MAX_LIMIT = 200
+MAX_OFFSET = 10_000
 
-Limit = Annotated[int, Query(ge=1, description=f"Page size; values above {MOST} are clamped to {MOST}.")]
+Limit = Annotated[
+    int, Query(ge=1, description=f"Page size; values above {MAX_LIMIT} are clamped to {MAX_LIMIT}.")
+]
 Cursor = Annotated[str | None, Query(max_length=400, description="`next_cursor` of the previous page.")]
 Offset = Annotated[
     int,
     Query(
         ge=0,
-        description=f"Rows to skip; values above {MOST_OFFSET:,} are clamped. Prefer `cursor`, which is "
+        description=f"Rows to skip; values above {MAX_OFFSET:,} are clamped. Prefer `cursor`, which is "
         "faster and stable while rows are inserted.",
     ),
 ]
@@ -88,25 +90,25 @@ class Page(Generic[T]):
     next_cursor: str | None
 
 
-def clamped(limit: int) -> int:
-    return min(limit, MOST)
+def clamp_limit(limit: int) -> int:
+    return min(limit, MAX_LIMIT)
 
 
-def clamped_offset(offset: int) -> int:
-    return min(offset, MOST_OFFSET)
+def clamp_offset(offset: int) -> int:
+    return min(offset, MAX_OFFSET)
 
 
 def page(found: Sequence[T], limit: int, *keys: str) -> Page[T]:
     """Return a page of ``limit``. ``keys``: the fields of its last item that make up the next cursor."""
     last = found[-1] if len(found) >= limit else None
-    return Page(list(found), None if last is None else cursor_of(*(getattr(last, key) for key in keys)))
+    return Page(list(found), None if last is None else encode_cursor(*(getattr(last, key) for key in keys)))
 
 
-def cursor_of(*values: Any) -> str:
+def encode_cursor(*values: Any) -> str:
     return base64.urlsafe_b64encode(to_json(values)).decode().rstrip("=")
 
 
-def read_cursor(text: str | None, *kinds: type) -> tuple[Any, ...] | None:
+def decode_cursor(text: str | None, *kinds: type) -> tuple[Any, ...] | None:
     """Return the values of a cursor, of the given types: UUID, datetime, int or str."""
     if text is None:
         return None
@@ -117,9 +119,9 @@ def read_cursor(text: str | None, *kinds: type) -> tuple[Any, ...] | None:
         raise InvalidRequest("invalid cursor: use the next_cursor of a previous page") from None
 
 
-def read_one(text: str | None, kind: type) -> Any:
+def decode_single_cursor(text: str | None, kind: type) -> Any:
     """Return the value of a cursor with one value; None without a cursor."""
-    values = read_cursor(text, kind)
+    values = decode_cursor(text, kind)
     return None if values is None else values[0]
 
 

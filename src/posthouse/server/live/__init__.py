@@ -4,6 +4,6 @@ of each client (subscriptions.py), and sent as Server-Sent Events (routes/live.p
 
 from posthouse.server.live.publisher import Publisher
 from posthouse.server.live.streams import Streams
-from posthouse.server.live.subscriptions import EVENTS, Wanted
+from posthouse.server.live.subscriptions import EVENTS, StreamFilter
 
-__all__ = ["EVENTS", "Publisher", "Streams", "Wanted"]
+__all__ = ["EVENTS", "Publisher", "StreamFilter", "Streams"]

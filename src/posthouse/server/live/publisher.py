@@ -28,13 +28,13 @@ from posthouse.dispatch.connection import Breaker
 from posthouse.errors import PosthouseError, RedisUnavailable
 from posthouse.identity import Principal, Role
 from posthouse.server.live.streams import Streams
-from posthouse.server.live.subscriptions import Event, Wanted
+from posthouse.server.live.subscriptions import Event, StreamFilter
 
 _log = logging.getLogger("posthouse.server")
 
 LEASE = "{posthouse}:publisher"
 LEASE_SECONDS = 3.0
-LOOK_SECONDS = 1.0
+POLL_SECONDS = 1.0
 ACTIVE = {"queued", "running"}
 
 
@@ -55,14 +55,14 @@ class Publisher:
                 if await self._leads() and await self._has_subscribers():
                     await self._publish()
                 self._breaker.succeeded()
-                pause = LOOK_SECONDS
+                pause = POLL_SECONDS
             except RedisUnavailable as error:
                 pause = self._breaker.failed()
                 if self._breaker.failures == 1:
                     _log.warning("live updates are not published: %s", error)
             except PosthouseError as error:
                 _log.debug("live updates are not published: %s", error)
-                pause = LOOK_SECONDS
+                pause = POLL_SECONDS
             await asyncio.sleep(pause)
 
     async def _leads(self) -> bool:
@@ -75,13 +75,13 @@ class Publisher:
         return bool({*await self._redis.run(client.pubsub_channels())} - {NOTICES})
 
     async def _publish(self) -> None:
-        wanted = Wanted(tenant=None, events=frozenset({"job", "worker"}))
-        client = await self._streams.join(wanted, self._principal, self._recheck)
+        wanted = StreamFilter(tenant=None, events=frozenset({"job", "worker"}))
+        client = await self._streams.add(wanted, self._principal, self._recheck)
         try:
             while await self._leads() and await self._has_subscribers():
-                await self._send(await client.take(LOOK_SECONDS))
+                await self._send(await client.next_events(POLL_SECONDS))
         finally:
-            self._streams.leave(client)
+            self._streams.remove(client)
 
     async def _recheck(self) -> Principal:
         return self._principal

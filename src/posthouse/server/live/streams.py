@@ -12,7 +12,7 @@ from psycopg_pool import PoolTimeout
 
 from posthouse.errors import DatabaseUnavailable, Forbidden, NotAuthenticated, ServerFull, TooManyStreams
 from posthouse.identity import Permission, Principal
-from posthouse.server.live.subscriptions import Subscription, Wanted
+from posthouse.server.live.subscriptions import StreamFilter, Subscription
 from posthouse.server.live.watcher import Scope, Watcher
 from posthouse.settings import Settings
 from posthouse.waiting import end_tasks, until_set
@@ -22,7 +22,7 @@ _log = logging.getLogger("posthouse.server")
 Recheck = Callable[[], Awaitable[Principal]]
 
 RECHECK_SECONDS = 3.0
-FIRST_LOOK_SECONDS = 10.0
+FIRST_POLL_SECONDS = 10.0
 
 
 class Streams:
@@ -56,7 +56,7 @@ class Streams:
             workers=any(item.workers for item in wanted),
         )
 
-    async def join(self, wanted: Wanted, principal: Principal, recheck: Recheck) -> Subscription:
+    async def add(self, wanted: StreamFilter, principal: Principal, recheck: Recheck) -> Subscription:
         """Add a client. Returns when all later changes will reach it."""
         self._refuse_too_many(principal)
         client = Subscription(wanted, principal.name, tenant=principal.tenant)
@@ -66,13 +66,13 @@ class Streams:
         if self._checking is None:
             self._checking = asyncio.create_task(self._check())
         try:
-            async with asyncio.timeout(FIRST_LOOK_SECONDS):
-                client.at = await self._watcher.looked()
+            async with asyncio.timeout(FIRST_POLL_SECONDS):
+                client.at = await self._watcher.wait_for_poll()
         except TimeoutError:
-            self.leave(client)
+            self.remove(client)
             raise DatabaseUnavailable("cannot read changes from the database") from None
         except BaseException:
-            self.leave(client)
+            self.remove(client)
             raise
         return client
 
@@ -97,7 +97,7 @@ class Streams:
                 "(setting sse_clients_per_tenant); close one first"
             )
 
-    def leave(self, client: Subscription) -> None:
+    def remove(self, client: Subscription) -> None:
         self._clients.pop(client, None)
 
     async def close(self) -> None:
@@ -123,10 +123,10 @@ class Streams:
             self._check_now.clear()
             checks = {client.who: recheck for client, recheck in self._clients.items()}
             for who, recheck in checks.items():
-                await self._check_one(who, recheck)
+                await self._reauthorize(who, recheck)
         self._checking = None
 
-    async def _check_one(self, who: str, recheck: Recheck) -> None:
+    async def _reauthorize(self, who: str, recheck: Recheck) -> None:
         own = [client for client in self._clients if client.who == who]
         try:
             principal = await recheck()

@@ -12,7 +12,7 @@ from posthouse.insights.jobs import JobSummary
 from posthouse.insights.overview import QueueCensus
 from posthouse.waiting import until_set
 
-MOST_WAITING = 1000
+MAX_WAITING = 1000
 
 
 class Event(NamedTuple):
@@ -22,7 +22,7 @@ class Event(NamedTuple):
 
 class Subscription:
     def __init__(
-        self, wanted: Wanted, who: str, most: int = MOST_WAITING, *, tenant: str | None = None
+        self, wanted: StreamFilter, who: str, most: int = MAX_WAITING, *, tenant: str | None = None
     ) -> None:
         self.wanted = wanted
         self.who = who
@@ -35,56 +35,56 @@ class Subscription:
         self.counters = b""
         self._most = most
         self._waiting: dict[tuple[str, object], Event] = {}
-        self._left_out = 0
+        self._dropped = 0
         self._reset = False
         self._ending: str | None = None
-        self._something = asyncio.Event()
+        self._ready = asyncio.Event()
 
-    def offer(self, event: Event, key: object) -> None:
+    def publish(self, event: Event, key: object) -> None:
         """Queue an event. It replaces an older queued event with the same key."""
         place = (event.name, key)
         if place in self._waiting or len(self._waiting) < self._most:
             self._waiting[place] = event
         else:
-            self._left_out += 1
-        self._something.set()
+            self._dropped += 1
+        self._ready.set()
 
-    def leave_out(self, count: int) -> None:
-        self._left_out += count
-        self._something.set()
+    def drop(self, count: int) -> None:
+        self._dropped += count
+        self._ready.set()
 
     def reset(self) -> None:
         """Tell the client to reload, because events were lost."""
         self._waiting.clear()
-        self._left_out = 0
+        self._dropped = 0
         self._reset = True
-        self._something.set()
+        self._ready.set()
 
     def has_log_until(self, sequence: int) -> None:
         if sequence > self.log_end:
             self.log_end = sequence
-            self._something.set()
+            self._ready.set()
 
     def end(self, reason: str) -> None:
         self._ending = self._ending or reason
-        self._something.set()
+        self._ready.set()
 
     @property
     def ending(self) -> str | None:
         return self._ending
 
-    async def take(self, seconds: float) -> list[Event]:
+    async def next_events(self, seconds: float) -> list[Event]:
         """Return the queued events as soon as there are any; an empty list after a timeout."""
-        await until_set(self._something, seconds)
-        self._something.clear()
+        await until_set(self._ready, seconds)
+        self._ready.clear()
         events = list(self._waiting.values())
         self._waiting.clear()
         if self._reset:
             self._reset = False
             events.insert(0, Event("reset", b"{}"))
-        if self._left_out:
-            events.append(Event("overflow", b'{"left_out":%d}' % self._left_out))
-            self._left_out = 0
+        if self._dropped:
+            events.append(Event("overflow", b'{"left_out":%d}' % self._dropped))
+            self._dropped = 0
         return events
 
 
@@ -92,7 +92,7 @@ EVENTS = ("job", "log", "worker", "counters")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class StreamFilter:
     """Filter of a stream. ``tenant`` is enforced: a principal with a tenant sees no events of others."""
 
     tenant: str | None
@@ -120,7 +120,7 @@ class Wanted:
         """Worker events are only for principals without a tenant, because workers serve all tenants."""
         return "worker" in self.events and self.tenant is None and self.job is None
 
-    def takes(self, job: JobSummary, earlier_worker: UUID | None = None) -> bool:
+    def matches(self, job: JobSummary, earlier_worker: UUID | None = None) -> bool:
         """Return whether the filter matches the job.
 
         ``earlier_worker``: the worker that had the job before, so that a stream of that worker also shows
@@ -136,7 +136,7 @@ class Wanted:
             and (self.worker is None or self.worker in {job.worker_id, earlier_worker})
         )
 
-    def counted(self, counters: Sequence[QueueCensus]) -> list[dict[str, str | int]]:
+    def counters_for(self, counters: Sequence[QueueCensus]) -> list[dict[str, str | int]]:
         """Return the matching counters, summed by queue."""
         sums: dict[str, dict[str, str | int]] = {}
         for item in counters:

@@ -41,21 +41,21 @@ if TYPE_CHECKING:
 _log = logging.getLogger("posthouse.server")
 _T = TypeVar("_T")
 
-LOOK_SECONDS = 0.15
-SHARE = 5
+POLL_SECONDS = 0.15
+MAX_TIME_SHARE = 5
 """Polling takes at most 1/5 of the time: the pause is four times the duration of a poll."""
-SLOW_LOOK_SECONDS = 1.0
+SLOW_POLL_SECONDS = 1.0
 SLOW_SHARE = 20
 """The same for counters and workers, which may have to read a large backlog."""
-MOST_JOBS = 500
+MAX_JOBS = 500
 """Jobs per tenant sent in one poll."""
-MOST_IDS = 5000
+MAX_IDS = 5000
 """Jobs read in one poll: 25,000 changes per second. Above that, changes are dropped for all clients, because
 their tenant is unknown."""
 CATCH_UP_SECONDS = 60.0
 ATTEMPT_PAGES = 16
 HISTORY_PAGES = 256
-REMEMBERED = 20_000
+MAX_SEEN = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,25 +74,25 @@ class Watcher:
         self._url = url
         self._offline_after = offline_after
         self._streams = streams
-        self._looked = asyncio.Condition()
-        self._begun = self._looks = 0
+        self._polled = asyncio.Condition()
+        self._begun = self._polls = 0
         self._forget()
 
     def _forget(self) -> None:
         self._at: live.Clock | None = None
         self._scope: Scope | None = None
         self._running: dict[bytes, live.Seen] = {}
-        self._known: dict[object, None] = {}
-        self._told: dict[UUID, JobSummary] = {}
+        self._seen: dict[object, None] = {}
+        self._last_sent: dict[UUID, JobSummary] = {}
         self._workers: dict[UUID, tuple[object, ...]] | None = None
         self._slow_at = self._logs_at = 0.0
         self._pause = 0.0
 
-    async def looked(self) -> int:
+    async def wait_for_poll(self) -> int:
         """Wait for a poll that starts after this call. Returns its time in microseconds."""
         wanted = self._begun + 1
-        async with self._looked:
-            await self._looked.wait_for(lambda: self._looks >= wanted)
+        async with self._polled:
+            await self._polled.wait_for(lambda: self._polls >= wanted)
         return self.micros
 
     @property
@@ -115,21 +115,25 @@ class Watcher:
 
     async def _watch(self) -> None:
         async with await connect_async(self._url, "stream") as db:
-            ears = None if await behind_pooler(db) else Ears(db)
-            if ears is not None:
-                await ears.open()
+            listener = None if await behind_pooler(db) else StreamListener(db)
+            if listener is not None:
+                await listener.open()
             await self._catch_up(db)
             while len(self._streams):
-                heard = await ears.hear(self._pause) if ears else await hear_nothing(self._pause)
-                if heard.keys:
+                received = (
+                    await listener.receive(self._pause)
+                    if listener
+                    else await sleep_without_notifications(self._pause)
+                )
+                if received.keys:
                     self._streams.keys_changed()
                 began = time.monotonic()
-                self._begun = self._looks + 1
-                await self._look(db, ears, heard)
-                self._pause = max(LOOK_SECONDS, (SHARE - 1) * (time.monotonic() - began))
-                async with self._looked:
-                    self._looks += 1
-                    self._looked.notify_all()
+                self._begun = self._polls + 1
+                await self._poll(db, listener, received)
+                self._pause = max(POLL_SECONDS, (MAX_TIME_SHARE - 1) * (time.monotonic() - began))
+                async with self._polled:
+                    self._polls += 1
+                    self._polled.notify_all()
 
     async def _catch_up(self, db: Db) -> None:
         """After a lost connection, send the changes since the last poll, as for reconnecting clients."""
@@ -138,27 +142,27 @@ class Watcher:
         at = await live.clock(db)
         missed = None
         if at.now - self._at.now < timedelta(seconds=CATCH_UP_SECONDS):
-            missed = await live.changed_since(db, self._at.now, at, MOST_IDS)
+            missed = await live.changed_since(db, self._at.now, at, MAX_IDS)
         if missed is None:
             for client in self._streams.subscriptions:
                 client.reset()
             return
-        await self._tell(db, at, missed, {}, self._streams.scope)
+        await self._publish(db, at, missed, {}, self._streams.scope)
 
-    async def _look(self, db: Db, ears: Ears | None, heard: Heard) -> None:
+    async def _poll(self, db: Db, listener: StreamListener | None, received: Notifications) -> None:
         scope = self._streams.scope
-        if ears is not None:
-            await ears.follow(scope.logs)
+        if listener is not None:
+            await listener.follow(scope.logs)
         at = await live.clock(db)
         ids, earlier = await self._compare(db, scope)
-        ids |= heard.ended if scope.jobs is None else heard.ended & scope.jobs
-        if scope.jobs is None or ears is None:
-            ids |= await self._come_and_gone(db, at, listening=ears is not None)
-        await self._look_at_logs(db, scope, heard.logs | (ids & scope.logs), listening=ears is not None)
+        ids |= received.ended if scope.jobs is None else received.ended & scope.jobs
+        if scope.jobs is None or listener is None:
+            ids |= await self._recently_finished(db, at, listening=listener is not None)
+        await self._poll_logs(db, scope, received.logs | (ids & scope.logs), listening=listener is not None)
         if ids:
-            await self._tell(db, at, ids, earlier, scope)
+            await self._publish(db, at, ids, earlier, scope)
         if (scope.counters or scope.workers) and time.monotonic() >= self._slow_at:
-            await self._look_slowly(db, scope)
+            await self._poll_counters(db, scope)
         self._at, self._scope = at, scope
         for client in self._streams.subscriptions:
             client.at = self.micros
@@ -181,63 +185,63 @@ class Watcher:
                 changed &= looked_at
         return changed, earlier
 
-    async def _come_and_gone(self, db: Db, at: live.Clock, *, listening: bool) -> set[UUID]:
+    async def _recently_finished(self, db: Db, at: live.Clock, *, listening: bool) -> set[UUID]:
         since = self._at or at
-        queued = await live.queued_between(db, since.of_ids, at.of_ids, MOST_IDS)
+        queued = await live.queued_between(db, since.of_ids, at.of_ids, MAX_IDS)
         ids = set(self._new(queued))
         ended = await live.ended_lately(db, "past_attempts", since.now, ATTEMPT_PAGES)
         if not listening:
             ended += await live.ended_lately(db, "history", since.now, HISTORY_PAGES)
         ids |= {job_id for job_id, _ in self._new(ended)}
-        if len(self._known) > REMEMBERED:
-            self._known = dict.fromkeys(list(self._known)[-REMEMBERED // 2 :])
+        if len(self._seen) > MAX_SEEN:
+            self._seen = dict.fromkeys(list(self._seen)[-MAX_SEEN // 2 :])
         return ids if self._at is not None else set()
 
     def _new(self, found: Iterable[_T]) -> list[_T]:
         """Return items that earlier polls did not return: the ranges of polls overlap."""
-        fresh = [item for item in found if item not in self._known]
-        self._known.update(dict.fromkeys(fresh))
+        fresh = [item for item in found if item not in self._seen]
+        self._seen.update(dict.fromkeys(fresh))
         return fresh
 
-    async def _tell(
+    async def _publish(
         self, db: Db, at: live.Clock, ids: Iterable[UUID], earlier: dict[UUID, UUID], scope: Scope
     ) -> None:
         wanted = sorted(ids, reverse=True)
         found = await live.changed_jobs(
             db,
-            wanted[:MOST_IDS],
+            wanted[:MAX_IDS],
             ended_since=at.now - live.ENDED_WITHIN,
             tenants=scope.tenants,
-            most=MOST_JOBS,
+            most=MAX_JOBS,
         )
         clients = self._streams.subscriptions
         for job in found.jobs:
-            if self._told.get(job.id) == job:
+            if self._last_sent.get(job.id) == job:
                 continue
             self._remember(job)
             event = Event("job", body(job))
             for client in clients:
-                if client.wanted.takes(job, earlier.get(job.id)):
-                    client.offer(event, job.id)
+                if client.wanted.matches(job, earlier.get(job.id)):
+                    client.publish(event, job.id)
         for client in clients:
             tenant = client.wanted.tenant
             missed = sum(count for owner, count in found.left_out.items() if tenant in {None, owner})
-            missed += max(0, len(wanted) - MOST_IDS)
+            missed += max(0, len(wanted) - MAX_IDS)
             if missed and client.wanted.job is None:
-                client.leave_out(missed)
+                client.drop(missed)
 
     def _remember(self, job: JobSummary) -> None:
-        self._told.pop(job.id, None)
-        self._told[job.id] = job
-        if len(self._told) > REMEMBERED:
-            for old in list(self._told)[: REMEMBERED // 2]:
-                del self._told[old]
+        self._last_sent.pop(job.id, None)
+        self._last_sent[job.id] = job
+        if len(self._last_sent) > MAX_SEEN:
+            for old in list(self._last_sent)[: MAX_SEEN // 2]:
+                del self._last_sent[old]
 
-    async def _look_at_logs(self, db: Db, scope: Scope, ids: set[UUID], *, listening: bool) -> None:
+    async def _poll_logs(self, db: Db, scope: Scope, ids: set[UUID], *, listening: bool) -> None:
         now = time.monotonic()
         if not listening or now >= self._logs_at:  # in case a notification was missed
             ids = set(scope.logs)
-            self._logs_at = now + SLOW_LOOK_SECONDS
+            self._logs_at = now + SLOW_POLL_SECONDS
         ids &= scope.logs
         if not ids:
             return
@@ -245,16 +249,16 @@ class Watcher:
             for client in self._streams.followers(job):
                 client.has_log_until(sequence)
 
-    async def _look_slowly(self, db: Db, scope: Scope) -> None:
+    async def _poll_counters(self, db: Db, scope: Scope) -> None:
         began = time.monotonic()
         if scope.counters:
-            await self._tell_counters(db)
+            await self._publish_counters(db)
         if scope.workers:
-            await self._tell_workers(db)
+            await self._publish_workers(db)
         took = time.monotonic() - began
-        self._slow_at = began + max(SLOW_LOOK_SECONDS, SLOW_SHARE * took)
+        self._slow_at = began + max(SLOW_POLL_SECONDS, SLOW_SHARE * took)
 
-    async def _tell_counters(self, db: Db) -> None:
+    async def _publish_counters(self, db: Db) -> None:
         counters = await census(db)
         made: dict[tuple[str | None, str | None], bytes] = {}
         for client in self._streams.subscriptions:
@@ -263,14 +267,14 @@ class Watcher:
                 continue
             key = (wanted.tenant, wanted.queue)
             if key not in made:
-                made[key] = to_json({"queues": wanted.counted(counters)})
+                made[key] = to_json({"queues": wanted.counters_for(counters)})
             if made[key] != client.counters:
                 client.counters = made[key]
-                client.offer(Event("counters", made[key]), None)
+                client.publish(Event("counters", made[key]), None)
 
-    async def _tell_workers(self, db: Db) -> None:
+    async def _publish_workers(self, db: Db) -> None:
         found = await live.worker_states(db, offline_after=self._offline_after)
-        before, self._workers = self._workers, {item.id: _what_counts(item) for item in found}
+        before, self._workers = self._workers, {item.id: _comparison_key(item) for item in found}
         if before is None:
             return
         for item in found:
@@ -279,10 +283,10 @@ class Watcher:
             event = Event("worker", body(item))
             for client in self._streams.subscriptions:
                 if client.wanted.workers and client.wanted.worker in {None, item.id}:
-                    client.offer(event, item.id)
+                    client.publish(event, item.id)
 
 
-def _what_counts(worker: live.WorkerState) -> tuple[object, ...]:
+def _comparison_key(worker: live.WorkerState) -> tuple[object, ...]:
     return worker.status, worker.disabled_at, worker.drain_asked_at, tuple(worker.queues)
 
 
@@ -290,13 +294,13 @@ ENDED, LOG, KEYS = "posthouse_ended", "posthouse_log", "posthouse_keys"
 
 
 @dataclass(slots=True)
-class Heard:
+class Notifications:
     ended: set[UUID] = field(default_factory=set)
     logs: set[UUID] = field(default_factory=set)
     keys: bool = False
 
 
-class Ears:
+class StreamListener:
     """Listens on a direct connection that bypasses the pooler."""
 
     def __init__(self, db: Db) -> None:
@@ -307,17 +311,17 @@ class Ears:
         await listen(self._db, ENDED, LOG, KEYS)
         await self._db.execute(query("await_endings"))
 
-    async def hear(self, seconds: float) -> Heard:
+    async def receive(self, seconds: float) -> Notifications:
         """Return the notifications received within this time."""
-        heard = Heard()
+        received = Notifications()
         async for said in self._db.notifies(timeout=seconds):
             if said.channel == ENDED:
-                heard.ended.update(map(UUID, said.payload.split(",")))
+                received.ended.update(map(UUID, said.payload.split(",")))
             elif said.channel == LOG:
-                heard.logs.add(UUID(said.payload))
+                received.logs.add(UUID(said.payload))
             else:
-                heard.keys = True
-        return heard
+                received.keys = True
+        return received
 
     async def follow(self, jobs: frozenset[UUID]) -> None:
         """Request notifications for log lines of these jobs, and of no others."""
@@ -328,7 +332,7 @@ class Ears:
         self._followed = jobs
 
 
-async def hear_nothing(seconds: float) -> Heard:
+async def sleep_without_notifications(seconds: float) -> Notifications:
     """Wait without notifications: they do not work behind a pooler."""
     await asyncio.sleep(seconds)
-    return Heard()
+    return Notifications()

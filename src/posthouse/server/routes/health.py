@@ -10,9 +10,9 @@ from fastapi import APIRouter, Request, Response
 from posthouse.errors import NotAuthenticated, TooManyRequests
 from posthouse.identity import Permission, Principal
 from posthouse.insights.health import Health, Presence
-from posthouse.server.health import DOWN, Examiner
+from posthouse.server.health import DATABASE_DOWN, HealthCache
 from posthouse.server.http.auth import principal_of
-from posthouse.server.http.responses import answer
+from posthouse.server.http.responses import json_response
 
 router = APIRouter(tags=["health"])
 
@@ -32,9 +32,13 @@ async def ready(request: Request) -> Response:
 
     Ready means that the database is reachable and has the schema that this version requires.
     """
-    examiner: Examiner = request.app.state.examiner
-    cause = await examiner.unready.get()
-    return answer({"status": "unready", "cause": cause}, 503) if cause else answer({"status": "ready"})
+    health_cache: HealthCache = request.app.state.health_cache
+    cause = await health_cache.not_ready_reason.get()
+    return (
+        json_response({"status": "unready", "cause": cause}, 503)
+        if cause
+        else json_response({"status": "ready"})
+    )
 
 
 @router.get(
@@ -42,27 +46,27 @@ async def ready(request: Request) -> Response:
     response_model=Health,
     responses={503: {"model": Health, "description": "Failing; see `causes`"}},
 )
-async def whole(request: Request) -> Response:
+async def platform_health(request: Request) -> Response:
     """Check that jobs are processed.
 
     Returns 200, or 503 with the names of the failing checks. Without super-admin credentials the response
     contains only the names of failing checks.
     """
     # Public, because external monitoring often cannot send a key; the names reveal nothing about the jobs.
-    examiner: Examiner = request.app.state.examiner
-    found = await examiner.health.get()
-    return answer(
-        found if await _sees_all(request) else _in_short(found), 503 if found.status == "failing" else 200
+    health_cache: HealthCache = request.app.state.health_cache
+    found = await health_cache.health.get()
+    return json_response(
+        found if await _sees_all(request) else _redacted(found), 503 if found.status == "failing" else 200
     )
 
 
-def _in_short(found: Health) -> dict[str, Any]:
+def _redacted(found: Health) -> dict[str, Any]:
     causes = [{"check": cause.check, "severity": cause.severity} for cause in found.causes]
     return {"status": found.status, "causes": causes}
 
 
 async def _sees_all(request: Request) -> bool:
-    with suppress(NotAuthenticated, *DOWN):
+    with suppress(NotAuthenticated, *DATABASE_DOWN):
         return (await principal_of(request)).can(Permission.OVERVIEW_READ)
     return False
 
@@ -79,19 +83,19 @@ async def worker_health(request: Request) -> Response:
     With the key of a worker or a user the response also has `active_workers` and `pending_jobs`, within the
     tenant and the queues of the key.
     """
-    examiner: Examiner = request.app.state.examiner
-    found = await examiner.presence.get()
+    health_cache: HealthCache = request.app.state.health_cache
+    found = await health_cache.presence.get()
     redis = await request.app.state.redis_state.get()
     if found is None:
-        return answer({"status": "failing", "database": "unreachable", "redis": redis}, 503)
+        return json_response({"status": "failing", "database": "unreachable", "redis": redis}, 503)
     caller = await _caller(request)
     counts = {} if caller is None else _counts(found, caller)
-    return answer({"status": "ok", "database": "ok", "redis": redis, **counts})
+    return json_response({"status": "ok", "database": "ok", "redis": redis, **counts})
 
 
 async def _caller(request: Request) -> Principal | None:
     """Return the caller, if the counts are meant for it."""
-    with suppress(NotAuthenticated, TooManyRequests, *DOWN):
+    with suppress(NotAuthenticated, TooManyRequests, *DATABASE_DOWN):
         found = await principal_of(request)
         if found.can(Permission.WORK) or found.can(Permission.WORKERS_READ):
             return found

@@ -22,19 +22,19 @@ from posthouse.insights import live
 from posthouse.server.http.auth import Access, allow, principal_of
 from posthouse.server.http.bodies import api_router
 from posthouse.server.http.field_names import body
-from posthouse.server.live import EVENTS, Streams, Wanted
+from posthouse.server.live import EVENTS, StreamFilter, Streams
 from posthouse.server.live.subscriptions import Event, Subscription
 
 SLOW_SECONDS = 30.0
 """How long a send may block before a slow client is disconnected."""
 RESUME_WITHIN = timedelta(minutes=5)
-MOST_REPLAYED = 1000
+MAX_REPLAYED = 1000
 _ID = re.compile(r"(\d{1,17})(?:\.(\d{1,18}))?")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class EventId:
     """The event id: database time in microseconds and, for a log, the last line.
 
     Every server process can resume a stream from it.
@@ -44,7 +44,7 @@ class Mark:
     log: int = 0
 
     @classmethod
-    def read(cls, text: str) -> Mark | None:
+    def read(cls, text: str) -> EventId | None:
         match = _ID.fullmatch(text.strip())
         return None if match is None else cls(int(match[1]), int(match[2] or 0))
 
@@ -56,7 +56,7 @@ class Mark:
         return f"{self.at}.{self.log}" if self.log else str(self.at)
 
 
-class Story:
+class EventStream:
     """The events sent to one client."""
 
     def __init__(self, client: Subscription, access: Access, resume: str | None, log_after: int = 0) -> None:
@@ -66,13 +66,13 @@ class Story:
         self._resume = resume
         self._log = log_after
 
-    async def blocks(self) -> AsyncGenerator[bytes, None]:
+    async def frames(self) -> AsyncGenerator[bytes, None]:
         retry = round(1000 * self._settings.sse_retry_seconds)
-        yield f"retry: {retry}\n".encode() + self._written(await self._first())
+        yield f"retry: {retry}\n".encode() + self._written(await self._initial_events())
         while True:
             async for block in self._log_blocks():
                 yield block
-            events = await self._client.take(self._settings.sse_heartbeat_seconds)
+            events = await self._client.next_events(self._settings.sse_heartbeat_seconds)
             async for block in self._log_blocks():  # before the event that the job finished
                 yield block
             if self._client.ending is not None:
@@ -81,19 +81,19 @@ class Story:
                 return
             yield self._written(events) if events else b": here\n" + self._written([])
 
-    async def _first(self) -> list[Event]:
+    async def _initial_events(self) -> list[Event]:
         """Return the first events for a new or a reconnecting client."""
-        mark = None if self._resume is None else Mark.read(self._resume)
-        if mark is not None:
-            self._log = max(self._log, mark.log)
+        event_id = None if self._resume is None else EventId.read(self._resume)
+        if event_id is not None:
+            self._log = max(self._log, event_id.log)
         if self._client.wanted.job is not None:
-            return await self._job_as_it_is()
+            return await self._current_job()
         if self._resume is None:
             return []
-        missed = None if mark is None else await self._missed(mark)
+        missed = None if event_id is None else await self._replay(event_id)
         return [Event("reset", b"{}")] if missed is None else missed
 
-    async def _job_as_it_is(self) -> list[Event]:
+    async def _current_job(self) -> list[Event]:
         job = self._client.wanted.job
         assert job is not None
         async with self._access.transaction() as db:
@@ -101,20 +101,20 @@ class Story:
         if not found.jobs:
             raise JobNotFound(f"job {job} does not exist")
         self._client.log_end = max(self._client.log_end, self._log + 1)  # read the log at least once
-        return [Event("job", body(item)) for item in found.jobs if self._client.wanted.takes(item)]
+        return [Event("job", body(item)) for item in found.jobs if self._client.wanted.matches(item)]
 
-    async def _missed(self, mark: Mark) -> list[Event] | None:
-        """Return the current state of the jobs that changed since the mark; None if that is unknown."""
+    async def _replay(self, event_id: EventId) -> list[Event] | None:
+        """Return the current state of the jobs that changed since the event; None if that is unknown."""
         async with self._access.transaction() as db:
             at = await live.clock(db)
-            if not at.now - RESUME_WITHIN < mark.moment <= at.now:
+            if not at.now - RESUME_WITHIN < event_id.moment <= at.now:
                 return None
-            ids = await live.changed_since(db, mark.moment, at, MOST_REPLAYED)
+            ids = await live.changed_since(db, event_id.moment, at, MAX_REPLAYED)
             if ids is None:
                 return None
-            since = mark.moment - live.COMMITTED_WITHIN
-            found = await live.changed_jobs(db, ids, ended_since=since, most=MOST_REPLAYED)
-        return [Event("job", body(job)) for job in found.jobs if self._client.wanted.takes(job)]
+            since = event_id.moment - live.COMMITTED_WITHIN
+            found = await live.changed_jobs(db, ids, ended_since=since, most=MAX_REPLAYED)
+        return [Event("job", body(job)) for job in found.jobs if self._client.wanted.matches(job)]
 
     async def _log_blocks(self) -> AsyncIterator[bytes]:
         """Yield log lines not sent yet. They are read at the pace of the client, so none is skipped."""
@@ -133,15 +133,16 @@ class Story:
 
     def _written(self, events: list[Event]) -> bytes:
         """Encode events with the id to resume from; without events, the id alone."""
-        mark = str(Mark(self._client.at, self._log)).encode()
+        event_id = str(EventId(self._client.at, self._log)).encode()
         if not events:
-            return b"id: %s\n\n" % mark
+            return b"id: %s\n\n" % event_id
         return b"".join(
-            b"event: %s\nid: %s\ndata: %s\n\n" % (event.name.encode(), mark, event.data) for event in events
+            b"event: %s\nid: %s\ndata: %s\n\n" % (event.name.encode(), event_id, event.data)
+            for event in events
         )
 
 
-class EventStream(Response):
+class EventStreamResponse(Response):
     """Sends blocks until the stream ends, the client disconnects, or it reads too slowly."""
 
     media_type = "text/event-stream"
@@ -149,7 +150,7 @@ class EventStream(Response):
     def __init__(self, first: bytes, blocks: AsyncGenerator[bytes, None], on_end: Callable[[], None]) -> None:
         super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
         del self.headers["content-length"]
-        self._first = first
+        self._initial_events = first
         self._blocks = blocks
         self._on_end = on_end
 
@@ -168,7 +169,7 @@ class EventStream(Response):
     async def _send_all(self, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         with suppress(TimeoutError, OSError):
-            await _send(send, self._first)
+            await _send(send, self._initial_events)
             async for block in self._blocks:
                 await _send(send, block)
             await send({"type": "http.response.body", "body": b"", "more_body": False})
@@ -195,7 +196,7 @@ LastEventId = Annotated[
 ]
 
 
-@router.get("", response_class=EventStream, status_code=200)
+@router.get("", response_class=EventStreamResponse, status_code=200)
 async def stream(
     request: Request,
     access: Annotated[Access, allow(Permission.JOBS_READ, tenant_scoped=True)],
@@ -209,14 +210,14 @@ async def stream(
         int, Query(ge=0, lt=2**63, description="With `job`: only log lines after this sequence.")
     ] = 0,
     last_event_id: LastEventId = None,
-) -> EventStream:
+) -> EventStreamResponse:
     """Stream live changes as Server-Sent Events.
 
     Event types: `job` (the job as in a list), `log` (only with the `job` parameter), `counters` of queues,
     and `worker` (only for principals without a tenant). `overflow` and `reset` mean that events were dropped:
     reload the data. `closing` is the last event.
     """
-    wanted = Wanted(
+    wanted = StreamFilter(
         tenant=access.tenant,
         job=job,
         correlation_id=correlation_id,
@@ -226,11 +227,11 @@ async def stream(
         events=frozenset(event or EVENTS),
     )
     streams: Streams = request.app.state.streams
-    client = await streams.join(wanted, access.principal, lambda: principal_of(request))
+    client = await streams.add(wanted, access.principal, lambda: principal_of(request))
     try:
-        blocks = Story(client, access, last_event_id, log_after).blocks()
+        blocks = EventStream(client, access, last_event_id, log_after).frames()
         first = await anext(blocks)  # errors become a problem response before the stream starts
     except BaseException:
-        streams.leave(client)
+        streams.remove(client)
         raise
-    return EventStream(first, blocks, lambda: streams.leave(client))
+    return EventStreamResponse(first, blocks, lambda: streams.remove(client))

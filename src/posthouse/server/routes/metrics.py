@@ -12,13 +12,13 @@ from fastapi.responses import PlainTextResponse
 from posthouse.errors import NotAuthenticated
 from posthouse.identity import Permission
 from posthouse.metrics.server import ServerMetrics, Whole, look
-from posthouse.server.health import Remembered
+from posthouse.server.health import CachedResult
 from posthouse.server.http.auth import Gate, principal_of
 from posthouse.settings import Settings
 
 router = APIRouter(tags=["metrics"])
 
-REMEMBERED_SECONDS = 5.0
+CACHE_SECONDS = 5.0
 _FORWARDED = ("forwarded", "x-forwarded-for", "x-real-ip", "via")
 
 
@@ -29,7 +29,7 @@ class Scrapes:
         self._gate = gate
         self._settings = settings
         self.own = own
-        self.whole = Remembered(self._look, REMEMBERED_SECONDS)
+        self.whole = CachedResult(self._look, CACHE_SECONDS)
 
     async def _look(self) -> Whole:
         async with self._gate.pool.connection() as connection:

@@ -11,15 +11,15 @@ from pydantic import BaseModel, Field
 from posthouse.errors import NotAuthenticated
 from posthouse.identity import Permission, Principal, permissions_of
 from posthouse.identity.sessions import csrf_token, log_in, log_out
-from posthouse.server.http.auth import COOKIE, Access, Gate, address_of, allow, bearer_of
+from posthouse.server.http.auth import COOKIE, Access, Gate, address_of, allow, bearer_token
 from posthouse.server.http.bodies import api_router
-from posthouse.server.schemas.jobs import Strict
+from posthouse.server.schemas.jobs import ApiModel
 
 router = api_router("/session", "session")
 Known = Annotated[Access, allow(Permission.SELF)]
 
 
-class NewSession(Strict):
+class NewSession(ApiModel):
     """Credentials to log in with: an API key, a JSON Web Token, or the admin secret."""
 
     credential: str = Field(min_length=1, max_length=16_384)
@@ -43,7 +43,7 @@ async def open_(request: Request, response: Response, new: NewSession | None = N
     Send a credential in the body or in the Authorization header. Sets an HTTP-only session cookie.
     """
     gate: Gate = request.app.state.gate
-    text = new.credential if new else bearer_of(request)
+    text = new.credential if new else bearer_token(request)
     if text is None:
         raise NotAuthenticated(
             "authentication required: send a credential in the body or in the Authorization header"
@@ -66,7 +66,7 @@ async def open_(request: Request, response: Response, new: NewSession | None = N
 @router.get("")
 async def show(request: Request, access: Known) -> Session:
     """Return the current session and its permissions."""
-    cookie = request.cookies.get(COOKIE) if bearer_of(request) is None else None
+    cookie = request.cookies.get(COOKIE) if bearer_token(request) is None else None
     return _session(access.principal, cookie, access.principal.expires_at)
 
 

@@ -19,10 +19,10 @@ from posthouse.core.retry import Retry
 from posthouse.errors import ConfigurationError, InvalidJob
 from posthouse.insights import FoundJobs, JobSummary, Suggestion
 from posthouse.server.http.auth import Access
-from posthouse.server.http.parameters import Moment
-from posthouse.server.http.responses import cursor_of
+from posthouse.server.http.parameters import ApiDatetime
+from posthouse.server.http.responses import encode_cursor
 
-LONGEST_NAME = 100
+MAX_NAME_LENGTH = 100
 MOST_NAMES = 3
 Name = Annotated[str, Field(min_length=1, max_length=512)]
 Seconds = Annotated[float, Field(ge=0, le=366 * 86400)]
@@ -42,7 +42,7 @@ Object = Annotated[dict[str, Any], PlainValidator(_object, json_schema_input_typ
 """A JSON object that is passed on as it is. pydantic would copy it, which took 26 ms for 75,000 keys."""
 
 
-class Strict(BaseModel):
+class ApiModel(BaseModel):
     """Base of request bodies: unknown fields are rejected."""
 
     model_config = ConfigDict(extra="forbid")
@@ -54,16 +54,16 @@ class Strict(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def refuse_unknown(cls, data: Any) -> Any:
+    def reject_unknown_fields(cls, data: Any) -> Any:
         """Name some unknown fields. pydantic would create an error for each one, which takes seconds."""
         if not isinstance(data, dict) or data.keys() <= cls.known:
             return data
         unknown = islice((name for name in data if name not in cls.known), MOST_NAMES)
-        names = ", ".join(repr(name[:LONGEST_NAME]) for name in unknown)
+        names = ", ".join(repr(name[:MAX_NAME_LENGTH]) for name in unknown)
         raise PydanticCustomError("extra_forbidden", "unknown fields: {names}", {"names": names})
 
 
-class NewJob(Strict):
+class NewJob(ApiModel):
     """A job to enqueue. Fields that are omitted are taken from the definition."""
 
     model_config = ConfigDict(
@@ -84,7 +84,7 @@ class NewJob(Strict):
     payload: Object = Field(default_factory=dict)
     queue: Name | None = None
     priority: Priority | None = None
-    scheduled_for: Moment | None = None
+    scheduled_for: ApiDatetime | None = None
     delay_seconds: Seconds | None = Field(
         None, description="Delay in seconds; an alternative to scheduled_for."
     )
@@ -155,7 +155,7 @@ class EnqueuedJob(BaseModel):
     outcome: Literal["created", "existing", "repeated", "rejected"]
 
 
-class NewBatch(Strict):
+class NewBatch(ApiModel):
     """Jobs to enqueue in one transaction: all of them, or none if one is invalid."""
 
     jobs: list[NewJob] = Field(min_length=1, max_length=1000, fail_fast=True)
@@ -178,20 +178,20 @@ class EnqueuedBatch(BaseModel):
     created: int
 
 
-class Answer(BaseModel):
+class JobStatusResponse(BaseModel):
     """The status of a job after the request."""
 
     id: UUID
     status: str
 
 
-class Done(BaseModel):
+class ChangeResponse(BaseModel):
     """The result of a change. ``changed`` is false if the resource was already in that state."""
 
     changed: bool
 
 
-class JobChoice(Strict):
+class JobSelection(ApiModel):
     """A selection of jobs that match all fields. At least one field is required."""
 
     status: list[str] | None = Field(None, min_length=1, max_length=6, fail_fast=True)
@@ -200,21 +200,21 @@ class JobChoice(Strict):
     source: Literal["manual", "event", "schedule", "system"] | None = None
     correlation_id: Name | None = None
     subject: Name | None = None
-    created_after: Moment | None = None
-    created_before: Moment | None = None
+    created_after: ApiDatetime | None = None
+    created_before: ApiDatetime | None = None
     fingerprint: Name | None = Field(None, description="Fingerprint of a failure group; only for retry.")
-    ended_after: Moment | None = Field(
+    ended_after: ApiDatetime | None = Field(
         None, description="Only jobs that ended after this time; only for retry."
     )
-    ended_before: Moment | None = Field(
+    ended_before: ApiDatetime | None = Field(
         None, description="Only jobs that ended before this time; only for retry."
     )
 
-    def given(self) -> set[str]:
+    def given_fields(self) -> set[str]:
         return {name for name in type(self).model_fields if getattr(self, name) is not None}
 
 
-class Bulk(Strict):
+class Bulk(ApiModel):
     """A bulk change: retry or cancel many jobs."""
 
     model_config = ConfigDict(
@@ -225,7 +225,7 @@ class Bulk(Strict):
     )
 
     action: Literal["retry", "cancel"]
-    filter: JobChoice | None = None
+    filter: JobSelection | None = None
     q: Annotated[str, Field(min_length=1, max_length=LONGEST)] | None = Field(
         None, description="Filter query; an alternative to `filter`."
     )
@@ -252,7 +252,7 @@ class Bulk(Strict):
 
 
 @dataclass(slots=True, kw_only=True)
-class BulkAnswer:
+class BulkResponse:
     """The result of a bulk request.
 
     The keeper performs the change: follow and stop it with ``bulk_id``. Only a cancel with `filter` is
@@ -297,7 +297,7 @@ class JobPage:
 
 
 def page_of(found: FoundJobs) -> JobPage:
-    following = None if found.after is None else cursor_of(found.after)
+    following = None if found.after is None else encode_cursor(found.after)
     return JobPage(found.jobs, following, found.partial, found.looked_back_to)
 
 

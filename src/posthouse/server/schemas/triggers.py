@@ -8,8 +8,8 @@ from uuid import UUID
 from pydantic import AfterValidator, ConfigDict, Field
 
 from posthouse.server.http.field_names import renamed_fields
-from posthouse.server.http.parameters import Moment
-from posthouse.server.schemas.jobs import Name, Object, Priority, Seconds, Strict
+from posthouse.server.http.parameters import ApiDatetime
+from posthouse.server.schemas.jobs import ApiModel, Name, Object, Priority, Seconds
 
 Label = Annotated[str, Field(max_length=200)]
 Jitter = Annotated[float, Field(ge=0, le=86400)]
@@ -21,10 +21,10 @@ def _given(value: Any) -> Any:
     return value
 
 
-Given = AfterValidator(_given)
+NotNull = AfterValidator(_given)
 
 
-class TriggerChanges(Strict):
+class TriggerChanges(ApiModel):
     """The fields to change; omitted fields stay unchanged.
 
     Set ``queue`` or ``priority`` to null to use the value of the definition.
@@ -85,10 +85,10 @@ class NewTrigger(TriggerChanges):
     )
 
     trigger_type: Literal["event", "schedule"]
-    definition_key: Annotated[Name, Given]
+    definition_key: Annotated[Name, NotNull]
 
 
-class NewEvent(Strict):
+class NewEvent(ApiModel):
     """An event to emit."""
 
     model_config = ConfigDict(
@@ -110,7 +110,7 @@ class TriggerDraft(TriggerChanges):
     trigger_type: Literal["event", "schedule"] | None = None
 
 
-class TriggerTrial(Strict):
+class TriggerPreviewRequest(ApiModel):
     """A trigger to preview without storing it.
 
     With ``trigger_id``, omitted fields are taken from that trigger. Without an event, the latest matching
@@ -139,17 +139,17 @@ class TriggerTrial(Strict):
     event: NewEvent | None = None
     event_id: UUID | None = Field(None, description="Id of a stored event; an alternative to `event`.")
     runs: int = Field(5, ge=0, le=100, description="Number of next runs to return, for a schedule.")
-    after: Moment | None = Field(None, description="Start of the next runs; default: now.")
+    after: ApiDatetime | None = Field(None, description="Start of the next runs; default: now.")
 
 
-class Firing(Strict):
+class FireRequest(ApiModel):
     """The event to fire an event trigger with. A new event is not sent to other triggers."""
 
     event: NewEvent | None = None
     event_id: UUID | None = None
 
 
-class Replay(Strict):
+class Replay(ApiModel):
     """Options of an event replay."""
 
     triggers: Annotated[list[UUID], Field(max_length=1000, fail_fast=True)] | None = Field(

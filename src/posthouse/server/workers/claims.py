@@ -14,44 +14,50 @@ from psycopg import AsyncConnection
 from pydantic_core import to_json
 
 from posthouse.server.http.auth import Access
-from posthouse.server.schemas.workers import Claiming
-from posthouse.server.workers.registry import Staff
+from posthouse.server.schemas.workers import ClaimRequest
+from posthouse.server.workers.registry import RemoteWorkers
 from posthouse.storage.leases import Claim
 from posthouse.storage.notifications import Hunger, NotificationListener
 from posthouse.waiting import end_tasks, until_set
 
-LOOK_SECONDS = 2.0
+CLAIM_POLL_SECONDS = 2.0
 """Poll interval of a waiting claim: some jobs become ready without a notification."""
-POLL_SECONDS = 0.5
+UNNOTIFIED_POLL_SECONDS = 0.5
 """Poll interval where notifications are not available (behind a pooler)."""
 
 
-async def claim(staff: Staff, wakeups: Wakeups, access: Access, asked: Claiming, request: Request) -> bytes:
+async def claim(
+    workers: RemoteWorkers,
+    notifications: WorkerNotifications,
+    access: Access,
+    asked: ClaimRequest,
+    request: Request,
+) -> bytes:
     """Return the response. Claims whose response the worker did not receive are recovered first."""
     if asked.unanswered:
-        await staff.check_owner(access, asked.worker_id)
-        recovered = await staff.recover(asked.worker_id, asked.lease_seconds, asked.unanswered)
+        await workers.check_owner(access, asked.worker_id)
+        recovered = await workers.recover_claims(asked.worker_id, asked.lease_seconds, asked.unanswered)
         if recovered:
             return _answer(asked, Claim(asked.token or uuid4(), [], 0.0), 0.0, recovered)
     arrived = time.monotonic()
     while True:
-        cursor = wakeups.cursor
+        cursor = notifications.cursor
         if asked.hungry or asked.wait_seconds:
-            await wakeups.hunger.feel(asked.queues)
+            await notifications.wakeup_requests.feel(asked.queues)
         begun = time.monotonic()
-        found = await staff.claim(
+        found = await workers.claim(
             access, asked.worker_id, asked.lease_seconds, asked.token or uuid4(), _wanted(asked)
         )
         left = arrived + asked.wait_seconds - time.monotonic()
-        if found.rows or left <= 0 or wakeups.stopping:
+        if found.rows or left <= 0 or notifications.stopping:
             return _answer(asked, found, begun - arrived, [])
-        pause = LOOK_SECONDS if wakeups.possible else POLL_SECONDS
-        await wakeups.wait(cursor, [(READY, queue) for queue in asked.queues], min(left, pause))
+        pause = CLAIM_POLL_SECONDS if notifications.possible else UNNOTIFIED_POLL_SECONDS
+        await notifications.wait(cursor, [(READY, queue) for queue in asked.queues], min(left, pause))
         if await request.is_disconnected():  # a job claimed now would never reach the worker
             return _answer(asked, found, 0.0, [])
 
 
-def _wanted(asked: Claiming) -> dict[str, Any]:
+def _wanted(asked: ClaimRequest) -> dict[str, Any]:
     return {
         "queues": asked.queues,
         "kinds": asked.kinds,
@@ -65,7 +71,7 @@ def _wanted(asked: Claiming) -> dict[str, Any]:
     }
 
 
-def _answer(asked: Claiming, found: Claim, waited: float, recovered: list[Claim]) -> bytes:
+def _answer(asked: ClaimRequest, found: Claim, waited: float, recovered: list[Claim]) -> bytes:
     again = [b'{"token":%b,"jobs":%b}' % (to_json(claim.token), _jobs(asked, claim)) for claim in recovered]
     return b'{"token":%b,"waited_seconds":%b,"jobs":%b,"recovered":[%b]}' % (
         to_json(found.token),
@@ -75,18 +81,18 @@ def _answer(asked: Claiming, found: Claim, waited: float, recovered: list[Claim]
     )
 
 
-def _jobs(asked: Claiming, claim: Claim) -> bytes:
+def _jobs(asked: ClaimRequest, claim: Claim) -> bytes:
     jobs = (row.to_json(payload_as_text=asked.payload_as_text) for row in claim.rows)
     return b"[%b]" % b",".join(jobs)
 
 
 Topic: TypeAlias = tuple[str, str]
 READY, CANCEL, DEFINITIONS = "posthouse_ready", "posthouse_cancel", "posthouse_definitions"
-HUNGER_SECONDS = 60.0
-MOST_TOPICS = 10_000
+WAKEUP_SECONDS = 60.0
+MAX_TOPICS = 10_000
 
 
-class Wakeups:
+class WorkerNotifications:
     """Notifications of remote workers, by long polling. One LISTEN connection serves all of them.
 
     Notifications are numbered. A request sends the last number it has seen and returns at once if a newer
@@ -95,9 +101,9 @@ class Wakeups:
 
     def __init__(self, url: str) -> None:
         self._listener = NotificationListener(
-            url, "server listener", (READY, CANCEL, DEFINITIONS), self._note, on_listening=self._on_listening
+            url, "server listener", (READY, CANCEL, DEFINITIONS), self._on_notification, on_listening=self._on_listening
         )
-        self.hunger = Hunger(url, seconds=HUNGER_SECONDS)
+        self.wakeup_requests = Hunger(url, seconds=WAKEUP_SECONDS)
         self._id = uuid4().hex[:12]
         self._number = 1
         self._last: dict[Topic, int] = {}
@@ -113,12 +119,12 @@ class Wakeups:
     async def stop(self) -> None:
         if self._task is not None:
             await end_tasks([self._task])
-        await self.hunger.close()
+        await self.wakeup_requests.close()
 
-    def release(self) -> None:
+    def wake_all(self) -> None:
         """Return all waiting requests, because the server shuts down."""
         self.stopping = True
-        self._note_gap()
+        self._on_gap()
 
     @property
     def possible(self) -> bool:
@@ -160,19 +166,19 @@ class Wakeups:
         if not self._waiting[topic]:
             del self._waiting[topic]
 
-    def _note(self, channel: str, payload: str) -> None:
+    def _on_notification(self, channel: str, payload: str) -> None:
         topic = (channel, "" if channel == DEFINITIONS else payload)
         self._number += 1
         self._last[topic] = self._number
         for event in self._waiting.get(topic, ()):
             event.set()
-        if len(self._last) > MOST_TOPICS:
-            self._note_gap()
+        if len(self._last) > MAX_TOPICS:
+            self._on_gap()
 
     async def _on_listening(self, _: AsyncConnection[Any]) -> None:
-        self._note_gap()
+        self._on_gap()
 
-    def _note_gap(self) -> None:
+    def _on_gap(self) -> None:
         """Record a gap: all clients must poll, because notifications were lost."""
         self._number += 1
         self._gap = self._number

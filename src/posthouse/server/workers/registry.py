@@ -23,7 +23,7 @@ from posthouse.definitions import checked_fields
 from posthouse.errors import Forbidden, InvalidDefinition, LeaseLost, Refused, WorkerNotFound
 from posthouse.identity import Principal, Role, issue_key, prefix_of
 from posthouse.server.http.auth import Access, Pool
-from posthouse.server.schemas.workers import Held, Registration
+from posthouse.server.schemas.workers import LeaseRef, Registration
 from posthouse.storage.attempts import Notebook
 from posthouse.storage.errors import explain
 from posthouse.storage.leases import Claim, Leases
@@ -31,18 +31,18 @@ from posthouse.storage.queries import fetch_rows, query
 
 T = TypeVar("T")
 KNOWN_SECONDS = 10.0
-UNSTORABLE = (psycopg.DataError, psycopg.IntegrityError, psycopg.errors.CardinalityViolation)
-MOST_KNOWN = 10_000
+INVALID_DATA = (psycopg.DataError, psycopg.IntegrityError, psycopg.errors.CardinalityViolation)
+MAX_KNOWN = 10_000
 
 
-class Borrowed:
+class PooledRunner:
     """Runs each piece of work in a transaction on a connection of the pool."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
     async def run(self, work: Callable[[AsyncConnection[tuple[Any, ...]]], Awaitable[T]]) -> T:
-        with refused_if_unstorable():
+        with reject_invalid_data():
             async with self._pool.connection() as connection, connection.transaction():
                 return await work(connection)
 
@@ -51,7 +51,7 @@ class Borrowed:
 
 
 @contextmanager
-def refused_if_unstorable() -> Iterator[None]:
+def reject_invalid_data() -> Iterator[None]:
     """Raise Refused for data that the database can never store, so that the caller does not retry."""
     try:
         yield
@@ -59,16 +59,16 @@ def refused_if_unstorable() -> Iterator[None]:
         raise
     except psycopg.Error as error:
         ours = explain(error)
-        if ours is None and not isinstance(error, UNSTORABLE):
+        if ours is None and not isinstance(error, INVALID_DATA):
             raise
         raise ours or Refused(str(error).partition("\n")[0]) from error
 
 
-class Staff:
+class RemoteWorkers:
     def __init__(self, pool: Pool) -> None:
-        self.line = Borrowed(pool)
+        self.line = PooledRunner(pool)
         self._pool = pool
-        self.library = Leases.over(self.line, UUID(int=0), 30.0)
+        self.shared_leases = Leases.over(self.line, UUID(int=0), 30.0)
         """For operations that are not about one worker."""
         self._known: dict[tuple[str, UUID], float] = {}
 
@@ -85,7 +85,7 @@ class Staff:
             return
         async with self._pool.connection() as connection:
             await self._check(connection, access.actor, worker_id)
-        if len(self._known) > MOST_KNOWN:
+        if len(self._known) > MAX_KNOWN:
             self._known.clear()
         self._known[known] = time.monotonic() + KNOWN_SECONDS
 
@@ -104,10 +104,12 @@ class Staff:
         """Claim in one transaction with the check of the worker, so that its row exists for the claim."""
         async with self._pool.connection() as connection, connection.transaction():
             await self._check(connection, access.actor, worker_id)
-            leases = Leases.over(_Here(connection), worker_id, lease_seconds)
+            leases = Leases.over(_TransactionRunner(connection), worker_id, lease_seconds)
             return await leases.claim(**wanted, token=token)
 
-    async def recover(self, worker_id: UUID, lease_seconds: float, tokens: Sequence[UUID]) -> list[Claim]:
+    async def recover_claims(
+        self, worker_id: UUID, lease_seconds: float, tokens: Sequence[UUID]
+    ) -> list[Claim]:
         """Return the jobs of claims whose response was lost, with renewed leases."""
         leases = self.leases(worker_id, lease_seconds)
         found = []
@@ -122,7 +124,7 @@ class Staff:
         return found
 
     async def renew(
-        self, access: Access, worker_id: UUID, held: Sequence[Held], lease_seconds: float
+        self, access: Access, worker_id: UUID, held: Sequence[LeaseRef], lease_seconds: float
     ) -> dict[UUID, str]:
         """Renew the leases that a worker reports; those of another key's workers are lost to it."""
         ids, tokens = [job["id"] for job in held], [job["token"] for job in held]
@@ -143,7 +145,7 @@ class Staff:
             )
             return {UUID(bytes=row[0]): row[1] for row in await cursor.fetchall()}
 
-    async def held(self, access: Access, job_id: UUID, token: UUID) -> dict[str, Any]:
+    async def get_attempt(self, access: Access, job_id: UUID, token: UUID) -> dict[str, Any]:
         """Return the running attempt with this key and token. Raises LeaseLost if there is none."""
         async with self._pool.connection() as connection:
             found = await fetch_rows(connection, "attempt_held", id=job_id, token=token, key=access.actor)
@@ -164,13 +166,13 @@ class Staff:
         async with self._pool.connection() as connection:
             return {row["id"] for row in await fetch_rows(connection, "leases_of_others", **ask)}
 
-    async def worker_of(self, principal: Principal) -> dict[str, Any] | None:
+    async def latest_worker(self, principal: Principal) -> dict[str, Any] | None:
         """Return the worker last registered with a key, for callers that send no worker id."""
         async with self._pool.connection() as connection:
             found = await fetch_rows(connection, "worker_of_key", key=principal.name)
         return found[0] if found else None
 
-    async def token_of(self, access: Access, job_id: UUID) -> UUID:
+    async def lease_token(self, access: Access, job_id: UUID) -> UUID:
         """Return the token of the lease held by a worker of this key, for callers that store no tokens."""
         async with self._pool.connection() as connection:
             found = await fetch_rows(connection, "lease_of_key", id=job_id, key=access.actor)
@@ -184,7 +186,7 @@ class Staff:
             return [row["key"] for row in await fetch_rows(connection, "kinds_known")]
 
 
-class _Here:
+class _TransactionRunner:
     """Runs work on one connection, in its open transaction."""
 
     def __init__(self, connection: AsyncConnection[tuple[Any, ...]]) -> None:
@@ -208,14 +210,14 @@ class Registered:
     api_key: str | None = None
 
 
-async def register(staff: Staff, access: Access, asked: Registration) -> Registered:
+async def register(workers: RemoteWorkers, access: Access, asked: Registration) -> Registered:
     """Register a worker that has its own key. The database decides what the key may announce."""
     principal = access.principal
     worker_id = asked.worker_id or uuid4()
     queues = None if principal.queues is None else list(principal.queues)
     row = _row(asked, principal.name, worker_id, principal.tenant, queues)
     definitions = [_definition(item) for item in asked.definitions]
-    left_out = await staff.leases(worker_id, 30.0).announce(
+    left_out = await workers.leases(worker_id, 30.0).announce(
         row,
         definitions,
         asked.limits,
@@ -226,7 +228,7 @@ async def register(staff: Staff, access: Access, asked: Registration) -> Registe
     return Registered(worker_id, row["name"], sorted(announced), left_out)
 
 
-async def hire(staff: Staff, access: Access, asked: Registration) -> Registered:
+async def register_with_new_key(workers: RemoteWorkers, access: Access, asked: Registration) -> Registered:
     """Create a worker and its key, for an admin. The key is shown in the answer and never again."""
     worker_id = asked.worker_id or uuid4()
     name = checked_worker_name(asked.name) or str(worker_id)
@@ -243,9 +245,9 @@ async def hire(staff: Staff, access: Access, asked: Registration) -> Registered:
             most=access.gate.settings.keys_per_tenant,
         )
 
-    text = await staff.line.run(issued)
+    text = await workers.line.run(issued)
     row = _row(asked, f"key:{prefix_of(text)}", worker_id, asked.tenant, asked.queues or None)
-    await staff.leases(worker_id, 30.0).announce(row, [], key=prefix_of(text))
+    await workers.leases(worker_id, 30.0).announce(row, [], key=prefix_of(text))
     return Registered(worker_id, row["name"], [], api_key=text)
 
 

@@ -18,7 +18,7 @@ from posthouse.core.retry import DEFAULT_RETRY, Retry
 from posthouse.errors import InvalidJob, LeaseLost, PosthouseError
 from posthouse.server.http.auth import Access
 from posthouse.server.schemas.workers import NO_MESSAGE
-from posthouse.server.workers.registry import Staff
+from posthouse.server.workers.registry import RemoteWorkers
 from posthouse.settings import Settings
 from posthouse.storage.leases import Settlement, Success
 from posthouse.storage.queries import query
@@ -28,65 +28,68 @@ _rng = random.Random()  # noqa: S311 - jitter
 
 
 @dataclass(slots=True)
-class Written:
+class WriteResult:
     """Items that were not stored: leases that were lost, and rejected items with the reason."""
 
     lost: list[UUID] = field(default_factory=list)
     refused: list[dict[str, str]] = field(default_factory=list)
 
-    def refuse(self, job_id: str, error: Exception) -> None:
+    def reject(self, job_id: str, error: Exception) -> None:
         self.refused.append({"id": str(UUID(job_id)), "detail": str(error).partition("\n")[0]})
 
 
-class Desk:
+class AttemptReports:
     """Stores the results of one request."""
 
-    def __init__(self, access: Access, staff: Staff, settings: Settings, worker_id: UUID) -> None:
+    def __init__(self, access: Access, workers: RemoteWorkers, settings: Settings, worker_id: UUID) -> None:
         self._access = access
-        self._staff = staff
+        self._workers = workers
         self._settings = settings
-        self._leases = staff.leases(worker_id, settings.lease_seconds)
+        self._leases = workers.leases(worker_id, settings.lease_seconds)
         self._definitions = DefinitionCache()
         self._queues: dict[str, str] = {}
 
-    async def complete(self, items: Sequence[Mapping[str, Any]]) -> Written:
-        written = Written()
+    async def complete(self, items: Sequence[Mapping[str, Any]]) -> WriteResult:
+        written = WriteResult()
         reports = []
         for item in await self._own(items, written):
             try:
                 reports.append(await self._success(item))
             except PosthouseError as error:
-                written.refuse(item["id"].hex, error)
+                written.reject(item["id"].hex, error)
         await self._write(self._leases.succeed, reports, written)
         return written
 
-    async def settle(self, items: Sequence[Mapping[str, Any]]) -> Written:
-        written = Written()
+    async def settle(self, items: Sequence[Mapping[str, Any]]) -> WriteResult:
+        written = WriteResult()
         own = await self._own(items, written)
         await self._write(self._leases.settle, [self._settlement(item) for item in own], written)
         return written
 
-    async def fail(self, items: Sequence[Mapping[str, Any]]) -> Written:
-        written = Written()
+    async def fail(self, items: Sequence[Mapping[str, Any]]) -> WriteResult:
+        written = WriteResult()
         reports = []
         for item in items:
             try:
-                reports.append(await self._judged(item))
+                reports.append(await self._decide_failure(item))
             except LeaseLost:
                 written.lost.append(item["id"])
         await self._write(self._leases.settle, reports, written)
         return written
 
-    async def _own(self, items: Sequence[Mapping[str, Any]], written: Written) -> list[Mapping[str, Any]]:
+    async def _own(self, items: Sequence[Mapping[str, Any]], written: WriteResult) -> list[Mapping[str, Any]]:
         """All but those that a worker of another key holds: to this one they are lost."""
-        others = await self._staff.leased_by_others(
+        others = await self._workers.leased_by_others(
             self._access, [item["id"] for item in items], [item["token"] for item in items]
         )
         written.lost += others
         return [item for item in items if item["id"] not in others]
 
     async def _write(
-        self, write: Callable[[Sequence[Report]], Awaitable[list[UUID]]], reports: list[Report], into: Written
+        self,
+        write: Callable[[Sequence[Report]], Awaitable[list[UUID]]],
+        reports: list[Report],
+        into: WriteResult,
     ) -> None:
         if not reports:
             return
@@ -94,7 +97,7 @@ class Desk:
             into.lost += await write(reports)
         except PosthouseError as error:
             if len(reports) == 1:
-                into.refuse(reports[0].id, error)
+                into.reject(reports[0].id, error)
                 return
             middle = len(reports) // 2
             await self._write(write, reports[:middle], into)
@@ -123,11 +126,11 @@ class Desk:
             _object(item.get("output"), self._settings.max_result_bytes),
         )
 
-    async def _judged(self, item: Mapping[str, Any]) -> Settlement:
+    async def _decide_failure(self, item: Mapping[str, Any]) -> Settlement:
         """Decide by the retry policy of the job what follows from a failure."""
-        row = await self._staff.held(self._access, item["id"], item["token"])
+        row = await self._workers.get_attempt(self._access, item["id"], item["token"])
         retry = Retry.from_json(row["retry"]) if row["retry"] else DEFAULT_RETRY
-        ending: BaseException = Reported(_error(item.get("error")))
+        ending: BaseException = Reported(_normalize_error(item.get("error")))
         if not item.get("retry", True):
             told, ending = ending, Fail()
             ending.__cause__ = told
@@ -148,7 +151,7 @@ class Desk:
         None if the attempt is over: then nothing lands, and what landed before is not repeated.
         """
         try:
-            held = await self._staff.held(self._access, parent, token)
+            held = await self._workers.get_attempt(self._access, parent, token)
         except LeaseLost:
             return None
         principal = self._access.principal
@@ -159,14 +162,14 @@ class Desk:
         kinds = {request.kind for request in requests}
         stale = self._definitions.stale(kinds)
         if stale:
-            rows = await self._staff.line.run(_rules_of(stale))
+            rows = await self._workers.line.run(_rules_of(stale))
             self._definitions.update(stale, rows)
             self._queues |= {rule["key"]: rule["queue"] for rule in (json.loads(row[0]) for row in rows)}
         self._definitions.apply(kinds, requests, self._settings.max_payload_bytes)
         if principal.queues is not None:
             self._check_queues(jobs, {*principal.queues, *held["followup_queues"]}, held["kind"])
         if scoped:
-            await self._refuse_strangers(jobs, held["tenant_id"])
+            await self._check_dependencies(jobs, held["tenant_id"])
         return json.dumps(jobs)
 
     def _check_queues(self, jobs: Sequence[Mapping[str, Any]], allowed: set[str], parent_kind: str) -> None:
@@ -178,7 +181,7 @@ class Desk:
                     f"allow it in followup_queues of the definition {parent_kind!r}"
                 )
 
-    async def _refuse_strangers(self, jobs: Sequence[Mapping[str, Any]], tenant: str) -> None:
+    async def _check_dependencies(self, jobs: Sequence[Mapping[str, Any]], tenant: str) -> None:
         try:
             needed = {UUID(str(other)) for job in jobs for other in job.get("depends_on") or ()}
             made = {UUID(str(job["id"])) for job in jobs if "id" in job}
@@ -190,7 +193,7 @@ class Desk:
                 ask = {"ids": list(needed - made), "tenant": tenant}
                 return await (await connection.execute(query("jobs_not_of_tenant"), ask)).fetchone()
 
-            stranger = await self._staff.line.run(work)
+            stranger = await self._workers.line.run(work)
             if stranger is not None:
                 raise InvalidJob(
                     f"invalid follow-up: depends_on names job {stranger[0]}, which does not exist"
@@ -224,15 +227,15 @@ def _object(value: Any, limit: int) -> str | None:
     return None if value is None else encode_result(value, limit)
 
 
-def _error(said: Any) -> dict[str, Any]:
-    if isinstance(said, Mapping):
-        kept = {escape(str(name)): value for name, value in said.items()}
+def _normalize_error(error: Any) -> dict[str, Any]:
+    if isinstance(error, Mapping):
+        kept = {escape(str(name)): value for name, value in error.items()}
         return {
             **kept,
             "type": str(kept.get("type") or "Error"),
             "message": escape(str(kept.get("message", ""))),
         }
-    return {"type": "Error", "message": escape(str(said or NO_MESSAGE))}
+    return {"type": "Error", "message": escape(str(error or NO_MESSAGE))}
 
 
 class _Attempt:

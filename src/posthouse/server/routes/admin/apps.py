@@ -15,8 +15,8 @@ from posthouse.identity import Permission
 from posthouse.insights import JobDetail, JobFilter
 from posthouse.server.http.auth import Access, allow
 from posthouse.server.http.bodies import api_router
-from posthouse.server.http.responses import answer
-from posthouse.server.schemas.jobs import Strict
+from posthouse.server.http.responses import json_response
+from posthouse.server.schemas.jobs import ApiModel
 from posthouse.storage.actions import DEMO_KIND, DEMO_TENANT, demo_subject, enqueue_demo
 from posthouse.storage.queries import Db
 
@@ -38,7 +38,7 @@ class ApplicationInfo:
     demo: JobDetail | None
 
 
-class NewDemo(Strict):
+class NewDemo(ApiModel):
     """A run of a demo."""
 
     size: Annotated[int, Field(ge=1, le=100_000)] | None = Field(
@@ -58,7 +58,7 @@ async def list_apps(request: Request, access: Reader) -> Response:
         runs = {
             one.name: await _latest_run(db, one.name) for one in applications if shows_demos and one.has_demo
         }
-    return answer([ApplicationInfo(**one._asdict(), demo=runs.get(one.name)) for one in applications])
+    return json_response([ApplicationInfo(**one._asdict(), demo=runs.get(one.name)) for one in applications])
 
 
 @router.post("/{name}/demo", status_code=202, response_model=JobDetail)
@@ -74,7 +74,7 @@ async def run_demo(request: Request, name: Name, new: NewDemo, access: Runner) -
         )
     async with access.platform_transaction() as db:
         await enqueue_demo(db, name, new.model_dump(exclude_none=True), actor=access.actor)
-        return answer(await _latest_run(db, name), 202)
+        return json_response(await _latest_run(db, name), 202)
 
 
 async def _latest_run(db: Db, name: str) -> JobDetail | None:

@@ -26,19 +26,19 @@ from posthouse.insights import DefinitionInfo
 from posthouse.server.http.auth import Access, allow
 from posthouse.server.http.bodies import api_router
 from posthouse.server.http.field_names import OF_DEFINITION, renamed_fields, stored_names, wire
-from posthouse.server.http.idempotency import IdempotencyKey, once
+from posthouse.server.http.idempotency import IdempotencyKey, run_idempotent
 from posthouse.server.http.responses import (
     Cursor,
     Limit,
     Page,
-    answer,
-    clamped,
+    check_if_match,
+    clamp_limit,
+    decode_single_cursor,
+    etag_response,
+    json_response,
     page,
-    read_one,
-    tagged,
-    unchanged,
 )
-from posthouse.server.schemas.jobs import Name, Priority, Strict
+from posthouse.server.schemas.jobs import ApiModel, Name, Priority
 from posthouse.storage.queries import Db
 
 router = api_router("/definitions", "definitions")
@@ -84,13 +84,13 @@ def _kind(found: DefinitionInfo) -> dict[str, Any]:
 @router.get("", response_model=Page[Kind])
 async def list_kinds(access: Reader, limit: Limit = 50, cursor: Cursor = None) -> Response:
     """List the kinds of jobs that can be enqueued."""
-    most = clamped(limit)
-    after = read_one(cursor, str)
+    most = clamp_limit(limit)
+    after = decode_single_cursor(cursor, str)
     async with access.transaction() as db:
         found = await insights.definitions(db, after=after, limit=most, offline_after=access.offline_after)
     shown = page(found, most, "key")
     items = [_kind(item) for item in found if not item.key.startswith(OWN)]
-    return answer(Page(items, shown.next_cursor))
+    return json_response(Page(items, shown.next_cursor))
 
 
 @router.get("/{key:path}", response_model=Kind)
@@ -101,13 +101,13 @@ async def show_kind(request: Request, key: Key, access: Reader) -> Response:
         found = await insights.get_definition(db, key, offline_after=access.offline_after)
     if key.startswith(OWN):
         raise DefinitionNotFound(f"definition {key!r} does not exist")
-    return tagged(request, _kind(found))
+    return etag_response(request, _kind(found))
 
 
 Names = Annotated[list[Name], Field(max_length=1000, fail_fast=True)]
 
 
-class DefinitionFields(Strict):
+class DefinitionFields(ApiModel):
     """Fields of a definition."""
 
     description: str | None = None
@@ -170,11 +170,11 @@ class DefinitionChanges(DefinitionFields):
 @admin.get("", response_model=Page[DefinitionInfo])
 async def list_definitions(access: Writer, limit: Limit = 50, cursor: Cursor = None) -> Response:
     """List definitions with their effective values."""
-    most = clamped(limit)
-    after = read_one(cursor, str)
+    most = clamp_limit(limit)
+    after = decode_single_cursor(cursor, str)
     async with access.transaction() as db:
         found = await insights.definitions(db, after=after, limit=most, offline_after=access.offline_after)
-    return answer(page(found, most, "key"))
+    return json_response(page(found, most, "key"))
 
 
 @admin.post("", status_code=201, response_model=DefinitionInfo)
@@ -189,9 +189,11 @@ async def make_definition(
 
     async def work(db: Db) -> Response:
         await create_definition(db, new.key, new.fields(), actor=access.actor)
-        return answer(await insights.get_definition(db, new.key, offline_after=access.offline_after), 201)
+        return json_response(
+            await insights.get_definition(db, new.key, offline_after=access.offline_after), 201
+        )
 
-    return await once(request, access, idempotency_key, work)
+    return await run_idempotent(request, access, idempotency_key, work)
 
 
 @admin.get("/{key:path}", response_model=DefinitionInfo)
@@ -202,7 +204,7 @@ async def show_definition(request: Request, key: Key, access: Writer) -> Respons
     """
     async with access.transaction() as db:
         found = await insights.get_definition(db, await key_of(db, key), offline_after=access.offline_after)
-    return tagged(request, found, found.version)
+    return etag_response(request, found, found.version)
 
 
 @admin.patch("/{key:path}", response_model=DefinitionInfo)
@@ -217,14 +219,14 @@ async def edit_definition(request: Request, key: Key, changes: DefinitionChanges
     async with access.transaction() as db:
         key = await key_of(db, key)
         old = await insights.get_definition(db, key)
-        unchanged(request, old.version)
+        check_if_match(request, old.version)
         cleared = stored_names(changes.clear, OF_DEFINITION)
         changed = await change_definition(db, key, changes.fields(), clear=cleared, actor=access.actor)
         if "if-match" in request.headers and changed["version"] > old.version + 1:
             raise ChangedMeanwhile(  # rolls back
                 f"the definition {key!r} was modified since you loaded it; reload and try again"
             )
-        return answer(await insights.get_definition(db, key, offline_after=access.offline_after))
+        return json_response(await insights.get_definition(db, key, offline_after=access.offline_after))
 
 
 @admin.delete("/{key:path}", status_code=204)
@@ -247,7 +249,7 @@ async def delete_definition(
 checks = api_router("", "definitions", payloads=True)
 
 
-class PayloadToCheck(Strict):
+class PayloadToCheck(ApiModel):
     """A payload to validate."""
 
     payload: dict[str, Any] = Field(default_factory=dict)
@@ -266,7 +268,7 @@ async def check_kind(request: Request, key: Key, tried: PayloadToCheck, access: 
         found = await check_payload(
             db, key, tried.payload, _about(access), payload_limit=_payload_limit(request)
         )
-    return answer(
+    return json_response(
         found if access.principal.can(Permission.DEFINITIONS_WRITE) else replace(found, command=None)
     )
 
@@ -313,7 +315,9 @@ async def preview_definition(request: Request, draft: DefinitionDraft, access: W
             db, draft.key, draft.fields(), draft.payload, _about(access, draft.tenant_id),
             payload_limit=_payload_limit(request),
         )  # fmt: skip
-    return answer(replace(found, definition_errors=[_named(fault) for fault in found.definition_errors]))
+    return json_response(
+        replace(found, definition_errors=[_named(fault) for fault in found.definition_errors])
+    )
 
 
 def _named(fault: Fault) -> Fault:

@@ -13,8 +13,8 @@ from posthouse.identity import Permission, Role, issue_key, may_grant, prefix_of
 from posthouse.insights import KeyInfo
 from posthouse.server.http.auth import Access, allow
 from posthouse.server.http.bodies import api_router
-from posthouse.server.http.parameters import Moment
-from posthouse.server.schemas.jobs import Strict
+from posthouse.server.http.parameters import ApiDatetime
+from posthouse.server.schemas.jobs import ApiModel
 from posthouse.storage.credentials import revoke_key
 
 router = api_router("/admin/keys", "keys")
@@ -22,7 +22,7 @@ Reader = Annotated[Access, allow(Permission.KEYS_READ)]
 Writer = Annotated[Access, allow(Permission.KEYS_WRITE)]
 
 
-class NewKey(Strict):
+class NewKey(ApiModel):
     """An API key to create. ``tenant_id`` is for super-admins; others create keys of their own tenant."""
 
     name: str = Field(min_length=1, max_length=200)
@@ -34,7 +34,7 @@ class NewKey(Strict):
         description="For worker keys: whether the worker may store the definitions, limits and triggers of "
         "its code. A key with queues announces only kinds of these queues, and no triggers.",
     )
-    expires_at: Moment | None = None
+    expires_at: ApiDatetime | None = None
 
 
 class MadeKey(BaseModel):

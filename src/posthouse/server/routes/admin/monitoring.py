@@ -28,11 +28,20 @@ from posthouse.insights import (
 )
 from posthouse.insights.doctor import Report
 from posthouse.insights.settings import SettingInfo
-from posthouse.server.health import Examiner
+from posthouse.server.health import HealthCache
 from posthouse.server.http.auth import Access, allow
 from posthouse.server.http.bodies import api_router
-from posthouse.server.http.parameters import Moment
-from posthouse.server.http.responses import Cursor, Limit, Page, answer, clamped, page, read_cursor, read_one
+from posthouse.server.http.parameters import ApiDatetime
+from posthouse.server.http.responses import (
+    Cursor,
+    Limit,
+    Page,
+    clamp_limit,
+    decode_cursor,
+    decode_single_cursor,
+    json_response,
+    page,
+)
 
 router = api_router("", "monitoring")
 Reader = Annotated[Access, allow(Permission.JOBS_READ, tenant_scoped=True)]
@@ -50,14 +59,16 @@ async def see_overview(access: Reader) -> Response:
     In total and per queue.
     """
     async with access.transaction() as db:
-        return answer(await insights.glance(db, tenant=access.tenant, offline_after=access.offline_after))
+        return json_response(
+            await insights.glance(db, tenant=access.tenant, offline_after=access.offline_after)
+        )
 
 
 @router.get("/stats", response_model=list[Series])
 async def read_stats(
     access: Reader,
     span_seconds: Annotated[int, Query(ge=60, le=366 * 86400)] = 3600,
-    until: Moment | None = None,
+    until: ApiDatetime | None = None,
     step_seconds: Annotated[int | None, Query(ge=60, le=366 * 86400, multiple_of=60)] = None,
     by: Annotated[
         list[Literal["tenant", "queue", "kind"]] | None,
@@ -76,7 +87,7 @@ async def read_stats(
             db, span=span_seconds, until=until, step=step, by=by or [], tenant=access.tenant, queue=queue,
             kind=kind,
         )  # fmt: skip
-    return answer(found)
+    return json_response(found)
 
 
 @router.get("/alerts", response_model=Page[AlertInfo])
@@ -88,14 +99,18 @@ async def list_alerts(
     cursor: Cursor = None,
 ) -> Response:
     """List alerts, newest first."""
-    before: Any = read_cursor(cursor, datetime, UUID)
+    before: Any = decode_cursor(cursor, datetime, UUID)
     chosen = AlertFilter(
-        type=type, tenant=access.tenant, within=within_seconds, before=before, limit=(most := clamped(limit))
+        type=type,
+        tenant=access.tenant,
+        within=within_seconds,
+        before=before,
+        limit=(most := clamp_limit(limit)),
     )
     async with access.transaction() as db:
         found = await insights.list_alerts(db, chosen)
     shown = found if access.is_platform else [replace(alert, deliveries=[]) for alert in found]
-    return answer(page(shown, most, "at", "id"))
+    return json_response(page(shown, most, "at", "id"))
 
 
 @router.get("/admin/audit", response_model=Page[AuditEntry])
@@ -111,8 +126,8 @@ async def read_audit(
         ),
     ] = None,
     target: Text = None,
-    since: Moment | None = None,
-    until: Moment | None = None,
+    since: ApiDatetime | None = None,
+    until: ApiDatetime | None = None,
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Response:
@@ -120,7 +135,7 @@ async def read_audit(
 
     Tenant admins see the entries about resources of their tenant.
     """
-    after = read_one(cursor, int)
+    after = decode_single_cursor(cursor, int)
     chosen = AuditFilter(
         actor=actor,
         action=action,
@@ -129,15 +144,15 @@ async def read_audit(
         since=since,
         until=until,
         after=after,
-        limit=(most := clamped(limit)),
+        limit=(most := clamp_limit(limit)),
     )
     async with access.transaction() as db:
         found = await insights.list_audit(db, chosen)
-    return answer(page(found, most, "id"))
+    return json_response(page(found, most, "id"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Whole:
+class PlatformOverview:
     """A summary of the platform."""
 
     jobs: JobsInShort
@@ -148,7 +163,7 @@ class Whole:
     alerts: list[AlertCount]
 
 
-@router.get("/admin/overview", response_model=Whole)
+@router.get("/admin/overview", response_model=PlatformOverview)
 async def see_whole(access: Operator) -> Response:
     """Get a summary of the platform.
 
@@ -156,7 +171,7 @@ async def see_whole(access: Operator) -> Response:
     """
     async with access.transaction() as db:
         workers = await insights.workers(db, offline_after=access.offline_after)
-        whole = Whole(
+        whole = PlatformOverview(
             jobs=await insights.jobs_in_short(db),
             workers=sum(worker.status != "offline" for worker in workers),
             stale_workers=[worker for worker in workers if worker.died],
@@ -164,14 +179,14 @@ async def see_whole(access: Operator) -> Response:
             tenants=await insights.tenants(db),
             alerts=await insights.alert_counts(db),
         )
-    return answer(whole)
+    return json_response(whole)
 
 
 @router.get("/admin/retention", response_model=RetentionReport)
 async def see_retention(request: Request, access: Operator) -> Response:
     """Get retention rules, table sizes and pending deletions."""
     async with access.transaction() as db:
-        return answer(await insights.retention(db, request.app.state.settings.kept_days()))
+        return json_response(await insights.retention(db, request.app.state.settings.kept_days()))
 
 
 admin = api_router("/admin", "monitoring")
@@ -184,8 +199,8 @@ async def ask_doctor(request: Request) -> Response:
 
     Each finding says what is wrong, what it means and what to do. Results are cached for a few seconds.
     """
-    examiner: Examiner = request.app.state.examiner
-    return answer(await examiner.report.get())
+    health_cache: HealthCache = request.app.state.health_cache
+    return json_response(await health_cache.report.get())
 
 
 @admin.get("/settings", response_model=list[SettingInfo], dependencies=OPERATORS)
@@ -194,4 +209,4 @@ async def list_settings(request: Request) -> Response:
 
     Secrets are masked.
     """
-    return answer(request.app.state.settings_in_effect)
+    return json_response(request.app.state.settings_in_effect)

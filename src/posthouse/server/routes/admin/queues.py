@@ -14,8 +14,8 @@ from posthouse.identity import Permission
 from posthouse.insights import LimitInfo, QueueInfo, SlotInfo
 from posthouse.server.http.auth import Access, allow
 from posthouse.server.http.bodies import api_router
-from posthouse.server.http.responses import answer
-from posthouse.server.schemas.jobs import Done, Name, Strict
+from posthouse.server.http.responses import json_response
+from posthouse.server.schemas.jobs import ApiModel, ChangeResponse, Name
 from posthouse.storage.actions import pause_queue, remove_limit, resume_queue, set_limit
 
 router = api_router("/queues", "queues")
@@ -34,11 +34,11 @@ async def list_queues(access: Viewer) -> Response:
     async with access.transaction() as db:
         found = await insights.queue_overview(db, offline_after=access.offline_after)
     if access.is_platform:
-        return answer(found)
-    return answer([replace(queue, paused_by=None) for queue in found])
+        return json_response(found)
+    return json_response([replace(queue, paused_by=None) for queue in found])
 
 
-@admin.post("/{name:path}/pause", response_model=Done)
+@admin.post("/{name:path}/pause", response_model=ChangeResponse)
 async def pause(name: QueueName, access: Writer) -> Response:
     """Pause a queue.
 
@@ -46,15 +46,15 @@ async def pause(name: QueueName, access: Writer) -> Response:
     """
     _refuse_control(name)
     async with access.transaction() as db:
-        return answer(Done(changed=await pause_queue(db, name, actor=access.actor)))
+        return json_response(ChangeResponse(changed=await pause_queue(db, name, actor=access.actor)))
 
 
-@admin.post("/{name:path}/resume", response_model=Done)
+@admin.post("/{name:path}/resume", response_model=ChangeResponse)
 async def resume(name: QueueName, access: Writer) -> Response:
     """Resume a queue."""
     _refuse_control(name)
     async with access.transaction() as db:
-        return answer(Done(changed=await resume_queue(db, name, actor=access.actor)))
+        return json_response(ChangeResponse(changed=await resume_queue(db, name, actor=access.actor)))
 
 
 def _refuse_control(name: str) -> None:
@@ -62,7 +62,7 @@ def _refuse_control(name: str) -> None:
         raise InvalidRequest(f"invalid queue name {name!r}: control characters are not allowed")
 
 
-class LimitFields(Strict):
+class LimitFields(ApiModel):
     """The fields to change; null removes a value. Omitted fields stay unchanged."""
 
     model_config = ConfigDict(
@@ -97,7 +97,7 @@ class LimitDetail:
 async def list_limits(access: Reader) -> Response:
     """List limits with their usage."""
     async with access.transaction() as db:
-        return answer(await insights.limits(db))
+        return json_response(await insights.limits(db))
 
 
 @limits.get("/{name}", response_model=LimitDetail)
@@ -107,7 +107,7 @@ async def show_limit(name: LimitName, access: Reader) -> Response:
         found = await insights.limits(db, name=name)
         if not found:
             raise LimitNotFound(f"limit {name!r} does not exist")
-        return answer(LimitDetail(limit=found[0], slots=await insights.limit_slots(db, name=name)))
+        return json_response(LimitDetail(limit=found[0], slots=await insights.limit_slots(db, name=name)))
 
 
 @limits.put("/{name}", response_model=LimitInfo)
@@ -119,7 +119,7 @@ async def put_limit(name: LimitName, fields: LimitFields, access: Writer) -> Res
     async with access.transaction() as db:
         await set_limit(db, name, fields.fields(), actor=access.actor)
         (found,) = await insights.limits(db, name=name)
-    return answer(found)
+    return json_response(found)
 
 
 @limits.delete("/{name}", status_code=204)

@@ -11,7 +11,7 @@ from posthouse.identity import Permission
 from posthouse.insights import TenantInfo
 from posthouse.server.http.auth import Access, allow
 from posthouse.server.http.bodies import api_router
-from posthouse.server.schemas.jobs import Strict
+from posthouse.server.schemas.jobs import ApiModel
 from posthouse.storage.actions import change_tenant, create_tenant, delete_tenant
 
 router = api_router("/admin/tenants", "tenants")
@@ -27,7 +27,7 @@ Days = Annotated[
 Label = Annotated[str, Field(max_length=200)]
 
 
-class TenantChanges(Strict):
+class TenantChanges(ApiModel):
     """The fields to change; omitted fields stay unchanged."""
 
     label: Label = ""

@@ -12,8 +12,16 @@ from posthouse.identity import Permission
 from posthouse.insights import SeenWorker, WorkerChange, WorkerInfo
 from posthouse.server.http.auth import Access, allow
 from posthouse.server.http.bodies import api_router
-from posthouse.server.http.responses import Cursor, Limit, Page, answer, clamped, page, read_one
-from posthouse.server.schemas.jobs import Done
+from posthouse.server.http.responses import (
+    Cursor,
+    Limit,
+    Page,
+    clamp_limit,
+    decode_single_cursor,
+    json_response,
+    page,
+)
+from posthouse.server.schemas.jobs import ChangeResponse
 from posthouse.storage.actions import disable_worker, drain_worker, enable_worker
 
 router = api_router("/workers", "workers")
@@ -33,7 +41,7 @@ async def see_workers(access: Viewer) -> Response:
     With their queues and the number of jobs of the tenant that they run.
     """
     async with access.transaction() as db:
-        return answer(await insights.seen_workers(db, offline_after=access.offline_after))
+        return json_response(await insights.seen_workers(db, offline_after=access.offline_after))
 
 
 @admin.get("", response_model=list[WorkerInfo])
@@ -52,7 +60,7 @@ async def list_workers(
         found = await insights.workers(
             db, offline_after=access.offline_after, offline_within=offline_within, jobs=jobs
         )
-        return answer(found)
+        return json_response(found)
 
 
 @admin.get("/changes", response_model=Page[WorkerChange])
@@ -60,35 +68,35 @@ async def list_changes(
     access: Reader, worker: UUID | None = None, limit: Limit = 50, cursor: Cursor = None
 ) -> Response:
     """List when workers started and stopped, newest first."""
-    most = clamped(limit)
-    after = read_one(cursor, int)
+    most = clamp_limit(limit)
+    after = decode_single_cursor(cursor, int)
     async with access.transaction() as db:
         found = await insights.worker_changes(db, worker=worker, after=after, limit=most)
-    return answer(page(found, most, "id"))
+    return json_response(page(found, most, "id"))
 
 
-@admin.post("/{worker_id}/disable", response_model=Done)
+@admin.post("/{worker_id}/disable", response_model=ChangeResponse)
 async def disable(worker_id: UUID, access: Writer) -> Response:
     """Disable a worker.
 
     It claims no more jobs; running jobs continue.
     """
     async with access.transaction() as db:
-        return answer(Done(changed=await disable_worker(db, worker_id, actor=access.actor)))
+        return json_response(ChangeResponse(changed=await disable_worker(db, worker_id, actor=access.actor)))
 
 
-@admin.post("/{worker_id}/enable", response_model=Done)
+@admin.post("/{worker_id}/enable", response_model=ChangeResponse)
 async def enable(worker_id: UUID, access: Writer) -> Response:
     """Enable a worker."""
     async with access.transaction() as db:
-        return answer(Done(changed=await enable_worker(db, worker_id, actor=access.actor)))
+        return json_response(ChangeResponse(changed=await enable_worker(db, worker_id, actor=access.actor)))
 
 
-@admin.post("/{worker_id}/drain", response_model=Done)
+@admin.post("/{worker_id}/drain", response_model=ChangeResponse)
 async def drain(worker_id: UUID, access: Writer) -> Response:
     """Drain a worker.
 
     It finishes its running jobs and stops.
     """
     async with access.transaction() as db:
-        return answer(Done(changed=await drain_worker(db, worker_id, actor=access.actor)))
+        return json_response(ChangeResponse(changed=await drain_worker(db, worker_id, actor=access.actor)))

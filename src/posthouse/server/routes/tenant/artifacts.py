@@ -15,8 +15,8 @@ from posthouse.server.artifacts import Piece, Uploads
 from posthouse.server.http.auth import Access, allow
 from posthouse.server.http.bodies import file_body
 from posthouse.server.http.files import download
-from posthouse.server.http.responses import answer
-from posthouse.server.routes.worker.fleet import TheStaff, Worker, as_json
+from posthouse.server.http.responses import json_response
+from posthouse.server.routes.worker.fleet import RemoteWorkersDep, Worker, as_json
 from posthouse.server.routes.worker.jobs import LeaseToken
 from posthouse.storage.attempts import artifact_for_job, keep_artifact
 
@@ -42,7 +42,7 @@ def _uploads(request: Request) -> Uploads:
 async def find(job_id: UUID, access: Reader) -> Response:
     """List the artifacts of a job."""
     async with access.transaction() as db:
-        return answer(await artifacts_of(db, job_id, tenant=access.principal.tenant))
+        return json_response(await artifacts_of(db, job_id, tenant=access.principal.tenant))
 
 
 @router.get("/jobs/{job_id}/artifacts/{name:path}", response_class=Response)
@@ -63,7 +63,7 @@ async def keep(
     token: LeaseToken,
     request: Request,
     access: Worker,
-    staff: TheStaff,
+    workers: RemoteWorkersDep,
     sha256: Sha256 = None,
 ) -> Response:
     """Upload an artifact.
@@ -73,7 +73,7 @@ async def keep(
     bytes were received and the checksum matches.
     """
     checked_artifact_name(name)
-    await staff.held(access, job_id, token)
+    await workers.get_attempt(access, job_id, token)
     piece = Piece.of(request.headers.get("content-range"))
     uploads = _uploads(request)
     try:
@@ -95,7 +95,7 @@ async def keep(
     kind = request.headers.get("x-artifact-type", "application/octet-stream")[:200]
     try:
         await keep_artifact(
-            staff.line, job_id, token, name=name, place=place, size=digest.size, sha256=digest.sha256,
+            workers.line, job_id, token, name=name, place=place, size=digest.size, sha256=digest.sha256,
             type=kind,
         )  # fmt: skip
     except BaseException:
@@ -113,14 +113,14 @@ async def arrived(
     token: LeaseToken,
     request: Request,
     access: Worker,
-    staff: TheStaff,
+    workers: RemoteWorkersDep,
     sha256: Sha256 = None,
 ) -> Response:
     """Get the offset of an upload.
 
     The `Upload-Offset` header contains the number of bytes received.
     """
-    await staff.held(access, job_id, token)
+    await workers.get_attempt(access, job_id, token)
     offset = await _uploads(request).offset(job_id, checked_artifact_name(name), sha256)
     return Response(headers={"Upload-Offset": str(offset)})
 
@@ -132,7 +132,7 @@ async def give(
     token: LeaseToken,
     request: Request,
     access: Worker,
-    staff: TheStaff,
+    workers: RemoteWorkersDep,
     of: Annotated[
         UUID | None, Query(description="Another job of the same tenant that owns the artifact.")
     ] = None,
@@ -141,6 +141,6 @@ async def give(
 
     The artifact belongs to this job or to another job of its tenant. Supports the `Range` header.
     """
-    await staff.held(access, job_id, token)
-    found = await artifact_for_job(staff.line, job_id, token, checked_artifact_name(name), of)
+    await workers.get_attempt(access, job_id, token)
+    found = await artifact_for_job(workers.line, job_id, token, checked_artifact_name(name), of)
     return download(_store(request), found, request.headers.get("range"))

@@ -16,9 +16,17 @@ from posthouse.identity import Permission
 from posthouse.insights import BulkChange, JobFilter
 from posthouse.server.http.auth import Access, allow
 from posthouse.server.http.bodies import api_router
-from posthouse.server.http.idempotency import IdempotencyKey, once
-from posthouse.server.http.responses import Cursor, Limit, Page, answer, clamped, page, read_cursor
-from posthouse.server.schemas.jobs import Bulk, BulkAnswer, Done, JobChoice
+from posthouse.server.http.idempotency import IdempotencyKey, run_idempotent
+from posthouse.server.http.responses import (
+    Cursor,
+    Limit,
+    Page,
+    clamp_limit,
+    decode_cursor,
+    json_response,
+    page,
+)
+from posthouse.server.schemas.jobs import Bulk, BulkResponse, ChangeResponse, JobSelection
 from posthouse.storage import actions
 from posthouse.storage.actions import change_found
 from posthouse.storage.queries import Db
@@ -30,11 +38,11 @@ Writer = Annotated[Access, allow(Permission.JOBS_WRITE, tenant_scoped=True)]
 COUNTED = 100_000
 CANCELED_AT_ONCE = 1000
 """Jobs canceled per request, each in its own transaction: 1 to 2 s."""
-_OF_RETRY = {"definition_key", "queue", "fingerprint", "ended_after", "ended_before"}
+RETRY_FIELDS = {"definition_key", "queue", "fingerprint", "ended_after", "ended_before"}
 _ACTIVE = {"queued", "running"}
 
 
-@router.post("/bulk", response_model=BulkAnswer)
+@router.post("/bulk", response_model=BulkResponse)
 async def change_many(
     request: Request, bulk: Bulk, access: Writer, idempotency_key: IdempotencyKey = None
 ) -> Response:
@@ -49,8 +57,8 @@ async def change_many(
         if bulk.filter is not None:
             raise InvalidRequest("q and filter are alternatives; send only one")
         found = FoundChange(bulk, access, read_filter(bulk.q))
-        return await once(request, access, idempotency_key, found.start)
-    if bulk.filter is None or not bulk.filter.given():
+        return await run_idempotent(request, access, idempotency_key, found.start)
+    if bulk.filter is None or not bulk.filter.given_fields():
         raise InvalidRequest("no jobs selected: send q, or filter with at least one field")
     if bulk.action == "cancel":
         if bulk.start_in_seconds:
@@ -58,9 +66,9 @@ async def change_many(
                 "start_in_seconds is not supported for a cancel with filter, which is immediate; select the "
                 "jobs with q instead"
             )
-        return answer(await _cancel(bulk, bulk.filter, access))
+        return json_response(await _cancel(bulk, bulk.filter, access))
     chosen = _chosen(bulk, bulk.filter, access)
-    return await once(request, access, idempotency_key, lambda db: _retry(db, bulk, access, chosen))
+    return await run_idempotent(request, access, idempotency_key, lambda db: _retry(db, bulk, access, chosen))
 
 
 @router.get("/bulk", response_model=Page[BulkChange])
@@ -71,23 +79,23 @@ async def list_bulk_changes(
     cursor: Cursor = None,
 ) -> Response:
     """List bulk changes, newest first."""
-    most = clamped(limit)
-    before: Any = read_cursor(cursor, datetime, UUID)
+    most = clamp_limit(limit)
+    before: Any = decode_cursor(cursor, datetime, UUID)
     async with access.transaction() as db:
         found = await insights.bulk_changes(
             db, tenant=access.tenant, action=action, before=before, limit=most
         )
-    return answer(page(found, most, "created_at", "id"))
+    return json_response(page(found, most, "created_at", "id"))
 
 
 @router.get("/bulk/{bulk_id}", response_model=BulkChange)
 async def show_bulk_change(bulk_id: UUID, access: Reader) -> Response:
     """Get a bulk change and its progress."""
     async with access.transaction() as db:
-        return answer(await insights.get_bulk_change(db, bulk_id, tenant=access.tenant))
+        return json_response(await insights.get_bulk_change(db, bulk_id, tenant=access.tenant))
 
 
-@router.post("/bulk/{bulk_id}/stop", response_model=Done)
+@router.post("/bulk/{bulk_id}/stop", response_model=ChangeResponse)
 async def stop_bulk_change(bulk_id: UUID, access: Writer) -> Response:
     """Stop a bulk change.
 
@@ -95,23 +103,25 @@ async def stop_bulk_change(bulk_id: UUID, access: Writer) -> Response:
     """
     async with access.transaction() as db:
         await insights.get_bulk_change(db, bulk_id, tenant=access.tenant)
-        return answer(Done(changed=await actions.stop_bulk_change(db, bulk_id, actor=access.actor)))
+        return json_response(
+            ChangeResponse(changed=await actions.stop_bulk_change(db, bulk_id, actor=access.actor))
+        )
 
 
 async def _retry(db: Db, bulk: Bulk, access: Access, chosen: dict[str, Any]) -> Response:
     matched = await insights.count_retriable(db, chosen, most=COUNTED)
     if bulk.dry_run:
-        return answer(_answer(bulk, matched))
+        return json_response(_answer(bulk, matched))
     bulk_id = await actions.retry_many(
         db, chosen, rate=bulk.rate, stop_share=bulk.stop_share, stop_after=bulk.stop_after,
         in_seconds=bulk.start_in_seconds, actor=access.actor,
     )  # fmt: skip
     started = await insights.get_bulk_change(db, bulk_id, tenant=access.tenant)
-    return answer(_answer(bulk, matched, bulk_id=bulk_id, starts_at=started.starts_at))
+    return json_response(_answer(bulk, matched, bulk_id=bulk_id, starts_at=started.starts_at))
 
 
-def _chosen(bulk: Bulk, choice: JobChoice, access: Access) -> dict[str, Any]:
-    if other := choice.given() - _OF_RETRY:
+def _chosen(bulk: Bulk, choice: JobSelection, access: Access) -> dict[str, Any]:
+    if other := choice.given_fields() - RETRY_FIELDS:
         raise InvalidRequest(
             f"filter fields not supported for retry: {', '.join(sorted(other))}; use q instead"
         )
@@ -127,7 +137,7 @@ def _chosen(bulk: Bulk, choice: JobChoice, access: Access) -> dict[str, Any]:
     return {name: value for name, value in chosen.items() if value is not None}
 
 
-async def _cancel(bulk: Bulk, choice: JobChoice, access: Access) -> BulkAnswer:
+async def _cancel(bulk: Bulk, choice: JobSelection, access: Access) -> BulkResponse:
     chosen = _active(choice, access)
     async with access.transaction() as db:
         matched = await insights.count_jobs(db, chosen, most=COUNTED)
@@ -149,8 +159,8 @@ async def _cancel(bulk: Bulk, choice: JobChoice, access: Access) -> BulkAnswer:
     return _answer(bulk, matched, more=left and matched > len(wanted), **told)
 
 
-def _active(choice: JobChoice, access: Access) -> JobFilter:
-    if other := choice.given() & {"fingerprint", "ended_after", "ended_before"}:
+def _active(choice: JobSelection, access: Access) -> JobFilter:
+    if other := choice.given_fields() & {"fingerprint", "ended_after", "ended_before"}:
         raise InvalidRequest(
             f"filter fields not supported for cancel: {', '.join(sorted(other))}; they only apply to "
             "finished jobs"
@@ -174,8 +184,8 @@ def _active(choice: JobChoice, access: Access) -> JobFilter:
     )
 
 
-def _answer(bulk: Bulk, matched: int, **done: Any) -> BulkAnswer:
-    return BulkAnswer(
+def _answer(bulk: Bulk, matched: int, **done: Any) -> BulkResponse:
+    return BulkResponse(
         action=bulk.action, dry_run=bulk.dry_run, matched=matched, counted_up_to=COUNTED,
         exact=matched < COUNTED, **done,
     )  # fmt: skip
@@ -194,7 +204,7 @@ class FoundChange:
         """Start the bulk change or, for a dry run, return what it would change."""
         search = await insights.search_to_change(db, self.bulk.action, self.chosen, tenant=self.access.tenant)
         count = await insights.count_to_change(db, search, self.bulk.limit)
-        told = BulkAnswer(
+        told = BulkResponse(
             action=self.bulk.action, dry_run=self.bulk.dry_run, matched=count.count, exact=count.exact,
             counted_up_to=count.counted_up_to,
         )  # fmt: skip
@@ -202,9 +212,9 @@ class FoundChange:
             told.sample = await insights.first_of(db, search, SAMPLE)
         else:
             await self._start(db, search, told)
-        return answer(told)
+        return json_response(told)
 
-    async def _start(self, db: Db, search: Wanted, told: BulkAnswer) -> None:
+    async def _start(self, db: Db, search: Wanted, told: BulkResponse) -> None:
         bulk, access = self.bulk, self.access
         chosen = {"q": line_of(self.chosen), "tenant": access.tenant, "limit": bulk.limit}
         told.bulk_id = await change_found(

@@ -14,9 +14,17 @@ from posthouse.core.erasure import Erasure
 from posthouse.identity import Permission
 from posthouse.server.http.auth import Access, allow
 from posthouse.server.http.bodies import api_router
-from posthouse.server.http.idempotency import IdempotencyKey, once
-from posthouse.server.http.responses import Cursor, Limit, Page, answer, clamped, page, read_cursor
-from posthouse.server.schemas.jobs import Strict
+from posthouse.server.http.idempotency import IdempotencyKey, run_idempotent
+from posthouse.server.http.responses import (
+    Cursor,
+    Limit,
+    Page,
+    clamp_limit,
+    decode_cursor,
+    json_response,
+    page,
+)
+from posthouse.server.schemas.jobs import ApiModel
 from posthouse.storage.queries import Db, query
 
 router = api_router("/erasures", "jobs")
@@ -24,7 +32,7 @@ Reader = Annotated[Access, allow(Permission.JOBS_READ, tenant_scoped=True)]
 Eraser = Annotated[Access, allow(Permission.JOBS_ERASE, tenant_scoped=True)]
 
 
-class NewErasure(Strict):
+class NewErasure(ApiModel):
     """A subject to erase."""
 
     subject: Annotated[str, Field(min_length=1, max_length=512, pattern=r"^[^\x00]*$")] = Field(
@@ -48,25 +56,25 @@ async def erase(
     async def work(db: Db) -> Response:
         cursor = await db.execute(query("erase"), (text,))
         (row,) = await cursor.fetchall()
-        return answer(Erasure(*row), 202)
+        return json_response(Erasure(*row), 202)
 
-    return await once(request, access, idempotency_key, work)
+    return await run_idempotent(request, access, idempotency_key, work)
 
 
 @router.get("", response_model=Page[Erasure])
 async def list_erasures(access: Reader, limit: Limit = 50, cursor: Cursor = None) -> Response:
     """List erasures, newest first."""
-    most = clamped(limit)
-    before: Any = read_cursor(cursor, UUID)
+    most = clamp_limit(limit)
+    before: Any = decode_cursor(cursor, UUID)
     async with access.transaction() as db:
         found = await insights.erasures(
             db, tenant=access.tenant, before=before[0] if before else None, limit=most
         )
-    return answer(page(found, most, "id"))
+    return json_response(page(found, most, "id"))
 
 
 @router.get("/{erasure_id}", response_model=Erasure)
 async def show_erasure(erasure_id: UUID, access: Reader) -> Response:
     """Get an erasure and its progress."""
     async with access.transaction() as db:
-        return answer(await insights.get_erasure(db, erasure_id, tenant=access.tenant))
+        return json_response(await insights.get_erasure(db, erasure_id, tenant=access.tenant))

@@ -15,8 +15,17 @@ from posthouse.identity import Permission
 from posthouse.insights import EventInfo, MatchInfo
 from posthouse.server.http.auth import Access, allow
 from posthouse.server.http.bodies import api_router
-from posthouse.server.http.idempotency import IdempotencyKey, once
-from posthouse.server.http.responses import Cursor, Limit, Page, answer, clamped, page, read_cursor, tagged
+from posthouse.server.http.idempotency import IdempotencyKey, run_idempotent
+from posthouse.server.http.responses import (
+    Cursor,
+    Limit,
+    Page,
+    clamp_limit,
+    decode_cursor,
+    etag_response,
+    json_response,
+    page,
+)
 from posthouse.server.schemas.triggers import NewEvent, Replay
 from posthouse.storage.queries import Db, query
 from posthouse.triggers import replay_event
@@ -53,9 +62,9 @@ async def emit(
 
     async def work(db: Db) -> Response:
         await db.execute(query("emit"), (text,))
-        return answer(EmittedEvent(id=event_id), 202)
+        return json_response(EmittedEvent(id=event_id), 202)
 
-    return await once(request, access, idempotency_key, work)
+    return await run_idempotent(request, access, idempotency_key, work)
 
 
 @router.get("", response_model=Page[EventInfo])
@@ -73,18 +82,18 @@ async def list_events(
     cursor: Cursor = None,
 ) -> Response:
     """List events, newest first."""
-    most = clamped(limit)
-    before: Any = read_cursor(cursor, datetime, UUID)
+    most = clamp_limit(limit)
+    before: Any = decode_cursor(cursor, datetime, UUID)
     async with access.transaction() as db:
         found = await insights.events(db, tenant=access.tenant, name=name, before=before, limit=most)
-    return answer(page(found, most, "at", "id"))
+    return json_response(page(found, most, "at", "id"))
 
 
 @router.get("/{event_id}", response_model=EventInfo)
 async def show_event(request: Request, event_id: UUID, access: Reader) -> Response:
     """Get an event."""
     async with access.transaction() as db:
-        return tagged(request, await insights.get_event(db, event_id, tenant=access.tenant))
+        return etag_response(request, await insights.get_event(db, event_id, tenant=access.tenant))
 
 
 @router.get("/{event_id}/matches", response_model=list[MatchInfo])
@@ -95,7 +104,7 @@ async def list_matches(event_id: UUID, access: Reader) -> Response:
     """
     async with access.transaction() as db:
         await insights.get_event(db, event_id, tenant=access.tenant)
-        return answer(await insights.matches_of(db, event_id))
+        return json_response(await insights.matches_of(db, event_id))
 
 
 @router.post("/{event_id}/replay", status_code=202, response_model=EmittedEvent)
@@ -112,4 +121,4 @@ async def replay(event_id: UUID, access: Replayer, wanted: Replay | None = None)
             triggers=wanted.triggers if wanted else None,
             tenant=access.tenant,
         )
-    return answer(EmittedEvent(id=event_id), 202)
+    return json_response(EmittedEvent(id=event_id), 202)

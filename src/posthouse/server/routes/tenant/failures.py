@@ -12,8 +12,16 @@ from posthouse.identity import Permission
 from posthouse.insights import FailureDetail, FailureFilter, FailureGroup
 from posthouse.server.http.auth import Access, allow
 from posthouse.server.http.bodies import api_router
-from posthouse.server.http.parameters import Moment
-from posthouse.server.http.responses import Cursor, Limit, Page, answer, clamped, page, read_cursor
+from posthouse.server.http.parameters import ApiDatetime
+from posthouse.server.http.responses import (
+    Cursor,
+    Limit,
+    Page,
+    clamp_limit,
+    decode_cursor,
+    json_response,
+    page,
+)
 
 router = api_router("/failures", "failures")
 Reader = Annotated[Access, allow(Permission.JOBS_READ, tenant_scoped=True)]
@@ -29,18 +37,18 @@ Fingerprint = Annotated[
 async def list_failures(
     access: Reader,
     kind: Kind = None,
-    since: Annotated[Moment | None, Query(description="Only groups seen since this time.")] = None,
+    since: Annotated[ApiDatetime | None, Query(description="Only groups seen since this time.")] = None,
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Response:
     """List failure groups, latest first."""
-    behind: Any = read_cursor(cursor, datetime, str, str, str)
+    behind: Any = decode_cursor(cursor, datetime, str, str, str)
     chosen = FailureFilter(
-        kind=kind, tenant=access.tenant, since=since, behind=behind, limit=(most := clamped(limit))
+        kind=kind, tenant=access.tenant, since=since, behind=behind, limit=(most := clamp_limit(limit))
     )
     async with access.transaction() as db:
         found = await insights.failure_groups(db, chosen)
-    return answer(page(found, most, "last_seen", "tenant_id", "kind", "fingerprint"))
+    return json_response(page(found, most, "last_seen", "tenant_id", "kind", "fingerprint"))
 
 
 @router.get("/{fingerprint}", response_model=FailureDetail)
@@ -53,6 +61,6 @@ async def show_failure(
     """Get a failure group with its latest error and its jobs."""
     async with access.transaction() as db:
         found = await insights.get_failure(
-            db, fingerprint, kind=kind, tenant=access.tenant, jobs=clamped(jobs)
+            db, fingerprint, kind=kind, tenant=access.tenant, jobs=clamp_limit(jobs)
         )
-    return answer(found)
+    return json_response(found)

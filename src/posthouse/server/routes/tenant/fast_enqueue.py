@@ -18,14 +18,14 @@ from posthouse.identity import Permission
 from posthouse.server.http import problems
 from posthouse.server.http.auth import AUTHORIZED, ROUTE, allow
 from posthouse.server.http.bodies import LARGE_BYTES
-from posthouse.server.routes.tenant.jobs import is_as_asked, made, shown
+from posthouse.server.routes.tenant.jobs import created_job, existing_job, needs_no_read
 from posthouse.server.schemas.jobs import NewJob
 
-_UNUSUAL = {b"idempotency-key", b"content-encoding", b"expect"}
+_SLOW_PATH_HEADERS = {b"idempotency-key", b"content-encoding", b"expect"}
 _may_write = allow(Permission.JOBS_WRITE, tenant_scoped=True).dependency
 
 
-class Express:
+class FastEnqueue:
     def __init__(self, app: ASGIApp, *, api: FastAPI, path: str) -> None:
         self._app = app
         self._api = api
@@ -38,16 +38,16 @@ class Express:
         scope["app"] = self._api
         scope[ROUTE] = self._path
         try:
-            answer = await self._enqueued(scope, body := _Body(receive))
+            body_sent = await self._try_enqueue(scope, body := _Body(receive))
         except Exception as error:  # noqa: BLE001 - converted to a problem response
             await (await problems.of(error))(scope, receive, send)
             return
-        if answer is None:
-            await self._app(scope, body.again, send)
+        if body_sent is None:
+            await self._app(scope, body.replay, send)
             return
-        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(answer)).encode())]
+        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body_sent)).encode())]
         await send({"type": "http.response.start", "status": 201, "headers": headers})
-        await send({"type": "http.response.body", "body": answer})
+        await send({"type": "http.response.body", "body": body_sent})
 
     def _is_plain(self, scope: Scope) -> bool:
         if scope["method"] != "POST" or scope["query_string"]:
@@ -55,9 +55,9 @@ class Express:
         if scope["path"].removeprefix(scope.get("root_path", "")) != self._path:
             return False
         headers = dict(scope["headers"])
-        return headers.get(b"content-type") == b"application/json" and not headers.keys() & _UNUSUAL
+        return headers.get(b"content-type") == b"application/json" and not headers.keys() & _SLOW_PATH_HEADERS
 
-    async def _enqueued(self, scope: Scope, body: _Body) -> bytes | None:
+    async def _try_enqueue(self, scope: Scope, body: _Body) -> bytes | None:
         """Return the response; None to use the normal path."""
         access = (admitted := await _may_write(Request(scope), None)).with_default_tenant()
         data = await body.read()
@@ -70,10 +70,10 @@ class Express:
             return None
         wanted = new.request(access)
         done = await self._api.state.enqueuer.enqueue(access.tenant, wanted, undefined=access.is_platform)
-        if is_as_asked(new, done):
-            return to_json(made(access, new, done))
+        if needs_no_read(new, done):
+            return to_json(created_job(access, new, done))
         async with access.transaction() as db:
-            return to_json(await shown(db, access, new, done))
+            return to_json(await existing_job(db, access, new, done))
 
 
 class _Body:
@@ -91,7 +91,7 @@ class _Body:
             if message["type"] != "http.request" or not message.get("more_body", False):
                 return b"".join(item.get("body", b"") for item in self._messages)
 
-    async def again(self) -> Any:
+    async def replay(self) -> Any:
         if self._read < len(self._messages):
             self._read += 1
             return self._messages[self._read - 1]

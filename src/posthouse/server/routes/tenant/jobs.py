@@ -30,26 +30,26 @@ from posthouse.insights import (
 from posthouse.server.enqueuer import Enqueued, Enqueuer, refuse_rejected
 from posthouse.server.http.auth import Access, allow
 from posthouse.server.http.bodies import api_router
-from posthouse.server.http.idempotency import IdempotencyKey, once
-from posthouse.server.http.parameters import Moment
+from posthouse.server.http.idempotency import IdempotencyKey, run_idempotent
+from posthouse.server.http.parameters import ApiDatetime
 from posthouse.server.http.responses import (
     Cursor,
     Limit,
     Offset,
     Page,
-    answer,
-    clamped,
-    clamped_offset,
-    cursor_of,
-    read_one,
-    tagged,
+    clamp_limit,
+    clamp_offset,
+    decode_single_cursor,
+    encode_cursor,
+    etag_response,
+    json_response,
 )
 from posthouse.server.schemas.jobs import (
-    Answer,
     BatchReceipt,
     EnqueuedBatch,
     EnqueuedJob,
     JobPage,
+    JobStatusResponse,
     Line,
     NewBatch,
     NewJob,
@@ -83,32 +83,32 @@ async def enqueue_job(
 
     async def work(db: Db) -> Response:
         (done,) = await enqueuer.enqueue_in(db, [wanted], undefined=access.is_platform)
-        return answer(await shown(db, access, new, refuse_rejected(done, wanted)), 201)
+        return json_response(await existing_job(db, access, new, refuse_rejected(done, wanted)), 201)
 
     if idempotency_key is not None:
-        return await once(request, access, idempotency_key, work)
+        return await run_idempotent(request, access, idempotency_key, work)
     done = await enqueuer.enqueue(access.tenant, wanted, undefined=access.is_platform)
-    if is_as_asked(new, done):
-        return answer(made(access, new, done), 201)
+    if needs_no_read(new, done):
+        return json_response(created_job(access, new, done), 201)
     async with access.transaction() as db:
-        return answer(await shown(db, access, new, done), 201)
+        return json_response(await existing_job(db, access, new, done), 201)
 
 
-async def shown(db: Db, access: Access, new: NewJob, done: Enqueued) -> dict[str, Any]:
+async def existing_job(db: Db, access: Access, new: NewJob, done: Enqueued) -> dict[str, Any]:
     """Return the response, reading the job if its state is not known."""
-    if is_as_asked(new, done):
-        return made(access, new, done)
+    if needs_no_read(new, done):
+        return created_job(access, new, done)
     job = await insights.get_job(db, done.id)
     found = {"id": job.id, "tenant_id": job.tenant_id, "status": job.status, "definition_key": job.kind}
     return {**found, "queued_at": job.queued_at, "outcome": done.outcome}
 
 
-def is_as_asked(new: NewJob, done: Enqueued) -> bool:
+def needs_no_read(new: NewJob, done: Enqueued) -> bool:
     """Return whether the job is in its initial state: new, and not canceled by a failed dependency."""
     return done.outcome == "created" and not new.depends_on
 
 
-def made(access: Access, new: NewJob, done: Enqueued) -> dict[str, Any]:
+def created_job(access: Access, new: NewJob, done: Enqueued) -> dict[str, Any]:
     return {
         "id": done.id,
         "tenant_id": access.tenant,
@@ -135,9 +135,9 @@ async def enqueue_jobs(
         done = await enqueuer.enqueue_in(db, wanted, undefined=access.is_platform)
         items = [BatchReceipt(id=one.id, outcome=one.outcome) for one in done]
         created = sum(one.outcome == "created" for one in done)
-        return answer(EnqueuedBatch(items=items, created=created), 201)
+        return json_response(EnqueuedBatch(items=items, created=created), 201)
 
-    return await once(request, access, idempotency_key, work)
+    return await run_idempotent(request, access, idempotency_key, work)
 
 
 @router.get("", response_model=JobPage)
@@ -149,8 +149,8 @@ async def list_jobs(
     definition_key: Annotated[str | None, Query(max_length=512, description="Alias of kind.")] = None,
     queue: Text = None,
     source: Source = None,
-    created_after: Moment | None = None,
-    created_before: Moment | None = None,
+    created_after: ApiDatetime | None = None,
+    created_before: ApiDatetime | None = None,
     correlation_id: Text = None,
     subject: Text = None,
     limit: Limit = 50,
@@ -176,14 +176,14 @@ async def list_jobs(
         created_before=created_before,
         correlation=correlation_id,
         subject=subject,
-        after=read_one(cursor, UUID),
-        limit=clamped(limit),
-        offset=clamped_offset(offset),
+        after=decode_single_cursor(cursor, UUID),
+        limit=clamp_limit(limit),
+        offset=clamp_offset(offset),
     )
     async with access.transaction() as db:
         if wanted is None or not wanted.terms:
-            return answer(page_of(await insights.page_of_jobs(db, chosen)))
-        return answer(page_of(await insights.find_jobs(db, wanted, chosen)))
+            return json_response(page_of(await insights.page_of_jobs(db, chosen)))
+        return json_response(page_of(await insights.find_jobs(db, wanted, chosen)))
 
 
 @router.get("/summary", response_model=JobsInShort)
@@ -193,17 +193,17 @@ async def summarize_jobs(access: Reader) -> Response:
     Also returns the age of the oldest queued job.
     """
     async with access.transaction() as db:
-        return answer(await insights.jobs_in_short(db, tenant=access.tenant))
+        return json_response(await insights.jobs_in_short(db, tenant=access.tenant))
 
 
 @router.get("/{job_id}", response_model=JobDetail)
 async def show_job(request: Request, job_id: UUID, access: Reader) -> Response:
     """Get a job."""
     async with access.transaction() as db:
-        return tagged(request, await insights.get_job(db, job_id, tenant=access.tenant))
+        return etag_response(request, await insights.get_job(db, job_id, tenant=access.tenant))
 
 
-@router.post("/{job_id}/cancel", response_model=Answer)
+@router.post("/{job_id}/cancel", response_model=JobStatusResponse)
 async def cancel(job_id: UUID, access: Writer) -> Response:
     """Cancel a job.
 
@@ -211,10 +211,10 @@ async def cancel(job_id: UUID, access: Writer) -> Response:
     """
     async with access.transaction() as db:
         status = await cancel_job(db, job_id, actor=access.actor, tenant=access.tenant)
-    return answer(Answer(id=job_id, status=status))
+    return json_response(JobStatusResponse(id=job_id, status=status))
 
 
-@router.post("/{job_id}/retry", response_model=Answer)
+@router.post("/{job_id}/retry", response_model=JobStatusResponse)
 async def retry(
     job_id: UUID,
     access: Writer,
@@ -223,7 +223,7 @@ async def retry(
     """Retry a finished job, with a new set of attempts."""
     async with access.transaction() as db:
         status = await retry_job(db, job_id, actor=access.actor, tenant=access.tenant, fresh=fresh)
-    return answer(Answer(id=job_id, status=status))
+    return json_response(JobStatusResponse(id=job_id, status=status))
 
 
 details = api_router("/jobs/{job_id}", "jobs")
@@ -236,7 +236,7 @@ MOST_LINES = 1000
 async def list_attempts(job_id: UUID, access: Reader) -> Response:
     """List the attempts of a job, oldest first."""
     async with access.transaction() as db:
-        return answer(await insights.attempts_of(db, job_id, tenant=access.tenant))
+        return json_response(await insights.attempts_of(db, job_id, tenant=access.tenant))
 
 
 @details.get("/logs", response_model=Page[LogLine])
@@ -255,7 +255,7 @@ async def read_log(
     ] = None,
 ) -> Response:
     """Read the log of a job, oldest line first."""
-    after = read_one(cursor, int)
+    after = decode_single_cursor(cursor, int)
     most = min(limit, MOST_LINES)
     which = WhichAttempt(attempt_no, generation)
     async with access.transaction() as db:
@@ -269,7 +269,9 @@ async def read_log(
             )
         if not lines:
             await insights.get_job(db, job_id, tenant=access.tenant)
-    return answer(Page(lines, cursor_of(lines[-1].sequence) if len(lines) == most and not last else None))
+    return json_response(
+        Page(lines, encode_cursor(lines[-1].sequence) if len(lines) == most and not last else None)
+    )
 
 
 @details.get("/why", response_model=Why)
@@ -286,7 +288,7 @@ async def explain(job_id: UUID, access: Reader) -> Response:
             offline_after=access.offline_after,
             mismatch_seconds=access.gate.settings.mismatch_seconds,
         )
-    return answer(found)
+    return json_response(found)
 
 
 @details.get("/parts", response_model=list[PartInfo])
@@ -296,7 +298,7 @@ async def list_parts(job_id: UUID, access: Reader) -> Response:
         found = await insights.parts_of(db, job_id, tenant=access.tenant)
         if not found:
             await insights.get_job(db, job_id, tenant=access.tenant)
-    return answer(found)
+    return json_response(found)
 
 
 @details.get("/steps", response_model=list[StepInfo])
@@ -306,7 +308,7 @@ async def list_steps(job_id: UUID, access: Reader) -> Response:
         found = await insights.steps_of(db, job_id, tenant=access.tenant)
         if not found:
             await insights.get_job(db, job_id, tenant=access.tenant)
-    return answer(found)
+    return json_response(found)
 
 
 @details.get("/timeline", response_model=Timeline)
@@ -316,7 +318,7 @@ async def draw_timeline(job_id: UUID, access: Reader) -> Response:
     Returns waits with their reasons, attempts, steps and parts from enqueue to end, and the follow-up jobs.
     """
     async with access.transaction() as db:
-        return answer(await insights.timeline_of(db, job_id, tenant=access.tenant))
+        return json_response(await insights.timeline_of(db, job_id, tenant=access.tenant))
 
 
 @details.get("/pipeline", response_model=Pipeline)
@@ -326,7 +328,7 @@ async def draw_pipeline(job_id: UUID, access: Reader) -> Response:
     Returns the jobs with the same correlation id, their dependencies and their follow-up jobs.
     """
     async with access.transaction() as db:
-        return answer(await insights.pipeline_of(db, job_id, tenant=access.tenant))
+        return json_response(await insights.pipeline_of(db, job_id, tenant=access.tenant))
 
 
 search = api_router("/jobs", "jobs")
@@ -343,7 +345,7 @@ async def count_jobs(access: Reader, q: Line = None) -> Response:
     """
     chosen = read_filter(q or "")
     async with access.transaction() as db:
-        return answer(await insights.count_found(db, chosen, tenant=access.tenant))
+        return json_response(await insights.count_found(db, chosen, tenant=access.tenant))
 
 
 @search.get("/suggest", response_model=Suggestions)
@@ -355,4 +357,4 @@ async def suggest(access: Reader, q: Line = None, at: At = None) -> Response:
     asked = asked_at(q or "", at)
     async with access.transaction() as db:
         items = await insights.suggest(db, asked, tenant=access.tenant)
-    return answer(Suggestions(**{"from": asked.start}, to=asked.end, items=items))
+    return json_response(Suggestions(**{"from": asked.start}, to=asked.end, items=items))

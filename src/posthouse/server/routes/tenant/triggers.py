@@ -17,21 +17,27 @@ from posthouse.identity import Permission
 from posthouse.insights import TriggerInfo, TriggerOutcome
 from posthouse.server.http.auth import Access, allow
 from posthouse.server.http.bodies import api_router
-from posthouse.server.http.idempotency import IdempotencyKey, once
-from posthouse.server.http.parameters import Moment
+from posthouse.server.http.idempotency import IdempotencyKey, run_idempotent
+from posthouse.server.http.parameters import ApiDatetime
 from posthouse.server.http.responses import (
     Cursor,
     Limit,
     Page,
-    answer,
-    clamped,
+    check_if_match,
+    clamp_limit,
+    decode_cursor,
+    decode_single_cursor,
+    etag_response,
+    json_response,
     page,
-    read_cursor,
-    read_one,
-    tagged,
-    unchanged,
 )
-from posthouse.server.schemas.triggers import Firing, NewEvent, NewTrigger, TriggerChanges, TriggerTrial
+from posthouse.server.schemas.triggers import (
+    FireRequest,
+    NewEvent,
+    NewTrigger,
+    TriggerChanges,
+    TriggerPreviewRequest,
+)
 from posthouse.storage.definitions import refuse_undefined
 from posthouse.storage.queries import Db
 from posthouse.triggers import (
@@ -52,7 +58,7 @@ Writer = Annotated[Access, allow(Permission.TRIGGERS_WRITE, tenant_scoped=True)]
 
 
 @router.post("/preview", response_model=TriggerPreview)
-async def try_trigger(request: Request, trial: TriggerTrial, access: Reader) -> Response:
+async def try_trigger(request: Request, trial: TriggerPreviewRequest, access: Reader) -> Response:
     """Preview a trigger.
 
     Returns the payload it would create from an event, its next runs, and its errors. Nothing is stored.
@@ -68,7 +74,7 @@ async def try_trigger(request: Request, trial: TriggerTrial, access: Reader) -> 
             db, trial.trigger.fields(), shown, tenant=access.with_default_tenant().tenant or "",
             payload_limit=_payload_limit(request), trigger_id=trial.trigger_id,
         )  # fmt: skip
-    return answer(found)
+    return json_response(found)
 
 
 @router.post(
@@ -81,14 +87,14 @@ async def fire(
     request: Request,
     trigger_id: UUID,
     access: Writer,
-    firing: Firing | None = None,
+    firing: FireRequest | None = None,
     idempotency_key: IdempotencyKey = None,
 ) -> Response:
     """Fire a trigger now.
 
     Creates the job even if the trigger is disabled. The dedupe window is ignored, `overlap` is respected.
     """
-    wanted = firing or Firing()
+    wanted = firing or FireRequest()
     event = _sample(wanted.event, wanted.event_id)
 
     async def work(db: Db) -> Response:
@@ -96,9 +102,9 @@ async def fire(
             db, trigger_id, actor=access.actor, payload_limit=_payload_limit(request), tenant=access.tenant,
             event=event, event_id=wanted.event_id,
         )  # fmt: skip
-        return answer(done, 201 if done.outcome == "fired" else 200)
+        return json_response(done, 201 if done.outcome == "fired" else 200)
 
-    return await once(request, access, idempotency_key, work)
+    return await run_idempotent(request, access, idempotency_key, work)
 
 
 @router.get("/{trigger_id}/outcomes", response_model=Page[TriggerOutcome])
@@ -109,12 +115,12 @@ async def list_outcomes(
 
     Each is a created job, or the reason why no job was created.
     """
-    most = clamped(limit)
-    before: datetime | None = read_one(cursor, datetime)
+    most = clamp_limit(limit)
+    before: datetime | None = decode_single_cursor(cursor, datetime)
     async with access.transaction() as db:
         trigger = await insights.get_trigger(db, trigger_id, tenant=access.tenant)
         found = await insights.outcomes_of(db, trigger, before=before, limit=most)
-    return answer(page(found, most, "position"))
+    return json_response(page(found, most, "position"))
 
 
 def _sample(event: NewEvent | None, event_id: UUID | None) -> EventSample | None:
@@ -158,11 +164,11 @@ async def list_triggers(
     cursor: Cursor = None,
 ) -> Response:
     """List triggers, ordered by label."""
-    most = clamped(limit)
-    after: Any = read_cursor(cursor, str, str, UUID)
+    most = clamp_limit(limit)
+    after: Any = decode_cursor(cursor, str, str, UUID)
     async with access.transaction() as db:
         found = await insights.triggers(db, tenant=access.tenant, type_=trigger_type, after=after, limit=most)
-    return answer(page([shown(item) for item in found], most, "tenant_id", "label", "id"))
+    return json_response(page([shown(item) for item in found], most, "tenant_id", "label", "id"))
 
 
 @router.post("", status_code=201, response_model=Trigger)
@@ -176,9 +182,9 @@ async def make_trigger(
         if new.definition_key is not None:
             await refuse_undefined(db, [new.definition_key])
         made = await create_trigger(db, new.fields(), actor=access.actor, tenant=access.tenant or "")
-        return answer(shown(await insights.get_trigger(db, UUID(made["id"]))), 201)
+        return json_response(shown(await insights.get_trigger(db, UUID(made["id"]))), 201)
 
-    return await once(request, access, idempotency_key, work)
+    return await run_idempotent(request, access, idempotency_key, work)
 
 
 @router.get("/{trigger_id}", response_model=Trigger)
@@ -189,7 +195,7 @@ async def show_trigger(request: Request, trigger_id: UUID, access: Reader) -> Re
     """
     async with access.transaction() as db:
         found = await insights.get_trigger(db, trigger_id, tenant=access.tenant)
-    return tagged(request, shown(found), found.version)
+    return etag_response(request, shown(found), found.version)
 
 
 @router.patch("/{trigger_id}", response_model=Trigger)
@@ -203,7 +209,7 @@ async def edit_trigger(
     """
     async with access.transaction() as db:
         old = await insights.get_trigger(db, trigger_id, tenant=access.tenant)
-        unchanged(request, old.version)
+        check_if_match(request, old.version)
         if changes.definition_key is not None:
             await refuse_undefined(db, [changes.definition_key])
         changed = await change_trigger(
@@ -213,7 +219,7 @@ async def edit_trigger(
             raise ChangedMeanwhile(  # rolls back
                 f"the trigger {trigger_id} was modified since you loaded it; reload and try again"
             )
-        return answer(shown(await insights.get_trigger(db, trigger_id)))
+        return json_response(shown(await insights.get_trigger(db, trigger_id)))
 
 
 @router.delete("/{trigger_id}", status_code=204)
@@ -248,7 +254,7 @@ async def disable_trigger(trigger_id: UUID, access: Writer) -> Response:
 async def _set_enabled(trigger_id: UUID, access: Access, *, enabled: bool) -> Response:
     async with access.transaction() as db:
         await change_trigger(db, trigger_id, {"enabled": enabled}, actor=access.actor, tenant=access.tenant)
-        return answer(shown(await insights.get_trigger(db, trigger_id)))
+        return json_response(shown(await insights.get_trigger(db, trigger_id)))
 
 
 @router.get("/{trigger_id}/next", response_model=list[Occurrence])
@@ -258,7 +264,7 @@ async def next_runs(
     count: Annotated[
         int, Query(ge=1, description=f"Number of runs; values above {MOST_RUNS:,} are clamped.")
     ] = 20,
-    after: Moment | None = None,
+    after: ApiDatetime | None = None,
 ) -> Response:
     """List the next runs of a schedule.
 
@@ -269,4 +275,4 @@ async def next_runs(
         now = await insights.database_now(db)
     if found.type != "schedule":
         raise InvalidTrigger(f"trigger {trigger_id} is not a schedule; it fires on events")
-    return answer(schedule_of(asdict(found)).occurrences(after or now, min(count, MOST_RUNS)))
+    return json_response(schedule_of(asdict(found)).occurrences(after or now, min(count, MOST_RUNS)))

@@ -21,27 +21,33 @@ from posthouse.server.http.auth import (
     principal_of,
 )
 from posthouse.server.http.bodies import worker_router
-from posthouse.server.schemas.workers import Beat, Leaving, Registration, Serving, Waiting
-from posthouse.server.workers.claims import CANCEL, DEFINITIONS, READY, Wakeups
-from posthouse.server.workers.registry import Staff, hire
+from posthouse.server.schemas.workers import (
+    DeregisterRequest,
+    HeartbeatRequest,
+    NotificationsRequest,
+    Registration,
+    SubscriptionUpdate,
+)
+from posthouse.server.workers.claims import CANCEL, DEFINITIONS, READY, WorkerNotifications
+from posthouse.server.workers.registry import RemoteWorkers, register_with_new_key
 from posthouse.server.workers.registry import register as register_worker
 
 router = worker_router("/worker", "worker")
 Worker = Annotated[Access, allow(Permission.WORK)]
 
 
-def staff_of(request: Request) -> Staff:
-    staff: Staff = request.app.state.staff
-    return staff
+def remote_workers(request: Request) -> RemoteWorkers:
+    workers: RemoteWorkers = request.app.state.workers
+    return workers
 
 
-def wakeups_of(request: Request) -> Wakeups:
-    wakeups: Wakeups = request.app.state.wakeups
-    return wakeups
+def worker_notifications(request: Request) -> WorkerNotifications:
+    notifications: WorkerNotifications = request.app.state.notifications
+    return notifications
 
 
-TheStaff = Annotated[Staff, Depends(staff_of)]
-TheWakeups = Annotated[Wakeups, Depends(wakeups_of)]
+RemoteWorkersDep = Annotated[RemoteWorkers, Depends(remote_workers)]
+NotificationsDep = Annotated[WorkerNotifications, Depends(worker_notifications)]
 
 
 async def _authorize(request: Request) -> Access:
@@ -64,7 +70,10 @@ declare(registrar, {Permission.WORK, Permission.TENANTS_WRITE}, _authorize)
 
 @router.post("/register", status_code=201)
 async def register(
-    asked: Registration, request: Request, access: Annotated[Access, Depends(registrar)], staff: TheStaff
+    asked: Registration,
+    request: Request,
+    access: Annotated[Access, Depends(registrar)],
+    workers: RemoteWorkersDep,
 ) -> dict[str, Any]:
     """Register a worker.
 
@@ -75,20 +84,20 @@ async def register(
     the key of a super-admin, a new key restricted to `queues` is created for the worker: `api_key` is
     returned only in this response.
     """
-    does = register_worker if access.principal.role is Role.WORKER else hire
+    does = register_worker if access.principal.role is Role.WORKER else register_with_new_key
     grace = request.app.state.settings.remote_grace_seconds
-    return {**asdict(await does(staff, access, asked)), "lease_grace_seconds": grace}
+    return {**asdict(await does(workers, access, asked)), "lease_grace_seconds": grace}
 
 
 @router.post("/heartbeat")
-async def heartbeat(beat: Beat, access: Worker, staff: TheStaff) -> Response:
+async def heartbeat(beat: HeartbeatRequest, access: Worker, workers: RemoteWorkersDep) -> Response:
     """Record a heartbeat and renew leases.
 
     Stop the jobs in `lost` and `canceled`. Jobs in `busy` were locked and not renewed this time. `drain`:
     finish the running jobs and stop.
     """
-    await staff.check_owner(access, beat.worker_id)
-    verdicts = await staff.renew(access, beat.worker_id, beat.jobs, beat.lease_seconds)
+    await workers.check_owner(access, beat.worker_id)
+    verdicts = await workers.renew(access, beat.worker_id, beat.jobs, beat.lease_seconds)
     by_verdict: dict[str, list[str]] = {"lost": [], "cancel": [], "busy": [], "drain": []}
     for job_id, verdict in verdicts.items():
         by_verdict[verdict].append(str(job_id))
@@ -101,24 +110,26 @@ async def heartbeat(beat: Beat, access: Worker, staff: TheStaff) -> Response:
 
 
 @router.post("/notices")
-async def notices(asked: Waiting, access: Worker, staff: TheStaff, wakeups: TheWakeups) -> Response:
+async def notices(
+    asked: NotificationsRequest, access: Worker, workers: RemoteWorkersDep, notifications: NotificationsDep
+) -> Response:
     """Wait for notifications.
 
     Returns when jobs may be ready in these queues, a job must be canceled, or definitions changed. Send the
     `cursor` of the previous response. `missed`: notifications were lost, so any of these may have happened.
     `listening` is false if this server receives no notifications, so that workers must poll.
     """
-    await staff.check_owner(access, asked.worker_id)
+    await workers.check_owner(access, asked.worker_id)
     cancel, definitions = (CANCEL, str(asked.worker_id)), (DEFINITIONS, "")
     ready = [(READY, queue) for queue in asked.queues]
     topics = [*ready, cancel, definitions]
     if asked.cursor:
-        await wakeups.wait(asked.cursor, topics, asked.wait_seconds)
-    cursor, happened = wakeups.cursor, wakeups.since(asked.cursor, topics)
+        await notifications.wait(asked.cursor, topics, asked.wait_seconds)
+    cursor, happened = notifications.cursor, notifications.since(asked.cursor, topics)
     missed, happened = happened is None, happened or set()
     return as_json(
         cursor=cursor,
-        listening=wakeups.possible,
+        listening=notifications.possible,
         missed=missed,
         work=missed or not happened.isdisjoint(ready),
         cancel=missed or cancel in happened,
@@ -128,26 +139,26 @@ async def notices(asked: Waiting, access: Worker, staff: TheStaff, wakeups: TheW
 
 @router.get("/definitions")
 async def definitions(
-    access: Worker, staff: TheStaff, digest: Annotated[str, Query(max_length=200)] = ""
+    access: Worker, workers: RemoteWorkersDep, digest: Annotated[str, Query(max_length=200)] = ""
 ) -> Response:
     """Get all definitions.
 
     `definitions` is null if `digest` is current.
     """
     del access
-    found = await staff.library.definitions_since(digest)
+    found = await workers.shared_leases.definitions_since(digest)
     if found is None:
         return as_json(digest=digest, definitions=None)
     return as_json(digest=found[0], definitions=[json.loads(text) for text in found[1]])
 
 
 @router.get("/rules")
-async def rules(access: Worker, staff: TheStaff) -> Response:
+async def rules(access: Worker, workers: RemoteWorkersDep) -> Response:
     """Get claim settings.
 
     Tenant weights other than 1, and whether there are rate limits.
     """
-    weights, rated = await staff.library.claim_rules()
+    weights, rated = await workers.shared_leases.claim_rules()
     own = access.principal.tenant
     return as_json(
         weights={name: weight for name, weight in weights.items() if own is None or name == own}, rated=rated
@@ -155,20 +166,20 @@ async def rules(access: Worker, staff: TheStaff) -> Response:
 
 
 @router.post("/serving", status_code=204)
-async def serving(asked: Serving, access: Worker, staff: TheStaff) -> None:
+async def serving(asked: SubscriptionUpdate, access: Worker, workers: RemoteWorkersDep) -> None:
     """Change the queues and kinds that a worker serves."""
-    await staff.check_owner(access, asked.worker_id)
-    await staff.leases(asked.worker_id, 30.0).serve(asked.queues, asked.kinds)
+    await workers.check_owner(access, asked.worker_id)
+    await workers.leases(asked.worker_id, 30.0).serve(asked.queues, asked.kinds)
 
 
 @router.post("/leave", status_code=204)
-async def leave(asked: Leaving, access: Worker, staff: TheStaff) -> None:
+async def leave(asked: DeregisterRequest, access: Worker, workers: RemoteWorkersDep) -> None:
     """Deregister a worker that stops.
 
     Its remaining jobs are released. A supervisor that killed the worker sends `killed`.
     """
-    await staff.check_owner(access, asked.worker_id)
-    leases = staff.leases(asked.worker_id, 30.0)
+    await workers.check_owner(access, asked.worker_id)
+    leases = workers.leases(asked.worker_id, 30.0)
     if asked.killed is None:
         await leases.sign_off()
     else:

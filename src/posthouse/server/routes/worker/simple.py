@@ -17,25 +17,31 @@ from posthouse.errors import WorkerNotFound
 from posthouse.identity import Role
 from posthouse.server.http.auth import Access
 from posthouse.server.http.bodies import worker_router
-from posthouse.server.routes.worker.fleet import TheStaff, TheWakeups, Worker, as_json, registrar
-from posthouse.server.routes.worker.jobs import alone, desk_of, report_one
-from posthouse.server.schemas.jobs import Object, Strict
+from posthouse.server.routes.worker.fleet import (
+    NotificationsDep,
+    RemoteWorkersDep,
+    Worker,
+    as_json,
+    registrar,
+)
+from posthouse.server.routes.worker.jobs import alone, report_one, reports_of
+from posthouse.server.schemas.jobs import ApiModel, Object
 from posthouse.server.schemas.workers import (
     NO_MESSAGE,
-    Claiming,
+    ClaimRequest,
     Count,
     LongText,
     Name,
-    OneReport,
     PartChange,
     PartStatus,
     Percent,
     Registration,
+    SingleReport,
     Text,
     Word,
 )
 from posthouse.server.workers import claims as claiming
-from posthouse.server.workers.registry import Staff, hire
+from posthouse.server.workers.registry import RemoteWorkers, register_with_new_key
 from posthouse.server.workers.registry import register as register_worker
 from posthouse.settings import Settings
 
@@ -52,7 +58,7 @@ PATIENT_BEATS = 2
 """For how many heartbeat intervals jobs are reserved for a preferred idle worker."""
 
 
-class Newcomer(Strict):
+class SimpleRegistration(ApiModel):
     """A worker to register."""
 
     worker_name: Text = ""
@@ -64,7 +70,7 @@ class Newcomer(Strict):
     tenant: Text | None = None
 
 
-class Alive(Strict):
+class SimpleHeartbeat(ApiModel):
     """A heartbeat."""
 
     model_config = ConfigDict(extra="ignore")
@@ -72,7 +78,7 @@ class Alive(Strict):
     status: Text = "idle"
 
 
-class Asking(Strict):
+class SimpleClaim(ApiModel):
     """A claim of one job."""
 
     queues: list[Word] | None = Field(default=None, max_length=1000, fail_fast=True)
@@ -80,14 +86,14 @@ class Asking(Strict):
     wait_seconds: Annotated[float, Field(ge=0, le=60)] = 0.0
 
 
-class OfJob(Strict):
+class JobRef(ApiModel):
     """A claimed job."""
 
     job_id: UUID
     claim_token: UUID | None = None
 
 
-class Quality(Strict):
+class PartProgress(ApiModel):
     """Progress of a part of the job, such as a video quality. Omitted fields stay unchanged."""
 
     quality: Name
@@ -98,21 +104,21 @@ class Quality(Strict):
     error_message: LongText | None = None
 
 
-class Progress(OfJob):
+class Progress(JobRef):
     """Progress of a job."""
 
     current_step: Text | None = None
     progress_percent: Percent | None = None
-    quality_progress: list[Quality] = Field(default_factory=list, max_length=1000, fail_fast=True)
+    quality_progress: list[PartProgress] = Field(default_factory=list, max_length=1000, fail_fast=True)
 
 
-class Complete(OfJob):
+class Complete(JobRef):
     """The result of a job that succeeded."""
 
     result: Any = None
 
 
-class Failed(OfJob):
+class Failed(JobRef):
     """The error of a failed attempt."""
 
     error_message: str = Field(NO_MESSAGE, max_length=100_000)
@@ -121,7 +127,10 @@ class Failed(OfJob):
 
 @router.post("/register", status_code=201)
 async def register(
-    new: Newcomer, access: Annotated[Access, Depends(registrar)], staff: TheStaff, settings: TheSettings
+    new: SimpleRegistration,
+    access: Annotated[Access, Depends(registrar)],
+    workers: RemoteWorkersDep,
+    settings: TheSettings,
 ) -> dict[str, Any]:
     """Register a worker.
 
@@ -139,8 +148,8 @@ async def register(
         tenant=new.tenant,
         heartbeat_seconds=PATIENT_BEATS * settings.simple_heartbeat_seconds,
     )
-    does = register_worker if access.principal.role is Role.WORKER else hire
-    known = asdict(await does(staff, access, asked))
+    does = register_worker if access.principal.role is Role.WORKER else register_with_new_key
+    known = asdict(await does(workers, access, asked))
     return {
         "worker_id": known["worker_id"],
         "worker_name": known["name"],
@@ -151,30 +160,32 @@ async def register(
 
 
 @router.post("/heartbeat")
-async def heartbeat(alive: Alive, access: Worker, staff: TheStaff, settings: TheSettings) -> Response:
+async def heartbeat(
+    alive: SimpleHeartbeat, access: Worker, workers: RemoteWorkersDep, settings: TheSettings
+) -> Response:
     """Record a worker heartbeat."""
     del alive
-    worker = await _worker(access, staff)
-    verdicts = await staff.beat(worker["id"], [], [], settings.simple_claim_seconds)
+    worker = await _worker(access, workers)
+    verdicts = await workers.beat(worker["id"], [], [], settings.simple_claim_seconds)
     return as_json(status="ok", drain=worker["id"] in verdicts)
 
 
 @router.post("/claim")
 async def claim(
-    asking: Asking,
+    asking: SimpleClaim,
     request: Request,
     access: Worker,
-    staff: TheStaff,
-    wakeups: TheWakeups,
+    workers: RemoteWorkersDep,
+    notifications: NotificationsDep,
     settings: TheSettings,
 ) -> Response:
     """Claim a job.
 
     `job` is null if none is available.
     """
-    worker = await _worker(access, staff)
-    kinds = asking.kinds or worker["kinds"] or await staff.known_kinds()
-    asked = Claiming(
+    worker = await _worker(access, workers)
+    kinds = asking.kinds or worker["kinds"] or await workers.known_kinds()
+    asked = ClaimRequest(
         worker_id=worker["id"],
         queues=asking.queues or worker["queues"],
         kinds=kinds,
@@ -183,7 +194,7 @@ async def claim(
         offers=worker["offers"],
         patience_seconds=PATIENT_BEATS * settings.simple_heartbeat_seconds,
     )
-    answer = from_json(await claiming.claim(staff, wakeups, access, asked, request))
+    answer = from_json(await claiming.claim(workers, notifications, access, asked, request))
     if not answer["jobs"]:
         return as_json(job=None, message="no jobs available")
     (job,) = answer["jobs"]
@@ -192,40 +203,42 @@ async def claim(
 
 
 @router.post("/progress")
-async def progress(told: Progress, access: Worker, staff: TheStaff, settings: TheSettings) -> Response:
+async def progress(
+    told: Progress, access: Worker, workers: RemoteWorkersDep, settings: TheSettings
+) -> Response:
     """Report the progress of a job.
 
     Extends the claim.
     """
-    report = OneReport(
-        token=await _token(told, access, staff),
+    report = SingleReport(
+        token=await _token(told, access, workers),
         lease_seconds=settings.simple_claim_seconds,
         step=told.current_step,
         percent=told.progress_percent,
         parts=[_part(quality) for quality in told.quality_progress],
     )
-    return await report_one(told.job_id, report, access, staff)
+    return await report_one(told.job_id, report, access, workers)
 
 
 @router.post("/complete")
-async def complete(done: Complete, request: Request, access: Worker, staff: TheStaff) -> Response:
+async def complete(done: Complete, request: Request, access: Worker, workers: RemoteWorkersDep) -> Response:
     """Report that a job succeeded."""
-    item = {"id": done.job_id, "token": await _token(done, access, staff), "result": done.result}
-    return alone(done.job_id, await desk_of(request, access, staff, done.job_id).complete([item]))
+    item = {"id": done.job_id, "token": await _token(done, access, workers), "result": done.result}
+    return alone(done.job_id, await reports_of(request, access, workers, done.job_id).complete([item]))
 
 
 @router.post("/fail")
-async def fail(failed: Failed, request: Request, access: Worker, staff: TheStaff) -> Response:
+async def fail(failed: Failed, request: Request, access: Worker, workers: RemoteWorkersDep) -> Response:
     """Report that an attempt failed.
 
     The job is retried according to its retry policy.
     """
-    token = await _token(failed, access, staff)
+    token = await _token(failed, access, workers)
     item = {"id": failed.job_id, "token": token, "error": failed.error_message, "retry": failed.retry}
-    return alone(failed.job_id, await desk_of(request, access, staff, failed.job_id).fail([item]))
+    return alone(failed.job_id, await reports_of(request, access, workers, failed.job_id).fail([item]))
 
 
-def _part(quality: Quality) -> PartChange:
+def _part(quality: PartProgress) -> PartChange:
     return {
         "name": quality.quality,
         "status": quality.status,
@@ -236,8 +249,8 @@ def _part(quality: Quality) -> PartChange:
     }
 
 
-async def _worker(access: Access, staff: Staff) -> dict[str, Any]:
-    worker = await staff.worker_of(access.principal)
+async def _worker(access: Access, workers: RemoteWorkers) -> dict[str, Any]:
+    worker = await workers.latest_worker(access.principal)
     if worker is None:
         raise WorkerNotFound(
             "no worker is registered with this key; register one with POST /api/worker/register"
@@ -245,8 +258,8 @@ async def _worker(access: Access, staff: Staff) -> dict[str, Any]:
     return worker
 
 
-async def _token(told: OfJob, access: Access, staff: Staff) -> UUID:
-    return told.claim_token or await staff.token_of(access, told.job_id)
+async def _token(told: JobRef, access: Access, workers: RemoteWorkers) -> UUID:
+    return told.claim_token or await workers.lease_token(access, told.job_id)
 
 
 registry = worker_router("/workers", "workers")
@@ -256,7 +269,7 @@ HEARTBEAT_SECONDS = 60.0
 LEASE_SECONDS = 30.0
 
 
-class WorkerToRegister(Newcomer):
+class WorkerToRegister(SimpleRegistration):
     """A worker to register."""
 
     worker_id: UUID | None = Field(
@@ -268,7 +281,7 @@ class WorkerToRegister(Newcomer):
 
 @registry.post("/register", status_code=201)
 async def register_one(
-    new: WorkerToRegister, access: Annotated[Access, Depends(registrar)], staff: TheStaff
+    new: WorkerToRegister, access: Annotated[Access, Depends(registrar)], workers: RemoteWorkersDep
 ) -> dict[str, Any]:
     """Register a worker.
 
@@ -288,8 +301,8 @@ async def register_one(
         heartbeat_seconds=HEARTBEAT_SECONDS,
         tenant=new.tenant,
     )
-    does = register_worker if access.principal.role is Role.WORKER else hire
-    known = asdict(await does(staff, access, asked))
+    does = register_worker if access.principal.role is Role.WORKER else register_with_new_key
+    known = asdict(await does(workers, access, asked))
     return {
         "worker_id": known["worker_id"],
         "worker_name": known["name"],
@@ -301,13 +314,13 @@ async def register_one(
 
 @registry.post("/{worker_id}/heartbeat")
 async def record_heartbeat(
-    worker_id: UUID, access: Worker, staff: TheStaff, alive: Alive | None = None
+    worker_id: UUID, access: Worker, workers: RemoteWorkersDep, alive: SimpleHeartbeat | None = None
 ) -> Response:
     """Record a heartbeat.
 
     `drain`: finish the running jobs and stop.
     """
     del alive
-    await staff.check_owner(access, worker_id)
-    verdicts = await staff.beat(worker_id, [], [], LEASE_SECONDS)
+    await workers.check_owner(access, worker_id)
+    verdicts = await workers.beat(worker_id, [], [], LEASE_SECONDS)
     return as_json(worker_id=worker_id, status="ok", drain=worker_id in verdicts)
