@@ -20,6 +20,7 @@ from posthouse.server.http.auth import Access
 from posthouse.server.schemas.workers import NO_MESSAGE
 from posthouse.server.workers.registry import RemoteWorkers
 from posthouse.settings import Settings
+from posthouse.storage.attempts import LogLine
 from posthouse.storage.leases import Settlement, Success
 from posthouse.storage.queries import query
 
@@ -41,11 +42,11 @@ class WriteResult:
 class AttemptReports:
     """Stores the results of one request."""
 
-    def __init__(self, access: Access, workers: RemoteWorkers, settings: Settings, worker_id: UUID) -> None:
+    def __init__(self, access: Access, workers: RemoteWorkers, settings: Settings) -> None:
         self._access = access
         self._workers = workers
         self._settings = settings
-        self._leases = workers.leases(worker_id, settings.lease_seconds)
+        self._leases = workers.shared_leases
         self._definitions = DefinitionCache()
         self._queues: dict[str, str] = {}
 
@@ -77,11 +78,37 @@ class AttemptReports:
         await self._write(self._leases.settle, reports, written)
         return written
 
-    async def _own(self, items: Sequence[Mapping[str, Any]], written: WriteResult) -> list[Mapping[str, Any]]:
-        """All but those that a worker of another key holds: to this one they are lost."""
-        others = await self._workers.leased_by_others(
+    async def progress(self, items: Sequence[Mapping[str, Any]], lease_seconds: float) -> dict[UUID, str]:
+        """Write progress, and renew the leases. Returns the jobs not written: ``lost`` or ``busy``."""
+        others = await self._leased_by_others(items)
+        own = [
+            {**item, "id": item["id"].hex, "token": item["token"].hex}
+            for item in items if item["id"] not in others
+        ]  # fmt: skip
+        missed = await self._workers.notebook(lease_seconds).report(own) if own else {}
+        return missed | dict.fromkeys(others, "lost")
+
+    async def log(self, items: Sequence[Mapping[str, Any]], lease_seconds: float) -> None:
+        """Write log lines; those of lost leases are dropped."""
+        others = await self._leased_by_others(items)
+        lines = [
+            LogLine(
+                item["id"].hex, item["token"].hex, item.get("age", 0.0), item.get("stream", "log"),
+                item.get("level"), escape(item["text"]),
+            )
+            for item in items if item["id"] not in others
+        ]  # fmt: skip
+        if lines:
+            await self._workers.notebook(lease_seconds).write_log(lines)
+
+    async def _leased_by_others(self, items: Sequence[Mapping[str, Any]]) -> set[UUID]:
+        """The jobs that a worker of another key holds: to this one they are lost."""
+        return await self._workers.leased_by_others(
             self._access, [item["id"] for item in items], [item["token"] for item in items]
         )
+
+    async def _own(self, items: Sequence[Mapping[str, Any]], written: WriteResult) -> list[Mapping[str, Any]]:
+        others = await self._leased_by_others(items)
         written.lost += others
         return [item for item in items if item["id"] not in others]
 

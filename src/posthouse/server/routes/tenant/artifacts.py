@@ -16,7 +16,7 @@ from posthouse.server.http.auth import Access, allow
 from posthouse.server.http.bodies import file_body
 from posthouse.server.http.files import download
 from posthouse.server.http.responses import json_response
-from posthouse.server.routes.worker.fleet import RemoteWorkersDep, Worker, as_json
+from posthouse.server.routes.worker.fleet import Worker, as_json
 from posthouse.server.routes.worker.jobs import LeaseToken
 from posthouse.storage.attempts import artifact_for_job, keep_artifact
 
@@ -62,8 +62,7 @@ async def keep(
     name: str,
     token: LeaseToken,
     request: Request,
-    access: Worker,
-    workers: RemoteWorkersDep,
+    worker: Worker,
     sha256: Sha256 = None,
 ) -> Response:
     """Upload an artifact.
@@ -73,7 +72,7 @@ async def keep(
     bytes were received and the checksum matches.
     """
     checked_artifact_name(name)
-    await workers.get_attempt(access, job_id, token)
+    await worker.get_attempt(job_id, token)
     piece = Piece.of(request.headers.get("content-range"))
     uploads = _uploads(request)
     try:
@@ -95,8 +94,8 @@ async def keep(
     kind = request.headers.get("x-artifact-type", "application/octet-stream")[:200]
     try:
         await keep_artifact(
-            workers.line, job_id, token, name=name, place=place, size=digest.size, sha256=digest.sha256,
-            type=kind,
+            worker.workers.line, job_id, token, name=name, place=place, size=digest.size,
+            sha256=digest.sha256, type=kind,
         )  # fmt: skip
     except BaseException:
         await _store(request).delete(place)
@@ -112,15 +111,14 @@ async def arrived(
     name: str,
     token: LeaseToken,
     request: Request,
-    access: Worker,
-    workers: RemoteWorkersDep,
+    worker: Worker,
     sha256: Sha256 = None,
 ) -> Response:
     """Get the offset of an upload.
 
     The `Upload-Offset` header contains the number of bytes received.
     """
-    await workers.get_attempt(access, job_id, token)
+    await worker.get_attempt(job_id, token)
     offset = await _uploads(request).offset(job_id, checked_artifact_name(name), sha256)
     return Response(headers={"Upload-Offset": str(offset)})
 
@@ -131,8 +129,7 @@ async def give(
     name: str,
     token: LeaseToken,
     request: Request,
-    access: Worker,
-    workers: RemoteWorkersDep,
+    worker: Worker,
     of: Annotated[
         UUID | None, Query(description="Another job of the same tenant that owns the artifact.")
     ] = None,
@@ -141,6 +138,6 @@ async def give(
 
     The artifact belongs to this job or to another job of its tenant. Supports the `Range` header.
     """
-    await workers.get_attempt(access, job_id, token)
-    found = await artifact_for_job(workers.line, job_id, token, checked_artifact_name(name), of)
+    await worker.get_attempt(job_id, token)
+    found = await artifact_for_job(worker.workers.line, job_id, token, checked_artifact_name(name), of)
     return download(_store(request), found, request.headers.get("range"))

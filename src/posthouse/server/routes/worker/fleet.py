@@ -1,10 +1,11 @@
-"""Remote workers: register, heartbeat, notifications, deregister. Job routes are in worker_jobs.py."""
+"""Remote workers: register, heartbeat, notifications, deregister. Job routes are in jobs.py."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any
+from uuid import UUID
 
 from fastapi import Depends, Query, Request, Response
 from pydantic_core import to_json
@@ -22,35 +23,64 @@ from posthouse.server.http.auth import (
 )
 from posthouse.server.http.bodies import worker_router
 from posthouse.server.schemas.workers import (
+    ClaimRequest,
     DeregisterRequest,
     HeartbeatRequest,
     NotificationsRequest,
     Registration,
     SubscriptionUpdate,
 )
-from posthouse.server.workers.claims import CANCEL, DEFINITIONS, READY, WorkerNotifications
+from posthouse.server.workers.claims import CANCEL, DEFINITIONS, READY, WorkerNotifications, claim
 from posthouse.server.workers.registry import RemoteWorkers, register_with_new_key
 from posthouse.server.workers.registry import register as register_worker
+from posthouse.server.workers.reports import AttemptReports
+from posthouse.settings import Settings
 
 router = worker_router("/worker", "worker")
-Worker = Annotated[Access, allow(Permission.WORK)]
 
 
-def remote_workers(request: Request) -> RemoteWorkers:
-    workers: RemoteWorkers = request.app.state.workers
-    return workers
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """The authorized caller of a worker route, and what this server does for remote workers."""
+
+    access: Access
+    settings: Settings
+    workers: RemoteWorkers
+    notifications: WorkerNotifications
+
+    @property
+    def reports(self) -> AttemptReports:
+        return AttemptReports(self.access, self.workers, self.settings)
+
+    async def check_owner(self, worker_id: UUID) -> None:
+        await self.workers.check_owner(self.access, worker_id)
+
+    async def get_attempt(self, job_id: UUID, token: UUID) -> dict[str, Any]:
+        return await self.workers.get_attempt(self.access, job_id, token)
+
+    async def claim(self, asked: ClaimRequest, request: Request) -> bytes:
+        return await claim(self.workers, self.notifications, self.access, asked, request)
+
+    async def register(self, asked: Registration) -> dict[str, Any]:
+        """Register a worker; for an admin, create its key as well."""
+        is_worker = self.access.principal.role is Role.WORKER
+        register = register_worker if is_worker else register_with_new_key
+        return asdict(await register(self.workers, self.access, asked))
 
 
-def worker_notifications(request: Request) -> WorkerNotifications:
-    notifications: WorkerNotifications = request.app.state.notifications
-    return notifications
+def _caller(access: Access, request: Request) -> Caller:
+    state = request.app.state
+    return Caller(access, state.settings, state.workers, state.notifications)
 
 
-RemoteWorkersDep = Annotated[RemoteWorkers, Depends(remote_workers)]
-NotificationsDep = Annotated[WorkerNotifications, Depends(worker_notifications)]
+_work: Any = allow(Permission.WORK).dependency
 
 
-async def _authorize(request: Request) -> Access:
+async def _worker(request: Request) -> Caller:
+    return _caller(await _work(request), request)
+
+
+async def _authorize_registrar(request: Request) -> Access:
     """Authorize with the key of a worker or an admin, or with the admin secret."""
     secret = request.headers.get("x-admin-secret")
     gate: Gate = request.app.state.gate
@@ -61,20 +91,19 @@ async def _authorize(request: Request) -> Access:
     return Access(principal, gate)
 
 
-async def registrar(request: Request) -> Access:
-    return await authorized(request, _authorize)
+async def _registrar(request: Request) -> Caller:
+    return _caller(await authorized(request, _authorize_registrar), request)
 
 
-declare(registrar, {Permission.WORK, Permission.TENANTS_WRITE}, _authorize)
+Worker = Annotated[Caller, Depends(declare(_worker, {Permission.WORK}, _work.authorize))]
+Registrar = Annotated[
+    Caller,
+    Depends(declare(_registrar, {Permission.WORK, Permission.TENANTS_WRITE}, _authorize_registrar)),
+]
 
 
 @router.post("/register", status_code=201)
-async def register(
-    asked: Registration,
-    request: Request,
-    access: Annotated[Access, Depends(registrar)],
-    workers: RemoteWorkersDep,
-) -> dict[str, Any]:
+async def register(asked: Registration, caller: Registrar) -> dict[str, Any]:
     """Register a worker.
 
     While the server cannot be reached, the worker may continue its jobs for `lease_grace_seconds` after their
@@ -84,20 +113,19 @@ async def register(
     the key of a super-admin, a new key restricted to `queues` is created for the worker: `api_key` is
     returned only in this response.
     """
-    does = register_worker if access.principal.role is Role.WORKER else register_with_new_key
-    grace = request.app.state.settings.remote_grace_seconds
-    return {**asdict(await does(workers, access, asked)), "lease_grace_seconds": grace}
+    grace = caller.settings.remote_grace_seconds
+    return {**await caller.register(asked), "lease_grace_seconds": grace}
 
 
 @router.post("/heartbeat")
-async def heartbeat(beat: HeartbeatRequest, access: Worker, workers: RemoteWorkersDep) -> Response:
+async def heartbeat(beat: HeartbeatRequest, worker: Worker) -> Response:
     """Record a heartbeat and renew leases.
 
     Stop the jobs in `lost` and `canceled`. Jobs in `busy` were locked and not renewed this time. `drain`:
     finish the running jobs and stop.
     """
-    await workers.check_owner(access, beat.worker_id)
-    verdicts = await workers.renew(access, beat.worker_id, beat.jobs, beat.lease_seconds)
+    await worker.check_owner(beat.worker_id)
+    verdicts = await worker.workers.renew(worker.access, beat.worker_id, beat.jobs, beat.lease_seconds)
     by_verdict: dict[str, list[str]] = {"lost": [], "cancel": [], "busy": [], "drain": []}
     for job_id, verdict in verdicts.items():
         by_verdict[verdict].append(str(job_id))
@@ -110,16 +138,15 @@ async def heartbeat(beat: HeartbeatRequest, access: Worker, workers: RemoteWorke
 
 
 @router.post("/notices")
-async def notices(
-    asked: NotificationsRequest, access: Worker, workers: RemoteWorkersDep, notifications: NotificationsDep
-) -> Response:
+async def notices(asked: NotificationsRequest, worker: Worker) -> Response:
     """Wait for notifications.
 
     Returns when jobs may be ready in these queues, a job must be canceled, or definitions changed. Send the
     `cursor` of the previous response. `missed`: notifications were lost, so any of these may have happened.
     `listening` is false if this server receives no notifications, so that workers must poll.
     """
-    await workers.check_owner(access, asked.worker_id)
+    await worker.check_owner(asked.worker_id)
+    notifications = worker.notifications
     cancel, definitions = (CANCEL, str(asked.worker_id)), (DEFINITIONS, "")
     ready = [(READY, queue) for queue in asked.queues]
     topics = [*ready, cancel, definitions]
@@ -138,48 +165,45 @@ async def notices(
 
 
 @router.get("/definitions")
-async def definitions(
-    access: Worker, workers: RemoteWorkersDep, digest: Annotated[str, Query(max_length=200)] = ""
-) -> Response:
+async def definitions(worker: Worker, digest: Annotated[str, Query(max_length=200)] = "") -> Response:
     """Get all definitions.
 
     `definitions` is null if `digest` is current.
     """
-    del access
-    found = await workers.shared_leases.definitions_since(digest)
+    found = await worker.workers.shared_leases.definitions_since(digest)
     if found is None:
         return as_json(digest=digest, definitions=None)
     return as_json(digest=found[0], definitions=[json.loads(text) for text in found[1]])
 
 
 @router.get("/rules")
-async def rules(access: Worker, workers: RemoteWorkersDep) -> Response:
+async def rules(worker: Worker) -> Response:
     """Get claim settings.
 
     Tenant weights other than 1, and whether there are rate limits.
     """
-    weights, rated = await workers.shared_leases.claim_rules()
-    own = access.principal.tenant
+    weights, rated = await worker.workers.shared_leases.claim_rules()
+    own = worker.access.principal.tenant
     return as_json(
         weights={name: weight for name, weight in weights.items() if own is None or name == own}, rated=rated
     )
 
 
 @router.post("/serving", status_code=204)
-async def serving(asked: SubscriptionUpdate, access: Worker, workers: RemoteWorkersDep) -> None:
+async def serving(asked: SubscriptionUpdate, worker: Worker) -> None:
     """Change the queues and kinds that a worker serves."""
-    await workers.check_owner(access, asked.worker_id)
-    await workers.leases(asked.worker_id, 30.0).serve(asked.queues, asked.kinds)
+    await worker.check_owner(asked.worker_id)
+    await worker.workers.leases(asked.worker_id, 30.0).serve(asked.queues, asked.kinds)
 
 
 @router.post("/leave", status_code=204)
-async def leave(asked: DeregisterRequest, access: Worker, workers: RemoteWorkersDep) -> None:
+async def leave(asked: DeregisterRequest, worker: Worker) -> None:
     """Deregister a worker that stops.
 
     Its remaining jobs are released. A supervisor that killed the worker sends `killed`.
     """
-    await workers.check_owner(access, asked.worker_id)
-    leases = workers.leases(asked.worker_id, 30.0)
+    await worker.check_owner(asked.worker_id)
+    leases = worker.workers.leases(asked.worker_id, 30.0)
     if asked.killed is None:
         await leases.sign_off()
     else:

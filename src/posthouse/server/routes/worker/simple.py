@@ -5,26 +5,17 @@ Sending the optional `claim_token` also protects against reports of the worker's
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import Depends, Request, Response
+from fastapi import Request, Response
 from pydantic import ConfigDict, Field
 from pydantic_core import from_json
 
 from posthouse.errors import WorkerNotFound
-from posthouse.identity import Role
-from posthouse.server.http.auth import Access
 from posthouse.server.http.bodies import worker_router
-from posthouse.server.routes.worker.fleet import (
-    NotificationsDep,
-    RemoteWorkersDep,
-    Worker,
-    as_json,
-    registrar,
-)
-from posthouse.server.routes.worker.jobs import alone, report_one, reports_of
+from posthouse.server.routes.worker.fleet import Caller, Registrar, Worker, as_json
+from posthouse.server.routes.worker.jobs import complete_one, fail_one, report_one
 from posthouse.server.schemas.jobs import ApiModel, Object
 from posthouse.server.schemas.workers import (
     NO_MESSAGE,
@@ -36,24 +27,16 @@ from posthouse.server.schemas.workers import (
     PartStatus,
     Percent,
     Registration,
+    SingleCompletion,
+    SingleFailure,
     SingleReport,
     Text,
     Word,
 )
-from posthouse.server.workers import claims as claiming
-from posthouse.server.workers.registry import RemoteWorkers, register_with_new_key
-from posthouse.server.workers.registry import register as register_worker
-from posthouse.settings import Settings
 
 router = worker_router("/worker", "worker (simple)")
 
 
-def settings_of(request: Request) -> Settings:
-    settings: Settings = request.app.state.settings
-    return settings
-
-
-TheSettings = Annotated[Settings, Depends(settings_of)]
 PATIENT_BEATS = 2
 """For how many heartbeat intervals jobs are reserved for a preferred idle worker."""
 
@@ -68,6 +51,18 @@ class SimpleRegistration(ApiModel):
     queues: list[Word] = Field(default_factory=lambda: ["default"], max_length=1000, fail_fast=True)
     kinds: list[Word] = Field(default_factory=list, max_length=10_000, fail_fast=True)
     tenant: Text | None = None
+
+    def registration(self, **more: Any) -> Registration:
+        return Registration(
+            name=self.worker_name,
+            capabilities=self.capabilities,
+            metadata={**self.metadata, "type": self.worker_type},
+            queues=self.queues,
+            kinds=self.kinds,
+            offers=[word for word, has in self.capabilities.items() if has is True],
+            tenant=self.tenant,
+            **more,
+        )
 
 
 class SimpleHeartbeat(ApiModel):
@@ -126,116 +121,89 @@ class Failed(JobRef):
 
 
 @router.post("/register", status_code=201)
-async def register(
-    new: SimpleRegistration,
-    access: Annotated[Access, Depends(registrar)],
-    workers: RemoteWorkersDep,
-    settings: TheSettings,
-) -> dict[str, Any]:
+async def register(new: SimpleRegistration, caller: Registrar) -> dict[str, Any]:
     """Register a worker.
 
     Requires the `X-Admin-Secret` header or the key of an admin. The response contains a new API key for the
     worker, which is returned only once. The worker is to send a heartbeat every `heartbeat_seconds`, and a
     progress report of its job within `claim_seconds`.
     """
-    asked = Registration(
-        name=new.worker_name,
-        capabilities=new.capabilities,
-        metadata={**new.metadata, "type": new.worker_type},
-        queues=new.queues,
-        kinds=new.kinds,
-        offers=[word for word, has in new.capabilities.items() if has is True],
-        tenant=new.tenant,
-        heartbeat_seconds=PATIENT_BEATS * settings.simple_heartbeat_seconds,
-    )
-    does = register_worker if access.principal.role is Role.WORKER else register_with_new_key
-    known = asdict(await does(workers, access, asked))
+    interval = caller.settings.simple_heartbeat_seconds
+    known = await caller.register(new.registration(heartbeat_seconds=PATIENT_BEATS * interval))
     return {
         "worker_id": known["worker_id"],
         "worker_name": known["name"],
         "api_key": known["api_key"],
-        "heartbeat_seconds": settings.simple_heartbeat_seconds,
-        "claim_seconds": settings.simple_claim_seconds,
+        "heartbeat_seconds": interval,
+        "claim_seconds": caller.settings.simple_claim_seconds,
     }
 
 
 @router.post("/heartbeat")
-async def heartbeat(
-    alive: SimpleHeartbeat, access: Worker, workers: RemoteWorkersDep, settings: TheSettings
-) -> Response:
+async def heartbeat(alive: SimpleHeartbeat, worker: Worker) -> Response:
     """Record a worker heartbeat."""
     del alive
-    worker = await _worker(access, workers)
-    verdicts = await workers.beat(worker["id"], [], [], settings.simple_claim_seconds)
-    return as_json(status="ok", drain=worker["id"] in verdicts)
+    known = await _latest_worker(worker)
+    verdicts = await worker.workers.beat(known["id"], [], [], worker.settings.simple_claim_seconds)
+    return as_json(status="ok", drain=known["id"] in verdicts)
 
 
 @router.post("/claim")
-async def claim(
-    asking: SimpleClaim,
-    request: Request,
-    access: Worker,
-    workers: RemoteWorkersDep,
-    notifications: NotificationsDep,
-    settings: TheSettings,
-) -> Response:
+async def claim(asking: SimpleClaim, request: Request, worker: Worker) -> Response:
     """Claim a job.
 
     `job` is null if none is available.
     """
-    worker = await _worker(access, workers)
-    kinds = asking.kinds or worker["kinds"] or await workers.known_kinds()
+    known, settings = await _latest_worker(worker), worker.settings
     asked = ClaimRequest(
-        worker_id=worker["id"],
-        queues=asking.queues or worker["queues"],
-        kinds=kinds,
+        worker_id=known["id"],
+        queues=asking.queues or known["queues"],
+        kinds=asking.kinds or known["kinds"] or await worker.workers.known_kinds(),
         lease_seconds=settings.simple_claim_seconds,
         wait_seconds=asking.wait_seconds,
-        offers=worker["offers"],
+        offers=known["offers"],
         patience_seconds=PATIENT_BEATS * settings.simple_heartbeat_seconds,
     )
-    answer = from_json(await claiming.claim(workers, notifications, access, asked, request))
+    answer = from_json(await worker.claim(asked, request))
     if not answer["jobs"]:
         return as_json(job=None, message="no jobs available")
     (job,) = answer["jobs"]
-    held = {"claim_token": answer["token"], "claim_seconds": settings.simple_claim_seconds}
-    return as_json(job={**job, "job_id": job["id"]}, **held)
+    lease = {"claim_token": answer["token"], "claim_seconds": settings.simple_claim_seconds}
+    return as_json(job={**job, "job_id": job["id"]}, **lease)
 
 
 @router.post("/progress")
-async def progress(
-    told: Progress, access: Worker, workers: RemoteWorkersDep, settings: TheSettings
-) -> Response:
+async def progress(told: Progress, worker: Worker) -> Response:
     """Report the progress of a job.
 
     Extends the claim.
     """
     report = SingleReport(
-        token=await _token(told, access, workers),
-        lease_seconds=settings.simple_claim_seconds,
+        token=await _token(told, worker),
+        lease_seconds=worker.settings.simple_claim_seconds,
         step=told.current_step,
         percent=told.progress_percent,
         parts=[_part(quality) for quality in told.quality_progress],
     )
-    return await report_one(told.job_id, report, access, workers)
+    return await report_one(told.job_id, report, worker)
 
 
 @router.post("/complete")
-async def complete(done: Complete, request: Request, access: Worker, workers: RemoteWorkersDep) -> Response:
+async def complete(done: Complete, worker: Worker) -> Response:
     """Report that a job succeeded."""
-    item = {"id": done.job_id, "token": await _token(done, access, workers), "result": done.result}
-    return alone(done.job_id, await reports_of(request, access, workers, done.job_id).complete([item]))
+    completion = SingleCompletion(token=await _token(done, worker), result=done.result)
+    return await complete_one(done.job_id, completion, worker)
 
 
 @router.post("/fail")
-async def fail(failed: Failed, request: Request, access: Worker, workers: RemoteWorkersDep) -> Response:
+async def fail(failed: Failed, worker: Worker) -> Response:
     """Report that an attempt failed.
 
     The job is retried according to its retry policy.
     """
-    token = await _token(failed, access, workers)
-    item = {"id": failed.job_id, "token": token, "error": failed.error_message, "retry": failed.retry}
-    return alone(failed.job_id, await reports_of(request, access, workers, failed.job_id).fail([item]))
+    token = await _token(failed, worker)
+    failure = SingleFailure(token=token, error=failed.error_message, retry=failed.retry)
+    return await fail_one(failed.job_id, failure, worker)
 
 
 def _part(quality: PartProgress) -> PartChange:
@@ -249,17 +217,17 @@ def _part(quality: PartProgress) -> PartChange:
     }
 
 
-async def _worker(access: Access, workers: RemoteWorkers) -> dict[str, Any]:
-    worker = await workers.latest_worker(access.principal)
-    if worker is None:
+async def _latest_worker(worker: Caller) -> dict[str, Any]:
+    known = await worker.workers.latest_worker(worker.access.principal)
+    if known is None:
         raise WorkerNotFound(
             "no worker is registered with this key; register one with POST /api/worker/register"
         )
-    return worker
+    return known
 
 
-async def _token(told: JobRef, access: Access, workers: RemoteWorkers) -> UUID:
-    return told.claim_token or await workers.lease_token(access, told.job_id)
+async def _token(told: JobRef, worker: Caller) -> UUID:
+    return told.claim_token or await worker.workers.lease_token(worker.access, told.job_id)
 
 
 registry = worker_router("/workers", "workers")
@@ -280,29 +248,19 @@ class WorkerToRegister(SimpleRegistration):
 
 
 @registry.post("/register", status_code=201)
-async def register_one(
-    new: WorkerToRegister, access: Annotated[Access, Depends(registrar)], workers: RemoteWorkersDep
-) -> dict[str, Any]:
+async def register_one(new: WorkerToRegister, caller: Registrar) -> dict[str, Any]:
     """Register a worker.
 
     With the `X-Admin-Secret` header or the key of an admin, the response contains a new API key for the
     worker, which is returned only once. Send a heartbeat every `heartbeat_seconds`.
     """
-    asked = Registration(
+    asked = new.registration(
         worker_id=new.worker_id,
-        name=new.worker_name,
         version=new.worker_version,
-        capabilities=new.capabilities,
-        metadata={**new.metadata, "type": new.worker_type},
-        queues=new.queues,
-        kinds=new.kinds,
         concurrency=new.concurrency,
-        offers=[word for word, has in new.capabilities.items() if has is True],
         heartbeat_seconds=HEARTBEAT_SECONDS,
-        tenant=new.tenant,
     )
-    does = register_worker if access.principal.role is Role.WORKER else register_with_new_key
-    known = asdict(await does(workers, access, asked))
+    known = await caller.register(asked)
     return {
         "worker_id": known["worker_id"],
         "worker_name": known["name"],
@@ -313,14 +271,12 @@ async def register_one(
 
 
 @registry.post("/{worker_id}/heartbeat")
-async def record_heartbeat(
-    worker_id: UUID, access: Worker, workers: RemoteWorkersDep, alive: SimpleHeartbeat | None = None
-) -> Response:
+async def record_heartbeat(worker_id: UUID, worker: Worker, alive: SimpleHeartbeat | None = None) -> Response:
     """Record a heartbeat.
 
     `drain`: finish the running jobs and stop.
     """
     del alive
-    await workers.check_owner(access, worker_id)
-    verdicts = await workers.beat(worker_id, [], [], LEASE_SECONDS)
+    await worker.check_owner(worker_id)
+    verdicts = await worker.workers.beat(worker_id, [], [], LEASE_SECONDS)
     return as_json(worker_id=worker_id, status="ok", drain=worker_id in verdicts)
