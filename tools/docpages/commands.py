@@ -11,6 +11,7 @@ import typer.main
 
 from docpages.markdown import opening, table, text
 from posthouse.cli.main import cli
+from posthouse.cli.options import ListGroup
 
 INTRODUCTION = """\
 Every command has `--help`. Commands that use [settings](settings.md) read them from `posthouse.toml` and the
@@ -38,6 +39,8 @@ def _walk(command: Any, path: list[str]) -> Iterator[tuple[str, Any]]:
     if children is None or getattr(command, "invoke_without_command", False):
         yield " ".join(path), command
     for name, child in (children or {}).items():
+        if name == "list" and isinstance(command, ListGroup):
+            child.help += f"\n\n`{' '.join(path)}` without a command does the same."
         if not child.hidden:
             yield from _walk(child, [*path, name])
 

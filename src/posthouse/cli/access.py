@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from posthouse.cli.database import act, read
 from posthouse.cli.guarding import WrongUsage
 from posthouse.cli.options import caller, checked_usage, json_option
 from posthouse.cli.output import (
@@ -59,7 +60,6 @@ def create(
 
     posthouse keys create encoders --role worker --queue video
     """
-    from posthouse.cli.database import read
     from posthouse.core.duration import seconds
     from posthouse.identity import Role
 
@@ -104,8 +104,6 @@ def list_(
 
     [b]Example:[/b]  posthouse keys list --tenant acme
     """
-    from posthouse.cli.database import read
-
     now, found = read(lambda db, _: _now_and_keys(db, tenant))
     if as_json:
         show_json(found)
@@ -153,7 +151,6 @@ def revoke(
 
     [b]Example:[/b]  posthouse keys revoke k7w2mfa3
     """
-    from posthouse.cli.database import act
     from posthouse.storage.credentials import revoke_key
 
     act(lambda db: revoke_key(db, prefix, actor=caller()), f"key {prefix} revoked", as_json=as_json)
@@ -210,7 +207,6 @@ def list_actions(
     posthouse audit list --follow
     """
     from posthouse import insights
-    from posthouse.cli.database import read
 
     async def look(db: Any, _: Any) -> list[AuditEntry]:
         now = await insights.database_now(db)

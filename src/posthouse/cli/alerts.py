@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from posthouse.cli.database import read, read_at
 from posthouse.cli.guarding import WrongUsage
 from posthouse.cli.options import checked_usage, json_option
 from posthouse.cli.output import Cell, ago, count, dim, first_line, say, show_json, show_table, status
@@ -40,17 +41,13 @@ def list_(
     posthouse alerts list --type queue_stuck --json | jq -r '.[].message'
     """
     from posthouse import insights
-    from posthouse.cli.database import read
     from posthouse.core.duration import seconds
 
     with checked_usage():
         within = None if since is None else seconds(since)
         chosen = insights.AlertFilter(type=type_, tenant=tenant, within=within, limit=limit)
 
-    async def look(db: Any, _: Any) -> tuple[list[AlertInfo], datetime]:
-        return await insights.list_alerts(db, chosen), await insights.database_now(db)
-
-    found, now = read(look)
+    found, now = read_at(lambda db, _: insights.list_alerts(db, chosen))
     if as_json:
         show_json(found)
         return
@@ -82,7 +79,6 @@ def _what_became(alert: AlertInfo) -> Cell:
 def counts(as_json: bool = json_option()) -> None:
     """Count alerts by type: raised, suppressed by the cool-down, deliveries sent and failed."""
     from posthouse import insights
-    from posthouse.cli.database import read
 
     found = read(lambda db, _: insights.alert_counts(db))
     if as_json:

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from posthouse.cli.output import show_result
+
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from posthouse.settings import Settings
     from posthouse.storage.queries import Db
 
@@ -23,6 +27,17 @@ def read(work: Callable[[Db, Settings], Awaitable[T]], *, direct: bool = False) 
     return asyncio.run(_read(settings, (direct and settings.direct_url) or url, work))
 
 
+def read_at(work: Callable[[Db, Settings], Awaitable[T]]) -> tuple[T, datetime]:
+    """Run the work, and return its result with the time of the database."""
+
+    async def read_both(db: Db, settings: Settings) -> tuple[T, datetime]:
+        from posthouse.insights import database_now
+
+        return await work(db, settings), await database_now(db)
+
+    return read(read_both)
+
+
 async def _read(settings: Settings, url: str, work: Callable[[Db, Settings], Awaitable[T]]) -> T:
     from posthouse.storage.connections import connect_async
     from posthouse.storage.errors import translated
@@ -35,14 +50,9 @@ async def _read(settings: Settings, url: str, work: Callable[[Db, Settings], Awa
 
 def act(work: Callable[[Db], Awaitable[Any]], done: str, *, as_json: bool) -> None:
     """Run an action and print ``done``; with --json print its result, secrets masked."""
-    from posthouse.cli.output import say, show_json
     from posthouse.core.redaction import PLAIN
 
-    answer = read(lambda db, _: work(db))
-    if as_json:
-        show_json(PLAIN.value(answer))
-    else:
-        say(done)
+    show_result(PLAIN.value(read(lambda db, _: work(db))), done, as_json=as_json)
 
 
 def reachable(settings: Settings, *, check_schema: bool = True, patient: bool = False) -> str:

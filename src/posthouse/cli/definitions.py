@@ -6,17 +6,28 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from posthouse.cli.database import act
+from posthouse.cli.database import act, read, read_at
 from posthouse.cli.guarding import WrongUsage
-from posthouse.cli.options import caller, file_object, json_object, json_option
-from posthouse.cli.output import Cell, ago, dim, first_line, say, show_fields, show_json, show_table, span
+from posthouse.cli.options import ListGroup, caller, file_object, json_object, json_option
+from posthouse.cli.output import (
+    Cell,
+    ago,
+    dim,
+    first_line,
+    say,
+    show_fields,
+    show_json,
+    show_result,
+    show_table,
+    span,
+)
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from posthouse.insights import DefinitionInfo
 
-definitions = typer.Typer(invoke_without_command=True)
+definitions = typer.Typer(cls=ListGroup, help="List job definitions; create, change and check them.")
 
 _KEY = typer.Argument(..., metavar="KEY", help="Job kind.")
 _KEYS = typer.Argument(..., metavar="KEY...", help="Job kinds.")
@@ -49,22 +60,10 @@ _FOLLOWUP_QUEUES = typer.Option(
 )
 
 
-@definitions.callback()
-def list_unless_told(context: typer.Context, as_json: bool = json_option()) -> None:
-    """List job definitions; create, change and check them."""
-    if context.invoked_subcommand is None:
-        _list(as_json=as_json)
-
-
 @definitions.command("list")
 def list_(as_json: bool = json_option()) -> None:
     """List job definitions announced by workers or created by operators."""
-    _list(as_json=as_json)
-
-
-def _list(*, as_json: bool) -> None:
     from posthouse import insights
-    from posthouse.cli.database import read
 
     found = read(lambda db, known: insights.definitions(db, offline_after=known.offline_after))
     if as_json:
@@ -96,13 +95,10 @@ def _note(item: DefinitionInfo) -> str:
 def show(key: str = _KEY, as_json: bool = json_option()) -> None:
     """Show a definition, and which fields an operator overrode."""
     from posthouse import insights
-    from posthouse.cli.database import read
 
-    async def look(db: Any, known: Any) -> tuple[DefinitionInfo, datetime]:
-        found = await insights.get_definition(db, key, offline_after=known.offline_after)
-        return found, await insights.database_now(db)
-
-    found, now = read(look)
+    found, now = read_at(
+        lambda db, known: insights.get_definition(db, key, offline_after=known.offline_after)
+    )
     if as_json:
         show_json(found)
     else:
@@ -293,7 +289,6 @@ def check(
     as_json: bool = json_option(),
 ) -> None:
     """Validate a payload against a definition. Enqueues nothing."""
-    from posthouse.cli.database import read
     from posthouse.definitions import payload_problems
 
     value = json_object(payload)
@@ -324,7 +319,6 @@ def preview(
     """
     import shlex
 
-    from posthouse.cli.database import read
     from posthouse.definitions import preview_command
 
     value = json_object(payload)
@@ -332,10 +326,7 @@ def preview(
     found = read(
         lambda db, known: preview_command(db, key, value, about, payload_limit=known.max_payload_bytes)
     )
-    if as_json:
-        show_json(found)
-    else:
-        say(shlex.join(found.argv))
+    show_result(found, shlex.join(found.argv), as_json=as_json)
 
 
 def _given(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from posthouse.cli.database import reachable
 from posthouse.cli.guarding import WrongUsage
 from posthouse.cli.options import caller, checked_usage, json_object, json_option, number_or_name
 from posthouse.cli.output import say, show_json
@@ -87,7 +88,6 @@ async def _enqueue(
 ) -> None:
     import asyncio
 
-    from posthouse.cli.database import reachable
     from posthouse.client.client import Client
 
     # Checked first, because the client would retry while the database is unreachable.

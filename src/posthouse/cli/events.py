@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from posthouse.cli.database import act
+from posthouse.cli.database import act, reachable, read, read_at
 from posthouse.cli.options import caller, id_of, json_object, json_option
 from posthouse.cli.output import (
     Cell,
@@ -17,6 +17,7 @@ from posthouse.cli.output import (
     job_cell,
     show_fields,
     show_json,
+    show_result,
     show_table,
 )
 
@@ -47,8 +48,6 @@ def emit(
 
     [b]Example:[/b]  posthouse events emit folder.updated --context '{"folder_id": 7}'
     """
-    from posthouse.cli.database import reachable
-    from posthouse.cli.output import say
     from posthouse.client.sync import SyncClient
     from posthouse.settings import load_settings
 
@@ -59,10 +58,7 @@ def emit(
         event_id = client.emit(
             name, known, tenant=tenant, subject=subject, correlation_id=correlation, created_by=caller()
         )
-    if as_json:
-        show_json({"id": event_id})
-    else:
-        say(str(event_id))
+    show_result({"id": event_id}, str(event_id), as_json=as_json)
 
 
 @events.command("list")
@@ -78,13 +74,8 @@ def list_(
 ) -> None:
     """List events, newest first, with the number of jobs each created."""
     from posthouse import insights
-    from posthouse.cli.database import read
 
-    async def look(db: Any, _: Any) -> tuple[list[EventInfo], datetime]:
-        found = await insights.events(db, tenant=tenant, name=name, limit=limit)
-        return found, await insights.database_now(db)
-
-    found, now = read(look)
+    found, now = read_at(lambda db, _: insights.events(db, tenant=tenant, name=name, limit=limit))
     if as_json:
         show_json(found)
         return
@@ -109,7 +100,6 @@ def list_(
 def show(event: str = _ID, as_json: bool = json_option()) -> None:
     """Show an event and the outcome at each trigger."""
     from posthouse import insights
-    from posthouse.cli.database import read
 
     wanted = id_of("event", event)
 

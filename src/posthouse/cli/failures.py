@@ -8,9 +8,10 @@ from uuid import UUID
 
 import typer
 
+from posthouse.cli.database import read, read_at
 from posthouse.cli.guarding import WrongUsage
 from posthouse.cli.job_actions import follow, share_of
-from posthouse.cli.options import caller, checked_usage, id_of, json_option
+from posthouse.cli.options import ListGroup, caller, checked_usage, id_of, json_option
 from posthouse.cli.output import (
     Cell,
     ago,
@@ -23,6 +24,7 @@ from posthouse.cli.output import (
     say,
     show_fields,
     show_json,
+    show_result,
     show_table,
     shown_text,
     sparkline,
@@ -32,7 +34,6 @@ from posthouse.cli.output import (
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from posthouse.insights import BulkChange
 
 STATE_STYLES = {
     "running": "blue",
@@ -91,7 +92,6 @@ def retry(
 
     posthouse failures retry --kind welcome --since 2h --stop-at 20% --detach
     """
-    from posthouse.cli.database import read
     from posthouse.core.limit import rate_per_second
     from posthouse.errors import InvalidBulkChange
     from posthouse.storage.actions import retry_many
@@ -150,12 +150,8 @@ def retries(
 ) -> None:
     """List bulk retries with their progress, newest first."""
     from posthouse import insights
-    from posthouse.cli.database import read
 
-    async def look(db: Any, _: Any) -> tuple[list[BulkChange], datetime]:
-        return await insights.bulk_changes(db, action="retry", limit=limit), await insights.database_now(db)
-
-    found, now = read(look)
+    found, now = read_at(lambda db, _: insights.bulk_changes(db, action="retry", limit=limit))
     if as_json:
         show_json(found)
         return
@@ -181,15 +177,15 @@ def stop(
     as_json: bool = json_option(),
 ) -> None:
     """Stop a bulk retry. Jobs already retried continue. Audited."""
-    from posthouse.cli.database import read
     from posthouse.storage.actions import stop_bulk_change
 
     wanted = id_of("bulk retry", bulk_id, "failures retries")
     stopped = read(lambda db, _: stop_bulk_change(db, wanted, actor=caller()))
-    if as_json:
-        show_json({"id": bulk_id, "stopped": stopped})
-    else:
-        say(f"{bulk_id}  {'stopped' if stopped else 'already finished'}")
+    show_result(
+        {"id": bulk_id, "stopped": stopped},
+        f"{bulk_id}  {'stopped' if stopped else 'already finished'}",
+        as_json=as_json,
+    )
 
 
 def _span(text: str | None) -> float | None:
@@ -201,16 +197,9 @@ def _span(text: str | None) -> float | None:
 if TYPE_CHECKING:
     from posthouse.insights import FailureDetail, FailureGroup
 
-failures = typer.Typer(invoke_without_command=True)
+failures = typer.Typer(cls=ListGroup, help="List failures grouped by error, and retry their jobs.")
 for _command in (retry, retries, stop):
     failures.command()(_command)
-
-
-@failures.callback()
-def list_unless_told(context: typer.Context, as_json: bool = json_option()) -> None:
-    """List failures grouped by error, and retry their jobs."""
-    if context.invoked_subcommand is None:
-        _list(as_json=as_json)
 
 
 @failures.command("list")
@@ -235,21 +224,9 @@ def list_(
 
     posthouse failures list --kind welcome --json | jq -r '.[].fingerprint'
     """
-    _list(kind=kind, tenant=tenant, since=since, limit=limit, as_json=as_json)
-
-
-def _list(
-    *,
-    kind: str | None = None,
-    tenant: str | None = None,
-    since: str | None = None,
-    limit: int = 50,
-    as_json: bool,
-) -> None:
     from datetime import timedelta
 
     from posthouse import insights
-    from posthouse.cli.database import read
     from posthouse.core.duration import seconds
 
     with checked_usage():
@@ -309,13 +286,10 @@ def show(
     [b]Example:[/b]  posthouse failures show 3f2a
     """
     from posthouse import insights
-    from posthouse.cli.database import read
 
-    async def look(db: Any, _: Any) -> tuple[FailureDetail, datetime]:
-        detail = await insights.get_failure(db, fingerprint, kind=kind, tenant=tenant, jobs=jobs)
-        return detail, await insights.database_now(db)
-
-    detail, now = read(look)
+    detail, now = read_at(
+        lambda db, _: insights.get_failure(db, fingerprint, kind=kind, tenant=tenant, jobs=jobs)
+    )
     show_json(detail) if as_json else _show_detail(detail, now)
 
 

@@ -11,6 +11,7 @@ from uuid import UUID
 
 import typer
 
+from posthouse.cli.database import read
 from posthouse.cli.guarding import WrongUsage
 from posthouse.cli.options import caller, checked_usage, json_option
 from posthouse.cli.output import say, show_json, shown_progress
@@ -172,7 +173,6 @@ class _Found:
     stop_share: float = 0.5
 
     def change(self, *, detach: bool, dry_run: bool, as_json: bool) -> None:
-        from posthouse.cli.database import read
         from posthouse.core.filters import read_filter
         from posthouse.core.limit import rate_per_second
 
@@ -219,7 +219,6 @@ class _Found:
 
 def _control(wanted: list[str], act: Callable[..., Awaitable[str]], *, as_json: bool) -> None:
     """Apply the change to each job; report those that fail and change the others."""
-    from posthouse.cli.database import read
     from posthouse.errors import PosthouseError
 
     references = [job_reference(text) for text in wanted]
@@ -257,7 +256,6 @@ LOOK_SECONDS = 0.3
 
 def follow(bulk_id: UUID, *, detach: bool, as_json: bool) -> None:
     from posthouse import insights
-    from posthouse.cli.database import read
 
     if not as_json:
         say(f"bulk change {bulk_id}", style="dim", err=not detach)

@@ -11,6 +11,7 @@ from uuid import UUID
 
 import typer
 
+from posthouse.cli.database import read
 from posthouse.cli.guarding import WrongUsage
 from posthouse.cli.job_actions import HELP, find_job, job_reference
 from posthouse.cli.output import (
@@ -165,7 +166,6 @@ def logs(
     [b]Example:[/b]  posthouse jobs logs --follow "$(posthouse enqueue report)"
     """
     from posthouse import insights
-    from posthouse.cli.database import read
 
     wanted, which = job_reference(job), _which(attempt)
     found: list[LogLine] = []

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from posthouse.cli.database import read
 from posthouse.cli.job_actions import HELP, cancel, find_job, job_reference, retry
 from posthouse.cli.job_output import logs
 from posthouse.cli.options import checked_usage, json_option
@@ -77,7 +78,6 @@ def list_(
     posthouse jobs list --filter 'status:failed error:timeout finished:<2h'
     """
     from posthouse import insights
-    from posthouse.cli.database import read
     from posthouse.core.filters import read_filter
 
     with checked_usage():
@@ -155,7 +155,6 @@ def show(
 ) -> None:
     """Show a job: payload, result, progress, parts, steps and error."""
     from posthouse.cli import job_output
-    from posthouse.cli.database import read
 
     wanted = job_reference(job)
 
@@ -247,7 +246,6 @@ def attempts(
 ) -> None:
     """List the attempts of a job: start, duration, worker, outcome."""
     from posthouse import insights
-    from posthouse.cli.database import read
 
     wanted = job_reference(job)
 
@@ -301,7 +299,6 @@ def why(job: str = _ID, as_json: bool = json_option()) -> None:
     queue, without a suitable worker, reserved for a preferred worker, or waiting for its turn.
     """
     from posthouse import insights
-    from posthouse.cli.database import read
 
     wanted = job_reference(job)
 

@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from posthouse.cli.database import read
 from posthouse.cli.guarding import WrongUsage
-from posthouse.cli.options import caller, checked_usage, json_option
-from posthouse.cli.output import Cell, dim, say, show_json, show_table
+from posthouse.cli.options import ListGroup, caller, checked_usage, json_option
+from posthouse.cli.output import Cell, dim, show_json, show_result, show_table
 
 if TYPE_CHECKING:
     from posthouse.insights import LimitInfo, SlotInfo
 
-limits = typer.Typer(invoke_without_command=True)
+limits = typer.Typer(cls=ListGroup, help="List concurrency and rate limits; set and remove them.")
 
 _SLOTS = typer.Option(False, "--slots", help="Usage of each tenant or key, fullest first.")
 _COLUMNS = {
@@ -27,22 +28,10 @@ _COLUMNS = {
 }
 
 
-@limits.callback()
-def list_unless_told(context: typer.Context, slots: bool = _SLOTS, as_json: bool = json_option()) -> None:
-    """List concurrency and rate limits; set and remove them."""
-    if context.invoked_subcommand is None:
-        _list(slots=slots, as_json=as_json)
-
-
 @limits.command("list")
 def list_(slots: bool = _SLOTS, as_json: bool = json_option()) -> None:
     """List limits and their current usage."""
-    _list(slots=slots, as_json=as_json)
-
-
-def _list(*, slots: bool, as_json: bool) -> None:
     from posthouse import insights
-    from posthouse.cli.database import read
 
     if slots:
         found = read(lambda db, _: insights.limit_slots(db))
@@ -155,7 +144,6 @@ def set_(
 
     posthouse limits set mailer --clear rate
     """
-    from posthouse.cli.database import read
     from posthouse.storage.actions import set_limit
 
     with checked_usage():
@@ -175,10 +163,7 @@ def set_(
             "no fields given: pass --running, --rate or another option; see `posthouse limits set --help`"
         )
     done = read(lambda db, _: set_limit(db, name, fields, actor=caller()))
-    if as_json:
-        show_json(done)
-    else:
-        say(f"{name} set: {_sentence(done)}")
+    show_result(done, f"{name} set: {_sentence(done)}", as_json=as_json)
 
 
 def _given(**options: Any) -> dict[str, Any]:
@@ -228,11 +213,7 @@ def remove(
     name: str = typer.Argument(..., metavar="NAME", help="Limit name."), as_json: bool = json_option()
 ) -> None:
     """Remove a limit. A limit defined in code returns when its worker starts. Audited."""
-    from posthouse.cli.database import read
     from posthouse.storage.actions import remove_limit
 
     read(lambda db, _: remove_limit(db, name, actor=caller()))
-    if as_json:
-        show_json({"name": name, "removed": True})
-    else:
-        say(f"{name} removed")
+    show_result({"name": name, "removed": True}, f"{name} removed", as_json=as_json)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from posthouse.cli.database import reachable, read
 from posthouse.cli.guarding import WrongUsage
 from posthouse.cli.options import app_option, caller, json_option
 from posthouse.cli.output import STATUS_STYLES, Cell, ago, count, dim, say, show_json, show_table
@@ -28,7 +29,6 @@ def migrate(app: list[str] = app_option(), as_json: bool = json_option()) -> Non
     posthouse migrate --app shop.jobs:app
     """
     from posthouse.cli.apps import chosen_paths, load_apps
-    from posthouse.cli.database import reachable
     from posthouse.settings import load_settings
     from posthouse.storage.connections import connect_sync
     from posthouse.storage.errors import translated
@@ -211,7 +211,6 @@ def retention(
 
 def _report(*, as_json: bool) -> None:
     from posthouse import insights
-    from posthouse.cli.database import read
 
     async def look(db: Any, known: Settings) -> tuple[RetentionReport, datetime]:
         return await insights.retention(db, known.kept_days()), await insights.database_now(db)
@@ -269,7 +268,6 @@ def _bytes(number: float) -> str:
 
 
 def _run(*, as_json: bool) -> None:
-    from posthouse.cli.database import read
 
     counts = read(_let_go)
     if as_json:

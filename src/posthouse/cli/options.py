@@ -9,9 +9,18 @@ from typing import Any
 from uuid import UUID
 
 import typer
+from typer.core import TyperGroup
 
 from posthouse.cli.guarding import WrongUsage
 from posthouse.errors import ConfigurationError, InvalidFilter, InvalidJob, InvalidKey, InvalidTenant
+
+
+class ListGroup(TyperGroup):
+    """A group of commands whose `list` needs no name: `posthouse queues --json` lists queues."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        names_command = args and (not args[0].startswith("-") or args[0] in ctx.help_option_names)
+        return super().parse_args(ctx, args if names_command else ["list", *args])
 
 
 @contextmanager

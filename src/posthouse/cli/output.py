@@ -69,6 +69,14 @@ def show_json(value: Any) -> None:
     typer.echo(json.dumps(value, default=_plain, indent=2, ensure_ascii=False))
 
 
+def show_result(value: Any, text: str, *, as_json: bool) -> None:
+    """Print a value as JSON, or the text that says the same."""
+    if as_json:
+        show_json(value)
+    else:
+        say(text)
+
+
 def one_line_json(value: Any) -> str:
     import json
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from posthouse.cli.database import reachable
 from posthouse.cli.output import say
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ def psql(
 
     posthouse psql -c "select status, count(*) from posthouse.jobs group by status"
     """
-    from posthouse.cli.database import reachable
     from posthouse.settings import load_settings
 
     settings = load_settings()

@@ -6,16 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from posthouse.cli.database import read, read_at
 from posthouse.cli.guarding import WrongUsage
-from posthouse.cli.options import caller, checked_usage, json_option
+from posthouse.cli.options import ListGroup, caller, checked_usage, json_option
 from posthouse.cli.output import Cell, ago, count, say, show_json, show_table, shown_progress, span
 
 if TYPE_CHECKING:
-    from datetime import datetime
+    from posthouse.insights import QueueCounts
 
-    from posthouse.insights import QueueCounts, QueueInfo
-
-queues = typer.Typer(invoke_without_command=True)
+queues = typer.Typer(cls=ListGroup, help="List queues; pause, resume and drain them.")
 
 _NAME = typer.Argument(..., metavar="NAME", help="Queue name.")
 _NAMES = typer.Argument(..., metavar="NAME...", help="Queue names.")
@@ -24,28 +23,12 @@ COSTLY = 20
 """The pause between polls is at least this many times the duration of a poll."""
 
 
-@queues.callback()
-def list_unless_told(context: typer.Context, as_json: bool = json_option()) -> None:
-    """List queues; pause, resume and drain them."""
-    if context.invoked_subcommand is None:
-        _list(as_json=as_json)
-
-
 @queues.command("list")
 def list_(as_json: bool = json_option()) -> None:
     """List queues: jobs by state, the longest wait, and the number of workers."""
-    _list(as_json=as_json)
-
-
-def _list(*, as_json: bool) -> None:
     from posthouse import insights
-    from posthouse.cli.database import read
 
-    async def look(db: Any, known: Any) -> tuple[list[QueueInfo], datetime]:
-        found = await insights.queue_overview(db, offline_after=known.offline_after)
-        return found, await insights.database_now(db)
-
-    found, now = read(look)
+    found, now = read_at(lambda db, known: insights.queue_overview(db, offline_after=known.offline_after))
     if as_json:
         show_json(found)
         return
@@ -87,7 +70,6 @@ def resume(names: list[str] = _NAMES, as_json: bool = json_option()) -> None:
 
 def _switch(names: list[str], act: Any, done: str, already: str, *, as_json: bool) -> None:
     from posthouse import insights
-    from posthouse.cli.database import read
 
     async def work(db: Any, _: Any) -> list[tuple[str, bool, bool]]:
         return [
@@ -128,7 +110,6 @@ def drain(
 
     posthouse queues drain mail --until-empty
     """
-    from posthouse.cli.database import read
     from posthouse.core.duration import seconds
     from posthouse.storage.actions import pause_queue
 

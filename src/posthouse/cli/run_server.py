@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from posthouse.cli.database import reachable
 from posthouse.cli.options import app_option, log_json_option, log_level_option
 from posthouse.cli.output import say
 from posthouse.errors import ConfigurationError
@@ -59,7 +60,6 @@ def server(
     import sys
 
     from posthouse.cli.apps import chosen_paths, load_apps, settings_for
-    from posthouse.cli.database import reachable
     from posthouse.cli.log_format import start_logging
     from posthouse.settings import load_settings
     from posthouse.worker.shutdown import run_loop

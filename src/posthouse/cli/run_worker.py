@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from posthouse.cli.database import reachable
 from posthouse.cli.guarding import WrongUsage
 from posthouse.cli.options import (
     app_option,
@@ -137,7 +138,6 @@ def worker(
 
 
 def _reload(paths: Sequence[str]) -> int:
-    from posthouse.cli.database import reachable
     from posthouse.cli.reload import run_reloading
     from posthouse.settings import load_settings
 
@@ -239,7 +239,6 @@ async def _prepare(settings: Settings, keepers: list[Housekeeping], *, with_keep
     """Check the database of the application and start the keeper; return how to settle jobs."""
     import asyncio
 
-    from posthouse.cli.database import reachable
     from posthouse.maintenance import Housekeeping
     from posthouse.storage.database import patiently
     from posthouse.supervisor.supervisor import Settling
@@ -287,7 +286,6 @@ def keeper(
 
     Every worker runs a keeper too, unless started with --no-keeper. Any number of keepers may run.
     """
-    from posthouse.cli.database import reachable
     from posthouse.cli.log_format import start_logging
     from posthouse.settings import load_settings
     from posthouse.worker.shutdown import run_loop

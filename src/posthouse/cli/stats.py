@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
+from posthouse.cli.database import read
 from posthouse.cli.options import checked_usage, json_option
 from posthouse.cli.output import (
     Cell,
@@ -63,7 +64,6 @@ def stats(
     posthouse stats --queue mail --by kind --since 7d --json
     """
     from posthouse import insights
-    from posthouse.cli.database import read
     from posthouse.core.duration import seconds
 
     with checked_usage():
@@ -151,8 +151,6 @@ def top(
 
     posthouse top --json | jq '.queues[] | {name, ready, running}'
     """
-    from posthouse.cli.database import read
-
     live = sys.stdout.isatty() and not once and not as_json
     try:
         seen = read(_watch if live else _look)

@@ -6,29 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from posthouse.cli.database import reachable, read
 from posthouse.cli.guarding import WrongUsage
-from posthouse.cli.options import caller, checked_usage, json_option
-from posthouse.cli.output import Cell, count, dim, say, show_json, show_table
+from posthouse.cli.options import ListGroup, caller, checked_usage, json_option
+from posthouse.cli.output import Cell, count, dim, say, show_json, show_result, show_table
 
-tenants = typer.Typer(invoke_without_command=True)
-
-
-@tenants.callback()
-def list_unless_told(context: typer.Context, as_json: bool = json_option()) -> None:
-    """List tenants; create, change and delete them."""
-    if context.invoked_subcommand is None:
-        _list(as_json=as_json)
+tenants = typer.Typer(cls=ListGroup, help="List tenants; create, change and delete them.")
 
 
 @tenants.command("list")
 def list_(as_json: bool = json_option()) -> None:
     """List tenants that were created or have jobs."""
-    _list(as_json=as_json)
-
-
-def _list(*, as_json: bool) -> None:
     from posthouse import insights
-    from posthouse.cli.database import read
 
     found = read(lambda db, _: insights.tenants(db))
     if as_json:
@@ -66,17 +55,17 @@ def create(
 
     [b]Example:[/b]  posthouse tenants create acme --label "Acme Ltd" --weight 2
     """
-    from posthouse.cli.database import read
     from posthouse.storage.actions import create_tenant
 
     given = {"label": label, "weight": weight, "retention_days": retention}
     fields = {field: value for field, value in given.items() if value is not None}
     with checked_usage():
         read(lambda db, _: create_tenant(db, name, fields, actor=caller()))
-    if as_json:
-        show_json({"id": name, **fields})
-    else:
-        say(f"tenant {name} created; create a key: posthouse keys create NAME --tenant {name}")
+    show_result(
+        {"id": name, **fields},
+        f"tenant {name} created; create a key: posthouse keys create NAME --tenant {name}",
+        as_json=as_json,
+    )
 
 
 @tenants.command()
@@ -89,14 +78,12 @@ def delete(
 
     [b]Example:[/b]  posthouse tenants delete acme
     """
-    from posthouse.cli.database import read
     from posthouse.storage.actions import delete_tenant
 
     read(lambda db, _: delete_tenant(db, name, actor=caller()))
-    if as_json:
-        show_json({"id": name, "deleted": True})
-    else:
-        say(f"tenant {name} deleted, with its keys and triggers")
+    show_result(
+        {"id": name, "deleted": True}, f"tenant {name} deleted, with its keys and triggers", as_json=as_json
+    )
 
 
 @tenants.command()
@@ -109,14 +96,10 @@ def label(
 
     [b]Example:[/b]  posthouse tenants label acme "Acme Ltd"
     """
-    from posthouse.cli.database import read
     from posthouse.storage.actions import change_tenant
 
     read(lambda db, _: change_tenant(db, name, {"label": text}, actor=caller()))
-    if as_json:
-        show_json({"id": name, "label": text})
-    else:
-        say(f"{name} labeled {text!r}")
+    show_result({"id": name, "label": text}, f"{name} labeled {text!r}", as_json=as_json)
 
 
 @tenants.command()
@@ -131,15 +114,15 @@ def weight(
 
     [b]Example:[/b]  posthouse tenants weight acme 3
     """
-    from posthouse.cli.database import read
     from posthouse.storage.actions import set_tenant_weight
 
     with checked_usage():
         read(lambda db, _: set_tenant_weight(db, name, number, actor=caller()))
-    if as_json:
-        show_json({"id": name, "weight": number})
-    else:
-        say(f"{name} weight set to {number:g}; effective within 10 seconds")
+    show_result(
+        {"id": name, "weight": number},
+        f"{name} weight set to {number:g}; effective within 10 seconds",
+        as_json=as_json,
+    )
 
 
 @tenants.command()
@@ -159,7 +142,6 @@ def retention(
 
     posthouse tenants retention acme default
     """
-    from posthouse.cli.database import read
     from posthouse.storage.actions import set_tenant_retention
 
     wanted = _days(days)
@@ -205,7 +187,6 @@ def erase(
 
     [b]Example:[/b]  posthouse erase customer-7 --tenant acme
     """
-    from posthouse.cli.database import reachable
     from posthouse.client.sync import SyncClient
     from posthouse.settings import load_settings
 
@@ -217,17 +198,13 @@ def erase(
         erasure = client.erase(subject, tenant=tenant, actor=caller())
     if wait and not erasure.done:
         erasure = _completed(erasure.id)
-    if as_json:
-        show_json(erasure)
-    else:
-        say(_text(erasure))
+    show_result(erasure, _text(erasure), as_json=as_json)
 
 
 def _completed(erasure_id: UUID) -> Erasure:
     import asyncio
 
     from posthouse import insights
-    from posthouse.cli.database import read
 
     async def work(db: Any, _: Any) -> Erasure:
         while not (found := await insights.get_erasure(db, erasure_id)).done:

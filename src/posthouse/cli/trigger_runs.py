@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from posthouse.cli.database import read, read_at
 from posthouse.cli.guarding import WrongUsage
 from posthouse.cli.options import caller, id_of, json_object, json_option
 from posthouse.cli.output import (
@@ -48,7 +49,6 @@ def fire(
 
     posthouse triggers fire 01890a5d-ac96-774b-bcce-b302099a8057 --event folder.updated --context '{"id": 7}'
     """
-    from posthouse.cli.database import read
     from posthouse.triggers import fire_trigger
 
     wanted = id_of("trigger", trigger)
@@ -89,7 +89,6 @@ def outcomes(
 ) -> None:
     """List the outcomes of a trigger, newest first: jobs created, or why none was."""
     from posthouse import insights
-    from posthouse.cli.database import read
 
     wanted = id_of("trigger", trigger)
 
@@ -192,15 +191,11 @@ def _tried_out(expression: str, zone: str, gap: Any, fold: Any) -> tuple[Schedul
 
 def _stored(trigger: str) -> tuple[Schedule, datetime, TriggerInfo]:
     from posthouse import insights
-    from posthouse.cli.database import read
     from posthouse.core.schedule import Schedule
 
     wanted = id_of("trigger", trigger)
 
-    async def look(db: Any, _: Any) -> tuple[TriggerInfo, datetime]:
-        return await insights.get_trigger(db, wanted), await insights.database_now(db)
-
-    found, now = read(look)
+    found, now = read_at(lambda db, _: insights.get_trigger(db, wanted))
     if found.cron_expr is None or found.timezone is None:
         raise WrongUsage(f"trigger {wanted} is not a schedule; it fires on events ({found.event_name})")
     gap: Any = found.gap

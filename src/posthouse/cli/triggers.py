@@ -6,10 +6,29 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from posthouse.cli.database import act
+from posthouse.cli.database import act, read, read_at
 from posthouse.cli.guarding import WrongUsage
-from posthouse.cli.options import caller, file_object, id_of, json_object, json_option, number_or_name
-from posthouse.cli.output import Cell, ago, at, dim, first_line, show_fields, show_json, show_table, span
+from posthouse.cli.options import (
+    ListGroup,
+    caller,
+    file_object,
+    id_of,
+    json_object,
+    json_option,
+    number_or_name,
+)
+from posthouse.cli.output import (
+    Cell,
+    ago,
+    at,
+    dim,
+    first_line,
+    show_fields,
+    show_json,
+    show_result,
+    show_table,
+    span,
+)
 from posthouse.cli.trigger_runs import fire, next_runs, outcomes
 
 if TYPE_CHECKING:
@@ -17,7 +36,7 @@ if TYPE_CHECKING:
 
     from posthouse.insights import TriggerInfo
 
-triggers = typer.Typer(invoke_without_command=True)
+triggers = typer.Typer(cls=ListGroup, help="Create jobs on events or schedules.")
 
 triggers.command("next")(next_runs)
 triggers.command("fire")(fire)
@@ -50,29 +69,12 @@ _FOLD = typer.Option(None, metavar="once|twice", help="Policy for times repeated
 _JITTER = typer.Option(None, metavar="SPAN", help="Maximum random delay of each run, e.g. 30s.")
 
 
-@triggers.callback()
-def list_unless_told(
-    context: typer.Context, tenant: str | None = _TENANT, as_json: bool = json_option()
-) -> None:
-    """Create jobs on events or schedules."""
-    if context.invoked_subcommand is None:
-        _list(tenant, as_json=as_json)
-
-
 @triggers.command("list")
 def list_(tenant: str | None = _TENANT, as_json: bool = json_option()) -> None:
     """List triggers: event or schedule, job kind, last run, state."""
-    _list(tenant, as_json=as_json)
-
-
-def _list(tenant: str | None, *, as_json: bool) -> None:
     from posthouse import insights
-    from posthouse.cli.database import read
 
-    async def look(db: Any, _: Any) -> tuple[list[TriggerInfo], datetime]:
-        return await insights.triggers(db, tenant=tenant), await insights.database_now(db)
-
-    found, now = read(look)
+    found, now = read_at(lambda db, _: insights.triggers(db, tenant=tenant))
     if as_json:
         show_json(found)
         return
@@ -108,14 +110,10 @@ def _state(item: TriggerInfo, now: datetime) -> Cell:
 def show(trigger: str = _ID, as_json: bool = json_option()) -> None:
     """Show a trigger."""
     from posthouse import insights
-    from posthouse.cli.database import read
 
     wanted = id_of("trigger", trigger)
 
-    async def look(db: Any, _: Any) -> tuple[TriggerInfo, datetime]:
-        return await insights.get_trigger(db, wanted), await insights.database_now(db)
-
-    found, now = read(look)
+    found, now = read_at(lambda db, _: insights.get_trigger(db, wanted))
     if as_json:
         show_json(found)
     else:
@@ -188,8 +186,6 @@ def create(
 
     posthouse triggers create --cron '0 2 * * *' --zone America/New_York --kind report --label Nightly
     """
-    from posthouse.cli.database import read
-    from posthouse.cli.output import say
     from posthouse.core.redaction import PLAIN
     from posthouse.triggers import create_trigger
 
@@ -213,10 +209,7 @@ def create(
     if "event_name" not in fields and "cron_expr" not in fields:
         raise WrongUsage("missing --on EVENT or --cron EXPR; see `posthouse triggers create --help`")
     made = read(lambda db, _: create_trigger(db, fields, actor=caller(), tenant=tenant))
-    if as_json:
-        show_json(PLAIN.value(made))
-    else:
-        say(made["id"])
+    show_result(PLAIN.value(made), made["id"], as_json=as_json)
 
 
 @triggers.command()

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from posthouse.cli.options import caller, json_option
+from posthouse.cli.database import read
+from posthouse.cli.options import ListGroup, caller, json_option
 from posthouse.cli.output import Cell, ago, dim, first_line, say, show_json, show_table, status
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
     from posthouse.insights import NamedWorker, WorkerInfo
 
-workers = typer.Typer(invoke_without_command=True)
+workers = typer.Typer(cls=ListGroup, help="List workers and their jobs; disable, enable and drain them.")
 
 _EVERYONE = typer.Option(False, "--all", help="Also workers that disconnected more than a day ago.")
 _WHO = typer.Argument(
@@ -24,24 +25,10 @@ _WHO = typer.Argument(
 SHOWN_JOBS = 2
 
 
-@workers.callback()
-def list_unless_told(
-    context: typer.Context, everyone: bool = _EVERYONE, as_json: bool = json_option()
-) -> None:
-    """List workers and their jobs; disable, enable and drain them."""
-    if context.invoked_subcommand is None:
-        _list(everyone=everyone, as_json=as_json)
-
-
 @workers.command("list")
 def list_(everyone: bool = _EVERYONE, as_json: bool = json_option()) -> None:
     """List workers: idle, active (has free slots), busy (no free slots), disabled or offline."""
-    _list(everyone=everyone, as_json=as_json)
-
-
-def _list(*, everyone: bool, as_json: bool) -> None:
     from posthouse import insights
-    from posthouse.cli.database import read
 
     async def look(db: Any, known: Any) -> tuple[list[WorkerInfo], datetime]:
         within = None if everyone else 86400.0
@@ -132,7 +119,6 @@ def _tell(
     alive: bool = False,
 ) -> None:
     from posthouse import insights
-    from posthouse.cli.database import read
     from posthouse.errors import IllegalTransition
 
     async def work(db: Any, known: Any) -> list[tuple[NamedWorker, bool]]:
