@@ -24,7 +24,7 @@ import stable
 from databases import Databases
 from posthouse import App, testing
 from posthouse.cli.apps import load_app
-from posthouse.cli.run_server import Serving
+from posthouse.cli.run_server import ServerProcess
 from posthouse.identity import Role, issue_key
 from posthouse.keeper.keeper import Keeper
 from posthouse.settings import Settings
@@ -58,7 +58,7 @@ class Product:
         listening = socket.create_server(("127.0.0.1", self._port))
         self._port = listening.getsockname()[1]
         self.url = f"http://127.0.0.1:{self._port}"
-        self._serving = Serving(self.settings, {self.path: self.app})
+        self._serving = ServerProcess(self.settings, {self.path: self.app})
         await self._serving.start(listening)
 
     async def stop_server(self):

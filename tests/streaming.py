@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 import httpx
 
-from posthouse.cli.run_server import Serving
+from posthouse.cli.run_server import ServerProcess
 from waiting import WAIT_SECONDS
 
 
@@ -81,7 +81,7 @@ async def streaming(client, *, last_id=None, **query):
 async def serving_with(settings):
     """A server: its address, and what stops it before the block ends."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        server = Serving(settings)
+        server = ServerProcess(settings)
         await server.start(listening)
         try:
             yield f"http://127.0.0.1:{listening.getsockname()[1]}", server.stop

@@ -24,7 +24,7 @@ from playwright.async_api import Browser, async_playwright
 
 import posthouse
 from posthouse import testing
-from posthouse.cli.run_server import Serving
+from posthouse.cli.run_server import ServerProcess
 from posthouse.maintenance import Housekeeping
 from posthouse.settings import Settings
 
@@ -80,7 +80,7 @@ async def main(minutes: float) -> None:
 
 
 @asynccontextmanager
-async def shop(settings: Settings) -> AsyncIterator[tuple[Serving, str]]:
+async def shop(settings: Settings) -> AsyncIterator[tuple[ServerProcess, str]]:
     """A server, a keeper and three workers."""
     app.settings = settings
     async with app:
@@ -94,7 +94,7 @@ async def shop(settings: Settings) -> AsyncIterator[tuple[Serving, str]]:
         for worker in workers:
             await worker.start()
         listening = socket.create_server(("127.0.0.1", 0))
-        serving = Serving(settings)
+        serving = ServerProcess(settings)
         await serving.start(listening)
         try:
             yield serving, f"http://127.0.0.1:{listening.getsockname()[1]}"

@@ -14,7 +14,7 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from posthouse.cli.run_server import Serving
+from posthouse.cli.run_server import ServerProcess
 from posthouse.identity import Role, issue_key
 from posthouse.storage.migrations import migrate
 
@@ -120,7 +120,7 @@ def serving(settings, *, database=None):
         stopped = asyncio.Event()
         stop.add_done_callback(lambda _: loop.call_soon_threadsafe(stopped.set))
         with socket.create_server(("127.0.0.1", 0)) as listening:
-            server = Serving(settings)
+            server = ServerProcess(settings)
             try:
                 await server.start(listening)
             except BaseException as error:  # noqa: BLE001 - told to the test

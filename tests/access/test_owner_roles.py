@@ -12,7 +12,7 @@ from psycopg import sql
 import posthouse
 from enginekit import Engine
 from posthouse import testing
-from posthouse.cli.run_server import Serving
+from posthouse.cli.run_server import ServerProcess
 from posthouse.errors import ConfigurationError
 from posthouse.settings import Settings
 from posthouse.storage.embedded import ensure
@@ -137,7 +137,7 @@ async def test_without_the_right_to_roles_the_queue_works_and_the_server_says_wh
             socket.create_server(("127.0.0.1", 0)) as listening,
             pytest.raises(ConfigurationError) as refused,
         ):
-            await Serving(Settings(database_url=url)).start(listening)
+            await ServerProcess(Settings(database_url=url)).start(listening)
         assert f'grant posthouse_engine to "{role}"' in str(refused.value)
         with psycopg.connect(server, autocommit=True) as admin:
             admin.execute(sql.SQL("grant posthouse_engine to {}").format(sql.Identifier(role)))

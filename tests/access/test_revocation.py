@@ -12,7 +12,7 @@ from databases import define
 from poolers import PGBOUNCER, pooling
 from posthouse import testing
 from posthouse.identity import Principal, Role, prefix_of
-from posthouse.identity.authenticator import KeyMemory
+from posthouse.identity.authenticator import KeyCache
 from posthouse.settings import Settings
 from workshop import eventually, eventually_sync
 
@@ -67,23 +67,23 @@ def test_behind_a_pooler_keys_are_looked_up_and_tenants_kept_apart(server):
 
 
 async def test_what_is_remembered_goes_when_the_connection_does(database):
-    memory = KeyMemory(database)
+    memory = KeyCache(database)
     listening = asyncio.create_task(memory.run())
     anna = Principal(name="key:a", role=Role.TENANT_VIEWER, tenant="acme", key="a")
     try:
-        await eventually(lambda: memory.listens)
-        memory.remember(b"a", anna, heard=memory.heard, seconds=None)
-        assert memory.recall(b"a") == anna
-        heard = memory.heard
+        await eventually(lambda: memory.is_listening)
+        memory.put(b"a", anna, generation=memory.generation, seconds=None)
+        assert memory.get(b"a") == anna
+        before = memory.generation
         with psycopg.connect(database, autocommit=True) as db:
             db.execute(BACKENDS)
-            await eventually(lambda: memory.recall(b"a") is None)
-            memory.remember(b"a", anna, heard=heard, seconds=None)  # looked up before the cut
-            assert memory.recall(b"a") is None
-            await eventually(lambda: memory.listens)
-            memory.remember(b"a", anna, heard=memory.heard, seconds=None)
+            await eventually(lambda: memory.get(b"a") is None)
+            memory.put(b"a", anna, generation=before, seconds=None)  # looked up before the cut
+            assert memory.get(b"a") is None
+            await eventually(lambda: memory.is_listening)
+            memory.put(b"a", anna, generation=memory.generation, seconds=None)
             db.execute("select pg_notify('posthouse_keys', 'a')")
-            await eventually(lambda: memory.recall(b"a") is None)
+            await eventually(lambda: memory.get(b"a") is None)
     finally:
         listening.cancel()
         await asyncio.gather(listening, return_exceptions=True)
@@ -91,11 +91,11 @@ async def test_what_is_remembered_goes_when_the_connection_does(database):
 
 def test_a_key_is_remembered_no_longer_than_it_is_good():
     now = [100.0]
-    memory = KeyMemory("", clock=lambda: now[0])
+    memory = KeyCache("", clock=lambda: now[0])
     memory._listener.is_listening = True
     anna = Principal(name="key:a", role=Role.TENANT_VIEWER, tenant="acme", key="a")
-    memory.remember(b"a", anna, heard=0, seconds=3)
+    memory.put(b"a", anna, generation=0, seconds=3)
     now[0] = 102.9
-    assert memory.recall(b"a") == anna
+    assert memory.get(b"a") == anna
     now[0] = 103.1
-    assert memory.recall(b"a") is None
+    assert memory.get(b"a") is None

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from databases import define
 from posthouse.errors import ConfigurationError
 from posthouse.identity import Role
-from posthouse.identity.tokens import KeySet, Tokens, role_names
+from posthouse.identity.tokens import JwksCache, JwtVerifier, parse_role_names
 from posthouse.settings import Settings
 
 SECRET = "a-secret-of-the-login-that-is-not-guessable"
@@ -46,7 +46,7 @@ def forged(header, body, signature=b""):
 
 
 def by_secret(**changes):
-    return Tokens(Settings(jwt_secret=SECRET, **changes))
+    return JwtVerifier(Settings(jwt_secret=SECRET, **changes))
 
 
 async def test_a_token_identifies_its_principal():
@@ -100,9 +100,9 @@ async def test_claims_and_roles_are_called_as_the_settings_say():
     root = await tokens.principal(signed(org="acme", resource={"role": "root"}))
     assert (root.role, root.tenant) == (Role.SUPER_ADMIN, None)
     with pytest.raises(ConfigurationError, match="emperor"):
-        role_names("owner=emperor")
+        parse_role_names("owner=emperor")
     with pytest.raises(ConfigurationError, match="worker"):
-        role_names("robot=worker")
+        parse_role_names("robot=worker")
 
 
 @pytest.mark.parametrize("algorithm", ["none", "None", "NONE", "nOnE"])
@@ -113,7 +113,7 @@ async def test_a_token_without_a_signature_is_refused(algorithm):
 @pytest.mark.parametrize("algorithm", ["HS384", "HS512"])
 async def test_another_algorithm_is_refused_though_the_secret_is_right(algorithm):
     secret = SECRET * 2
-    tokens = Tokens(Settings(jwt_secret=secret))
+    tokens = JwtVerifier(Settings(jwt_secret=secret))
     assert await tokens.principal(signed(secret)) is not None
     assert await tokens.principal(signed(secret, algorithm)) is None
 
@@ -177,7 +177,7 @@ def ec_key():
 
 
 def by_keys(publisher, **options):
-    return Tokens(Settings(jwks_url=publisher.url), KeySet(publisher.url, **options))
+    return JwtVerifier(Settings(jwks_url=publisher.url), JwksCache(publisher.url, **options))
 
 
 async def test_tokens_are_checked_by_published_keys(publisher, rsa_key, ec_key):
@@ -249,7 +249,7 @@ def test_settings_that_would_not_be_safe_are_refused():
         with pytest.raises(ConfigurationError):
             Settings(**wrong)
     with pytest.raises(ConfigurationError):
-        Tokens(Settings(jwks_url="file:///etc/passwd"))
+        JwtVerifier(Settings(jwks_url="file:///etc/passwd"))
 
 
 def test_over_http_a_token_and_the_admin_secret_are_credentials(database):

@@ -10,7 +10,7 @@ import httpx
 import psycopg
 
 import posthouse
-from posthouse.cli.run_server import Serving
+from posthouse.cli.run_server import ServerProcess
 from posthouse.identity import Role, issue_key
 from posthouse.maintenance import Housekeeping
 from posthouse.settings import Settings
@@ -38,7 +38,7 @@ class House:
         await self.keeper.start()
         self.worker = await self.app.worker()
         await self.worker.start()
-        self._serving = Serving(self.settings, {"console_house:app": self.app})
+        self._serving = ServerProcess(self.settings, {"console_house:app": self.app})
         await self._serving.start(self._listening)
         return self
 

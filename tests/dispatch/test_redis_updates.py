@@ -6,13 +6,13 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import posthouse
-from posthouse.cli.run_server import Serving
+from posthouse.cli.run_server import ServerProcess
 from workshop import eventually, working
 
 
 @asynccontextmanager
 async def served(settings, *apps):
-    serving = Serving(settings, {f"app{number}": app for number, app in enumerate(apps)})
+    serving = ServerProcess(settings, {f"app{number}": app for number, app in enumerate(apps)})
     await serving.start(socket.create_server(("127.0.0.1", 0)))
     try:
         yield serving._app.state.streams

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 import posthouse
-from posthouse.cli.run_server import Serving
+from posthouse.cli.run_server import ServerProcess
 from posthouse.errors import DatabaseUnavailable, InvalidDefinition
 from posthouse.settings import Settings
 from posthouse.storage.connections import connect_sync
@@ -68,7 +68,7 @@ async def test_a_worker_waits_for_a_lock_on_the_definitions(database, db, caplog
 async def test_a_server_waits_for_a_database_that_is_away(proxy, caplog):
     caplog.set_level(logging.WARNING)
     proxy.refuse()
-    serving = Serving(Settings(database_url=proxy.url))
+    serving = ServerProcess(Settings(database_url=proxy.url))
     with socket.create_server(("127.0.0.1", 0)) as listening:
         starting = asyncio.create_task(serving.start(listening))
         await eventually(lambda: retries(caplog), what="an attempt")

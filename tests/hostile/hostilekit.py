@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import httpx
 import psycopg
 
-from posthouse.cli.run_server import Serving
+from posthouse.cli.run_server import ServerProcess
 from posthouse.identity import Role, issue_key
 
 ROLES = {
@@ -89,7 +89,7 @@ def served(settings):
         return asyncio.run_coroutine_threadsafe(work, loop).result(60)
 
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        server = Serving(settings)
+        server = ServerProcess(settings)
         run(server.start(listening))
         site = Site(f"http://127.0.0.1:{listening.getsockname()[1]}", settings.database_url)
         try:

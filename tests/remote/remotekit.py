@@ -13,7 +13,7 @@ import psycopg
 from psycopg.rows import dict_row
 
 import posthouse
-from posthouse.cli.run_server import Serving
+from posthouse.cli.run_server import ServerProcess
 from posthouse.client.client import Client
 from posthouse.identity import Role, issue_key
 from posthouse.keeper.keeper import Keeper
@@ -134,7 +134,7 @@ class Site:
 @asynccontextmanager
 async def serving(settings, port=0):
     with socket.create_server(("127.0.0.1", port)) as listening:
-        server = Serving(settings)
+        server = ServerProcess(settings)
         await server.start(listening)
         try:
             yield f"http://127.0.0.1:{listening.getsockname()[1]}"

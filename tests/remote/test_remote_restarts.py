@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from remotekit import Site
 
-from posthouse.cli.run_server import Serving
+from posthouse.cli.run_server import ServerProcess
 from posthouse.server.live import Streams
 from posthouse.settings import Settings
 from posthouse.worker.remote.backend import UNANSWERED_SECONDS, RemoteLeases
@@ -36,7 +36,7 @@ async def test_a_connection_that_comes_while_the_server_stops_is_closed(database
                 await asyncio.sleep(0)
 
         monkeypatch.setattr(Streams, "close", close_while_one_comes)
-        serving = Serving(Settings(database_url=database))
+        serving = ServerProcess(Settings(database_url=database))
         await serving.start(listening)
         await serving.stop()
         assert await asyncio.wait_for(asyncio.to_thread(_is_closed, late), 30)

@@ -10,7 +10,7 @@ import httpx
 import psycopg
 import pytest
 
-from posthouse.cli.run_server import Serving
+from posthouse.cli.run_server import ServerProcess
 from posthouse.identity import Role, issue_key
 from posthouse.settings import Settings
 
@@ -49,7 +49,7 @@ class Api:
 @asynccontextmanager
 async def serving(settings):
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        server = Serving(settings)
+        server = ServerProcess(settings)
         await server.start(listening)
         try:
             yield f"http://127.0.0.1:{listening.getsockname()[1]}"

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import psycopg
 
-from posthouse.cli.run_server import Serving
+from posthouse.cli.run_server import ServerProcess
 from posthouse.identity import Role, issue_key
 
 
@@ -24,7 +24,7 @@ def served(settings):
         return asyncio.run_coroutine_threadsafe(work, loop).result(30)
 
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        server = Serving(settings)
+        server = ServerProcess(settings)
         run(server.start(listening))
         try:
             yield f"http://127.0.0.1:{listening.getsockname()[1]}"

@@ -6,7 +6,7 @@ import asyncio
 import socket
 from dataclasses import replace
 
-from posthouse.cli.run_server import Serving
+from posthouse.cli.run_server import ServerProcess
 from posthouse.server.health import UNREACHABLE
 from streaming import another
 from waiting import WAIT_SECONDS
@@ -75,7 +75,7 @@ async def test_a_schema_that_does_not_fit_is_not_ready(api, db):
 async def test_no_answer_waits_for_its_head_to_be_acknowledged(settings):
     """Which takes 40 ms where the other side has nothing to send meanwhile."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        server = Serving(settings)
+        server = ServerProcess(settings)
         await server.start(listening)
         # What it accepts has what the listener has.
         assert listening.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from posthouse.cli.database import act, read
-from posthouse.cli.guarding import WrongUsage
-from posthouse.cli.options import caller, checked_usage, json_option
+from posthouse.cli.guarding import UsageError
+from posthouse.cli.options import as_usage_error, current_actor, json_option
 from posthouse.cli.output import (
     Cell,
-    ago,
     dim,
     first_line,
+    format_age,
     one_line_json,
     plain,
-    say,
+    print_line,
     show_json,
     show_table,
     span,
@@ -64,8 +64,8 @@ def create(
     from posthouse.identity import Role
 
     if role not in set(Role):
-        raise WrongUsage(f"unknown role {role!r}; available: {', '.join(Role)}")
-    with checked_usage():
+        raise UsageError(f"unknown role {role!r}; available: {', '.join(Role)}")
+    with as_usage_error():
         good_for = None if expires is None else seconds(expires)
         text, expires_at = read(
             lambda db, _: _issue(
@@ -78,8 +78,8 @@ def create(
              "may_announce": announce, "expires_at": expires_at}
         )  # fmt: skip
         return
-    say(text)
-    say("Store this key now; it cannot be shown again.", err=True, style="dim")
+    print_line(text)
+    print_line("Store this key now; it cannot be shown again.", err=True, style="dim")
 
 
 async def _issue(
@@ -91,7 +91,7 @@ async def _issue(
 
     expires_at = None if good_for is None else await database_now(db) + timedelta(seconds=good_for)
     most = load_settings().keys_per_tenant
-    text = await issue_key(db, name, role, expires_at=expires_at, actor=caller(), most=most, **scope)
+    text = await issue_key(db, name, role, expires_at=expires_at, actor=current_actor(), most=most, **scope)
     return text, expires_at
 
 
@@ -115,7 +115,7 @@ def list_(
             Cell(key.role),
             dim("all") if key.tenant_id is None else Cell(key.tenant_id),
             _state(key, now),
-            dim("never") if key.last_used_at is None else Cell(ago(key.last_used_at, now)),
+            dim("never") if key.last_used_at is None else Cell(format_age(key.last_used_at, now)),
             Cell(key.created_by),
         )
         for key in found
@@ -153,7 +153,7 @@ def revoke(
     """
     from posthouse.storage.credentials import revoke_key
 
-    act(lambda db: revoke_key(db, prefix, actor=caller()), f"key {prefix} revoked", as_json=as_json)
+    act(lambda db: revoke_key(db, prefix, actor=current_actor()), f"key {prefix} revoked", as_json=as_json)
 
 
 if TYPE_CHECKING:
@@ -210,7 +210,7 @@ def list_actions(
 
     async def look(db: Any, _: Any) -> list[AuditEntry]:
         now = await insights.database_now(db)
-        with checked_usage():
+        with as_usage_error():
             chosen = insights.AuditFilter(
                 actor=actor,
                 action=action,
@@ -231,7 +231,7 @@ def list_actions(
         return
     _show(found)
     if len(found) == limit:
-        say(f"next page: --after {found[-1].id}", style="dim", err=True)
+        print_line(f"next page: --after {found[-1].id}", style="dim", err=True)
 
 
 def _until_interrupted(
@@ -251,8 +251,8 @@ async def _follow(db: Any, chosen: AuditFilter, *, as_json: bool) -> None:
             if as_json:
                 typer.echo(one_line_json(entry))
             else:
-                say(f"{_at(entry)}  ", style="dim", end="")
-                say(f"{entry.actor}  {entry.action}  {entry.target}  {_changes(entry)}")
+                print_line(f"{_at(entry)}  ", style="dim", end="")
+                print_line(f"{entry.actor}  {entry.action}  {entry.target}  {_changes(entry)}")
         sys.stdout.flush()
 
 
@@ -303,7 +303,7 @@ def _moment(text: str | None, now: datetime) -> datetime | None:
         try:
             return now - timedelta(seconds=seconds(text))
         except (ConfigurationError, OverflowError):
-            raise WrongUsage(
+            raise UsageError(
                 f"invalid time {text!r}: expected a time like 2030-01-31T08:00Z or an age like 2h"
             ) from None
     return moment.astimezone() if moment.tzinfo is None else moment

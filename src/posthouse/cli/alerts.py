@@ -8,9 +8,19 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from posthouse.cli.database import read, read_at
-from posthouse.cli.guarding import WrongUsage
-from posthouse.cli.options import checked_usage, json_option
-from posthouse.cli.output import Cell, ago, count, dim, first_line, say, show_json, show_table, status
+from posthouse.cli.guarding import UsageError
+from posthouse.cli.options import as_usage_error, json_option
+from posthouse.cli.output import (
+    Cell,
+    count,
+    dim,
+    first_line,
+    format_age,
+    print_line,
+    show_json,
+    show_table,
+    status,
+)
 
 if TYPE_CHECKING:
     from posthouse.alerts.webhook import Sender
@@ -43,7 +53,7 @@ def list_(
     from posthouse import insights
     from posthouse.core.duration import seconds
 
-    with checked_usage():
+    with as_usage_error():
         within = None if since is None else seconds(since)
         chosen = insights.AlertFilter(type=type_, tenant=tenant, within=within, limit=limit)
 
@@ -53,7 +63,7 @@ def list_(
         return
     rows = [
         (
-            dim(ago(alert.at, now)),
+            dim(format_age(alert.at, now)),
             status(alert.severity),
             Cell(alert.type, "bold"),
             alert.subject,
@@ -130,11 +140,11 @@ def send_test(
 
 def _chosen(sender: Sender, names: list[str] | None) -> list[Destination]:
     if not sender.destinations:
-        raise WrongUsage("no alert destination is configured: set POSTHOUSE_ALERT_WEBHOOK_URL")
+        raise UsageError("no alert destination is configured: set POSTHOUSE_ALERT_WEBHOOK_URL")
     for name in names or ():
         if name not in sender.destinations:
             known = ", ".join(sender.destinations)
-            raise WrongUsage(f"unknown alert destination {name!r}; configured: {known}")
+            raise UsageError(f"unknown alert destination {name!r}; configured: {known}")
     return [sender.destinations[name] for name in names or sender.destinations]
 
 
@@ -175,6 +185,6 @@ def _say(answer: dict[str, Any], settings: Settings) -> None:
     if answer["ok"]:
         said = f": {answer['answer']}" if answer["answer"] else ""
         signed = ", signed" if settings.alert_webhook_secret else ""
-        say(f"{name}: responded {answer['status']} in {answer['seconds'] * 1000:.0f} ms{signed}{said}")
+        print_line(f"{name}: responded {answer['status']} in {answer['seconds'] * 1000:.0f} ms{signed}{said}")
     else:
-        say(f"{name}: {answer['error']}", style="red")
+        print_line(f"{name}: {answer['error']}", style="red")

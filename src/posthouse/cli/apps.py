@@ -70,7 +70,7 @@ def _where(error: Exception) -> str:
     return f"{text} ({last.filename}, line {last.lineno})"
 
 
-def chosen_paths(given: Sequence[str], settings: Settings) -> list[str]:
+def resolve_app_paths(given: Sequence[str], settings: Settings) -> list[str]:
     """Return the paths of the command line, or those of the setting ``app``."""
     return list(given) or [path.strip() for path in settings.app.split(",") if path.strip()]
 
@@ -119,7 +119,7 @@ def routers_of(apps: Iterable[App]) -> list[Any]:
     return found
 
 
-def combined(apps: dict[str, App], settings: Settings) -> App:
+def merge_apps(apps: dict[str, App], settings: Settings) -> App:
     """Return one app with the jobs of all; raise if two apps define the same kind."""
     whole = App(settings=settings)
     homes: dict[str, str] = {}

@@ -67,7 +67,7 @@ def spec_of(
 def _run() -> int:
     import dataclasses
 
-    from posthouse.cli.apps import combined, load_apps, settings_for, shared_settings
+    from posthouse.cli.apps import load_apps, merge_apps, settings_for, shared_settings
     from posthouse.cli.log_format import HideKinds, start_logging
     from posthouse.supervisor.inside import Inside
     from posthouse.worker.shutdown import run_loop
@@ -77,7 +77,7 @@ def _run() -> int:
     spec = first["spec"]
     apps = load_apps(spec["apps"])
     settings = (shared_settings if spec["shared"] else settings_for)(apps, **spec["flags"])
-    whole = combined(apps, _named(settings, first["number"]))
+    snapshot = merge_apps(apps, _named(settings, first["number"]))
     stream = sys.stderr if spec["log_stream"] == "stderr" else sys.stdout
     field = start_logging(as_json=spec["log_json"], level=spec["log_level"], stream=stream)
     for path in spec["hidden"]:
@@ -87,7 +87,7 @@ def _run() -> int:
     inside.send(loaded={**dataclasses.asdict(settings), "data_dir": str(settings.data_dir)})
     if "go" not in inside.receive():
         return 0
-    run_loop(_work(whole, list(apps.values()), spec, field, inside))
+    run_loop(_work(snapshot, list(apps.values()), spec, field, inside))
     return 0
 
 
@@ -103,14 +103,14 @@ def _named(settings: Settings, number: int) -> Settings:
 def _measure(inside: Inside) -> None:
     from prometheus_client import generate_latest
 
-    from posthouse.metrics.worker import measured
+    from posthouse.metrics.worker import start_collecting
 
-    registry = measured(worker=True, keeper=False)
+    registry = start_collecting(worker=True, keeper=False)
     inside.metrics = lambda: generate_latest(registry).decode()
 
 
 async def _work(
-    whole: App, apps: Sequence[App], spec: Mapping[str, Any], field: WorkerField, inside: Inside
+    snapshot: App, apps: Sequence[App], spec: Mapping[str, Any], field: WorkerField, inside: Inside
 ) -> None:
     import asyncio
 
@@ -121,7 +121,7 @@ async def _work(
 
     try:
         with translated():  # Postgres may go away while the worker starts
-            worker = await whole.worker(queues=spec["queues"], status=inside.status)
+            worker = await snapshot.worker(queues=spec["queues"], status=inside.status)
             await worker.start()
         inside.serve(worker)
         field.worker_id = str(worker.id)

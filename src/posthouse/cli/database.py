@@ -23,7 +23,7 @@ def read(work: Callable[[Db, Settings], Awaitable[T]], *, direct: bool = False) 
     from posthouse.settings import load_settings
 
     settings = load_settings()
-    url = reachable(settings)
+    url = checked_url(settings)
     return asyncio.run(_read(settings, (direct and settings.direct_url) or url, work))
 
 
@@ -55,7 +55,7 @@ def act(work: Callable[[Db], Awaitable[Any]], done: str, *, as_json: bool) -> No
     show_result(PLAIN.value(read(lambda db, _: work(db))), done, as_json=as_json)
 
 
-def reachable(settings: Settings, *, check_schema: bool = True, patient: bool = False) -> str:
+def checked_url(settings: Settings, *, check_schema: bool = True, patient: bool = False) -> str:
     """Return the URL of the database after checking that it is reachable and its schema is current.
 
     ``patient``: wait for a database that is down or restarting, as processes that keep running do.

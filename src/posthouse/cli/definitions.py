@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from posthouse.cli.database import act, read, read_at
-from posthouse.cli.guarding import WrongUsage
-from posthouse.cli.options import ListGroup, caller, file_object, json_object, json_option
+from posthouse.cli.guarding import UsageError
+from posthouse.cli.options import ListGroup, current_actor, json_object, json_option, read_object_file
 from posthouse.cli.output import (
     Cell,
-    ago,
     dim,
     first_line,
-    say,
+    format_age,
+    print_line,
     show_fields,
     show_json,
     show_result,
@@ -126,7 +126,7 @@ def _fields(item: DefinitionInfo, now: datetime) -> list[tuple[str, str | Cell]]
         ("redact", ", ".join(item.redact)),
         ("schema", _json(item.schema or None)),
         ("overridden", ", ".join(item.overridden)),
-        ("version", f"{item.version}, {ago(item.updated_at, now)}"),
+        ("version", f"{item.version}, {format_age(item.updated_at, now)}"),
         ("workers", str(item.workers)),
     ]
 
@@ -171,7 +171,7 @@ def create(
     """
     from posthouse.definitions import create_definition
 
-    fields = file_object(file) | _given(
+    fields = read_object_file(file) | _given(
         command=command,
         description=description,
         queue=queue,
@@ -187,7 +187,11 @@ def create(
     )
     if argv:
         fields["command"] = {**fields.get("command", {}), "argv": list(argv)}
-    act(lambda db: create_definition(db, key, fields, actor=caller()), f"{key} created", as_json=as_json)
+    act(
+        lambda db: create_definition(db, key, fields, actor=current_actor()),
+        f"{key} created",
+        as_json=as_json,
+    )
 
 
 @definitions.command()
@@ -222,7 +226,7 @@ def edit(
     """
     from posthouse.definitions import change_definition
 
-    changes = file_object(file) | _given(
+    changes = read_object_file(file) | _given(
         command=command,
         description=description,
         queue=queue,
@@ -237,11 +241,11 @@ def edit(
         followup_queues=followup_queue,
     )
     if not changes and not clear:
-        raise WrongUsage(
+        raise UsageError(
             "no changes given: pass at least one option; see `posthouse definitions edit --help`"
         )
     act(
-        lambda db: change_definition(db, key, changes, clear=clear, actor=caller()),
+        lambda db: change_definition(db, key, changes, clear=clear, actor=current_actor()),
         f"{key} changed",
         as_json=as_json,
     )
@@ -263,7 +267,7 @@ def _switch(keys: list[str], *, active: bool, as_json: bool) -> None:
     from posthouse.definitions import change_definition
 
     async def work(db: Any) -> list[dict[str, Any]]:
-        return [await change_definition(db, key, {"active": active}, actor=caller()) for key in keys]
+        return [await change_definition(db, key, {"active": active}, actor=current_actor()) for key in keys]
 
     act(work, f"{', '.join(keys)} {'active' if active else 'inactive'}", as_json=as_json)
 
@@ -279,7 +283,11 @@ def remove(
     """Remove a definition. A worker with this kind announces it again on start. Audited."""
     from posthouse.definitions import remove_definition
 
-    act(lambda db: remove_definition(db, key, actor=caller(), force=force), f"{key} removed", as_json=as_json)
+    act(
+        lambda db: remove_definition(db, key, actor=current_actor(), force=force),
+        f"{key} removed",
+        as_json=as_json,
+    )
 
 
 @definitions.command()
@@ -296,7 +304,7 @@ def check(
     if as_json:
         show_json({"valid": not problems, "problems": problems})
     elif not problems:
-        say(f"valid payload for {key}")
+        print_line(f"valid payload for {key}")
     for problem in problems if not as_json else ():
         typer.echo(problem, err=True)
     if problems:
@@ -353,7 +361,7 @@ def _given(
         "max_attempts": max_attempts,
         "timeout_seconds": timeout,
         "retry": {"ladder": [rung.strip() for rung in retry.split(",")]} if retry else None,
-        "schema": file_object(schema) if schema else None,
+        "schema": read_object_file(schema) if schema else None,
         "redact": redact or None,
         "requires": requires or None,
         "prefers": prefers or None,
@@ -369,9 +377,9 @@ def _command(text: str) -> dict[str, Any]:
     try:
         value = json.loads(text)
     except ValueError as error:
-        raise WrongUsage(f"--command is not valid JSON: {error}; quote it for the shell") from None
+        raise UsageError(f"--command is not valid JSON: {error}; quote it for the shell") from None
     if isinstance(value, list):
         return {"argv": value}
     if not isinstance(value, dict):
-        raise WrongUsage('--command must be a JSON list like ["convert", "{payload.file}"] or an object')
+        raise UsageError('--command must be a JSON list like ["convert", "{payload.file}"] or an object')
     return value

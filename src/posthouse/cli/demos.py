@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import typer
 
-from posthouse.cli.guarding import WrongUsage
+from posthouse.cli.guarding import UsageError
 from posthouse.cli.options import json_option
-from posthouse.cli.output import say, show_json
+from posthouse.cli.output import print_line, show_json
 from posthouse.worker.shutdown import SIGNALS, run_loop
 
 if TYPE_CHECKING:
     from posthouse.app import App
-    from posthouse.cli.run_server import Serving
+    from posthouse.cli.run_server import ServerProcess
     from posthouse.demo.stage import Demo, Stage
     from posthouse.identity import Role
     from posthouse.settings import Settings
@@ -89,19 +89,19 @@ def demo(
         _list(demos, as_json=as_json)
     elif name == CRASH:
         if serve:
-            raise WrongUsage("the crash demo deletes its Postgres at the end; --serve is for the other demos")
+            raise UsageError("the crash demo deletes its Postgres at the end; --serve is for the other demos")
         _crash(CRASH_JOBS if size is None else size, as_json=as_json)
     elif name in demos:
         _run_installed(demos[name], _Wanted(name, size, workers, serve, as_json, as_job))
     else:
-        raise WrongUsage(f"demo {name!r} does not exist; choose one of: {', '.join(_names(demos))}")
+        raise UsageError(f"demo {name!r} does not exist; choose one of: {', '.join(_names(demos))}")
 
 
 def _crash(jobs: int, *, as_json: bool) -> None:
     from posthouse.cli.startup import require_extras
 
     if jobs < LEAST_CRASH_JOBS:
-        raise WrongUsage(f"--jobs must be at least {LEAST_CRASH_JOBS} for the crash demo, not {jobs}")
+        raise UsageError(f"--jobs must be at least {LEAST_CRASH_JOBS} for the crash demo, not {jobs}")
     require_extras("posthouse demo crash", "embedded")
     from posthouse.demo.crash import Report, run
     from posthouse.demo.crash.report import make_screen
@@ -117,7 +117,7 @@ def _crash(jobs: int, *, as_json: bool) -> None:
     if as_json:
         show_json(report.as_json())
     else:
-        say(str(report), style="bold green" if report.exact else "bold red")
+        print_line(str(report), style="bold green" if report.exact else "bold red")
     if not report.exact:
         raise typer.Exit(1)
 
@@ -142,7 +142,7 @@ def _list(demos: dict[str, Any], *, as_json: bool) -> None:
         show_json(_names(demos))
         return
     for name in _names(demos):
-        say(f"{own_command()} demo {name}")
+        print_line(f"{own_command()} demo {name}")
 
 
 def _prepare(name: str) -> _Prepared:
@@ -174,7 +174,7 @@ async def _run(demo: Demo, prepared: _Prepared, wanted: _Wanted) -> None:
     import tempfile
     from pathlib import Path
 
-    from posthouse.cli.run_server import Serving, address_of, listen
+    from posthouse.cli.run_server import ServerProcess, address_of, bind_socket
     from posthouse.demo.stage import JobScreen, Screen, Stage, in_thread
     from posthouse.identity import Role
     from posthouse.maintenance import Housekeeping
@@ -182,9 +182,9 @@ async def _run(demo: Demo, prepared: _Prepared, wanted: _Wanted) -> None:
     app, path, settings = prepared
     url = settings.database_url
     keeper = Housekeeping(url, settings)
-    serving = Serving(settings, {path: app})
+    serving = ServerProcess(settings, {path: app})
     with (
-        listen("127.0.0.1", 0) as listening,
+        bind_socket("127.0.0.1", 0) as listening,
         tempfile.TemporaryDirectory(prefix="posthouse-demo-") as folder,
     ):
         async with _alone(settings.direct_url or url, wanted.name):
@@ -225,7 +225,7 @@ async def _alone(url: str, name: str) -> AsyncIterator[None]:
         yield
 
 
-async def _end(found: dict[str, Any], stage: Stage, serving: Serving, wanted: _Wanted) -> None:
+async def _end(found: dict[str, Any], stage: Stage, serving: ServerProcess, wanted: _Wanted) -> None:
     """Print the result and what to open, and stay up if asked to."""
     links = stage.links or {one.title: one.page for one in serving.applications if one.page is not None}
     if wanted.as_job:
@@ -273,23 +273,25 @@ async def _stay_up(links: dict[str, str]) -> None:
 
 
 async def _key(url: str, role: Role) -> str:
-    from posthouse.cli.options import caller
+    from posthouse.cli.options import current_actor
     from posthouse.identity import Role, issue_key
     from posthouse.storage.connections import connect_async
 
     async with await connect_async(url, "cli") as connection:
-        return await issue_key(connection, "demo", role, may_announce=role is Role.WORKER, actor=caller())
+        return await issue_key(
+            connection, "demo", role, may_announce=role is Role.WORKER, actor=current_actor()
+        )
 
 
 async def _revoke(url: str, keys: list[str]) -> None:
-    from posthouse.cli.options import caller
+    from posthouse.cli.options import current_actor
     from posthouse.identity.keys import prefix_of
     from posthouse.storage.connections import connect_async
     from posthouse.storage.credentials import revoke_key
 
     async with await connect_async(url, "cli") as connection:
         for key in keys:
-            await revoke_key(connection, prefix_of(key) or "", actor=caller())
+            await revoke_key(connection, prefix_of(key) or "", actor=current_actor())
 
 
 def _show(found: dict[str, Any], *, as_json: bool) -> None:
@@ -298,7 +300,7 @@ def _show(found: dict[str, Any], *, as_json: bool) -> None:
         return
     for name, value in found.items():
         shown = ", ".join(str(item) for item in value) if isinstance(value, list | tuple) else value
-        say(f"{name}: {shown}")
+        print_line(f"{name}: {shown}")
 
 
 def exit_on_interrupt() -> None:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from posthouse.cli.database import reachable
-from posthouse.cli.guarding import WrongUsage
-from posthouse.cli.options import caller, checked_usage, json_object, json_option, number_or_name
-from posthouse.cli.output import say, show_json
+from posthouse.cli.database import checked_url
+from posthouse.cli.guarding import UsageError
+from posthouse.cli.options import as_usage_error, current_actor, json_object, json_option, number_or_name
+from posthouse.cli.output import print_line, show_json
 from posthouse.errors import JobFailed
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def enqueue(
     from posthouse.core.request import Request, priority_number
     from posthouse.settings import load_settings
 
-    with checked_usage():
+    with as_usage_error():
         request = Request(
             kind=kind,
             payload=json_object(payload),
@@ -77,7 +77,7 @@ def enqueue(
             dedupe_key=dedupe,
             correlation_id=correlation,
             subject=subject,
-            created_by=caller(),
+            created_by=current_actor(),
         )
         limit = None if timeout is None else seconds(timeout)
     asyncio.run(_enqueue(request, load_settings(), wait=wait, timeout=limit, as_json=as_json))
@@ -91,7 +91,7 @@ async def _enqueue(
     from posthouse.client.client import Client
 
     # Checked first, because the client would retry while the database is unreachable.
-    url = await asyncio.to_thread(reachable, settings)
+    url = await asyncio.to_thread(checked_url, settings)
     async with Client(settings=settings) as client:
         handle = await client.submit(request)
         answer: dict[str, Any] = {"id": handle.id, "outcome": handle.outcome}
@@ -112,9 +112,9 @@ async def _enqueue(
 
 
 def _show_receipt(handle: Handle) -> None:
-    say(str(handle.id))
+    print_line(str(handle.id))
     if handle.outcome != "created":
-        say("note: an active job has this dedupe key; this is its id", err=True, style="yellow")
+        print_line("note: an active job has this dedupe key; this is its id", err=True, style="yellow")
 
 
 async def _ending(client: Client, job_id: UUID, url: str, timeout: float | None) -> dict[str, Any]:
@@ -137,7 +137,7 @@ def _moment(text: str | None) -> datetime | None:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise WrongUsage(
+        raise UsageError(
             f"invalid --at {text!r}: expected a time like 2030-01-31T08:00Z or 2030-01-31T08:00+01:00; "
             "for a relative time use --delay"
         ) from None

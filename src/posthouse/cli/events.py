@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from posthouse.cli.database import act, reachable, read, read_at
-from posthouse.cli.options import caller, id_of, json_object, json_option
+from posthouse.cli.database import act, checked_url, read, read_at
+from posthouse.cli.options import current_actor, id_of, json_object, json_option
 from posthouse.cli.output import (
     Cell,
-    ago,
     count,
     dim,
     first_line,
+    format_age,
     job_cell,
     show_fields,
     show_json,
@@ -53,10 +53,15 @@ def emit(
 
     known = json_object(context, "--context")
     settings = load_settings()
-    reachable(settings)
+    checked_url(settings)
     with SyncClient(settings=settings) as client:
         event_id = client.emit(
-            name, known, tenant=tenant, subject=subject, correlation_id=correlation, created_by=caller()
+            name,
+            known,
+            tenant=tenant,
+            subject=subject,
+            correlation_id=correlation,
+            created_by=current_actor(),
         )
     show_result({"id": event_id}, str(event_id), as_json=as_json)
 
@@ -82,7 +87,7 @@ def list_(
     rows = [
         (
             Cell(str(item.id)),
-            dim(ago(item.at, now)),
+            dim(format_age(item.at, now)),
             item.tenant_id,
             Cell(item.name, "bold"),
             count(item.fired, "green"),
@@ -134,7 +139,7 @@ def _fields(item: EventInfo, now: datetime) -> list[tuple[str, str | Cell]]:
     return [
         ("id", str(item.id)),
         ("name", Cell(item.name, "bold")),
-        ("when", ago(item.at, now)),
+        ("when", format_age(item.at, now)),
         ("tenant", item.tenant_id),
         ("subject", item.subject or ""),
         ("correlation", item.correlation_id or ""),
@@ -158,7 +163,7 @@ def replay(
     wanted = id_of("event", event)
     only = [id_of("trigger", text) for text in trigger] or None
     act(
-        lambda db: replay_event(db, wanted, actor=caller(), triggers=only),
+        lambda db: replay_event(db, wanted, actor=current_actor(), triggers=only),
         f"{wanted} will be matched again",
         as_json=as_json,
     )

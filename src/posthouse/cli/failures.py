@@ -9,24 +9,24 @@ from uuid import UUID
 import typer
 
 from posthouse.cli.database import read, read_at
-from posthouse.cli.guarding import WrongUsage
-from posthouse.cli.job_actions import follow, share_of
-from posthouse.cli.options import ListGroup, caller, checked_usage, id_of, json_option
+from posthouse.cli.guarding import UsageError
+from posthouse.cli.job_actions import parse_ratio, watch_bulk_change
+from posthouse.cli.options import ListGroup, as_usage_error, current_actor, id_of, json_option
 from posthouse.cli.output import (
     Cell,
-    ago,
-    at,
     count,
     dim,
+    escape_terminal,
     first_line,
+    format_age,
+    format_time,
     job_cell,
     last_lines,
-    say,
+    print_line,
     show_fields,
     show_json,
     show_result,
     show_table,
-    shown_text,
     sparkline,
     status,
 )
@@ -96,8 +96,8 @@ def retry(
     from posthouse.errors import InvalidBulkChange
     from posthouse.storage.actions import retry_many
 
-    with checked_usage():
-        speed, share = rate_per_second(rate), share_of(stop_at)
+    with as_usage_error():
+        speed, share = rate_per_second(rate), parse_ratio(stop_at)
         ago_from, ago_to = _span(since), _span(until)
 
     async def work(db: Any, _: Any) -> UUID | int:
@@ -111,16 +111,16 @@ def retry(
             return await insights.count_retriable(db, chosen)
         try:
             return await retry_many(
-                db, chosen, rate=speed, stop_share=share, stop_after=stop_after, actor=caller()
+                db, chosen, rate=speed, stop_share=share, stop_after=stop_after, actor=current_actor()
             )
         except InvalidBulkChange as error:
-            raise WrongUsage(str(error)) from None
+            raise UsageError(str(error)) from None
 
     answer = read(work)
     if isinstance(answer, int):
-        show_json({"jobs": answer}) if as_json else say(f"{answer:,} jobs would be retried")
+        show_json({"jobs": answer}) if as_json else print_line(f"{answer:,} jobs would be retried")
         return
-    follow(answer, detach=detach, as_json=as_json)
+    watch_bulk_change(answer, detach=detach, as_json=as_json)
 
 
 async def _chosen(db: Any, *, fingerprint: str | None, **choice: Any) -> dict[str, Any]:
@@ -162,7 +162,7 @@ def retries(
             f"{bulk.retried + bulk.skipped:,}/{'?' if bulk.total is None else f'{bulk.total:,}'}",
             count(bulk.succeeded, "green"),
             count(bulk.failed, "red"),
-            ago(bulk.created_at, now),
+            format_age(bulk.created_at, now),
             bulk.created_by,
             dim(bulk.reason or ", ".join(f"{name} {value}" for name, value in bulk.chosen.items())),
         )
@@ -180,7 +180,7 @@ def stop(
     from posthouse.storage.actions import stop_bulk_change
 
     wanted = id_of("bulk retry", bulk_id, "failures retries")
-    stopped = read(lambda db, _: stop_bulk_change(db, wanted, actor=caller()))
+    stopped = read(lambda db, _: stop_bulk_change(db, wanted, actor=current_actor()))
     show_result(
         {"id": bulk_id, "stopped": stopped},
         f"{bulk_id}  {'stopped' if stopped else 'already finished'}",
@@ -229,7 +229,7 @@ def list_(
     from posthouse import insights
     from posthouse.core.duration import seconds
 
-    with checked_usage():
+    with as_usage_error():
         within = None if since is None else timedelta(seconds=seconds(since))
         insights.FailureFilter(limit=limit)
 
@@ -255,8 +255,8 @@ def _show_list(found: list[FailureGroup], now: datetime) -> None:
             count(group.failures, "red"),
             Cell(sparkline(group.last_hour), "red"),
             count(_ended(group), "bold red"),
-            ago(group.last_seen, now),
-            first_line(f"{group.type}: {shown_text(group.message)}"),
+            format_age(group.last_seen, now),
+            first_line(f"{group.type}: {escape_terminal(group.message)}"),
         ]
         rows.append([*row[:2], group.tenant_id, *row[2:]] if tenants else row)
     if tenants:
@@ -301,25 +301,25 @@ def _show_detail(detail: FailureDetail, now: datetime) -> None:
             ("failure", Cell(group.fingerprint, "bold")),
             ("kind", group.kind),
             ("tenant", group.tenant_id if group.tenant_id != "default" else ""),
-            ("error", Cell(first_line(f"{group.type}: {shown_text(group.message)}", 500), "red")),
-            ("location", shown_text(error.get("place", ""))),
+            ("error", Cell(first_line(f"{group.type}: {escape_terminal(group.message)}", 500), "red")),
+            ("location", escape_terminal(error.get("place", ""))),
             (
                 "failures",
                 f"{group.failures:,}, {sum(group.last_hour):,} in the last hour {sparkline(group.last_hour)}",
             ),
             ("finished jobs", ", ".join(f"{number:,} {name}" for number, name in ended if number)),
-            ("first", at(group.first_seen, now)),
-            ("last", at(group.last_seen, now)),
+            ("first", format_time(group.first_seen, now)),
+            ("last", format_time(group.last_seen, now)),
             ("latest job", str(group.job_id)),
             ("traceback", dim(last_lines(error.get("traceback") or "", 40))),
         )
     )
     if detail.jobs:
-        say("")
+        print_line("")
         rows = [
             (job_cell(job.id), status(job.status), job.queue, f"{job.attempt_count}/{job.max_attempts}",
-             ago(job.finished_at, now), shown_text(job.subject or ""))
+             format_age(job.finished_at, now), escape_terminal(job.subject or ""))
             for job in detail.jobs
         ]  # fmt: skip
         show_table(("id", "status", "queue", "attempt", "finished", "subject"), rows, empty="")
-        say(f"retry them with: posthouse failures retry {group.fingerprint}", style="dim", err=True)
+        print_line(f"retry them with: posthouse failures retry {group.fingerprint}", style="dim", err=True)

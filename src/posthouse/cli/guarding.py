@@ -11,7 +11,7 @@ from posthouse.errors import ConfigurationError, PosthouseError
 USAGE = 2
 
 
-class WrongUsage(ConfigurationError):
+class UsageError(ConfigurationError):
     """The command line arguments are invalid."""
 
 
@@ -23,7 +23,7 @@ def run_guarded(command: Callable[[], int | None]) -> int:
         from posthouse.core.redaction import mask_text
 
         sys.stderr.write(f"error: {mask_text(str(error))}\n")
-        return USAGE if isinstance(error, WrongUsage) else 1
+        return USAGE if isinstance(error, UsageError) else 1
     except Exception as error:
         if type(error).__name__ == "Abort":  # typer's; a child process does not import typer
             return 1

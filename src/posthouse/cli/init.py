@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from posthouse.cli.guarding import WrongUsage
-from posthouse.cli.output import say
+from posthouse.cli.guarding import UsageError
+from posthouse.cli.output import print_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,15 +31,15 @@ def init(
     """
     existing = [name for name in FILES if (folder / name).exists()]
     if existing and not force:
-        raise WrongUsage(
+        raise UsageError(
             f"{_listed(existing)} already exist{'s' if len(existing) == 1 else ''} in {folder.resolve()}; "
             "choose another folder, or pass --force to overwrite"
         )
     _write(folder, FILES)
-    say(f"Created {_listed(FILES)} in {folder.resolve()}.")
-    say("")
-    say("Next steps:")
-    say("")
+    print_line(f"Created {_listed(FILES)} in {folder.resolve()}.")
+    print_line("")
+    print_line("Next steps:")
+    print_line("")
     _show_next_steps(folder)
 
 
@@ -83,15 +83,15 @@ def _show_next_steps(folder: Path) -> None:
     command = absolute_command() if moved else own_command()
     python = shell_path(Path(sys.executable), absolute=moved)
     if moved:
-        say(f"  cd {shlex.quote(str(folder))}")
+        print_line(f"  cd {shlex.quote(str(folder))}")
     if needed := _missing_packages():
-        say(f"  {python} -m pip install {' '.join(needed)}")
-    say(f"  {python} -m pytest  # run the test")
-    say(f"  {command} up  # start Postgres, the console and a worker")
-    say("")
-    say("In a second terminal, in the same folder:")
-    say("")
-    say(f"""  {command} enqueue welcome --payload '{{"name": "Ada"}}' --wait""")
+        print_line(f"  {python} -m pip install {' '.join(needed)}")
+    print_line(f"  {python} -m pytest  # run the test")
+    print_line(f"  {command} up  # start Postgres, the console and a worker")
+    print_line("")
+    print_line("In a second terminal, in the same folder:")
+    print_line("")
+    print_line(f"""  {command} enqueue welcome --payload '{{"name": "Ada"}}' --wait""")
 
 
 JOBS = '''"""The jobs of this application.

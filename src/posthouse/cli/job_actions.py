@@ -12,9 +12,9 @@ from uuid import UUID
 import typer
 
 from posthouse.cli.database import read
-from posthouse.cli.guarding import WrongUsage
-from posthouse.cli.options import caller, checked_usage, json_option
-from posthouse.cli.output import say, show_json, shown_progress
+from posthouse.cli.guarding import UsageError
+from posthouse.cli.options import as_usage_error, current_actor, json_option
+from posthouse.cli.output import print_line, progress_view, show_json
 
 if TYPE_CHECKING:
     from posthouse.insights import MatchedJob
@@ -32,7 +32,7 @@ def job_reference(text: str) -> UUID | str:
     try:
         return UUID(text)
     except ValueError:
-        raise WrongUsage(
+        raise UsageError(
             f"{text!r} is not a job id; pass a full id like 01890a5d-ac96-774b-bcce-b302099a8057, or its "
             "first or last characters (at least 4); list jobs with `posthouse jobs list`"
         ) from None
@@ -52,7 +52,7 @@ async def find_job(db: Any, reference: UUID | str) -> UUID:
             f"{insights.SEARCHED_IDS:,} jobs of each table, so pass the full id of an older job"
         )
     if len(found) > 1:
-        raise WrongUsage(_ambiguous(reference, found))
+        raise UsageError(_ambiguous(reference, found))
     return found[0].id
 
 
@@ -114,8 +114,8 @@ def retry(
 
     if _by_filter(wanted, line):
         _refuse("only with job ids", fresh=fresh)
-        with checked_usage():
-            share = share_of(stop_at)
+        with as_usage_error():
+            share = parse_ratio(stop_at)
         found = _Found("retry", line or "", rate, tenant, limit, share)
         found.change(detach=detach, dry_run=dry_run, as_json=as_json)
     else:
@@ -150,7 +150,7 @@ def cancel(
 
 def _by_filter(wanted: list[str] | None, line: str | None) -> bool:
     if bool(wanted) == (line is not None):
-        raise WrongUsage("no jobs selected: pass either job ids or --filter QUERY")
+        raise UsageError("no jobs selected: pass either job ids or --filter QUERY")
     return line is not None
 
 
@@ -158,7 +158,7 @@ def _refuse(when: str, **options: Any) -> None:
     """Reject options that would have no effect."""
     for name, value in options.items():
         if value:
-            raise WrongUsage(f"--{name.replace('_', '-')} is allowed {when}")
+            raise UsageError(f"--{name.replace('_', '-')} is allowed {when}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,17 +176,19 @@ class _Found:
         from posthouse.core.filters import read_filter
         from posthouse.core.limit import rate_per_second
 
-        with checked_usage():
+        with as_usage_error():
             chosen, speed = read_filter(self.line), rate_per_second(self.rate)
         if not dry_run:
-            follow(read(lambda db, _: self._start(db, chosen, speed)), detach=detach, as_json=as_json)
+            watch_bulk_change(
+                read(lambda db, _: self._start(db, chosen, speed)), detach=detach, as_json=as_json
+            )
             return
         count = read(lambda db, _: self._count(db, chosen))
         if as_json:
             show_json({"jobs": count.count, "exact": count.exact})
         else:
             done = "retried" if self.action == "retry" else "canceled"
-            say(f"{'' if count.exact else 'at least '}{count.count:,} jobs would be {done}")
+            print_line(f"{'' if count.exact else 'at least '}{count.count:,} jobs would be {done}")
 
     async def _count(self, db: Any, chosen: Filter) -> JobCount:
         from posthouse import insights
@@ -204,7 +206,7 @@ class _Found:
             search = await self._search(db, chosen)
             return await change_found(
                 db, self.action, named, search.as_json(), rate=speed, stop_share=self.stop_share,
-                actor=caller(),
+                actor=current_actor(),
             )  # fmt: skip
 
     async def _search(self, db: Any, chosen: Filter) -> Wanted:
@@ -214,7 +216,7 @@ class _Found:
         try:
             return await insights.search_to_change(db, self.action, chosen, tenant=self.tenant)
         except InvalidRequest as error:
-            raise WrongUsage(str(error)) from None
+            raise UsageError(str(error)) from None
 
 
 def _control(wanted: list[str], act: Callable[..., Awaitable[str]], *, as_json: bool) -> None:
@@ -229,7 +231,7 @@ def _control(wanted: list[str], act: Callable[..., Awaitable[str]], *, as_json: 
             job_id = reference
             try:
                 job_id = await find_job(db, reference)
-                done.append({"id": job_id, "status": await act(db, job_id, actor=caller())})
+                done.append({"id": job_id, "status": await act(db, job_id, actor=current_actor())})
             except PosthouseError as error:
                 done.append({"id": job_id, "status": None, "error": str(error), "code": error.code})
         return done
@@ -241,7 +243,7 @@ def _control(wanted: list[str], act: Callable[..., Awaitable[str]], *, as_json: 
         if "error" in item:
             typer.echo(f"error: {item['error']}", err=True)
         elif not as_json:
-            say(f"{item['id']}  {item['status']}")
+            print_line(f"{item['id']}  {item['status']}")
     if any("error" in item for item in done):
         raise typer.Exit(1)
 
@@ -251,21 +253,21 @@ if TYPE_CHECKING:
 
     from posthouse.insights import BulkChange
 
-LOOK_SECONDS = 0.3
+POLL_SECONDS = 0.3
 
 
-def follow(bulk_id: UUID, *, detach: bool, as_json: bool) -> None:
+def watch_bulk_change(bulk_id: UUID, *, detach: bool, as_json: bool) -> None:
     from posthouse import insights
 
     if not as_json:
-        say(f"bulk change {bulk_id}", style="dim", err=not detach)
+        print_line(f"bulk change {bulk_id}", style="dim", err=not detach)
     if detach:
         done = read(lambda db, _: insights.get_bulk_change(db, bulk_id))
     else:
         try:
             done = read(lambda db, _: _until_ended(db, bulk_id))
         except KeyboardInterrupt:
-            say(
+            print_line(
                 "the bulk change continues in the background; stop it with "
                 f"`posthouse failures stop {bulk_id}`",
                 err=True,
@@ -274,7 +276,7 @@ def follow(bulk_id: UUID, *, detach: bool, as_json: bool) -> None:
     if as_json:
         show_json(done)
     elif not detach:
-        say(f"{done.state}: {_told(done)}{f'; {done.reason}' if done.reason else ''}")
+        print_line(f"{done.state}: {_told(done)}{f'; {done.reason}' if done.reason else ''}")
     if done.state in {"halted", "stopped"}:
         raise typer.Exit(1)
 
@@ -284,14 +286,14 @@ async def _until_ended(db: Any, bulk_id: UUID) -> BulkChange:
 
     from posthouse import insights
 
-    with shown_progress("jobs") as bar:
+    with progress_view("jobs") as bar:
         while True:
             bulk = await insights.get_bulk_change(db, bulk_id)
             left = 0 if bulk.total is None else bulk.total - bulk.retried - bulk.canceled - bulk.skipped
             bar.show(left, _told(bulk))
             if not bulk.open:
                 return bulk
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(POLL_SECONDS)
 
 
 def _told(bulk: BulkChange) -> str:
@@ -306,12 +308,12 @@ def _told(bulk: BulkChange) -> str:
     )
 
 
-def share_of(text: str) -> float:
+def parse_ratio(text: str) -> float:
     """Parse a ratio: 20% or 0.2."""
     try:
         share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
     except ValueError:
         share = -1.0
     if not 0 <= share <= 1:
-        raise WrongUsage(f"invalid --stop-at {text!r}: expected a ratio like 20% or 0.2")
+        raise UsageError(f"invalid --stop-at {text!r}: expected a ratio like 20% or 0.2")
     return share

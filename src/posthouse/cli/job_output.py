@@ -12,7 +12,7 @@ from uuid import UUID
 import typer
 
 from posthouse.cli.database import read
-from posthouse.cli.guarding import WrongUsage
+from posthouse.cli.guarding import UsageError
 from posthouse.cli.job_actions import HELP, find_job, job_reference
 from posthouse.cli.output import (
     Cell,
@@ -20,7 +20,7 @@ from posthouse.cli.output import (
     first_line,
     one_line_json,
     plain,
-    say,
+    print_line,
     show_json,
     show_table,
     span,
@@ -36,7 +36,7 @@ _CLEAR = "\x1b[H\x1b[2J"
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
+class JobView:
     """A job with everything that is shown of it."""
 
     job: JobDetail
@@ -60,10 +60,10 @@ class Whole:
         return self.job, self.parts, [step.name for step in self.steps]
 
 
-async def look_at(db: Any, job_id: UUID) -> Whole:
+async def load_job_view(db: Any, job_id: UUID) -> JobView:
     from posthouse import insights
 
-    return Whole(
+    return JobView(
         await insights.get_job(db, job_id),
         await insights.parts_of(db, job_id),
         await insights.steps_of(db, job_id),
@@ -79,7 +79,7 @@ def bar(percent: float | None) -> str:
     return f"{'█' * full}{'░' * (BAR - full)} {percent:.0f} %"
 
 
-def show_parts(whole: Whole) -> None:
+def show_parts(whole: JobView) -> None:
     if not whole.parts:
         return
     rows = [
@@ -93,11 +93,11 @@ def show_parts(whole: Whole) -> None:
         )
         for part in whole.parts
     ]
-    say("")
+    print_line("")
     show_table(("part", "status", "progress", "done", "took", "note"), rows, empty="")
 
 
-def show_steps(whole: Whole) -> None:
+def show_steps(whole: JobView) -> None:
     if not whole.steps:
         return
     rows = [
@@ -109,7 +109,7 @@ def show_steps(whole: Whole) -> None:
         )
         for step in whole.steps
     ]
-    say("")
+    print_line("")
     show_table(("step", "attempt", "took", "result"), rows, empty="")
 
 
@@ -133,7 +133,7 @@ async def watch(db: Any, job_id: UUID, show: Any) -> None:
 
     seen: Any = None
     while True:
-        whole = await look_at(db, job_id)
+        whole = await load_job_view(db, job_id)
         if whole.news != seen:
             seen = whole.news
             if sys.stdout.isatty():
@@ -189,10 +189,10 @@ def _show(line: LogLine, *, as_json: bool) -> None:
     if as_json:
         typer.echo(one_line_json(line))
         return
-    say(f"{line.at.astimezone():%H:%M:%S}  ", style="dim", end="")
+    print_line(f"{line.at.astimezone():%H:%M:%S}  ", style="dim", end="")
     mark = "" if line.stream == "log" else f"{line.stream}: "
     style = _STYLES.get(line.level or "", "magenta" if line.stream == "stderr" else "")
-    say(f"{mark}{line.text}", style=style)
+    print_line(f"{mark}{line.text}", style=style)
 
 
 def _which(text: str | None) -> WhichAttempt:
@@ -202,5 +202,5 @@ def _which(text: str | None) -> WhichAttempt:
         return WhichAttempt()
     match = re.fullmatch(r"(?:(\d{1,9})\.)?(\d{1,9})", text)
     if match is None:
-        raise WrongUsage(f"invalid --attempt {text!r}: expected a number like 2, or 1.2 with its run")
+        raise UsageError(f"invalid --attempt {text!r}: expected a number like 2, or 1.2 with its run")
     return WhichAttempt(int(match[2]), None if match[1] is None else int(match[1]))

@@ -11,27 +11,27 @@ import typer
 from posthouse.cli.database import read
 from posthouse.cli.job_actions import HELP, cancel, find_job, job_reference, retry
 from posthouse.cli.job_output import logs
-from posthouse.cli.options import checked_usage, json_option
+from posthouse.cli.options import as_usage_error, json_option
 from posthouse.cli.output import (
     Cell,
-    ago,
-    at,
     dim,
+    escape_terminal,
     first_line,
+    format_age,
+    format_time,
     job_cell,
     last_lines,
     one_line_json,
-    say,
+    print_line,
     show_fields,
     show_json,
     show_table,
-    shown_text,
     span,
     status,
 )
 
 if TYPE_CHECKING:
-    from posthouse.cli.job_output import Whole
+    from posthouse.cli.job_output import JobView
     from posthouse.insights import AttemptInfo, FoundJobs, JobDetail, JobSummary, Why
 
 jobs = typer.Typer(no_args_is_help=True, help="List, show, explain, retry and cancel jobs.")
@@ -80,7 +80,7 @@ def list_(
     from posthouse import insights
     from posthouse.core.filters import read_filter
 
-    with checked_usage():
+    with as_usage_error():
         chosen = insights.JobFilter(
             statuses=statuses or None,
             kind=kind,
@@ -104,9 +104,11 @@ def list_(
     page, now = read(look)
     show_json(page.jobs) if as_json else _show_list(page.jobs, now)
     if page.partial and page.looked_back_to is not None:
-        say(f"searched jobs of the last {span((now - page.looked_back_to).total_seconds())} only", err=True)
+        print_line(
+            f"searched jobs of the last {span((now - page.looked_back_to).total_seconds())} only", err=True
+        )
     if page.after is not None and not as_json:
-        say(f"next page: --after {page.after}", style="dim", err=True)
+        print_line(f"next page: --after {page.after}", style="dim", err=True)
 
 
 def _show_list(found: list[JobSummary], now: datetime) -> None:
@@ -131,10 +133,10 @@ def _show_list(found: list[JobSummary], now: datetime) -> None:
 
 def _when(job: JobSummary, now: datetime) -> str:
     if job.finished_at is not None:
-        return ago(job.finished_at, now)
+        return format_age(job.finished_at, now)
     if job.status == "running":
         return f"for {span((now - (job.attempt_started_at or now)).total_seconds())}"
-    return ago(job.scheduled_for if job.scheduled_for > now else job.queued_at, now)
+    return format_age(job.scheduled_for if job.scheduled_for > now else job.queued_at, now)
 
 
 def _note(job: JobSummary) -> str:
@@ -163,17 +165,17 @@ def show(
         if watch:
             await job_output.watch(db, found, _show_line if as_json else _show_whole)
             return
-        whole = await job_output.look_at(db, found)
+        whole = await job_output.load_job_view(db, found)
         show_json(whole.document()) if as_json else _show_whole(whole)
 
     read(look)
 
 
-def _show_line(whole: Whole) -> None:
+def _show_line(whole: JobView) -> None:
     typer.echo(one_line_json(whole.document()))
 
 
-def _show_whole(whole: Whole) -> None:
+def _show_whole(whole: JobView) -> None:
     from posthouse.cli.job_output import show_parts, show_steps
 
     show_fields([*_fields(whole.job, whole.now), *_output(whole.last)])
@@ -195,12 +197,12 @@ def _fields(job: JobDetail, now: datetime) -> list[tuple[str, str | Cell]]:
         ("tenant", job.tenant_id),
         ("attempt", f"{job.attempt_count} of {job.max_attempts}{generation}"),
         ("progress", " ".join(filter(None, (progress, job.current_step, job.progress_message)))),
-        ("queued", at(job.queued_at, now)),
-        ("scheduled", at(job.scheduled_for, now) if job.scheduled_for != job.queued_at else ""),
-        ("started", at(job.started_at, now)),
-        ("finished", at(job.finished_at, now)),
-        ("erased", at(job.erased_at, now)),
-        ("lease expires", at(job.lease_expires_at, now)),
+        ("queued", format_time(job.queued_at, now)),
+        ("scheduled", format_time(job.scheduled_for, now) if job.scheduled_for != job.queued_at else ""),
+        ("started", format_time(job.started_at, now)),
+        ("finished", format_time(job.finished_at, now)),
+        ("erased", format_time(job.erased_at, now)),
+        ("lease expires", format_time(job.lease_expires_at, now)),
         ("worker", str(job.worker_id or "")),
         ("timeout", span(job.timeout_seconds)),
         ("dedupe key", job.dedupe_key or ""),
@@ -260,7 +262,7 @@ def attempts(
         (
             f"{item.generation}.{item.attempt}",
             Cell(item.outcome, _outcome_style(item.outcome)),
-            ago(item.started_at, now),
+            format_age(item.started_at, now),
             span(((item.finished_at or now) - item.started_at).total_seconds()),
             dim(str(item.worker_id or "")),
             _exit(item),
@@ -278,8 +280,8 @@ def attempts(
         }
         for name, text in texts.items():
             if text:
-                say(f"\nattempt {item.generation}.{item.attempt}{name}", style="bold")
-                say(shown_text(text.rstrip()))
+                print_line(f"\nattempt {item.generation}.{item.attempt}{name}", style="bold")
+                print_line(escape_terminal(text.rstrip()))
 
 
 def _exit(item: AttemptInfo) -> str:
@@ -317,20 +319,21 @@ def why(job: str = _ID, as_json: bool = json_option()) -> None:
     if as_json:
         show_json(found)
         return
-    say(found.summary, style=status(found.status).style)
+    print_line(found.summary, style=status(found.status).style)
     blocked_by = [f"{item.id}  {item.kind or ''}  {item.status or 'deleted'}" for item in found.blocked_by]
     servers = [f"{item.name}  {item.running}/{item.concurrency}" for item in found.workers]
     holders = [
-        f"{item.id}  {item.kind}  on {item.worker or 'a disconnected worker'}, started {ago(item.since, now)}"
+        f"{item.id}  {item.kind}  on {item.worker or 'a disconnected worker'}, "
+        f"started {format_age(item.since, now)}"
         for limit in found.limits
         for item in limit.holders
     ]
     show_fields(
         [
             ("also", "\n".join(found.also)),
-            ("until", at(found.until, now)),
-            ("since", at(found.since, now)),
-            ("lease expires", at(found.lease_expires_at, now)),
+            ("until", format_time(found.until, now)),
+            ("since", format_time(found.since, now)),
+            ("lease expires", format_time(found.lease_expires_at, now)),
             ("blocked by", "\n".join(blocked_by)),
             ("held by", "\n".join(holders)),
             ("workers", "\n".join(servers)),

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from posthouse.cli.database import read
-from posthouse.cli.guarding import WrongUsage
-from posthouse.cli.options import ListGroup, caller, checked_usage, json_option
+from posthouse.cli.guarding import UsageError
+from posthouse.cli.options import ListGroup, as_usage_error, current_actor, json_option
 from posthouse.cli.output import Cell, dim, show_json, show_result, show_table
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def set_(
     """
     from posthouse.storage.actions import set_limit
 
-    with checked_usage():
+    with as_usage_error():
         fields = _given(
             max_running=running,
             rate=rate,
@@ -159,10 +159,10 @@ def set_(
         )
         fields |= {column: None for field in clear for column in _cleared(field)}
     if not fields:
-        raise WrongUsage(
+        raise UsageError(
             "no fields given: pass --running, --rate or another option; see `posthouse limits set --help`"
         )
-    done = read(lambda db, _: set_limit(db, name, fields, actor=caller()))
+    done = read(lambda db, _: set_limit(db, name, fields, actor=current_actor()))
     show_result(done, f"{name} set: {_sentence(done)}", as_json=as_json)
 
 
@@ -183,7 +183,7 @@ def _given(**options: Any) -> dict[str, Any]:
 
 def _cleared(field: str) -> tuple[str, ...]:
     if field not in _COLUMNS:
-        raise WrongUsage(f"invalid --clear {field!r}; expected one of {', '.join(_COLUMNS)}")
+        raise UsageError(f"invalid --clear {field!r}; expected one of {', '.join(_COLUMNS)}")
     return _COLUMNS[field]
 
 
@@ -194,7 +194,7 @@ def _weight(text: str) -> tuple[str, float]:
             return kind, float(number)
     except ValueError:
         pass
-    raise WrongUsage(f"invalid --weight {text!r}: expected KIND=N, e.g. welcome=2")
+    raise UsageError(f"invalid --weight {text!r}: expected KIND=N, e.g. welcome=2")
 
 
 def _sentence(limit: dict[str, Any]) -> str:
@@ -215,5 +215,5 @@ def remove(
     """Remove a limit. A limit defined in code returns when its worker starts. Audited."""
     from posthouse.storage.actions import remove_limit
 
-    read(lambda db, _: remove_limit(db, name, actor=caller()))
+    read(lambda db, _: remove_limit(db, name, actor=current_actor()))
     show_result({"name": name, "removed": True}, f"{name} removed", as_json=as_json)

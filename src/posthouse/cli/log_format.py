@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import IO, Any
 
-from posthouse.cli.guarding import WrongUsage
+from posthouse.cli.guarding import UsageError
 from posthouse.core.redaction import MASKING, mask_output
 from posthouse.core.redaction.logs import Surroundings
 
@@ -35,7 +35,7 @@ def start_logging(*, as_json: bool | None, level: str, stream: IO[str] | None = 
     target = stream or sys.stdout
     number = logging.getLevelNamesMapping().get(level.upper())
     if number is None:
-        raise WrongUsage(f"invalid --log-level {level!r}: use debug, info, warning or error")
+        raise UsageError(f"invalid --log-level {level!r}: use debug, info, warning or error")
     handler = logging.StreamHandler(target)
     wants_json = not target.isatty() if as_json is None else as_json
     handler.setFormatter(JsonLines() if wants_json else HumanLines(colour=target.isatty()))

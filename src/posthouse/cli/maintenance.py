@@ -10,10 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from posthouse.cli.database import reachable, read
-from posthouse.cli.guarding import WrongUsage
-from posthouse.cli.options import app_option, caller, json_option
-from posthouse.cli.output import STATUS_STYLES, Cell, ago, count, dim, say, show_json, show_table
+from posthouse.cli.database import checked_url, read
+from posthouse.cli.guarding import UsageError
+from posthouse.cli.options import app_option, current_actor, json_option
+from posthouse.cli.output import (
+    STATUS_STYLES,
+    Cell,
+    count,
+    dim,
+    format_age,
+    print_line,
+    show_json,
+    show_table,
+)
 from posthouse.errors import ConfigurationError
 
 
@@ -28,7 +37,7 @@ def migrate(app: list[str] = app_option(), as_json: bool = json_option()) -> Non
 
     posthouse migrate --app shop.jobs:app
     """
-    from posthouse.cli.apps import chosen_paths, load_apps
+    from posthouse.cli.apps import load_apps, resolve_app_paths
     from posthouse.settings import load_settings
     from posthouse.storage.connections import connect_sync
     from posthouse.storage.errors import translated
@@ -36,23 +45,23 @@ def migrate(app: list[str] = app_option(), as_json: bool = json_option()) -> Non
     from posthouse.storage.migrations import migrate as apply
 
     settings = load_settings()
-    url = reachable(settings, check_schema=False)
+    url = checked_url(settings, check_schema=False)
     with translated(), connect_sync(url, "migrate") as connection:
         applied = apply(connection)
         version = schema_version(connection).number
         try:
             check_guarded(connection)
         except ConfigurationError as error:  # jobs work without it
-            say(f"warning: {error}", err=True, style="yellow")
-    for loaded in load_apps(chosen_paths(app, settings)).values():
+            print_line(f"warning: {error}", err=True, style="yellow")
+    for loaded in load_apps(resolve_app_paths(app, settings)).values():
         loaded.migrate()
     if as_json:
         done = [{"number": item.number, "name": item.name} for item in applied]
         show_json({"version": version, "applied": done})
         return
     for item in applied:
-        say(f"applied {item.number:04} {item.name}", style="green")
-    say(f"schema version {version:04}" + ("" if applied else ": up to date, nothing to do"))
+        print_line(f"applied {item.number:04} {item.name}", style="green")
+    print_line(f"schema version {version:04}" + ("" if applied else ": up to date, nothing to do"))
 
 
 if TYPE_CHECKING:
@@ -92,12 +101,14 @@ def _show(findings: list[Finding], counts: dict[Severity, int], *, quiet: bool) 
     for item in findings:
         if item.severity == "ok" and quiet:
             continue
-        say(f"{_MARKS[item.severity]} {item.check:<{width}}  ", style=STATUS_STYLES[item.severity], end="")
-        say(item.summary, style="dim" if item.severity == "ok" else "bold")
+        print_line(
+            f"{_MARKS[item.severity]} {item.check:<{width}}  ", style=STATUS_STYLES[item.severity], end=""
+        )
+        print_line(item.summary, style="dim" if item.severity == "ok" else "bold")
         for text in (item.meaning, item.advice):
             if text:
-                say(f"{'':<{width}}    {text}")
-    say(f"{counts['ok']} ok, {counts['warning']} warning(s), {counts['error']} error(s)")
+                print_line(f"{'':<{width}}    {text}")
+    print_line(f"{counts['ok']} ok, {counts['warning']} warning(s), {counts['error']} error(s)")
 
 
 config = typer.Typer(invoke_without_command=True)
@@ -168,7 +179,7 @@ def database_url() -> None:
             f"no database is running: POSTHOUSE_DATABASE_URL is not set, and the embedded Postgres in "
             f"{settings.data_dir} is stopped; start it with `posthouse up`"
         )
-    say(url)
+    print_line(url)
 
 
 if TYPE_CHECKING:
@@ -222,7 +233,7 @@ def _report(*, as_json: bool) -> None:
     _show_things(found, now)
     if found.tenants:
         own = ", ".join(f"{tenant.id} {tenant.retention_days:g} d" for tenant in found.tenants)
-        say(f"\ntenants with their own retention: {own}")
+        print_line(f"\ntenants with their own retention: {own}")
     _show_due(found.due)
 
 
@@ -235,7 +246,7 @@ def _show_things(found: RetentionReport, now: datetime) -> None:
             count(item.rows),
             _bytes(item.bytes),
             "" if item.oldest is None else f"{item.oldest:%Y-%m-%d}",
-            "now" if item.next_drop_at and item.next_drop_at <= now else ago(item.next_drop_at, now),
+            "now" if item.next_drop_at and item.next_drop_at <= now else format_age(item.next_drop_at, now),
         )
         for item in found.things
     ]
@@ -245,9 +256,9 @@ def _show_things(found: RetentionReport, now: datetime) -> None:
 
 def _show_due(due: list[Due]) -> None:
     if not due:
-        say("\nnothing is due for deletion")
+        print_line("\nnothing is due for deletion")
         return
-    say("\ndue for deletion:")
+    print_line("\ndue for deletion:")
     rows = [(Cell(item.name, "bold"), _told(item), count(item.rows), _bytes(item.bytes)) for item in due]
     show_table(("table", "action", "rows", "size"), rows, empty="", right=("rows", "size"))
 
@@ -269,19 +280,21 @@ def _bytes(number: float) -> str:
 
 def _run(*, as_json: bool) -> None:
 
-    counts = read(_let_go)
+    counts = read(_run_retention)
     if as_json:
         show_json(counts)
         return
-    say(
+    print_line(
         f"{counts['dropped']:,} partition(s) dropped, {counts['shrunk']:,} shrunk, "
         f"{counts['deleted']:,} row(s) deleted"
     )
     if counts["busy"]:
-        say("some tables were locked; the keeper tries again in its next clean-up", style="yellow", err=True)
+        print_line(
+            "some tables were locked; the keeper tries again in its next clean-up", style="yellow", err=True
+        )
 
 
-async def _let_go(db: Any, known: Settings) -> dict[str, int]:
+async def _run_retention(db: Any, known: Settings) -> dict[str, int]:
     from posthouse import insights
     from posthouse.keeper.retention import Retention
     from posthouse.storage.actions import note
@@ -296,7 +309,7 @@ async def _let_go(db: Any, known: Settings) -> dict[str, int]:
     finally:
         await line.close()
     if any(counts.values()):
-        await note(db, "retention.run", "retention", counts, actor=caller())
+        await note(db, "retention.run", "retention", counts, actor=current_actor())
     return counts
 
 
@@ -329,6 +342,6 @@ def glossary(
 
     wanted = " ".join(term or ()).lower()
     if wanted and wanted not in TERMS:
-        raise WrongUsage(f"unknown term {wanted!r}; list all terms with `posthouse glossary`")
+        raise UsageError(f"unknown term {wanted!r}; list all terms with `posthouse glossary`")
     for name in [wanted] if wanted else TERMS:
         typer.echo(f"{name}: {TERMS[name]}")

@@ -11,7 +11,7 @@ from uuid import UUID
 import typer
 from typer.core import TyperGroup
 
-from posthouse.cli.guarding import WrongUsage
+from posthouse.cli.guarding import UsageError
 from posthouse.errors import ConfigurationError, InvalidFilter, InvalidJob, InvalidKey, InvalidTenant
 
 
@@ -24,12 +24,12 @@ class ListGroup(TyperGroup):
 
 
 @contextmanager
-def checked_usage() -> Iterator[None]:
+def as_usage_error() -> Iterator[None]:
     """Report invalid values from the command line as usage errors (exit code 2)."""
     try:
         yield
     except (ConfigurationError, InvalidFilter, InvalidJob, InvalidKey, InvalidTenant) as error:
-        raise WrongUsage(str(error)) from None
+        raise UsageError(str(error)) from None
 
 
 def json_option() -> Any:
@@ -69,13 +69,13 @@ def id_of(thing: str, text: str, listing: str = "") -> UUID:
     try:
         return UUID(text)
     except ValueError:
-        raise WrongUsage(
+        raise UsageError(
             f"{text!r} is not a {thing} id; expected one like 01890a5d-ac96-774b-bcce-b302099a8057; "
             f"list them with `posthouse {listing or f'{thing}s list'}`"
         ) from None
 
 
-def caller() -> str:
+def current_actor() -> str:
     """Return the actor for the audit log: ``cli:anna@studio``, or the setting ``actor``."""
     from getpass import getuser
     from platform import node
@@ -115,16 +115,16 @@ def json_object(text: str, option: str = "--payload") -> dict[str, Any]:
         value = json.loads(text)
     except json.JSONDecodeError as error:
         near = text[error.pos : error.pos + SHOWN_OF_BAD_JSON] or "the end"
-        raise WrongUsage(
+        raise UsageError(
             f"{option} is not valid JSON: {error.msg} at line {error.lineno}, column {error.colno} "
             f"(near {near!r}); quote it for the shell: {option} '{{\"user_id\": 7}}'"
         ) from None
     if not isinstance(value, dict):
-        raise WrongUsage(f"{option} must be a JSON object like '{{\"user_id\": 7}}', not {text.strip()!r}")
+        raise UsageError(f"{option} must be a JSON object like '{{\"user_id\": 7}}', not {text.strip()!r}")
     return value
 
 
-def file_object(file: str | None) -> dict[str, Any]:
+def read_object_file(file: str | None) -> dict[str, Any]:
     """Read an object from a JSON or TOML file, or from stdin (-); empty without a file."""
     import json
     import sys
@@ -136,11 +136,11 @@ def file_object(file: str | None) -> dict[str, Any]:
         text = sys.stdin.read() if file == "-" else Path(file).read_text()
         value = tomllib.loads(text) if file.endswith(".toml") else json.loads(text)
     except OSError as error:
-        raise WrongUsage(f"cannot read {file}: {error.strerror}") from None
+        raise UsageError(f"cannot read {file}: {error.strerror}") from None
     except ValueError as error:
-        raise WrongUsage(f"{file} is not valid JSON or TOML: {error}") from None
+        raise UsageError(f"{file} is not valid JSON or TOML: {error}") from None
     if not isinstance(value, dict):
-        raise WrongUsage(f"{file} must contain an object, not {type(value).__name__}")
+        raise UsageError(f"{file} must contain an object, not {type(value).__name__}")
     return value
 
 

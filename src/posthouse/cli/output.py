@@ -74,7 +74,7 @@ def show_result(value: Any, text: str, *, as_json: bool) -> None:
     if as_json:
         show_json(value)
     else:
-        say(text)
+        print_line(text)
 
 
 def one_line_json(value: Any) -> str:
@@ -142,11 +142,11 @@ def show_fields(pairs: Iterable[tuple[str, str | Cell]]) -> None:
     shown = [(name, cell) for name, cell in shown if cell.text]
     width = max((len(name) for name, _ in shown), default=0)
     for name, cell in shown:
-        say(f"{name:<{width}}  ", style="dim", end="")
-        say(cell.text.replace("\n", "\n" + " " * (width + 2)), style=cell.style)
+        print_line(f"{name:<{width}}  ", style="dim", end="")
+        print_line(cell.text.replace("\n", "\n" + " " * (width + 2)), style=cell.style)
 
 
-def say(text: str, *, style: str = "", end: str = "\n", err: bool = False) -> None:
+def print_line(text: str, *, style: str = "", end: str = "\n", err: bool = False) -> None:
     """Print a line, in colour on a terminal. It is never wrapped, so that it can be copied."""
     stream = sys.stderr if err else sys.stdout
     if not style or not stream.isatty():
@@ -157,7 +157,7 @@ def say(text: str, *, style: str = "", end: str = "\n", err: bool = False) -> No
     Console(stderr=err).print(text, style=style, end=end, markup=False, highlight=False, soft_wrap=True)
 
 
-def ago(moment: datetime | None, now: datetime) -> str:
+def format_age(moment: datetime | None, now: datetime) -> str:
     """Return the rough distance from now: ``3 m ago``, ``in 2 h``."""
     if moment is None:
         return ""
@@ -188,9 +188,9 @@ def sparkline(values: Sequence[float | None]) -> str:
     )
 
 
-def at(moment: datetime | None, now: datetime) -> str:
+def format_time(moment: datetime | None, now: datetime) -> str:
     """Return a time and its distance: ``2030-01-01 12:00:00+00:00 (in 3 d)``."""
-    return f"{moment.isoformat(' ', 'seconds')} ({ago(moment, now)})" if moment else ""
+    return f"{moment.isoformat(' ', 'seconds')} ({format_age(moment, now)})" if moment else ""
 
 
 def first_line(text: str | None, limit: int = 80) -> str:
@@ -200,11 +200,11 @@ def first_line(text: str | None, limit: int = 80) -> str:
 
 def last_lines(text: str, most: int = 20) -> str:
     """Return the last lines of a text."""
-    lines = shown_text(text).rstrip().split("\n")
+    lines = escape_terminal(text).rstrip().split("\n")
     return "\n".join(lines if len(lines) <= most else ["…", *lines[-most:]])
 
 
-def shown_text(text: str) -> str:
+def escape_terminal(text: str) -> str:
     """Escape control characters in untrusted text, so that they do not reach the terminal."""
     return "".join(char if char.isprintable() or char in "\n\t" else ascii(char)[1:-1] for char in text)
 
@@ -213,7 +213,7 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-class Shown(Protocol):
+class ProgressView(Protocol):
     def show(self, left: int, told: str) -> None: ...
 
 
@@ -229,7 +229,7 @@ class _Lines:
             typer.echo(told, err=True)
 
 
-class _Bar:
+class _ProgressBar:
     def __init__(self, progress: Any, name: str) -> None:
         self._progress = progress
         self._task = progress.add_task(name, total=None, told="")
@@ -241,7 +241,7 @@ class _Bar:
 
 
 @contextmanager
-def shown_progress(name: str) -> Iterator[Shown]:
+def progress_view(name: str) -> Iterator[ProgressView]:
     """Show progress on stderr, so that stdout has only the result."""
     if not sys.stderr.isatty():
         yield _Lines()
@@ -251,4 +251,4 @@ def shown_progress(name: str) -> Iterator[Shown]:
 
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[told]}"))
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        yield _Bar(progress, name)
+        yield _ProgressBar(progress, name)

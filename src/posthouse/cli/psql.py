@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from posthouse.cli.database import reachable
-from posthouse.cli.output import say
+from posthouse.cli.database import checked_url
+from posthouse.cli.output import print_line
 
 if TYPE_CHECKING:
     from posthouse.settings import Settings
@@ -32,11 +32,11 @@ def psql(
     from posthouse.settings import load_settings
 
     settings = load_settings()
-    url = settings.direct_url or reachable(settings, check_schema=False)
+    url = settings.direct_url or checked_url(settings, check_schema=False)
     program = _program(settings)
     if program is None:
-        say(url)
-        say(
+        print_line(url)
+        print_line(
             "error: psql was not found; install it (Debian: `apt install postgresql-client`), or connect "
             "another client to the URL above",
             err=True,

@@ -7,9 +7,18 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from posthouse.cli.database import read, read_at
-from posthouse.cli.guarding import WrongUsage
-from posthouse.cli.options import ListGroup, caller, checked_usage, json_option
-from posthouse.cli.output import Cell, ago, count, say, show_json, show_table, shown_progress, span
+from posthouse.cli.guarding import UsageError
+from posthouse.cli.options import ListGroup, as_usage_error, current_actor, json_option
+from posthouse.cli.output import (
+    Cell,
+    count,
+    format_age,
+    print_line,
+    progress_view,
+    show_json,
+    show_table,
+    span,
+)
 
 if TYPE_CHECKING:
     from posthouse.insights import QueueCounts
@@ -18,7 +27,7 @@ queues = typer.Typer(cls=ListGroup, help="List queues; pause, resume and drain t
 
 _NAME = typer.Argument(..., metavar="NAME", help="Queue name.")
 _NAMES = typer.Argument(..., metavar="NAME...", help="Queue names.")
-LOOK_SECONDS = 0.2
+POLL_SECONDS = 0.2
 COSTLY = 20
 """The pause between polls is at least this many times the duration of a poll."""
 
@@ -41,7 +50,10 @@ def list_(as_json: bool = json_option()) -> None:
             count(queue.running, "blue"),
             Cell(span(queue.oldest_ready_seconds)),
             Cell(str(queue.workers), "" if queue.workers or not queue.ready else "bold red"),
-            Cell(f"{ago(queue.paused_at, now)} by {queue.paused_by}" if queue.paused_at else "", "yellow"),
+            Cell(
+                f"{format_age(queue.paused_at, now)} by {queue.paused_by}" if queue.paused_at else "",
+                "yellow",
+            ),
         )
         for queue in found
     ]
@@ -73,7 +85,7 @@ def _switch(names: list[str], act: Any, done: str, already: str, *, as_json: boo
 
     async def work(db: Any, _: Any) -> list[tuple[str, bool, bool]]:
         return [
-            (name, await act(db, name, actor=caller()), await insights.queue_is_known(db, name))
+            (name, await act(db, name, actor=current_actor()), await insights.queue_is_known(db, name))
             for name in names
         ]
 
@@ -82,9 +94,9 @@ def _switch(names: list[str], act: Any, done: str, already: str, *, as_json: boo
         show_json([{"name": name, "changed": changed} for name, changed, _ in answers])
     for name, changed, known in answers:
         if not as_json:
-            say(f"{name}  {done if changed else already}")
+            print_line(f"{name}  {done if changed else already}")
         if not known:
-            say(
+            print_line(
                 f"note: queue {name!r} is not used by any job, worker or definition yet",
                 style="yellow",
                 err=True,
@@ -113,19 +125,19 @@ def drain(
     from posthouse.core.duration import seconds
     from posthouse.storage.actions import pause_queue
 
-    with checked_usage():
+    with as_usage_error():
         limit = None if timeout is None else seconds(timeout)
 
     async def work(db: Any, _: Any) -> tuple[QueueCounts, bool]:
         if not until_empty:
-            await pause_queue(db, name, actor=caller())
+            await pause_queue(db, name, actor=current_actor())
         return await _wait(db, name, limit, until_empty=until_empty)
 
     left, done = read(work)
     if as_json:
         show_json({**_document(left), "drained": done})
     elif done:
-        say(f"{name}  empty" if until_empty else f"{name}  paused, no running jobs")
+        print_line(f"{name}  empty" if until_empty else f"{name}  paused, no running jobs")
     if not done:
         typer.echo(f"error: queue {name} was not drained within {timeout}: {_told(left)}", err=True)
         raise typer.Exit(1)
@@ -139,12 +151,12 @@ async def _wait(db: Any, name: str, limit: float | None, *, until_empty: bool) -
     from posthouse import insights
 
     deadline = None if limit is None else time.monotonic() + limit
-    with shown_progress(name) as bar:
+    with progress_view(name) as bar:
         while True:
             started = time.monotonic()
             counts = await insights.queue_counts(db, name)
             if until_empty and counts.paused_at is not None and counts.ready:
-                raise WrongUsage(
+                raise UsageError(
                     f"queue {name} is paused; resume it first with `posthouse queues resume {name}`"
                 )
             left = counts.running + (counts.ready + counts.waiting if until_empty else 0)
@@ -152,7 +164,7 @@ async def _wait(db: Any, name: str, limit: float | None, *, until_empty: bool) -
             if not left or (deadline is not None and time.monotonic() >= deadline):
                 return counts, not left
             now = time.monotonic()
-            pause = max(LOOK_SECONDS, COSTLY * (now - started))
+            pause = max(POLL_SECONDS, COSTLY * (now - started))
             await asyncio.sleep(pause if deadline is None else min(pause, max(0.0, deadline - now)))
 
 

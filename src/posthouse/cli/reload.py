@@ -21,7 +21,7 @@ from typing import Any
 
 import typer
 
-from posthouse.cli.output import say
+from posthouse.cli.output import print_line
 from posthouse.worker.shutdown import SIGNALS
 
 FLAG = "--reload"
@@ -173,11 +173,13 @@ class _Reloader:
     def _report_failure(self, child: subprocess.Popen[bytes]) -> None:
         code = child.wait()
         if child is self._child and code not in {0, USAGE} and not self._ends.is_set():
-            say(f"reload: stopped with exit code {code}; waiting for a change", err=True, style="yellow")
+            print_line(
+                f"reload: stopped with exit code {code}; waiting for a change", err=True, style="yellow"
+            )
 
     def _restart(self, changed: Sequence[str]) -> None:
         names = ", ".join(os.path.relpath(path) for path in changed)
-        say(f"reload: {names} changed, restarting", err=True, style="dim")
+        print_line(f"reload: {names} changed, restarting", err=True, style="dim")
         child, self._child = self._child, None
         if child is not None:
             _stop(child)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from posthouse.cli.database import reachable
+from posthouse.cli.database import checked_url
 from posthouse.cli.options import app_option, log_json_option, log_level_option
-from posthouse.cli.output import say
+from posthouse.cli.output import print_line
 from posthouse.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -59,16 +59,16 @@ def server(
     """
     import sys
 
-    from posthouse.cli.apps import chosen_paths, load_apps, settings_for
+    from posthouse.cli.apps import load_apps, resolve_app_paths, settings_for
     from posthouse.cli.log_format import start_logging
     from posthouse.settings import load_settings
     from posthouse.worker.shutdown import run_loop
 
-    with listen(host, port) as listening:
+    with bind_socket(host, port) as listening:
         settings = load_settings()
         start_logging(as_json=log_json, level=log_level, stream=sys.stderr)
-        reachable(settings, patient=True)
-        apps = load_apps(chosen_paths(app, settings))
+        checked_url(settings, patient=True)
+        apps = load_apps(resolve_app_paths(app, settings))
         run_loop(_serve(settings_for(apps), listening, apps))
 
 
@@ -78,9 +78,9 @@ async def _serve(settings: Settings, listening: socket.socket, apps: Mapping[str
     from posthouse.worker.shutdown import Stop
 
     stop = Stop(asyncio.get_running_loop())
-    serving = Serving(settings, apps)
+    serving = ServerProcess(settings, apps)
     await stop.unless_asked(serving.start(listening))
-    say(f"Posthouse is ready: {address_of(listening)}")
+    print_line(f"Posthouse is ready: {address_of(listening)}")
     await stop.asked_or()
     await serving.stop()
     for app in apps.values():
@@ -111,7 +111,7 @@ class WaitingConnections:
         self._since = waiting
 
 
-class Serving:
+class ServerProcess:
     """The API on a socket, with the routes of applications by path. Its owner starts and stops it."""
 
     def __init__(self, settings: Settings, apps: Mapping[str, App] | None = None) -> None:
@@ -254,9 +254,9 @@ async def _tick(server: uvicorn.Server, unanswered: WaitingConnections, leaving:
         await until_set(leaving, TICK_SECONDS)
 
 
-async def first_key(url: str) -> str | None:
+async def create_first_admin_key(url: str) -> str | None:
     """Create and return an admin key if there is none yet."""
-    from posthouse.cli.options import caller
+    from posthouse.cli.options import current_actor
     from posthouse.identity import Role, issue_key
     from posthouse.insights import keys
     from posthouse.storage.connections import connect_async
@@ -264,10 +264,10 @@ async def first_key(url: str) -> str | None:
     async with await connect_async(url, "cli") as connection:
         if any(key.role == Role.SUPER_ADMIN and key.revoked_at is None for key in await keys(connection)):
             return None
-        return await issue_key(connection, "first admin", Role.SUPER_ADMIN, actor=caller())
+        return await issue_key(connection, "first admin", Role.SUPER_ADMIN, actor=current_actor())
 
 
-def listen(host: str, port: int) -> socket.socket:
+def bind_socket(host: str, port: int) -> socket.socket:
     """Bind the port before anything else starts, so that a second start fails immediately."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from posthouse.cli.database import reachable
-from posthouse.cli.guarding import WrongUsage
+from posthouse.cli.database import checked_url
+from posthouse.cli.guarding import UsageError
 from posthouse.cli.options import (
     app_option,
     commands_option,
@@ -93,7 +93,7 @@ def worker(
     """
     import sys
 
-    from posthouse.cli.apps import chosen_paths
+    from posthouse.cli.apps import resolve_app_paths
     from posthouse.cli.child import spec_of
     from posthouse.cli.log_format import start_logging
     from posthouse.cli.reload import inherited
@@ -102,10 +102,10 @@ def worker(
 
     _go_remote(remote, key)
     settings = load_settings(commands=commands)
-    paths = chosen_paths(app, settings)
+    paths = resolve_app_paths(app, settings)
     inherited()
     if not paths and not settings.commands:
-        raise WrongUsage(
+        raise UsageError(
             "no application given: pass --app module:name or set POSTHOUSE_APP, "
             "or pass --commands to run only commands"
         )
@@ -143,7 +143,7 @@ def _reload(paths: Sequence[str]) -> int:
 
     settings = load_settings()
     if not settings.remote_url:
-        reachable(settings)  # and stay attached to an embedded Postgres over restarts
+        checked_url(settings)  # and stay attached to an embedded Postgres over restarts
     return run_reloading(paths)
 
 
@@ -165,13 +165,13 @@ def _serve_metrics(host: str, port: int, supervisor: Supervisor | None = None) -
 
     try:
         from posthouse.metrics.registry import MergedMetrics
-        from posthouse.metrics.worker import measured, serve
+        from posthouse.metrics.worker import serve, start_collecting
     except ImportError as error:
         raise ConfigurationError(
             f"--metrics-port needs the package {error.name}; install it with: pip install 'posthouse[server]'"
         ) from None
     loop = asyncio.get_running_loop()
-    registry = measured(worker=False)
+    registry = start_collecting(worker=False)
     if supervisor is None:
         port = serve(host, port, registry, _LoopWatch(loop).problems)
     else:
@@ -245,7 +245,7 @@ async def _prepare(settings: Settings, keepers: list[Housekeeping], *, with_keep
 
     if settings.remote_url:
         return Settling.remote(settings)
-    url = await patiently("connect to Postgres", lambda: asyncio.to_thread(reachable, settings))
+    url = await patiently("connect to Postgres", lambda: asyncio.to_thread(checked_url, settings))
     if with_keeper:
         keepers.append(Housekeeping(url, settings))
         await keepers[0].start()
@@ -292,13 +292,13 @@ def keeper(
 
     settings = load_settings()
     start_logging(as_json=log_json, level=log_level)
-    url = reachable(settings, patient=not once)
+    url = checked_url(settings, patient=not once)
     metrics = None if metrics_port is None else (metrics_host, metrics_port)
     run_loop(_keep_once(url, settings, as_json=as_json) if once else _keep(url, settings, metrics))
 
 
 async def _keep_once(url: str, settings: Settings, *, as_json: bool) -> None:
-    from posthouse.cli.output import say, show_json
+    from posthouse.cli.output import print_line, show_json
     from posthouse.maintenance import Housekeeping
     from posthouse.storage.errors import translated
 
@@ -312,7 +312,7 @@ async def _keep_once(url: str, settings: Settings, *, as_json: bool) -> None:
         show_json(done)
         return
     for name, counts in done.items():
-        say(f"{name}: {', '.join(f'{what} {number}' for what, number in counts.items())}")
+        print_line(f"{name}: {', '.join(f'{what} {number}' for what, number in counts.items())}")
 
 
 async def _keep(url: str, settings: Settings, metrics: tuple[str, int] | None) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from posthouse.cli.output import say
+from posthouse.cli.output import print_line
 from posthouse.errors import ConfigurationError
 
 NAME = "posthouse"
@@ -106,10 +106,10 @@ class Welcome:
 
     def show(self) -> None:
         """Print one block on stdout. Programs read its first lines: the address and the admin key."""
-        say(f"Posthouse is ready: {self.address}", style="bold green")
+        print_line(f"Posthouse is ready: {self.address}", style="bold green")
         if self.admin_key is not None:
-            say(f"Admin key, shown only once: {self.admin_key}")
-        say("")
+            print_line(f"Admin key, shown only once: {self.admin_key}")
+        print_line("")
         if self.console is not None:
             _row("Console", self.console)
             if self.apps is not None:
@@ -125,5 +125,5 @@ class Welcome:
 
 
 def _row(label: str, text: str, *, dim: bool = False) -> None:
-    say(f"  {label:<{WIDTH}}", style="bold", end="")
-    say(text, style="dim" if dim else "")
+    print_line(f"  {label:<{WIDTH}}", style="bold", end="")
+    print_line(text, style="dim" if dim else "")

@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import typer
 
 from posthouse.cli.database import read
-from posthouse.cli.options import checked_usage, json_option
+from posthouse.cli.options import as_usage_error, json_option
 from posthouse.cli.output import (
     Cell,
-    ago,
     count,
     dim,
+    escape_terminal,
     first_line,
+    format_age,
     job_cell,
+    print_line,
     rich_table,
-    say,
     show_json,
     show_table,
-    shown_text,
     span,
     sparkline,
     status,
@@ -66,7 +66,7 @@ def stats(
     from posthouse import insights
     from posthouse.core.duration import seconds
 
-    with checked_usage():
+    with as_usage_error():
         length = seconds(since)
         apart = None if step is None else round(seconds(step))
         columns = [] if by == "all" else [name.strip() for name in by.split(",")]
@@ -223,13 +223,13 @@ def _keys(quit_pressed: asyncio.Event) -> Iterator[None]:
 
 
 def _print(seen: Activity) -> None:
-    say(_headline(seen), style="bold")
+    print_line(_headline(seen), style="bold")
     for section in _sections(seen):
-        say(f"\n{section.title}", style="bold")
+        print_line(f"\n{section.title}", style="bold")
         if section.rows:
             show_table(section.heads, section.rows, empty="", right=section.right)
         else:
-            say(section.empty, style="dim")
+            print_line(section.empty, style="dim")
 
 
 def _frame(seen: Activity, height: int) -> Any:
@@ -312,8 +312,8 @@ def _sections(seen: Activity) -> list[Section]:
                     dim(group.fingerprint),
                     Cell(group.kind, "bold"),
                     count(group.failures, "red"),
-                    ago(group.last_seen, seen.at),
-                    first_line(f"{group.type}: {shown_text(group.message)}", 60),
+                    format_age(group.last_seen, seen.at),
+                    first_line(f"{group.type}: {escape_terminal(group.message)}", 60),
                 ]
                 for group in seen.failures
             ],
@@ -347,7 +347,7 @@ def _worker(worker: WorkerInfo, seen: Activity) -> list[str | Cell]:
         Cell("offline, died", "bold red") if worker.died else status(worker.status),
         f"{worker.running}/{worker.concurrency}",
         first_line(", ".join(worker.queues), 40),
-        dim(ago(worker.heartbeat_at, seen.at)),
+        dim(format_age(worker.heartbeat_at, seen.at)),
     ]
 
 
@@ -361,5 +361,5 @@ def _job(job: JobSummary, worker: str, seen: Activity) -> list[str | Cell]:
         worker,
         f"{job.attempt_count}/{job.max_attempts}",
         span((seen.at - (job.attempt_started_at or seen.at)).total_seconds()),
-        " ".join(filter(None, (bar(job.progress_percent), shown_text(job.current_step or "")))),
+        " ".join(filter(None, (bar(job.progress_percent), escape_terminal(job.current_step or "")))),
     ]

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from posthouse.cli.database import reachable, read
-from posthouse.cli.guarding import WrongUsage
-from posthouse.cli.options import ListGroup, caller, checked_usage, json_option
-from posthouse.cli.output import Cell, count, dim, say, show_json, show_result, show_table
+from posthouse.cli.database import checked_url, read
+from posthouse.cli.guarding import UsageError
+from posthouse.cli.options import ListGroup, as_usage_error, current_actor, json_option
+from posthouse.cli.output import Cell, count, dim, print_line, show_json, show_result, show_table
 
 tenants = typer.Typer(cls=ListGroup, help="List tenants; create, change and delete them.")
 
@@ -59,8 +59,8 @@ def create(
 
     given = {"label": label, "weight": weight, "retention_days": retention}
     fields = {field: value for field, value in given.items() if value is not None}
-    with checked_usage():
-        read(lambda db, _: create_tenant(db, name, fields, actor=caller()))
+    with as_usage_error():
+        read(lambda db, _: create_tenant(db, name, fields, actor=current_actor()))
     show_result(
         {"id": name, **fields},
         f"tenant {name} created; create a key: posthouse keys create NAME --tenant {name}",
@@ -80,7 +80,7 @@ def delete(
     """
     from posthouse.storage.actions import delete_tenant
 
-    read(lambda db, _: delete_tenant(db, name, actor=caller()))
+    read(lambda db, _: delete_tenant(db, name, actor=current_actor()))
     show_result(
         {"id": name, "deleted": True}, f"tenant {name} deleted, with its keys and triggers", as_json=as_json
     )
@@ -98,7 +98,7 @@ def label(
     """
     from posthouse.storage.actions import change_tenant
 
-    read(lambda db, _: change_tenant(db, name, {"label": text}, actor=caller()))
+    read(lambda db, _: change_tenant(db, name, {"label": text}, actor=current_actor()))
     show_result({"id": name, "label": text}, f"{name} labeled {text!r}", as_json=as_json)
 
 
@@ -116,8 +116,8 @@ def weight(
     """
     from posthouse.storage.actions import set_tenant_weight
 
-    with checked_usage():
-        read(lambda db, _: set_tenant_weight(db, name, number, actor=caller()))
+    with as_usage_error():
+        read(lambda db, _: set_tenant_weight(db, name, number, actor=current_actor()))
     show_result(
         {"id": name, "weight": number},
         f"{name} weight set to {number:g}; effective within 10 seconds",
@@ -145,14 +145,14 @@ def retention(
     from posthouse.storage.actions import set_tenant_retention
 
     wanted = _days(days)
-    with checked_usage():
-        read(lambda db, _: set_tenant_retention(db, name, wanted, actor=caller()))
+    with as_usage_error():
+        read(lambda db, _: set_tenant_retention(db, name, wanted, actor=current_actor()))
     if as_json:
         show_json({"id": name, "retention_days": wanted})
     elif wanted is None:
-        say(f"{name} retention reset to the default")
+        print_line(f"{name} retention reset to the default")
     else:
-        say(f"{name} retention set to {wanted:g} day(s)")
+        print_line(f"{name} retention set to {wanted:g} day(s)")
 
 
 def _days(text: str) -> float | None:
@@ -161,7 +161,7 @@ def _days(text: str) -> float | None:
     try:
         return float(text)
     except ValueError:
-        raise WrongUsage(f"invalid retention {text!r}: expected a number of days, or default") from None
+        raise UsageError(f"invalid retention {text!r}: expected a number of days, or default") from None
 
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ if TYPE_CHECKING:
 
     from posthouse.core.erasure import Erasure
 
-LOOK_SECONDS = 0.2
+POLL_SECONDS = 0.2
 
 
 def erase(
@@ -193,9 +193,9 @@ def erase(
     if not yes and not as_json:
         typer.confirm(f"Erase all jobs and events of {subject} in tenant {tenant}?", abort=True)
     settings = load_settings()
-    reachable(settings)
+    checked_url(settings)
     with SyncClient(settings=settings) as client:
-        erasure = client.erase(subject, tenant=tenant, actor=caller())
+        erasure = client.erase(subject, tenant=tenant, actor=current_actor())
     if wait and not erasure.done:
         erasure = _completed(erasure.id)
     show_result(erasure, _text(erasure), as_json=as_json)
@@ -208,7 +208,7 @@ def _completed(erasure_id: UUID) -> Erasure:
 
     async def work(db: Any, _: Any) -> Erasure:
         while not (found := await insights.get_erasure(db, erasure_id)).done:
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(POLL_SECONDS)
         return found
 
     return read(work)

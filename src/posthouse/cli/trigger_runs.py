@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from posthouse.cli.database import read, read_at
-from posthouse.cli.guarding import WrongUsage
-from posthouse.cli.options import caller, id_of, json_object, json_option
+from posthouse.cli.guarding import UsageError
+from posthouse.cli.options import current_actor, id_of, json_object, json_option
 from posthouse.cli.output import (
     STATUS_STYLES,
     Cell,
-    ago,
     dim,
     first_line,
+    format_age,
     job_cell,
-    say,
+    print_line,
     show_json,
     show_table,
     span,
@@ -55,15 +55,15 @@ def fire(
     told = _event(event, context)
     done = read(
         lambda db, known: fire_trigger(
-            db, wanted, actor=caller(), payload_limit=known.max_payload_bytes, **told
+            db, wanted, actor=current_actor(), payload_limit=known.max_payload_bytes, **told
         )
     )
     if as_json:
         show_json(done)
     elif done.job_id is None:
-        raise WrongUsage(f"no job was created: {done.reason}")
+        raise UsageError(f"no job was created: {done.reason}")
     else:
-        say(str(done.job_id))
+        print_line(str(done.job_id))
 
 
 def _event(event: str | None, context: str) -> dict[str, Any]:
@@ -111,7 +111,7 @@ def _row(item: TriggerOutcome, now: datetime) -> tuple[str | Cell, ...]:
         else item.event_name or str(item.event_id)
     )
     return (
-        dim(ago(item.at, now)),
+        dim(format_age(item.at, now)),
         cause,
         Cell(item.outcome, "red" if item.outcome == "error" else ""),
         job_cell(item.job_id),
@@ -159,7 +159,7 @@ def next_runs(
     posthouse triggers next --cron '30 2 * * *' --zone America/New_York --from 2026-03-06 -n 5
     """
     if (trigger is None) == (cron is None):
-        raise WrongUsage("missing schedule: pass either a trigger id, or --cron EXPR with --zone ZONE")
+        raise UsageError("missing schedule: pass either a trigger id, or --cron EXPR with --zone ZONE")
     schedule, now, stored = _stored(trigger) if trigger else _tried_out(cron or "", zone, gap, fold)
     runs = schedule.occurrences(now if since is None else _moment(since, schedule), count)
     if as_json:
@@ -168,13 +168,15 @@ def next_runs(
     heads = (schedule.zone.key, "UTC", "in" if since is None else "", "daylight saving")
     show_table(heads, [_missed_row(run, now, since) for run in runs], empty="no further runs")
     if stored is not None and not stored.enabled:
-        say(
+        print_line(
             "the trigger is disabled: these runs will not happen until it is enabled",
             style="yellow",
             err=True,
         )
     if stored is not None and stored.jitter_seconds:
-        say(f"jitter: each run starts up to {span(stored.jitter_seconds)} later", style="dim", err=True)
+        print_line(
+            f"jitter: each run starts up to {span(stored.jitter_seconds)} later", style="dim", err=True
+        )
 
 
 def _tried_out(expression: str, zone: str, gap: Any, fold: Any) -> tuple[Schedule, datetime, None]:
@@ -186,7 +188,7 @@ def _tried_out(expression: str, zone: str, gap: Any, fold: Any) -> tuple[Schedul
     try:
         return Schedule.parse(expression, zone, gap=gap, fold=fold), datetime.now(UTC), None
     except InvalidSchedule as error:
-        raise WrongUsage(str(error)) from None
+        raise UsageError(str(error)) from None
 
 
 def _stored(trigger: str) -> tuple[Schedule, datetime, TriggerInfo]:
@@ -197,7 +199,7 @@ def _stored(trigger: str) -> tuple[Schedule, datetime, TriggerInfo]:
 
     found, now = read_at(lambda db, _: insights.get_trigger(db, wanted))
     if found.cron_expr is None or found.timezone is None:
-        raise WrongUsage(f"trigger {wanted} is not a schedule; it fires on events ({found.event_name})")
+        raise UsageError(f"trigger {wanted} is not a schedule; it fires on events ({found.event_name})")
     gap: Any = found.gap
     fold: Any = found.fold
     return Schedule.parse(found.cron_expr, found.timezone, gap=gap, fold=fold), now, found
@@ -210,7 +212,7 @@ def _moment(text: str, schedule: Schedule) -> datetime:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise WrongUsage(f"invalid --from {text!r}: expected 2026-03-08 or 2026-03-08T02:30") from None
+        raise UsageError(f"invalid --from {text!r}: expected 2026-03-08 or 2026-03-08T02:30") from None
     return moment if moment.tzinfo else moment.replace(tzinfo=schedule.zone)
 
 
@@ -218,6 +220,6 @@ def _missed_row(run: Occurrence, now: datetime, since: str | None) -> tuple[str 
     return (
         Cell(f"{run.local:%a %Y-%m-%d %H:%M:%S %z}", "bold"),
         f"{run.at:%Y-%m-%d %H:%M:%S}",
-        dim(ago(run.at, now) if since is None else ""),
+        dim(format_age(run.at, now) if since is None else ""),
         Cell(run.note, "yellow"),
     )

@@ -7,22 +7,22 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from posthouse.cli.database import act, read, read_at
-from posthouse.cli.guarding import WrongUsage
+from posthouse.cli.guarding import UsageError
 from posthouse.cli.options import (
     ListGroup,
-    caller,
-    file_object,
+    current_actor,
     id_of,
     json_object,
     json_option,
     number_or_name,
+    read_object_file,
 )
 from posthouse.cli.output import (
     Cell,
-    ago,
-    at,
     dim,
     first_line,
+    format_age,
+    format_time,
     show_fields,
     show_json,
     show_result,
@@ -85,7 +85,7 @@ def list_(tenant: str | None = _TENANT, as_json: bool = json_option()) -> None:
             Cell(first_line(item.label, 40), "bold" if item.enabled else "dim"),
             _when(item),
             item.definition_key,
-            dim(ago(item.last_fired_at, now)),
+            dim(format_age(item.last_fired_at, now)),
             _state(item, now),
         )
         for item in found
@@ -103,7 +103,7 @@ def _state(item: TriggerInfo, now: datetime) -> Cell:
         return dim("disabled")
     if item.last_error:
         return Cell(f"error: {first_line(item.last_error, 60)}", "red")
-    return Cell(f"next {at(item.next_at, now)}" if item.next_at else "enabled", "green")
+    return Cell(f"next {format_time(item.next_at, now)}" if item.next_at else "enabled", "green")
 
 
 @triggers.command()
@@ -134,8 +134,8 @@ def _fields(item: TriggerInfo, now: datetime) -> list[tuple[str, str | Cell]]:
         ("overlap", item.overlap),
         ("jitter", span(item.jitter_seconds)),
         ("gap, fold", f"{item.gap}, {item.fold}"),
-        ("next", at(item.next_at, now)),
-        ("last run", at(item.last_nominal_at, now)),
+        ("next", format_time(item.next_at, now)),
+        ("last run", format_time(item.last_nominal_at, now)),
     ]
     return [
         ("id", str(item.id)),
@@ -149,10 +149,10 @@ def _fields(item: TriggerInfo, now: datetime) -> list[tuple[str, str | Cell]]:
         ("queue", item.queue or ""),
         ("priority", "" if item.priority is None else str(item.priority)),
         *([("dedupe window", span(item.dedupe_window_seconds))] if item.type == "event" else timed),
-        ("last fired", ago(item.last_fired_at, now)),
+        ("last fired", format_age(item.last_fired_at, now)),
         ("error", Cell(item.last_error or "", "red")),
-        ("created", f"{ago(item.created_at, now)} by {item.created_by}"),
-        ("version", f"{item.version}, {ago(item.updated_at, now)}"),
+        ("created", f"{format_age(item.created_at, now)} by {item.created_by}"),
+        ("version", f"{item.version}, {format_age(item.updated_at, now)}"),
     ]
 
 
@@ -189,7 +189,7 @@ def create(
     from posthouse.core.redaction import PLAIN
     from posthouse.triggers import create_trigger
 
-    fields = file_object(file) | _given(
+    fields = read_object_file(file) | _given(
         label=label,
         event_name=event,
         cron_expr=cron,
@@ -207,8 +207,8 @@ def create(
         jitter_seconds=jitter,
     )
     if "event_name" not in fields and "cron_expr" not in fields:
-        raise WrongUsage("missing --on EVENT or --cron EXPR; see `posthouse triggers create --help`")
-    made = read(lambda db, _: create_trigger(db, fields, actor=caller(), tenant=tenant))
+        raise UsageError("missing --on EVENT or --cron EXPR; see `posthouse triggers create --help`")
+    made = read(lambda db, _: create_trigger(db, fields, actor=current_actor(), tenant=tenant))
     show_result(PLAIN.value(made), made["id"], as_json=as_json)
 
 
@@ -238,7 +238,7 @@ def edit(
 
     [b]Example:[/b]  posthouse triggers edit 01890a5d-ac96-774b-bcce-b302099a8057 --cron '0 3 * * *'
     """
-    changes = file_object(file) | _given(
+    changes = read_object_file(file) | _given(
         label=label,
         event_name=event,
         cron_expr=cron,
@@ -256,7 +256,7 @@ def edit(
         jitter_seconds=jitter,
     )
     if not changes:
-        raise WrongUsage("no changes given: pass at least one option; see `posthouse triggers edit --help`")
+        raise UsageError("no changes given: pass at least one option; see `posthouse triggers edit --help`")
     _change(trigger, changes, "changed", as_json=as_json)
 
 
@@ -278,14 +278,18 @@ def remove(trigger: str = _ID, as_json: bool = json_option()) -> None:
     from posthouse.triggers import remove_trigger
 
     wanted = id_of("trigger", trigger)
-    act(lambda db: remove_trigger(db, wanted, actor=caller()), f"{wanted} removed", as_json=as_json)
+    act(lambda db: remove_trigger(db, wanted, actor=current_actor()), f"{wanted} removed", as_json=as_json)
 
 
 def _change(trigger: str, changes: dict[str, Any], done: str, *, as_json: bool) -> None:
     from posthouse.triggers import change_trigger
 
     wanted = id_of("trigger", trigger)
-    act(lambda db: change_trigger(db, wanted, changes, actor=caller()), f"{wanted} {done}", as_json=as_json)
+    act(
+        lambda db: change_trigger(db, wanted, changes, actor=current_actor()),
+        f"{wanted} {done}",
+        as_json=as_json,
+    )
 
 
 def _given(**options: Any) -> dict[str, Any]:

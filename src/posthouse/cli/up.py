@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from posthouse.cli.options import app_option, commands_option, log_json_option, log_level_option
-from posthouse.cli.output import say
+from posthouse.cli.output import print_line
 from posthouse.cli.reload import reload_option
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from posthouse.app import App
     from posthouse.cli.reload import Inherited
-    from posthouse.cli.run_server import Serving
+    from posthouse.cli.run_server import ServerProcess
     from posthouse.settings import Settings
     from posthouse.supervisor.supervisor import Settling, Supervisor
     from posthouse.worker.shutdown import Stop
@@ -67,10 +67,10 @@ def up(
     import os
     import sys
 
-    from posthouse.cli.apps import chosen_paths, settings_for
+    from posthouse.cli.apps import resolve_app_paths, settings_for
     from posthouse.cli.child import spec_of
     from posthouse.cli.reload import inherited, run_reloading
-    from posthouse.cli.run_server import listen
+    from posthouse.cli.run_server import bind_socket
     from posthouse.cli.startup import require_extras
     from posthouse.settings import ENV_PREFIX, load_settings
     from posthouse.worker.shutdown import run_loop
@@ -82,16 +82,16 @@ def up(
     )
     parent = inherited()
     if reload:
-        with listen(host, port) as listening:
+        with bind_socket(host, port) as listening:
             _start_database(settings)  # and stay attached to it, so that restarts do not restart Postgres
-            sys.exit(run_reloading(chosen_paths(app, settings), listening))
-    with listen(host, port) if parent is None else parent.listening() as listening:
+            sys.exit(run_reloading(resolve_app_paths(app, settings), listening))
+    with bind_socket(host, port) if parent is None else parent.listening() as listening:
         url = _start_database(settings, quiet=parent is not None)
         # For the apps, which read the settings themselves, and for the processes that they start.
         os.environ[f"{ENV_PREFIX}DATABASE_URL"] = url
         os.environ[f"{ENV_PREFIX}DATA_DIR"] = str(settings.data_dir.resolve())
         settings = load_settings(data_dir=data_dir, commands=commands)
-        paths = chosen_paths(app, settings)
+        paths = resolve_app_paths(app, settings)
         apps = _load(paths, settings)
         for loaded in apps.values():
             loaded.migrate()
@@ -132,13 +132,13 @@ def _start_logging(*, as_json: bool | None, level: str, hidden: list[str]) -> No
 
 
 def _start_database(settings: Settings, *, quiet: bool = False) -> str:
-    from posthouse.cli.database import reachable
+    from posthouse.cli.database import checked_url
     from posthouse.storage.database import embedded_server, patiently_sync
 
     with nullcontext(lambda _: None) if quiet else _reported() as report:
         if not settings.database_url:
             return embedded_server(settings.data_dir, report).url
-        url = reachable(settings, check_schema=False, patient=True)
+        url = checked_url(settings, check_schema=False, patient=True)
         report("migrating")
         patiently_sync("migrate", lambda: _migrate(url))
         return url
@@ -197,7 +197,7 @@ def _load_installed(settings: Settings) -> dict[str, App]:
             found = _load([path], settings)
             found[path].migrate()
         except (ConfigurationError, SchemaError) as error:
-            say(f"warning: skipped the application {path}: {error}", err=True, style="yellow")
+            print_line(f"warning: skipped the application {path}: {error}", err=True, style="yellow")
         else:
             able |= found
     return able
@@ -241,23 +241,25 @@ class _Screen:
     opens: bool
 
     def show(
-        self, serving: Serving, listening: socket.socket, key: str | None, *, running: str, demo: bool
+        self, serving: ServerProcess, listening: socket.socket, key: str | None, *, running: str, demo: bool
     ) -> None:
         import webbrowser
 
-        from posthouse.cli.options import caller
+        from posthouse.cli.options import current_actor
         from posthouse.cli.run_server import address_of
         from posthouse.cli.startup import Welcome
 
         if self.parent is not None:
             self.parent.tell_ready()
             if self.parent.is_restart:
-                say("reload: ready", err=True, style="dim")
+                print_line("reload: ready", err=True, style="dim")
                 return
         address = address_of(listening)
         here = _is_here(listening)
-        console = serving.login_link(caller(), address) if here else None
-        apps = serving.login_link(caller(), address, "/apps/") if here and serving.applications else None
+        console = serving.login_link(current_actor(), address) if here else None
+        apps = (
+            serving.login_link(current_actor(), address, "/apps/") if here and serving.applications else None
+        )
         Welcome(
             address=address,
             admin_key=key,
@@ -315,8 +317,8 @@ async def _serve(
     import logging
     from dataclasses import replace
 
-    from posthouse.cli.apps import combined
-    from posthouse.cli.run_server import Serving, address_of, first_key
+    from posthouse.cli.apps import merge_apps
+    from posthouse.cli.run_server import ServerProcess, address_of, create_first_admin_key
     from posthouse.errors import PosthouseError
     from posthouse.maintenance import Housekeeping
     from posthouse.supervisor.supervisor import Supervisor
@@ -325,7 +327,7 @@ async def _serve(
     stop = Stop(asyncio.get_running_loop(), lambda: settings.drain_seconds)
     settings = replace(settings, public_url=settings.public_url or address_of(listening))
     spec["flags"]["public_url"] = settings.public_url
-    whole = combined(apps, settings)
+    whole = merge_apps(apps, settings)
     if DEMO in apps and await _is_first_start(settings.database_url, whole):
         from posthouse.cli.demo import enqueue_some
 
@@ -336,9 +338,9 @@ async def _serve(
     if whole.definitions or settings.commands:
         supervisor = Supervisor(spec, _settle)
         supervisor.start()
-    serving = Serving(settings, apps)
+    serving = ServerProcess(settings, apps)
     await serving.start(listening)
-    key = await first_key(settings.database_url)
+    key = await create_first_admin_key(settings.database_url)
     if await _ready(supervisor, stop):
         screen.show(serving, listening, key, running=_running(apps, settings, supervisor), demo=DEMO in apps)
         await stop.asked_or(*(() if supervisor is None else (supervisor.failed, supervisor.dismissed)))

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from posthouse.cli.database import read
-from posthouse.cli.options import ListGroup, caller, json_option
-from posthouse.cli.output import Cell, ago, dim, first_line, say, show_json, show_table, status
+from posthouse.cli.options import ListGroup, current_actor, json_option
+from posthouse.cli.output import Cell, dim, first_line, format_age, print_line, show_json, show_table, status
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 workers = typer.Typer(cls=ListGroup, help="List workers and their jobs; disable, enable and drain them.")
 
-_EVERYONE = typer.Option(False, "--all", help="Also workers that disconnected more than a day ago.")
+_ALL = typer.Option(False, "--all", help="Also workers that disconnected more than a day ago.")
 _WHO = typer.Argument(
     ..., metavar="ID|NAME...", help="Worker ids or names; a name selects all workers with it."
 )
@@ -26,7 +26,7 @@ SHOWN_JOBS = 2
 
 
 @workers.command("list")
-def list_(everyone: bool = _EVERYONE, as_json: bool = json_option()) -> None:
+def list_(everyone: bool = _ALL, as_json: bool = json_option()) -> None:
     """List workers: idle, active (has free slots), busy (no free slots), disabled or offline."""
     from posthouse import insights
 
@@ -48,7 +48,7 @@ def list_(everyone: bool = _EVERYONE, as_json: bool = json_option()) -> None:
             ", ".join(worker.queues),
             first_line(", ".join(worker.kinds), 40),
             ", ".join(worker.offers),
-            ago(worker.heartbeat_at, now),
+            format_age(worker.heartbeat_at, now),
             worker.version,
             dim(str(worker.id)),
         )
@@ -85,7 +85,7 @@ def disable(who: list[str] = _WHO, as_json: bool = json_option()) -> None:
     """
     from posthouse.storage.actions import disable_worker
 
-    _tell(who, disable_worker, "disabled", "already disabled", as_json=as_json)
+    _apply(who, disable_worker, "disabled", "already disabled", as_json=as_json)
 
 
 @workers.command()
@@ -93,7 +93,7 @@ def enable(who: list[str] = _WHO, as_json: bool = json_option()) -> None:
     """Enable disabled workers. Audited."""
     from posthouse.storage.actions import enable_worker
 
-    _tell(who, enable_worker, "enabled", "was not disabled", as_json=as_json)
+    _apply(who, enable_worker, "enabled", "was not disabled", as_json=as_json)
 
 
 @workers.command()
@@ -106,10 +106,10 @@ def drain(who: list[str] = _WHO, as_json: bool = json_option()) -> None:
     """
     from posthouse.storage.actions import drain_worker
 
-    _tell(who, drain_worker, "draining", "already draining", as_json=as_json, alive=True)
+    _apply(who, drain_worker, "draining", "already draining", as_json=as_json, alive=True)
 
 
-def _tell(
+def _apply(
     who: list[str],
     act: Callable[..., Awaitable[bool]],
     done: str,
@@ -128,11 +128,11 @@ def _tell(
                 if alive and not worker.alive:
                     raise IllegalTransition(f"worker {name} is offline and cannot be drained")
                 meant[worker.id] = worker
-        return [(worker, await act(db, worker.id, actor=caller())) for worker in meant.values()]
+        return [(worker, await act(db, worker.id, actor=current_actor())) for worker in meant.values()]
 
     told = read(work)
     if as_json:
         show_json([{"id": worker.id, "name": worker.name, "changed": changed} for worker, changed in told])
         return
     for worker, changed in told:
-        say(f"{worker.name}  {worker.id}  {done if changed else already}")
+        print_line(f"{worker.name}  {worker.id}  {done if changed else already}")

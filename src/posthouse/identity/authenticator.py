@@ -10,30 +10,30 @@ from typing import Any
 
 from posthouse.identity.keys import digest, prefix_of, verify
 from posthouse.identity.roles import Principal, Role
-from posthouse.identity.tokens import Tokens
+from posthouse.identity.tokens import JwtVerifier
 from posthouse.settings import Settings
 from posthouse.storage.credentials import find_key, touch_key
 from posthouse.storage.notifications import NotificationListener
 from posthouse.storage.queries import Db
 
 TOUCH_SECONDS = 60.0
-MOST_TOUCHES = 10_000
+MAX_TOUCHES = 10_000
 
 
-class Credentials:
+class Authenticator:
     """Authenticates credentials. ``connect`` provides a database connection."""
 
     def __init__(
         self,
         settings: Settings,
         connect: Callable[[], AbstractAsyncContextManager[Db]],
-        memory: KeyMemory,
-        tokens: Tokens | None = None,
+        cache: KeyCache,
+        tokens: JwtVerifier | None = None,
     ) -> None:
         self._secret = settings.admin_secret.encode()
         self._connect = connect
-        self._memory = memory
-        self._tokens = tokens or Tokens(settings)
+        self._cache = cache
+        self._tokens = tokens or JwtVerifier(settings)
         self._touched: dict[str, float] = {}
 
     async def principal(self, text: str) -> Principal | None:
@@ -42,23 +42,23 @@ class Credentials:
             return Principal(name="admin-secret", role=Role.SUPER_ADMIN, tenant=None)
         prefix = prefix_of(text)
         if prefix is not None:
-            return await self._by_key(text, prefix)
-        return await self._tokens.principal(text) if self._tokens.are_taken else None
+            return await self._authenticate_key(text, prefix)
+        return await self._tokens.principal(text) if self._tokens.is_enabled else None
 
-    async def _by_key(self, text: str, prefix: str) -> Principal | None:
-        principal = self._memory.recall(digest(text)) or await self._looked_up(text, prefix)
+    async def _authenticate_key(self, text: str, prefix: str) -> Principal | None:
+        principal = self._cache.get(digest(text)) or await self._load(text, prefix)
         if principal is not None:
             await self._touch(prefix)
         return principal
 
-    async def _looked_up(self, text: str, prefix: str) -> Principal | None:
-        heard = self._memory.heard
+    async def _load(self, text: str, prefix: str) -> Principal | None:
+        generation = self._cache.generation
         async with self._connect() as connection:
             key = await find_key(connection, prefix)
         if key is None or not verify(text, key["hash"]):
             return None
         principal = _principal(key)
-        self._memory.remember(digest(text), principal, heard=heard, seconds=key["seconds_left"])
+        self._cache.put(digest(text), principal, generation=generation, seconds=key["seconds_left"])
         return principal
 
     async def _touch(self, prefix: str) -> None:
@@ -66,7 +66,7 @@ class Credentials:
         now = time.monotonic()
         if now - self._touched.get(prefix, float("-inf")) < TOUCH_SECONDS:
             return
-        if len(self._touched) >= MOST_TOUCHES:
+        if len(self._touched) >= MAX_TOUCHES:
             self._touched.clear()
         self._touched[prefix] = now
         async with self._connect() as connection:
@@ -84,12 +84,12 @@ def _principal(key: dict[str, Any]) -> Principal:
     )
 
 
-REMEMBER_SECONDS = 15.0
+CACHE_SECONDS = 15.0
 """A dead connection is detected within this time; until then revocations are not received."""
-MOST_KEYS = 10_000
+MAX_KEYS = 10_000
 
 
-class KeyMemory:
+class KeyCache:
     """A cache of keys.
 
     It stays empty while the process cannot LISTEN: behind a transaction pooler, and while Postgres is
@@ -98,38 +98,38 @@ class KeyMemory:
 
     def __init__(self, url: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._listener = NotificationListener(
-            url, "server keys", ["posthouse_keys"], lambda _, prefix: self.forget(prefix),
+            url, "server keys", ["posthouse_keys"], lambda _, prefix: self.invalidate(prefix),
             on_disconnect=self._on_disconnect,
         )  # fmt: skip
         self._clock = clock
         self._known: dict[bytes, tuple[float, Principal]] = {}
-        self._heard = 0
+        self._generation = 0
 
     @property
-    def listens(self) -> bool:
+    def is_listening(self) -> bool:
         return self._listener.is_listening
 
     @property
-    def heard(self) -> int:
+    def generation(self) -> int:
         """Number of invalidations. A key that was read before the last one may be outdated."""
-        return self._heard
+        return self._generation
 
-    def recall(self, digest: bytes) -> Principal | None:
+    def get(self, digest: bytes) -> Principal | None:
         until, principal = self._known.get(digest, (0.0, None))
         return principal if until > self._clock() else None
 
-    def remember(self, digest: bytes, principal: Principal, *, heard: int, seconds: float | None) -> None:
-        """Cache a key. ``heard``: the number of invalidations before it was read. ``seconds``: until it
+    def put(self, digest: bytes, principal: Principal, *, generation: int, seconds: float | None) -> None:
+        """Cache a key. ``generation``: the number of invalidations before it was read. ``seconds``: until it
         expires.
         """
-        if not self.listens or heard != self._heard:
+        if not self.is_listening or generation != self._generation:
             return
-        if len(self._known) >= MOST_KEYS:
+        if len(self._known) >= MAX_KEYS:
             self._known.clear()
-        self._known[digest] = (self._clock() + min(REMEMBER_SECONDS, seconds or REMEMBER_SECONDS), principal)
+        self._known[digest] = (self._clock() + min(CACHE_SECONDS, seconds or CACHE_SECONDS), principal)
 
-    def forget(self, prefix: str) -> None:
-        self._heard += 1
+    def invalidate(self, prefix: str) -> None:
+        self._generation += 1
         self._known = {key: item for key, item in self._known.items() if item[1].key != prefix}
 
     async def run(self) -> None:
@@ -137,5 +137,5 @@ class KeyMemory:
         await self._listener.run()
 
     def _on_disconnect(self) -> None:
-        self._heard += 1
+        self._generation += 1
         self._known.clear()

@@ -21,17 +21,17 @@ _SECRET_BYTES = 32
 _SHAPE = re.compile(rf"{_MARK}_([a-z2-7]{{8}})_([A-Za-z0-9_-]{{43}})")
 
 
-class MadeKey(NamedTuple):
+class NewKey(NamedTuple):
     prefix: str
     text: str
     hash: bytes
 
 
-def make_key() -> MadeKey:
+def make_key() -> NewKey:
     """Return a new key ``ph_<prefix>_<secret>``. Scanners for leaked credentials recognise the form."""
     prefix = _base32(secrets.token_bytes(_PREFIX_BYTES))
     text = f"{_MARK}_{prefix}_{secrets.token_urlsafe(_SECRET_BYTES)}"
-    return MadeKey(prefix, text, digest(text))
+    return NewKey(prefix, text, digest(text))
 
 
 def prefix_of(text: str) -> str | None:
@@ -53,8 +53,8 @@ def _base32(data: bytes) -> str:
     return base64.b32encode(data).decode().lower()
 
 
-RESERVED = "posthouse"
-MOST_KEYS = 100
+RESERVED_TENANT = "posthouse"
+MAX_KEYS = 100
 _WITHOUT_TENANT = {Role.SUPER_ADMIN, Role.WORKER}
 
 
@@ -68,7 +68,7 @@ async def issue_key(
     may_announce: bool = False,
     expires_at: datetime | None = None,
     actor: str,
-    most: int = MOST_KEYS,
+    most: int = MAX_KEYS,
 ) -> str:
     """Create a key and return it. It cannot be shown again.
 
@@ -80,8 +80,8 @@ async def issue_key(
         raise InvalidKey(f"tenant is required for role {role}")
     if tenant is not None and role is Role.SUPER_ADMIN:
         raise InvalidKey("role super-admin cannot have a tenant; use tenant-admin")
-    if tenant == RESERVED:
-        raise InvalidKey(f'the tenant name "{RESERVED}" is reserved')
+    if tenant == RESERVED_TENANT:
+        raise InvalidKey(f'the tenant name "{RESERVED_TENANT}" is reserved')
     if queues is not None and role is not Role.WORKER:
         raise InvalidKey("queues can only be set for role worker")
     if may_announce and (role is not Role.WORKER or tenant is not None):

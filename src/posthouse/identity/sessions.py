@@ -15,7 +15,7 @@ from posthouse.identity.roles import Principal, Role
 from posthouse.storage.credentials import close_session, find_session, open_session
 from posthouse.storage.queries import Db
 
-_PEOPLE = {Role.SUPER_ADMIN, Role.TENANT_ADMIN, Role.TENANT_VIEWER}
+_LOGIN_ROLES = {Role.SUPER_ADMIN, Role.TENANT_ADMIN, Role.TENANT_VIEWER}
 
 
 class Login(NamedTuple):
@@ -24,20 +24,20 @@ class Login(NamedTuple):
 
 
 async def log_in(connection: Db, principal: Principal, *, seconds: float) -> Login:
-    if principal.role not in _PEOPLE:
+    if principal.role not in _LOGIN_ROLES:
         raise Forbidden(f"role {principal.role} cannot log in; send the key with every request")
     cookie = secrets.token_urlsafe(32)
-    whose = {
+    fields = {
         "key_prefix": principal.key,
         "name": principal.name,
         "role": principal.role,
         "tenant_id": principal.tenant,
         "expires_at": principal.expires_at,
     }
-    return Login(cookie, await open_session(connection, digest(cookie), whose, seconds=seconds))
+    return Login(cookie, await open_session(connection, digest(cookie), fields, seconds=seconds))
 
 
-async def logged_in(connection: Db, cookie: str) -> Principal | None:
+async def session_principal(connection: Db, cookie: str) -> Principal | None:
     found = await find_session(connection, digest(cookie))
     if found is None:
         return None
@@ -62,16 +62,16 @@ def is_csrf_token(cookie: str, token: str | None) -> bool:
     return token is not None and hmac.compare_digest(csrf_token(cookie).encode(), token.encode())
 
 
-GOOD_FOR = 600.0
+TTL_SECONDS = 600.0
 
 
-class Tickets:
+class LoginTickets:
     """Tickets of this process, stored only as digests in memory."""
 
     def __init__(self) -> None:
         self._open: dict[bytes, tuple[Principal, float]] = {}
 
-    def issue(self, principal: Principal, *, seconds: float = GOOD_FOR) -> str:
+    def issue(self, principal: Principal, *, seconds: float = TTL_SECONDS) -> str:
         ticket = f"once_{secrets.token_urlsafe(32)}"
         self._open[digest(ticket)] = (principal, time.monotonic() + seconds)
         return ticket

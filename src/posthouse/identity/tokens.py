@@ -22,14 +22,14 @@ LEEWAY_SECONDS = 10
 _REQUIRED = ["exp", "sub"]
 
 
-class Tokens:
-    def __init__(self, settings: Settings, keys: KeySet | None = None) -> None:
+class JwtVerifier:
+    def __init__(self, settings: Settings, keys: JwksCache | None = None) -> None:
         self._settings = settings
-        self._keys = keys or (KeySet(settings.jwks_url) if settings.jwks_url else None)
-        self._claims = Claims(settings)
+        self._keys = keys or (JwksCache(settings.jwks_url) if settings.jwks_url else None)
+        self._claims = ClaimMapper(settings)
 
     @property
-    def are_taken(self) -> bool:
+    def is_enabled(self) -> bool:
         return bool(self._settings.jwt_secret) or self._keys is not None
 
     async def principal(self, text: str) -> Principal | None:
@@ -65,24 +65,24 @@ class Tokens:
         return claims
 
 
-LONGEST_NAME = 512
+MAX_NAME_LENGTH = 512
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
-_NEVER = {Role.WORKER}
+_NOT_FOR_TOKENS = {Role.WORKER}
 """Tokens are for people. A worker's permissions are not a tenant's, and its key is revoked separately."""
 
 
-class Claims:
+class ClaimMapper:
     def __init__(self, settings: Settings) -> None:
         self._tenant = settings.jwt_tenant_claim
         self._role = settings.jwt_role_claim
-        self._roles = role_names(settings.jwt_roles)
+        self._roles = parse_role_names(settings.jwt_roles)
 
     def principal(self, claims: Mapping[str, Any]) -> Principal | None:
         """Return the principal, or None if the role is unknown, or without a tenant unless it is a
         super-admin.
         """
-        role = self._roles.get(str(_at(claims, self._role)))
-        tenant = _at(claims, self._tenant)
+        role = self._roles.get(str(_get_path(claims, self._role)))
+        tenant = _get_path(claims, self._tenant)
         subject = claims.get("sub")
         if role is None or not _is_name(subject):
             return None
@@ -97,16 +97,16 @@ class Claims:
         return Principal(name=f"jwt:{subject}", role=role, tenant=tenant, expires_at=expires_at)
 
 
-def role_names(text: str) -> dict[str, Role]:
+def parse_role_names(text: str) -> dict[str, Role]:
     """Parse ``owner=tenant-admin,member=tenant-viewer`` in addition to the names of the roles.
 
     A super-admin sees all tenants, so no claim maps to that role unless it is listed here.
     """
-    names = {role.value: role for role in Role if role not in {*_NEVER, Role.SUPER_ADMIN}}
+    names = {role.value: role for role in Role if role not in {*_NOT_FOR_TOKENS, Role.SUPER_ADMIN}}
     for item in filter(None, (part.strip() for part in text.split(","))):
         name, _, role = (part.strip() for part in item.partition("="))
-        if role not in set(Role) - _NEVER:
-            choice = ", ".join(sorted(set(Role) - _NEVER))
+        if role not in set(Role) - _NOT_FOR_TOKENS:
+            choice = ", ".join(sorted(set(Role) - _NOT_FOR_TOKENS))
             raise ConfigurationError(
                 f"jwt_roles: {item!r} does not name a role; write name=role with {choice}"
             )
@@ -116,10 +116,10 @@ def role_names(text: str) -> dict[str, Role]:
 
 def _is_name(value: Any) -> bool:
     """Return whether a claim is a text that Postgres can store: no NUL, no lone surrogates."""
-    return isinstance(value, str) and 0 < len(value) <= LONGEST_NAME and not _UNSTORABLE.search(value)
+    return isinstance(value, str) and 0 < len(value) <= MAX_NAME_LENGTH and not _UNSTORABLE.search(value)
 
 
-def _at(claims: Mapping[str, Any], path: str) -> Any:
+def _get_path(claims: Mapping[str, Any], path: str) -> Any:
     value: Any = claims
     for step in path.split("."):
         value = value.get(step) if isinstance(value, Mapping) else None
@@ -131,48 +131,48 @@ _log = logging.getLogger("posthouse.identity")
 ALGORITHMS = {"RSA": "RS256", "EC": "ES256"}
 """Algorithm by key type, as published; the token does not choose it."""
 KEEP_SECONDS = 3600.0
-FLOOR_SECONDS = 30.0
+MIN_REFRESH_SECONDS = 30.0
 """Minimum time between two fetches, so that forged key ids cannot flood the JWKS endpoint."""
 FETCH_SECONDS = 5.0
-MOST_BYTES = 1_000_000
+MAX_BYTES = 1_000_000
 
 
-class KeySet:
-    def __init__(self, url: str, *, floor: float = FLOOR_SECONDS) -> None:
+class JwksCache:
+    def __init__(self, url: str, *, floor: float = MIN_REFRESH_SECONDS) -> None:
         if not url.startswith(("https://", "http://")):
             raise ConfigurationError(f"invalid jwks_url {url!r}: expected an https:// URL")
         self._url = url
         self._floor = floor
         self._keys: dict[str, jwt.PyJWK] = {}
-        self._looked_at = float("-inf")
+        self._refreshed_at = float("-inf")
         self._lock = asyncio.Lock()
 
     async def key(self, key_id: str) -> jwt.PyJWK | None:
         """Return the key, fetched again if it is unknown or the cached keys are old."""
         if key_id not in self._keys or self._age() > KEEP_SECONDS:
-            await self._look()
+            await self._refresh()
         return self._keys.get(key_id)
 
     def _age(self) -> float:
-        return time.monotonic() - self._looked_at
+        return time.monotonic() - self._refreshed_at
 
-    async def _look(self) -> None:
+    async def _refresh(self) -> None:
         async with self._lock:
             if self._age() < self._floor:
                 return
-            self._looked_at = time.monotonic()
+            self._refreshed_at = time.monotonic()
             try:
-                self._keys = _usable(await asyncio.to_thread(self._fetch))
+                self._keys = _parse_keys(await asyncio.to_thread(self._fetch))
             except (OSError, ValueError, TypeError, RecursionError, jwt.PyJWTError) as error:
                 # Cached keys stay valid while the endpoint is unreachable.
                 _log.warning("JWKS fetch failed url=%s: %s", self._url, error)
 
     def _fetch(self) -> object:
         with urllib.request.urlopen(self._url, timeout=FETCH_SECONDS) as answer:  # noqa: S310 - the scheme is checked above
-            return json.loads(answer.read(MOST_BYTES))
+            return json.loads(answer.read(MAX_BYTES))
 
 
-def _usable(document: object) -> dict[str, jwt.PyJWK]:
+def _parse_keys(document: object) -> dict[str, jwt.PyJWK]:
     """Return the signature keys of supported types. A symmetric key in a public document is ignored."""
     if not isinstance(document, dict) or not isinstance(document.get("keys"), list):
         raise ValueError("the document contains no list of keys")  # noqa: TRY004 - invalid document, not a programming error

@@ -25,11 +25,11 @@ from posthouse.insights.stats import (
     totals_age,
 )
 from posthouse.metrics import catalogue as metrics
-from posthouse.metrics.registry import REQUEST_BOUNDS, gauge, histogram, process_registry
+from posthouse.metrics.registry import REQUEST_BUCKETS, gauge, histogram, process_registry
 from posthouse.settings import Settings
 from posthouse.storage.queries import Db, fetch_row
 
-MOST_LINES = 200
+MAX_SERIES = 200
 """Queues with a kind that have a name of their own. Tenants can make up names of both."""
 OTHER = "other"
 OCTAVES = range(4, 27)
@@ -39,7 +39,7 @@ STATUSES = ("ready", "scheduled", "blocked", "running")
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
+class Snapshot:
     """A snapshot of all values."""
 
     census: list[QueueCensus]
@@ -53,12 +53,12 @@ class Whole:
     tenants: int
 
 
-async def look(connection: Db, settings: Settings) -> Whole:
+async def take_snapshot(connection: Db, settings: Settings) -> Snapshot:
     keepers = await fetch_row(connection, "doctor_keepers", grace=0.0, limit=0)
-    return Whole(
+    return Snapshot(
         census=await census(connection),
-        jobs=await job_totals(connection, tenants=settings.metrics_tenants, lines=MOST_LINES),
-        times=await time_totals(connection, lines=MOST_LINES),
+        jobs=await job_totals(connection, tenants=settings.metrics_tenants, lines=MAX_SERIES),
+        times=await time_totals(connection, lines=MAX_SERIES),
         age=await totals_age(connection),
         workers=await worker_counts(connection, offline_after=settings.offline_after),
         keepers=keepers["sessions"],
@@ -72,17 +72,17 @@ class DatabaseMetrics(Collector):
     """Shows the last snapshot; the caller refreshes it before collecting."""
 
     def __init__(self) -> None:
-        self.whole: Whole | None = None
+        self.snapshot: Snapshot | None = None
 
     def collect(self) -> Iterator[Family]:
-        if self.whole is None:
+        if self.snapshot is None:
             return
-        yield from _queues(self.whole)
-        yield from _fleet(self.whole)
-        yield from _counters(self.whole.jobs)
-        yield _histogram(metrics.WAIT, self.whole.times, "wait")
-        yield _histogram(metrics.RUN, self.whole.times, "run")
-        yield from _alerts(self.whole.alerts)
+        yield from _queues(self.snapshot)
+        yield from _fleet(self.snapshot)
+        yield from _counters(self.snapshot.jobs)
+        yield _histogram(metrics.WAIT, self.snapshot.times, "wait")
+        yield _histogram(metrics.RUN, self.snapshot.times, "run")
+        yield from _alerts(self.snapshot.alerts)
 
 
 def _gauge(metric: metrics.Metric) -> GaugeMetricFamily:
@@ -93,14 +93,14 @@ def _counter(metric: metrics.Metric) -> CounterMetricFamily:
     return CounterMetricFamily(metric.base, metric.help, labels=metric.labels)
 
 
-def _queues(whole: Whole) -> Iterator[Family]:
+def _queues(snapshot: Snapshot) -> Iterator[Family]:
     tenants = named(
-        (item.tenant_id for item in whole.jobs), (c.tenant_id for c in whole.census), whole.tenants
+        (item.tenant_id for item in snapshot.jobs), (c.tenant_id for c in snapshot.census), snapshot.tenants
     )
-    queues = named((item.queue for item in whole.jobs), (c.queue for c in whole.census), MOST_LINES)
+    queues = named((item.queue for item in snapshot.jobs), (c.queue for c in snapshot.census), MAX_SERIES)
     counts: dict[tuple[str, str, str], int] = defaultdict(int)
     oldest: dict[tuple[str, str], float] = {}
-    for item in whole.census:
+    for item in snapshot.census:
         place = (
             item.tenant_id if item.tenant_id in tenants else OTHER,
             item.queue if item.queue in queues else OTHER,
@@ -113,7 +113,7 @@ def _queues(whole: Whole) -> Iterator[Family]:
         jobs.add_metric(labels, count)
     for where, age in oldest.items():
         ages.add_metric(where, age)
-    for queue in whole.paused[:MOST_LINES]:
+    for queue in snapshot.paused[:MAX_SERIES]:
         paused.add_metric((queue,), 1)
     yield from (jobs, ages, paused)
 
@@ -124,15 +124,15 @@ def named(before: Iterable[str], now: Iterable[str], most: int) -> set[str]:
     return names | set(sorted(set(now) - names)[: max(0, most - len(names))])
 
 
-def _fleet(whole: Whole) -> Iterator[Family]:
+def _fleet(snapshot: Snapshot) -> Iterator[Family]:
     workers, keepers = _gauge(metrics.WORKERS), _gauge(metrics.KEEPERS)
-    for status, count in whole.workers.items():
+    for status, count in snapshot.workers.items():
         workers.add_metric((status,), count)
-    keepers.add_metric((), whole.keepers)
+    keepers.add_metric((), snapshot.keepers)
     yield from (workers, keepers)
-    if whole.age is not None:
+    if snapshot.age is not None:
         age = _gauge(metrics.TOTALS_AGE)
-        age.add_metric((), whole.age)
+        age.add_metric((), snapshot.age)
         yield age
 
 
@@ -191,7 +191,7 @@ class ServerMetrics:
         registry = self._registry = process_registry()
         self._database = DatabaseMetrics()
         registry.register(self._database)
-        self._requests = histogram(metrics.REQUESTS, registry, REQUEST_BOUNDS)
+        self._requests = histogram(metrics.REQUESTS, registry, REQUEST_BUCKETS)
         self._pool = gauge(metrics.POOL, registry)
         self._waiting = gauge(metrics.POOL_WAITING, registry)
         self._streams = gauge(metrics.STREAMS, registry)
@@ -202,8 +202,8 @@ class ServerMetrics:
         named = method if method in METHODS else "other"
         self._requests.labels(named, route or "none", status).observe(seconds)
 
-    def note(self, whole: Whole | None, pool: AsyncConnectionPool, streams: int) -> None:
-        self._database.whole = whole
+    def update(self, snapshot: Snapshot | None, pool: AsyncConnectionPool, streams: int) -> None:
+        self._database.snapshot = snapshot
         found = pool.get_stats()
         idle = found.get("pool_available", 0)
         self._pool.labels("idle").set(idle)

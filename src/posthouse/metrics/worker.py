@@ -18,8 +18,8 @@ from posthouse.errors import ConfigurationError
 from posthouse.keeper.service import observe_steps
 from posthouse.metrics import catalogue as metrics
 from posthouse.metrics.registry import (
-    ATTEMPT_BOUNDS,
-    REQUEST_BOUNDS,
+    ATTEMPT_BUCKETS,
+    REQUEST_BUCKETS,
     counter,
     gauge,
     histogram,
@@ -44,9 +44,9 @@ class WorkerMetrics:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._attempts = counter(metrics.ATTEMPTS, registry)
-        self._seconds = histogram(metrics.ATTEMPT_SECONDS, registry, ATTEMPT_BOUNDS)
+        self._seconds = histogram(metrics.ATTEMPT_SECONDS, registry, ATTEMPT_BUCKETS)
         self._claimed = counter(metrics.CLAIMED, registry)
-        self._claims = histogram(metrics.CLAIM_SECONDS, registry, REQUEST_BOUNDS)
+        self._claims = histogram(metrics.CLAIM_SECONDS, registry, REQUEST_BUCKETS)
         self._executors: list[Executor] = []
         self._readers: WeakSet[Reader] = WeakSet()
         observe_readers(self._readers.add)
@@ -81,7 +81,7 @@ class KeeperMetrics:
     """An observer of keeper steps: see posthouse.keeper.service."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._seconds = histogram(metrics.STEP_SECONDS, registry, REQUEST_BOUNDS)
+        self._seconds = histogram(metrics.STEP_SECONDS, registry, REQUEST_BUCKETS)
         self._failures = counter(metrics.STEP_FAILURES, registry)
 
     def __call__(self, step: str, seconds: float, failed: bool) -> None:
@@ -93,7 +93,7 @@ class KeeperMetrics:
 LIVE_PATH = "/livez"
 
 
-def measured(*, worker: bool, keeper: bool = True) -> CollectorRegistry:
+def start_collecting(*, worker: bool, keeper: bool = True) -> CollectorRegistry:
     """Return a registry that measures this process, its keeper and its worker."""
     registry = process_registry()
     if keeper:

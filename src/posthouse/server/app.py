@@ -20,7 +20,7 @@ from posthouse.blobs import store_for
 from posthouse.dispatch import open_redis, state_of
 from posthouse.errors import ConfigurationError
 from posthouse.identity import Permission
-from posthouse.identity.authenticator import KeyMemory
+from posthouse.identity.authenticator import KeyCache
 from posthouse.insights.settings import settings_in_effect
 from posthouse.metrics.server import ServerMetrics
 from posthouse.server.artifacts import Sweeper, Uploads
@@ -158,7 +158,7 @@ def _lifespan(settings: Settings, channels: Sequence[Channel]) -> Callable[[Fast
             url, min_size=1, max_size=POOL_SIZE, open=False, **pool_options("server")
         )
         await pool.open()
-        memory = KeyMemory(settings.direct_url or url)
+        memory = KeyCache(settings.direct_url or url)
         state = app.state
         state.gate = Gate(pool, settings, memory)
         state.enqueuer = Enqueuer(pool, settings.max_payload_bytes)

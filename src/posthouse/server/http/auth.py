@@ -17,9 +17,9 @@ from starlette.types import Scope
 
 from posthouse.errors import Forbidden, NotAuthenticated, TooManyRequests
 from posthouse.identity import Permission, Principal, Role
-from posthouse.identity.authenticator import Credentials, KeyMemory
+from posthouse.identity.authenticator import Authenticator, KeyCache
 from posthouse.identity.keys import digest
-from posthouse.identity.sessions import Tickets, is_csrf_token, logged_in
+from posthouse.identity.sessions import LoginTickets, is_csrf_token, session_principal
 from posthouse.settings import Settings
 from posthouse.storage.connections import seen_by
 from posthouse.storage.errors import translated
@@ -53,12 +53,12 @@ Tenant = Annotated[
 class Gate:
     """Authenticates requests, enforces rate limits and holds the connection pool."""
 
-    def __init__(self, pool: Pool, settings: Settings, memory: KeyMemory) -> None:
+    def __init__(self, pool: Pool, settings: Settings, memory: KeyCache) -> None:
         self.pool = pool
         self.settings = settings
         self.memory = memory
-        self.credentials = Credentials(settings, pool.connection, memory)
-        self.tickets = Tickets()
+        self.credentials = Authenticator(settings, pool.connection, memory)
+        self.tickets = LoginTickets()
         self._requests = RateLimiter(settings.api_rate, settings.api_burst)
         self._failures = RateLimiter(settings.auth_failures / 60, settings.auth_failures)
         self._known_good: dict[bytes, None] = {}
@@ -107,7 +107,7 @@ class Gate:
 
     async def _authenticate_session(self, request: Request, cookie: str) -> Principal:
         async with self.pool.connection() as connection:
-            principal = await logged_in(connection, cookie)
+            principal = await session_principal(connection, cookie)
         if principal is None:
             raise NotAuthenticated("session expired; log in again")
         if request.method not in SAFE:

@@ -453,7 +453,7 @@ IN_SCHEMA: dict[str, dict[str, str]] = {
     },
     "LogLineBody": {"id": "Id of the job.", "age": "Age of the line in seconds when it is sent."},
     "LogLine": {"sequence": "Position of the line in the log.", "at": "When the line was written."},
-    "MadeKey": {"key": "The API key; returned only once.", "name": "Name shown in the audit log."},
+    "CreatedKey": {"key": "The API key; returned only once.", "name": "Name shown in the audit log."},
     "MatchInfo": {
         "label": "Label of the trigger; null if it was deleted.",
         "outcome": "fired, deduped or error.",

@@ -11,7 +11,7 @@ from fastapi.responses import PlainTextResponse
 
 from posthouse.errors import NotAuthenticated
 from posthouse.identity import Permission
-from posthouse.metrics.server import ServerMetrics, Whole, look
+from posthouse.metrics.server import ServerMetrics, Snapshot, take_snapshot
 from posthouse.server.health import CachedResult
 from posthouse.server.http.auth import Gate, principal_of
 from posthouse.settings import Settings
@@ -29,11 +29,11 @@ class Scrapes:
         self._gate = gate
         self._settings = settings
         self.own = own
-        self.whole = CachedResult(self._look, CACHE_SECONDS)
+        self.snapshot = CachedResult(self._look, CACHE_SECONDS)
 
-    async def _look(self) -> Whole:
+    async def _look(self) -> Snapshot:
         async with self._gate.pool.connection() as connection:
-            return await look(connection, self._settings)
+            return await take_snapshot(connection, self._settings)
 
 
 @router.get("/metrics", response_class=PlainTextResponse)
@@ -47,7 +47,7 @@ async def metrics(request: Request) -> Response:
     await _admit(request)
     scrapes: Scrapes = request.app.state.scrapes
     gate: Gate = request.app.state.gate
-    scrapes.own.note(await scrapes.whole.get(), gate.pool, len(request.app.state.streams))
+    scrapes.own.update(await scrapes.snapshot.get(), gate.pool, len(request.app.state.streams))
     text, content_type = scrapes.own.text(request.headers.get("accept", ""))
     return Response(text, headers={"Content-Type": content_type})
 

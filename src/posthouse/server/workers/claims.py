@@ -101,8 +101,9 @@ class WorkerNotifications:
 
     def __init__(self, url: str) -> None:
         self._listener = NotificationListener(
-            url, "server listener", (READY, CANCEL, DEFINITIONS), self._on_notification, on_listening=self._on_listening
-        )
+            url, "server listener", (READY, CANCEL, DEFINITIONS), self._on_notification,
+            on_listening=self._on_listening,
+        )  # fmt: skip
         self.wakeup_requests = Hunger(url, seconds=WAKEUP_SECONDS)
         self._id = uuid4().hex[:12]
         self._number = 1

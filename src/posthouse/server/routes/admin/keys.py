@@ -37,7 +37,7 @@ class NewKey(ApiModel):
     expires_at: ApiDatetime | None = None
 
 
-class MadeKey(BaseModel):
+class CreatedKey(BaseModel):
     """The new API key. It is returned only once; only a hash is stored."""
 
     key: str
@@ -59,7 +59,7 @@ async def find(access: Reader, tenant: str | None = None) -> list[KeyInfo]:
 
 
 @router.post("", status_code=201)
-async def create(new: NewKey, access: Writer) -> MadeKey:
+async def create(new: NewKey, access: Writer) -> CreatedKey:
     """Create an API key."""
     if not may_grant(access.principal.role, new.role):
         raise Forbidden(f"role {access.principal.role} cannot create {new.role} keys")
@@ -76,7 +76,7 @@ async def create(new: NewKey, access: Writer) -> MadeKey:
             actor=access.actor,
             most=access.gate.settings.keys_per_tenant,
         )
-    return MadeKey(
+    return CreatedKey(
         key=text,
         prefix=prefix_of(text) or "",
         tenant_id=tenant,
@@ -92,4 +92,4 @@ async def revoke(prefix: str, access: Writer) -> None:
     """
     async with access.transaction() as db:
         await revoke_key(db, prefix, actor=access.actor)
-    access.gate.memory.forget(prefix)
+    access.gate.memory.invalidate(prefix)
