@@ -215,7 +215,7 @@ async def followed(site, hand, queue, followup, *, many):
     done = {"token": claim["token"], "followups": [followup]}
     if many:
         answer = await hand.batch("jobs/complete", {"id": str(job_id), **done})
-        return [item["detail"] for item in answer["refused"]]
+        return [item["detail"] for item in answer["rejected"]]
     answer = await hand.http.post(f"jobs/{job_id}/complete", json=done)
     return [] if answer.status_code == 200 else [answer.json()["detail"]]
 
@@ -257,7 +257,7 @@ async def test_a_completion_that_is_repeated_after_it_landed_is_not_lost(site, w
     followup = {"id": str(uuid4()), "kind": "next", "queue": queue, "payload": {}}
     item = {"id": str(job_id), "token": claim["token"], "followups": [followup]}
     for _ in range(2):
-        assert await hand.batch("jobs/complete", item) == {"lost": [], "refused": []}
+        assert await hand.batch("jobs/complete", item) == {"lost": [], "rejected": []}
 
 
 async def test_a_token_is_of_no_use_to_another_key(site, worker, queue):

@@ -128,7 +128,7 @@ async def test_one_bad_item_of_a_batch_does_not_fail_its_peers(site, hands, queu
         "jobs/complete", lost, {**bad, "followups": [{"kind": "", "payload": {}}]}, {**good, "result": 7}
     )
     assert answer["lost"] == [lost["id"]]
-    assert [item["id"] for item in answer["refused"]] == [bad["id"]]
+    assert [item["id"] for item in answer["rejected"]] == [bad["id"]]
     answer = await hand.batch("jobs/fail", lost, {**failing, "error": "too hard", "retry": False})
     assert answer["lost"] == [lost["id"]]
     assert [site.row(job_id)["status"] for job_id in ids] == ["queued", "running", "succeeded", "failed"]
@@ -198,8 +198,8 @@ async def test_a_key_does_not_speak_for_the_worker_of_another(site, hands, queue
     token = (await one.claim(queue))["token"]
     other.id = one.id
     for path, body in (
-        ("register", {}), ("heartbeat", {}), ("leave", {}), ("notices", {}),
-        ("serving", {"queues": [], "kinds": []}), ("jobs/complete", {"jobs": []}),
+        ("register", {}), ("heartbeat", {}), ("deregister", {}), ("notifications", {}),
+        ("subscription", {"queues": [], "kinds": []}), ("jobs/complete", {"jobs": []}),
         ("jobs/settle", {"jobs": []}), ("jobs/fail", {"jobs": []}), ("jobs/progress", {"jobs": []}),
         ("jobs/log", {"lines": []}), ("jobs/claim", {"queues": [queue], "kinds": ["chop"]}),
     ):  # fmt: skip
@@ -306,7 +306,7 @@ async def test_a_disabled_worker_gets_no_jobs_and_a_drained_one_is_notified(site
         ("jobs/claim", {"queues": ["a\0b"], "kinds": ["x"]}),
         ("jobs/claim", {"queues": ["a"], "kinds": ["x"], "limit": 10**9}),
         ("jobs/claim", {"queues": ["a"], "kinds": ["x"], "lease_seconds": 1e300}),
-        ("jobs/claim", {"queues": ["a"], "kinds": ["x"], "marks": [[2**70, 1]]}),
+        ("jobs/claim", {"queues": ["a"], "kinds": ["x"], "lane_cursors": [[2**70, 1]]}),
         ("jobs/complete", {"jobs": [{"id": "nonsense", "token": "x"}]}),
         ("jobs/settle", {"jobs": [{"id": str(uuid4()), "token": str(uuid4()), "event": "claim"}]}),
         ("jobs/progress", {"jobs": [{"id": str(uuid4()), "token": str(uuid4()), "percent": 101}]}),

@@ -136,16 +136,17 @@ class ClaimRequest(WorkerRequest):
     wait_seconds: Annotated[float, Field(ge=0, le=POLL_SECONDS)] = 0.0
     offers: list[Word] = Field(default_factory=list, max_length=1000, fail_fast=True)
     unanswered: list[UUID] = Field(default_factory=list, max_length=100, fail_fast=True)
-    hungry: bool = Field(
-        default=False, description="Request a notification when jobs become ready; see POST /worker/notices."
+    wants_wakeup: bool = Field(
+        default=False,
+        description="Request a notification when jobs become ready; see POST /worker/notifications.",
     )
     payload_as_text: bool = Field(
         default=False, description="Return payloads as JSON texts, which keeps the exact form of numbers."
     )
-    careful: bool = True
-    marks: list[tuple[Number, Number]] = Field(default_factory=list, max_length=10_000, fail_fast=True)
-    served: dict[Word, Seconds] = Field(default_factory=dict, max_length=1000)
-    patience_seconds: Seconds = 20.0
+    allow_suspect: bool = True
+    lane_cursors: list[tuple[Number, Number]] = Field(default_factory=list, max_length=10_000, fail_fast=True)
+    tenant_usage: dict[Word, Seconds] = Field(default_factory=dict, max_length=1000)
+    preference_wait_seconds: Seconds = 20.0
     least: Annotated[int, Field(ge=0, le=MOST_JOBS)] = Field(
         default=0, description="Claim nothing if fewer jobs can start; for a batch of one kind."
     )
@@ -158,10 +159,11 @@ class ReadyBatches(WorkerRequest):
     sizes: dict[Word, Annotated[int, Field(ge=1, le=MOST_JOBS)]] = Field(
         max_length=10_000, description="Batch size by kind."
     )
-    hungry: bool = Field(
-        default=False, description="Request a notification when jobs become ready; see POST /worker/notices."
+    wants_wakeup: bool = Field(
+        default=False,
+        description="Request a notification when jobs become ready; see POST /worker/notifications.",
     )
-    marks: list[tuple[Number, Number]] = Field(default_factory=list, max_length=10_000, fail_fast=True)
+    lane_cursors: list[tuple[Number, Number]] = Field(default_factory=list, max_length=10_000, fail_fast=True)
 
 
 class Completion(TypedDict):

@@ -42,7 +42,7 @@ async def claim(
     arrived = time.monotonic()
     while True:
         cursor = notifications.cursor
-        if asked.hungry or asked.wait_seconds:
+        if asked.wants_wakeup or asked.wait_seconds:
             await notifications.wakeup_requests.feel(asked.queues)
         begun = time.monotonic()
         found = await workers.claim(
@@ -62,11 +62,11 @@ def _wanted(asked: ClaimRequest) -> dict[str, Any]:
         "queues": asked.queues,
         "kinds": asked.kinds,
         "limit": asked.limit,
-        "marks": dict(asked.marks),
-        "careful": asked.careful,
+        "marks": dict(asked.lane_cursors),
+        "careful": asked.allow_suspect,
         "offers": asked.offers,
-        "served": asked.served,
-        "patience": asked.patience_seconds,
+        "served": asked.tenant_usage,
+        "patience": asked.preference_wait_seconds,
         "least": asked.least,
     }
 

@@ -33,10 +33,10 @@ class WriteResult:
     """Items that were not stored: leases that were lost, and rejected items with the reason."""
 
     lost: list[UUID] = field(default_factory=list)
-    refused: list[dict[str, str]] = field(default_factory=list)
+    rejected: list[dict[str, str]] = field(default_factory=list)
 
     def reject(self, job_id: str, error: Exception) -> None:
-        self.refused.append({"id": str(UUID(job_id)), "detail": str(error).partition("\n")[0]})
+        self.rejected.append({"id": str(UUID(job_id)), "detail": str(error).partition("\n")[0]})
 
 
 class AttemptReports:

@@ -65,13 +65,13 @@ class RemoteLeases:
             "kinds": kinds,
             "limit": limit,
             "lease_seconds": self.lease_seconds,
-            "marks": list(marks.items()),
-            "careful": careful,
+            "lane_cursors": list(marks.items()),
+            "allow_suspect": careful,
             "offers": offers,
-            "served": served or {},
-            "patience_seconds": patience,
+            "tenant_usage": served or {},
+            "preference_wait_seconds": patience,
             "least": least,
-            "hungry": self._hungry,
+            "wants_wakeup": self._hungry,
             "unanswered": unanswered,
             "payload_as_text": True,
         }
@@ -92,14 +92,14 @@ class RemoteLeases:
             "worker_id": self._worker,
             "queues": queues,
             "sizes": sizes,
-            "marks": list(marks.items()),
-            "hungry": self._hungry,
+            "lane_cursors": list(marks.items()),
+            "wants_wakeup": self._hungry,
         }
         answer = await self._line.post("jobs/ready_batches", to_json(body))
         return [ReadyBatch(**found) for found in answer["batches"]]
 
     async def claim_rules(self) -> tuple[dict[str, float], bool]:
-        answer = await self._line.get("rules")
+        answer = await self._line.get("claim_settings")
         return answer["weights"], answer["rated"]
 
     async def next_token(self, queues: Sequence[str], kinds: Sequence[str]) -> float | None:
@@ -142,8 +142,8 @@ class RemoteLeases:
     async def _report(self, path: str, items: Sequence[bytes]) -> list[UUID]:
         body = b'{"worker_id":"%b","jobs":[%b]}' % (self._worker.encode(), b",".join(items))
         answer = await self._line.post(path, body)
-        if answer["refused"]:  # repeating them one by one shows which
-            raise Refused(answer["refused"][0]["detail"])
+        if answer["rejected"]:  # repeating them one by one shows which
+            raise Refused(answer["rejected"][0]["detail"])
         return [UUID(job_id) for job_id in answer["lost"]]
 
     async def announce(
@@ -172,10 +172,10 @@ class RemoteLeases:
         return answer["digest"], [json.dumps(item) for item in answer["definitions"]]
 
     async def serve(self, queues: Sequence[str], kinds: Sequence[str]) -> None:
-        await self._tell("serving", {"queues": queues, "kinds": kinds})
+        await self._tell("subscription", {"queues": queues, "kinds": kinds})
 
     async def sign_off(self) -> None:
-        await self._tell("leave", {})
+        await self._tell("deregister", {})
 
     async def end_worker(
         self, blockers: Sequence[UUID] | None, error: Mapping[str, Any], crash_limit: int
@@ -183,7 +183,7 @@ class RemoteLeases:
         """End this worker, whose process was killed."""
         named = None if blockers is None else [str(job_id) for job_id in blockers]
         killed = {"blockers": named, "error": error, "crash_limit": crash_limit}
-        await self._tell("leave", {"killed": killed})
+        await self._tell("deregister", {"killed": killed})
 
     async def _tell(self, path: str, fields: Mapping[str, Any]) -> None:
         await self._line.post(path, to_json({"worker_id": self._worker, **fields}))
@@ -297,7 +297,7 @@ class RemoteListener:
             "cursor": self._cursor,
             "wait_seconds": WAIT_SECONDS,
         }
-        answer = await self._line.post("notices", to_json(body), seconds=WAIT_SECONDS + MARGIN_SECONDS)
+        answer = await self._line.post("notifications", to_json(body), seconds=WAIT_SECONDS + MARGIN_SECONDS)
         self._cursor, self.works = answer["cursor"], answer["listening"]
         if answer["missed"]:
             self._tell.listening()

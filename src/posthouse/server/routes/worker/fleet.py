@@ -137,8 +137,8 @@ async def heartbeat(beat: HeartbeatRequest, worker: Worker) -> Response:
     )
 
 
-@router.post("/notices")
-async def notices(asked: NotificationsRequest, worker: Worker) -> Response:
+@router.post("/notifications")
+async def wait_for_notifications(asked: NotificationsRequest, worker: Worker) -> Response:
     """Wait for notifications.
 
     Returns when jobs may be ready in these queues, a job must be canceled, or definitions changed. Send the
@@ -176,8 +176,8 @@ async def definitions(worker: Worker, digest: Annotated[str, Query(max_length=20
     return as_json(digest=found[0], definitions=[json.loads(text) for text in found[1]])
 
 
-@router.get("/rules")
-async def rules(worker: Worker) -> Response:
+@router.get("/claim_settings")
+async def claim_settings(worker: Worker) -> Response:
     """Get claim settings.
 
     Tenant weights other than 1, and whether there are rate limits.
@@ -189,15 +189,15 @@ async def rules(worker: Worker) -> Response:
     )
 
 
-@router.post("/serving", status_code=204)
-async def serving(asked: SubscriptionUpdate, worker: Worker) -> None:
+@router.post("/subscription", status_code=204)
+async def update_subscription(asked: SubscriptionUpdate, worker: Worker) -> None:
     """Change the queues and kinds that a worker serves."""
     await worker.check_owner(asked.worker_id)
     await worker.workers.leases(asked.worker_id, 30.0).serve(asked.queues, asked.kinds)
 
 
-@router.post("/leave", status_code=204)
-async def leave(asked: DeregisterRequest, worker: Worker) -> None:
+@router.post("/deregister", status_code=204)
+async def deregister(asked: DeregisterRequest, worker: Worker) -> None:
     """Deregister a worker that stops.
 
     Its remaining jobs are released. A supervisor that killed the worker sends `killed`.

@@ -57,10 +57,10 @@ async def ready_batches(asked: ReadyBatches, worker: Worker) -> Response:
     With the number of jobs, at most one batch, and the position of the newest.
     """
     await worker.check_owner(asked.worker_id)
-    if asked.hungry:
+    if asked.wants_wakeup:
         await worker.notifications.wakeup_requests.feel(asked.queues)
     found = await worker.workers.leases(asked.worker_id, 30.0).ready_batches(
-        asked.queues, asked.sizes, dict(asked.marks)
+        asked.queues, asked.sizes, dict(asked.lane_cursors)
     )
     return as_json(batches=[batch._asdict() for batch in found])
 
@@ -78,7 +78,7 @@ async def next_token(asked: ClaimScope, worker: Worker) -> Response:
 async def complete_many(asked: CompleteRequest, worker: Worker) -> Response:
     """Report jobs that succeeded.
 
-    With results and follow-up jobs. Jobs in `lost` and `refused` were not stored.
+    With results and follow-up jobs. Jobs in `lost` and `rejected` were not stored.
     """
     await worker.check_owner(asked.worker_id)
     return _written(await worker.reports.complete(asked.jobs))
@@ -232,14 +232,14 @@ async def fail_one(job_id: UUID, asked: SingleFailure, worker: Worker) -> Respon
 
 
 def _written(written: WriteResult) -> Response:
-    return as_json(lost=[str(job_id) for job_id in written.lost], refused=written.refused)
+    return as_json(lost=[str(job_id) for job_id in written.lost], rejected=written.rejected)
 
 
 def _written_one(job_id: UUID, written: WriteResult) -> Response:
     if written.lost:
         raise _lost(job_id)
-    if written.refused:
-        raise InvalidJob(written.refused[0]["detail"])
+    if written.rejected:
+        raise InvalidJob(written.rejected[0]["detail"])
     return as_json(id=str(job_id))
 
 

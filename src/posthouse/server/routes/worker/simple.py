@@ -162,7 +162,7 @@ async def claim(asking: SimpleClaim, request: Request, worker: Worker) -> Respon
         lease_seconds=settings.simple_claim_seconds,
         wait_seconds=asking.wait_seconds,
         offers=known["offers"],
-        patience_seconds=PATIENT_BEATS * settings.simple_heartbeat_seconds,
+        preference_wait_seconds=PATIENT_BEATS * settings.simple_heartbeat_seconds,
     )
     answer = from_json(await worker.claim(asked, request))
     if not answer["jobs"]:
