@@ -1,11 +1,19 @@
-"""Timestamps in requests."""
+"""Parameters that many routes have: who may call them, texts of queries, and times."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 from typing import Annotated
 
+from fastapi import Query
 from pydantic import AfterValidator
+
+from posthouse.identity import Permission
+from posthouse.server.http.auth import Access, allow
+
+JobReader = Annotated[Access, allow(Permission.JOBS_READ, tenant_scoped=True)]
+JobWriter = Annotated[Access, allow(Permission.JOBS_WRITE, tenant_scoped=True)]
+QueryText = Annotated[str | None, Query(min_length=1, max_length=512)]
 
 _LAST_YEAR = 9000
 

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Generic, TypeVar
 from uuid import UUID
 
 from fastapi import Query, Request, Response
+from pydantic import AfterValidator
 from pydantic_core import to_json
 
 from posthouse.errors import ChangedMeanwhile, InvalidRequest
@@ -68,8 +69,15 @@ T = TypeVar("T")
 MAX_LIMIT = 200
 MAX_OFFSET = 10_000
 
+
+def clamp_limit(limit: int) -> int:
+    return min(limit, MAX_LIMIT)
+
+
 Limit = Annotated[
-    int, Query(ge=1, description=f"Page size; values above {MAX_LIMIT} are clamped to {MAX_LIMIT}.")
+    int,
+    Query(ge=1, description=f"Page size; values above {MAX_LIMIT} are clamped to {MAX_LIMIT}."),
+    AfterValidator(clamp_limit),
 ]
 Cursor = Annotated[str | None, Query(max_length=400, description="`next_cursor` of the previous page.")]
 Offset = Annotated[
@@ -88,10 +96,6 @@ class Page(Generic[T]):
 
     items: list[T]
     next_cursor: str | None
-
-
-def clamp_limit(limit: int) -> int:
-    return min(limit, MAX_LIMIT)
 
 
 def clamp_offset(offset: int) -> int:

@@ -22,6 +22,7 @@ from posthouse.insights import live
 from posthouse.server.http.auth import Access, allow, principal_of
 from posthouse.server.http.bodies import api_router
 from posthouse.server.http.field_names import body
+from posthouse.server.http.parameters import QueryText
 from posthouse.server.live import EVENTS, StreamFilter, Streams
 from posthouse.server.live.subscriptions import Event, Subscription
 
@@ -186,7 +187,6 @@ async def _until_gone(receive: Receive) -> None:
 
 
 router = api_router("/stream", "stream")
-Text = Annotated[str | None, Query(min_length=1, max_length=512)]
 Kinds = Annotated[
     list[Literal["job", "log", "worker", "counters"]] | None,
     Query(description="Only events of this type; repeatable."),
@@ -201,10 +201,10 @@ async def stream(
     request: Request,
     access: Annotated[Access, allow(Permission.JOBS_READ, tenant_scoped=True)],
     job: Annotated[UUID | None, Query(description="Only this job, with its log from the beginning.")] = None,
-    correlation_id: Text = None,
+    correlation_id: QueryText = None,
     worker: Annotated[UUID | None, Query(description="Only jobs that run on this worker.")] = None,
-    queue: Text = None,
-    kind: Text = None,
+    queue: QueryText = None,
+    kind: QueryText = None,
     event: Kinds = None,
     log_after: Annotated[
         int, Query(ge=0, lt=2**63, description="With `job`: only log lines after this sequence.")

@@ -32,7 +32,6 @@ from posthouse.server.http.responses import (
     Limit,
     Page,
     check_if_match,
-    clamp_limit,
     decode_single_cursor,
     etag_response,
     json_response,
@@ -84,11 +83,10 @@ def _kind(found: DefinitionInfo) -> dict[str, Any]:
 @router.get("", response_model=Page[Kind])
 async def list_kinds(access: Reader, limit: Limit = 50, cursor: Cursor = None) -> Response:
     """List the kinds of jobs that can be enqueued."""
-    most = clamp_limit(limit)
     after = decode_single_cursor(cursor, str)
     async with access.transaction() as db:
-        found = await insights.definitions(db, after=after, limit=most, offline_after=access.offline_after)
-    shown = page(found, most, "key")
+        found = await insights.definitions(db, after=after, limit=limit, offline_after=access.offline_after)
+    shown = page(found, limit, "key")
     items = [_kind(item) for item in found if not item.key.startswith(OWN)]
     return json_response(Page(items, shown.next_cursor))
 
@@ -170,11 +168,10 @@ class DefinitionChanges(DefinitionFields):
 @admin.get("", response_model=Page[DefinitionInfo])
 async def list_definitions(access: Writer, limit: Limit = 50, cursor: Cursor = None) -> Response:
     """List definitions with their effective values."""
-    most = clamp_limit(limit)
     after = decode_single_cursor(cursor, str)
     async with access.transaction() as db:
-        found = await insights.definitions(db, after=after, limit=most, offline_after=access.offline_after)
-    return json_response(page(found, most, "key"))
+        found = await insights.definitions(db, after=after, limit=limit, offline_after=access.offline_after)
+    return json_response(page(found, limit, "key"))
 
 
 @admin.post("", status_code=201, response_model=DefinitionInfo)

@@ -31,12 +31,11 @@ from posthouse.insights.settings import SettingInfo
 from posthouse.server.health import HealthCache
 from posthouse.server.http.auth import Access, allow
 from posthouse.server.http.bodies import api_router
-from posthouse.server.http.parameters import ApiDatetime
+from posthouse.server.http.parameters import ApiDatetime, JobReader, QueryText
 from posthouse.server.http.responses import (
     Cursor,
     Limit,
     Page,
-    clamp_limit,
     decode_cursor,
     decode_single_cursor,
     json_response,
@@ -44,16 +43,14 @@ from posthouse.server.http.responses import (
 )
 
 router = api_router("", "monitoring")
-Reader = Annotated[Access, allow(Permission.JOBS_READ, tenant_scoped=True)]
 Auditor = Annotated[Access, allow(Permission.AUDIT_READ, tenant_scoped=True)]
 Operator = Annotated[Access, allow(Permission.OVERVIEW_READ)]
-Text = Annotated[str | None, Query(min_length=1, max_length=512)]
 
 MOST_POINTS = 2000
 
 
 @router.get("/overview", response_model=Glance)
-async def see_overview(access: Reader) -> Response:
+async def see_overview(access: JobReader) -> Response:
     """Get backlog, workers and recent throughput.
 
     In total and per queue.
@@ -66,7 +63,7 @@ async def see_overview(access: Reader) -> Response:
 
 @router.get("/stats", response_model=list[Series])
 async def read_stats(
-    access: Reader,
+    access: JobReader,
     span_seconds: Annotated[int, Query(ge=60, le=366 * 86400)] = 3600,
     until: ApiDatetime | None = None,
     step_seconds: Annotated[int | None, Query(ge=60, le=366 * 86400, multiple_of=60)] = None,
@@ -74,8 +71,8 @@ async def read_stats(
         list[Literal["tenant", "queue", "kind"]] | None,
         Query(description="Group the series by this field; repeatable."),
     ] = None,
-    queue: Text = None,
-    kind: Text = None,
+    queue: QueryText = None,
+    kind: QueryText = None,
 ) -> Response:
     """Get statistics over time.
 
@@ -92,7 +89,7 @@ async def read_stats(
 
 @router.get("/alerts", response_model=Page[AlertInfo])
 async def list_alerts(
-    access: Reader,
+    access: JobReader,
     type: Annotated[AlertType | None, Query()] = None,  # noqa: A002 - its name in the query
     within_seconds: Annotated[float | None, Query(gt=0, le=366 * 86400)] = None,
     limit: Limit = 50,
@@ -105,18 +102,18 @@ async def list_alerts(
         tenant=access.tenant,
         within=within_seconds,
         before=before,
-        limit=(most := clamp_limit(limit)),
+        limit=limit,
     )
     async with access.transaction() as db:
         found = await insights.list_alerts(db, chosen)
     shown = found if access.is_platform else [replace(alert, deliveries=[]) for alert in found]
-    return json_response(page(shown, most, "at", "id"))
+    return json_response(page(shown, limit, "at", "id"))
 
 
 @router.get("/admin/audit", response_model=Page[AuditEntry])
 async def read_audit(
     access: Auditor,
-    actor: Text = None,
+    actor: QueryText = None,
     action: Annotated[
         str | None,
         Query(
@@ -125,7 +122,7 @@ async def read_audit(
             description="Action, or the first word of several actions, such as `job`.",
         ),
     ] = None,
-    target: Text = None,
+    target: QueryText = None,
     since: ApiDatetime | None = None,
     until: ApiDatetime | None = None,
     limit: Limit = 50,
@@ -144,11 +141,11 @@ async def read_audit(
         since=since,
         until=until,
         after=after,
-        limit=(most := clamp_limit(limit)),
+        limit=limit,
     )
     async with access.transaction() as db:
         found = await insights.list_audit(db, chosen)
-    return json_response(page(found, most, "id"))
+    return json_response(page(found, limit, "id"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

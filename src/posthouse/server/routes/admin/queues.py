@@ -14,6 +14,7 @@ from posthouse.identity import Permission
 from posthouse.insights import LimitInfo, QueueInfo, SlotInfo
 from posthouse.server.http.auth import Access, allow
 from posthouse.server.http.bodies import api_router
+from posthouse.server.http.parameters import JobReader
 from posthouse.server.http.responses import json_response
 from posthouse.server.schemas.jobs import ApiModel, ChangeResponse, Name
 from posthouse.storage.actions import pause_queue, remove_limit, resume_queue, set_limit
@@ -21,7 +22,6 @@ from posthouse.storage.actions import pause_queue, remove_limit, resume_queue, s
 router = api_router("/queues", "queues")
 admin = api_router("/admin/queues", "queues")
 limits = api_router("/admin/limits", "limits")
-Viewer = Annotated[Access, allow(Permission.JOBS_READ, tenant_scoped=True)]
 Reader = Annotated[Access, allow(Permission.OVERVIEW_READ)]
 Writer = Annotated[Access, allow(Permission.QUEUES_WRITE)]
 QueueName = Annotated[str, Path(min_length=1, max_length=512)]
@@ -29,7 +29,7 @@ LimitName = Annotated[str, Path(min_length=1, max_length=200)]
 
 
 @router.get("", response_model=list[QueueInfo])
-async def list_queues(access: Viewer) -> Response:
+async def list_queues(access: JobReader) -> Response:
     """List queues with their job counts."""
     async with access.transaction() as db:
         found = await insights.queue_overview(db, offline_after=access.offline_after)

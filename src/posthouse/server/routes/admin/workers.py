@@ -16,7 +16,6 @@ from posthouse.server.http.responses import (
     Cursor,
     Limit,
     Page,
-    clamp_limit,
     decode_single_cursor,
     json_response,
     page,
@@ -68,11 +67,10 @@ async def list_changes(
     access: Reader, worker: UUID | None = None, limit: Limit = 50, cursor: Cursor = None
 ) -> Response:
     """List when workers started and stopped, newest first."""
-    most = clamp_limit(limit)
     after = decode_single_cursor(cursor, int)
     async with access.transaction() as db:
-        found = await insights.worker_changes(db, worker=worker, after=after, limit=most)
-    return json_response(page(found, most, "id"))
+        found = await insights.worker_changes(db, worker=worker, after=after, limit=limit)
+    return json_response(page(found, limit, "id"))
 
 
 @admin.post("/{worker_id}/disable", response_model=ChangeResponse)

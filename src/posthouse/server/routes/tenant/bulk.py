@@ -12,16 +12,15 @@ from fastapi import Query, Request, Response
 from posthouse import insights
 from posthouse.core.filters import Filter, Wanted, line_of, read_filter
 from posthouse.errors import IllegalTransition, InvalidRequest, JobNotFound
-from posthouse.identity import Permission
 from posthouse.insights import BulkChange, JobFilter
-from posthouse.server.http.auth import Access, allow
+from posthouse.server.http.auth import Access
 from posthouse.server.http.bodies import api_router
 from posthouse.server.http.idempotency import IdempotencyKey, run_idempotent
+from posthouse.server.http.parameters import JobReader, JobWriter
 from posthouse.server.http.responses import (
     Cursor,
     Limit,
     Page,
-    clamp_limit,
     decode_cursor,
     json_response,
     page,
@@ -32,8 +31,6 @@ from posthouse.storage.actions import change_found
 from posthouse.storage.queries import Db
 
 router = api_router("/jobs", "jobs")
-Reader = Annotated[Access, allow(Permission.JOBS_READ, tenant_scoped=True)]
-Writer = Annotated[Access, allow(Permission.JOBS_WRITE, tenant_scoped=True)]
 
 COUNTED = 100_000
 CANCELED_AT_ONCE = 1000
@@ -44,7 +41,7 @@ _ACTIVE = {"queued", "running"}
 
 @router.post("/bulk", response_model=BulkResponse)
 async def change_many(
-    request: Request, bulk: Bulk, access: Writer, idempotency_key: IdempotencyKey = None
+    request: Request, bulk: Bulk, access: JobWriter, idempotency_key: IdempotencyKey = None
 ) -> Response:
     """Retry or cancel all jobs that match a filter.
 
@@ -73,30 +70,29 @@ async def change_many(
 
 @router.get("/bulk", response_model=Page[BulkChange])
 async def list_bulk_changes(
-    access: Reader,
+    access: JobReader,
     action: Annotated[Literal["retry", "cancel"] | None, Query(description="Only this action.")] = None,
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Response:
     """List bulk changes, newest first."""
-    most = clamp_limit(limit)
     before: Any = decode_cursor(cursor, datetime, UUID)
     async with access.transaction() as db:
         found = await insights.bulk_changes(
-            db, tenant=access.tenant, action=action, before=before, limit=most
+            db, tenant=access.tenant, action=action, before=before, limit=limit
         )
-    return json_response(page(found, most, "created_at", "id"))
+    return json_response(page(found, limit, "created_at", "id"))
 
 
 @router.get("/bulk/{bulk_id}", response_model=BulkChange)
-async def show_bulk_change(bulk_id: UUID, access: Reader) -> Response:
+async def show_bulk_change(bulk_id: UUID, access: JobReader) -> Response:
     """Get a bulk change and its progress."""
     async with access.transaction() as db:
         return json_response(await insights.get_bulk_change(db, bulk_id, tenant=access.tenant))
 
 
 @router.post("/bulk/{bulk_id}/stop", response_model=ChangeResponse)
-async def stop_bulk_change(bulk_id: UUID, access: Writer) -> Response:
+async def stop_bulk_change(bulk_id: UUID, access: JobWriter) -> Response:
     """Stop a bulk change.
 
     Jobs that were already changed stay changed. Before `starts_at` there are none.

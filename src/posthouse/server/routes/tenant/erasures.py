@@ -15,11 +15,11 @@ from posthouse.identity import Permission
 from posthouse.server.http.auth import Access, allow
 from posthouse.server.http.bodies import api_router
 from posthouse.server.http.idempotency import IdempotencyKey, run_idempotent
+from posthouse.server.http.parameters import JobReader
 from posthouse.server.http.responses import (
     Cursor,
     Limit,
     Page,
-    clamp_limit,
     decode_cursor,
     json_response,
     page,
@@ -28,7 +28,6 @@ from posthouse.server.schemas.jobs import ApiModel
 from posthouse.storage.queries import Db, query
 
 router = api_router("/erasures", "jobs")
-Reader = Annotated[Access, allow(Permission.JOBS_READ, tenant_scoped=True)]
 Eraser = Annotated[Access, allow(Permission.JOBS_ERASE, tenant_scoped=True)]
 
 
@@ -62,19 +61,18 @@ async def erase(
 
 
 @router.get("", response_model=Page[Erasure])
-async def list_erasures(access: Reader, limit: Limit = 50, cursor: Cursor = None) -> Response:
+async def list_erasures(access: JobReader, limit: Limit = 50, cursor: Cursor = None) -> Response:
     """List erasures, newest first."""
-    most = clamp_limit(limit)
     before: Any = decode_cursor(cursor, UUID)
     async with access.transaction() as db:
         found = await insights.erasures(
-            db, tenant=access.tenant, before=before[0] if before else None, limit=most
+            db, tenant=access.tenant, before=before[0] if before else None, limit=limit
         )
-    return json_response(page(found, most, "id"))
+    return json_response(page(found, limit, "id"))
 
 
 @router.get("/{erasure_id}", response_model=Erasure)
-async def show_erasure(erasure_id: UUID, access: Reader) -> Response:
+async def show_erasure(erasure_id: UUID, access: JobReader) -> Response:
     """Get an erasure and its progress."""
     async with access.transaction() as db:
         return json_response(await insights.get_erasure(db, erasure_id, tenant=access.tenant))

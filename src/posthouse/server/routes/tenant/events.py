@@ -20,7 +20,6 @@ from posthouse.server.http.responses import (
     Cursor,
     Limit,
     Page,
-    clamp_limit,
     decode_cursor,
     etag_response,
     json_response,
@@ -82,11 +81,10 @@ async def list_events(
     cursor: Cursor = None,
 ) -> Response:
     """List events, newest first."""
-    most = clamp_limit(limit)
     before: Any = decode_cursor(cursor, datetime, UUID)
     async with access.transaction() as db:
-        found = await insights.events(db, tenant=access.tenant, name=name, before=before, limit=most)
-    return json_response(page(found, most, "at", "id"))
+        found = await insights.events(db, tenant=access.tenant, name=name, before=before, limit=limit)
+    return json_response(page(found, limit, "at", "id"))
 
 
 @router.get("/{event_id}", response_model=EventInfo)

@@ -8,11 +8,9 @@ from typing import Annotated, Any
 from fastapi import Path, Query, Response
 
 from posthouse import insights
-from posthouse.identity import Permission
 from posthouse.insights import FailureDetail, FailureFilter, FailureGroup
-from posthouse.server.http.auth import Access, allow
 from posthouse.server.http.bodies import api_router
-from posthouse.server.http.parameters import ApiDatetime
+from posthouse.server.http.parameters import ApiDatetime, JobReader, QueryText
 from posthouse.server.http.responses import (
     Cursor,
     Limit,
@@ -24,9 +22,6 @@ from posthouse.server.http.responses import (
 )
 
 router = api_router("/failures", "failures")
-Reader = Annotated[Access, allow(Permission.JOBS_READ, tenant_scoped=True)]
-Writer = Annotated[Access, allow(Permission.JOBS_WRITE, tenant_scoped=True)]
-Kind = Annotated[str | None, Query(min_length=1, max_length=512)]
 Fingerprint = Annotated[
     str,
     Path(min_length=1, max_length=64, description="Fingerprint of the failure group, or a unique prefix."),
@@ -35,27 +30,25 @@ Fingerprint = Annotated[
 
 @router.get("", response_model=Page[FailureGroup])
 async def list_failures(
-    access: Reader,
-    kind: Kind = None,
+    access: JobReader,
+    kind: QueryText = None,
     since: Annotated[ApiDatetime | None, Query(description="Only groups seen since this time.")] = None,
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Response:
     """List failure groups, latest first."""
     behind: Any = decode_cursor(cursor, datetime, str, str, str)
-    chosen = FailureFilter(
-        kind=kind, tenant=access.tenant, since=since, behind=behind, limit=(most := clamp_limit(limit))
-    )
+    chosen = FailureFilter(kind=kind, tenant=access.tenant, since=since, behind=behind, limit=limit)
     async with access.transaction() as db:
         found = await insights.failure_groups(db, chosen)
-    return json_response(page(found, most, "last_seen", "tenant_id", "kind", "fingerprint"))
+    return json_response(page(found, limit, "last_seen", "tenant_id", "kind", "fingerprint"))
 
 
 @router.get("/{fingerprint}", response_model=FailureDetail)
 async def show_failure(
     fingerprint: Fingerprint,
-    access: Reader,
-    kind: Kind = None,
+    access: JobReader,
+    kind: QueryText = None,
     jobs: Annotated[int, Query(ge=1, description="Number of jobs to return, up to 200.")] = 10,
 ) -> Response:
     """Get a failure group with its latest error and its jobs."""

@@ -12,7 +12,6 @@ from posthouse.core.filters import asked_at, read_filter
 from posthouse.core.filters.parser import LONGEST
 from posthouse.core.states import Status
 from posthouse.errors import InvalidRequest
-from posthouse.identity import Permission
 from posthouse.insights import (
     AttemptInfo,
     JobCount,
@@ -28,10 +27,10 @@ from posthouse.insights import (
     Why,
 )
 from posthouse.server.enqueuer import Enqueued, Enqueuer, refuse_rejected
-from posthouse.server.http.auth import Access, allow
+from posthouse.server.http.auth import Access
 from posthouse.server.http.bodies import api_router
 from posthouse.server.http.idempotency import IdempotencyKey, run_idempotent
-from posthouse.server.http.parameters import ApiDatetime
+from posthouse.server.http.parameters import ApiDatetime, JobReader, JobWriter, QueryText
 from posthouse.server.http.responses import (
     Cursor,
     Limit,
@@ -60,16 +59,13 @@ from posthouse.storage.actions import cancel_job, retry_job
 from posthouse.storage.queries import Db
 
 router = api_router("/jobs", "jobs", payloads=True)
-Reader = Annotated[Access, allow(Permission.JOBS_READ, tenant_scoped=True)]
-Writer = Annotated[Access, allow(Permission.JOBS_WRITE, tenant_scoped=True)]
 Statuses = Annotated[list[Status] | None, Query(description="Only jobs with this status; repeatable.")]
-Text = Annotated[str | None, Query(min_length=1, max_length=512)]
 Source = Annotated[Literal["manual", "event", "schedule", "system"] | None, Query()]
 
 
 @router.post("", status_code=201, response_model=EnqueuedJob)
 async def enqueue_job(
-    request: Request, new: NewJob, access: Writer, idempotency_key: IdempotencyKey = None
+    request: Request, new: NewJob, access: JobWriter, idempotency_key: IdempotencyKey = None
 ) -> Response:
     """Enqueue a job.
 
@@ -121,7 +117,7 @@ def created_job(access: Access, new: NewJob, done: Enqueued) -> dict[str, Any]:
 
 @router.post("/batch", status_code=201, response_model=EnqueuedBatch)
 async def enqueue_jobs(
-    request: Request, batch: NewBatch, access: Writer, idempotency_key: IdempotencyKey = None
+    request: Request, batch: NewBatch, access: JobWriter, idempotency_key: IdempotencyKey = None
 ) -> Response:
     """Enqueue up to 1,000 jobs in one transaction.
 
@@ -142,17 +138,17 @@ async def enqueue_jobs(
 
 @router.get("", response_model=JobPage)
 async def list_jobs(
-    access: Reader,
+    access: JobReader,
     q: Line = None,
     status: Statuses = None,
-    kind: Text = None,
+    kind: QueryText = None,
     definition_key: Annotated[str | None, Query(max_length=512, description="Alias of kind.")] = None,
-    queue: Text = None,
+    queue: QueryText = None,
     source: Source = None,
     created_after: ApiDatetime | None = None,
     created_before: ApiDatetime | None = None,
-    correlation_id: Text = None,
-    subject: Text = None,
+    correlation_id: QueryText = None,
+    subject: QueryText = None,
     limit: Limit = 50,
     cursor: Cursor = None,
     offset: Offset = 0,
@@ -187,7 +183,7 @@ async def list_jobs(
 
 
 @router.get("/summary", response_model=JobsInShort)
-async def summarize_jobs(access: Reader) -> Response:
+async def summarize_jobs(access: JobReader) -> Response:
     """Count the jobs by status.
 
     Also returns the age of the oldest queued job.
@@ -197,14 +193,14 @@ async def summarize_jobs(access: Reader) -> Response:
 
 
 @router.get("/{job_id}", response_model=JobDetail)
-async def show_job(request: Request, job_id: UUID, access: Reader) -> Response:
+async def show_job(request: Request, job_id: UUID, access: JobReader) -> Response:
     """Get a job."""
     async with access.transaction() as db:
         return etag_response(request, await insights.get_job(db, job_id, tenant=access.tenant))
 
 
 @router.post("/{job_id}/cancel", response_model=JobStatusResponse)
-async def cancel(job_id: UUID, access: Writer) -> Response:
+async def cancel(job_id: UUID, access: JobWriter) -> Response:
     """Cancel a job.
 
     A queued job is canceled immediately, a running one by its worker.
@@ -217,7 +213,7 @@ async def cancel(job_id: UUID, access: Writer) -> Response:
 @router.post("/{job_id}/retry", response_model=JobStatusResponse)
 async def retry(
     job_id: UUID,
-    access: Writer,
+    access: JobWriter,
     fresh: Annotated[bool, Query(description="Discard completed steps.")] = False,
 ) -> Response:
     """Retry a finished job, with a new set of attempts."""
@@ -233,7 +229,7 @@ MOST_LINES = 1000
 
 
 @details.get("/attempts", response_model=list[AttemptInfo])
-async def list_attempts(job_id: UUID, access: Reader) -> Response:
+async def list_attempts(job_id: UUID, access: JobReader) -> Response:
     """List the attempts of a job, oldest first."""
     async with access.transaction() as db:
         return json_response(await insights.attempts_of(db, job_id, tenant=access.tenant))
@@ -242,7 +238,7 @@ async def list_attempts(job_id: UUID, access: Reader) -> Response:
 @details.get("/logs", response_model=Page[LogLine])
 async def read_log(
     job_id: UUID,
-    access: Reader,
+    access: JobReader,
     attempt_no: Number = None,
     generation: Number = None,
     cursor: Cursor = None,
@@ -275,7 +271,7 @@ async def read_log(
 
 
 @details.get("/why", response_model=Why)
-async def explain(job_id: UUID, access: Reader) -> Response:
+async def explain(job_id: UUID, access: JobReader) -> Response:
     """Explain the status of a job.
 
     Returns what the job waits for, which worker runs it, or how it ended.
@@ -292,7 +288,7 @@ async def explain(job_id: UUID, access: Reader) -> Response:
 
 
 @details.get("/parts", response_model=list[PartInfo])
-async def list_parts(job_id: UUID, access: Reader) -> Response:
+async def list_parts(job_id: UUID, access: JobReader) -> Response:
     """List the parts of a job and their progress."""
     async with access.transaction() as db:
         found = await insights.parts_of(db, job_id, tenant=access.tenant)
@@ -302,7 +298,7 @@ async def list_parts(job_id: UUID, access: Reader) -> Response:
 
 
 @details.get("/steps", response_model=list[StepInfo])
-async def list_steps(job_id: UUID, access: Reader) -> Response:
+async def list_steps(job_id: UUID, access: JobReader) -> Response:
     """List the completed steps of a job, oldest first."""
     async with access.transaction() as db:
         found = await insights.steps_of(db, job_id, tenant=access.tenant)
@@ -312,7 +308,7 @@ async def list_steps(job_id: UUID, access: Reader) -> Response:
 
 
 @details.get("/timeline", response_model=Timeline)
-async def draw_timeline(job_id: UUID, access: Reader) -> Response:
+async def draw_timeline(job_id: UUID, access: JobReader) -> Response:
     """Get the timeline of a job.
 
     Returns waits with their reasons, attempts, steps and parts from enqueue to end, and the follow-up jobs.
@@ -322,7 +318,7 @@ async def draw_timeline(job_id: UUID, access: Reader) -> Response:
 
 
 @details.get("/pipeline", response_model=Pipeline)
-async def draw_pipeline(job_id: UUID, access: Reader) -> Response:
+async def draw_pipeline(job_id: UUID, access: JobReader) -> Response:
     """Get the pipeline of a job.
 
     Returns the jobs with the same correlation id, their dependencies and their follow-up jobs.
@@ -338,7 +334,7 @@ At = Annotated[
 
 
 @search.get("/count", response_model=JobCount)
-async def count_jobs(access: Reader, q: Line = None) -> Response:
+async def count_jobs(access: JobReader, q: Line = None) -> Response:
     """Count the jobs that match a filter query.
 
     The count is exact or a lower bound; see `exact`. The search is limited and never reads all of history.
@@ -349,7 +345,7 @@ async def count_jobs(access: Reader, q: Line = None) -> Response:
 
 
 @search.get("/suggest", response_model=Suggestions)
-async def suggest(access: Reader, q: Line = None, at: At = None) -> Response:
+async def suggest(access: JobReader, q: Line = None, at: At = None) -> Response:
     """Suggest completions for a filter query.
 
     Returns field names, and values that occur.

@@ -24,7 +24,6 @@ from posthouse.server.http.responses import (
     Limit,
     Page,
     check_if_match,
-    clamp_limit,
     decode_cursor,
     decode_single_cursor,
     etag_response,
@@ -115,12 +114,11 @@ async def list_outcomes(
 
     Each is a created job, or the reason why no job was created.
     """
-    most = clamp_limit(limit)
     before: datetime | None = decode_single_cursor(cursor, datetime)
     async with access.transaction() as db:
         trigger = await insights.get_trigger(db, trigger_id, tenant=access.tenant)
-        found = await insights.outcomes_of(db, trigger, before=before, limit=most)
-    return json_response(page(found, most, "position"))
+        found = await insights.outcomes_of(db, trigger, before=before, limit=limit)
+    return json_response(page(found, limit, "position"))
 
 
 def _sample(event: NewEvent | None, event_id: UUID | None) -> EventSample | None:
@@ -164,11 +162,12 @@ async def list_triggers(
     cursor: Cursor = None,
 ) -> Response:
     """List triggers, ordered by label."""
-    most = clamp_limit(limit)
     after: Any = decode_cursor(cursor, str, str, UUID)
     async with access.transaction() as db:
-        found = await insights.triggers(db, tenant=access.tenant, type_=trigger_type, after=after, limit=most)
-    return json_response(page([shown(item) for item in found], most, "tenant_id", "label", "id"))
+        found = await insights.triggers(
+            db, tenant=access.tenant, type_=trigger_type, after=after, limit=limit
+        )
+    return json_response(page([shown(item) for item in found], limit, "tenant_id", "label", "id"))
 
 
 @router.post("", status_code=201, response_model=Trigger)
