@@ -8,7 +8,14 @@ import typer
 
 from posthouse.cli.database import act, read, read_at
 from posthouse.cli.guarding import UsageError
-from posthouse.cli.options import ListGroup, current_actor, json_object, json_option, read_object_file
+from posthouse.cli.options import (
+    ListGroup,
+    current_actor,
+    json_object,
+    json_option,
+    options_from,
+    read_object_file,
+)
 from posthouse.cli.output import (
     Cell,
     dim,
@@ -102,10 +109,10 @@ def show(key: str = _KEY, as_json: bool = json_option()) -> None:
     if as_json:
         show_json(found)
     else:
-        show_fields(_fields(found, now))
+        show_fields(_shown_fields(found, now))
 
 
-def _fields(item: DefinitionInfo, now: datetime) -> list[tuple[str, str | Cell]]:
+def _shown_fields(item: DefinitionInfo, now: datetime) -> list[tuple[str, str | Cell]]:
     return [
         ("key", Cell(item.key, "bold")),
         (
@@ -137,12 +144,7 @@ def _json(value: Any) -> str:
     return "" if value is None else json.dumps(value, indent=2, ensure_ascii=False)
 
 
-@definitions.command()
-def create(
-    key: str = _KEY,
-    argv: list[str] = typer.Argument(
-        None, metavar="[-- ARGV...]", help="Command template: program and arguments."
-    ),
+def _fields(
     *,
     file: str | None = _FILE,
     command: str | None = _COMMAND,
@@ -157,6 +159,34 @@ def create(
     requires: list[str] = _REQUIRES,
     prefers: list[str] = _PREFERS,
     followup_queue: list[str] = _FOLLOWUP_QUEUES,
+) -> dict[str, Any]:
+    """Return the fields of a definition that options set, or a file."""
+    given = {
+        "command": _command(command) if command else None,
+        "description": description,
+        "queue": queue,
+        "priority": int(priority) if priority and priority.removeprefix("-").isdecimal() else priority,
+        "max_attempts": max_attempts,
+        "timeout_seconds": timeout,
+        "retry": {"ladder": [rung.strip() for rung in retry.split(",")]} if retry else None,
+        "schema": read_object_file(schema) if schema else None,
+        "redact": redact or None,
+        "requires": requires or None,
+        "prefers": prefers or None,
+        "followup_queues": followup_queue or None,
+    }
+    return read_object_file(file) | {name: value for name, value in given.items() if value is not None}
+
+
+@definitions.command()
+@options_from(_fields)
+def create(
+    key: str = _KEY,
+    argv: list[str] = typer.Argument(
+        None, metavar="[-- ARGV...]", help="Command template: program and arguments."
+    ),
+    *,
+    fields: dict[str, Any],
     as_json: bool = json_option(),
 ) -> None:
     """Create a command definition: a kind of job that runs a program. Audited.
@@ -171,20 +201,6 @@ def create(
     """
     from posthouse.definitions import create_definition
 
-    fields = read_object_file(file) | _given(
-        command=command,
-        description=description,
-        queue=queue,
-        priority=priority,
-        max_attempts=max_attempts,
-        timeout=timeout,
-        retry=retry,
-        schema=schema,
-        redact=redact,
-        requires=requires,
-        prefers=prefers,
-        followup_queues=followup_queue,
-    )
     if argv:
         fields["command"] = {**fields.get("command", {}), "argv": list(argv)}
     act(
@@ -195,22 +211,11 @@ def create(
 
 
 @definitions.command()
+@options_from(_fields)
 def edit(
     key: str = _KEY,
     *,
-    file: str | None = _FILE,
-    command: str | None = _COMMAND,
-    description: str | None = _DESCRIPTION,
-    queue: str | None = _QUEUE,
-    priority: str | None = _PRIORITY,
-    max_attempts: int | None = _ATTEMPTS,
-    timeout: str | None = _TIMEOUT,
-    retry: str | None = _RETRY,
-    schema: str | None = _SCHEMA,
-    redact: list[str] = _REDACT,
-    requires: list[str] = _REQUIRES,
-    prefers: list[str] = _PREFERS,
-    followup_queue: list[str] = _FOLLOWUP_QUEUES,
+    fields: dict[str, Any],
     clear: list[str] = typer.Option(
         [], metavar="FIELD", help="Field to reset to the code default; repeatable."
     ),
@@ -226,26 +231,12 @@ def edit(
     """
     from posthouse.definitions import change_definition
 
-    changes = read_object_file(file) | _given(
-        command=command,
-        description=description,
-        queue=queue,
-        priority=priority,
-        max_attempts=max_attempts,
-        timeout=timeout,
-        retry=retry,
-        schema=schema,
-        redact=redact,
-        requires=requires,
-        prefers=prefers,
-        followup_queues=followup_queue,
-    )
-    if not changes and not clear:
+    if not fields and not clear:
         raise UsageError(
             "no changes given: pass at least one option; see `posthouse definitions edit --help`"
         )
     act(
-        lambda db: change_definition(db, key, changes, clear=clear, actor=current_actor()),
+        lambda db: change_definition(db, key, fields, clear=clear, actor=current_actor()),
         f"{key} changed",
         as_json=as_json,
     )
@@ -335,39 +326,6 @@ def preview(
         lambda db, known: preview_command(db, key, value, about, payload_limit=known.max_payload_bytes)
     )
     show_result(found, shlex.join(found.argv), as_json=as_json)
-
-
-def _given(
-    *,
-    command: str | None,
-    description: str | None,
-    queue: str | None,
-    priority: str | None,
-    max_attempts: int | None,
-    timeout: str | None,
-    retry: str | None,
-    schema: str | None,
-    redact: list[str],
-    requires: list[str],
-    prefers: list[str],
-    followup_queues: list[str],
-) -> dict[str, Any]:
-    """Return the fields set by options."""
-    fields = {
-        "command": _command(command) if command else None,
-        "description": description,
-        "queue": queue,
-        "priority": int(priority) if priority and priority.removeprefix("-").isdecimal() else priority,
-        "max_attempts": max_attempts,
-        "timeout_seconds": timeout,
-        "retry": {"ladder": [rung.strip() for rung in retry.split(",")]} if retry else None,
-        "schema": read_object_file(schema) if schema else None,
-        "redact": redact or None,
-        "requires": requires or None,
-        "prefers": prefers or None,
-        "followup_queues": followup_queues or None,
-    }
-    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _command(text: str) -> dict[str, Any]:

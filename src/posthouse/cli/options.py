@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import inspect
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,25 @@ def as_usage_error() -> Iterator[None]:
         yield
     except (ConfigurationError, InvalidFilter, InvalidJob, InvalidKey, InvalidTenant) as error:
         raise UsageError(str(error)) from None
+
+
+def options_from(read_fields: Callable[..., dict[str, Any]]) -> Callable[[Any], Any]:
+    """Give a command the options of a function, in place of its parameter ``fields``: it gets the result."""
+    shared = inspect.signature(read_fields, eval_str=True).parameters
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        parameters: list[inspect.Parameter] = []
+        for name, own in inspect.signature(command, eval_str=True).parameters.items():
+            parameters += shared.values() if name == "fields" else [own.replace(kind=own.KEYWORD_ONLY)]
+
+        def run(**given: Any) -> None:
+            command(fields=read_fields(**{name: given.pop(name) for name in shared}), **given)
+
+        run.__name__, run.__doc__ = command.__name__, command.__doc__
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        return run
+
+    return decorate
 
 
 def json_option() -> Any:

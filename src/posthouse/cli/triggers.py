@@ -15,6 +15,7 @@ from posthouse.cli.options import (
     json_object,
     json_option,
     number_or_name,
+    options_from,
     read_object_file,
 )
 from posthouse.cli.output import (
@@ -117,10 +118,10 @@ def show(trigger: str = _ID, as_json: bool = json_option()) -> None:
     if as_json:
         show_json(found)
     else:
-        show_fields(_fields(found, now))
+        show_fields(_shown_fields(found, now))
 
 
-def _fields(item: TriggerInfo, now: datetime) -> list[tuple[str, str | Cell]]:
+def _shown_fields(item: TriggerInfo, now: datetime) -> list[tuple[str, str | Cell]]:
     import json
     from dataclasses import asdict
 
@@ -156,10 +157,8 @@ def _fields(item: TriggerInfo, now: datetime) -> list[tuple[str, str | Cell]]:
     ]
 
 
-@triggers.command()
-def create(
+def _fields(
     *,
-    tenant: str = typer.Option("default", help="Tenant of the events and of the jobs."),
     file: str | None = _FILE,
     label: str | None = _LABEL,
     event: str | None = _EVENT,
@@ -176,6 +175,34 @@ def create(
     fold: str | None = _FOLD,
     overlap: str | None = _OVERLAP,
     jitter: str | None = _JITTER,
+) -> dict[str, Any]:
+    """Return the fields of a trigger that options set, or a file."""
+    given = {
+        "label": label,
+        "event_name": event,
+        "cron_expr": cron,
+        "timezone": zone,
+        "definition_key": kind,
+        "payload_template": json_object(payload) if payload is not None else None,
+        "dedupe_window_seconds": window,
+        "queue": queue,
+        "priority": number_or_name(priority) if priority is not None else None,
+        "missed": missed,
+        "catch_up_limit": catch_up_limit,
+        "gap": gap,
+        "fold": fold,
+        "overlap": overlap,
+        "jitter_seconds": jitter,
+    }
+    return read_object_file(file) | {name: value for name, value in given.items() if value is not None}
+
+
+@triggers.command()
+@options_from(_fields)
+def create(
+    *,
+    tenant: str = typer.Option("default", help="Tenant of the events and of the jobs."),
+    fields: dict[str, Any],
     as_json: bool = json_option(),
 ) -> None:
     """Create a trigger and print its id. Audited.
@@ -189,23 +216,6 @@ def create(
     from posthouse.core.redaction import PLAIN
     from posthouse.triggers import create_trigger
 
-    fields = read_object_file(file) | _given(
-        label=label,
-        event_name=event,
-        cron_expr=cron,
-        timezone=zone,
-        definition_key=kind,
-        payload_template=payload,
-        dedupe_window_seconds=window,
-        queue=queue,
-        priority=priority,
-        missed=missed,
-        catch_up_limit=catch_up_limit,
-        gap=gap,
-        fold=fold,
-        overlap=overlap,
-        jitter_seconds=jitter,
-    )
     if "event_name" not in fields and "cron_expr" not in fields:
         raise UsageError("missing --on EVENT or --cron EXPR; see `posthouse triggers create --help`")
     made = read(lambda db, _: create_trigger(db, fields, actor=current_actor(), tenant=tenant))
@@ -213,51 +223,20 @@ def create(
 
 
 @triggers.command()
+@options_from(_fields)
 def edit(
     trigger: str = _ID,
     *,
-    file: str | None = _FILE,
-    label: str | None = _LABEL,
-    event: str | None = _EVENT,
-    cron: str | None = _CRON,
-    zone: str | None = _ZONE,
-    kind: str | None = _KIND,
-    payload: str | None = _PAYLOAD,
-    window: str | None = _WINDOW,
-    queue: str | None = _QUEUE,
-    priority: str | None = _PRIORITY,
-    missed: str | None = _MISSED,
-    catch_up_limit: int | None = _LIMIT,
-    gap: str | None = _GAP,
-    fold: str | None = _FOLD,
-    overlap: str | None = _OVERLAP,
-    jitter: str | None = _JITTER,
+    fields: dict[str, Any],
     as_json: bool = json_option(),
 ) -> None:
     """Change the given fields of a trigger. Audited.
 
     [b]Example:[/b]  posthouse triggers edit 01890a5d-ac96-774b-bcce-b302099a8057 --cron '0 3 * * *'
     """
-    changes = read_object_file(file) | _given(
-        label=label,
-        event_name=event,
-        cron_expr=cron,
-        timezone=zone,
-        definition_key=kind,
-        payload_template=payload,
-        dedupe_window_seconds=window,
-        queue=queue,
-        priority=priority,
-        missed=missed,
-        catch_up_limit=catch_up_limit,
-        gap=gap,
-        fold=fold,
-        overlap=overlap,
-        jitter_seconds=jitter,
-    )
-    if not changes:
+    if not fields:
         raise UsageError("no changes given: pass at least one option; see `posthouse triggers edit --help`")
-    _change(trigger, changes, "changed", as_json=as_json)
+    _change(trigger, fields, "changed", as_json=as_json)
 
 
 @triggers.command()
@@ -290,13 +269,3 @@ def _change(trigger: str, changes: dict[str, Any], done: str, *, as_json: bool) 
         f"{wanted} {done}",
         as_json=as_json,
     )
-
-
-def _given(**options: Any) -> dict[str, Any]:
-    """Return the fields set by options."""
-    fields = {name: value for name, value in options.items() if value is not None}
-    if "payload_template" in fields:
-        fields["payload_template"] = json_object(fields["payload_template"])
-    if "priority" in fields:
-        fields["priority"] = number_or_name(fields["priority"])
-    return fields
