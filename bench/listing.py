@@ -20,7 +20,7 @@ import psycopg
 
 from posthouse import insights, testing
 from posthouse.insights import JobFilter
-from posthouse.storage.connections import connect_async, seen_by
+from posthouse.storage.connections import connect_async, tenant_transaction
 from posthouse.storage.database import close_embedded
 
 ROWS = 5_000_000
@@ -105,7 +105,7 @@ async def timed(url: str, tenant: str | None, chosen: dict[str, Any]) -> tuple[f
     times, found = [], 0
     async with await connect_async(url, "bench") as connection:
         for _ in range(TRIES):
-            async with seen_by(connection, tenant, seconds=60) as db:
+            async with tenant_transaction(connection, tenant, seconds=60) as db:
                 started = time.perf_counter()
                 page = await insights.page_of_jobs(db, JobFilter(tenant=tenant, **chosen))
                 times.append((time.perf_counter() - started) * 1000)

@@ -19,7 +19,7 @@ import psycopg
 
 from posthouse import testing
 from posthouse.keeper.retention import Retention
-from posthouse.storage.connections import Line
+from posthouse.storage.connections import ReconnectingConnection
 from posthouse.storage.database import close_embedded
 
 DAYS = 10
@@ -96,7 +96,7 @@ class Finisher(threading.Thread):
 
 
 async def retain(url: str, days: float) -> dict[str, int]:
-    line = Line(url, "bench")
+    line = ReconnectingConnection(url, "bench")
     try:
         return await Retention(line, {"default": days}).run()
     finally:

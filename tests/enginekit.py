@@ -17,7 +17,7 @@ from psycopg.rows import dict_row, namedtuple_row
 
 from databases import clear_written
 from posthouse.keeper.retention import Retention
-from posthouse.storage.connections import Line
+from posthouse.storage.connections import ReconnectingConnection
 from waiting import eventually_sync as eventually  # noqa: F401 - tests import it from here
 
 HOUR = 3600
@@ -203,7 +203,7 @@ class Engine:
         return there - self._partitions()
 
     async def _retain(self, days):
-        line = Line(self.url, "tests")
+        line = ReconnectingConnection(self.url, "tests")
         try:
             return await Retention(line, days).run()
         finally:

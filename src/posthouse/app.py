@@ -24,9 +24,9 @@ from posthouse.core.schedule import Fold, Gap, Missed
 from posthouse.errors import ConfigurationError, NoDatabase, PosthouseError
 from posthouse.settings import Settings, Variable, load_settings
 from posthouse.storage.connections import connect_sync
-from posthouse.storage.database import admin_url, database_url, patiently, ready_database_url
-from posthouse.storage.errors import translated
-from posthouse.storage.migrations import apply_schema, create_extensions, extensions_in, migrate
+from posthouse.storage.database import admin_url, checked_database_url, database_url, patiently
+from posthouse.storage.errors import translate_errors
+from posthouse.storage.migrations import apply_app_schema, create_extensions, extensions_in, migrate
 from posthouse.worker.backend import Backend
 from posthouse.worker.handlers import LARGEST_BATCH, PROCESS, RUNNERS, Arguments, Definition
 from posthouse.worker.observers import trace_workers
@@ -140,12 +140,12 @@ class App:
         if it has one.
         """
         url = database_url(self.settings)
-        with translated(), connect_sync(url, "migrate") as connection:
+        with translate_errors(), connect_sync(url, "migrate") as connection:
             migrate(connection)
             if self.schema is not None:
                 name, text = f"{self.schema.parent.name}/{self.schema.name}", self.schema.read_text()
                 self._create_extensions(url, text)
-                apply_schema(connection, name, text)
+                apply_app_schema(connection, name, text)
 
     def _create_extensions(self, url: str, text: str) -> None:
         """Create the extensions of the app's SQL as the superuser of the embedded Postgres, if it is that."""
@@ -288,7 +288,7 @@ class App:
         if chosen.remote_url:
             anywhere = {kind: item for kind, item in self.definitions.items() if item.remote}
             return Worker(anywhere, _remote(chosen), chosen, queues=queues, status=status)
-        url = await patiently("connect to Postgres", lambda: asyncio.to_thread(ready_database_url, chosen))
+        url = await patiently("connect to Postgres", lambda: asyncio.to_thread(checked_database_url, chosen))
         return Worker(
             self.definitions,
             lambda worker_id: Direct(url, worker_id, chosen),

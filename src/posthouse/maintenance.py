@@ -9,14 +9,14 @@ from posthouse.alerts.doctor import Rounds
 from posthouse.keeper.keeper import Keeper
 from posthouse.keeper.service import Step
 from posthouse.settings import Settings
-from posthouse.storage.connections import Line
+from posthouse.storage.connections import ReconnectingConnection
 
 
 class Housekeeping:
     """The keeper, the doctor's rounds, and the courier."""
 
     def __init__(self, url: str, settings: Settings) -> None:
-        self._line = Line(url, "keeper")
+        self._line = ReconnectingConnection(url, "keeper")
         self.rounds = Rounds(self._line, settings)
         self.courier = Courier(url, settings, self._line)
         self.keeper = Keeper(url, settings, (self.rounds, self.courier))

@@ -28,7 +28,7 @@ from posthouse.errors import WaitTimeout
 from posthouse.keeper.keeper import Keeper
 from posthouse.settings import Settings, load_settings
 from posthouse.storage.claimed import ClaimedJob, encode_time
-from posthouse.storage.connections import Pools
+from posthouse.storage.connections import HandlerPools
 from posthouse.storage.database import admin_url, database_url
 from posthouse.storage.migrations import migrate
 from posthouse.storage.queries import query
@@ -255,7 +255,7 @@ class InlineJobServices(JobServices):
 
     def __init__(self) -> None:
         limits = JobLimits(2**31, 2**31, log_level=10**6, lease_seconds=0.0)  # discard all log records
-        super().__init__(asyncio.get_running_loop(), limits, Pools(None))
+        super().__init__(asyncio.get_running_loop(), limits, HandlerPools(None))
         self._steps: dict[str, str] = {}
         self._parts: dict[str, dict[str, Any]] = {}
 
@@ -296,7 +296,7 @@ class InlineJobServices(JobServices):
 
     def send_notice(self, method: str, attempt: Attempt, *arguments: Any) -> None: ...
 
-    def get_pools(self, attempt: Attempt) -> Pools:
+    def get_pools(self, attempt: Attempt) -> HandlerPools:
         raise self._no_database(attempt)
 
     def _no_database(self, attempt: Attempt) -> RuntimeError:

@@ -20,7 +20,7 @@ from posthouse import insights, testing
 from posthouse.core.filters import asked_at, read_filter
 from posthouse.errors import PosthouseError
 from posthouse.settings import Settings
-from posthouse.storage.connections import seen_by
+from posthouse.storage.connections import tenant_transaction
 
 CANARY = "canary"
 """In everything that the victim owns, and in the names of machines."""
@@ -158,7 +158,7 @@ async def looks(db, town):
     yield "alerts", insights.list_alerts(db)
     yield "samples", insights.series(db, by=("tenant", "queue", "kind"))
     yield "audit", insights.list_audit(db)
-    yield "glance", insights.glance(db)
+    yield "overview", insights.overview(db)
     yield "keys", insights.keys(db)
     yield "tenants", insights.tenants(db)
     yield "limits", insights.limits(db)
@@ -170,7 +170,7 @@ async def seen(town, tenant):
     async with await psycopg.AsyncConnection.connect(town.url, autocommit=True) as db:
         found = {}
         async for name, look in looks(db, town):
-            async with seen_by(db, tenant, seconds=10):
+            async with tenant_transaction(db, tenant, seconds=10):
                 try:
                     found[name] = repr(await look)
                 except PosthouseError as error:
@@ -193,7 +193,7 @@ async def test_nothing_of_another_tenants_is_seen_by_any_look(town):
 async def test_the_owner_sees_what_the_other_did_not(town):
     """Or the test above would prove nothing."""
     found = await seen(town, VICTIM)
-    blind = {"tenants", "limits", "slots", "samples", "how many to retry", "glance"}
+    blind = {"tenants", "limits", "slots", "samples", "how many to retry", "overview"}
     blind |= {f"{look} of one's own" for look in ("why", "timeline", "pipeline")}
     dull = {f"{look} {name}" for look in ("attempts_of", "log_of", "parts_of", "steps_of", "why")
             for name in town.jobs}  # fmt: skip
@@ -210,7 +210,7 @@ async def test_the_owner_sees_what_the_other_did_not(town):
 
 async def test_why_names_neither_who_fills_a_limit_nor_which_machines_there_are(town):
     async with await psycopg.AsyncConnection.connect(town.url, autocommit=True) as db:
-        async with seen_by(db, ATTACKER, seconds=10):
+        async with tenant_transaction(db, ATTACKER, seconds=10):
             held, bound = await insights.why(db, town.mine), await insights.why(db, town.bound)
         whole = await insights.why(db, town.mine)
     assert (held.reason, held.summary) == ("limit", "limit 'shared' is full")

@@ -16,7 +16,7 @@ from posthouse.cli.run_server import ServerProcess
 from posthouse.errors import ConfigurationError
 from posthouse.settings import Settings
 from posthouse.storage.embedded import ensure
-from posthouse.storage.migrations import check_guarded
+from posthouse.storage.migrations import check_tenant_isolation
 from workshop import eventually, working
 
 DAY = 86400
@@ -116,7 +116,7 @@ def test_a_program_needs_one_grant(server, database):
             assert engine.status(job.id) == "succeeded"
         with speaking_for(connection, "other"):
             assert engine.status(job.id) is None
-        check_guarded(connection)
+        check_tenant_isolation(connection)
 
 
 async def test_without_the_right_to_roles_the_queue_works_and_the_server_says_what_to_do(
@@ -143,7 +143,7 @@ async def test_without_the_right_to_roles_the_queue_works_and_the_server_says_wh
             admin.execute(sql.SQL("grant posthouse_engine to {}").format(sql.Identifier(role)))
         with psycopg.connect(url, autocommit=True) as connection:
             connection.execute("select posthouse.guard_tenants()")
-            check_guarded(connection)
+            check_tenant_isolation(connection)
 
 
 def test_a_migrator_that_may_create_roles_makes_them(tmp_path):
@@ -155,7 +155,7 @@ def test_a_migrator_that_may_create_roles_makes_them(tmp_path):
             psycopg.connect(url, autocommit=True) as connection,
         ):
             assert migrated(url) == []
-            check_guarded(connection)
+            check_tenant_isolation(connection)
             engine = Engine(connection, url)
             job = engine.start(tenant_id="acme")
             with speaking_for(connection, "other"):

@@ -6,7 +6,7 @@ from receiver import receiving
 
 from enginekit import Engine
 from posthouse.keeper.alerter import Alerter
-from posthouse.storage.connections import Line
+from posthouse.storage.connections import ReconnectingConnection
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def alerting(settings, receiver):
 
 @pytest.fixture
 async def alerter(settings, request):
-    line = Line(settings.database_url, "keeper")
+    line = ReconnectingConnection(settings.database_url, "keeper")
     yield lambda **changes: Alerter(line, replace(settings, **changes))
     await line.close()
 

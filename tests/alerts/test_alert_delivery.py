@@ -16,7 +16,7 @@ from posthouse.errors import ConfigurationError
 from posthouse.keeper import agenda
 from posthouse.maintenance import Housekeeping
 from posthouse.settings import Settings
-from posthouse.storage.connections import Line
+from posthouse.storage.connections import ReconnectingConnection
 from waiting import WAIT_SECONDS
 from workshop import eventually, eventually_sync, row
 
@@ -153,7 +153,7 @@ async def test_only_a_process_that_knows_the_destination_takes_the_job(db, alert
     knowing = Housekeeping(alerting.database_url, alerting)
     await knowing.keeper.alerter.run_once()
     other = replace(alerting, alert_webhook_url="other=" + receiver.url)
-    line = Line(other.database_url, "keeper")
+    line = ReconnectingConnection(other.database_url, "keeper")
     courier = Courier(other.database_url, other, line)
     assert await courier.run_once() == {"started": 0}
     assert await knowing.courier.run_once() == {"started": 1}

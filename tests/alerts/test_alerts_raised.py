@@ -14,7 +14,7 @@ from posthouse import testing, triggers
 from posthouse.alerts.doctor import Rounds
 from posthouse.core.alerts import AlertType
 from posthouse.keeper.keeper import Keeper
-from posthouse.storage.connections import Line
+from posthouse.storage.connections import ReconnectingConnection
 from waiting import WAIT_SECONDS
 from workshop import eventually, working
 
@@ -165,7 +165,7 @@ async def test_workers_coming_and_going_raise_alerts_where_that_is_wanted(app, a
 
 @pytest.fixture
 async def rounds(settings):
-    line = Line(settings.database_url, "keeper")
+    line = ReconnectingConnection(settings.database_url, "keeper")
     yield lambda **changes: Rounds(line, replace(settings, **changes))
     await line.close()
 

@@ -11,7 +11,7 @@ from enginekit import Engine
 from posthouse import testing
 from posthouse.cli.log_format import HideKinds
 from posthouse.keeper.alerter import MOST_MESSAGES, Alerter
-from posthouse.storage.connections import Line
+from posthouse.storage.connections import ReconnectingConnection
 from waiting import WAIT_SECONDS
 
 STORM = """
@@ -178,7 +178,7 @@ async def test_what_happened_while_a_type_was_off_is_not_raised_later(app, jobs,
 @pytest.fixture
 async def alerters(settings):
     """Five of them, each on a connection of its own."""
-    lines = [Line(settings.database_url, "keeper") for _ in range(5)]
+    lines = [ReconnectingConnection(settings.database_url, "keeper") for _ in range(5)]
     yield [Alerter(line, settings) for line in lines]
     for line in lines:
         await line.close()

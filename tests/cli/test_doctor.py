@@ -12,7 +12,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from poolers import PGBOUNCER, pooling
 from posthouse import testing
-from posthouse.insights.doctor import CHECKS, Thresholds, examine
+from posthouse.insights.doctor import CHECKS, Thresholds, run_checks
 from posthouse.keeper.keeper import Keeper
 from posthouse.settings import Settings
 from posthouse.storage.embedded import ensure
@@ -23,7 +23,7 @@ def findings(database, settings):
     """Examines the test's database; returns findings by name."""
 
     async def look(url=database, chosen=settings, **thresholds):
-        found = await examine(url, chosen, Thresholds(**thresholds))
+        found = await run_checks(url, chosen, Thresholds(**thresholds))
         return {finding.check: finding for finding in found}
 
     return look

@@ -136,7 +136,7 @@ async def test_queues_tell_what_is_in_them_and_who_serves_them(app, connection, 
     fleet.claim(fleet.register(queues=["post"]), queue="post")
     async with testing.clock(app) as clock:
         await clock.advance("10s")
-        found = {queue.name: queue for queue in await insights.queue_overview(connection)}
+        found = {queue.name: queue for queue in await insights.list_queues(connection)}
 
     post = found["post"]
     assert (post.ready, post.scheduled, post.blocked, post.running, post.workers) == (2, 1, 1, 1, 1)
@@ -149,7 +149,7 @@ async def test_a_queue_that_a_definition_names_is_shown_while_it_is_empty(app, c
     async def rare() -> None: ...
 
     await testing.drain(app)
-    found = {queue.name: queue for queue in await insights.queue_overview(connection)}
+    found = {queue.name: queue for queue in await insights.list_queues(connection)}
     assert found["quiet"].ready == 0
 
 
@@ -217,7 +217,7 @@ async def test_the_overview_counts_what_is_queued_and_running(connection, enqueu
         enqueue("mail")
     enqueue("mail", delay="1 hour")
     fleet.claim(fleet.register())
-    found = await insights.glance(connection)
+    found = await insights.overview(connection)
     assert (found.ready, found.scheduled, found.running, found.workers.workers) == (1, 1, 1, 1)
 
 

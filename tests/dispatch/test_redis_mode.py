@@ -10,7 +10,7 @@ from posthouse.dispatch import reader as reading
 from posthouse.dispatch.connection import masked
 from posthouse.dispatch.streams import LONGEST_STREAM, Key
 from posthouse.errors import ConfigurationError, RedisUnavailable
-from posthouse.insights.doctor import examine
+from posthouse.insights.doctor import run_checks
 from posthouse.keeper.keeper import Keeper
 from posthouse.settings import Settings, load_settings
 from workshop import eventually, working
@@ -243,7 +243,7 @@ async def test_one_relay_works_and_another_takes_over(redis):
 async def test_the_doctor_examines_redis(settings, redis_server):
     async def finding(**changes):
         changed = Settings(database_url=settings.database_url, **changes)
-        return {item.check: item for item in await examine(settings.database_url, changed)}["dispatch"]
+        return {item.check: item for item in await run_checks(settings.database_url, changed)}["dispatch"]
 
     assert (await finding()).severity == "ok"
     silent = await finding(dispatch="redis", redis_url=redis_server.url)

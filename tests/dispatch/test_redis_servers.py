@@ -18,7 +18,7 @@ from cryptography.x509.oid import NameOID
 from posthouse.dispatch import Redis
 from posthouse.dispatch.streams import LEASE
 from posthouse.errors import RedisUnavailable
-from posthouse.insights.doctor import examine_one
+from posthouse.insights.doctor import run_check
 from posthouse.server.live.publisher import Publisher
 from posthouse.server.live.subscriptions import Event
 from waiting import eventually, eventually_sync
@@ -70,7 +70,7 @@ async def dispatching(settings, db, url):
         async with await psycopg.AsyncConnection.connect(
             settings.database_url, autocommit=True
         ) as connection:
-            found = await examine_one(connection, replace(settings, **mode), "dispatch")
+            found = await run_check(connection, replace(settings, **mode), "dispatch")
         assert "uses unknown" not in found.summary
         assert (found.severity, "relay" in found.summary) == ("ok", True)
         yield runs

@@ -15,7 +15,7 @@ from poolers import PGBOUNCER, pooling
 from posthouse import testing
 from posthouse.keeper.keeper import Keeper
 from posthouse.settings import Settings
-from posthouse.storage.connections import Line, Pools, connect_async, connect_sync
+from posthouse.storage.connections import HandlerPools, ReconnectingConnection, connect_async, connect_sync
 from streaming import serving_with
 from workshop import working
 
@@ -55,8 +55,8 @@ def test_functions_that_disable_plan_nodes_disable_jit(db):
 
 
 async def test_no_connection_of_ours_uses_jit(eager):
-    pools = Pools(eager)
-    line = Line(eager, "test")
+    pools = HandlerPools(eager)
+    line = ReconnectingConnection(eager, "test")
     with connect_sync(eager, "test") as plain, pools.for_threads().connection() as pooled:
         assert plain.execute("show jit").fetchone() == pooled.execute("show jit").fetchone() == ("off",)
     async with await connect_async(eager, "test") as plain, (await pools.for_loop()).connection() as pooled:

@@ -15,7 +15,7 @@ from enginekit import Engine, eventually
 from posthouse import insights, testing
 from posthouse.core.filters import read_filter
 from posthouse.insights import JobFilter
-from posthouse.storage.connections import connect_async, seen_by
+from posthouse.storage.connections import connect_async, tenant_transaction
 from posthouse.storage.queries import query
 
 pytestmark = pytest.mark.on_stock_server(soak=True)
@@ -252,7 +252,7 @@ def seen_by_small(engine, look):
     async def run():
         async with (
             await connect_async(engine.url, "test") as connection,
-            seen_by(connection, "small", seconds=60) as db,
+            tenant_transaction(connection, "small", seconds=60) as db,
         ):
             return await look(db)
 
@@ -277,7 +277,7 @@ def test_a_small_tenant_searches_its_jobs_without_reading_those_of_others(full):
 
 def test_a_small_tenants_jobs_are_counted_without_reading_those_of_others(full):
     read, found = scanned(
-        full, lambda: seen_by_small(full, lambda db: insights.jobs_in_short(db, tenant="small"))
+        full, lambda: seen_by_small(full, lambda db: insights.status_counts(db, tenant="small"))
     )
     assert (found.counts.succeeded, found.counts.failed) == (10, 10)
     assert read == {}

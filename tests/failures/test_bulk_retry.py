@@ -8,7 +8,7 @@ import pytest
 from posthouse import insights, testing
 from posthouse.errors import BulkChangeNotFound, InvalidBulkChange
 from posthouse.keeper.keeper import Keeper
-from posthouse.storage.actions import retry_many, stop_bulk_change
+from posthouse.storage.actions import start_bulk_retry, stop_bulk_change
 from workshop import eventually, statuses, working
 
 
@@ -56,7 +56,7 @@ def _succeed(db, kind, count):
 
 async def start(connection, *, rate=1e6, **options):
     chosen = options.pop("chosen", {"kind": "work"})
-    return await retry_many(connection, chosen, rate=rate, actor="tester", **options)
+    return await start_bulk_retry(connection, chosen, rate=rate, actor="tester", **options)
 
 
 async def test_every_job_is_retried_once_and_reported(db, keeper, connection, dead):
@@ -266,7 +266,7 @@ async def test_with_a_keeper_and_a_worker_a_mended_handler_gets_all_jobs_done(ap
     await testing.drain(app)
     broken = False
     [group] = await insights.failure_groups(connection)
-    bulk_id = await retry_many(connection, {"fingerprint": group.fingerprint}, rate=500, actor="tester")
+    bulk_id = await start_bulk_retry(connection, {"fingerprint": group.fingerprint}, rate=500, actor="tester")
     async with working(app):
         await eventually(lambda: statuses(db) == {"succeeded": 50}, what="all jobs being done")
         await eventually(

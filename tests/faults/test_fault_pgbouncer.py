@@ -244,16 +244,16 @@ async def test_with_a_direct_url_workers_are_woken_and_watched_again(app, db, da
         return "done"
 
     async with working(app, keeper=False, direct_url=database, poll_seconds=600) as worker:
-        await eventually(lambda: worker.fetcher._hungry, what="the wish to be woken")
+        await eventually(lambda: worker.fetcher._wants_wakeup, what="the wish to be woken")
         await eventually(lambda: LIVENESS in {kind for kind, _ in _session_locks(db)})
         assert db.execute("select watched from posthouse.workers").fetchall() == [(True,)]
         assert worker.listener.works
         for _ in range(20):  # through each of the pooler's sessions, and more than once
             worker.fetcher._pause = 600  # it would not look again by itself while the test lasts
             assert await (await work.enqueue()).wait("60s") == "done"
-            await eventually(lambda: worker.fetcher._hungry)
+            await eventually(lambda: worker.fetcher._wants_wakeup)
         names = {name for _, name in _session_locks(db)}
-        assert names <= {"posthouse heartbeat", "posthouse hunger"}, "none through the pooler"
+        assert names <= {"posthouse heartbeat", "posthouse wakeups"}, "none through the pooler"
 
 
 async def test_with_a_direct_url_the_jobs_of_a_killed_process_come_back_before_their_lease_ends(

@@ -230,7 +230,7 @@ async def test_a_worker_takes_up_everything_again_after_a_restart(postgres, app)
                 await eventually(lambda db=db: _listens(db), what="the listening connection")
             beats = worker.heartbeat.beats
             await eventually(lambda beats=beats: worker.heartbeat.beats > beats, what="a beat")
-            await eventually(lambda: worker.fetcher._hungry, what="the wish to be woken")
+            await eventually(lambda: worker.fetcher._wants_wakeup, what="the wish to be woken")
             worker.fetcher._pause = 600  # it would not look again by itself while the test lasts
             assert await (await work.enqueue()).wait("20s") == "done"
     with postgres.connect() as db:

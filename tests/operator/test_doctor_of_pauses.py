@@ -3,13 +3,13 @@
 import pytest
 
 from posthouse import testing
-from posthouse.insights.doctor import examine
+from posthouse.insights.doctor import run_checks
 
 
 @pytest.fixture
 def findings(database, settings):
     async def look():
-        return {finding.check: finding for finding in await examine(database, settings)}
+        return {finding.check: finding for finding in await run_checks(database, settings)}
 
     return look
 

@@ -12,7 +12,7 @@ import posthouse
 from posthouse import insights, testing
 from posthouse.errors import JobNotFound
 from posthouse.keeper.retention import Retention
-from posthouse.storage.connections import Line
+from posthouse.storage.connections import ReconnectingConnection
 from posthouse.worker.log_writer import BURST_BYTES, LINE_LIMIT, Lines, Said
 from waiting import WAIT_SECONDS
 from workshop import eventually, give_away, quiet, status, take, working
@@ -287,7 +287,7 @@ async def test_what_a_job_left_goes_with_its_history(app, db):
         return db.execute(f"select count(*) from posthouse.{table}").fetchone()[0]
 
     assert [count(table) for table in ("log_lines", "steps", "parts")] == [1, 1, 1]
-    line = Line(app.settings.database_url, "tests")
+    line = ReconnectingConnection(app.settings.database_url, "tests")
     await Retention(line, {"default": -2}).run()
     await line.close()
     assert [count(table) for table in ("log_lines", "steps", "parts")] == [0, 0, 0]

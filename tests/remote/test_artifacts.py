@@ -18,7 +18,7 @@ from posthouse.blobs import store_for
 from posthouse.client.client import Handle
 from posthouse.errors import JobNotFound
 from posthouse.server.artifacts import Sweeper, Uploads
-from posthouse.storage.connections import Line, seen_by
+from posthouse.storage.connections import ReconnectingConnection, tenant_transaction
 from workshop import give_away
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -108,7 +108,7 @@ async def test_a_file_is_given_to_queued_jobs_of_ones_own_only(site, tmp_path):
     foreign = await site.client.enqueue("reading", {"into": ""}, tenant="globex", queue="unserved")
     own = await site.client.enqueue("reading", {"into": ""}, tenant="acme", queue="unserved")
     async with await psycopg.AsyncConnection.connect(site.database) as connection:
-        async with seen_by(connection, "acme", seconds=10):
+        async with tenant_transaction(connection, "acme", seconds=10):
             await own.attach(tmp_path / "source.bin", "a.bin", connection=connection)
             for handle in (ended, foreign):
                 with pytest.raises(JobNotFound):
@@ -230,7 +230,7 @@ async def test_bytes_go_when_their_artifact_does(site):
     await holder.ask("PUT", "a", b"second")
     assert (await holder.ask("GET", "a")).content == b"second"
     store = store_for(site.settings)
-    line = Line(site.database, "test")
+    line = ReconnectingConnection(site.database, "test")
     sweeper = Sweeper(line, store, Uploads(store, site.settings))
     folder = site.settings.data_dir / "artifacts" / str(holder.id)
     assert len(list(folder.iterdir())) == 2

@@ -16,7 +16,7 @@ from posthouse.keeper.keeper import Keeper
 from posthouse.keeper.retention import Retainer
 from posthouse.server.artifacts import Sweeper, Uploads
 from posthouse.storage.actions import retry_job
-from posthouse.storage.connections import Line
+from posthouse.storage.connections import ReconnectingConnection
 from workshop import eventually, row, status, statuses, take, working
 
 CANARY = "Zaphod Beeblebrox"
@@ -77,7 +77,7 @@ async def _filled(app):
 
 async def _swept(settings):
     """The files that are left in the artifact storage after the server's clean-up."""
-    line, store = Line(settings.database_url, "test"), store_for(settings)
+    line, store = ReconnectingConnection(settings.database_url, "test"), store_for(settings)
     await Sweeper(line, store, Uploads(store, settings)).run_once()
     await line.close()
     return [file for file in (settings.data_dir / "artifacts").rglob("*") if file.is_file()]
@@ -233,6 +233,6 @@ async def test_artifacts_can_be_kept_for_a_shorter_time_than_their_jobs(chores, 
     db.execute("update posthouse.artifacts set created_at = created_at - interval '4 days'")
     for days, left in ((0.0, 4), (5.0, 4), (2.0, 1)):
         kept = dataclasses.replace(shown, artifacts_retention_days=days)
-        await Retainer(Line(shown.database_url, "retainer"), kept).run_once()
+        await Retainer(ReconnectingConnection(shown.database_url, "retainer"), kept).run_once()
         assert db.execute("select count(*) from posthouse.artifacts").fetchone() == (left,)
     assert db.execute("select count(*) from posthouse.jobs").fetchone() == (4,)

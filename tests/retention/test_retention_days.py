@@ -8,7 +8,7 @@ from psycopg.errors import CheckViolation
 from enginekit import at_once
 from posthouse.keeper.retention import Retention
 from posthouse.settings import Settings
-from posthouse.storage.connections import Line
+from posthouse.storage.connections import ReconnectingConnection
 
 LARGE = {"text": "x" * 5_000}
 
@@ -128,7 +128,7 @@ def test_concurrent_keepers_delete_once(engine):
     engine.on(40)
 
     async def run():
-        line = Line(engine.url, "tests")
+        line = ReconnectingConnection(engine.url, "tests")
         try:
             return await Retention(line, {"default": 30}).run()
         finally:

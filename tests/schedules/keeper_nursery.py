@@ -18,11 +18,11 @@ import psycopg
 from posthouse.keeper.service import Crowd
 from posthouse.keeper.triggers import Scheduler
 from posthouse.settings import Settings
-from posthouse.storage.connections import Line
+from posthouse.storage.connections import ReconnectingConnection
 
 
 async def keep(url: str) -> None:
-    line = Line(url, "a keeper")
+    line = ReconnectingConnection(url, "a keeper")
     scheduler = Scheduler(line, Settings(database_url=url), Crowd())
     while True:
         try:

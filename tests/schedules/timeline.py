@@ -12,7 +12,7 @@ from psycopg.rows import dict_row
 from posthouse import testing
 from posthouse.keeper.service import Crowd
 from posthouse.keeper.triggers import Scheduler
-from posthouse.storage.connections import Line
+from posthouse.storage.connections import ReconnectingConnection
 
 MORNING = utc("2026-11-15T08:30")
 
@@ -47,7 +47,7 @@ class Timeline:
         self.db.execute("select posthouse.change_trigger(%s, %s)", (trigger, json.dumps(changes)))
 
     def scheduler(self):
-        self._lines.append(Line(self.settings.database_url, "a keeper"))
+        self._lines.append(ReconnectingConnection(self.settings.database_url, "a keeper"))
         return Scheduler(self._lines[-1], self.settings, Crowd())
 
     async def look(self, times=1):

@@ -14,7 +14,7 @@ from posthouse.core.states import Status
 from posthouse.insights import JobFilter
 from posthouse.insights.jobs import LOOKED_AT
 from posthouse.insights.search import Effort
-from posthouse.storage.connections import connect_async, seen_by
+from posthouse.storage.connections import connect_async, tenant_transaction
 
 N = 75_000
 DAYS = 6
@@ -81,7 +81,7 @@ def page(full):
 
     async def look(connection, tenant, **chosen):
         for _ in range(2):
-            async with seen_by(connection, tenant, seconds=60) as db:
+            async with tenant_transaction(connection, tenant, seconds=60) as db:
                 before = await rows_read(db)
                 found = await look_at(db, tenant, **chosen)
                 read = await rows_read(db) - before
@@ -197,7 +197,7 @@ def test_counts_do_not_go_through_history(full):
     async def count(line):
         async with (
             await connect_async(full, "test") as connection,
-            seen_by(connection, None, seconds=60) as db,
+            tenant_transaction(connection, None, seconds=60) as db,
         ):
             found = await insights.count_found(db, read_filter(line))
             (read,) = await (await db.execute(READ)).fetchone()

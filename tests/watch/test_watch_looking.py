@@ -158,9 +158,9 @@ async def test_the_status_of_a_worker_is_the_same_wherever_it_is_shown(engine, d
         async def shown():
             (info,) = await insights.workers(connection)
             (named,) = await insights.workers_named(connection, "w")
-            queues = {queue.name: queue.workers for queue in await insights.queue_overview(connection)}
+            queues = {queue.name: queue.workers for queue in await insights.list_queues(connection)}
             (definition,) = await insights.definitions(connection)
-            slots = (await insights.glance(connection)).workers
+            slots = (await insights.overview(connection)).workers
             return info.status, named.alive, queues.get("default"), definition.workers, slots.workers
 
         assert await shown() == ("idle", True, 1, 1, 1)

@@ -138,7 +138,7 @@ async def test_an_idle_worker_is_woken_by_an_enqueue(app):
 
     # Without LISTEN it would look again after ten minutes.
     async with working(app, poll_seconds=600, keeper=False) as worker:
-        await eventually(lambda: worker.fetcher._hungry)
+        await eventually(lambda: worker.fetcher._wants_wakeup)
         worker.fetcher._pause = 600
         for _ in range(3):
             handle = await work.enqueue()
@@ -152,7 +152,7 @@ async def test_an_idle_worker_is_woken_when_a_job_becomes_due(app):
         return "done"
 
     async with working(app, poll_seconds=600) as worker:
-        await eventually(lambda: worker.fetcher._hungry)
+        await eventually(lambda: worker.fetcher._wants_wakeup)
         worker.fetcher._pause = 600
         handle = await work.using(delay="300ms").enqueue()
         assert await handle.wait("20s") == "done"
@@ -188,7 +188,7 @@ async def test_a_listener_whose_connection_dies_comes_back(app, db):
         ((old,),) = await eventually(listeners)
         db.execute("select pg_terminate_backend(%s)", (old,))
         await eventually(lambda: listeners() not in ([], [(old,)]))
-        await eventually(lambda: worker.fetcher._hungry)
+        await eventually(lambda: worker.fetcher._wants_wakeup)
         worker.fetcher._pause = 600
         assert await (await work.enqueue()).wait("20s") == "done"
 

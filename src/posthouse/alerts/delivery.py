@@ -16,8 +16,8 @@ from posthouse.alerts.webhook import Message, Sender
 from posthouse.core.outcome import Fail, Policy
 from posthouse.keeper.alerter import DELIVERY_RETRY
 from posthouse.settings import Settings
-from posthouse.storage.alerts import Delivery, delivery_of, has_system_work
-from posthouse.storage.connections import Line
+from posthouse.storage.alerts import Delivery, get_delivery, has_system_work
+from posthouse.storage.connections import ReconnectingConnection
 from posthouse.worker.handlers import Arguments, Definition
 from posthouse.worker.job import Job
 from posthouse.worker.postgres import Direct
@@ -27,10 +27,12 @@ KIND = "posthouse.webhook"
 PRIORITY = 50
 
 
-def webhook_definition(sender: Sender, line: Line, queue: str, timeout: float) -> Definition:
+def webhook_definition(
+    sender: Sender, line: ReconnectingConnection, queue: str, timeout: float
+) -> Definition:
     async def deliver(job: Job, alert: str, destination: str) -> dict[str, Any]:
         """Send an alert to a destination of the settings."""
-        delivery = await line.run(lambda c: delivery_of(c, job.id))
+        delivery = await line.run(lambda c: get_delivery(c, job.id))
         if delivery is None or (str(delivery.id), delivery.destination) != (alert, destination):
             raise Fail("the alert to deliver no longer exists")  # not enqueued by the alerter
         return await _send(sender, delivery)
@@ -83,7 +85,9 @@ class Courier:
 
     name = "courier"
 
-    def __init__(self, url: str, settings: Settings, line: Line, *, linger: float = LINGER_SECONDS) -> None:
+    def __init__(
+        self, url: str, settings: Settings, line: ReconnectingConnection, *, linger: float = LINGER_SECONDS
+    ) -> None:
         self._url = url
         self._line = line
         self._sender = Sender(settings)

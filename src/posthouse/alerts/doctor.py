@@ -8,10 +8,10 @@ from datetime import datetime
 from typing import Any
 
 from posthouse.core.alerts import AlertType, chosen_types
-from posthouse.insights.doctor import Finding, Thresholds, examine_one
+from posthouse.insights.doctor import Finding, Thresholds, run_check
 from posthouse.settings import Settings
 from posthouse.storage.alerts import raise_alert
-from posthouse.storage.connections import Line
+from posthouse.storage.connections import ReconnectingConnection
 from posthouse.storage.queries import Db
 
 ROUND_SECONDS = 30.0
@@ -30,7 +30,7 @@ class Fact:
 class Rounds:
     name = "rounds"
 
-    def __init__(self, line: Line, settings: Settings) -> None:
+    def __init__(self, line: ReconnectingConnection, settings: Settings) -> None:
         self._line = line
         self._settings = settings
         self._types = chosen_types(settings.alert_types)
@@ -59,11 +59,11 @@ class Rounds:
     async def _facts(self, connection: Db) -> AsyncIterator[Fact]:
         if AlertType.QUEUE_STUCK in self._types:
             for check in ("stuck", "unserved"):
-                finding = await examine_one(connection, self._settings, check, self._thresholds)
+                finding = await run_check(connection, self._settings, check, self._thresholds)
                 for fact in self._stuck_queues(finding):
                     yield fact
         if AlertType.HORIZON_PINNED in self._types:
-            finding = await examine_one(connection, self._settings, "horizon", self._thresholds)
+            finding = await run_check(connection, self._settings, "horizon", self._thresholds)
             for holder in finding.evidence[:1] if finding.severity != "ok" else ():
                 yield Fact(AlertType.HORIZON_PINNED, _holder(holder), _holder_key(holder), finding, holder)
 

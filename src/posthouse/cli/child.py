@@ -116,11 +116,11 @@ async def _work(
 
     from posthouse.cli.run_worker import announce
     from posthouse.errors import PosthouseError
-    from posthouse.storage.errors import translated
+    from posthouse.storage.errors import translate_errors
     from posthouse.supervisor.inside import worn_out
 
     try:
-        with translated():  # Postgres may go away while the worker starts
+        with translate_errors():  # Postgres may go away while the worker starts
             worker = await snapshot.worker(queues=spec["queues"], status=inside.status)
             await worker.start()
         inside.serve(worker)

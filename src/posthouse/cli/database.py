@@ -40,9 +40,9 @@ def read_at(work: Callable[[Db, Settings], Awaitable[T]]) -> tuple[T, datetime]:
 
 async def _read(settings: Settings, url: str, work: Callable[[Db, Settings], Awaitable[T]]) -> T:
     from posthouse.storage.connections import connect_async
-    from posthouse.storage.errors import translated
+    from posthouse.storage.errors import translate_errors
 
-    with translated():
+    with translate_errors():
         connection = await connect_async(url, "cli")
         async with connection:
             return await work(connection, settings)

@@ -94,7 +94,7 @@ def retry(
     """
     from posthouse.core.limit import rate_per_second
     from posthouse.errors import InvalidBulkChange
-    from posthouse.storage.actions import retry_many
+    from posthouse.storage.actions import start_bulk_retry
 
     with as_usage_error():
         speed, share = rate_per_second(rate), parse_ratio(stop_at)
@@ -110,7 +110,7 @@ def retry(
 
             return await insights.count_retriable(db, chosen)
         try:
-            return await retry_many(
+            return await start_bulk_retry(
                 db, chosen, rate=speed, stop_share=share, stop_after=stop_after, actor=current_actor()
             )
         except InvalidBulkChange as error:

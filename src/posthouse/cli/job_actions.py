@@ -199,12 +199,12 @@ class _Found:
 
     async def _start(self, db: Any, chosen: Filter, speed: float) -> UUID:
         from posthouse.core.filters import line_of
-        from posthouse.storage.actions import change_found
+        from posthouse.storage.actions import start_bulk_change
 
         named = {"q": line_of(chosen), "tenant": self.tenant, "limit": self.limit}
         async with db.transaction():
             search = await self._search(db, chosen)
-            return await change_found(
+            return await start_bulk_change(
                 db, self.action, named, search.as_json(), rate=speed, stop_share=self.stop_share,
                 actor=current_actor(),
             )  # fmt: skip

@@ -40,17 +40,17 @@ def migrate(app: list[str] = app_option(), as_json: bool = json_option()) -> Non
     from posthouse.cli.apps import load_apps, resolve_app_paths
     from posthouse.settings import load_settings
     from posthouse.storage.connections import connect_sync
-    from posthouse.storage.errors import translated
-    from posthouse.storage.migrations import check_guarded, schema_version
+    from posthouse.storage.errors import translate_errors
+    from posthouse.storage.migrations import check_tenant_isolation, schema_version
     from posthouse.storage.migrations import migrate as apply
 
     settings = load_settings()
     url = checked_url(settings, check_schema=False)
-    with translated(), connect_sync(url, "migrate") as connection:
+    with translate_errors(), connect_sync(url, "migrate") as connection:
         applied = apply(connection)
         version = schema_version(connection).number
         try:
-            check_guarded(connection)
+            check_tenant_isolation(connection)
         except ConfigurationError as error:  # jobs work without it
             print_line(f"warning: {error}", err=True, style="yellow")
     for loaded in load_apps(resolve_app_paths(app, settings)).values():
@@ -82,12 +82,12 @@ def doctor(
     """
     import asyncio
 
-    from posthouse.insights.doctor import examine, report
+    from posthouse.insights.doctor import report, run_checks
     from posthouse.settings import load_settings
     from posthouse.storage.database import database_url
 
     settings = load_settings()
-    found = report(asyncio.run(examine(database_url(settings), settings)))
+    found = report(asyncio.run(run_checks(database_url(settings), settings)))
     if as_json:
         show_json(found)
     else:
@@ -185,7 +185,7 @@ def database_url() -> None:
 if TYPE_CHECKING:
     from posthouse.insights import RetentionReport
     from posthouse.settings import Settings
-    from posthouse.storage.retention import Due
+    from posthouse.storage.retention import RetentionStep
 
 ACTIONS = {
     "drop": "drop",
@@ -254,7 +254,7 @@ def _show_things(found: RetentionReport, now: datetime) -> None:
     show_table(heads, rows, empty="", right=heads[2:5])
 
 
-def _show_due(due: list[Due]) -> None:
+def _show_due(due: list[RetentionStep]) -> None:
     if not due:
         print_line("\nnothing is due for deletion")
         return
@@ -263,7 +263,7 @@ def _show_due(due: list[Due]) -> None:
     show_table(("table", "action", "rows", "size"), rows, empty="", right=("rows", "size"))
 
 
-def _told(due: Due) -> str:
+def _told(due: RetentionStep) -> str:
     names = ", ".join(due.tenants[:MOST_TENANTS])
     if len(due.tenants) > MOST_TENANTS:
         names += f" and {len(due.tenants) - MOST_TENANTS} more"
@@ -297,24 +297,24 @@ def _run(*, as_json: bool) -> None:
 async def _run_retention(db: Any, known: Settings) -> dict[str, int]:
     from posthouse import insights
     from posthouse.keeper.retention import Retention
-    from posthouse.storage.actions import note
-    from posthouse.storage.connections import Line
+    from posthouse.storage.actions import write_audit_entry
+    from posthouse.storage.connections import ReconnectingConnection
     from posthouse.storage.database import database_url
 
     report = await insights.retention(db, known.kept_days())
-    line = Line(database_url(known), "cli")
+    line = ReconnectingConnection(database_url(known), "cli")
     try:
         with _bar(report.due) as told:
             counts = await Retention(line, known.kept_days(), told=told).run()
     finally:
         await line.close()
     if any(counts.values()):
-        await note(db, "retention.run", "retention", counts, actor=current_actor())
+        await write_audit_entry(db, "retention.run", "retention", counts, actor=current_actor())
     return counts
 
 
 @contextmanager
-def _bar(due: list[Due]) -> Iterator[Callable[[Due, float], None]]:
+def _bar(due: list[RetentionStep]) -> Iterator[Callable[[RetentionStep, float], None]]:
     """Show progress on stderr: one step per due item."""
     if not sys.stderr.isatty():
         yield lambda _due, _share: None
@@ -327,7 +327,7 @@ def _bar(due: list[Due]) -> Iterator[Callable[[Due, float], None]]:
         task = progress.add_task("", total=max(1, len(due)))
         done: dict[str, float] = {}
 
-        def told(item: Due, share: float) -> None:
+        def told(item: RetentionStep, share: float) -> None:
             done[item.name] = share
             progress.update(task, completed=sum(done.values()), description=f"{item.name} {_told(item)}")
 

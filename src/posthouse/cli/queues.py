@@ -37,7 +37,7 @@ def list_(as_json: bool = json_option()) -> None:
     """List queues: jobs by state, the longest wait, and the number of workers."""
     from posthouse import insights
 
-    found, now = read_at(lambda db, known: insights.queue_overview(db, offline_after=known.offline_after))
+    found, now = read_at(lambda db, known: insights.list_queues(db, offline_after=known.offline_after))
     if as_json:
         show_json(found)
         return

@@ -300,11 +300,11 @@ def keeper(
 async def _keep_once(url: str, settings: Settings, *, as_json: bool) -> None:
     from posthouse.cli.output import print_line, show_json
     from posthouse.maintenance import Housekeeping
-    from posthouse.storage.errors import translated
+    from posthouse.storage.errors import translate_errors
 
     housekeeping = Housekeeping(url, settings)
     try:
-        with translated():
+        with translate_errors():
             done = await housekeeping.run_once()
     finally:
         await housekeeping.stop()

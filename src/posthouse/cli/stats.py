@@ -116,7 +116,7 @@ def _chart(values: list[int]) -> str:
 if TYPE_CHECKING:
     import asyncio
 
-    from posthouse.insights import Activity, JobSummary, QueueGlance, WorkerInfo
+    from posthouse.insights import Activity, JobSummary, QueueOverview, WorkerInfo
     from posthouse.settings import Settings
 
 REFRESH_SECONDS = 1.0
@@ -323,11 +323,11 @@ def _sections(seen: Activity) -> list[Section]:
     ]
 
 
-def _is_empty(queue: QueueGlance) -> bool:
+def _is_empty(queue: QueueOverview) -> bool:
     return not (queue.ready or queue.scheduled or queue.blocked or queue.running)
 
 
-def _queue(queue: QueueGlance, finished: int) -> list[str | Cell]:
+def _queue(queue: QueueOverview, finished: int) -> list[str | Cell]:
     return [
         Cell(queue.name, "bold"),
         count(queue.ready, "cyan"),

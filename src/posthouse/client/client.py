@@ -40,7 +40,7 @@ from posthouse.errors import ClientClosed, JobNotFound, WaitTimeout
 from posthouse.settings import Settings, load_settings
 from posthouse.storage.connections import behind_pooler, pool_options
 from posthouse.storage.database import database_url
-from posthouse.storage.errors import connection_error, translated
+from posthouse.storage.errors import connection_error, translate_errors
 from posthouse.storage.queries import query
 from posthouse.waiting import Backoff
 
@@ -221,7 +221,7 @@ class Client:
         file = {"job_id": str(job_id), "name": named, "place": place, "size": digest.size}
         file |= {"sha256": digest.sha256.hex(), "content_type": "application/octet-stream"}
         try:
-            with translated():
+            with translate_errors():
                 ((found,),) = await execute_on(connection, "artifact_attach", json.dumps(file))
         except BaseException:
             await store.delete(place)
@@ -255,7 +255,7 @@ class Client:
         if connection is None:
             return await self._run(partial(_run_step, step))
         assert isinstance(step, Statement)
-        with translated():
+        with translate_errors():
             return await execute_on(connection, step.name, *step.parameters)
 
     async def _run(

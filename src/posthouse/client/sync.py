@@ -37,7 +37,7 @@ from posthouse.errors import JobNotFound, WaitTimeout
 from posthouse.settings import Settings, load_settings
 from posthouse.storage.connections import connect_sync
 from posthouse.storage.database import database_url
-from posthouse.storage.errors import connection_error, translated
+from posthouse.storage.errors import connection_error, translate_errors
 from posthouse.storage.queries import query
 from posthouse.waiting import Backoff
 
@@ -193,7 +193,7 @@ class SyncClient:
         if connection is None:
             return self._run(step)
         assert isinstance(step, Statement)
-        with translated():
+        with translate_errors():
             return execute_on_sync(connection, step.name, *step.parameters)
 
     def _run(self, step: Statement | EnqueueBatch, timeout: float | None = None) -> Rows:

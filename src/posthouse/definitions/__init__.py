@@ -19,7 +19,7 @@ from posthouse.definitions.checks import (
     preview_command,
 )
 from posthouse.errors import DefinitionNotFound
-from posthouse.storage.errors import translated
+from posthouse.storage.errors import translate_errors
 from posthouse.storage.queries import Db, call
 
 __all__ = [
@@ -44,7 +44,7 @@ async def create_definition(
     Without a command, its jobs wait until a worker announces the handler or a command is set.
     """
     known = checked_fields(fields)
-    with translated():
+    with translate_errors():
         created: dict[str, Any] = await call(
             connection, "create_definition", key=key, fields=json.dumps(known), actor=actor
         )
@@ -56,7 +56,7 @@ async def change_definition(
 ) -> dict[str, Any]:
     """Override fields of the code's definition, and clear overrides."""
     known = checked_fields(changes)
-    with translated():
+    with translate_errors():
         changed: dict[str, Any] | None = await call(
             connection,
             "change_definition",
@@ -74,7 +74,7 @@ async def remove_definition(connection: Db, key: str, *, actor: str, force: bool
     """Remove a definition. Rejected while jobs of this kind are queued or running, unless
     ``force`` is set.
     """
-    with translated():
+    with translate_errors():
         removed = await call(connection, "remove_definition", key=key, actor=actor, force=force)
     if not removed:
         raise DefinitionNotFound(f"definition {key!r} does not exist")

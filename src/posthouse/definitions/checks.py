@@ -17,7 +17,7 @@ from posthouse.core.request import priority_number
 from posthouse.core.retry import Retry
 from posthouse.core.schema import Fault, PayloadSchema, compiled
 from posthouse.errors import ConfigurationError, DefinitionNotFound, InvalidDefinition
-from posthouse.storage.definitions import rules_of
+from posthouse.storage.definitions import load_rules
 from posthouse.storage.queries import Db
 
 _TEXTS = {"type": "array", "items": {"type": "string", "minLength": 1}}
@@ -149,7 +149,7 @@ async def check_draft(
     """Validate a payload against a definition as it would be with these fields. It need not exist."""
     text = encode_payload(payload, payload_limit)
     known, faults = read_fields(fields)
-    stored = await rules_of(connection, [key]) if key else []
+    stored = await load_rules(connection, [key]) if key else []
     if faults:
         return PayloadCheck(valid=False, active=True, errors=[], definition_errors=faults)
     try:
@@ -195,7 +195,7 @@ def _preview(rules: KindRules, text: str, about: Mapping[str, Any]) -> Preview:
 
 
 async def _rules(connection: Db, key: str) -> KindRules:
-    found = await rules_of(connection, [key])
+    found = await load_rules(connection, [key])
     if not found:
         raise DefinitionNotFound(f"definition {key!r} does not exist")
     return found[0]

@@ -30,9 +30,9 @@ from posthouse.dispatch.connection import Breaker, Redis, require
 from posthouse.dispatch.streams import CHANNELS, GAP, LEVELS, NOTICES, Key, Streams
 from posthouse.errors import RedisUnavailable
 from posthouse.settings import Settings
-from posthouse.storage.connections import Line
+from posthouse.storage.connections import ReconnectingConnection
 from posthouse.storage.maintenance import Ready, ready_jobs
-from posthouse.storage.notifications import Hunger, NotificationListener
+from posthouse.storage.notifications import NotificationListener, WakeupRequests
 from posthouse.waiting import Backoff, until_set
 
 _log = logging.getLogger("posthouse.keeper")
@@ -69,9 +69,9 @@ class Relay:
         self._settings = settings
         self._redis = redis
         self._streams = Streams(redis)
-        self._line = Line(url, "relay")
+        self._line = ReconnectingConnection(url, "relay")
         direct = settings.direct_url or url
-        self._hunger = Hunger(direct, seconds=0)
+        self._wakeup_requests = WakeupRequests(direct, seconds=0)
         channels = ("posthouse_ready", *CHANNELS)
         self._listener = NotificationListener(
             direct, "server listener", channels, self._hear, on_listening=self._on_listening
@@ -154,7 +154,7 @@ class Relay:
                 task.cancel()
             await asyncio.wait(others)
             with suppress(psycopg.Error):
-                await self._hunger.only(set())
+                await self._wakeup_requests.replace(set())
 
     async def _renew_and_look(self) -> bool:
         """Renew the lease. Count all queues if workers have joined: a queue may be new."""
@@ -246,7 +246,7 @@ class Relay:
         counted = {item.queue for item in found}
         self._deep = (self._deep - counted) | {item.queue for item in found if item.jobs >= DEEP}
         self._wanted = self._known - self._deep
-        if await self._hunger.only(self._wanted):
+        if await self._wakeup_requests.replace(self._wanted):
             self._sweep_now()
 
     def _pause(self) -> float:
@@ -296,5 +296,5 @@ class Relay:
             with suppress(RedisUnavailable):
                 await self._streams.resign(self._id)
         await self._line.close()
-        await self._hunger.close()
+        await self._wakeup_requests.close()
         await self._redis.close()

@@ -74,7 +74,7 @@ class WorkerInfo:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SeenWorker:
+class VisibleWorker:
     """A worker as a tenant sees it: the queues that it serves, and how many of the tenant's jobs it runs.
 
     ``version`` is empty for tenants.
@@ -168,7 +168,7 @@ class DefinitionInfo:
     workers: int
 
 
-async def queue_overview(connection: Db, *, offline_after: float | None = None) -> list[QueueInfo]:
+async def list_queues(connection: Db, *, offline_after: float | None = None) -> list[QueueInfo]:
     return await fetch(connection, "queues_list", QueueInfo, offline_after=offline_after)
 
 
@@ -208,9 +208,9 @@ async def workers_named(connection: Db, who: str, *, offline_after: float | None
     return found
 
 
-async def seen_workers(connection: Db, *, offline_after: float | None = None) -> list[SeenWorker]:
+async def visible_workers(connection: Db, *, offline_after: float | None = None) -> list[VisibleWorker]:
     """Return the live workers as a tenant may see them."""
-    return await fetch(connection, "workers_seen", SeenWorker, offline_after=offline_after)
+    return await fetch(connection, "workers_seen", VisibleWorker, offline_after=offline_after)
 
 
 async def worker_changes(

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from posthouse.insights.doctor import Finding, examine_one
-from posthouse.insights.overview import QueueCensus, census, worker_counts
+from posthouse.insights.doctor import Finding, run_check
+from posthouse.insights.overview import TenantQueueCounts, tenant_queue_counts, worker_counts
 from posthouse.settings import Settings
 from posthouse.storage.migrations import why_incompatible
 from posthouse.storage.queries import Db, call, fetch, fetch_row
@@ -48,9 +48,9 @@ class Health:
 
 async def health(connection: Db, settings: Settings) -> Health:
     milliseconds = await latency(connection)
-    findings = [await examine_one(connection, settings, name) for name in CHECKS]
+    findings = [await run_check(connection, settings, name) for name in CHECKS]
     space = shutil.disk_usage(_existing(settings.data_dir))
-    counted = await census(connection)
+    counted = await tenant_queue_counts(connection)
     keepers = await fetch_row(connection, "doctor_keepers", grace=0.0, limit=0)
     causes = _causes([*findings, *_short_of_space(space.free)])
     return Health(
@@ -114,7 +114,7 @@ def _existing(path: Path) -> Path:
     return next(folder for folder in (path.absolute(), *path.absolute().parents) if folder.exists())
 
 
-def _oldest(counted: Sequence[QueueCensus]) -> float | None:
+def _oldest(counted: Sequence[TenantQueueCounts]) -> float | None:
     return max(
         (item.oldest_ready_seconds for item in counted if item.oldest_ready_seconds is not None), default=None
     )
@@ -133,7 +133,7 @@ class Presence:
     """Workers that are online, and the counts of all queues."""
 
     online: list[WorkerScope]
-    counted: list[QueueCensus]
+    counted: list[TenantQueueCounts]
 
     def active_workers(self, tenant: str | None, queues: Sequence[str] | None) -> int:
         """Return the number of workers of this tenant and these queues; None: of all."""
@@ -155,4 +155,4 @@ class Presence:
 async def presence(connection: Db, *, offline_after: float | None = None) -> Presence:
     """Return who is online and what waits. Reads every queued job: not for every request."""
     online = await fetch(connection, "workers_online", WorkerScope, offline_after=offline_after)
-    return Presence(online, await census(connection))
+    return Presence(online, await tenant_queue_counts(connection))

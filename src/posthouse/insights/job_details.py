@@ -12,7 +12,7 @@ from posthouse.core.states import Status
 from posthouse.errors import ArtifactNotFound
 from posthouse.insights.jobs import attempts_of, get_job
 from posthouse.insights.masking import mask_for, masked
-from posthouse.storage.notifications import Following
+from posthouse.storage.notifications import LogFollower
 from posthouse.storage.queries import Db, fetch, fetch_rows
 
 T = TypeVar("T")
@@ -135,7 +135,7 @@ async def follow_log(
     The connection must be in autocommit mode and is in use during the iteration.
     """
     await get_job(connection, job_id, tenant=tenant)
-    async with Following(connection, job_id) as following:
+    async with LogFollower(connection, job_id) as following:
         while True:
             # Checked before reading: lines are written before the outcome of their job.
             over = not to_the_end or await _is_over(connection, job_id, which)

@@ -12,7 +12,7 @@ from posthouse.core.ids import first_id_at, made_at
 from posthouse.core.states import Status
 from posthouse.errors import InvalidJob, JobNotFound
 from posthouse.insights.masking import WITHOUT_JOB, mask_for, masked
-from posthouse.storage.queries import Db, fetch, fetch_by_kept_plan, fetch_row, fetch_rows, fetch_value
+from posthouse.storage.queries import Db, fetch, fetch_row, fetch_rows, fetch_value, fetch_with_generic_plan
 
 MOST_JOBS = 1000
 MOST_COUNTED = 100_000
@@ -188,14 +188,14 @@ async def page_of_jobs(connection: Db, chosen: JobFilter) -> FoundJobs:
     """
     most = LOOKED_AT + chosen.offset
     parameters = chosen.parameters(most)
-    listed = await fetch_by_kept_plan(connection, chosen.statement, JobSummary, **parameters)
+    listed = await fetch_with_generic_plan(connection, chosen.statement, JobSummary, **parameters)
     found = [WITHOUT_JOB.of(job) for job in listed]
     if len(found) == chosen.limit:
         return FoundJobs.of(found, found[-1].id, full=True)
     if not chosen.sifts:
         return FoundJobs.of(found, None, full=False)
     name = "jobs_horizon_of_tenant" if chosen.tenant else "jobs_horizon_of_all"
-    horizon = await fetch_by_kept_plan(connection, name, _Horizon, **parameters)
+    horizon = await fetch_with_generic_plan(connection, name, _Horizon, **parameters)
     if not horizon:
         return FoundJobs.of(found, None, full=False)
     last = horizon[0].id
@@ -218,7 +218,7 @@ class JobCounts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobsInShort:
+class StatusCounts:
     """Counts of jobs by status; a count of ``counted_up_to`` means that many or more.
 
     Of the queued jobs, ``ready`` can start now, and ``waiting`` are due later or wait for other jobs.
@@ -233,13 +233,13 @@ class JobsInShort:
     counted_up_to: int
 
 
-async def jobs_in_short(
+async def status_counts(
     connection: Db, *, tenant: str | None = None, most: int = MOST_COUNTED
-) -> JobsInShort:
+) -> StatusCounts:
     row = await fetch_row(connection, "jobs_in_short", tenant=tenant, most=most)
     queued = min(row["ready"] + row["waiting"], most)
     ended = {name: row[name] for name in ("running", "succeeded", "failed", "canceled", "dead_letter")}
-    return JobsInShort(
+    return StatusCounts(
         counts=JobCounts(queued=queued, **ended),
         ready=row["ready"],
         waiting=row["waiting"],

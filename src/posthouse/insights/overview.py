@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from posthouse.insights.failures import FailureFilter, FailureGroup, failure_groups
-from posthouse.insights.fleet import WorkerInfo, seen_workers, workers
+from posthouse.insights.fleet import WorkerInfo, visible_workers, workers
 from posthouse.insights.jobs import MOST_COUNTED, JobSummary
 from posthouse.insights.masking import WITHOUT_JOB
 from posthouse.insights.stats import MINUTE, StatPoint, series
@@ -35,7 +35,7 @@ class Rates:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QueueGlance:
+class QueueOverview:
     name: str
     ready: int
     scheduled: int
@@ -57,7 +57,7 @@ class Slots:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Glance:
+class Overview:
     """The overview. A queue with ``counted_up_to`` jobs may have more. ``oldest_ready_seconds``: how long the
     oldest ready job has been waiting.
     """
@@ -72,7 +72,7 @@ class Glance:
     workers: Slots
     last_hour: Rates
     last_day: Rates
-    queues: list[QueueGlance]
+    queues: list[QueueOverview]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,14 +89,16 @@ class _Queue:
     oldest_ready_seconds: float | None
 
 
-async def glance(connection: Db, *, tenant: str | None = None, offline_after: float | None = None) -> Glance:
+async def overview(
+    connection: Db, *, tenant: str | None = None, offline_after: float | None = None
+) -> Overview:
     """Return the overview of one tenant, or of all."""
     found = await fetch(
         connection, "glance_queues", _Queue, tenant=tenant, most=MOST_COUNTED, offline_after=offline_after
     )
     ages = [queue.oldest_ready_seconds for queue in found if queue.oldest_ready_seconds is not None]
     lately = await _rates_of_queues(connection, tenant)
-    return Glance(
+    return Overview(
         at=await database_now(connection),
         ready=sum(queue.ready for queue in found),
         scheduled=sum(queue.scheduled for queue in found),
@@ -112,7 +114,7 @@ async def glance(connection: Db, *, tenant: str | None = None, offline_after: fl
 
 
 async def _slots(connection: Db, offline_after: float | None) -> Slots:
-    there = await seen_workers(connection, offline_after=offline_after)
+    there = await visible_workers(connection, offline_after=offline_after)
     free = [worker.concurrency for worker in there if worker.status == "online"]
     return Slots(workers=len(there), slots=sum(free), busy=sum(worker.running for worker in there))
 
@@ -144,16 +146,16 @@ def _of(total: StatPoint) -> Rates:
     )
 
 
-def _with_rates(queue: _Queue, rates: Rates) -> QueueGlance:
+def _with_rates(queue: _Queue, rates: Rates) -> QueueOverview:
     counts = {name: getattr(queue, name) for name in _Queue.__slots__}
-    return QueueGlance(**counts, last_hour=rates)
+    return QueueOverview(**counts, last_hour=rates)
 
 
 WORKER_STATUSES = ("active", "idle", "busy", "offline", "disabled")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QueueCensus:
+class TenantQueueCounts:
     """``ready`` can start now, ``scheduled`` is due later, ``blocked`` waits for other jobs."""
 
     tenant_id: str
@@ -169,9 +171,9 @@ class QueueCensus:
         return self.scheduled + self.blocked
 
 
-async def census(connection: Db) -> list[QueueCensus]:
+async def tenant_queue_counts(connection: Db) -> list[TenantQueueCounts]:
     """Of each tenant and queue that has any. Reads every queued job: not for every request."""
-    return await fetch(connection, "census", QueueCensus)
+    return await fetch(connection, "census", TenantQueueCounts)
 
 
 async def worker_counts(connection: Db, *, offline_after: float | None = None) -> dict[str, int]:
@@ -194,7 +196,7 @@ class Activity:
     scheduled: int
     blocked: int
     running: int
-    queues: list[QueueGlance]
+    queues: list[QueueOverview]
     finished_per_minute: dict[str, int]
     workers: list[WorkerInfo]
     jobs: list[JobSummary]
@@ -205,7 +207,7 @@ async def activity(
     connection: Db, *, offline_after: float | None = None, jobs: int = 50, failures: int = 20
 ) -> Activity:
     """Return what happens now, with the ``jobs`` that have been running longest."""
-    seen = await glance(connection, offline_after=offline_after)
+    seen = await overview(connection, offline_after=offline_after)
     last_minute = await series(connection, span=MINUTE, by=("queue",))
     recently = FailureFilter(since=seen.at - timedelta(seconds=RECENT_SECONDS), limit=failures)
     return Activity(

@@ -25,7 +25,7 @@ Reason: TypeAlias = Literal[
 
 
 @dataclass(frozen=True, slots=True)
-class Blocker:
+class Dependency:
     """A job that must end first. Its status is None if it is no longer stored."""
 
     id: UUID
@@ -34,7 +34,7 @@ class Blocker:
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class CandidateWorker:
     """A live worker that can run the job."""
 
     id: UUID
@@ -44,7 +44,7 @@ class Server:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Holder:
+class SlotHolder:
     """A running job that uses a slot of a limit."""
 
     id: UUID
@@ -54,7 +54,7 @@ class Holder:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hindrance:
+class Blocker:
     """A limit that keeps the job from starting, and some of the jobs that use its slots."""
 
     name: str
@@ -66,7 +66,7 @@ class Hindrance:
     tokens: float | None
     cost: float
     seconds: float | None
-    holders: list[Holder] = field(default_factory=list)
+    holders: list[SlotHolder] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,11 +83,11 @@ class Why:
     advice: str = ""
     also: list[str] = field(default_factory=list)
     until: datetime | None = None
-    blocked_by: list[Blocker] = field(default_factory=list)
-    limits: list[Hindrance] = field(default_factory=list)
+    blocked_by: list[Dependency] = field(default_factory=list)
+    limits: list[Blocker] = field(default_factory=list)
     paused_by: str | None = None
     missing: list[str] = field(default_factory=list)
-    workers: list[Server] = field(default_factory=list)
+    workers: list[CandidateWorker] = field(default_factory=list)
     ahead: int | None = None
     starts_in_seconds: float | None = None
     worker_id: UUID | None = None
@@ -97,7 +97,7 @@ class Why:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class JobLocation:
     """The columns of the statement job_place."""
 
     id: UUID
@@ -139,9 +139,9 @@ class Place:
         return any(word.startswith("!") for word in self.requires or ())
 
 
-def undefined_summary(place: Place) -> str:
+def undefined_summary(place: JobLocation) -> str:
     return f"no definition of kind {place.kind!r}"
 
 
-def paused_summary(place: Place) -> str:
+def paused_summary(place: JobLocation) -> str:
     return f"queue {place.queue!r} is paused by {place.paused_by}"

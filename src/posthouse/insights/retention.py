@@ -11,7 +11,7 @@ from uuid import UUID
 from posthouse.core.erasure import Erasure
 from posthouse.errors import ErasureNotFound
 from posthouse.storage.queries import Db, fetch
-from posthouse.storage.retention import Due, plan
+from posthouse.storage.retention import RetentionStep, plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,7 @@ class RetentionReport:
 
     things: list[KeptThing]
     tenants: list[TenantKept]
-    due: list[Due]
+    due: list[RetentionStep]
 
 
 async def retention(connection: Db, days: Mapping[str, float]) -> RetentionReport:

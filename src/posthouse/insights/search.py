@@ -29,7 +29,7 @@ from posthouse.core.states import Status
 from posthouse.errors import InvalidRequest
 from posthouse.insights.jobs import FoundJobs, JobFilter, JobSummary
 from posthouse.insights.masking import WITHOUT_JOB
-from posthouse.storage.queries import Db, call_row, database_now, fetch, fetch_by_kept_plan, fetch_rows
+from posthouse.storage.queries import Db, call_row, database_now, fetch, fetch_rows, fetch_with_generic_plan
 
 COUNTED = 10_000
 _PROBE = "a text that is no secret by itself"
@@ -136,7 +136,7 @@ class _Word:
 async def _known(connection: Db, words: list[str]) -> Known:
     if not words:
         return {}
-    found = await fetch_by_kept_plan(connection, "filter_words", _Word, words=words)
+    found = await fetch_with_generic_plan(connection, "filter_words", _Word, words=words)
     return {
         item.word: frozenset(field for field in ("kind", "subject") if getattr(item, field)) for item in found
     }
@@ -190,7 +190,7 @@ async def sift(
 async def jobs_of(connection: Db, ids: list[UUID]) -> list[JobSummary]:
     if not ids:
         return []
-    found = await fetch_by_kept_plan(connection, "jobs_by_ids", JobSummary, ids=ids)
+    found = await fetch_with_generic_plan(connection, "jobs_by_ids", JobSummary, ids=ids)
     return [WITHOUT_JOB.of(job) for job in found]
 
 
@@ -376,4 +376,6 @@ async def _samples(connection: Db, others: Filter, tenant: str | None, *, payloa
     found = await sift(connection, await search_for(connection, others, tenant=tenant), SAMPLED, GLANCE)
     if not found.ids:
         return []
-    return await fetch_by_kept_plan(connection, "filter_samples", _Sample, ids=found.ids, payloads=payloads)
+    return await fetch_with_generic_plan(
+        connection, "filter_samples", _Sample, ids=found.ids, payloads=payloads
+    )

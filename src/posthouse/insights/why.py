@@ -11,7 +11,14 @@ from uuid import UUID
 
 from posthouse.errors import JobNotFound
 from posthouse.insights.masking import mask_for, masked
-from posthouse.insights.reasons import Blocker, Hindrance, Place, Why, paused_summary, undefined_summary
+from posthouse.insights.reasons import (
+    Blocker,
+    Dependency,
+    JobLocation,
+    Why,
+    paused_summary,
+    undefined_summary,
+)
 from posthouse.insights.why_ready import why_ready
 from posthouse.storage.queries import Db, call, fetch
 
@@ -32,7 +39,7 @@ async def why(
     mismatch_seconds: float = MISMATCH_SECONDS,
 ) -> Why:
     """Return what a job waits for, which worker runs it, or how it ended."""
-    found = await fetch(connection, "job_place", Place, id=job_id, tenant=tenant)
+    found = await fetch(connection, "job_place", JobLocation, id=job_id, tenant=tenant)
     if not found:
         raise JobNotFound(f"job {job_id} does not exist")
     (place,) = await masked(await mask_for(connection, job_id), found[:1])
@@ -43,7 +50,7 @@ async def why(
 
 async def _told(
     connection: Db,
-    place: Place,
+    place: JobLocation,
     offline_after: float | None,
     patience: float | None,
     mismatch_seconds: float,
@@ -69,8 +76,8 @@ def _jobs(count: int) -> str:
     return "another job" if count == 1 else f"{count} other jobs"
 
 
-async def _waiting(connection: Db, place: Place) -> Why:
-    blockers = await fetch(connection, "job_blockers", Blocker, id=place.id)
+async def _waiting(connection: Db, place: JobLocation) -> Why:
+    blockers = await fetch(connection, "job_blockers", Dependency, id=place.id)
     also = [paused_summary(place)] if place.paused_at else []
     if place.lacks_definition:
         also.append(undefined_summary(place))
@@ -100,14 +107,14 @@ async def _waiting(connection: Db, place: Place) -> Why:
     )
 
 
-def _blocked_advice(blockers: list[Blocker]) -> str:
+def _blocked_advice(blockers: list[Dependency]) -> str:
     ended = [blocker for blocker in blockers if blocker.status in {"failed", "canceled", "dead_letter"}]
     if ended:
         return f"{ended[0].id} did not succeed: retry it with `posthouse jobs retry {ended[0].id}`"
     return ""
 
 
-def _running(place: Place) -> Why:
+def _running(place: JobLocation) -> Why:
     name = place.worker_name or str(place.worker_id)
     canceling = place.cancel_requested_at is not None
     expired = place.lease_expires_at is not None and place.lease_expires_at < place.now
@@ -128,7 +135,7 @@ def _running(place: Place) -> Why:
     )
 
 
-def _ended(place: Place) -> Why:
+def _ended(place: JobLocation) -> Why:
     unsuccessful = place.status != "succeeded"
     return Why(
         job_id=place.id,
@@ -146,7 +153,7 @@ _OWN = {"tenant", "key"}
 """Limits that count each tenant separately."""
 
 
-def as_tenants_see(why: Why, place: Place) -> Why:
+def as_tenants_see(why: Why, place: JobLocation) -> Why:
     return replace(
         why,
         summary=_summary(why, place),
@@ -160,7 +167,7 @@ def as_tenants_see(why: Why, place: Place) -> Why:
     )
 
 
-def _summary(why: Why, place: Place) -> str:
+def _summary(why: Why, place: JobLocation) -> str:
     match why.reason:
         case "paused":
             return f"queue {place.queue!r} is paused"
@@ -176,7 +183,7 @@ def _summary(why: Why, place: Place) -> str:
             return why.summary
 
 
-def _unserved(place: Place) -> str:
+def _unserved(place: JobLocation) -> str:
     if place.needs_newer_code:
         return f"the workers that serve kind {place.kind!r} run older code, which does not accept its payload"
     if place.lacks_definition:
@@ -184,5 +191,5 @@ def _unserved(place: Place) -> str:
     return f"no live worker serves queue {place.queue!r} with kind {place.kind!r}"
 
 
-def _limit(limit: Hindrance) -> Hindrance:
+def _limit(limit: Blocker) -> Blocker:
     return limit if limit.per in _OWN else replace(limit, in_use=len(limit.holders), tokens=None)

@@ -10,11 +10,11 @@ from uuid import UUID
 
 from posthouse.core.limit import shown_rate
 from posthouse.insights.reasons import (
-    Hindrance,
-    Holder,
-    Place,
+    Blocker,
+    CandidateWorker,
+    JobLocation,
     Reason,
-    Server,
+    SlotHolder,
     Why,
     paused_summary,
     undefined_summary,
@@ -50,8 +50,8 @@ class _Candidate:
     def kept_off(self) -> bool:
         return self.disabled_at is not None or self.drain_asked_at is not None
 
-    def server(self) -> Server:
-        return Server(self.id, self.name, self.concurrency, self.running)
+    def server(self) -> CandidateWorker:
+        return CandidateWorker(self.id, self.name, self.concurrency, self.running)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +66,7 @@ class _Cause:
 
 async def why_ready(
     connection: Db,
-    place: Place,
+    place: JobLocation,
     *,
     offline_after: float | None,
     patience: float | None,
@@ -112,7 +112,7 @@ async def why_ready(
     )
 
 
-async def _line(connection: Db, place: Place) -> tuple[int, float | None]:
+async def _line(connection: Db, place: JobLocation) -> tuple[int, float | None]:
     row = await fetch_row(
         connection,
         "job_line",
@@ -130,7 +130,7 @@ def _guess(ahead: int, pace: float | None) -> float | None:
     return (ahead + 1) / pace if pace and ahead < MOST_AHEAD else None
 
 
-def _paused(place: Place) -> Iterable[_Cause]:
+def _paused(place: JobLocation) -> Iterable[_Cause]:
     if place.paused_at is not None:
         yield _Cause(
             reason="paused",
@@ -140,7 +140,9 @@ def _paused(place: Place) -> Iterable[_Cause]:
         )
 
 
-def _no_worker(place: Place, candidates: Sequence[_Candidate], mismatch_seconds: float) -> Iterable[_Cause]:
+def _no_worker(
+    place: JobLocation, candidates: Sequence[_Candidate], mismatch_seconds: float
+) -> Iterable[_Cause]:
     """Name what is missing, the smallest obstacle first."""
     what = f"queue {place.queue!r} and has a handler for kind {place.kind!r}"
     start = f"start a worker whose app defines {place.kind}: posthouse worker --app module:app"
@@ -181,7 +183,7 @@ def _no_worker(place: Place, candidates: Sequence[_Candidate], mismatch_seconds:
         yield _Cause(reason="no_worker", summary=_undefined(place) + summary, advice=start)
 
 
-def _outdated(place: Place, outdated: Sequence[_Candidate], mismatch_seconds: float) -> _Cause:
+def _outdated(place: JobLocation, outdated: Sequence[_Candidate], mismatch_seconds: float) -> _Cause:
     names = ", ".join(item.name for item in outdated) or "none is connected now"
     return _Cause(
         reason="no_worker",
@@ -193,7 +195,7 @@ def _outdated(place: Place, outdated: Sequence[_Candidate], mismatch_seconds: fl
     )
 
 
-def _undefined(place: Place) -> str:
+def _undefined(place: JobLocation) -> str:
     return f"{undefined_summary(place)}; " if place.lacks_definition else ""
 
 
@@ -201,19 +203,19 @@ def _how_kept_off(item: _Candidate) -> str:
     return "disabled" if item.disabled_at is not None else "draining"
 
 
-async def _hindrances(connection: Db, place: Place) -> list[Hindrance]:
+async def _hindrances(connection: Db, place: JobLocation) -> list[Blocker]:
     found = []
     for row in await fetch_rows(connection, "job_limits", id=place.id):
         slot, full = row.pop("slot"), row.pop("full")
-        limit = Hindrance(**row)
+        limit = Blocker(**row)
         if full:
-            holders = await fetch(connection, "slot_holders", Holder, slot=slot, limit=MOST_HOLDERS)
+            holders = await fetch(connection, "slot_holders", SlotHolder, slot=slot, limit=MOST_HOLDERS)
             limit = replace(limit, holders=holders)
         found.append(limit)
     return found
 
 
-def _limited(place: Place, hindrances: Sequence[Hindrance]) -> Iterable[_Cause]:
+def _limited(place: JobLocation, hindrances: Sequence[Blocker]) -> Iterable[_Cause]:
     for limit in hindrances:
         if limit.max_running is not None and limit.in_use >= limit.max_running:
             per = "" if limit.per == "all" else f" for its {limit.per}"
@@ -234,7 +236,7 @@ def _limited(place: Place, hindrances: Sequence[Hindrance]) -> Iterable[_Cause]:
 
 
 async def _left_to_others(
-    connection: Db, place: Place, able: Sequence[_Candidate], patience: float | None
+    connection: Db, place: JobLocation, able: Sequence[_Candidate], patience: float | None
 ) -> Iterable[_Cause]:
     if patience is None or not place.prefers or not any(item.preferred for item in able):
         return ()
@@ -252,7 +254,7 @@ async def _left_to_others(
     ]
 
 
-def _in_line(place: Place, able: Sequence[_Candidate], ahead: int, pace: float | None) -> _Cause:
+def _in_line(place: JobLocation, able: Sequence[_Candidate], ahead: int, pace: float | None) -> _Cause:
     count = f"{ahead:,} or more" if ahead >= MOST_AHEAD else f"{ahead:,}"
     before = f"{count} ahead of it in its lane" if ahead else "first in its lane"
     free = sum(max(0, item.concurrency - item.running) for item in able)
@@ -273,7 +275,7 @@ def _rounded(seconds: float) -> str:
     return f"{max(1, round(seconds))} s"
 
 
-def _in_line_advice(place: Place, able: Sequence[_Candidate]) -> str:
+def _in_line_advice(place: JobLocation, able: Sequence[_Candidate]) -> str:
     if place.turn == SUSPECT_TURN:
         return "workers died while running this job: each worker runs such jobs one at a time"
     if all(item.running >= item.concurrency for item in able):

@@ -13,7 +13,7 @@ from posthouse.keeper.jobs import Promoter
 from posthouse.keeper.liveness import Lookout, Rescuer
 from posthouse.keeper.service import Bells, Crowd
 from posthouse.settings import Settings
-from posthouse.storage.connections import Line
+from posthouse.storage.connections import ReconnectingConnection
 from posthouse.storage.maintenance import PatientWork, UrgentWork, patient_work, urgent_work
 
 URGENT_SECONDS = 0.4
@@ -33,7 +33,7 @@ class UrgentAgenda:
 
     def __init__(
         self,
-        line: Line,
+        line: ReconnectingConnection,
         settings: Settings,
         bells: Bells,
         *,
@@ -89,7 +89,7 @@ class PatientAgenda:
 
     name = "patient_agenda"
 
-    def __init__(self, line: Line, bells: Bells) -> None:
+    def __init__(self, line: ReconnectingConnection, bells: Bells) -> None:
         self._line = line
         self._bells = bells
         self._worker_change: int | None = None

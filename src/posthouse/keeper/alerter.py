@@ -8,8 +8,8 @@ import time
 from posthouse.core.alerts import chosen_types, destinations
 from posthouse.core.retry import Retry
 from posthouse.settings import Settings
-from posthouse.storage.alerts import Told, find_alerts, post_alerts
-from posthouse.storage.connections import Line
+from posthouse.storage.alerts import PostedAlert, find_alerts, post_alerts
+from posthouse.storage.connections import ReconnectingConnection
 
 _log = logging.getLogger("posthouse.keeper")
 
@@ -29,7 +29,7 @@ class Alerter:
 
     name = "alerter"
 
-    def __init__(self, line: Line, settings: Settings) -> None:
+    def __init__(self, line: ReconnectingConnection, settings: Settings) -> None:
         self._line = line
         self._settings = settings
         self._types = sorted(chosen_types(settings.alert_types))
@@ -65,7 +65,7 @@ class Alerter:
             self._patterns_at = time.monotonic() + max(PATTERN_SECONDS, 20 * (time.monotonic() - now))
         return found or 0
 
-    async def _post(self) -> list[Told]:
+    async def _post(self) -> list[PostedAlert]:
         return await self._line.run(
             lambda c: post_alerts(
                 c,
@@ -81,5 +81,5 @@ class Alerter:
         return self._pause
 
 
-def _others(alert: Told) -> str:
+def _others(alert: PostedAlert) -> str:
     return f" (and {alert.held_back:,} more)" if alert.held_back else ""

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from posthouse.keeper.service import SELDOM_SECONDS
 from posthouse.settings import Settings
-from posthouse.storage.connections import Line
+from posthouse.storage.connections import ReconnectingConnection
 from posthouse.storage.maintenance import (
     adopt_jobs,
     advance_bulk_change,
@@ -27,7 +27,7 @@ SHORTEST_PAUSE = 0.01
 class Promoter:
     name = "promoter"
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: ReconnectingConnection) -> None:
         self._line = line
         self.swept = "{0,0,0}"
         """Up to which transactions dependencies were settled."""
@@ -58,7 +58,7 @@ class Lanes:
 
     name = "lanes"
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: ReconnectingConnection) -> None:
         self._line = line
         self._repairs_left = REPAIR_ROUNDS  # another keeper may have deleted some
 
@@ -85,7 +85,7 @@ BULK_INTERVAL_SECONDS = 0.2
 class Retrier:
     name = "retrier"
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: ReconnectingConnection) -> None:
         self._line = line
         self._busy = False
 
@@ -123,7 +123,7 @@ class Adopter:
 
     name = "adopter"
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: ReconnectingConnection) -> None:
         self._line = line
 
     async def run_once(self) -> dict[str, int]:
@@ -140,7 +140,7 @@ EXPIRE_BATCH = 1000
 class Expirer:
     name = "expirer"
 
-    def __init__(self, line: Line, settings: Settings) -> None:
+    def __init__(self, line: ReconnectingConnection, settings: Settings) -> None:
         self._line = line
         self._after = settings.mismatch_seconds
         self._full = False
@@ -163,7 +163,7 @@ ERASE_INTERVAL_SECONDS = 0.5
 class Eraser:
     name = "eraser"
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: ReconnectingConnection) -> None:
         self._line = line
         self._busy = False
 

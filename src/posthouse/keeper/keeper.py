@@ -15,7 +15,7 @@ from posthouse.keeper.service import Bells, Crowd, Step, run_forever
 from posthouse.keeper.stats import Grouper, Sampler
 from posthouse.keeper.triggers import Matcher, Scheduler
 from posthouse.settings import Settings
-from posthouse.storage.connections import Line
+from posthouse.storage.connections import ReconnectingConnection
 from posthouse.waiting import end_tasks
 
 PATIENT_SECONDS = 1.0
@@ -24,8 +24,10 @@ PATIENT_SECONDS = 1.0
 class Keeper:
     def __init__(self, url: str, settings: Settings, more: Sequence[Step] = ()) -> None:
         """``more``: additional steps to run."""
-        making, guarding, counting = (Line(url, "keeper") for _ in range(3))
-        retaining = Line(url, "retainer")  # what may take its time has a line of its own: no job waits for it
+        making, guarding, counting = (ReconnectingConnection(url, "keeper") for _ in range(3))
+        retaining = ReconnectingConnection(
+            url, "retainer"
+        )  # what may take its time has a line of its own: no job waits for it
         self._lines = [making, guarding, counting, retaining]
         self._crowd = Crowd()
         self._bells = bells = Bells(

@@ -12,7 +12,7 @@ import psycopg
 
 from posthouse.keeper.service import SELDOM_SECONDS
 from posthouse.settings import Settings
-from posthouse.storage.connections import Line
+from posthouse.storage.connections import ReconnectingConnection
 from posthouse.storage.maintenance import rescue, watch_workers, worker_names
 from posthouse.storage.queries import Db, database_now
 
@@ -62,7 +62,9 @@ class Watch:
 
     name = "watch"
 
-    def __init__(self, line: Line, settings: Settings, lookout: Lookout, on_loss: Callable[[], None]) -> None:
+    def __init__(
+        self, line: ReconnectingConnection, settings: Settings, lookout: Lookout, on_loss: Callable[[], None]
+    ) -> None:
         self._line = line
         self._settings = settings
         self._lookout = lookout
@@ -104,7 +106,11 @@ class Rescuer:
     name = "rescuer"
 
     def __init__(
-        self, line: Line, settings: Settings, lookout: Lookout, on_rescue: Callable[[], None]
+        self,
+        line: ReconnectingConnection,
+        settings: Settings,
+        lookout: Lookout,
+        on_rescue: Callable[[], None],
     ) -> None:
         """``on_rescue`` is called when jobs were rescued, which are due soon."""
         self._line = line

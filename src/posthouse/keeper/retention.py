@@ -12,11 +12,11 @@ from typing import Protocol, TypeVar
 from psycopg.errors import DeadlockDetected, LockNotAvailable
 
 from posthouse.settings import Settings
-from posthouse.storage.connections import Line
+from posthouse.storage.connections import ReconnectingConnection
 from posthouse.storage.maintenance import forget_artifacts, make_partitions, tidy
 from posthouse.storage.queries import Db
 from posthouse.storage.retention import (
-    Due,
+    RetentionStep,
     clear_detached,
     copy_kept,
     count_pages,
@@ -29,7 +29,7 @@ from posthouse.storage.retention import (
 )
 
 T = TypeVar("T")
-Told = Callable[[Due, float], None]
+Told = Callable[[RetentionStep, float], None]
 
 TRIES = 5
 TRY_PAUSE = 0.2
@@ -46,7 +46,7 @@ class Busy(Exception):
     """The table is constantly in use: the next round tries again."""
 
 
-def _untold(due: Due, share: float) -> None:
+def _untold(due: RetentionStep, share: float) -> None:
     del due, share
 
 
@@ -56,7 +56,12 @@ class Retention:
     """
 
     def __init__(
-        self, line: Line, days: Mapping[str, float], *, rest: float = 0.0, told: Told = _untold
+        self,
+        line: ReconnectingConnection,
+        days: Mapping[str, float],
+        *,
+        rest: float = 0.0,
+        told: Told = _untold,
     ) -> None:
         self._line = line
         self._days = days
@@ -85,7 +90,7 @@ class Retention:
         while days and (rows := await self._step(lambda c: forget_artifacts(c, days))):
             self.counts["deleted"] += rows
 
-    async def _carry_out(self, due: Due) -> None:
+    async def _carry_out(self, due: RetentionStep) -> None:
         match due.action:
             case "drop":
                 if await self._insist(lambda c: detach(c, due.name)):
@@ -99,19 +104,19 @@ class Retention:
             case "finish":
                 await self._finish(due, due.name)
 
-    async def _shrink(self, due: Due) -> None:
+    async def _shrink(self, due: RetentionStep) -> None:
         await self._insist(lambda c: copy_kept(c, due.name, due.tenants), missing=None)
         if await self._insist(lambda c: swap_kept(c, due.name, due.tenants)):
             self.counts["shrunk"] += 1
             await self._finish(due, f"{due.name}_detached", dropped=0)
 
-    async def _finish(self, due: Due, name: str, *, dropped: int = 1) -> None:
+    async def _finish(self, due: RetentionStep, name: str, *, dropped: int = 1) -> None:
         """Delete the rows that belong to the jobs of a detached partition, then drop it."""
         await self._walk(due, name, partial(clear_detached, name=name))
         await self._insist(lambda c: drop_detached(c, name))
         self.counts["dropped"] += dropped
 
-    async def _purge(self, due: Due) -> None:
+    async def _purge(self, due: RetentionStep) -> None:
         async def step(connection: Db, *, page: int) -> int | None:
             rows, following = await purge_pages(connection, due.name, due.tenants, page)
             self.counts["deleted"] += rows
@@ -119,7 +124,7 @@ class Retention:
 
         await self._walk(due, due.name, step)
 
-    async def _walk(self, due: Due, name: str, step: PageStep) -> None:
+    async def _walk(self, due: RetentionStep, name: str, step: PageStep) -> None:
         """Process a table, some pages at a time."""
         page: int | None = 0
         pages = await self._do(lambda c: count_pages(c, name))
@@ -127,7 +132,7 @@ class Retention:
             page = await self._step(partial(step, page=page))
             self._told(due, (page or pages) / max(1, pages))
 
-    async def _delete(self, due: Due) -> None:
+    async def _delete(self, due: RetentionStep) -> None:
         while rows := await self._step(lambda c: delete_old(c, due.name, self._days)):
             self.counts["deleted"] += rows
 
@@ -161,7 +166,7 @@ class Retainer:
 
     name = "retainer"
 
-    def __init__(self, line: Line, settings: Settings) -> None:
+    def __init__(self, line: ReconnectingConnection, settings: Settings) -> None:
         self._line = line
         self._settings = settings
 

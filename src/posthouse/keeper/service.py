@@ -109,7 +109,7 @@ class Bells:
         await self._listener.run()
 
     async def _begin(self, connection: AsyncConnection[Any]) -> None:
-        await connection.execute(query("be_hungry"), (list(self._heard),))
+        await connection.execute(query("request_wakeup"), (list(self._heard),))
         self.ring(*self._heard.values())  # for events that came before listening began
 
     def _hear(self, _: str, name: str) -> None:

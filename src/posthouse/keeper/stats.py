@@ -6,7 +6,7 @@ import time
 
 from posthouse.keeper.service import SELDOM_SECONDS
 from posthouse.settings import Settings
-from posthouse.storage.connections import Line
+from posthouse.storage.connections import ReconnectingConnection
 from posthouse.storage.maintenance import forget_failures, forget_samples, group_failures, sample_due
 
 FORGET_SECONDS = 3600.0
@@ -15,7 +15,7 @@ FORGET_SECONDS = 3600.0
 class Sampler:
     name = "sampler"
 
-    def __init__(self, line: Line, settings: Settings) -> None:
+    def __init__(self, line: ReconnectingConnection, settings: Settings) -> None:
         self._line = line
         days = settings.kept_days()
         self._days = days.get("samples", days["default"])
@@ -41,7 +41,7 @@ GROUP_BATCH = 5000
 class Grouper:
     name = "grouper"
 
-    def __init__(self, line: Line, settings: Settings) -> None:
+    def __init__(self, line: ReconnectingConnection, settings: Settings) -> None:
         self._line = line
         self._days = settings.retention_days
         self._forget_at = 0.0

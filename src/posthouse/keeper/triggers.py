@@ -21,11 +21,11 @@ from posthouse.core.trigger import schedule_of
 from posthouse.errors import InvalidSchedule, PosthouseError
 from posthouse.keeper.service import SELDOM_SECONDS, Crowd
 from posthouse.settings import Settings
-from posthouse.storage.connections import Line
-from posthouse.storage.definitions import rules_of
+from posthouse.storage.connections import ReconnectingConnection
+from posthouse.storage.definitions import load_rules
 from posthouse.storage.queries import Db
 from posthouse.storage.triggers import (
-    Taken,
+    PendingEvent,
     due_schedules,
     events_waiting,
     fire_schedule,
@@ -108,7 +108,7 @@ THOROUGH_SECONDS = 60.0
 class Scheduler:
     name = "scheduler"
 
-    def __init__(self, line: Line, settings: Settings, crowd: Crowd) -> None:
+    def __init__(self, line: ReconnectingConnection, settings: Settings, crowd: Crowd) -> None:
         self._line = line
         self._crowd = crowd
         self._payload_limit = settings.max_payload_bytes
@@ -130,7 +130,7 @@ class Scheduler:
         if thorough:
             self._thorough_at = time.monotonic() + THOROUGH_SECONDS
         keys = sorted({trigger["definition_key"] for trigger in look.triggers})
-        rules = {item.key: item for item in await rules_of(connection, keys)} if keys else {}
+        rules = {item.key: item for item in await load_rules(connection, keys)} if keys else {}
         counts = Counter({"fired": 0, "skipped": 0, "errors": 0})
         random.shuffle(look.triggers)  # so that several keepers share a crowded minute
         self._pause = SELDOM_SECONDS
@@ -168,7 +168,7 @@ EVENT_BATCH = 100
 class Matcher:
     name = "matcher"
 
-    def __init__(self, line: Line, settings: Settings) -> None:
+    def __init__(self, line: ReconnectingConnection, settings: Settings) -> None:
         self._line = line
         self._payload_limit = settings.max_payload_bytes
         self._more = False
@@ -189,12 +189,12 @@ class Matcher:
             if not taken:
                 return {"fired": 0, "deduped": 0, "errors": 0}
             keys = {trigger["definition_key"] for item in taken for trigger in item.triggers}
-            rules = {item.key: item for item in await rules_of(connection, sorted(keys))} if keys else {}
+            rules = {item.key: item for item in await load_rules(connection, sorted(keys))} if keys else {}
             results = [self._result(item, trigger, rules) for item in taken for trigger in item.triggers]
             return await match_events(connection, [item.event["id"] for item in taken], results)
 
     def _result(
-        self, taken: Taken, trigger: Mapping[str, Any], rules: Mapping[str, KindRules]
+        self, taken: PendingEvent, trigger: Mapping[str, Any], rules: Mapping[str, KindRules]
     ) -> dict[str, Any]:
         event = taken.event
         result = {

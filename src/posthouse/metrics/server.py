@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector
 from psycopg_pool import AsyncConnectionPool
 
 from posthouse.insights.alerts import AlertCount, alert_counts
-from posthouse.insights.overview import QueueCensus, census, worker_counts
+from posthouse.insights.overview import TenantQueueCounts, tenant_queue_counts, worker_counts
 from posthouse.insights.stats import (
     JobTotals,
     TimeTotals,
@@ -42,7 +42,7 @@ STATUSES = ("ready", "scheduled", "blocked", "running")
 class Snapshot:
     """A snapshot of all values."""
 
-    census: list[QueueCensus]
+    tenant_queue_counts: list[TenantQueueCounts]
     jobs: list[JobTotals]
     times: list[TimeTotals]
     age: float | None
@@ -56,7 +56,7 @@ class Snapshot:
 async def take_snapshot(connection: Db, settings: Settings) -> Snapshot:
     keepers = await fetch_row(connection, "doctor_keepers", grace=0.0, limit=0)
     return Snapshot(
-        census=await census(connection),
+        tenant_queue_counts=await tenant_queue_counts(connection),
         jobs=await job_totals(connection, tenants=settings.metrics_tenants, lines=MAX_SERIES),
         times=await time_totals(connection, lines=MAX_SERIES),
         age=await totals_age(connection),
@@ -95,12 +95,16 @@ def _counter(metric: metrics.Metric) -> CounterMetricFamily:
 
 def _queues(snapshot: Snapshot) -> Iterator[Family]:
     tenants = named(
-        (item.tenant_id for item in snapshot.jobs), (c.tenant_id for c in snapshot.census), snapshot.tenants
+        (item.tenant_id for item in snapshot.jobs),
+        (c.tenant_id for c in snapshot.tenant_queue_counts),
+        snapshot.tenants,
     )
-    queues = named((item.queue for item in snapshot.jobs), (c.queue for c in snapshot.census), MAX_SERIES)
+    queues = named(
+        (item.queue for item in snapshot.jobs), (c.queue for c in snapshot.tenant_queue_counts), MAX_SERIES
+    )
     counts: dict[tuple[str, str, str], int] = defaultdict(int)
     oldest: dict[tuple[str, str], float] = {}
-    for item in snapshot.census:
+    for item in snapshot.tenant_queue_counts:
         place = (
             item.tenant_id if item.tenant_id in tenants else OTHER,
             item.queue if item.queue in queues else OTHER,

@@ -21,7 +21,7 @@ from posthouse.blobs.store import PIECE, Digest, Store, digest_of, new_place, pr
 from posthouse.errors import ArtifactTooLarge, InvalidArtifact, WrongOffset
 from posthouse.settings import Settings
 from posthouse.storage.attempts import discarded_blobs, forget_blobs
-from posthouse.storage.connections import Running
+from posthouse.storage.connections import ConnectionRunner
 
 KEPT_SECONDS = 86_400
 _RANGE = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18})")
@@ -159,7 +159,7 @@ BATCH = 200
 class Sweeper:
     name = "sweeper"
 
-    def __init__(self, line: Running, store: Store, uploads: Uploads) -> None:
+    def __init__(self, line: ConnectionRunner, store: Store, uploads: Uploads) -> None:
         self._line = line
         self._store = store
         self._uploads = uploads

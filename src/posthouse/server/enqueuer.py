@@ -21,7 +21,7 @@ from posthouse.errors import DatabaseUnavailable
 from posthouse.heavy import off_loop
 from posthouse.server.http.auth import Pool
 from posthouse.storage.definitions import refuse_undefined
-from posthouse.storage.errors import translated
+from posthouse.storage.errors import translate_errors
 from posthouse.storage.queries import Db, query
 from posthouse.tracing import traced
 from posthouse.waiting import Backoff
@@ -98,7 +98,7 @@ class Enqueuer:
             await self._learn(db, unknown, undefined=undefined)
         elif unknown:
             async with self._pool.connection() as connection:
-                with translated():
+                with translate_errors():
                     await self._learn(connection, unknown, undefined=undefined)
         payloads = [request.payload for request in requests]
         valid = await off_loop(self._definitions.apply, kinds, requests, self._limit, about=payloads)
@@ -144,7 +144,7 @@ class Enqueuer:
             jobs_json = await _jobs_json(batch, is_retry=tries > 0)
             try:
                 async with self._pool.connection() as connection:
-                    with translated():
+                    with translate_errors():
                         cursor = await connection.execute(query("enqueue_for"), (tenant, jobs_json))
                         return _in_order(await cursor.fetchall())
             except (DatabaseUnavailable, PoolTimeout, psycopg.OperationalError) as error:

@@ -16,11 +16,11 @@ import psycopg
 from psycopg import AsyncConnection
 from psycopg_pool import PoolTimeout
 
-from posthouse.insights.doctor import Report, examine, report
+from posthouse.insights.doctor import Report, report, run_checks
 from posthouse.insights.health import Health, Presence, health, presence, schema_problem, unreachable
 from posthouse.server.http.auth import Gate
 from posthouse.settings import Settings
-from posthouse.storage.connections import Running
+from posthouse.storage.connections import ConnectionRunner
 from posthouse.storage.queries import calling
 from posthouse.waiting import finish_within
 
@@ -59,7 +59,7 @@ class HealthCache:
             return None
 
     async def _report(self) -> Report:
-        return report(await examine(self._url, self._settings))
+        return report(await run_checks(self._url, self._settings))
 
     async def _not_ready_reason(self) -> str:
         """Return why requests cannot be served; empty if they can."""
@@ -112,7 +112,7 @@ class ServerHeartbeat:
     period.
     """
 
-    def __init__(self, line: Running) -> None:
+    def __init__(self, line: ConnectionRunner) -> None:
         self._line = line
         self._id = uuid4()
 

@@ -24,7 +24,7 @@ from posthouse.errors import (
     TenantNotFound,
     WorkerNotFound,
 )
-from posthouse.storage.errors import translated
+from posthouse.storage.errors import translate_errors
 from posthouse.storage.queries import Db, call, fetch_value, query
 
 DEADLOCK_TRIES = 5
@@ -57,7 +57,7 @@ async def retry_job(
     )
 
 
-async def retry_many(
+async def start_bulk_retry(
     connection: Db,
     chosen: Mapping[str, Any],
     *,
@@ -77,13 +77,13 @@ async def retry_many(
         raise InvalidBulkChange(
             "no jobs selected: pass a failure group, a kind, a queue, a tenant or a time range"
         )
-    return await _start_bulk_change(
+    return await _start(
         connection, "retry", wanted, rate=rate, stop_share=stop_share, stop_after=stop_after,
         in_seconds=in_seconds, actor=actor,
     )  # fmt: skip
 
 
-async def change_found(
+async def start_bulk_change(
     connection: Db,
     action: Literal["retry", "cancel"],
     chosen: Mapping[str, Any],
@@ -100,13 +100,13 @@ async def change_found(
     ``chosen``: the filter as ``q``, tenant and limit. Nothing happens for ``in_seconds``, during which it can
     be undone.
     """
-    return await _start_bulk_change(
+    return await _start(
         connection, action, chosen, wanted, rate=rate, stop_share=stop_share, stop_after=stop_after,
         in_seconds=in_seconds, actor=actor,
     )  # fmt: skip
 
 
-async def _start_bulk_change(
+async def _start(
     connection: Db,
     action: str,
     chosen: Mapping[str, Any],
@@ -161,7 +161,7 @@ async def _ask(
 
 async def set_limit(connection: Db, name: str, fields: Mapping[str, Any], *, actor: str) -> dict[str, Any]:
     """Create or change a limit; omitted fields stay. Returns the limit."""
-    with translated():
+    with translate_errors():
         limit: dict[str, Any] = await call(
             connection, "set_limit", name=name, fields=json.dumps(dict(fields)), actor=actor
         )
@@ -197,7 +197,7 @@ async def set_tenant_retention(connection: Db, tenant: str, days: float | None, 
     await call(connection, "set_tenant_retention", tenant=tenant, days=days, actor=actor)
 
 
-async def note(
+async def write_audit_entry(
     connection: Db,
     action: str,
     target: str,
@@ -258,7 +258,7 @@ async def delete_tenant(connection: Db, tenant: str, *, actor: str) -> None:
 
 async def _write(connection: Db, name: str, tenant: str, fields: Mapping[str, Any], actor: str) -> bool:
     _check(fields)
-    with translated():
+    with translate_errors():
         return bool(await call(connection, name, id=tenant, fields=json.dumps(dict(fields)), actor=actor))
 
 

@@ -14,7 +14,7 @@ from posthouse.storage.queries import Db, call, fetch, fetch_value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class PostedAlert:
     """An alert that was just sent."""
 
     type: str
@@ -61,11 +61,11 @@ async def post_alerts(
     cooldown: float,
     most: int,
     attempts: int,
-) -> list[Told]:
+) -> list[PostedAlert]:
     return await fetch(
         connection,
         "alerts_post",
-        Told,
+        PostedAlert,
         types=list(types),
         destinations=list(destinations),
         cooldown=cooldown,
@@ -99,7 +99,7 @@ async def raise_alert(
     )
 
 
-async def delivery_of(connection: Db, job_id: UUID) -> Delivery | None:
+async def get_delivery(connection: Db, job_id: UUID) -> Delivery | None:
     found = await fetch(connection, "alert_delivery", Delivery, job_id=job_id)
     return found[0] if found else None
 

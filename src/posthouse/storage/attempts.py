@@ -11,7 +11,7 @@ from psycopg import AsyncConnection
 from psycopg.rows import dict_row
 
 from posthouse.errors import ArtifactNotFound, LeaseLost
-from posthouse.storage.connections import Line, Running
+from posthouse.storage.connections import ConnectionRunner, ReconnectingConnection
 from posthouse.storage.queries import call, fetch_rows, query
 
 
@@ -27,10 +27,10 @@ class LogLine(NamedTuple):
 class Notebook:
     def __init__(self, url: str, lease_seconds: float) -> None:
         self.lease_seconds = lease_seconds
-        self._line: Running = Line(url, "notes")
+        self._line: ConnectionRunner = ReconnectingConnection(url, "notes")
 
     @classmethod
-    def over(cls, line: Running, lease_seconds: float) -> Self:
+    def over(cls, line: ConnectionRunner, lease_seconds: float) -> Self:
         """Return a notebook for a worker of a server, on connections that the server shares."""
         notebook = cls("", lease_seconds)
         notebook._line = line
@@ -77,7 +77,7 @@ class Notebook:
         return await self._line.run(work)
 
 
-async def keep_artifact(line: Running, job_id: UUID, token: UUID, **fields: Any) -> None:
+async def keep_artifact(line: ConnectionRunner, job_id: UUID, token: UUID, **fields: Any) -> None:
     """Record an artifact: name, place, size, sha256, type. Raises LeaseLost."""
 
     async def work(connection: AsyncConnection[tuple[Any, ...]]) -> Any:
@@ -88,7 +88,7 @@ async def keep_artifact(line: Running, job_id: UUID, token: UUID, **fields: Any)
 
 
 async def artifact_for_job(
-    line: Running, job_id: UUID, token: UUID, name: str, of: UUID | None
+    line: ConnectionRunner, job_id: UUID, token: UUID, name: str, of: UUID | None
 ) -> dict[str, Any]:
     """Return an artifact of a running job, or of another job of its tenant."""
 
@@ -103,14 +103,14 @@ async def artifact_for_job(
     return found[0]
 
 
-async def discarded_blobs(line: Running, limit: int) -> list[str]:
+async def discarded_blobs(line: ConnectionRunner, limit: int) -> list[str]:
     async def work(connection: AsyncConnection[tuple[Any, ...]]) -> list[str]:
         return [row["place"] for row in await fetch_rows(connection, "blobs_discarded", limit=limit)]
 
     return await line.run(work)
 
 
-async def forget_blobs(line: Running, places: Sequence[str]) -> None:
+async def forget_blobs(line: ConnectionRunner, places: Sequence[str]) -> None:
     async def work(connection: AsyncConnection[tuple[Any, ...]]) -> None:
         await connection.execute(query("blobs_gone"), {"places": list(places)})
 

@@ -109,14 +109,14 @@ async def behind_pooler(connection: AsyncConnection[Any]) -> bool:
     return row is None or row[0] != connection.info.backend_pid
 
 
-class Running(Protocol):
+class ConnectionRunner(Protocol):
     """An object that runs work on a connection."""
 
     async def run(self, work: Callable[[AsyncConnection[tuple[Any, ...]]], Awaitable[T]]) -> T: ...
     async def close(self) -> None: ...
 
 
-class Line:
+class ReconnectingConnection:
     """A connection for one task, opened again after it broke."""
 
     def __init__(self, url: str, name: str) -> None:
@@ -155,7 +155,7 @@ class Line:
 MAX_SIZE = 20
 
 
-class Pools:
+class HandlerPools:
     """One pool for async handlers and one for threads, opened on first use. None without a URL."""
 
     def __init__(self, url: str | None) -> None:
@@ -201,7 +201,7 @@ class Pools:
 
 
 @asynccontextmanager
-async def seen_by(connection: Db, tenant: str | None, *, seconds: float) -> AsyncIterator[Db]:
+async def tenant_transaction(connection: Db, tenant: str | None, *, seconds: float) -> AsyncIterator[Db]:
     """Open a transaction that sees the rows of one tenant, or all with None, with a statement timeout.
 
     Its settings end with it, so that nothing leaks through a pooler.

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from posthouse.core.ids import new_id
 from posthouse.errors import KeyNotFound
-from posthouse.storage.errors import translated
+from posthouse.storage.errors import translate_errors
 from posthouse.storage.queries import Db, call, fetch_rows, query
 
 
@@ -38,7 +38,7 @@ async def store_key(
         "may_announce": may_announce,
         "expires_at": None if expires_at is None else expires_at.isoformat(),
     }
-    with translated():
+    with translate_errors():
         await call(connection, "create_key", key=json.dumps(fields), hash=digest, actor=actor, most=most)
     return key_id
 

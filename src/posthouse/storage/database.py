@@ -17,8 +17,8 @@ import psycopg
 from posthouse.errors import DatabaseUnavailable, ServerUnavailable
 from posthouse.settings import Settings
 from posthouse.storage.connections import connect_sync
-from posthouse.storage.errors import translated
-from posthouse.storage.migrations import check_guarded, check_schema, migrate
+from posthouse.storage.errors import translate_errors
+from posthouse.storage.migrations import check_schema, check_tenant_isolation, migrate
 
 if TYPE_CHECKING:
     from posthouse.storage.embedded import EmbeddedPostgres
@@ -39,25 +39,25 @@ def database_url(settings: Settings) -> str:
     return embedded_server(settings.data_dir).url
 
 
-def ready_database_url(settings: Settings) -> str:
+def checked_database_url(settings: Settings) -> str:
     """Return the URL after checking that this version can work with the schema."""
     url = database_url(settings)
-    with translated(), connect_sync(url, "check") as connection:
+    with translate_errors(), connect_sync(url, "check") as connection:
         check_schema(connection)
     return url
 
 
-def guarded_database_url(settings: Settings) -> str:
+def isolated_database_url(settings: Settings) -> str:
     """Return the URL after checking that row-level security separates tenants."""
-    url = ready_database_url(settings)
-    with translated(), connect_sync(url, "check") as connection:
-        check_guarded(connection)
+    url = checked_database_url(settings)
+    with translate_errors(), connect_sync(url, "check") as connection:
+        check_tenant_isolation(connection)
     return url
 
 
 async def awaited_database_url(settings: Settings) -> str:
     """The same; waits for a database that is down or restarting."""
-    return await patiently("connect to Postgres", lambda: asyncio.to_thread(guarded_database_url, settings))
+    return await patiently("connect to Postgres", lambda: asyncio.to_thread(isolated_database_url, settings))
 
 
 def embedded_server(data_dir: Path, report: Callable[[str], None] | None = None) -> EmbeddedPostgres:

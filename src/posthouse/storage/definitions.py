@@ -11,14 +11,14 @@ from posthouse.errors import UnknownDefinition
 from posthouse.storage.queries import Db, fetch_rows, query
 
 
-async def rules_of(connection: Db, keys: Sequence[str]) -> list[KindRules]:
+async def load_rules(connection: Db, keys: Sequence[str]) -> list[KindRules]:
     cursor = await connection.execute(query("definition_rules"), (json.dumps(list(keys)),))
     return [KindRules.from_text(row[0]) for row in await cursor.fetchall()]
 
 
 async def refuse_undefined(connection: Db, keys: Sequence[str]) -> None:
     """Raise UnknownDefinition, with the nearest key, unless there is a definition of each of these kinds."""
-    found = {rules.key for rules in await rules_of(connection, keys)}
+    found = {rules.key for rules in await load_rules(connection, keys)}
     missing = next((key for key in keys if key not in found), None)
     if missing is None:
         return

@@ -54,7 +54,7 @@ BY_SQLSTATE: dict[str, type[PosthouseError]] = {
 }
 
 
-def explain(error: Exception) -> PosthouseError | None:
+def to_posthouse_error(error: Exception) -> PosthouseError | None:
     """Return the Posthouse error for an error of any driver, or None if it is not related to Posthouse."""
     state = getattr(error, "sqlstate", None)
     original = getattr(error, "orig", None) or error.__cause__
@@ -71,16 +71,16 @@ def explain(error: Exception) -> PosthouseError | None:
 
 
 @contextmanager
-def translated() -> Iterator[None]:
+def translate_errors() -> Iterator[None]:
     try:
         yield
     except psycopg.OperationalError as error:
-        ours = explain(error)
+        ours = to_posthouse_error(error)
         if ours is not None:
             raise ours from error
         raise DatabaseUnavailable(f"cannot connect to Postgres: {error}") from error
     except Exception as error:
-        ours = explain(error)
+        ours = to_posthouse_error(error)
         if ours is None:
             raise
         raise ours from error
@@ -91,7 +91,7 @@ def connection_error(error: Exception) -> DatabaseUnavailable:
     translated.
     """
     try:
-        with translated():
+        with translate_errors():
             raise error
     except DatabaseUnavailable as lost:
         return lost

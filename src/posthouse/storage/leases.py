@@ -17,8 +17,8 @@ from posthouse.core.payload import encode_result
 from posthouse.errors import Forbidden
 from posthouse.settings import offline_default
 from posthouse.storage.claimed import ClaimedJob
-from posthouse.storage.connections import Line, Running, connect_sync
-from posthouse.storage.errors import explain
+from posthouse.storage.connections import ConnectionRunner, ReconnectingConnection, connect_sync
+from posthouse.storage.errors import to_posthouse_error
 from posthouse.storage.queries import calling, query
 from posthouse.waiting import until_readable
 
@@ -74,27 +74,29 @@ class Leases:
         self.worker_id = worker_id
         self.lease_seconds = lease_seconds
         self.grace_seconds = 0.0
-        self._claims: Running = Line(url, "claims")
-        self._reports: Running = Line(url, "reports")
-        self._hunger: Running = Line(direct_url, "hunger") if direct_url not in {"", url} else self._claims
-        self._hungry_on: AsyncConnection[tuple[Any, ...]] | None = None
+        self._claims: ConnectionRunner = ReconnectingConnection(url, "claims")
+        self._reports: ConnectionRunner = ReconnectingConnection(url, "reports")
+        self._wakeups: ConnectionRunner = (
+            ReconnectingConnection(direct_url, "wakeups") if direct_url not in {"", url} else self._claims
+        )
+        self._wakeups_on: AsyncConnection[tuple[Any, ...]] | None = None
         self._asked: tuple[UUID, float] | None = None
 
     @classmethod
-    def over(cls, line: Running, worker_id: UUID, lease_seconds: float) -> Self:
+    def over(cls, line: ConnectionRunner, worker_id: UUID, lease_seconds: float) -> Self:
         """Return leases for a worker of a server, on connections that the server shares."""
         leases = cls("", worker_id, lease_seconds)
-        leases._claims = leases._reports = leases._hunger = line
+        leases._claims = leases._reports = leases._wakeups = line
         return leases
 
     async def close(self) -> None:
         await self._claims.close()
         await self._reports.close()
-        await self._hunger.close()
+        await self._wakeups.close()
 
     async def backend_pids(self) -> list[int]:
         """The backend pids of the two connections."""
-        lines = [line for line in (self._claims, self._reports) if isinstance(line, Line)]
+        lines = [line for line in (self._claims, self._reports) if isinstance(line, ReconnectingConnection)]
         return [(await line.connection()).info.backend_pid for line in lines]
 
     async def claim(
@@ -194,23 +196,23 @@ class Leases:
 
         return await self._claims.run(work)
 
-    async def be_hungry(self, queues: Sequence[str]) -> None:
+    async def request_wakeup(self, queues: Sequence[str]) -> None:
         """Request a notification for new jobs: enqueue notifies only queues whose lock is held."""
 
         async def work(connection: AsyncConnection[tuple[Any, ...]]) -> None:
-            if connection is not self._hungry_on:  # held twice, it would have to be released twice
-                await connection.execute(query("be_hungry"), (list(queues),))
-                self._hungry_on = connection
+            if connection is not self._wakeups_on:  # held twice, it would have to be released twice
+                await connection.execute(query("request_wakeup"), (list(queues),))
+                self._wakeups_on = connection
 
-        await self._hunger.run(work)
+        await self._wakeups.run(work)
 
-    async def be_fed(self, queues: Sequence[str]) -> None:
+    async def cancel_wakeup(self, queues: Sequence[str]) -> None:
         async def work(connection: AsyncConnection[tuple[Any, ...]]) -> None:
-            if connection is self._hungry_on:
-                self._hungry_on = None
-                await connection.execute(query("be_fed"), (list(queues),))
+            if connection is self._wakeups_on:
+                self._wakeups_on = None
+                await connection.execute(query("cancel_wakeup"), (list(queues),))
 
-        await self._hunger.run(work)
+        await self._wakeups.run(work)
 
     async def succeed(self, reports: Sequence[Success]) -> list[UUID]:
         """Report successes; returns the ids whose lease was lost."""
@@ -284,7 +286,7 @@ class Leases:
         try:
             return await self._reports.run(work)
         except psycopg.Error as error:
-            ours = explain(error)
+            ours = to_posthouse_error(error)
             if ours is None:
                 raise
             raise ours from error
@@ -352,7 +354,7 @@ def _unless_empty(texts: list[str | None]) -> list[str | None] | None:
     return texts if any(text is not None for text in texts) else None
 
 
-class DatabasePulse:
+class HeartbeatConnection:
     def __init__(self, connection: Connection[Any], worker_id: UUID, lease_seconds: float) -> None:
         self._connection = connection
         self._worker_id = worker_id
@@ -381,6 +383,6 @@ class DatabasePulse:
 
 
 @contextmanager
-def database_pulse(url: str, worker_id: UUID, lease_seconds: float) -> Iterator[DatabasePulse]:
+def heartbeat_connection(url: str, worker_id: UUID, lease_seconds: float) -> Iterator[HeartbeatConnection]:
     with connect_sync(url, "heartbeat") as connection:
-        yield DatabasePulse(connection, worker_id, lease_seconds)
+        yield HeartbeatConnection(connection, worker_id, lease_seconds)

@@ -213,7 +213,7 @@ def _remove(connection: Connection[Any], item: Definition) -> None:
         connection.execute(query("functions_rename"), (item.name.removeprefix("posthouse."),))
 
 
-def apply_schema(connection: Connection[Any], name: str, text: str) -> bool:
+def apply_app_schema(connection: Connection[Any], name: str, text: str) -> bool:
     """Run an application's SQL if it has changed since the last run. Returns whether it has."""
     digest = hashlib.sha256(text.encode()).hexdigest()
     with connection.transaction():
@@ -252,7 +252,7 @@ def _run(connection: Connection[Any], name: str, text: str) -> None:
         raise SchemaError(f"{name} failed: {told}") from error
 
 
-def check_guarded(connection: Connection[Any]) -> None:
+def check_tenant_isolation(connection: Connection[Any]) -> None:
     """Raise if row-level security would not separate tenants."""
     row = connection.execute(calling("unguarded")).fetchone()
     if row is not None and row[0] is not None:

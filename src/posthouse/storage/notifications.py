@@ -13,7 +13,7 @@ from uuid import UUID
 import psycopg
 from psycopg import AsyncConnection, Notify, sql
 
-from posthouse.storage.connections import Line, behind_pooler, connect_async
+from posthouse.storage.connections import ReconnectingConnection, behind_pooler, connect_async
 from posthouse.storage.queries import Db, query
 from posthouse.waiting import Backoff
 
@@ -108,17 +108,17 @@ def _received(connection: AsyncConnection[Any]) -> Iterator[Notify]:
         yield Notify(notice.relname.decode(), notice.extra.decode(), notice.be_pid)
 
 
-class Hunger:
+class WakeupRequests:
     """Wake-up requests: enqueue notifies only queues for which one is held. Each expires by itself."""
 
     def __init__(self, url: str, *, seconds: float) -> None:
-        self._line = Line(url, "server hunger")
+        self._line = ReconnectingConnection(url, "server wakeups")
         self._seconds = seconds
         self._until: dict[str, float] = {}
         self._held: set[str] = set()
         self._held_on: AsyncConnection[Any] | None = None
 
-    async def feel(self, queues: Iterable[str]) -> None:
+    async def request(self, queues: Iterable[str]) -> None:
         """Request wakeups for the queues. Returns when the request is stored."""
         queues = list(queues)
         self._until.update(dict.fromkeys(queues, time.monotonic() + self._seconds))
@@ -126,7 +126,7 @@ class Hunger:
         if lost or not self._held.issuperset(queues):
             await self._line.run(self._hold)
 
-    async def only(self, queues: set[str]) -> bool:
+    async def replace(self, queues: set[str]) -> bool:
         """Request wakeups for exactly these queues, until the next call. Return whether some are new."""
         lost = self._held_on is None or self._held_on.closed
         if self._held == queues and not (lost and queues):
@@ -143,8 +143,8 @@ class Hunger:
         now = time.monotonic()
         self._until = {queue: until for queue, until in self._until.items() if until >= now}
         new, old = self._until.keys() - self._held, self._held - self._until.keys()
-        await connection.execute(query("be_hungry"), (list(new),))
-        await connection.execute(query("be_fed"), (list(old),))
+        await connection.execute(query("request_wakeup"), (list(new),))
+        await connection.execute(query("cancel_wakeup"), (list(old),))
         self._held = set(self._until)
 
     async def close(self) -> None:
@@ -155,7 +155,7 @@ POLL_SECONDS = 0.25
 LISTENING_SECONDS = 2.0
 
 
-class Following:
+class LogFollower:
     def __init__(self, connection: Db, job_id: UUID) -> None:
         self._connection = connection
         self._job_id = job_id

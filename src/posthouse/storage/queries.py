@@ -65,7 +65,9 @@ async def fetch(connection: Db, name: str, row_type: type[T], /, **parameters: A
         return await cursor.fetchall()
 
 
-async def fetch_by_kept_plan(connection: Db, name: str, row_type: type[T], /, **parameters: Any) -> list[T]:
+async def fetch_with_generic_plan(
+    connection: Db, name: str, row_type: type[T], /, **parameters: Any
+) -> list[T]:
     """Return the rows of a statement whose generic plan is kept. Must run in a transaction."""
     await connection.execute(query("plans_kept"))
     async with connection.cursor(row_factory=class_row(row_type)) as cursor:

@@ -18,7 +18,7 @@ ROWS = 5000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Due:
+class RetentionStep:
     """Data to delete. ``tenants``: those that keep their rows (shrink), or whose rows are deleted (purge)."""
 
     thing: str
@@ -32,9 +32,9 @@ class Due:
     bytes: int
 
 
-async def plan(connection: Db, days: Mapping[str, float]) -> list[Due]:
+async def plan(connection: Db, days: Mapping[str, float]) -> list[RetentionStep]:
     """Return what is due. ``days``: the retention of each category, see Settings.kept_days."""
-    return await call_rows(connection, "retention_plan", Due, days=json.dumps(dict(days)))
+    return await call_rows(connection, "retention_plan", RetentionStep, days=json.dumps(dict(days)))
 
 
 async def detach(connection: Db, name: str) -> bool | None:

@@ -12,7 +12,7 @@ from posthouse.storage.queries import Db, call_row, call_rows, fetch_value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Taken:
+class PendingEvent:
     """An event to match. Its context is JSON text, or None if the event was deleted by retention."""
 
     event: dict[str, Any]
@@ -25,9 +25,9 @@ async def events_waiting(connection: Db) -> bool:
     return bool(await fetch_value(connection, "events_waiting"))
 
 
-async def take_events(connection: Db, limit: int) -> list[Taken]:
+async def take_events(connection: Db, limit: int) -> list[PendingEvent]:
     """Return unmatched events with the triggers that match them, locked until the transaction ends."""
-    return await call_rows(connection, "take_events", Taken, limit=limit)
+    return await call_rows(connection, "take_events", PendingEvent, limit=limit)
 
 
 async def match_events(
@@ -38,7 +38,7 @@ async def match_events(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class DueSchedules:
     """The current time, the schedules to process, and the seconds until the next one is due."""
 
     at: datetime
@@ -46,11 +46,11 @@ class Look:
     next_in: float | None
 
 
-async def due_schedules(connection: Db, limit: int, *, thorough: bool) -> Look:
+async def due_schedules(connection: Db, limit: int, *, thorough: bool) -> DueSchedules:
     """Return up to ``limit`` due schedules and as many new ones; ``thorough``: also those with runs in the
     future.
     """
-    (look,) = await call_rows(connection, "due_schedules", Look, limit=limit, all=thorough)
+    (look,) = await call_rows(connection, "due_schedules", DueSchedules, limit=limit, all=thorough)
     return look
 
 

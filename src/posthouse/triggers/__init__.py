@@ -13,8 +13,8 @@ from posthouse.core.redaction import MASK
 from posthouse.core.template import is_fixed, masked_place
 from posthouse.core.trigger import SCHEDULE_FIELDS, checked_trigger, missing_fields, schedule_of
 from posthouse.errors import EventNotFound, InvalidTrigger, TriggerNotFound
-from posthouse.storage.definitions import rules_of
-from posthouse.storage.errors import translated
+from posthouse.storage.definitions import load_rules
+from posthouse.storage.errors import translate_errors
 from posthouse.storage.queries import Db, call
 from posthouse.triggers.firing import EventSample, Fired, fire_trigger, trigger_row
 from posthouse.triggers.preview import Shown, TriggerPreview, preview_trigger
@@ -48,7 +48,7 @@ async def create_trigger(
         schedule_of(known)
     _refuse_masks(known)
     await _check_fixed_payload(connection, known, tenant)
-    with translated():
+    with translate_errors():
         created: dict[str, Any] = await call(
             connection,
             "create_trigger",
@@ -71,7 +71,7 @@ async def change_trigger(
         schedule_of({**old, **known})
     _refuse_masks(known)
     await _check_fixed_payload(connection, {**old, **known}, old["tenant_id"])
-    with translated():
+    with translate_errors():
         changed: dict[str, Any] | None = await call(
             connection,
             "change_trigger",
@@ -120,7 +120,7 @@ async def _check_fixed_payload(connection: Db, trigger: Mapping[str, Any], tenan
     template = trigger.get("payload_template", {})
     if not is_fixed(template):
         return
-    for rules in await rules_of(connection, [trigger["definition_key"]]):
+    for rules in await load_rules(connection, [trigger["definition_key"]]):
         about = {"tenant_id": tenant, "correlation_id": "", "subject": ""}
         problems = problems_with(rules, encode_payload(template, PAYLOAD_LIMIT), about)
         if problems:

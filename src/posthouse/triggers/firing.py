@@ -13,8 +13,8 @@ from posthouse.core.definition import KindRules
 from posthouse.core.ids import new_id
 from posthouse.core.trigger import schedule_of
 from posthouse.errors import EventNotFound, InvalidTrigger, TriggerNotFound
-from posthouse.storage.definitions import rules_of
-from posthouse.storage.errors import translated
+from posthouse.storage.definitions import load_rules
+from posthouse.storage.errors import translate_errors
 from posthouse.storage.queries import Db, call, call_rows, fetch, fetch_rows
 from posthouse.trigger_jobs import (
     event_about,
@@ -144,7 +144,7 @@ async def fire_trigger(
     An event trigger uses a stored event, or a sample event that no other trigger receives.
     """
     trigger = await trigger_row(connection, trigger_id, tenant)
-    rules = await rules_of(connection, [trigger["definition_key"]])
+    rules = await load_rules(connection, [trigger["definition_key"]])
     now: datetime = await call(connection, "now")
     if trigger["type"] == "schedule":
         if event is not None or event_id is not None:
@@ -187,7 +187,7 @@ async def _fire(
     nominal: datetime | None = None,
     event: Mapping[str, Any] | None = None,
 ) -> Fired:
-    with translated():
+    with translate_errors():
         (made,) = await call_rows(
             connection, "fire_trigger", _Made, id=trigger["id"], request=json.dumps(request), nominal=nominal,
             event=None if event is None else json.dumps(event), tenant=trigger["tenant_id"], actor=actor,

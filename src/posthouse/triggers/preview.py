@@ -21,7 +21,7 @@ from posthouse.core.trigger import (
     trigger_words,
 )
 from posthouse.errors import InvalidDefinition, InvalidJob, InvalidSchedule, InvalidTrigger, TemplateError
-from posthouse.storage.definitions import rules_of
+from posthouse.storage.definitions import load_rules
 from posthouse.storage.queries import Db, call
 from posthouse.trigger_jobs import rendered
 from posthouse.triggers.firing import (
@@ -110,7 +110,7 @@ def _schedule_faults(trigger: Mapping[str, Any]) -> list[Fault]:
 
 
 async def _rules(connection: Db, key: str | None) -> KindRules | None:
-    found = await rules_of(connection, [key]) if key and not key.startswith(_OWN) else []
+    found = await load_rules(connection, [key]) if key and not key.startswith(_OWN) else []
     return found[0] if found else None
 
 

@@ -14,7 +14,7 @@ from posthouse.blobs import extract as extract_archive
 from posthouse.errors import InvalidArtifact
 from posthouse.settings import Settings
 from posthouse.storage.attempts import artifact_for_job, keep_artifact
-from posthouse.storage.connections import Line
+from posthouse.storage.connections import ReconnectingConnection
 
 if TYPE_CHECKING:
     from posthouse.worker.attempt import Attempt
@@ -54,7 +54,7 @@ async def download(
 
 class DirectShelf:
     def __init__(self, url: str, settings: Settings) -> None:
-        self._line = Line(url, "artifacts")
+        self._line = ReconnectingConnection(url, "artifacts")
         self._store = store_for(settings)
         self._settings = settings
 

@@ -105,7 +105,7 @@ class Fetcher:
         self._marks: dict[int, int] = {}
         self._woken = asyncio.Event()
         self._pause = FIRST_PAUSE
-        self._hungry = False
+        self._wants_wakeup = False
         self._full = 0
         self._rescan_at = 0.0
         self._floor_at = 0.0
@@ -156,17 +156,17 @@ class Fetcher:
         self.wake()
 
     async def _turn_to(self, queues: Sequence[str], kinds: Sequence[str]) -> None:
-        if self._hungry and list(queues) != list(self._queues):
+        if self._wants_wakeup and list(queues) != list(self._queues):
             with suppress(*AWAY):
-                await self._leases.be_fed(self._queues)
-            self._hungry = False
+                await self._leases.cancel_wakeup(self._queues)
+            self._wants_wakeup = False
         self._queues, self._kinds, self._next = queues, kinds, None
         self._pause = FIRST_PAUSE
 
     def can_hear(self) -> None:
         """Handle a new LISTEN connection: the wakeup request may have been lost with the old one."""
         self.can_be_woken = True
-        self._hungry = False
+        self._wants_wakeup = False
         self.wake()  # jobs enqueued before LISTEN
 
     async def run(self) -> None:
@@ -186,7 +186,7 @@ class Fetcher:
                 backoff.reset()
                 self.claimed.set()
             except (*AWAY, *REFUSED) as error:
-                self._hungry = False
+                self._wants_wakeup = False
                 pause = backoff.next()
                 if not isinstance(error, AWAY):
                     _log.exception("claim failed, retrying in %g s", pause)
@@ -194,7 +194,7 @@ class Fetcher:
                 continue
             if found < want and not more:
                 await self._rest()
-            elif found >= want and self._hungry:
+            elif found >= want and self._wants_wakeup:
                 await self._be_fed()
 
     def _want(self) -> int:
@@ -316,16 +316,16 @@ class Fetcher:
         self._full += 1
         if self._full >= FULL_CLAIMS:
             with suppress(*AWAY):
-                await self._leases.be_fed(self._queues)
-            self._hungry = False
+                await self._leases.cancel_wakeup(self._queues)
+            self._wants_wakeup = False
 
     async def _rest(self) -> None:
         """Request a wakeup, or wait for one, when there is nothing to claim."""
         self._full = 0
-        if self.can_be_woken and not self._hungry:
+        if self.can_be_woken and not self._wants_wakeup:
             with suppress(*AWAY):
-                await self._leases.be_hungry(self._queues)
-                self._hungry = True
+                await self._leases.request_wakeup(self._queues)
+                self._wants_wakeup = True
             return  # claim again: a job may have been enqueued before the request was stored
         pause = self._pause if self._idle_seconds is None else self._idle_seconds
         if self._rated:  # no notification is sent when the next token is available

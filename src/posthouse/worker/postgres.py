@@ -15,8 +15,8 @@ from posthouse.dispatch import Claimant, Notices, Reader, redis_of, require
 from posthouse.errors import RedisUnavailable
 from posthouse.settings import Settings
 from posthouse.storage.attempts import Notebook
-from posthouse.storage.connections import Pools
-from posthouse.storage.leases import DatabasePulse, Leases, database_pulse
+from posthouse.storage.connections import HandlerPools
+from posthouse.storage.leases import HeartbeatConnection, Leases, heartbeat_connection
 from posthouse.storage.notifications import NotificationListener
 from posthouse.waiting import until_set
 from posthouse.worker.artifacts import DirectShelf
@@ -152,14 +152,14 @@ class Direct:
     def notebook(self) -> Notebook:
         return Notebook(self._url, self._lease_seconds)
 
-    def pools(self) -> Pools:
-        return Pools(self._url)
+    def pools(self) -> HandlerPools:
+        return HandlerPools(self._url)
 
     def shelf(self) -> DirectShelf:
         return DirectShelf(self._url, self._settings)
 
-    def pulse(self) -> AbstractContextManager[DatabasePulse]:
-        return database_pulse(self._direct_url, self._worker_id, self._lease_seconds)
+    def pulse(self) -> AbstractContextManager[HeartbeatConnection]:
+        return heartbeat_connection(self._direct_url, self._worker_id, self._lease_seconds)
 
     def listener(self, queues: set[str], tell: Hearing) -> Listener | RelayedListener:
         redis = self._redis

@@ -21,7 +21,7 @@ from posthouse.core.progress import decode_kept
 from posthouse.core.request import Request
 from posthouse.errors import LeaseLost, ServerUnavailable
 from posthouse.settings import Settings
-from posthouse.storage.connections import Pools
+from posthouse.storage.connections import HandlerPools
 from posthouse.waiting import Backoff
 from posthouse.worker.backend import AWAY, Backend
 from posthouse.worker.definitions import Marks, Rulebook
@@ -82,7 +82,7 @@ class JobLimits(NamedTuple):
 class JobServices:
     """The calls of a job. To add one, declare it here and implement it in ``WorkerJobServices``."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, limits: JobLimits, pools: Pools) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, limits: JobLimits, pools: HandlerPools) -> None:
         self.loop = loop
         self.limits = limits
         self._pools = pools
@@ -144,7 +144,7 @@ class JobServices:
         """Make a call without a result that this class does not implement."""
         raise NotImplementedError(method)
 
-    def get_pools(self, attempt: Attempt) -> Pools:  # noqa: ARG002 - some classes have none
+    def get_pools(self, attempt: Attempt) -> HandlerPools:  # noqa: ARG002 - some classes have none
         """Return the connections for transactions of the handler."""
         return self._pools
 

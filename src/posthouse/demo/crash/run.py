@@ -22,7 +22,7 @@ from posthouse.demo.crash.report import Fault, Report
 from posthouse.demo.stage import in_thread, stop_processes
 from posthouse.errors import DatabaseUnavailable, PosthouseError, WaitTimeout
 from posthouse.settings import ENV_PREFIX, load_settings
-from posthouse.storage.connections import Line, connect_sync
+from posthouse.storage.connections import ReconnectingConnection, connect_sync
 from posthouse.storage.migrations import migrate
 
 WORKER = "posthouse.demo.crash.worker"
@@ -171,7 +171,7 @@ class _Run:
         self._show = show
         self._fleet = Fleet(url, folder, concurrency=CONCURRENCY)
         self._client = Client(settings=load_settings(database_url=url))
-        self._line = Line(url, "demo")
+        self._line = ReconnectingConnection(url, "demo")
         self._seconds = min(LONGEST_JOB, WORK_SECONDS * WORKERS * CONCURRENCY / report.jobs)
         self._at_work: set[int] = set()
         self._enqueued = 0

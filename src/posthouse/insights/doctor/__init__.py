@@ -9,7 +9,15 @@ from typing import TypeAlias
 import psycopg
 
 from posthouse.insights.doctor import database_checks, queue_checks
-from posthouse.insights.doctor.report import Finding, Light, Patient, Report, Severity, Thresholds, report
+from posthouse.insights.doctor.report import (
+    CheckContext,
+    Finding,
+    OverallStatus,
+    Report,
+    Severity,
+    Thresholds,
+    report,
+)
 from posthouse.settings import Settings
 from posthouse.storage.connections import connect_async
 from posthouse.storage.queries import Db, fetch_row
@@ -17,16 +25,16 @@ from posthouse.storage.queries import Db, fetch_row
 __all__ = [
     "CHECKS",
     "Finding",
-    "Light",
+    "OverallStatus",
     "Report",
     "Severity",
     "Thresholds",
-    "examine",
-    "examine_one",
     "report",
+    "run_check",
+    "run_checks",
 ]
 
-Check: TypeAlias = Callable[[Patient], Awaitable[Finding]]
+Check: TypeAlias = Callable[[CheckContext], Awaitable[Finding]]
 
 CHECKS: dict[str, Check] = {
     "version": database_checks.version,
@@ -51,27 +59,27 @@ CHECKS: dict[str, Check] = {
 _WITHOUT_SCHEMA = list(CHECKS)[: list(CHECKS).index("schema") + 1]
 
 
-async def examine(url: str, settings: Settings, thresholds: Thresholds | None = None) -> list[Finding]:
+async def run_checks(url: str, settings: Settings, thresholds: Thresholds | None = None) -> list[Finding]:
     """Return the findings of all checks. An unreachable database is a finding."""
     try:
         connection = await connect_async(url, "doctor")
     except psycopg.Error as error:
         return [_unreachable(error)]
-    patient = Patient(connection, settings, thresholds or Thresholds())
+    patient = CheckContext(connection, settings, thresholds or Thresholds())
     reached = Finding(check="database", severity="ok", summary="Postgres is reachable")
     async with connection:
         return [reached, *await _findings(patient)]
 
 
-async def examine_one(
+async def run_check(
     connection: Db, settings: Settings, name: str, thresholds: Thresholds | None = None
 ) -> Finding:
     """Return the finding of a single check, on the caller's connection."""
-    patient = Patient(connection, settings, thresholds or Thresholds())
+    patient = CheckContext(connection, settings, thresholds or Thresholds())
     return replace(await _run(patient, CHECKS[name]), check=name)
 
 
-async def _findings(patient: Patient) -> list[Finding]:
+async def _findings(patient: CheckContext) -> list[Finding]:
     findings: list[Finding] = []
     has_schema = False
     for name, check in CHECKS.items():
@@ -82,7 +90,7 @@ async def _findings(patient: Patient) -> list[Finding]:
     return findings
 
 
-async def _run(patient: Patient, check: Check) -> Finding:
+async def _run(patient: CheckContext, check: Check) -> Finding:
     """Run a check in its own transaction with a statement timeout, so that a failure stays its own."""
     milliseconds = int(patient.thresholds.check_seconds * 1000)
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from posthouse.insights.doctor.report import Finding, Patient, Severity, Thresholds, ok
+from posthouse.insights.doctor.report import CheckContext, Finding, Severity, Thresholds, ok
 from posthouse.storage.connections import behind_pooler, connect_async
 from posthouse.storage.queries import call_rows, fetch_row, fetch_rows
 
@@ -16,7 +16,7 @@ SMALL_BUFFERS = GIGABYTE // 8
 SLOW_DISK_COST = 4.0
 
 
-async def version(patient: Patient) -> Finding:
+async def version(patient: CheckContext) -> Finding:
     """Postgres has a supported version."""
     row = await fetch_row(patient.connection, "doctor_server")
     if row["number"] >= OLDEST_VERSION:
@@ -30,7 +30,7 @@ async def version(patient: Patient) -> Finding:
     )
 
 
-async def durability(patient: Patient) -> Finding:
+async def durability(patient: CheckContext) -> Finding:
     """Accepted jobs survive a crash."""
     row = await fetch_row(patient.connection, "doctor_durability")
     off = [name for name in ("fsync", "full_page_writes") if not row[name]]
@@ -54,7 +54,7 @@ async def durability(patient: Patient) -> Finding:
     return ok("commits are written to disk")
 
 
-async def speed(patient: Patient) -> Finding:
+async def speed(patient: CheckContext) -> Finding:
     """Server settings make the queue no slower than necessary. A hint, never a warning: it works with any."""
     row = await fetch_row(patient.connection, "doctor_speed")
     hints = list(_speed_hints(row))
@@ -83,7 +83,7 @@ def _speed_hints(row: dict[str, Any]) -> Iterator[str]:
         yield f"jit = off ({alter} jit = off): Posthouse cannot switch it off in a pooler's sessions"
 
 
-async def connections(patient: Patient) -> Finding:
+async def connections(patient: CheckContext) -> Finding:
     """The server has free connections."""
     row = await fetch_row(patient.connection, "doctor_connections")
     share = row["used"] / max(1, row["allowed"])
@@ -101,7 +101,7 @@ async def connections(patient: Patient) -> Finding:
     )
 
 
-async def pooler(patient: Patient) -> Finding:
+async def pooler(patient: CheckContext) -> Finding:
     """Workers can use LISTEN and session locks."""
     direct = patient.settings.direct_url
     if direct:
@@ -125,7 +125,7 @@ async def pooler(patient: Patient) -> Finding:
     )
 
 
-async def horizon(patient: Patient) -> Finding:
+async def horizon(patient: CheckContext) -> Finding:
     """No transaction, slot or standby has stayed open for long."""
     holders = await fetch_rows(patient.connection, "doctor_horizon")
     late = [(holder, how) for holder in holders if (how := _severity(holder, patient.thresholds)) != "ok"]
@@ -143,7 +143,7 @@ async def horizon(patient: Patient) -> Finding:
     )
 
 
-async def _nothing_seen(patient: Patient) -> str:
+async def _nothing_seen(patient: CheckContext) -> str:
     row = await fetch_row(patient.connection, "doctor_server")
     limit = patient.thresholds.horizon_warning_seconds
     seen = "" if row["sees_all"] else " among this user's own sessions (grant pg_read_all_stats to see all)"
@@ -189,7 +189,7 @@ def _advice(holder: dict[str, Any]) -> str:
 MOST_STRAYS = 10_000
 
 
-async def bloat(patient: Patient) -> Finding:
+async def bloat(patient: CheckContext) -> Finding:
     """Vacuum keeps up with dead rows."""
     found = await fetch_rows(patient.connection, "doctor_bloat")
     unattended = [row for row in found if not row["autovacuum"]]
@@ -221,7 +221,7 @@ def _is_bloated(row: dict[str, Any], thresholds: Thresholds) -> bool:
     return bool(row["dead"] >= thresholds.dead_rows and share >= thresholds.dead_share)
 
 
-async def partitions(patient: Patient) -> Finding:
+async def partitions(patient: CheckContext) -> Finding:
     """Partitions exist for the coming days."""
     missing = await fetch_rows(
         patient.connection, "doctor_partitions", days=patient.thresholds.partition_days

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from posthouse.core.definition import is_own
 from posthouse.dispatch import Redis, Streams, redis_of
 from posthouse.errors import ConfigurationError, RedisUnavailable
-from posthouse.insights.doctor.report import Finding, Patient, ok
+from posthouse.insights.doctor.report import CheckContext, Finding, ok
 from posthouse.insights.fleet import workers
 from posthouse.storage.migrations import code_version, required_schema, version_key, why_incompatible
 from posthouse.storage.queries import database_now, fetch_row, fetch_rows, fetch_value
@@ -17,7 +17,7 @@ from posthouse.storage.schema import functions_digest, migrations
 MOST_LEASES = 20
 
 
-async def schema(patient: Patient) -> Finding:
+async def schema(patient: CheckContext) -> Finding:
     """The database schema matches this version of Posthouse."""
     if not await fetch_value(patient.connection, "schema_exists"):
         return Finding(
@@ -48,7 +48,7 @@ async def schema(patient: Patient) -> Finding:
     return ok(f"schema version {number}" + (", of a newer version of Posthouse" if number > known else ""))
 
 
-async def clock(patient: Patient) -> Finding:
+async def clock(patient: CheckContext) -> Finding:
     """The clocks of the database and this machine agree."""
     before = datetime.now(UTC)
     there = await database_now(patient.connection)
@@ -68,7 +68,7 @@ async def clock(patient: Patient) -> Finding:
     )
 
 
-async def keeper(patient: Patient) -> Finding:
+async def keeper(patient: CheckContext) -> Finding:
     """A keeper promotes due jobs and rescues lost ones."""
     row = await fetch_row(
         patient.connection, "doctor_keepers", grace=patient.thresholds.overdue_seconds, limit=MOST_JOBS
@@ -93,7 +93,7 @@ async def keeper(patient: Patient) -> Finding:
     )
 
 
-async def leases(patient: Patient) -> Finding:
+async def leases(patient: CheckContext) -> Finding:
     """Workers renew the leases of all running jobs."""
     expired = await fetch_rows(
         patient.connection, "doctor_leases", grace=patient.thresholds.lease_grace_seconds, limit=MOST_LEASES
@@ -115,7 +115,7 @@ async def leases(patient: Patient) -> Finding:
 MOST_JOBS = 10_000
 
 
-async def dead_workers(patient: Patient) -> Finding:
+async def dead_workers(patient: CheckContext) -> Finding:
     """No worker disconnected without shutting down."""
     found = await workers(
         patient.connection,
@@ -141,7 +141,7 @@ async def dead_workers(patient: Patient) -> Finding:
     )
 
 
-async def unserved(patient: Patient) -> Finding:
+async def unserved(patient: CheckContext) -> Finding:
     """Every ready job has a live worker that can run it."""
     lines = [line for line in await _lines(patient) if not line["workers"]]
     if not lines:
@@ -158,7 +158,7 @@ async def unserved(patient: Patient) -> Finding:
     )
 
 
-async def stuck(patient: Patient) -> Finding:
+async def stuck(patient: CheckContext) -> Finding:
     """Jobs are claimed from every queue that has workers, unless it is paused or limited."""
     limit = patient.thresholds.stuck_seconds
     old = [
@@ -186,7 +186,7 @@ async def stuck(patient: Patient) -> Finding:
     )
 
 
-async def _lines(patient: Patient) -> list[dict[str, Any]]:
+async def _lines(patient: CheckContext) -> list[dict[str, Any]]:
     return await fetch_rows(
         patient.connection,
         "doctor_lines",
@@ -208,7 +208,7 @@ def _count(line: dict[str, Any]) -> str:
     return f"{MOST_JOBS:,} or more" if line["jobs"] >= MOST_JOBS else f"{line['jobs']:,}"
 
 
-async def dispatch(patient: Patient) -> Finding:
+async def dispatch(patient: CheckContext) -> Finding:
     """Redis is reachable and a relay writes hints, if dispatch uses Redis."""
     mode = patient.settings.dispatch
     try:

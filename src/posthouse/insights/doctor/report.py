@@ -45,7 +45,7 @@ class Thresholds:
 
 
 @dataclass(frozen=True, slots=True)
-class Patient:
+class CheckContext:
     """What the checks examine."""
 
     connection: Db
@@ -57,7 +57,7 @@ def ok(summary: str) -> Finding:
     return Finding(severity="ok", summary=summary)
 
 
-Light: TypeAlias = Literal["ok", "warning", "critical"]
+OverallStatus: TypeAlias = Literal["ok", "warning", "critical"]
 
 _SEVERITIES: tuple[Severity, ...] = ("ok", "warning", "error")
 
@@ -66,7 +66,7 @@ _SEVERITIES: tuple[Severity, ...] = ("ok", "warning", "error")
 class Report:
     """``healthy``: no finding is an error. ``counts``: findings by severity."""
 
-    light: Light
+    light: OverallStatus
     healthy: bool
     counts: dict[Severity, int]
     findings: list[Finding]
@@ -74,5 +74,5 @@ class Report:
 
 def report(findings: Sequence[Finding]) -> Report:
     counts = {name: sum(item.severity == name for item in findings) for name in _SEVERITIES}
-    light: Light = "critical" if counts["error"] else "warning" if counts["warning"] else "ok"
+    light: OverallStatus = "critical" if counts["error"] else "warning" if counts["warning"] else "ok"
     return Report(light=light, healthy=not counts["error"], counts=counts, findings=list(findings))

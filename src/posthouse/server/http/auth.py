@@ -21,8 +21,8 @@ from posthouse.identity.authenticator import Authenticator, KeyCache
 from posthouse.identity.keys import digest
 from posthouse.identity.sessions import LoginTickets, is_csrf_token, session_principal
 from posthouse.settings import Settings
-from posthouse.storage.connections import seen_by
-from posthouse.storage.errors import translated
+from posthouse.storage.connections import tenant_transaction
+from posthouse.storage.errors import translate_errors
 from posthouse.storage.queries import Db
 
 Pool = AsyncConnectionPool[AsyncConnection[tuple[Any, ...]]]
@@ -187,8 +187,8 @@ class Access:
     async def transaction(self) -> AsyncIterator[Db]:
         """Open a transaction restricted to the tenant of the request."""
         async with self.gate.pool.connection() as connection:
-            with translated():
-                async with seen_by(connection, self.tenant, seconds=STATEMENT_SECONDS) as db:
+            with translate_errors():
+                async with tenant_transaction(connection, self.tenant, seconds=STATEMENT_SECONDS) as db:
                     yield db
 
     @asynccontextmanager
@@ -198,8 +198,8 @@ class Access:
         A route that opens it for a tenant must filter what it returns.
         """
         async with self.gate.pool.connection() as connection:
-            with translated():
-                async with seen_by(connection, None, seconds=STATEMENT_SECONDS) as db:
+            with translate_errors():
+                async with tenant_transaction(connection, None, seconds=STATEMENT_SECONDS) as db:
                     yield db
 
 

@@ -268,7 +268,7 @@ IN_SCHEMA: dict[str, dict[str, str]] = {
         "outcome": "created, existing (same dedupe key), repeated, or rejected.",
     },
     "HeartbeatRequest": {"jobs": "Leases to renew."},
-    "Blocker": {"status": "Status of the job; null if retention deleted it."},
+    "Dependency": {"status": "Status of the job; null if retention deleted it."},
     "Bulk": {"action": "Retry or cancel.", "filter": "Selection of jobs; an alternative to `q`."},
     "BulkResponse": {
         "action": "Retry or cancel.",
@@ -315,7 +315,7 @@ IN_SCHEMA: dict[str, dict[str, str]] = {
         "workers": "Number of online workers that serve the kind.",
     },
     "ChangeResponse": {"changed": "Whether the request changed anything."},
-    "Due": {
+    "RetentionStep": {
         "thing": "Kind of data.",
         "relation": "Table.",
         "name": "Partition or table to change.",
@@ -387,7 +387,7 @@ IN_SCHEMA: dict[str, dict[str, str]] = {
         "outcome": "fired, or overlap (the previous job is still active).",
         "reason": "Why there is no job.",
     },
-    "Glance": {
+    "Overview": {
         "at": "Database time of the overview.",
         "workers": "Online workers and their slots.",
         "queues": "Values per queue.",
@@ -403,13 +403,13 @@ IN_SCHEMA: dict[str, dict[str, str]] = {
         "keepers": "Number of running keepers.",
     },
     "LeaseRef": {"id": "Id of the job."},
-    "Hindrance": {
+    "Blocker": {
         "name": "Name of the limit.",
         "cost": "Tokens that the job needs.",
         "seconds": "Seconds until the rate allows the job.",
         "holders": "Running jobs that use the limit.",
     },
-    "Holder": {"since": "Start of the attempt."},
+    "SlotHolder": {"since": "Start of the attempt."},
     "JobSelection": {"status": "Only jobs with one of these statuses."},
     "JobCount": {"count": "Number of matching jobs."},
     "JobDetail": {"error": "Error of the last attempt."},
@@ -417,7 +417,7 @@ IN_SCHEMA: dict[str, dict[str, str]] = {
         "partial": "Whether the search stopped before the page was full.",
         "looked_back_to": "Jobs created since this time were searched.",
     },
-    "JobsInShort": {
+    "StatusCounts": {
         "counts": "Number of jobs by status.",
         "oldest_queued_seconds": "Time in seconds that the oldest ready job has waited.",
     },
@@ -551,7 +551,7 @@ IN_SCHEMA: dict[str, dict[str, str]] = {
         "tenants": "Tenants with their own retention.",
         "due": "Data deleted by the next clean-up, in order.",
     },
-    "SeenWorker": {
+    "VisibleWorker": {
         "status": "online, draining or disabled.",
         "version": "Version of the worker; empty for tenants.",
     },
@@ -562,7 +562,7 @@ IN_SCHEMA: dict[str, dict[str, str]] = {
         "points": "One point per step.",
         "total": "Values of the whole time range.",
     },
-    "Server": {"name": "Name of the worker."},
+    "CandidateWorker": {"name": "Name of the worker."},
     "Session": {
         "name": "Name of the principal.",
         "permissions": "Permissions of the role.",

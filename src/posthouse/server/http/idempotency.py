@@ -12,7 +12,7 @@ from fastapi import Header, Request, Response
 from posthouse.errors import IdempotencyKeyReused, InvalidRequest
 from posthouse.server.http.auth import Access
 from posthouse.server.http.responses import JSON
-from posthouse.storage.idempotency import keep_answer, take_request_key
+from posthouse.storage.idempotency import acquire_idempotency_key, save_response
 from posthouse.storage.queries import Db
 
 _SHAPE = re.compile(r"[\x21-\x7e]{1,255}")
@@ -39,10 +39,10 @@ async def run_idempotent(
     async with access.transaction() as db:
         if key is None:
             return await work(db)
-        taken = await take_request_key(db, access.tenant, key, digest := await _digest(request))
+        taken = await acquire_idempotency_key(db, access.tenant, key, digest := await _digest(request))
         if taken.fresh:
             done = await work(db)
-            await keep_answer(db, access.tenant, key, done.status_code, bytes(done.body).decode())
+            await save_response(db, access.tenant, key, done.status_code, bytes(done.body).decode())
             return done
     if taken.digest != digest:
         raise IdempotencyKeyReused(

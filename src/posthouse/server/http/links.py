@@ -29,7 +29,7 @@ from posthouse.server.http.auth import (
     authorized,
     declare,
 )
-from posthouse.storage.connections import seen_by
+from posthouse.storage.connections import tenant_transaction
 from posthouse.storage.queries import fetch_value
 
 SESSION = "session"
@@ -121,7 +121,7 @@ async def _secret(request: Request) -> bytes:
         pool = state.gate.pool
         async with (
             pool.connection() as connection,
-            seen_by(connection, None, seconds=STATEMENT_SECONDS) as db,
+            tenant_transaction(connection, None, seconds=STATEMENT_SECONDS) as db,
         ):
             state.link_secret = await fetch_value(db, "link_secret")
     return bytes(state.link_secret)

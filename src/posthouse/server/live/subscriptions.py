@@ -9,7 +9,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from posthouse.insights.jobs import JobSummary
-from posthouse.insights.overview import QueueCensus
+from posthouse.insights.overview import TenantQueueCounts
 from posthouse.waiting import until_set
 
 MAX_WAITING = 1000
@@ -136,7 +136,7 @@ class StreamFilter:
             and (self.worker is None or self.worker in {job.worker_id, earlier_worker})
         )
 
-    def counters_for(self, counters: Sequence[QueueCensus]) -> list[dict[str, str | int]]:
+    def counters_for(self, counters: Sequence[TenantQueueCounts]) -> list[dict[str, str | int]]:
         """Return the matching counters, summed by queue."""
         sums: dict[str, dict[str, str | int]] = {}
         for item in counters:

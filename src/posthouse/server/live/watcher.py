@@ -27,7 +27,7 @@ from pydantic_core import to_json
 
 from posthouse.insights import live
 from posthouse.insights.jobs import JobSummary
-from posthouse.insights.overview import census
+from posthouse.insights.overview import tenant_queue_counts
 from posthouse.server.http.field_names import body
 from posthouse.server.live.subscriptions import Event
 from posthouse.storage.connections import behind_pooler, connect_async
@@ -259,7 +259,7 @@ class Watcher:
         self._slow_at = began + max(SLOW_POLL_SECONDS, SLOW_SHARE * took)
 
     async def _publish_counters(self, db: Db) -> None:
-        counters = await census(db)
+        counters = await tenant_queue_counts(db)
         made: dict[tuple[str | None, str | None], bytes] = {}
         for client in self._streams.subscriptions:
             wanted = client.wanted

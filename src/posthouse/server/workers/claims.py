@@ -17,7 +17,7 @@ from posthouse.server.http.auth import Access
 from posthouse.server.schemas.workers import ClaimRequest
 from posthouse.server.workers.registry import RemoteWorkers
 from posthouse.storage.leases import Claim
-from posthouse.storage.notifications import Hunger, NotificationListener
+from posthouse.storage.notifications import NotificationListener, WakeupRequests
 from posthouse.waiting import end_tasks, until_set
 
 CLAIM_POLL_SECONDS = 2.0
@@ -43,7 +43,7 @@ async def claim(
     while True:
         cursor = notifications.cursor
         if asked.wants_wakeup or asked.wait_seconds:
-            await notifications.wakeup_requests.feel(asked.queues)
+            await notifications.wakeup_requests.request(asked.queues)
         begun = time.monotonic()
         found = await workers.claim(
             access, asked.worker_id, asked.lease_seconds, asked.token or uuid4(), _wanted(asked)
@@ -104,7 +104,7 @@ class WorkerNotifications:
             url, "server listener", (READY, CANCEL, DEFINITIONS), self._on_notification,
             on_listening=self._on_listening,
         )  # fmt: skip
-        self.wakeup_requests = Hunger(url, seconds=WAKEUP_SECONDS)
+        self.wakeup_requests = WakeupRequests(url, seconds=WAKEUP_SECONDS)
         self._id = uuid4().hex[:12]
         self._number = 1
         self._last: dict[Topic, int] = {}

@@ -25,7 +25,7 @@ from posthouse.identity import Principal, Role, issue_key, prefix_of
 from posthouse.server.http.auth import Access, Pool
 from posthouse.server.schemas.workers import LeaseRef, Registration
 from posthouse.storage.attempts import Notebook
-from posthouse.storage.errors import explain
+from posthouse.storage.errors import to_posthouse_error
 from posthouse.storage.leases import Claim, Leases
 from posthouse.storage.queries import fetch_rows, query
 
@@ -58,7 +58,7 @@ def reject_invalid_data() -> Iterator[None]:
     except psycopg.OperationalError:
         raise
     except psycopg.Error as error:
-        ours = explain(error)
+        ours = to_posthouse_error(error)
         if ours is None and not isinstance(error, INVALID_DATA):
             raise
         raise ours or Refused(str(error).partition("\n")[0]) from error

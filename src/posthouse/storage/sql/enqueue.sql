@@ -48,7 +48,7 @@ select posthouse.open_lanes(array(
   cross join lateral (select nullif(l.requires, '{}'), nullif(l.prefers, '{}')) as w (requires, prefers)))
 
 -- name: wake
--- Wakes hungry workers of these queues.
+-- Notifies the workers that requested a wakeup for these queues.
 select posthouse.wake(%s)
 
 -- name: undefined_note

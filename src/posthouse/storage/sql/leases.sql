@@ -92,10 +92,10 @@ select id, queues, kinds, offers from posthouse.workers where key = %(key)s orde
 -- Says what a worker serves from now on.
 update posthouse.workers set queues = %s, kinds = %s where id = %s returning id
 
--- name: be_hungry
+-- name: request_wakeup
 -- Requests wakeups for these queues in this session.
 select pg_advisory_lock_shared(7702, hashtext(queue)) from unnest(%s::text[]) as queue
 
--- name: be_fed
+-- name: cancel_wakeup
 -- Cancels wakeups for these queues in this session.
 select pg_advisory_unlock_shared(7702, hashtext(queue)) from unnest(%s::text[]) as queue

@@ -18,7 +18,7 @@ from posthouse.errors import LeaseLost, Refused, ServerUnavailable
 from posthouse.settings import Settings
 from posthouse.storage.attempts import LogLine
 from posthouse.storage.claimed import ClaimedJob
-from posthouse.storage.connections import Pools
+from posthouse.storage.connections import HandlerPools
 from posthouse.storage.leases import ERROR_LIMIT, Claim, ReadyBatch, Settlement, Success
 from posthouse.worker.backend import AWAY, Hearing
 from posthouse.worker.remote.artifacts import RemoteShelf
@@ -34,7 +34,7 @@ class RemoteLeases:
         self._worker = str(worker_id)
         self.lease_seconds = lease_seconds
         self.grace_seconds = 0.0
-        self._hungry = False
+        self._wants_wakeup = False
         self._unanswered: dict[str, float] = {}
 
     async def close(self) -> None:
@@ -71,7 +71,7 @@ class RemoteLeases:
             "tenant_usage": served or {},
             "preference_wait_seconds": patience,
             "least": least,
-            "wants_wakeup": self._hungry,
+            "wants_wakeup": self._wants_wakeup,
             "unanswered": unanswered,
             "payload_as_text": True,
         }
@@ -93,7 +93,7 @@ class RemoteLeases:
             "queues": queues,
             "sizes": sizes,
             "lane_cursors": list(marks.items()),
-            "wants_wakeup": self._hungry,
+            "wants_wakeup": self._wants_wakeup,
         }
         answer = await self._line.post("jobs/ready_batches", to_json(body))
         return [ReadyBatch(**found) for found in answer["batches"]]
@@ -107,14 +107,14 @@ class RemoteLeases:
         seconds: float | None = answer["seconds"]
         return seconds
 
-    async def be_hungry(self, queues: Sequence[str]) -> None:
+    async def request_wakeup(self, queues: Sequence[str]) -> None:
         """Request a wakeup with the next claim."""
         del queues
-        self._hungry = True
+        self._wants_wakeup = True
 
-    async def be_fed(self, queues: Sequence[str]) -> None:
+    async def cancel_wakeup(self, queues: Sequence[str]) -> None:
         del queues
-        self._hungry = False
+        self._wants_wakeup = False
 
     async def succeed(self, reports: Sequence[Success]) -> list[UUID]:
         items = [
@@ -324,8 +324,8 @@ class Remote:
     def notebook(self) -> RemoteNotebook:
         return RemoteNotebook(self._line, self._worker_id, self._settings.lease_seconds)
 
-    def pools(self) -> Pools:
-        return Pools(None)
+    def pools(self) -> HandlerPools:
+        return HandlerPools(None)
 
     def shelf(self) -> RemoteShelf:
         return RemoteShelf(self._line, self._settings.max_artifact_bytes)

@@ -18,11 +18,11 @@ from posthouse.insights import (
     AlertInfo,
     AuditEntry,
     AuditFilter,
-    Glance,
-    JobsInShort,
+    Overview,
     QueueInfo,
     RetentionReport,
     Series,
+    StatusCounts,
     TenantInfo,
     WorkerInfo,
 )
@@ -49,7 +49,7 @@ Operator = Annotated[Access, allow(Permission.OVERVIEW_READ)]
 MOST_POINTS = 2000
 
 
-@router.get("/overview", response_model=Glance)
+@router.get("/overview", response_model=Overview)
 async def see_overview(access: JobReader) -> Response:
     """Get backlog, workers and recent throughput.
 
@@ -57,7 +57,7 @@ async def see_overview(access: JobReader) -> Response:
     """
     async with access.transaction() as db:
         return json_response(
-            await insights.glance(db, tenant=access.tenant, offline_after=access.offline_after)
+            await insights.overview(db, tenant=access.tenant, offline_after=access.offline_after)
         )
 
 
@@ -152,7 +152,7 @@ async def read_audit(
 class PlatformOverview:
     """A summary of the platform."""
 
-    jobs: JobsInShort
+    jobs: StatusCounts
     workers: int
     stale_workers: list[WorkerInfo]
     queues: list[QueueInfo]
@@ -169,10 +169,10 @@ async def see_whole(access: Operator) -> Response:
     async with access.transaction() as db:
         workers = await insights.workers(db, offline_after=access.offline_after)
         whole = PlatformOverview(
-            jobs=await insights.jobs_in_short(db),
+            jobs=await insights.status_counts(db),
             workers=sum(worker.status != "offline" for worker in workers),
             stale_workers=[worker for worker in workers if worker.died],
-            queues=await insights.queue_overview(db, offline_after=access.offline_after),
+            queues=await insights.list_queues(db, offline_after=access.offline_after),
             tenants=await insights.tenants(db),
             alerts=await insights.alert_counts(db),
         )

@@ -32,7 +32,7 @@ LimitName = Annotated[str, Path(min_length=1, max_length=200)]
 async def list_queues(access: JobReader) -> Response:
     """List queues with their job counts."""
     async with access.transaction() as db:
-        found = await insights.queue_overview(db, offline_after=access.offline_after)
+        found = await insights.list_queues(db, offline_after=access.offline_after)
     if access.is_platform:
         return json_response(found)
     return json_response([replace(queue, paused_by=None) for queue in found])

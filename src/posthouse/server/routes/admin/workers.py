@@ -9,7 +9,7 @@ from fastapi import Query, Response
 
 from posthouse import insights
 from posthouse.identity import Permission
-from posthouse.insights import SeenWorker, WorkerChange, WorkerInfo
+from posthouse.insights import VisibleWorker, WorkerChange, WorkerInfo
 from posthouse.server.http.auth import Access, allow
 from posthouse.server.http.bodies import api_router
 from posthouse.server.http.responses import (
@@ -33,14 +33,14 @@ MOST_JOBS = 200
 """Jobs per worker, limited by what a page can show."""
 
 
-@router.get("", response_model=list[SeenWorker])
+@router.get("", response_model=list[VisibleWorker])
 async def see_workers(access: Viewer) -> Response:
     """List online workers.
 
     With their queues and the number of jobs of the tenant that they run.
     """
     async with access.transaction() as db:
-        return json_response(await insights.seen_workers(db, offline_after=access.offline_after))
+        return json_response(await insights.visible_workers(db, offline_after=access.offline_after))
 
 
 @admin.get("", response_model=list[WorkerInfo])

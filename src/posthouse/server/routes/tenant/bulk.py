@@ -27,7 +27,7 @@ from posthouse.server.http.responses import (
 )
 from posthouse.server.schemas.jobs import Bulk, BulkResponse, ChangeResponse, JobSelection
 from posthouse.storage import actions
-from posthouse.storage.actions import change_found
+from posthouse.storage.actions import start_bulk_change
 from posthouse.storage.queries import Db
 
 router = api_router("/jobs", "jobs")
@@ -108,7 +108,7 @@ async def _retry(db: Db, bulk: Bulk, access: Access, chosen: dict[str, Any]) -> 
     matched = await insights.count_retriable(db, chosen, most=COUNTED)
     if bulk.dry_run:
         return json_response(_answer(bulk, matched))
-    bulk_id = await actions.retry_many(
+    bulk_id = await actions.start_bulk_retry(
         db, chosen, rate=bulk.rate, stop_share=bulk.stop_share, stop_after=bulk.stop_after,
         in_seconds=bulk.start_in_seconds, actor=access.actor,
     )  # fmt: skip
@@ -213,7 +213,7 @@ class FoundChange:
     async def _start(self, db: Db, search: Wanted, told: BulkResponse) -> None:
         bulk, access = self.bulk, self.access
         chosen = {"q": line_of(self.chosen), "tenant": access.tenant, "limit": bulk.limit}
-        told.bulk_id = await change_found(
+        told.bulk_id = await start_bulk_change(
             db, bulk.action, chosen, search.as_json(), rate=bulk.rate, stop_share=bulk.stop_share,
             stop_after=bulk.stop_after, in_seconds=bulk.start_in_seconds, actor=access.actor,
         )  # fmt: skip

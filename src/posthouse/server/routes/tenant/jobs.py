@@ -17,10 +17,10 @@ from posthouse.insights import (
     JobCount,
     JobDetail,
     JobFilter,
-    JobsInShort,
     LogLine,
     PartInfo,
     Pipeline,
+    StatusCounts,
     StepInfo,
     Timeline,
     WhichAttempt,
@@ -182,14 +182,14 @@ async def list_jobs(
         return json_response(page_of(await insights.find_jobs(db, wanted, chosen)))
 
 
-@router.get("/summary", response_model=JobsInShort)
+@router.get("/summary", response_model=StatusCounts)
 async def summarize_jobs(access: JobReader) -> Response:
     """Count the jobs by status.
 
     Also returns the age of the oldest queued job.
     """
     async with access.transaction() as db:
-        return json_response(await insights.jobs_in_short(db, tenant=access.tenant))
+        return json_response(await insights.status_counts(db, tenant=access.tenant))
 
 
 @router.get("/{job_id}", response_model=JobDetail)

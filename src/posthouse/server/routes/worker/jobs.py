@@ -58,7 +58,7 @@ async def ready_batches(asked: ReadyBatches, worker: Worker) -> Response:
     """
     await worker.check_owner(asked.worker_id)
     if asked.wants_wakeup:
-        await worker.notifications.wakeup_requests.feel(asked.queues)
+        await worker.notifications.wakeup_requests.request(asked.queues)
     found = await worker.workers.leases(asked.worker_id, 30.0).ready_batches(
         asked.queues, asked.sizes, dict(asked.lane_cursors)
     )

@@ -26,7 +26,7 @@ from typing import Any
 
 from posthouse.core.outcome import Cancel
 from posthouse.core.redaction import mask_output, mask_with
-from posthouse.storage.connections import Pools
+from posthouse.storage.connections import HandlerPools
 from posthouse.worker.attempt import Attempt
 from posthouse.worker.definitions import Masks, Rulebook
 from posthouse.worker.handlers import Definition
@@ -73,7 +73,7 @@ class ChildJobServices(JobServices):
     """Sends all calls to the worker. Transactions use a connection of this process."""
 
     def __init__(self, talk: Talk, hello: Message) -> None:
-        super().__init__(talk.loop, JobLimits(*hello["limits"]), Pools(hello["url"]))
+        super().__init__(talk.loop, JobLimits(*hello["limits"]), HandlerPools(hello["url"]))
         self._talk = talk
         self._numbers = itertools.count(1)
         self._pending: dict[int, Future[Any]] = {}
