@@ -20,7 +20,7 @@ from posthouse.errors import ConfigurationError
 _POLICY = f"{POLICY}; media-src 'self' blob:; worker-src 'self' blob:"
 _OWN_MODULES = {
     f"posthouse/{name}": Path(__file__).with_name("app_modules") / name
-    for name in ("app.js", "row-actions.js", "upload.js")
+    for name in ("app.js", "row-actions.js", "search.js", "upload.js")
 }
 """Modules that the console itself does not load."""
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,39}")

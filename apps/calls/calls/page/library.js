@@ -1,8 +1,9 @@
 // All calls: upload, search in transcripts, and a list with live states.
 import { useApi } from "posthouse/api.js"
 import { percent } from "posthouse/format.js"
-import { html, useEffect, useRef, useState } from "posthouse/lib.js"
-import { link, setQuery } from "posthouse/router.js"
+import { html, useRef, useState } from "posthouse/lib.js"
+import { link } from "posthouse/router.js"
+import { Search } from "posthouse/search.js"
 import { useSession } from "posthouse/session.js"
 import { Button, Empty, Loaded, Progress, Tag, Time } from "posthouse/ui/basics.js"
 import { complain } from "posthouse/ui/toast.js"
@@ -16,24 +17,9 @@ export function Library({ query }) {
   const asked = query.q ?? ""
   return html`
     <div class="calls">
-      <div class="calls-bar"><${Search} asked=${asked} /><${Upload} done=${calls.reload} /></div>
+      <div class="calls-bar"><${Search} class="calls-search" asked=${asked} what="Search in all transcripts" /><${Upload} done=${calls.reload} /></div>
       ${asked ? html`<${Hits} asked=${asked} />` : html`<${Loaded} from=${calls}>${(found) => html`<${Calls} calls=${found} />`}<//>`}
     </div>`
-}
-
-function Search({ asked }) {
-  const [text, setText] = useState(asked)
-  useEffect(() => setText(asked), [asked])
-  const submit = (event) => {
-    event.preventDefault()
-    setQuery({ q: text.trim() })
-  }
-  return html`
-    <form class="calls-search" role="search" onSubmit=${submit}>
-      <input type="search" data-filter aria-label="Search in all transcripts" placeholder="Search in all transcripts"
-        value=${text} onInput=${(event) => { setText(event.target.value); if (!event.target.value) setQuery({ q: "" }) }} />
-      <${Button} type="submit" icon="search" label="Search" />
-    </form>`
 }
 
 function Upload({ done }) {

@@ -1,7 +1,8 @@
 // The library: upload, search, and all videos with their state.
 import { useApi } from "posthouse/api.js"
-import { html, useEffect, useState } from "posthouse/lib.js"
-import { link, setQuery } from "posthouse/router.js"
+import { html, useState } from "posthouse/lib.js"
+import { link } from "posthouse/router.js"
+import { Search } from "posthouse/search.js"
 import { Button, Empty, Loaded, Progress, Time } from "posthouse/ui/basics.js"
 import { Uploads } from "./uploads.js"
 import { clock, Marked, media, route, stateOf } from "./words.js"
@@ -16,7 +17,7 @@ export function Library({ query }) {
   const asked = query.q ?? ""
   return html`
     <div class="vision">
-      <div class="vision-bar"><${Search} asked=${asked} /><${Uploads} done=${videos.reload} /></div>
+      <div class="vision-bar"><${Search} class="vision-search" asked=${asked} what="Search the texts in all videos" hint="Search texts: words, @mention, #hashtag, 4711" /><${Uploads} done=${videos.reload} /></div>
       ${asked ? html`<${Hits} key=${asked} asked=${asked} />` : html`<${Loaded} from=${videos}>${(found) => html`<${Videos} videos=${found} />
         <${More} shown=${found.length} limit=${limit} setLimit=${setLimit} />`}<//>`}
     </div>`
@@ -25,21 +26,6 @@ export function Library({ query }) {
 /** Loads more of a list that has as many entries as were asked for. */
 const More = ({ shown, limit, setLimit }) => shown === limit && limit < MOST
   && html`<p class="vision-more"><${Button} onClick=${() => setLimit(Math.min(MOST, limit + PAGE))}>Show more<//></p>`
-
-function Search({ asked }) {
-  const [text, setText] = useState(asked)
-  useEffect(() => setText(asked), [asked])
-  const submit = (event) => {
-    event.preventDefault()
-    setQuery({ q: text.trim() })
-  }
-  return html`
-    <form class="vision-search" role="search" onSubmit=${submit}>
-      <input type="search" data-filter aria-label="Search the texts in all videos" placeholder="Search texts: words, @mention, #hashtag, 4711"
-        value=${text} onInput=${(event) => { setText(event.target.value); if (!event.target.value) setQuery({ q: "" }) }} />
-      <${Button} type="submit" icon="search" label="Search" />
-    </form>`
-}
 
 function Hits({ asked }) {
   const [limit, setLimit] = useState(PAGE)
