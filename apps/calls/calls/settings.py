@@ -55,6 +55,11 @@ def model() -> str:
     return setting("MODEL")
 
 
+def vad_model() -> str:
+    """Return the file of the model that finds speech; empty for the one installed."""
+    return setting("VAD_MODEL")
+
+
 def min_confidence() -> float:
     """Return the confidence below which a call has the status ``low_confidence``."""
     return _number("MIN_CONFIDENCE", "0.55")

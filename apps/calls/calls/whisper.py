@@ -23,7 +23,7 @@ class ModelMismatch(Exception):
 
 
 class ModelUnavailable(Exception):
-    """The model that CALLS_MODEL names cannot be loaded."""
+    """The model that CALLS_MODEL or CALLS_VAD_MODEL names cannot be loaded."""
 
 
 class LanguageUnsupported(Exception):
@@ -75,6 +75,8 @@ def _segments(samples: Any, language: str) -> tuple[Iterator[Any], float]:
 
     Silence is removed first, because Whisper hallucinates words in it.
     """
+    if settings.vad_model():
+        _use_vad_model(settings.vad_model())
     segments, info = model(settings.model()).transcribe(
         samples,
         language=language,
@@ -102,6 +104,28 @@ def model(name: str) -> Any:
         raise ModelUnavailable(
             f"cannot load the model {name!r} that CALLS_MODEL names: {error}; expected a folder with a "
             "Whisper model in the format of CTranslate2, or a model name such as small"
+        ) from None
+
+
+def _use_vad_model(file: str) -> None:
+    """Let faster-whisper find speech with the model in this file, for which it has no option."""
+    from faster_whisper import vad  # noqa: PLC0415 - slow to load
+
+    loaded = vad_model(file)
+    vad.get_vad_model = lambda: loaded
+
+
+@cache
+def vad_model(file: str) -> Any:
+    """Return the model in a file that finds speech, one per process."""
+    from faster_whisper.vad import SileroVADModel  # noqa: PLC0415 - slow to load
+
+    try:
+        return SileroVADModel(file)
+    except Exception as error:  # noqa: BLE001 - of onnxruntime
+        raise ModelUnavailable(
+            f"cannot load the model {file!r} that CALLS_VAD_MODEL names: {error}; expected an ONNX file with "
+            "the inputs and outputs of Silero VAD v6"
         ) from None
 
 

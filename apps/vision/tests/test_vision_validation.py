@@ -7,8 +7,9 @@ import pytest
 import posthouse
 from posthouse.testing import assert_enqueued, drain
 from vision import paths
+from vision.bundled import LANGUAGES
 from vision.handlers import app, clip_generate, ocr, sample, scan, segment_index, transcode
-from vision.ocr import LANGUAGES
+from vision.ocr import TESSERACT
 
 
 async def registered(product, tenant="acme"):
@@ -21,7 +22,11 @@ async def test_jobs_that_cannot_succeed_fail_at_once_and_say_why(product, folder
     folder.put(paths.original(filmed), film)
     await _enqueue_hopeless(video_id, filmed)
     await drain(app)
-    path, video, readable = paths.original(video_id), f"video {video_id}", ", ".join(sorted(LANGUAGES))
+    path, video, readable = (
+        paths.original(video_id),
+        f"video {video_id}",
+        ", ".join(sorted(LANGUAGES | TESSERACT)),
+    )
     no_video = f"{video} does not exist"
     assert errors(product) == {
         "vision.transcode": ("NotStored", f"Original video not found at {path}"),

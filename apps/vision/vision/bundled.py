@@ -7,12 +7,17 @@ import numpy as np
 
 from vision.detector import READ_PIXELS, Image, engine, extent, find_boxes
 from vision.lines import Box, Line
-from vision.settings import ocr_text_height
+from vision.settings import model_languages, ocr_text_height
 
 LANGUAGES = frozenset({
     "eng", "deu", "fra", "spa", "ita", "por", "nld", "dan", "swe", "nor", "fin", "pol", "ces", "hun", "tur",
     "ron", "chi_sim", "chi_tra", "jpn",
 })  # fmt: skip
+
+
+def languages() -> frozenset[str]:
+    """Return the languages that the model reads."""
+    return model_languages() or LANGUAGES
 
 
 def read_lines(picture: bytes) -> list[Line]:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import ctypes
 from contextlib import suppress
 from functools import cache
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import cv2
 import numpy as np
 import numpy.typing as npt
+
+from vision.settings import model
 
 Image: TypeAlias = npt.NDArray[np.uint8]
 Boxes: TypeAlias = npt.NDArray[np.float32]
@@ -98,24 +101,48 @@ def _detect(image: Any) -> Boxes:
     return _NONE if boxes is None else np.asarray(boxes, np.float32)
 
 
-@cache
+class ModelUnavailable(Exception):
+    """The model that VISION_MODEL names cannot be loaded."""
+
+
 def engine() -> Any:
-    """Return the OCR engine. It must not scale or classify: lines of video text are upright."""
+    """Return the OCR engine, one per process."""
+    return _engine(model())
+
+
+@cache
+def _engine(folder: str) -> Any:
+    """Return the engine with the model in a folder; empty: with that of the package.
+
+    It must not scale or classify: lines of video text are upright.
+    """
     from rapidocr import RapidOCR  # noqa: PLC0415 - slow import, needed by few jobs
 
     _return_large_buffers()
-    return RapidOCR(
-        params={
-            "Global.use_cls": False,
-            "Global.text_score": 0.0,  # min_confidence decides
-            "Global.log_level": "error",
-            "Global.max_side_len": 100_000,
-            "Global.use_vertical_padding": False,
-            "Det.limit_type": "min",
-            "Det.limit_side_len": _GRID,
-            "EngineConfig.onnxruntime.intra_op_num_threads": 1,  # one process per core
-        }
-    )
+    own = {f"{part}.model_path": str(Path(folder) / f"{part.lower()}.onnx") for part in ("Det", "Rec")}
+    params: dict[str, Any] = {
+        "Global.use_cls": False,
+        "Global.text_score": 0.0,  # min_confidence decides
+        "Global.log_level": "error",
+        "Global.max_side_len": 100_000,
+        "Global.use_vertical_padding": False,
+        "Det.limit_type": "min",
+        "Det.limit_side_len": _GRID,
+        "EngineConfig.onnxruntime.intra_op_num_threads": 1,  # one process per core
+    }
+    if not folder:
+        return RapidOCR(params=params)
+    try:
+        found = RapidOCR(params=params | own)
+        blank = np.zeros((_GRID, _GRID, 3), np.uint8)  # it loads the files when they are used first
+        found(blank, use_det=True, use_cls=False, use_rec=False)
+        found.recognize_txt([blank])
+    except Exception as error:  # noqa: BLE001 - of several libraries
+        raise ModelUnavailable(
+            f"cannot load the model {folder!r} that VISION_MODEL names: {error}; expected a folder with "
+            "det.onnx and rec.onnx, PaddleOCR models in the format of RapidOCR"
+        ) from None
+    return found
 
 
 def _return_large_buffers() -> None:

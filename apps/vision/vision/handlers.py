@@ -14,43 +14,26 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-import psycopg
-
 import posthouse
-from posthouse import Job, Limit, Retry
-from posthouse_media import NotAVideo, is_truncated, probe
+from posthouse import Job
+from posthouse_media import is_truncated, probe
 from vision import options, paths, sweeping
 from vision.db import sql
 from vision.entities import extract_entities
 from vision.frame_sampler import sample_frames
-from vision.ocr import UnknownLanguage, check_languages
+from vision.ocr import check_languages
 from vision.options import ClipId, Fps, Languages, Milliseconds, ReadingOptions, Share
 from vision.pipeline_log import accounted
-from vision.publish import EmptyClip, cut_warning, publish_clip, publish_hls, publish_poster
+from vision.publish import cut_warning, publish_clip, publish_hls, publish_poster
 from vision.regions import publish_thumbs, regions_of
-from vision.rows import VideoNotFound, begin, percent_of, run, stage_options, video_row
+from vision.rows import begin, percent_of, run, stage_options, video_row
 from vision.settings import default_team, min_age_seconds, ocr_batch, ocr_chunk
-from vision.spans import WrongFrame, frame_spans, store_frames
-from vision.storage import DENIED, NotStored, storage
+from vision.spans import frame_spans, store_frames
+from vision.stages import ERRORS, PARTS, RETRY, STAGE_OPTIONS
+from vision.storage import DENIED, storage
 
 CLIP_LIFE = timedelta(days=30)
 ORIGINAL = "Original video"
-RETRY = Retry("1m", "5m", "15m", jitter=0.2)
-PERMANENT_ERRORS = (
-    EmptyClip,
-    WrongFrame,
-    NotAVideo,
-    NotStored,
-    UnknownLanguage,
-    VideoNotFound,
-    psycopg.errors.IntegrityError,
-    *DENIED,
-)
-"""Errors that a retry cannot fix."""
-ERRORS: dict[str, Any] = {"retry": RETRY, "fail_on": PERMANENT_ERRORS}
-PARTS = {**ERRORS, "timeout": "4h"}
-STAGE_OPTIONS = {**PARTS, "limits": [Limit(running=1, per="key")], "limit_by": "video_id"}
-"""At most one running job of the kind per video."""
 
 app = posthouse.App(schema=Path(__file__).with_name("schema.sql"), routes="vision.web")
 

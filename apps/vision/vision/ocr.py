@@ -13,7 +13,6 @@ TESSERACT = frozenset({
     "ukr", "urd", "vie",
 })  # fmt: skip
 """Languages that need Tesseract."""
-LANGUAGES = bundled.LANGUAGES | TESSERACT
 _LETTERS = {
     "deu": "äöüß", "fra": "àâçèéêëîïôœùû", "spa": "ñ¿¡áíóú", "por": "ãõ", "pol": "ąćęłńśźż", "ces": "ěščřžů",
     "hun": "őű", "tur": "ğışİ", "dan": "æø", "nor": "æø", "swe": "å", "fin": "å", "ron": "ăâîșț",
@@ -34,15 +33,16 @@ class UnknownLanguage(Exception):
 
 def readable_languages() -> frozenset[str]:
     """Return the languages that an installed engine reads."""
-    return bundled.LANGUAGES | (TESSERACT & tesseract.installed_languages())
+    return bundled.languages() | (TESSERACT & tesseract.installed_languages())
 
 
 def check_languages(languages: Sequence[str]) -> None:
     """Raise UnknownLanguage unless an installed engine reads all the languages."""
-    unknown = sorted(set(languages) - LANGUAGES)
+    supported = bundled.languages() | TESSERACT
+    unknown = sorted(set(languages) - supported)
     if unknown or not languages:
         named = ", ".join(unknown) or "(none)"
-        raise UnknownLanguage(f"unsupported language: {named}; supported: {', '.join(sorted(LANGUAGES))}")
+        raise UnknownLanguage(f"unsupported language: {named}; supported: {', '.join(sorted(supported))}")
     missing = set() if _is_bundled(languages) else set(languages) - tesseract.installed_languages()
     if missing:
         raise UnknownLanguage(
@@ -61,7 +61,7 @@ def read(picture: bytes, languages: Sequence[str], min_confidence: float) -> lis
 
 
 def _is_bundled(languages: Sequence[str]) -> bool:
-    return bundled.LANGUAGES.issuperset(languages)
+    return bundled.languages().issuperset(languages)
 
 
 def language_of(text: str, languages: Sequence[str]) -> str:

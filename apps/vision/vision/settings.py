@@ -36,6 +36,16 @@ def pipeline_logs() -> bool:
     return setting("PIPELINE_LOGS", "false").lower() in {"1", "true", "yes", "on"}
 
 
+def model() -> str:
+    """Return the folder of the OCR model; empty for the one installed."""
+    return setting("MODEL")
+
+
+def model_languages() -> frozenset[str]:
+    """Return the languages that the model in the folder reads; empty: those of the one installed."""
+    return frozenset(setting("MODEL_LANGUAGES").replace(",", " ").split())
+
+
 def ocr_text_height() -> int:
     """Return the height in pixels of the smallest text to read. A smaller value costs more CPU time."""
     return max(4, int(setting("OCR_TEXT_HEIGHT", "16")))
