@@ -28,6 +28,7 @@ TIMEOUT = "5m"
 VERSION = version("posthouse")
 MOMENT = "200ms"
 """Snooze while another batch computes the same text."""
+INDEXED_AT_ONCE = 100
 
 
 @dataclass
@@ -79,6 +80,21 @@ async def sweep(job: posthouse.Job) -> dict[str, int]:
 
 
 sweep.on_schedule("45 3 * * *", overlap="skip", label="Delete unused vectors")
+
+
+@app.job("embeddings.index", queue="embeddings", priority="low", timeout=None)
+async def index(job: posthouse.Job) -> dict[str, int]:
+    """Add vectors to the HNSW index where there are too many to search without it."""
+    indexed = 0
+    async with job.transaction() as db:
+        full = await store.not_indexed(db)
+    for tenant, model in full:
+        more = INDEXED_AT_ONCE
+        while more:
+            async with job.transaction() as db:
+                more = await store.index(db, tenant, model, INDEXED_AT_ONCE)
+            indexed += more
+    return {"indexed": indexed}
 
 
 async def _embedded(jobs: Sequence[posthouse.Job]) -> list[Any]:
@@ -144,9 +160,8 @@ class Answers:
         if text in self._embedder.errors:
             return self._embedder.errors[text]
         if request.rule not in self._attached or text.model == self._replaced:
-            return posthouse.Snooze(
-                MOMENT
-            )  # computed elsewhere, or changed meanwhile: the next run sees which
+            # Another batch computes it, or it has changed: the next run sees which.
+            return posthouse.Snooze(MOMENT)
         return self._success(text, self._attached[request.rule])
 
     def _success(self, text: Text, dimensions: int) -> dict[str, Any]:

@@ -29,15 +29,22 @@ class Models:
 
 async def find_models(db: Db) -> Models:
     """Return the models; without a stored one, the configured model is active."""
-    async with db.cursor(row_factory=class_row(Models)) as cursor:
-        await cursor.execute(sql("models_find"))
-        return await cursor.fetchone() or Models(configured_model())
+    return await _stored_models(db) or Models(configured_model())
 
 
 async def store_models(db: Db) -> Models:
     """Return the models after making the configured one active if there is none."""
-    await db.execute(sql("models_add"), {"active": configured_model()})
-    return await find_models(db)
+    models = await _stored_models(db)
+    if models is None:
+        await db.execute(sql("models_add"), {"active": configured_model()})
+        return await find_models(db)
+    return models
+
+
+async def _stored_models(db: Db) -> Models | None:
+    async with db.cursor(row_factory=class_row(Models)) as cursor:
+        await cursor.execute(sql("models_find"))
+        return await cursor.fetchone()
 
 
 async def hold_active(db: Db) -> str:

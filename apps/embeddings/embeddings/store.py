@@ -9,10 +9,15 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from embeddings.db import Db, Row, fetch_all, sql
-from embeddings.settings import DIMENSIONS
+from embeddings.packing import pack, send_packed
+from embeddings.providers import Vector
 
 LEASE = timedelta(minutes=2)
 """A batch that computes for longer may be overtaken. The lease of a dead job ends with the job."""
+EXACT = 5000
+"""Up to this many vectors per tenant and model are searched without the index, in about 10 ms."""
+SAMPLED = "00"
+"""One text in 256 has a hash that starts with this; storing its vector counts those without the index."""
 
 
 class Text(NamedTuple):
@@ -64,13 +69,17 @@ async def find(db: Db, requests: Sequence[Request]) -> list[Found]:
     return [Found(*row) for row in await _rows(db, "find_texts", _request_columns(requests))]
 
 
-async def keep(db: Db, vectors: Mapping[Text, Sequence[float]]) -> None:
+async def keep(db: Db, vectors: Mapping[Text, Vector]) -> None:
+    """Store vectors, and request the index where it is needed."""
     if vectors:
+        await send_packed(db)
         more = {
-            "vectors": [written(vector) for vector in vectors.values()],
+            "vectors": [pack(vector) for vector in vectors.values()],
             "dimensions": [len(vector) for vector in vectors.values()],
         }
         await db.execute(sql("keep_vectors"), _columns(list(vectors)) | more)
+        for tenant, model in {text[:2] for text in vectors if text.text_hash.startswith(SAMPLED)}:
+            await db.execute(sql("request_index"), {"tenant": tenant, "model": model, "exact": EXACT})
 
 
 async def attach(db: Db, requests: Sequence[Request], active: str) -> dict[UUID, int]:
@@ -88,20 +97,29 @@ async def sweep(db: Db, keep_unused: timedelta) -> int:
     return int(deleted)
 
 
+async def index(db: Db, tenant: str, model: str, limit: int) -> int:
+    """Add up to this many vectors to the index; return how many."""
+    asked = {"tenant": tenant, "model": model, "limit": limit}
+    ((indexed,),) = await _rows(db, "index_vectors", asked)
+    return int(indexed)
+
+
+async def not_indexed(db: Db) -> list[tuple[str, str]]:
+    """Return the tenants and models with too many vectors that are not in the index."""
+    return await _rows(db, "not_indexed", {"exact": EXACT})
+
+
 async def near_rule(db: Db, rule: UUID, limit: int) -> list[Row]:
     """Return the rules most similar to a rule, by the same model. Requires a transaction."""
-    return await _nearest(db, "near_rule", {"rule": rule, "limit": limit})
-
-
-async def near_text(db: Db, model: str, vector: Sequence[float], limit: int) -> list[Row]:
-    """Return the rules most similar to a vector of this model. Requires a transaction."""
-    return await _nearest(db, "near_text", {"model": model, "vector": written(vector), "limit": limit})
-
-
-async def _nearest(db: Db, name: str, parameters: Row) -> list[Row]:
-    """Search by cosine distance, through the HNSW index."""
     await db.execute(sql("search_on"))
-    return await fetch_all(db, name, parameters)
+    return await fetch_all(db, "near_rule", {"rule": rule, "limit": limit})
+
+
+async def near_text(db: Db, model: str, vector: Vector, limit: int) -> list[Row]:
+    """Return the rules most similar to a vector of this model. Requires a transaction."""
+    await db.execute(sql("search_on"))
+    await send_packed(db)
+    return await fetch_all(db, "near_text", {"model": model, "vector": pack(vector), "limit": limit})
 
 
 async def _rows(db: Db, name: str, parameters: Mapping[str, Any]) -> list[Any]:
@@ -118,9 +136,3 @@ def _columns(texts: Sequence[Text]) -> dict[str, Any]:
         "models": [text.model for text in texts],
         "hashes": [text.text_hash for text in texts],
     }
-
-
-def written(vector: Sequence[float]) -> str:
-    """Return the vector in the text format of pgvector, padded to the length of the column."""
-    numbers = [format(number, ".8g") for number in vector]
-    return f"[{','.join([*numbers, *['0'] * (DIMENSIONS - len(numbers))])}]"

@@ -6,7 +6,7 @@ import random
 import psycopg
 import pytest
 
-from embeddings import batch_embedder
+from embeddings import batch_embedder, handlers, store
 from embeddings.db import sql
 from embeddings.sample_rules import SampleRules
 from posthouse import App, Job, testing
@@ -136,6 +136,63 @@ async def test_an_unused_vector_that_is_used_again_stays(product, add):
     (vector,) = product.rows("select unused_since from embeddings.vectors")
     assert vector == {"unused_since": None}
     assert [job["reused"] for job in jobs_of(product)] == [False, False, True]
+
+
+async def test_vectors_are_found_before_during_and_after_they_are_indexed(product, add, write, monkeypatch):
+    write(30)
+    chosen = add("R-chosen")
+    write(30, tenant="b")
+    await testing.drain(product.app)
+    monkeypatch.setattr(handlers, "INDEXED_AT_ONCE", 10)
+
+    async def near():
+        async with await psycopg.AsyncConnection.connect(product.settings.database_url) as db:
+            return [row["rule_id"] for row in await store.near_rule(db, chosen, 5)]
+
+    async def indexed():
+        await product.app.client.enqueue("embeddings.index", {})
+        await testing.drain(product.app)
+        (row,) = product.rows("""select count(*) filter (where tenant_id = 'a')::integer as a,
+            count(*) filter (where tenant_id = 'b')::integer as b from embeddings.vectors where is_indexed""")
+        return row
+
+    before = await near()
+    assert await indexed() == {"a": 0, "b": 0}, "few vectors need no index"
+    product.rows("""update embeddings.vectors set is_indexed = true where tenant_id = 'a' and text_hash in (
+        select text_hash from embeddings.rules where tenant_id = 'a' limit 15) returning true""")
+    assert await near() == before
+    monkeypatch.setattr(store, "EXACT", 30)
+    assert await indexed() == {"a": 15, "b": 0}, "as many as may be searched without the index"
+    monkeypatch.setattr(store, "EXACT", 15)
+    assert await indexed() == {"a": 31, "b": 30}
+    assert await near() == before
+
+
+async def test_too_many_vectors_for_an_exact_search_are_indexed(product, add, write, monkeypatch):
+    monkeypatch.setattr(store, "EXACT", 20)
+    monkeypatch.setattr(store, "SAMPLED", "")
+    write(20)
+    assert await testing.drain(product.app) == {"succeeded": 20}
+    write(10, tenant="b")
+    assert await testing.drain(product.app) == {"succeeded": 10}
+    add("R-one-more", "One more")
+    assert await testing.drain(product.app) == {"succeeded": 2}, "its own job, and the one that indexes"
+    rows = product.rows(
+        "select tenant_id, is_indexed, count(*)::integer from embeddings.vectors group by 1, 2 order by 1"
+    )
+    assert [tuple(row.values()) for row in rows] == [("a", True, 21), ("b", False, 10)]
+
+
+async def test_indexing_leaves_vectors_that_another_transaction_deletes(product, add, monkeypatch):
+    deleted, _ = add("R-1", "One"), add("R-2", "Two")
+    await testing.drain(product.app)
+    monkeypatch.setattr(store, "EXACT", 1)
+    with psycopg.connect(product.settings.database_url) as db:
+        db.execute("delete from embeddings.rules where id = %s", (deleted,))
+        await product.app.client.enqueue("embeddings.index", {})
+        assert await testing.drain(product.app) == {"succeeded": 1}
+        (found,) = product.rows("select count(*) as indexed from embeddings.vectors where is_indexed")
+        assert found == {"indexed": 1}
 
 
 LEASED = """insert into embeddings.leases (tenant_id, model, text_hash, job_id, token, taken_at, expires_at)

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 import onnxruntime
+from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from embeddings.minilm.quantize import quantized_model
@@ -42,7 +43,7 @@ class Encoder:
         tokenizer.no_padding()
         return cls(session, tokenizer, threads)
 
-    def encode(self, texts: Sequence[str]) -> list[list[float]]:
+    def encode(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
         """Return a unit vector for each text."""
         tokens = [encoding.ids for encoding in self._tokenizer.encode_batch(list(texts))]
         by_length = sorted(range(len(tokens)), key=lambda nth: len(tokens[nth]))  # minimizes padding
@@ -55,9 +56,9 @@ class Encoder:
         }
         return [found[nth] for nth in range(len(tokens))]
 
-    def _run(self, tokens: Sequence[Sequence[int]]) -> list[list[float]]:
+    def _run(self, tokens: Sequence[Sequence[int]]) -> NDArray[np.float32]:
         longest = max(map(len, tokens))
         ids = np.array([[*each, *[0] * (longest - len(each))] for each in tokens], dtype=np.int64)
         mask = np.array([[1] * len(each) + [0] * (longest - len(each)) for each in tokens], dtype=np.int64)
         outputs: Any = self._session.run(None, {"input_ids": ids, "attention_mask": mask})
-        return outputs[0].tolist()  # type: ignore[no-any-return]
+        return outputs[0]  # type: ignore[no-any-return]

@@ -1,2 +1,2 @@
--- For the rest of the transaction: correlation id of the jobs.
-select set_config('embeddings.import', %(import)s, true)
+-- For the rest of the session: correlation id of the jobs.
+select set_config('embeddings.import', %(import)s, false)

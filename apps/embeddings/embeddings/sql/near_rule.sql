@@ -5,14 +5,7 @@ with self as materialized (
 )
 select r.id, r.rule_id, r.title, r.guidance, r.rationale, r.priority, n.similarity
 from self as s
-cross join lateral (
-  select v.text_hash, 1 - (v.embedding <=> s.embedding) as similarity
-  from embeddings.vectors as v
-  where v.tenant_id = s.tenant_id and v.model = s.embedding_model and exists (
-    select from embeddings.rules as r where r.tenant_id = v.tenant_id and r.embedded_hash = v.text_hash)
-  order by v.embedding <=> s.embedding
-  limit %(limit)s + 1
-) as n
+cross join lateral embeddings.nearest(s.tenant_id, s.embedding_model, s.embedding, %(limit)s + 1) as n
 join embeddings.rules as r on r.tenant_id = s.tenant_id and r.embedded_hash = n.text_hash and r.id <> s.id
 order by n.similarity desc, r.rule_id
 limit %(limit)s
