@@ -14,7 +14,7 @@ import pytest
 from waiting import WAIT_SECONDS
 
 ROOT = Path(__file__).parents[2]
-NOT_DISTRIBUTED = (".ci/", ".gitignore")
+NOT_DISTRIBUTED = (".ci/", ".github/", ".gitignore")
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(900)]
 
 

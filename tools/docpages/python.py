@@ -8,16 +8,17 @@ from typing import Any, get_type_hints
 
 import posthouse
 from docpages.markdown import opening, table, text
-from posthouse import testing
+from posthouse import server, testing
 from posthouse.app import JobType
 from posthouse.core.request import EnqueueOptions
 from posthouse.core.retry import DEFAULT_RETRY
 from posthouse.worker.progress import Part
 
 INTRODUCTION = """\
-All names that an application needs can be imported from `posthouse`. Names that are not on this page may
-change between versions. The [tutorial](../tutorial.md) shows most of them in use. Durations are numbers of
-seconds, `timedelta` objects, or texts: `"500ms"`, `"30s"`, `"5m"`, `"1h30m"`, `"2d"`.
+All names that an application needs can be imported from `posthouse`; its tests import `posthouse.testing`,
+and its HTTP routes `posthouse.server`. Names that are not on this page may change between versions. The
+[tutorial](../tutorial.md) shows most of them in use. Durations are numbers of seconds, `timedelta` objects,
+or texts: `"500ms"`, `"30s"`, `"5m"`, `"1h30m"`, `"2d"`.
 """
 
 OPTIONS = """\
@@ -60,11 +61,12 @@ WIDTH = 100
 
 # Members for internal use.
 INSIDE = {
-    "announcement", "changed", "declaration", "delay", "from_json", "plain_fields", "recall", "to_json",
+    "announcement", "changed", "declaration", "delay", "from_json", "offline_after", "plain_fields", "recall",
+    "to_json",
 }  # fmt: skip
 
 # Types that applications receive and do not construct.
-GIVEN = {posthouse.Job, posthouse.Handle, JobType, Part}
+GIVEN = {posthouse.Job, posthouse.Handle, JobType, Part, server.Access}
 
 
 def page() -> str:
@@ -80,8 +82,35 @@ def page() -> str:
         if name == "Clock":  # returned by clock()
             continue
         lines += _member(name, getattr(testing, name), level=3)
+    lines += _server()
     lines += ["## Errors", "", _errors(), ""]
     return text(lines)
+
+
+def _server() -> Iterator[str]:
+    yield from ("## posthouse.server", "", _prose(server.__doc__), "")
+    for name in server.__all__:
+        member = getattr(server, name)
+        if member is server.Permission:
+            values = ", ".join(f"`{item.value}`" for item in server.Permission)
+            yield from (f"### {name}", "", _prose(member.__doc__), "", f"Values: {values}.", "")
+        elif inspect.isclass(member):
+            yield from _class(name, member)
+        else:
+            yield from _member(name, member, level=3)
+
+
+def _class(name: str, kind: type[Any]) -> Iterator[str]:
+    """The type that routes receive: attributes in a table, then methods."""
+    yield from (f"### {name}", "", _prose(kind.__doc__), "")
+    tenant = (
+        "`tenant`: str or None",
+        "The tenant of the request: that of the principal, or the one a super-admin named; None means all.",
+    )
+    yield from table(["attribute", "meaning"], [*_attributes(kind), tenant])
+    for method, member in vars(kind).items():
+        if not method.startswith("_") and method not in INSIDE and _is_method(member):
+            yield from _member(f"{name}.{method}", member, level=4)
 
 
 def _errors() -> str:
@@ -105,7 +134,8 @@ def _section(title: str, kind: type[Any], doc: str = "") -> Iterator[str]:
     yield doc or _prose(kind.__doc__)
     yield ""
     if kind is posthouse.Job:
-        yield from table(["attribute", "meaning"], _attributes(kind))
+        result = ("`result`: Any", "The result to store if the handler uses `commit()`.")
+        yield from table(["attribute", "meaning"], [*_attributes(kind), result])
     for name, member in vars(kind).items():
         if not name.startswith("_") and name not in INSIDE and _is_method(member):
             yield from _member(name, getattr(kind, name), level=3, owner=title)

@@ -145,7 +145,7 @@ def migrations() -> tuple[Migration, ...]:
 def _migration(match: re.Match[str], text: str) -> Migration:
     lowest, required = _LOWEST_CODE.search(text), _REQUIRED.search(text)
     if lowest is None or required is None:
-        raise ValueError(f"{match[0]} does not say which code works with it; see compatibility.py")
+        raise ValueError(f"{match[0]} does not say which code works with it; see migrations.py")
     return Migration(int(match[1]), match[2], text, lowest[1], required[1] == "yes")
 
 

@@ -156,6 +156,7 @@ class Access:
 
     @property
     def actor(self) -> str:
+        """The name of the principal, for the audit log."""
         return self.principal.name
 
     @property
@@ -173,6 +174,7 @@ class Access:
 
     @property
     def is_platform(self) -> bool:
+        """Whether the principal belongs to no tenant, as super-admins do."""
         return self.principal.tenant is None
 
     def with_default_tenant(self) -> Access:
@@ -215,7 +217,7 @@ Authorize = Callable[[Request], Awaitable[Access]]
 def allow(permission: Permission, *, tenant_scoped: bool = False) -> Any:
     """Return the dependency that declares the permission of a route.
 
-    The server does not start with a route that declares none (see app.py). ``tenant_scoped``: the route is
+    The server does not start with a route that declares none. ``tenant_scoped``: the route is
     about resources of tenants, and super-admins may name one.
     """
 
