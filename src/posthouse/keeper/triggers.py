@@ -17,7 +17,16 @@ from pydantic_core import from_json
 
 from posthouse.core.definition import KindRules
 from posthouse.core.schedule import Schedule, Standing, jitter, plan
-from posthouse.core.trigger import schedule_of
+from posthouse.core.trigger import (
+    event_about,
+    event_context,
+    event_request,
+    filled,
+    schedule_about,
+    schedule_context,
+    schedule_of,
+    schedule_request,
+)
 from posthouse.errors import InvalidSchedule, PosthouseError
 from posthouse.keeper.service import SELDOM_SECONDS, Crowd
 from posthouse.settings import Settings
@@ -31,15 +40,6 @@ from posthouse.storage.triggers import (
     fire_schedule,
     match_events,
     take_events,
-)
-from posthouse.trigger_jobs import (
-    event_about,
-    event_context,
-    event_request,
-    filled,
-    schedule_about,
-    schedule_context,
-    schedule_request,
 )
 
 UNREADABLE = timedelta(hours=1)

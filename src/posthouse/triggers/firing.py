@@ -11,20 +11,20 @@ from uuid import UUID
 
 from posthouse.core.definition import KindRules
 from posthouse.core.ids import new_id
-from posthouse.core.trigger import schedule_of
-from posthouse.errors import EventNotFound, InvalidTrigger, TriggerNotFound
-from posthouse.storage.definitions import load_rules
-from posthouse.storage.errors import translate_errors
-from posthouse.storage.queries import Db, call, call_rows, fetch, fetch_rows
-from posthouse.trigger_jobs import (
+from posthouse.core.trigger import (
     event_about,
     event_context,
     event_request,
     filled,
     schedule_about,
     schedule_context,
+    schedule_of,
     schedule_request,
 )
+from posthouse.errors import EventNotFound, InvalidTrigger, TriggerNotFound
+from posthouse.storage.definitions import load_rules
+from posthouse.storage.errors import translate_errors
+from posthouse.storage.queries import Db, call, call_rows, fetch, fetch_rows
 
 
 async def trigger_row(connection: Db, trigger_id: UUID, tenant: str | None) -> dict[str, Any]:

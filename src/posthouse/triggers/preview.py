@@ -17,13 +17,13 @@ from posthouse.core.trigger import (
     SCHEDULE_FIELDS,
     checked_trigger,
     missing_fields,
+    rendered,
     schedule_of,
     trigger_words,
 )
 from posthouse.errors import InvalidDefinition, InvalidJob, InvalidSchedule, InvalidTrigger, TemplateError
 from posthouse.storage.definitions import load_rules
 from posthouse.storage.queries import Db, call
-from posthouse.trigger_jobs import rendered
 from posthouse.triggers.firing import (
     EventSample,
     Occasion,
