@@ -11,7 +11,7 @@ from sqlalchemy import create_engine
 
 import posthouse
 from posthouse import testing
-from posthouse.client import kinds
+from posthouse.client import enqueue
 from posthouse.core.request import Request
 from posthouse.errors import InactiveDefinition, InvalidDefinition, InvalidPayload
 
@@ -145,7 +145,7 @@ async def test_a_refusal_does_not_repeat_what_the_payload_holds_in_secret(client
 async def test_a_change_of_the_schema_reaches_a_client_that_has_it_cached(
     client, report, change, monkeypatch
 ):
-    monkeypatch.setattr(kinds, "FRESH_SECONDS", 0.0)  # no need to wait until they are over
+    monkeypatch.setattr(enqueue, "DEFINITION_TTL_SECONDS", 0.0)  # no need to wait until they are over
     await client.enqueue("report", GOOD)
     change("report", schema={"required": ["year"]})
     with pytest.raises(InvalidPayload, match='"year" is a required property'):

@@ -318,12 +318,13 @@ def preview(
     """
     import shlex
 
+    from posthouse.core.command.template import TemplateValues
     from posthouse.definitions import preview_command
 
     value = json_object(payload)
-    about = {"tenant_id": tenant, "correlation_id": correlation, "subject": subject}
+    values = TemplateValues(tenant_id=tenant, correlation_id=correlation, subject=subject)
     found = read(
-        lambda db, known: preview_command(db, key, value, about, payload_limit=known.max_payload_bytes)
+        lambda db, known: preview_command(db, key, value, values, payload_limit=known.max_payload_bytes)
     )
     show_result(found, shlex.join(found.argv), as_json=as_json)
 

@@ -16,7 +16,7 @@ from uuid import UUID
 from pydantic_core import to_json
 
 from posthouse.client.copy_rows import COPY_HEADER, COPY_TRAILER, ROWS_PER_BLOCK, CopyEncoder, copy_statements
-from posthouse.core.definition import KindRules, problems_with
+from posthouse.core.definition import StoredDefinition, payload_error_messages
 from posthouse.core.ids import new_id, new_ids
 from posthouse.core.payload import encode_payload, payload_bytes
 from posthouse.core.request import Request
@@ -217,7 +217,7 @@ def duplicate_error(request: Request, job_id: UUID) -> DuplicateJob:
 
 class _CachedDefinition(NamedTuple):
     expires: float
-    rules: KindRules | None  # None: nothing to validate or override
+    rules: StoredDefinition | None  # None: nothing to validate or override
     exists: bool
 
 
@@ -242,10 +242,10 @@ class DefinitionCache:
         if len(self._cached) > MAX_CACHED_KINDS:
             self._cached.clear()
         expires = time.monotonic() + DEFINITION_TTL_SECONDS
-        found = {rules.key: rules for rules in (KindRules.from_text(row[0]) for row in rows)}
+        found = {rules.key: rules for rules in (StoredDefinition.from_text(row[0]) for row in rows)}
         for kind in kinds:
             rules = found.get(kind)
-            binding = None if rules is None or rules.allow_all else rules
+            binding = None if rules is None or rules.accepts_everything else rules
             self._cached[kind] = _CachedDefinition(expires, binding, rules is not None)
 
     def undefined(self, requests: Sequence[Request]) -> list[Request]:
@@ -261,7 +261,7 @@ class DefinitionCache:
         """Return the requests with overrides applied. Raises InvalidPayload if a payload is invalid for its
         kind.
         """
-        binding: dict[str, KindRules] = {}
+        binding: dict[str, StoredDefinition] = {}
         for kind in kinds:
             cached = self._cached.get(kind)
             if cached is not None and cached.rules is not None:
@@ -275,9 +275,11 @@ class DefinitionCache:
             if rules is None or (request.implied is not None and not rules.overrides):
                 applied.append(request)
                 continue
-            applied.append(request if request.implied is None else rules.gives_way(request))
-            if request.implied is None or rules.operators_schema:
-                found = problems_with(rules, encode_payload(request.payload, payload_limit), request.about)
+            applied.append(request if request.implied is None else rules.apply_overrides(request))
+            if request.implied is None or rules.has_schema_override:
+                found = payload_error_messages(
+                    rules, encode_payload(request.payload, payload_limit), request.template_values
+                )
                 where = f"request {index}: " if found and len(requests) > 1 else ""
                 problems += [f"{where}{request.kind}: {problem}" for problem in found]
                 if len(problems) >= MOST_PROBLEMS:

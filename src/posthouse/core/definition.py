@@ -11,7 +11,7 @@ from typing import Any
 from pydantic_core import from_json
 
 from posthouse.core.command.spec import CommandSpec
-from posthouse.core.command.template import Values
+from posthouse.core.command.template import TemplateValues
 from posthouse.core.redaction import Redactor, Secrets, redactor_for
 from posthouse.core.redaction.redactor import NO_SECRETS
 from posthouse.core.request import Request
@@ -21,7 +21,7 @@ from posthouse.errors import InvalidCommand, InvalidDefinition, InvalidPayload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KindRules:
+class StoredDefinition:
     """The fields of the statement definition_rules. ``overrides`` holds the values an operator set
     over the code's.
     """
@@ -40,12 +40,12 @@ class KindRules:
     """What the code that was announced last accepts, whatever an operator set."""
 
     @classmethod
-    def from_text(cls, text: str) -> KindRules:
+    def from_text(cls, text: str) -> StoredDefinition:
         values = {name: value for name, value in json.loads(text).items() if name in _NAMES}
         return cls(**{**values, "redact": tuple(values["redact"])})
 
     @property
-    def allow_all(self) -> bool:
+    def accepts_everything(self) -> bool:
         """Whether there is nothing to validate or override in any request."""
         return not self.overrides and self.schema in _ANY_PAYLOAD
 
@@ -54,17 +54,17 @@ class KindRules:
         return redactor_for(self.schema, self.redact)
 
     @property
-    def operators_retry(self) -> Retry | None:
+    def retry_override(self) -> Retry | None:
         """The retry policy that an operator set, or None."""
         chosen = self.overrides.get("retry")
         return Retry.from_json(chosen) if chosen else None
 
     @property
-    def operators_schema(self) -> bool:
+    def has_schema_override(self) -> bool:
         """Whether an operator set a schema in addition to the handler's type annotations."""
         return "schema" in self.overrides
 
-    def gives_way(self, request: Request) -> Request:
+    def apply_overrides(self, request: Request) -> Request:
         """Return the request with the operator's overrides in place of its implied options."""
         yielding = [name for name in request.implied or () if name in self.overrides]
         return request.changed(**dict.fromkeys(yielding)) if yielding else request
@@ -102,7 +102,7 @@ def is_own(kind: str) -> bool:
     return kind.startswith("posthouse.")
 
 
-def compiled_or_raise(rules: KindRules) -> Any:
+def compiled_or_raise(rules: StoredDefinition) -> Any:
     """Return the compiled schema. Raises InvalidDefinition if the stored schema is invalid."""
     try:
         return compiled(rules.schema)
@@ -111,43 +111,36 @@ def compiled_or_raise(rules: KindRules) -> Any:
 
 
 _ANY_PAYLOAD = {"{}", '{"type": "object"}'}  # as jsonb prints them
-_NAMES = {item.name for item in fields(KindRules)}
+_NAMES = {item.name for item in fields(StoredDefinition)}
 
 
-_NOT_YET = {"job_id": "00000000-0000-0000-0000-000000000000", "attempt": 1}
-"""Placeholder values for fields that a job gets when it is stored or runs."""
+def payload_errors(rules: StoredDefinition, payload: str, values: TemplateValues) -> list[Fault]:
+    """Return the schema errors; if there are none, the errors of rendering the command's arguments."""
+    return rules.faults(payload) or [Fault("", text) for text in _command_errors(rules, payload, values)]
 
 
-def faults_with(rules: KindRules, payload: str, about: Values) -> list[Fault]:
-    """Return the schema errors; if there are none, the errors of rendering the command's arguments.
-
-    ``about`` is the job's tenant_id, correlation_id and subject.
-    """
-    return rules.faults(payload) or [Fault("", text) for text in _unusable(rules, payload, about)]
-
-
-def problems_with(rules: KindRules, payload: str, about: Values) -> list[str]:
+def payload_error_messages(rules: StoredDefinition, payload: str, values: TemplateValues) -> list[str]:
     """Return the errors as text."""
-    return rules.problems(payload) or _unusable(rules, payload, about)
+    return rules.problems(payload) or _command_errors(rules, payload, values)
 
 
-def _unusable(rules: KindRules, payload: str, about: Values) -> list[str]:
+def _command_errors(rules: StoredDefinition, payload: str, values: TemplateValues) -> list[str]:
     if rules.command is None:
         return []
     value = json.loads(payload)
     try:
-        arguments(rules, value, about)
+        render_argv(rules, value, values)
     except InvalidPayload as error:
         return [rules.redactor.text(str(error), rules.redactor.secrets(value))]
     return []
 
 
-def arguments(rules: KindRules, payload: Any, about: Values) -> list[str]:
+def render_argv(rules: StoredDefinition, payload: Any, values: TemplateValues) -> list[str]:
     """Return the exact arguments that would run. Raises InvalidPayload."""
-    return spec_of(rules).template.render({**_NOT_YET, **about, "payload": payload})
+    return parse_command(rules).template.render(values.with_payload(payload))
 
 
-def spec_of(rules: KindRules) -> CommandSpec:
+def parse_command(rules: StoredDefinition) -> CommandSpec:
     """Return the command of a definition. Raises InvalidDefinition if the stored command is invalid."""
     if rules.command is None:
         raise InvalidDefinition(f"{rules.key} is not a command: it runs in a handler")

@@ -13,6 +13,7 @@ from uuid import UUID
 from pydantic_core import to_json
 
 from posthouse.core.capabilities import check_capability
+from posthouse.core.command.template import TemplateValues
 from posthouse.core.duration import Duration, seconds
 from posthouse.core.payload import encode_payload, payload_bytes
 from posthouse.core.retry import Retry
@@ -115,9 +116,9 @@ class Request:
     is not known here."""
 
     @property
-    def about(self) -> dict[str, str | None]:
+    def template_values(self) -> TemplateValues:
         """Return the values that a command template may use besides the payload."""
-        return {"tenant_id": self.tenant, "correlation_id": self.correlation_id, "subject": self.subject}
+        return TemplateValues(tenant_id=self.tenant, correlation_id=self.correlation_id, subject=self.subject)
 
     def __post_init__(self) -> None:
         if not self.kind:

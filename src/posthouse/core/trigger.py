@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from posthouse.core.definition import KindRules, problems_with
+from posthouse.core.command.template import TemplateValues
+from posthouse.core.definition import StoredDefinition, payload_error_messages
 from posthouse.core.duration import seconds
 from posthouse.core.payload import encode_payload
 from posthouse.core.request import priority_number
@@ -126,17 +127,19 @@ _OF_EVENTS = {"event_name", "dedupe_window_seconds"}
 Fields = Mapping[str, Any]
 
 
-def filled(trigger: Fields, context: Fields, rules: KindRules | None, about: Fields, limit: int) -> str:
+def filled(
+    trigger: Fields, context: Fields, rules: StoredDefinition | None, values: TemplateValues, limit: int
+) -> str:
     """Return the payload as JSON. Raises an error with the reason if the trigger cannot create a job."""
     kind = taken(trigger, rules)
     payload = encode_payload(rendered(trigger, context), limit)
-    problems = problems_with(kind, payload, about)
+    problems = payload_error_messages(kind, payload, values)
     if problems:
         raise kind.refusal(problems)
     return payload
 
 
-def taken(trigger: Fields, rules: KindRules | None) -> KindRules:
+def taken(trigger: Fields, rules: StoredDefinition | None) -> StoredDefinition:
     """Return the rules of the trigger's kind. Raises if its definition does not exist or is inactive."""
     if rules is None:
         raise InvalidDefinition(f"the definition {trigger['definition_key']!r} does not exist")
@@ -161,20 +164,21 @@ def event_context(event: Fields, context: Any) -> dict[str, Any]:
     }
 
 
-def event_about(event: Fields) -> dict[str, Any]:
+def event_values(event: Fields) -> TemplateValues:
     """Return the correlation id and the other attributes that the job inherits from the event."""
-    return {
-        "tenant_id": event["tenant_id"],
-        "correlation_id": event["correlation_id"] or str(event["id"]),
-        "subject": event["subject"] or "",
-    }
+    return TemplateValues(
+        tenant_id=event["tenant_id"],
+        correlation_id=event["correlation_id"] or str(event["id"]),
+        subject=event["subject"] or "",
+    )
 
 
 def event_request(trigger: Fields, event: Fields, payload: str) -> dict[str, Any]:
     """Return the request as posthouse.enqueue_many expects it."""
     return {
-        **event_about(event),
         **_made_by(trigger, payload),
+        "tenant_id": event["tenant_id"],
+        "correlation_id": event["correlation_id"] or str(event["id"]),
         "subject": event["subject"],
         "source": "event",
         "source_ref": str(event["id"]),
@@ -200,13 +204,10 @@ def schedule_context(
     }
 
 
-def schedule_about(trigger: Fields, nominal: datetime) -> dict[str, Any]:
+def schedule_values(trigger: Fields, nominal: datetime) -> TemplateValues:
     """Return the attributes that the job gets from the schedule."""
-    return {
-        "tenant_id": trigger["tenant_id"],
-        "correlation_id": f"{trigger['id']}@{_text(nominal)}",
-        "subject": "",
-    }
+    correlation_id = f"{trigger['id']}@{_text(nominal)}"
+    return TemplateValues(tenant_id=trigger["tenant_id"], correlation_id=correlation_id)
 
 
 def schedule_request(trigger: Fields, nominal: datetime, payload: str, start: datetime) -> dict[str, Any]:
@@ -214,7 +215,7 @@ def schedule_request(trigger: Fields, nominal: datetime, payload: str, start: da
     return {
         **_made_by(trigger, payload),
         "tenant_id": trigger["tenant_id"],
-        "correlation_id": schedule_about(trigger, nominal)["correlation_id"],
+        "correlation_id": schedule_values(trigger, nominal).correlation_id,
         "scheduled_for": start.isoformat(),
         "order_key": f"schedule:{trigger['id']}" if trigger["overlap"] == "queue" else None,
         "source": "schedule",

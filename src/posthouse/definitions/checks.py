@@ -10,7 +10,14 @@ from typing import Any
 from pydantic_core import to_json
 
 from posthouse.commands import CommandSpec
-from posthouse.core.definition import KindRules, arguments, faults_with, problems_with, spec_of
+from posthouse.core.command.template import TemplateValues
+from posthouse.core.definition import (
+    StoredDefinition,
+    parse_command,
+    payload_error_messages,
+    payload_errors,
+    render_argv,
+)
 from posthouse.core.duration import seconds
 from posthouse.core.payload import encode_payload
 from posthouse.core.request import priority_number
@@ -81,7 +88,7 @@ _STORED: dict[str, Callable[[Any], Any]] = {
 }
 
 
-ANYBODY = {"tenant_id": "default", "correlation_id": "", "subject": ""}
+_DEFAULT_VALUES = TemplateValues(tenant_id="default")
 """Attributes of a job of which only the payload matters."""
 
 
@@ -114,27 +121,29 @@ async def payload_problems(
     connection: Db, key: str, payload: Mapping[str, Any], *, payload_limit: int
 ) -> list[str]:
     """Return the errors that an enqueue of this payload would be rejected with."""
-    return problems_with(await _rules(connection, key), encode_payload(payload, payload_limit), ANYBODY)
+    return payload_error_messages(
+        await _rules(connection, key), encode_payload(payload, payload_limit), _DEFAULT_VALUES
+    )
 
 
 async def preview_command(
-    connection: Db, key: str, payload: Mapping[str, Any], about: Mapping[str, Any], *, payload_limit: int
+    connection: Db, key: str, payload: Mapping[str, Any], values: TemplateValues, *, payload_limit: int
 ) -> Preview:
     """Return the command that a job with this payload would run. Raises InvalidPayload."""
     rules = await _rules(connection, key)
-    spec_of(rules)
+    parse_command(rules)
     text = encode_payload(payload, payload_limit)
-    problems = problems_with(rules, text, about)
+    problems = payload_error_messages(rules, text, values)
     if problems:
         raise rules.refusal(problems)
-    return _preview(rules, text, about)
+    return _preview(rules, text, values)
 
 
 async def check_payload(
-    connection: Db, key: str, payload: Mapping[str, Any], about: Mapping[str, Any], *, payload_limit: int
+    connection: Db, key: str, payload: Mapping[str, Any], values: TemplateValues, *, payload_limit: int
 ) -> PayloadCheck:
     """Validate a payload against a stored definition."""
-    return _checked(await _rules(connection, key), encode_payload(payload, payload_limit), about)
+    return _checked(await _rules(connection, key), encode_payload(payload, payload_limit), values)
 
 
 async def check_draft(
@@ -142,7 +151,7 @@ async def check_draft(
     key: str | None,
     fields: Mapping[str, Any],
     payload: Mapping[str, Any],
-    about: Mapping[str, Any],
+    values: TemplateValues,
     *,
     payload_limit: int,
 ) -> PayloadCheck:
@@ -153,16 +162,16 @@ async def check_draft(
     if faults:
         return PayloadCheck(valid=False, active=True, errors=[], definition_errors=faults)
     try:
-        return _checked(_drafted(stored[0] if stored else None, key, known), text, about)
+        return _checked(_drafted(stored[0] if stored else None, key, known), text, values)
     except InvalidDefinition as error:  # a stored definition may be invalid
         unusable = [Fault("", str(error))]
         return PayloadCheck(valid=False, active=True, errors=[], definition_errors=unusable)
 
 
-def _drafted(stored: KindRules | None, key: str | None, known: Mapping[str, Any]) -> KindRules:
-    base = stored or KindRules(key=key or "draft", overrides={})
+def _drafted(stored: StoredDefinition | None, key: str | None, known: Mapping[str, Any]) -> StoredDefinition:
+    base = stored or StoredDefinition(key=key or "draft", overrides={})
     command = known.get("command", base.command)
-    return KindRules(
+    return StoredDefinition(
         key=base.key,
         active=known.get("active", base.active),
         schema=json.dumps(known["schema"]) if "schema" in known else base.schema,
@@ -173,28 +182,28 @@ def _drafted(stored: KindRules | None, key: str | None, known: Mapping[str, Any]
     )
 
 
-def _checked(rules: KindRules, text: str, about: Mapping[str, Any]) -> PayloadCheck:
-    faults = faults_with(rules, text, about)
+def _checked(rules: StoredDefinition, text: str, values: TemplateValues) -> PayloadCheck:
+    faults = payload_errors(rules, text, values)
     runs = rules.command is not None and not faults
     return PayloadCheck(
         valid=not faults,
         active=rules.active,
         errors=faults,
-        command=_preview(rules, text, about) if runs else None,
+        command=_preview(rules, text, values) if runs else None,
     )
 
 
-def _preview(rules: KindRules, text: str, about: Mapping[str, Any]) -> Preview:
-    spec = spec_of(rules)
+def _preview(rules: StoredDefinition, text: str, values: TemplateValues) -> Preview:
+    spec = parse_command(rules)
     return Preview(
-        argv=arguments(rules, json.loads(text), about),
+        argv=render_argv(rules, json.loads(text), values),
         cwd=spec.cwd,
         variables=sorted({*spec.inherit_env, *spec.env, *spec.secrets}),
         secrets=sorted(set(spec.secrets.values())),
     )
 
 
-async def _rules(connection: Db, key: str) -> KindRules:
+async def _rules(connection: Db, key: str) -> StoredDefinition:
     found = await load_rules(connection, [key])
     if not found:
         raise DefinitionNotFound(f"definition {key!r} does not exist")

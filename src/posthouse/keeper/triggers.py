@@ -15,17 +15,17 @@ from typing import Any
 import psycopg
 from pydantic_core import from_json
 
-from posthouse.core.definition import KindRules
+from posthouse.core.definition import StoredDefinition
 from posthouse.core.schedule import Schedule, Standing, jitter, plan
 from posthouse.core.trigger import (
-    event_about,
     event_context,
     event_request,
+    event_values,
     filled,
-    schedule_about,
     schedule_context,
     schedule_of,
     schedule_request,
+    schedule_values,
 )
 from posthouse.errors import InvalidSchedule, PosthouseError
 from posthouse.keeper.service import SELDOM_SECONDS, Crowd
@@ -51,7 +51,9 @@ NEVER = timedelta(days=366)
 class Timetable:
     """A trigger (its row as JSON) and the rules of its kind of job."""
 
-    def __init__(self, trigger: Mapping[str, Any], rules: KindRules | None, payload_limit: int) -> None:
+    def __init__(
+        self, trigger: Mapping[str, Any], rules: StoredDefinition | None, payload_limit: int
+    ) -> None:
         self._trigger = trigger
         self._rules = rules
         self._payload_limit = payload_limit
@@ -79,9 +81,9 @@ class Timetable:
     def _made(self, schedule: Schedule, nominal: datetime, previous: datetime | None) -> dict[str, Any]:
         trigger = self._trigger
         context = schedule_context(trigger, schedule, nominal, previous)
-        about = schedule_about(trigger, nominal)
+        values = schedule_values(trigger, nominal)
         try:
-            payload = filled(trigger, context, self._rules, about, self._payload_limit)
+            payload = filled(trigger, context, self._rules, values, self._payload_limit)
         except PosthouseError as error:
             return _run(nominal, outcome="error", reason=str(error))
         start = nominal + jitter(trigger["id"], nominal, trigger["jitter_seconds"])
@@ -140,7 +142,7 @@ class Scheduler:
         return dict(counts)
 
     async def _see_to(
-        self, connection: Db, trigger: Mapping[str, Any], rules: Mapping[str, KindRules], now: datetime
+        self, connection: Db, trigger: Mapping[str, Any], rules: Mapping[str, StoredDefinition], now: datetime
     ) -> dict[str, int]:
         """Create the due jobs of a trigger. An error must not delay other triggers."""
         timetable = Timetable(trigger, rules.get(trigger["definition_key"]), self._payload_limit)
@@ -194,7 +196,7 @@ class Matcher:
             return await match_events(connection, [item.event["id"] for item in taken], results)
 
     def _result(
-        self, taken: PendingEvent, trigger: Mapping[str, Any], rules: Mapping[str, KindRules]
+        self, taken: PendingEvent, trigger: Mapping[str, Any], rules: Mapping[str, StoredDefinition]
     ) -> dict[str, Any]:
         event = taken.event
         result = {
@@ -208,7 +210,7 @@ class Matcher:
         try:
             kind = rules.get(trigger["definition_key"])
             context = event_context(event, from_json(taken.context or "{}"))
-            payload = filled(trigger, context, kind, event_about(event), self._payload_limit)
+            payload = filled(trigger, context, kind, event_values(event), self._payload_limit)
         except (PosthouseError, ValueError) as error:  # ValueError: the context is no JSON that we can read
             return {**result, "error": f"{error}"}
         request = event_request(trigger, event, payload)

@@ -6,14 +6,14 @@ import json
 from collections.abc import Sequence
 from difflib import get_close_matches
 
-from posthouse.core.definition import KindRules, is_own
+from posthouse.core.definition import StoredDefinition, is_own
 from posthouse.errors import UnknownDefinition
 from posthouse.storage.queries import Db, fetch_rows, query
 
 
-async def load_rules(connection: Db, keys: Sequence[str]) -> list[KindRules]:
+async def load_rules(connection: Db, keys: Sequence[str]) -> list[StoredDefinition]:
     cursor = await connection.execute(query("definition_rules"), (json.dumps(list(keys)),))
-    return [KindRules.from_text(row[0]) for row in await cursor.fetchall()]
+    return [StoredDefinition.from_text(row[0]) for row in await cursor.fetchall()]
 
 
 async def refuse_undefined(connection: Db, keys: Sequence[str]) -> None:

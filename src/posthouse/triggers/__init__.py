@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-from posthouse.core.definition import problems_with
+from posthouse.core.command.template import TemplateValues
+from posthouse.core.definition import payload_error_messages
 from posthouse.core.payload import encode_payload
 from posthouse.core.redaction import MASK
 from posthouse.core.template import is_fixed, masked_place
@@ -121,7 +122,8 @@ async def _check_fixed_payload(connection: Db, trigger: Mapping[str, Any], tenan
     if not is_fixed(template):
         return
     for rules in await load_rules(connection, [trigger["definition_key"]]):
-        about = {"tenant_id": tenant, "correlation_id": "", "subject": ""}
-        problems = problems_with(rules, encode_payload(template, PAYLOAD_LIMIT), about)
+        problems = payload_error_messages(
+            rules, encode_payload(template, PAYLOAD_LIMIT), TemplateValues(tenant_id=tenant)
+        )
         if problems:
             raise InvalidTrigger(f"invalid payload for {rules.key}: {'; '.join(problems)}")

@@ -9,17 +9,18 @@ from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
-from posthouse.core.definition import KindRules
+from posthouse.core.command.template import TemplateValues
+from posthouse.core.definition import StoredDefinition
 from posthouse.core.ids import new_id
 from posthouse.core.trigger import (
-    event_about,
     event_context,
     event_request,
+    event_values,
     filled,
-    schedule_about,
     schedule_context,
     schedule_of,
     schedule_request,
+    schedule_values,
 )
 from posthouse.errors import EventNotFound, InvalidTrigger, TriggerNotFound
 from posthouse.storage.definitions import load_rules
@@ -58,7 +59,7 @@ class Occasion:
     """The values for a payload template, and the attributes of the job."""
 
     context: dict[str, Any]
-    about: dict[str, Any]
+    values: TemplateValues
 
 
 async def stored_event(connection: Db, event_id: UUID, tenant: str) -> EventSample:
@@ -95,12 +96,12 @@ def event_fields(event: EventSample, now: datetime, tenant: str) -> dict[str, An
 
 
 def by_event(fields: Mapping[str, Any], context: Any) -> Occasion:
-    return Occasion(event_context(fields, context), event_about(fields))
+    return Occasion(event_context(fields, context), event_values(fields))
 
 
 def by_time(trigger: Mapping[str, Any], nominal: datetime) -> Occasion:
     context = schedule_context(trigger, schedule_of(trigger), nominal, trigger.get("last_nominal_at"))
-    return Occasion(context, schedule_about(trigger, nominal))
+    return Occasion(context, schedule_values(trigger, nominal))
 
 
 def named(pattern: str) -> str:
@@ -150,18 +151,18 @@ async def fire_trigger(
         if event is not None or event_id is not None:
             raise InvalidTrigger("this trigger is a schedule; run it without an event")
         at_time = by_time(trigger, now)
-        payload = filled(trigger, at_time.context, _first(rules), at_time.about, payload_limit)
+        payload = filled(trigger, at_time.context, _first(rules), at_time.values, payload_limit)
         request = schedule_request(trigger, now, payload, now)
         return await _fire(connection, trigger, request, actor, nominal=now)
     event = await _event(connection, trigger, event, event_id)
     fields = event_fields(event, now, trigger["tenant_id"])
     on_event = by_event(fields, event.context)
-    payload = filled(trigger, on_event.context, _first(rules), on_event.about, payload_limit)
+    payload = filled(trigger, on_event.context, _first(rules), on_event.values, payload_limit)
     told = {"id": fields["id"]} if event.id else {**fields, "context": event.context}
     return await _fire(connection, trigger, event_request(trigger, fields, payload), actor, event=told)
 
 
-def _first(rules: list[KindRules]) -> KindRules | None:
+def _first(rules: list[StoredDefinition]) -> StoredDefinition | None:
     return rules[0] if rules else None
 
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from posthouse.core.definition import KindRules, faults_with
+from posthouse.core.definition import StoredDefinition, payload_errors
 from posthouse.core.payload import encode_payload
 from posthouse.core.redaction import PLAIN
 from posthouse.core.schedule import Occurrence, zone_named
@@ -54,7 +54,7 @@ class Draft:
 
     trigger: dict[str, Any]
     errors: list[Fault]
-    rules: KindRules | None
+    rules: StoredDefinition | None
 
     @property
     def of_events(self) -> bool:
@@ -109,12 +109,12 @@ def _schedule_faults(trigger: Mapping[str, Any]) -> list[Fault]:
     return []
 
 
-async def _rules(connection: Db, key: str | None) -> KindRules | None:
+async def _rules(connection: Db, key: str | None) -> StoredDefinition | None:
     found = await load_rules(connection, [key]) if key and not key.startswith(_OWN) else []
     return found[0] if found else None
 
 
-def _kind_faults(trigger: Mapping[str, Any], rules: KindRules | None) -> list[Fault]:
+def _kind_faults(trigger: Mapping[str, Any], rules: StoredDefinition | None) -> list[Fault]:
     key = trigger.get("definition_key")
     if key and rules is None:
         return [Fault("definition_key", f"definition {key!r} does not exist")]
@@ -226,9 +226,9 @@ def _with_payload(draft: Draft, found: TriggerPreview, occasion: Occasion, limit
     return replace(found, payload=draft.rules.redactor.value(payload), payload_errors=faults)
 
 
-def _faults(rules: KindRules, payload: Any, occasion: Occasion, limit: int) -> list[Fault]:
+def _faults(rules: StoredDefinition, payload: Any, occasion: Occasion, limit: int) -> list[Fault]:
     try:
-        return faults_with(rules, encode_payload(payload, limit), occasion.about)
+        return payload_errors(rules, encode_payload(payload, limit), occasion.values)
     except (InvalidJob, InvalidDefinition) as error:
         return [Fault("", str(error))]
 

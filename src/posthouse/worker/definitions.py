@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeAlias
 
 from pydantic_core import from_json
 
-from posthouse.core.definition import KindRules, problems_with
+from posthouse.core.definition import StoredDefinition, payload_error_messages
 from posthouse.core.payload import encode_payload
 from posthouse.core.redaction import PLAIN, Redactor, Secrets, redactor_for
 from posthouse.core.request import Request
@@ -49,7 +49,7 @@ class Rulebook:
     def __init__(self, definitions: Mapping[str, Definition], library: Library | None = None) -> None:
         self._definitions = definitions
         self._library = library
-        self._rules: dict[str, KindRules] = {}
+        self._rules: dict[str, StoredDefinition] = {}
         self._checked: set[str] = set()  # kinds with an operator's schema
         self._digest = ""
         self._changed = asyncio.Event()
@@ -75,17 +75,19 @@ class Rulebook:
         if found is None:
             return
         self._digest, texts = found
-        self._rules = {rules.key: rules for rules in map(KindRules.from_text, texts)}
+        self._rules = {rules.key: rules for rules in map(StoredDefinition.from_text, texts)}
         self._checked = {
-            rules.key for rules in self._rules.values() if rules.operators_schema or rules.runner == "command"
+            rules.key
+            for rules in self._rules.values()
+            if rules.has_schema_override or rules.runner == "command"
         }
         self._redactors.clear()
         self._secrets.clear()
 
-    def of(self, kind: str) -> KindRules | None:
+    def of(self, kind: str) -> StoredDefinition | None:
         return self._rules.get(kind)
 
-    def commands(self) -> list[KindRules]:
+    def commands(self) -> list[StoredDefinition]:
         return [rules for rules in self._rules.values() if rules.runner == "command"]
 
     def check(self, attempt: Attempt) -> None:
@@ -112,7 +114,7 @@ class Rulebook:
             return False
         if json.loads(rules.announced_schema) == json.loads(json.dumps(definition.arguments.schema())):
             return False
-        if rules.operators_schema and rules.problems(attempt.row.payload):
+        if rules.has_schema_override and rules.problems(attempt.row.payload):
             return False
         newest = compiled(rules.announced_schema)
         return newest is None or newest.accepts(from_json(attempt.row.payload))
@@ -126,11 +128,13 @@ class Rulebook:
             raise InactiveDefinition(
                 f"jobs of kind {request.kind!r} are not accepted: its definition is inactive"
             )
-        if request.implied is None or rules.operators_schema:
-            found = problems_with(rules, encode_payload(request.payload, payload_limit), request.about)
+        if request.implied is None or rules.has_schema_override:
+            found = payload_error_messages(
+                rules, encode_payload(request.payload, payload_limit), request.template_values
+            )
             if found:
                 raise rules.refusal(found)
-        return rules.gives_way(request)
+        return rules.apply_overrides(request)
 
     def retry(self, kind: str) -> Retry | None:
         """Return the retry policy that an operator set, or None for the handler's."""
@@ -138,7 +142,7 @@ class Rulebook:
         if rules is None:
             return None
         try:
-            return rules.operators_retry
+            return rules.retry_override
         except (ConfigurationError, TypeError, ValueError) as error:  # stored without validation
             _log.error("invalid retry policy, using the handler's kind=%s: %s", kind, error)
             return None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from posixpath import basename
 from typing import Any, TypeAlias
 
@@ -55,8 +55,26 @@ def _glued(source: str) -> bool:
     return source.startswith(tuple(f"{name}=" for name in _LONG))
 
 
-ROOTS = ("tenant_id", "job_id", "attempt", "correlation_id", "subject", "payload")
 Values = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TemplateValues:
+    """What a template can use besides the payload. The defaults stand for what a job gets when it is stored
+    or runs.
+    """
+
+    tenant_id: str
+    job_id: str = "00000000-0000-0000-0000-000000000000"
+    attempt: int = 1
+    correlation_id: str | None = ""
+    subject: str | None = ""
+
+    def with_payload(self, payload: Any) -> Values:
+        return {**asdict(self), "payload": payload}
+
+
+ROOTS = (*(item.name for item in fields(TemplateValues)), "payload")
 
 _FORM = re.compile(
     r"(?P<condition>if )?(?P<root>[a-z_]+)(?P<path>(?:\.[A-Za-z0-9_-]+)*)"

@@ -15,7 +15,8 @@ from uuid import uuid5
 from posthouse.client.enqueue import EventOptions, encode_event
 from posthouse.commands import PERMANENT, CommandRunner, CommandSpec, Completed, Progress
 from posthouse.core.command.spec import signal_name
-from posthouse.core.definition import KindRules, spec_of
+from posthouse.core.command.template import TemplateValues, Values
+from posthouse.core.definition import StoredDefinition, parse_command
 from posthouse.core.outcome import Crashed, Policy
 from posthouse.core.retry import DEFAULT_RETRY
 from posthouse.core.secret_names import variable_of
@@ -81,7 +82,7 @@ class Commands:
     def __init__(self, rulebook: Rulebook, known: dict[str, Definition], settings: Settings) -> None:
         self._rulebook = rulebook
         self._known = known
-        self._specs: dict[str, tuple[KindRules, CommandSpec]] = {}
+        self._specs: dict[str, tuple[StoredDefinition, CommandSpec]] = {}
         self._loop = asyncio.get_running_loop()
         self._runner = CommandRunner(grace=settings.cancel_grace_seconds)
         self._lost_grace = LeaseTiming(settings.lease_seconds).stop_grace(settings.cancel_grace_seconds)
@@ -112,11 +113,11 @@ class Commands:
             if rules.key not in handlers and self._adopted(rules)
         ]
 
-    def _adopted(self, rules: KindRules) -> bool:
+    def _adopted(self, rules: StoredDefinition) -> bool:
         if rules.key in self._specs and self._specs[rules.key][0] == rules:
             return True
         try:
-            self._specs[rules.key] = (rules, spec_of(rules))
+            self._specs[rules.key] = (rules, parse_command(rules))
         except InvalidDefinition as error:  # stored without validation
             _log.error("invalid command definition, its jobs stay queued kind=%s: %s", rules.key, error)
             return False
@@ -133,7 +134,7 @@ class Commands:
         reports = ProgressReports(job)
         run = self._runner.run(
             spec,
-            values_of(job),
+            template_values(job),
             secrets=find_secrets(spec.secrets.values(), self._secrets_dir),
             timeout=None if attempt.deadline is None else max(0.001, attempt.deadline - time.monotonic()),
             on_start=pids.append,
@@ -227,16 +228,16 @@ class ProgressReports:
             await asyncio.wait([self._task], timeout=LANDING_SECONDS)
 
 
-def values_of(job: Job) -> dict[str, Any]:
+def template_values(job: Job) -> Values:
     """Return the values that a command template can use."""
-    return {
-        "tenant_id": job.tenant,
-        "job_id": str(job.id),
-        "attempt": job.attempt,
-        "correlation_id": job.correlation_id,
-        "subject": job.subject,
-        "payload": job.payload,
-    }
+    values = TemplateValues(
+        tenant_id=job.tenant,
+        job_id=str(job.id),
+        attempt=job.attempt,
+        correlation_id=job.correlation_id,
+        subject=job.subject,
+    )
+    return values.with_payload(job.payload)
 
 
 async def _run_elsewhere(job: Job) -> None:
@@ -246,7 +247,7 @@ async def _run_elsewhere(job: Job) -> None:
 _ARGUMENTS = Arguments("a command", _run_elsewhere, batch=False)
 
 
-def _definition(rules: KindRules) -> Definition:
+def _definition(rules: StoredDefinition) -> Definition:
     return Definition(
         kind=rules.key,
         handler=_run_elsewhere,

@@ -10,6 +10,7 @@ from fastapi import Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from posthouse import insights
+from posthouse.core.command.template import TemplateValues
 from posthouse.core.ids import definition_id
 from posthouse.core.schema import Fault
 from posthouse.definitions import (
@@ -263,16 +264,16 @@ async def check_kind(request: Request, key: Key, tried: PayloadToCheck, access: 
         if key.startswith(OWN):
             raise DefinitionNotFound(f"definition {key!r} does not exist")
         found = await check_payload(
-            db, key, tried.payload, _about(access), payload_limit=_payload_limit(request)
+            db, key, tried.payload, _values(access), payload_limit=_payload_limit(request)
         )
     return json_response(
         found if access.principal.can(Permission.DEFINITIONS_WRITE) else replace(found, command=None)
     )
 
 
-def _about(access: Access, tenant: str | None = None) -> dict[str, Any]:
+def _values(access: Access, tenant: str | None = None) -> TemplateValues:
     """Return the job fields that a command template can use."""
-    return {"tenant_id": tenant or access.with_default_tenant().tenant, "correlation_id": "", "subject": ""}
+    return TemplateValues(tenant_id=tenant or access.with_default_tenant().tenant or "")
 
 
 def _payload_limit(request: Request) -> int:
@@ -309,7 +310,7 @@ async def preview_definition(request: Request, draft: DefinitionDraft, access: W
     """
     async with access.transaction() as db:
         found = await check_draft(
-            db, draft.key, draft.fields(), draft.payload, _about(access, draft.tenant_id),
+            db, draft.key, draft.fields(), draft.payload, _values(access, draft.tenant_id),
             payload_limit=_payload_limit(request),
         )  # fmt: skip
     return json_response(
