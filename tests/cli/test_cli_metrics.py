@@ -50,12 +50,12 @@ def test_a_worker_tells_what_it_ran_and_a_keeper_what_it_did(posthouse, enqueue,
     assert sample(families, "posthouse_worker_claim_duration_seconds_count") > 0
     assert sample(families, "posthouse_worker_jobs_in_flight") == 0
     assert sample(families, "posthouse_worker_slots") > 0
-    assert sample(families, "posthouse_keeper_step_duration_seconds_count", step="promoter") > 0
+    assert sample(families, "posthouse_keeper_service_duration_seconds_count", service="promoter") > 0
     own = {name for name in families if name.startswith("posthouse_")}
     assert own == {metric.base for metric in METRICS if metric.place in {"worker", "keeper"}}
     assert worker.stop() == 0
     keeper = posthouse.start("keeper", "--metrics-port", "0")
     url = address(keeper)
-    eventually(lambda: sample(scraped(url), "posthouse_keeper_step_duration_seconds_count") > 3)
+    eventually(lambda: sample(scraped(url), "posthouse_keeper_service_duration_seconds_count") > 3)
     assert not any(name.startswith("posthouse_worker") for name in scraped(url))
     assert keeper.stop() == 0

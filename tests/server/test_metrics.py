@@ -118,7 +118,7 @@ async def test_counters_are_the_same_at_every_server_and_outlive_their_samples(a
     for families in (before, after):
         assert counted(families, "posthouse_jobs_enqueued", tenant="acme", kind="sync") == 5
         ended = ("succeeded", "failed", "dead_letter", "canceled")
-        assert [counted(families, "posthouse_jobs_ended", status=each) for each in ended] == [2, 1, 2, 0]
+        assert [counted(families, "posthouse_jobs_finished", status=each) for each in ended] == [2, 1, 2, 0]
         assert counted(families, "posthouse_attempt_failures") == 3
         assert counted(families, "posthouse_attempt_retries") == 1
         assert counted(families, "posthouse_attempt_rescues") == 1

@@ -40,9 +40,9 @@ WORKERS = Metric(
 )  # fmt: skip
 KEEPERS = Metric("posthouse_keeper_sessions", "gauge", "Database connections of keepers.", (), "database")
 ENQUEUED = Metric("posthouse_jobs_enqueued_total", "counter", "Jobs enqueued.", _LINE, "database")
-ENDED = Metric(
-    "posthouse_jobs_ended_total", "counter",
-    "Jobs ended, by status: succeeded, failed, dead_letter or canceled.",
+FINISHED = Metric(
+    "posthouse_jobs_finished_total", "counter",
+    "Jobs finished, by status: succeeded, failed, dead_letter or canceled.",
     (*_LINE, "status"), "database",
 )  # fmt: skip
 FAILURES = Metric(
@@ -114,12 +114,16 @@ CLAIMED = Metric(
 CLAIM_SECONDS = Metric(
     "posthouse_worker_claim_duration_seconds", "histogram", "Duration of claims in seconds.", (), "worker"
 )
-STEP_SECONDS = Metric(
-    "posthouse_keeper_step_duration_seconds", "histogram", "Duration of keeper steps in seconds.",
-    ("step",), "keeper",
+SERVICE_SECONDS = Metric(
+    "posthouse_keeper_service_duration_seconds", "histogram",
+    "Duration of runs of keeper services in seconds.", ("service",), "keeper",
 )  # fmt: skip
-STEP_FAILURES = Metric(
-    "posthouse_keeper_step_failures_total", "counter", "Failed keeper steps.", ("step",), "keeper"
+SERVICE_FAILURES = Metric(
+    "posthouse_keeper_service_failures_total",
+    "counter",
+    "Failed runs of keeper services.",
+    ("service",),
+    "keeper",
 )
 
 HINTS = Metric(

@@ -152,11 +152,11 @@ def _counters(jobs: Sequence[JobTotals]) -> Iterator[Family]:
         for item in jobs:
             family.add_metric((item.tenant_id, item.queue, item.kind), getattr(item, field))
         yield family
-    ended = _counter(metrics.ENDED)
+    finished = _counter(metrics.FINISHED)
     for item in jobs:
         for status in ("succeeded", "failed", "dead_letter", "canceled"):
-            ended.add_metric((item.tenant_id, item.queue, item.kind, status), getattr(item, status))
-    yield ended
+            finished.add_metric((item.tenant_id, item.queue, item.kind, status), getattr(item, status))
+    yield finished
 
 
 def _histogram(metric: metrics.Metric, times: Sequence[TimeTotals], what: str) -> Family:

@@ -78,16 +78,16 @@ class WorkerMetrics:
 
 
 class KeeperMetrics:
-    """An observer of keeper steps: see posthouse.keeper.service."""
+    """An observer of keeper services: see posthouse.keeper.service."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._seconds = histogram(metrics.STEP_SECONDS, registry, REQUEST_BUCKETS)
-        self._failures = counter(metrics.STEP_FAILURES, registry)
+        self._seconds = histogram(metrics.SERVICE_SECONDS, registry, REQUEST_BUCKETS)
+        self._failures = counter(metrics.SERVICE_FAILURES, registry)
 
-    def __call__(self, step: str, seconds: float, failed: bool) -> None:
-        self._seconds.labels(step).observe(seconds)
+    def __call__(self, service: str, seconds: float, failed: bool) -> None:
+        self._seconds.labels(service).observe(seconds)
         if failed:
-            self._failures.labels(step).inc()
+            self._failures.labels(service).inc()
 
 
 LIVE_PATH = "/livez"
