@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 CRASH = "crash"
 CRASH_JOBS = 1000
-LEAST_CRASH_JOBS = 10
+MIN_CRASH_JOBS = 10
 
 
 class _Wanted(NamedTuple):
@@ -100,8 +100,8 @@ def demo(
 def _crash(jobs: int, *, as_json: bool) -> None:
     from posthouse.cli.startup import require_extras
 
-    if jobs < LEAST_CRASH_JOBS:
-        raise UsageError(f"--jobs must be at least {LEAST_CRASH_JOBS} for the crash demo, not {jobs}")
+    if jobs < MIN_CRASH_JOBS:
+        raise UsageError(f"--jobs must be at least {MIN_CRASH_JOBS} for the crash demo, not {jobs}")
     require_extras("posthouse demo crash", "embedded")
     from posthouse.demo.crash import Report, run
     from posthouse.demo.crash.report import make_screen

@@ -194,7 +194,7 @@ ACTIONS = {
     "delete": "delete old rows",
     "finish": "drop",
 }
-MOST_TENANTS = 3
+MAX_TENANTS = 3
 THOUSAND = 1000
 
 
@@ -264,9 +264,9 @@ def _show_due(due: list[RetentionStep]) -> None:
 
 
 def _told(due: RetentionStep) -> str:
-    names = ", ".join(due.tenants[:MOST_TENANTS])
-    if len(due.tenants) > MOST_TENANTS:
-        names += f" and {len(due.tenants) - MOST_TENANTS} more"
+    names = ", ".join(due.tenants[:MAX_TENANTS])
+    if len(due.tenants) > MAX_TENANTS:
+        names += f" and {len(due.tenants) - MAX_TENANTS} more"
     return ACTIONS[due.action].format(tenants=names)
 
 

@@ -214,7 +214,7 @@ def _one_line(text: str) -> str:
 
 
 class ProgressView(Protocol):
-    def show(self, left: int, told: str) -> None: ...
+    def show(self, left: int, text: str) -> None: ...
 
 
 class _Lines:
@@ -223,21 +223,21 @@ class _Lines:
     def __init__(self) -> None:
         self._last = ""
 
-    def show(self, left: int, told: str) -> None:
-        if left and told != self._last:
-            self._last = told
-            typer.echo(told, err=True)
+    def show(self, left: int, text: str) -> None:
+        if left and text != self._last:
+            self._last = text
+            typer.echo(text, err=True)
 
 
 class _ProgressBar:
     def __init__(self, progress: Any, name: str) -> None:
         self._progress = progress
-        self._task = progress.add_task(name, total=None, told="")
+        self._task = progress.add_task(name, total=None, text="")
         self._most = 0
 
-    def show(self, left: int, told: str) -> None:
+    def show(self, left: int, text: str) -> None:
         self._most = max(self._most, left)
-        self._progress.update(self._task, total=self._most or 1, completed=self._most - left, told=told)
+        self._progress.update(self._task, total=self._most or 1, completed=self._most - left, text=text)
 
 
 @contextmanager
@@ -249,6 +249,6 @@ def progress_view(name: str) -> Iterator[ProgressView]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[told]}"))
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[text]}"))
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         yield _ProgressBar(progress, name)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from posthouse.supervisor.supervisor import Settling, Supervisor
     from posthouse.worker.worker import Worker
 
-MOST_NAMES = 6
+MAX_NAMES = 6
 
 
 def worker(
@@ -269,8 +269,8 @@ def announce(worker: Worker) -> None:
 
 def _shortened(names: Sequence[str]) -> str:
     """Return the first names and the number of others; a log line in JSON has all of them."""
-    more = len(names) - MOST_NAMES
-    return ",".join([*names[:MOST_NAMES], *([f"+{more}"] if more > 0 else [])])
+    more = len(names) - MAX_NAMES
+    return ",".join([*names[:MAX_NAMES], *([f"+{more}"] if more > 0 else [])])
 
 
 def keeper(

@@ -52,10 +52,10 @@ def fire(
     from posthouse.triggers import fire_trigger
 
     wanted = id_of("trigger", trigger)
-    told = _event(event, context)
+    source = _event(event, context)
     done = read(
         lambda db, known: fire_trigger(
-            db, wanted, actor=current_actor(), payload_limit=known.max_payload_bytes, **told
+            db, wanted, actor=current_actor(), payload_limit=known.max_payload_bytes, **source
         )
     )
     if as_json:

@@ -130,9 +130,9 @@ def _apply(
                 meant[worker.id] = worker
         return [(worker, await act(db, worker.id, actor=current_actor())) for worker in meant.values()]
 
-    told = read(work)
+    changes = read(work)
     if as_json:
-        show_json([{"id": worker.id, "name": worker.name, "changed": changed} for worker, changed in told])
+        show_json([{"id": worker.id, "name": worker.name, "changed": changed} for worker, changed in changes])
         return
-    for worker, changed in told:
+    for worker, changed in changes:
         print_line(f"{worker.name}  {worker.id}  {done if changed else already}")

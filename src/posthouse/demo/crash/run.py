@@ -142,7 +142,7 @@ WORKERS = 2
 CONCURRENCY = 8
 WORK_SECONDS = 6.0
 """How long the jobs take in all, without faults."""
-LONGEST_JOB = 0.5
+MAX_JOB_SECONDS = 0.5
 LOOK_SECONDS = 0.1
 DEADLINE_SECONDS = 120.0
 
@@ -172,7 +172,7 @@ class _Run:
         self._fleet = Fleet(url, folder, concurrency=CONCURRENCY)
         self._client = Client(settings=load_settings(database_url=url))
         self._line = ReconnectingConnection(url, "demo")
-        self._seconds = min(LONGEST_JOB, WORK_SECONDS * WORKERS * CONCURRENCY / report.jobs)
+        self._seconds = min(MAX_JOB_SECONDS, WORK_SECONDS * WORKERS * CONCURRENCY / report.jobs)
         self._at_work: set[int] = set()
         self._enqueued = 0
         self._started = time.monotonic()

@@ -20,7 +20,7 @@ SMALL_BYTES = 32_768
 WORKER_BYTES = 64 * 2**20
 """Size limit of a worker's body: results, follow-ups and log lines of many jobs at once."""
 MAX_VALUES = 100_000
-"""JSON values in a body. Each one costs about 100 bytes and 1 µs, whatever its own size."""
+"""JSON values in a body. Each one costs about 100 bytes and 1 µs, independent of its own size."""
 WORKER_VALUES = 500_000
 LARGE_BYTES = 65_536
 """Size from which parsing takes a millisecond or more."""

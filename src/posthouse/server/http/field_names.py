@@ -74,12 +74,12 @@ def _shape(cls: type) -> Callable[[Any], dict[str, Any]]:
     get = attrgetter(*own) if len(own) > 1 else lambda value: (getattr(value, own[0]),)
 
     def shaped(value: Any) -> dict[str, Any]:
-        told = {name: wire(part) for name, part in zip(names, get(value), strict=True)}
+        renamed = {name: wire(part) for name, part in zip(names, get(value), strict=True)}
         for name, words in inside.items():
-            told[name] = _rename_inside(told[name], words)
+            renamed[name] = _rename_inside(renamed[name], words)
         for name, of in added:
-            told[name] = of(value)
-        return told
+            renamed[name] = of(value)
+        return renamed
 
     return shaped
 

@@ -85,11 +85,11 @@ async def _respond(request: Request, file: _File, read: _Read) -> Response:
     headers = _headers(file)
     if file.etag and request.headers.get("if-none-match") == file.etag:
         return Response(status_code=304, headers=headers)
-    found = byte_range(_asked(request, file.etag), file.size)
+    found = byte_range(_range_header(request, file.etag), file.size)
     if found is None:
-        refused = problem(416, "range_not_satisfiable", f"invalid Range: the file has {file.size} bytes")
-        refused.headers["Content-Range"] = f"bytes */{file.size}"
-        return refused
+        response = problem(416, "range_not_satisfiable", f"invalid Range: the file has {file.size} bytes")
+        response.headers["Content-Range"] = f"bytes */{file.size}"
+        return response
     start, end, is_partial = found
     headers["Content-Length"] = str(end - start)
     if is_partial:
@@ -115,7 +115,7 @@ def _headers(file: _File) -> dict[str, str]:
     return headers
 
 
-def _asked(request: Request, etag: str) -> str | None:
+def _range_header(request: Request, etag: str) -> str | None:
     """Return the Range header, unless it continues a download of a file that was replaced since."""
     condition = request.headers.get("if-range")
     return request.headers.get("range") if condition in {None, etag} else None
@@ -145,9 +145,9 @@ class ByteRange(NamedTuple):
     is_partial: bool = True
 
 
-def byte_range(asked: str | None, size: int) -> ByteRange | None:
+def byte_range(range_header: str | None, size: int) -> ByteRange | None:
     """Return the range to send; None if it is empty. Unsupported Range headers mean all bytes."""
-    match = _RANGE.fullmatch(asked or "")
+    match = _RANGE.fullmatch(range_header or "")
     if match is None or not (match[1] or match[2]):
         return ByteRange(0, size, is_partial=False)
     start = int(match[1]) if match[1] else max(0, size - int(match[2]))
@@ -155,7 +155,7 @@ def byte_range(asked: str | None, size: int) -> ByteRange | None:
     return ByteRange(start, end) if start < end else None
 
 
-def download(store: Store, artifact: dict[str, Any], asked: str | None) -> Response:
+def download(store: Store, artifact: dict[str, Any], range_header: str | None) -> Response:
     """Return an artifact as an attachment. Browsers must never render it: jobs can store any content."""
     size = artifact["size"]
     headers = {
@@ -166,14 +166,14 @@ def download(store: Store, artifact: dict[str, Any], asked: str | None) -> Respo
         "X-Content-Type-Options": "nosniff",
         "Content-Security-Policy": "sandbox",
     }
-    found = byte_range(asked, size)
+    found = byte_range(range_header, size)
     if found is None:
-        refused = problem(
-            416, "range_not_satisfiable", f"invalid Range {asked!r}: the artifact has {size} bytes"
+        response = problem(
+            416, "range_not_satisfiable", f"invalid Range {range_header!r}: the artifact has {size} bytes"
         )
-        refused.headers["X-Content-SHA256"] = artifact["sha256"]
-        refused.headers["Content-Range"] = f"bytes */{size}"
-        return refused
+        response.headers["X-Content-SHA256"] = artifact["sha256"]
+        response.headers["Content-Range"] = f"bytes */{size}"
+        return response
     start, end, is_partial = found
     if is_partial:
         headers["Content-Range"] = f"bytes {start}-{end - 1}/{size}"

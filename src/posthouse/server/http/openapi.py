@@ -178,12 +178,12 @@ def _split_docstring(operation: dict[str, Any]) -> None:
 def _add_errors(path: str, method: str, operation: dict[str, Any]) -> None:
     responses = operation["responses"]
     of_workers = "/worker/" in path  # their requests name a lease token and a worker id
-    told = {**_ALWAYS, **(_WRITING if method != "get" or of_workers else {})}
+    texts = {**_ALWAYS, **(_WRITING if method != "get" or of_workers else {})}
     if "{" in path or of_workers:
-        told["404"] = "Not found, or owned by another tenant"
+        texts["404"] = "Not found, or owned by another tenant"
     if method == "patch":
-        told["412"] = "Version conflict: the resource was changed since the version in If-Match"
-    for status, text in told.items():
+        texts["412"] = "Version conflict: the resource was changed since the version in If-Match"
+    for status, text in texts.items():
         content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
         responses[status] = {"description": text, "content": content}
     if method == "get" and path.endswith("}"):

@@ -77,7 +77,7 @@ _STATUS: dict[type[errors.PosthouseError], int] = {
 _FIXED = (errors.NotAuthenticated, errors.Forbidden, errors.TooManyRequests)
 """Errors whose texts contain no value of a job or a credential: fixed words, and names of principals, tenants
 and permissions. Redaction would only damage them (`Authorization: [redacted]`)."""
-MOST_TOLD = 20
+MAX_ERRORS = 20
 MEDIA_TYPE = "application/problem+json"
 DATABASE_UNAVAILABLE = "cannot connect to Postgres; retry later"
 UNSTORABLE = (
@@ -133,11 +133,11 @@ def install(app: FastAPI) -> None:
 async def of(error: Exception) -> JSONResponse:
     """Return the response to an error raised outside of routes."""
     handle = next(_HANDLERS[kind] for kind in type(error).__mro__ if kind in _HANDLERS)
-    told: JSONResponse = await handle(None, error)
-    return told
+    response: JSONResponse = await handle(None, error)
+    return response
 
 
-async def _ours(_: Request | None, error: Exception) -> JSONResponse:
+async def _handle_ours(_: Request | None, error: Exception) -> JSONResponse:
     assert isinstance(error, errors.PosthouseError)
     if isinstance(error, errors.DatabaseUnavailable):  # its text contains the address of the database
         return problem(503, error.code, DATABASE_UNAVAILABLE)
@@ -152,17 +152,17 @@ async def _ours(_: Request | None, error: Exception) -> JSONResponse:
     return answer
 
 
-async def _wrong_shape(_: Request | None, error: Exception) -> JSONResponse:
+async def _handle_invalid_request(_: Request | None, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
     found = [
         {"where": ".".join(str(step) for step in item["loc"]), "message": item["msg"]}
-        for item in islice(error.errors(), MOST_TOLD)
+        for item in islice(error.errors(), MAX_ERRORS)
     ]
     detail = "; ".join(f"{item['where']}: {item['message']}" for item in found)
     return problem(422, errors.InvalidRequest.code, detail, errors=found)
 
 
-async def _of_the_framework(_: Request | None, error: Exception) -> JSONResponse:
+async def _handle_http_exception(_: Request | None, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
     if isinstance(error, Rejected):
         return await of(error.error)
@@ -171,7 +171,7 @@ async def _of_the_framework(_: Request | None, error: Exception) -> JSONResponse
     return answer
 
 
-async def _of_the_database(_: Request | None, error: Exception) -> JSONResponse:
+async def _handle_database_error(_: Request | None, error: Exception) -> JSONResponse:
     if isinstance(error, psycopg.errors.QueryCanceled):
         return problem(
             503, "took_too_long", "the database statement timed out; narrow the filter or request fewer rows"
@@ -184,7 +184,7 @@ async def _of_the_database(_: Request | None, error: Exception) -> JSONResponse:
     return _hidden(error)
 
 
-async def _unexpected(_: Request | None, error: Exception) -> JSONResponse:
+async def _handle_unexpected(_: Request | None, error: Exception) -> JSONResponse:
     return _hidden(error)
 
 
@@ -197,10 +197,10 @@ def _hidden(error: Exception) -> JSONResponse:
 
 
 _HANDLERS: dict[type[Exception], Any] = {
-    errors.PosthouseError: _ours,
-    RequestValidationError: _wrong_shape,
-    HTTPException: _of_the_framework,
-    psycopg.Error: _of_the_database,
-    PoolTimeout: _of_the_database,
-    Exception: _unexpected,
+    errors.PosthouseError: _handle_ours,
+    RequestValidationError: _handle_invalid_request,
+    HTTPException: _handle_http_exception,
+    psycopg.Error: _handle_database_error,
+    PoolTimeout: _handle_database_error,
+    Exception: _handle_unexpected,
 }

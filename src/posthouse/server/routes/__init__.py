@@ -1,1 +1,1 @@
-"""API routes by audience: tenants, administrators, remote workers, and everybody (health, live updates)."""
+"""API routes by audience: tenants, administrators, remote workers, and all of them (health, live updates)."""

@@ -23,7 +23,7 @@ from posthouse.server.http.parameters import ApiDatetime
 from posthouse.server.http.responses import encode_cursor
 
 MAX_NAME_LENGTH = 100
-MOST_NAMES = 3
+MAX_NAMES = 3
 Name = Annotated[str, Field(min_length=1, max_length=512)]
 Seconds = Annotated[float, Field(ge=0, le=366 * 86400)]
 Priority = Annotated[
@@ -58,7 +58,7 @@ class ApiModel(BaseModel):
         """Name some unknown fields. pydantic would create an error for each one, which takes seconds."""
         if not isinstance(data, dict) or data.keys() <= cls.known:
             return data
-        unknown = islice((name for name in data if name not in cls.known), MOST_NAMES)
+        unknown = islice((name for name in data if name not in cls.known), MAX_NAMES)
         names = ", ".join(repr(name[:MAX_NAME_LENGTH]) for name in unknown)
         raise PydanticCustomError("extra_forbidden", "unknown fields: {names}", {"names": names})
 

@@ -10,10 +10,10 @@ from typing_extensions import TypedDict
 
 from posthouse.server.schemas.jobs import ApiModel, Object
 
-MOST_JOBS = 1000
-MOST_LINES = 5000
+MAX_JOBS = 1000
+MAX_LINES = 5000
 POLL_SECONDS = 60.0
-LONGEST = 2**63
+MAX_BIGINT = 2**63
 NO_MESSAGE = "no error message was reported"
 
 Text = Annotated[str, StringConstraints(max_length=512, pattern=r"^[^\x00]*$")]
@@ -21,8 +21,8 @@ Word = Annotated[str, StringConstraints(min_length=1, max_length=512, pattern=r"
 LongText = Annotated[str, StringConstraints(max_length=100_000, pattern=r"^[^\x00]*$")]
 Seconds = Annotated[float, Field(ge=0, le=31_536_000, allow_inf_nan=False)]
 LeaseSeconds = Annotated[float, Field(ge=0.2, le=86_400, allow_inf_nan=False)]
-Number = Annotated[int, Field(ge=-LONGEST, lt=LONGEST)]
-Count = Annotated[int, Field(ge=0, lt=LONGEST)]
+Number = Annotated[int, Field(ge=-MAX_BIGINT, lt=MAX_BIGINT)]
+Count = Annotated[int, Field(ge=0, lt=MAX_BIGINT)]
 Percent = Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00]*$")]
 PartStatus = Literal["pending", "in_progress", "completed", "failed", "skipped"]
@@ -131,7 +131,7 @@ class ClaimRequest(WorkerRequest):
     queues: list[Word] = Field(max_length=1000, fail_fast=True)
     kinds: list[Word] = Field(max_length=10_000, fail_fast=True)
     token: UUID | None = None
-    limit: Annotated[int, Field(ge=1, le=MOST_JOBS)] = 1
+    limit: Annotated[int, Field(ge=1, le=MAX_JOBS)] = 1
     lease_seconds: LeaseSeconds = 30.0
     wait_seconds: Annotated[float, Field(ge=0, le=POLL_SECONDS)] = 0.0
     offers: list[Word] = Field(default_factory=list, max_length=1000, fail_fast=True)
@@ -147,7 +147,7 @@ class ClaimRequest(WorkerRequest):
     lane_cursors: list[tuple[Number, Number]] = Field(default_factory=list, max_length=10_000, fail_fast=True)
     tenant_usage: dict[Word, Seconds] = Field(default_factory=dict, max_length=1000)
     preference_wait_seconds: Seconds = 20.0
-    least: Annotated[int, Field(ge=0, le=MOST_JOBS)] = Field(
+    least: Annotated[int, Field(ge=0, le=MAX_JOBS)] = Field(
         default=0, description="Claim nothing if fewer jobs can start; for a batch of one kind."
     )
 
@@ -156,7 +156,7 @@ class ReadyBatches(WorkerRequest):
     """A question for batch kinds that have ready jobs."""
 
     queues: list[Word] = Field(max_length=1000, fail_fast=True)
-    sizes: dict[Word, Annotated[int, Field(ge=1, le=MOST_JOBS)]] = Field(
+    sizes: dict[Word, Annotated[int, Field(ge=1, le=MAX_JOBS)]] = Field(
         max_length=10_000, description="Batch size by kind."
     )
     wants_wakeup: bool = Field(
@@ -179,7 +179,7 @@ class Completion(TypedDict):
 class CompleteRequest(WorkerRequest):
     """Attempts that succeeded."""
 
-    jobs: list[Completion] = Field(max_length=MOST_JOBS, fail_fast=True)
+    jobs: list[Completion] = Field(max_length=MAX_JOBS, fail_fast=True)
 
 
 class AttemptSettlement(TypedDict):
@@ -197,7 +197,7 @@ class AttemptSettlement(TypedDict):
 class SettleRequest(WorkerRequest):
     """Attempts that did not succeed, with their outcomes."""
 
-    jobs: list[AttemptSettlement] = Field(max_length=MOST_JOBS, fail_fast=True)
+    jobs: list[AttemptSettlement] = Field(max_length=MAX_JOBS, fail_fast=True)
 
 
 class FailedAttempt(TypedDict):
@@ -212,7 +212,7 @@ class FailedAttempt(TypedDict):
 class FailRequest(WorkerRequest):
     """Failed attempts."""
 
-    jobs: list[FailedAttempt] = Field(max_length=MOST_JOBS, fail_fast=True)
+    jobs: list[FailedAttempt] = Field(max_length=MAX_JOBS, fail_fast=True)
 
 
 class PartChange(TypedDict):
@@ -245,7 +245,7 @@ class ProgressReport(TypedDict):
 class ProgressRequest(WorkerRequest):
     """Progress of several jobs."""
 
-    jobs: list[ProgressReport] = Field(max_length=MOST_JOBS, fail_fast=True)
+    jobs: list[ProgressReport] = Field(max_length=MAX_JOBS, fail_fast=True)
     lease_seconds: LeaseSeconds = 30.0
 
 
@@ -263,7 +263,7 @@ class LogLineBody(TypedDict):
 class LogRequest(WorkerRequest):
     """Log lines of several jobs."""
 
-    lines: list[LogLineBody] = Field(max_length=MOST_LINES, fail_fast=True)
+    lines: list[LogLineBody] = Field(max_length=MAX_LINES, fail_fast=True)
     lease_seconds: LeaseSeconds = 30.0
 
 
@@ -311,6 +311,6 @@ class SingleReport(Token):
 class SingleLog(Token):
     """Log lines of a job."""
 
-    lines: list[LongText] = Field(max_length=MOST_LINES, fail_fast=True)
+    lines: list[LongText] = Field(max_length=MAX_LINES, fail_fast=True)
     stream: Literal["stdout", "stderr", "log"] = "log"
     level: Text | None = None

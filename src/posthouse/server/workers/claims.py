@@ -30,59 +30,59 @@ async def claim(
     workers: RemoteWorkers,
     notifications: WorkerNotifications,
     access: Access,
-    asked: ClaimRequest,
+    body: ClaimRequest,
     request: Request,
 ) -> bytes:
     """Return the response. Claims whose response the worker did not receive are recovered first."""
-    if asked.unanswered:
-        await workers.check_owner(access, asked.worker_id)
-        recovered = await workers.recover_claims(asked.worker_id, asked.lease_seconds, asked.unanswered)
+    if body.unanswered:
+        await workers.check_owner(access, body.worker_id)
+        recovered = await workers.recover_claims(body.worker_id, body.lease_seconds, body.unanswered)
         if recovered:
-            return _answer(asked, Claim(asked.token or uuid4(), [], 0.0), 0.0, recovered)
+            return _answer(body, Claim(body.token or uuid4(), [], 0.0), 0.0, recovered)
     arrived = time.monotonic()
     while True:
         cursor = notifications.cursor
-        if asked.wants_wakeup or asked.wait_seconds:
-            await notifications.wakeup_requests.request(asked.queues)
+        if body.wants_wakeup or body.wait_seconds:
+            await notifications.wakeup_requests.request(body.queues)
         begun = time.monotonic()
         found = await workers.claim(
-            access, asked.worker_id, asked.lease_seconds, asked.token or uuid4(), _wanted(asked)
+            access, body.worker_id, body.lease_seconds, body.token or uuid4(), _wanted(body)
         )
-        left = arrived + asked.wait_seconds - time.monotonic()
+        left = arrived + body.wait_seconds - time.monotonic()
         if found.rows or left <= 0 or notifications.stopping:
-            return _answer(asked, found, begun - arrived, [])
+            return _answer(body, found, begun - arrived, [])
         pause = CLAIM_POLL_SECONDS if notifications.possible else UNNOTIFIED_POLL_SECONDS
-        await notifications.wait(cursor, [(READY, queue) for queue in asked.queues], min(left, pause))
+        await notifications.wait(cursor, [(READY, queue) for queue in body.queues], min(left, pause))
         if await request.is_disconnected():  # a job claimed now would never reach the worker
-            return _answer(asked, found, 0.0, [])
+            return _answer(body, found, 0.0, [])
 
 
-def _wanted(asked: ClaimRequest) -> dict[str, Any]:
+def _wanted(body: ClaimRequest) -> dict[str, Any]:
     return {
-        "queues": asked.queues,
-        "kinds": asked.kinds,
-        "limit": asked.limit,
-        "marks": dict(asked.lane_cursors),
-        "careful": asked.allow_suspect,
-        "offers": asked.offers,
-        "served": asked.tenant_usage,
-        "patience": asked.preference_wait_seconds,
-        "least": asked.least,
+        "queues": body.queues,
+        "kinds": body.kinds,
+        "limit": body.limit,
+        "marks": dict(body.lane_cursors),
+        "careful": body.allow_suspect,
+        "offers": body.offers,
+        "served": body.tenant_usage,
+        "patience": body.preference_wait_seconds,
+        "least": body.least,
     }
 
 
-def _answer(asked: ClaimRequest, found: Claim, waited: float, recovered: list[Claim]) -> bytes:
-    again = [b'{"token":%b,"jobs":%b}' % (to_json(claim.token), _jobs(asked, claim)) for claim in recovered]
+def _answer(body: ClaimRequest, found: Claim, waited: float, recovered: list[Claim]) -> bytes:
+    again = [b'{"token":%b,"jobs":%b}' % (to_json(claim.token), _jobs(body, claim)) for claim in recovered]
     return b'{"token":%b,"waited_seconds":%b,"jobs":%b,"recovered":[%b]}' % (
         to_json(found.token),
         to_json(round(waited, 6)),
-        _jobs(asked, found),
+        _jobs(body, found),
         b",".join(again),
     )
 
 
-def _jobs(asked: ClaimRequest, claim: Claim) -> bytes:
-    jobs = (row.to_json(payload_as_text=asked.payload_as_text) for row in claim.rows)
+def _jobs(body: ClaimRequest, claim: Claim) -> bytes:
+    jobs = (row.to_json(payload_as_text=body.payload_as_text) for row in claim.rows)
     return b"[%b]" % b",".join(jobs)
 
 

@@ -210,43 +210,43 @@ class Registered:
     api_key: str | None = None
 
 
-async def register(workers: RemoteWorkers, access: Access, asked: Registration) -> Registered:
+async def register(workers: RemoteWorkers, access: Access, body: Registration) -> Registered:
     """Register a worker that has its own key. The database decides what the key may announce."""
     principal = access.principal
-    worker_id = asked.worker_id or uuid4()
+    worker_id = body.worker_id or uuid4()
     queues = None if principal.queues is None else list(principal.queues)
-    row = _row(asked, principal.name, worker_id, principal.tenant, queues)
-    definitions = [_definition(item) for item in asked.definitions]
+    row = _row(body, principal.name, worker_id, principal.tenant, queues)
+    definitions = [_definition(item) for item in body.definitions]
     left_out = await workers.leases(worker_id, 30.0).announce(
         row,
         definitions,
-        asked.limits,
-        [_trigger(item) for item in asked.triggers],
+        body.limits,
+        [_trigger(item) for item in body.triggers],
         key=principal.key,
     )
     announced = {item["key"] for item in definitions} - set(left_out)
     return Registered(worker_id, row["name"], sorted(announced), left_out)
 
 
-async def register_with_new_key(workers: RemoteWorkers, access: Access, asked: Registration) -> Registered:
+async def register_with_new_key(workers: RemoteWorkers, access: Access, body: Registration) -> Registered:
     """Create a worker and its key, for an admin. The key is shown in the answer and never again."""
-    worker_id = asked.worker_id or uuid4()
-    name = checked_worker_name(asked.name) or str(worker_id)
+    worker_id = body.worker_id or uuid4()
+    name = checked_worker_name(body.name) or str(worker_id)
 
     async def issued(connection: Any) -> str:
         return await issue_key(
             connection,
             name,
             Role.WORKER,
-            tenant=asked.tenant,
-            queues=asked.queues or None,
-            may_announce=asked.may_announce,
+            tenant=body.tenant,
+            queues=body.queues or None,
+            may_announce=body.may_announce,
             actor=access.actor,
             most=access.gate.settings.keys_per_tenant,
         )
 
     text = await workers.line.run(issued)
-    row = _row(asked, f"key:{prefix_of(text)}", worker_id, asked.tenant, asked.queues or None)
+    row = _row(body, f"key:{prefix_of(text)}", worker_id, body.tenant, body.queues or None)
     await workers.leases(worker_id, 30.0).announce(row, [], key=prefix_of(text))
     return Registered(worker_id, row["name"], [], api_key=text)
 
@@ -266,24 +266,24 @@ def _trigger(announced: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _row(
-    asked: Registration, key: str, worker_id: UUID, tenant: str | None, queues: list[str] | None
+    body: Registration, key: str, worker_id: UUID, tenant: str | None, queues: list[str] | None
 ) -> dict[str, Any]:
-    checked_facts(json.dumps(asked.metadata))
-    checked_facts(json.dumps(asked.capabilities))
+    checked_facts(json.dumps(body.metadata))
+    checked_facts(json.dumps(body.capabilities))
     return {
-        "name": checked_worker_name(asked.name) or f"{asked.hostname or worker_id}:{asked.pid}",
-        "hostname": asked.hostname,
-        "pid": asked.pid,
-        "version": asked.version,
-        "code": asked.code,
-        "queues": asked.queues if queues is None else [name for name in asked.queues if name in queues],
-        "kinds": asked.kinds,
-        "concurrency": asked.concurrency,
-        "capabilities": asked.capabilities,
-        "offers": capability_words(",".join(asked.offers)),
-        "metadata": {**asked.metadata, "remote": True},
-        "heartbeat_seconds": asked.heartbeat_seconds,
-        "lease_seconds": asked.lease_seconds,
+        "name": checked_worker_name(body.name) or f"{body.hostname or worker_id}:{body.pid}",
+        "hostname": body.hostname,
+        "pid": body.pid,
+        "version": body.version,
+        "code": body.code,
+        "queues": body.queues if queues is None else [name for name in body.queues if name in queues],
+        "kinds": body.kinds,
+        "concurrency": body.concurrency,
+        "capabilities": body.capabilities,
+        "offers": capability_words(",".join(body.offers)),
+        "metadata": {**body.metadata, "remote": True},
+        "heartbeat_seconds": body.heartbeat_seconds,
+        "lease_seconds": body.lease_seconds,
         "key": key,
         "only_tenant": tenant,
         "only_queues": queues,

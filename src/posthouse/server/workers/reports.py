@@ -159,8 +159,8 @@ class AttemptReports:
         retry = Retry.from_json(row["retry"]) if row["retry"] else DEFAULT_RETRY
         ending: BaseException = Reported(_normalize_error(item.get("error")))
         if not item.get("retry", True):
-            told, ending = ending, Fail()
-            ending.__cause__ = told
+            reported, ending = ending, Fail()
+            ending.__cause__ = reported
         verdict = decide(_Attempt(row), ending, Policy(retry), _rng)
         error = (
             None if verdict.error is None else {**verdict.error, "fingerprint": fingerprint(verdict.error)}

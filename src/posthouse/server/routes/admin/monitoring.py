@@ -46,7 +46,7 @@ router = api_router("", "monitoring")
 Auditor = Annotated[Access, allow(Permission.AUDIT_READ, tenant_scoped=True)]
 Operator = Annotated[Access, allow(Permission.OVERVIEW_READ)]
 
-MOST_POINTS = 2000
+MAX_POINTS = 2000
 
 
 @router.get("/overview", response_model=Overview)
@@ -78,7 +78,7 @@ async def read_stats(
 
     Arrivals, finished jobs, failures, wait and run times, and backlog.
     """
-    step = max(step_seconds or insights.step_for(span_seconds), 60 * -(-span_seconds // (60 * MOST_POINTS)))
+    step = max(step_seconds or insights.step_for(span_seconds), 60 * -(-span_seconds // (60 * MAX_POINTS)))
     async with access.transaction() as db:
         found = await insights.series(
             db, span=span_seconds, until=until, step=step, by=by or [], tenant=access.tenant, queue=queue,

@@ -29,7 +29,7 @@ Viewer = Annotated[Access, allow(Permission.WORKERS_READ, tenant_scoped=True)]
 Reader = Annotated[Access, allow(Permission.OVERVIEW_READ)]
 Writer = Annotated[Access, allow(Permission.WORKERS_WRITE)]
 
-MOST_JOBS = 200
+MAX_JOBS = 200
 """Jobs per worker, limited by what a page can show."""
 
 
@@ -52,7 +52,7 @@ async def list_workers(
             ge=0, le=366 * 86400, description="Include workers that went offline within this many seconds."
         ),
     ] = 86400.0,
-    jobs: Annotated[int, Query(ge=0, le=MOST_JOBS, description="Running jobs to return per worker.")] = 10,
+    jobs: Annotated[int, Query(ge=0, le=MAX_JOBS, description="Running jobs to return per worker.")] = 10,
 ) -> Response:
     """List workers, online ones first."""
     async with access.transaction() as db:

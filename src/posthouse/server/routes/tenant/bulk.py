@@ -141,18 +141,18 @@ async def _cancel(bulk: Bulk, choice: JobSelection, access: Access) -> BulkRespo
             return _answer(bulk, matched)
         most = min(bulk.limit or CANCELED_AT_ONCE, CANCELED_AT_ONCE)
         wanted = await insights.ids_of_jobs(db, chosen, most=most)
-    told = {"canceled": 0, "canceling": 0, "skipped": 0}
+    counts = {"canceled": 0, "canceling": 0, "skipped": 0}
     async with access.gate.pool.connection() as connection:
         for job_id in wanted:
             # One transaction per job: a single one would violate the lock order of other transactions.
             try:
-                told[
+                counts[
                     await actions.cancel_job(connection, job_id, actor=access.actor, tenant=access.tenant)
                 ] += 1
             except (IllegalTransition, JobNotFound):  # finished in the meantime
-                told["skipped"] += 1
+                counts["skipped"] += 1
     left = len(wanted) == CANCELED_AT_ONCE < (bulk.limit or matched)
-    return _answer(bulk, matched, more=left and matched > len(wanted), **told)
+    return _answer(bulk, matched, more=left and matched > len(wanted), **counts)
 
 
 def _active(choice: JobSelection, access: Access) -> JobFilter:
@@ -200,21 +200,23 @@ class FoundChange:
         """Start the bulk change or, for a dry run, return what it would change."""
         search = await insights.search_to_change(db, self.bulk.action, self.chosen, tenant=self.access.tenant)
         count = await insights.count_to_change(db, search, self.bulk.limit)
-        told = BulkResponse(
+        response = BulkResponse(
             action=self.bulk.action, dry_run=self.bulk.dry_run, matched=count.count, exact=count.exact,
             counted_up_to=count.counted_up_to,
         )  # fmt: skip
         if self.bulk.dry_run:
-            told.sample = await insights.first_of(db, search, SAMPLE)
+            response.sample = await insights.first_of(db, search, SAMPLE)
         else:
-            await self._start(db, search, told)
-        return json_response(told)
+            await self._start(db, search, response)
+        return json_response(response)
 
-    async def _start(self, db: Db, search: Wanted, told: BulkResponse) -> None:
+    async def _start(self, db: Db, search: Wanted, response: BulkResponse) -> None:
         bulk, access = self.bulk, self.access
         chosen = {"q": line_of(self.chosen), "tenant": access.tenant, "limit": bulk.limit}
-        told.bulk_id = await start_bulk_change(
+        response.bulk_id = await start_bulk_change(
             db, bulk.action, chosen, search.as_json(), rate=bulk.rate, stop_share=bulk.stop_share,
             stop_after=bulk.stop_after, in_seconds=bulk.start_in_seconds, actor=access.actor,
         )  # fmt: skip
-        told.starts_at = (await insights.get_bulk_change(db, told.bulk_id, tenant=access.tenant)).starts_at
+        response.starts_at = (
+            await insights.get_bulk_change(db, response.bulk_id, tenant=access.tenant)
+        ).starts_at

@@ -225,7 +225,7 @@ async def retry(
 details = api_router("/jobs/{job_id}", "jobs")
 Number = Annotated[int | None, Query(ge=1, lt=2**31)]
 
-MOST_LINES = 1000
+MAX_LINES = 1000
 
 
 @details.get("/attempts", response_model=list[AttemptInfo])
@@ -243,7 +243,7 @@ async def read_log(
     generation: Number = None,
     cursor: Cursor = None,
     limit: Annotated[
-        int, Query(ge=1, description=f"Number of lines; values above {MOST_LINES} are clamped.")
+        int, Query(ge=1, description=f"Number of lines; values above {MAX_LINES} are clamped.")
     ] = 200,
     last: Annotated[bool, Query(description="Return the last lines instead of the first.")] = False,
     before: Annotated[
@@ -252,7 +252,7 @@ async def read_log(
 ) -> Response:
     """Read the log of a job, oldest line first."""
     after = decode_single_cursor(cursor, int)
-    most = min(limit, MOST_LINES)
+    most = min(limit, MAX_LINES)
     which = WhichAttempt(attempt_no, generation)
     async with access.transaction() as db:
         if last:

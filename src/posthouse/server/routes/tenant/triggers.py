@@ -139,7 +139,7 @@ def _payload_limit(request: Request) -> int:
     return limit
 
 
-MOST_RUNS = 1000
+MAX_RUNS = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -261,7 +261,7 @@ async def next_runs(
     trigger_id: UUID,
     access: Reader,
     count: Annotated[
-        int, Query(ge=1, description=f"Number of runs; values above {MOST_RUNS:,} are clamped.")
+        int, Query(ge=1, description=f"Number of runs; values above {MAX_RUNS:,} are clamped.")
     ] = 20,
     after: ApiDatetime | None = None,
 ) -> Response:
@@ -274,4 +274,4 @@ async def next_runs(
         now = await insights.database_now(db)
     if found.type != "schedule":
         raise InvalidTrigger(f"trigger {trigger_id} is not a schedule; it fires on events")
-    return json_response(schedule_of(asdict(found)).occurrences(after or now, min(count, MOST_RUNS)))
+    return json_response(schedule_of(asdict(found)).occurrences(after or now, min(count, MAX_RUNS)))

@@ -58,14 +58,14 @@ class Caller:
     async def get_attempt(self, job_id: UUID, token: UUID) -> dict[str, Any]:
         return await self.workers.get_attempt(self.access, job_id, token)
 
-    async def claim(self, asked: ClaimRequest, request: Request) -> bytes:
-        return await claim(self.workers, self.notifications, self.access, asked, request)
+    async def claim(self, body: ClaimRequest, request: Request) -> bytes:
+        return await claim(self.workers, self.notifications, self.access, body, request)
 
-    async def register(self, asked: Registration) -> dict[str, Any]:
+    async def register(self, body: Registration) -> dict[str, Any]:
         """Register a worker; for an admin, create its key as well."""
         is_worker = self.access.principal.role is Role.WORKER
         register = register_worker if is_worker else register_with_new_key
-        return asdict(await register(self.workers, self.access, asked))
+        return asdict(await register(self.workers, self.access, body))
 
 
 def _caller(access: Access, request: Request) -> Caller:
@@ -103,7 +103,7 @@ Registrar = Annotated[
 
 
 @router.post("/register", status_code=201)
-async def register(asked: Registration, caller: Registrar) -> dict[str, Any]:
+async def register(body: Registration, caller: Registrar) -> dict[str, Any]:
     """Register a worker.
 
     While the server cannot be reached, the worker may continue its jobs for `lease_grace_seconds` after their
@@ -114,7 +114,7 @@ async def register(asked: Registration, caller: Registrar) -> dict[str, Any]:
     returned only in this response.
     """
     grace = caller.settings.remote_grace_seconds
-    return {**await caller.register(asked), "lease_grace_seconds": grace}
+    return {**await caller.register(body), "lease_grace_seconds": grace}
 
 
 @router.post("/heartbeat")
@@ -138,21 +138,21 @@ async def heartbeat(beat: HeartbeatRequest, worker: Worker) -> Response:
 
 
 @router.post("/notifications")
-async def wait_for_notifications(asked: NotificationsRequest, worker: Worker) -> Response:
+async def wait_for_notifications(body: NotificationsRequest, worker: Worker) -> Response:
     """Wait for notifications.
 
     Returns when jobs may be ready in these queues, a job must be canceled, or definitions changed. Send the
     `cursor` of the previous response. `missed`: notifications were lost, so any of these may have happened.
     `listening` is false if this server receives no notifications, so that workers must poll.
     """
-    await worker.check_owner(asked.worker_id)
+    await worker.check_owner(body.worker_id)
     notifications = worker.notifications
-    cancel, definitions = (CANCEL, str(asked.worker_id)), (DEFINITIONS, "")
-    ready = [(READY, queue) for queue in asked.queues]
+    cancel, definitions = (CANCEL, str(body.worker_id)), (DEFINITIONS, "")
+    ready = [(READY, queue) for queue in body.queues]
     topics = [*ready, cancel, definitions]
-    if asked.cursor:
-        await notifications.wait(asked.cursor, topics, asked.wait_seconds)
-    cursor, happened = notifications.cursor, notifications.since(asked.cursor, topics)
+    if body.cursor:
+        await notifications.wait(body.cursor, topics, body.wait_seconds)
+    cursor, happened = notifications.cursor, notifications.since(body.cursor, topics)
     missed, happened = happened is None, happened or set()
     return as_json(
         cursor=cursor,
@@ -190,24 +190,24 @@ async def claim_settings(worker: Worker) -> Response:
 
 
 @router.post("/subscription", status_code=204)
-async def update_subscription(asked: SubscriptionUpdate, worker: Worker) -> None:
+async def update_subscription(body: SubscriptionUpdate, worker: Worker) -> None:
     """Change the queues and kinds that a worker serves."""
-    await worker.check_owner(asked.worker_id)
-    await worker.workers.leases(asked.worker_id, 30.0).serve(asked.queues, asked.kinds)
+    await worker.check_owner(body.worker_id)
+    await worker.workers.leases(body.worker_id, 30.0).serve(body.queues, body.kinds)
 
 
 @router.post("/deregister", status_code=204)
-async def deregister(asked: DeregisterRequest, worker: Worker) -> None:
+async def deregister(body: DeregisterRequest, worker: Worker) -> None:
     """Deregister a worker that stops.
 
     Its remaining jobs are released. A supervisor that killed the worker sends `killed`.
     """
-    await worker.check_owner(asked.worker_id)
-    leases = worker.workers.leases(asked.worker_id, 30.0)
-    if asked.killed is None:
+    await worker.check_owner(body.worker_id)
+    leases = worker.workers.leases(body.worker_id, 30.0)
+    if body.killed is None:
         await leases.sign_off()
     else:
-        await leases.end_worker(asked.killed.blockers, asked.killed.error, asked.killed.crash_limit)
+        await leases.end_worker(body.killed.blockers, body.killed.error, body.killed.crash_limit)
 
 
 def as_json(**fields: Any) -> Response:

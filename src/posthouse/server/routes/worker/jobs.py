@@ -40,91 +40,91 @@ LeaseToken = Annotated[UUID, Header(alias="X-Lease-Token", description="Lease to
 
 
 @router.post("/claim")
-async def claim(asked: ClaimRequest, request: Request, worker: Worker) -> Response:
+async def claim(body: ClaimRequest, request: Request, worker: Worker) -> Response:
     """Claim jobs.
 
     Each job comes with a lease. Only jobs of the tenant and the queues of the key are returned. With
     `wait_seconds` the response is delayed until jobs are available. `recovered` contains the jobs of the
     claims in `unanswered`.
     """
-    return Response(await worker.claim(asked, request), media_type="application/json")
+    return Response(await worker.claim(body, request), media_type="application/json")
 
 
 @router.post("/ready_batches")
-async def ready_batches(asked: ReadyBatches, worker: Worker) -> Response:
+async def ready_batches(body: ReadyBatches, worker: Worker) -> Response:
     """List the batch kinds that have ready jobs.
 
     With the number of jobs, at most one batch, and the position of the newest.
     """
-    await worker.check_owner(asked.worker_id)
-    if asked.wants_wakeup:
-        await worker.notifications.wakeup_requests.request(asked.queues)
-    found = await worker.workers.leases(asked.worker_id, 30.0).ready_batches(
-        asked.queues, asked.sizes, dict(asked.lane_cursors)
+    await worker.check_owner(body.worker_id)
+    if body.wants_wakeup:
+        await worker.notifications.wakeup_requests.request(body.queues)
+    found = await worker.workers.leases(body.worker_id, 30.0).ready_batches(
+        body.queues, body.sizes, dict(body.lane_cursors)
     )
     return as_json(batches=[batch._asdict() for batch in found])
 
 
 @router.post("/next_token")
-async def next_token(asked: ClaimScope, worker: Worker) -> Response:
+async def next_token(body: ClaimScope, worker: Worker) -> Response:
     """Get the time until a rate limit allows another job.
 
     `seconds` is null if no rate limit blocks jobs.
     """
-    return as_json(seconds=await worker.workers.shared_leases.next_token(asked.queues, asked.kinds))
+    return as_json(seconds=await worker.workers.shared_leases.next_token(body.queues, body.kinds))
 
 
 @router.post("/complete")
-async def complete_many(asked: CompleteRequest, worker: Worker) -> Response:
+async def complete_many(body: CompleteRequest, worker: Worker) -> Response:
     """Report jobs that succeeded.
 
     With results and follow-up jobs. Jobs in `lost` and `rejected` were not stored.
     """
-    await worker.check_owner(asked.worker_id)
-    return _written(await worker.reports.complete(asked.jobs))
+    await worker.check_owner(body.worker_id)
+    return _written(await worker.reports.complete(body.jobs))
 
 
 @router.post("/settle")
-async def settle_many(asked: SettleRequest, worker: Worker) -> Response:
+async def settle_many(body: SettleRequest, worker: Worker) -> Response:
     """Report attempts that did not succeed, with their outcomes.
 
     The worker decides the outcome: retry, fail, snooze, cancel, release and so on.
     """
-    await worker.check_owner(asked.worker_id)
-    return _written(await worker.reports.settle(asked.jobs))
+    await worker.check_owner(body.worker_id)
+    return _written(await worker.reports.settle(body.jobs))
 
 
 @router.post("/fail")
-async def fail_many(asked: FailRequest, worker: Worker) -> Response:
+async def fail_many(body: FailRequest, worker: Worker) -> Response:
     """Report failed attempts.
 
     The server decides by the retry policy of each job whether it is retried.
     """
-    await worker.check_owner(asked.worker_id)
-    return _written(await worker.reports.fail(asked.jobs))
+    await worker.check_owner(body.worker_id)
+    return _written(await worker.reports.fail(body.jobs))
 
 
 @router.post("/progress")
-async def report_many(asked: ProgressRequest, worker: Worker) -> Response:
+async def report_many(body: ProgressRequest, worker: Worker) -> Response:
     """Report the progress of jobs.
 
     Each report extends the lease of its job. Send reports in `busy` again.
     """
-    await worker.check_owner(asked.worker_id)
-    missed = await worker.reports.progress(asked.jobs, asked.lease_seconds)
+    await worker.check_owner(body.worker_id)
+    missed = await worker.reports.progress(body.jobs, body.lease_seconds)
     return as_json(
         **{name: [str(job) for job, what in missed.items() if what == name] for name in ("lost", "busy")}
     )
 
 
 @router.post("/log", status_code=204)
-async def log_many(asked: LogRequest, worker: Worker) -> None:
+async def log_many(body: LogRequest, worker: Worker) -> None:
     """Write log lines of jobs.
 
     Lines of lost leases are dropped.
     """
-    await worker.check_owner(asked.worker_id)
-    await worker.reports.log(asked.lines, asked.lease_seconds)
+    await worker.check_owner(body.worker_id)
+    await worker.reports.log(body.lines, body.lease_seconds)
 
 
 @router.get("/{job_id}/parts")
@@ -175,31 +175,31 @@ async def keep_step(job_id: UUID, step: Step, worker: Worker) -> Response:
 
 
 @router.post("/{job_id}/heartbeat")
-async def beat_one(job_id: UUID, asked: Token, worker: Worker) -> Response:
+async def beat_one(job_id: UUID, body: Token, worker: Worker) -> Response:
     """Renew the lease of a job.
 
     Stop the job if `canceled` is true.
     """
-    attempt = await worker.get_attempt(job_id, asked.token)
+    attempt = await worker.get_attempt(job_id, body.token)
     worker_id = attempt["worker_id"]
-    verdicts = await worker.workers.beat(worker_id, [job_id], [asked.token], asked.lease_seconds)
+    verdicts = await worker.workers.beat(worker_id, [job_id], [body.token], body.lease_seconds)
     if verdicts.get(job_id) == "lost":
         raise _lost(job_id)
     return as_json(canceled=verdicts.get(job_id) == "cancel", drain=worker_id in verdicts)
 
 
 @router.post("/{job_id}/progress")
-async def report_one(job_id: UUID, asked: SingleReport, worker: Worker) -> Response:
+async def report_one(job_id: UUID, body: SingleReport, worker: Worker) -> Response:
     """Report the progress of a job.
 
     Extends its lease. `busy` means that another transaction has locked the job for more than a second:
     repeat the report.
     """
-    report = {**asked.model_dump(exclude={"lease_seconds"}, exclude_none=True), "id": job_id}
-    if asked.parts:
-        report["derive"] = asked.percent is None
+    report = {**body.model_dump(exclude={"lease_seconds"}, exclude_none=True), "id": job_id}
+    if body.parts:
+        report["derive"] = body.percent is None
     for pause in (*BUSY_PAUSES, None):
-        missed = await worker.reports.progress([report], asked.lease_seconds)
+        missed = await worker.reports.progress([report], body.lease_seconds)
         if missed.get(job_id) == "lost":
             raise _lost(job_id)
         if job_id not in missed or pause is None:
@@ -209,26 +209,26 @@ async def report_one(job_id: UUID, asked: SingleReport, worker: Worker) -> Respo
 
 
 @router.post("/{job_id}/log", status_code=204)
-async def log_one(job_id: UUID, asked: SingleLog, worker: Worker) -> None:
+async def log_one(job_id: UUID, body: SingleLog, worker: Worker) -> None:
     """Write log lines of a job."""
-    await worker.get_attempt(job_id, asked.token)
-    about = {"id": job_id, "token": asked.token, "stream": asked.stream, "level": asked.level}
-    await worker.reports.log([{**about, "text": text} for text in asked.lines], asked.lease_seconds)
+    await worker.get_attempt(job_id, body.token)
+    about = {"id": job_id, "token": body.token, "stream": body.stream, "level": body.level}
+    await worker.reports.log([{**about, "text": text} for text in body.lines], body.lease_seconds)
 
 
 @router.post("/{job_id}/complete")
-async def complete_one(job_id: UUID, asked: SingleCompletion, worker: Worker) -> Response:
+async def complete_one(job_id: UUID, body: SingleCompletion, worker: Worker) -> Response:
     """Report that a job succeeded."""
-    return _written_one(job_id, await worker.reports.complete([{**dict(asked), "id": job_id}]))
+    return _written_one(job_id, await worker.reports.complete([{**dict(body), "id": job_id}]))
 
 
 @router.post("/{job_id}/fail")
-async def fail_one(job_id: UUID, asked: SingleFailure, worker: Worker) -> Response:
+async def fail_one(job_id: UUID, body: SingleFailure, worker: Worker) -> Response:
     """Report that an attempt failed.
 
     The job is retried according to its retry policy.
     """
-    return _written_one(job_id, await worker.reports.fail([{**dict(asked), "id": job_id}]))
+    return _written_one(job_id, await worker.reports.fail([{**dict(body), "id": job_id}]))
 
 
 def _written(written: WriteResult) -> Response:

@@ -149,22 +149,22 @@ async def heartbeat(alive: SimpleHeartbeat, worker: Worker) -> Response:
 
 
 @router.post("/claim")
-async def claim(asking: SimpleClaim, request: Request, worker: Worker) -> Response:
+async def claim(claim_body: SimpleClaim, request: Request, worker: Worker) -> Response:
     """Claim a job.
 
     `job` is null if none is available.
     """
     known, settings = await _latest_worker(worker), worker.settings
-    asked = ClaimRequest(
+    body = ClaimRequest(
         worker_id=known["id"],
-        queues=asking.queues or known["queues"],
-        kinds=asking.kinds or known["kinds"] or await worker.workers.known_kinds(),
+        queues=claim_body.queues or known["queues"],
+        kinds=claim_body.kinds or known["kinds"] or await worker.workers.known_kinds(),
         lease_seconds=settings.simple_claim_seconds,
-        wait_seconds=asking.wait_seconds,
+        wait_seconds=claim_body.wait_seconds,
         offers=known["offers"],
         preference_wait_seconds=PATIENT_BEATS * settings.simple_heartbeat_seconds,
     )
-    answer = from_json(await worker.claim(asked, request))
+    answer = from_json(await worker.claim(body, request))
     if not answer["jobs"]:
         return as_json(job=None, message="no jobs available")
     (job,) = answer["jobs"]
@@ -173,37 +173,37 @@ async def claim(asking: SimpleClaim, request: Request, worker: Worker) -> Respon
 
 
 @router.post("/progress")
-async def progress(told: Progress, worker: Worker) -> Response:
+async def progress(body: Progress, worker: Worker) -> Response:
     """Report the progress of a job.
 
     Extends the claim.
     """
     report = SingleReport(
-        token=await _token(told, worker),
+        token=await _token(body, worker),
         lease_seconds=worker.settings.simple_claim_seconds,
-        step=told.current_step,
-        percent=told.progress_percent,
-        parts=[_part(quality) for quality in told.quality_progress],
+        step=body.current_step,
+        percent=body.progress_percent,
+        parts=[_part(quality) for quality in body.quality_progress],
     )
-    return await report_one(told.job_id, report, worker)
+    return await report_one(body.job_id, report, worker)
 
 
 @router.post("/complete")
-async def complete(done: Complete, worker: Worker) -> Response:
+async def complete(body: Complete, worker: Worker) -> Response:
     """Report that a job succeeded."""
-    completion = SingleCompletion(token=await _token(done, worker), result=done.result)
-    return await complete_one(done.job_id, completion, worker)
+    completion = SingleCompletion(token=await _token(body, worker), result=body.result)
+    return await complete_one(body.job_id, completion, worker)
 
 
 @router.post("/fail")
-async def fail(failed: Failed, worker: Worker) -> Response:
+async def fail(body: Failed, worker: Worker) -> Response:
     """Report that an attempt failed.
 
     The job is retried according to its retry policy.
     """
-    token = await _token(failed, worker)
-    failure = SingleFailure(token=token, error=failed.error_message, retry=failed.retry)
-    return await fail_one(failed.job_id, failure, worker)
+    token = await _token(body, worker)
+    failure = SingleFailure(token=token, error=body.error_message, retry=body.retry)
+    return await fail_one(body.job_id, failure, worker)
 
 
 def _part(quality: PartProgress) -> PartChange:
@@ -226,8 +226,8 @@ async def _latest_worker(worker: Caller) -> dict[str, Any]:
     return known
 
 
-async def _token(told: JobRef, worker: Caller) -> UUID:
-    return told.claim_token or await worker.workers.lease_token(worker.access, told.job_id)
+async def _token(body: JobRef, worker: Caller) -> UUID:
+    return body.claim_token or await worker.workers.lease_token(worker.access, body.job_id)
 
 
 registry = worker_router("/workers", "workers")
@@ -254,13 +254,13 @@ async def register_one(new: WorkerToRegister, caller: Registrar) -> dict[str, An
     With the `X-Admin-Secret` header or the key of an admin, the response contains a new API key for the
     worker, which is returned only once. Send a heartbeat every `heartbeat_seconds`.
     """
-    asked = new.registration(
+    body = new.registration(
         worker_id=new.worker_id,
         version=new.worker_version,
         concurrency=new.concurrency,
         heartbeat_seconds=HEARTBEAT_SECONDS,
     )
-    known = await caller.register(asked)
+    known = await caller.register(body)
     return {
         "worker_id": known["worker_id"],
         "worker_name": known["name"],
