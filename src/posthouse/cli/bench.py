@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from typing import Any
 
@@ -26,6 +25,7 @@ def bench(
     from posthouse.bench.measures import DEFAULT_MEASURES, MEASURES
     from posthouse.errors import ConfigurationError
     from posthouse.storage.database import close_embedded
+    from posthouse.worker.shutdown import run_loop
 
     chosen = what or list(DEFAULT_MEASURES)
     for name in chosen:
@@ -35,15 +35,15 @@ def bench(
     try:
         with testing.database() as url, _progress(chosen) as step:
             for name in chosen:
-                found.update(asyncio.run(_measured(MEASURES[name], url)))
+                run_loop(_add_figures(MEASURES[name], url, found))
                 step()
     finally:
         close_embedded()
     typer.echo(json.dumps(found) if as_json else _table(found))
 
 
-async def _measured(measure: Any, url: str) -> dict[str, Any]:
-    return dict(await measure(url))
+async def _add_figures(measure: Any, url: str, found: dict[str, Any]) -> None:
+    found.update(await measure(url))
 
 
 def _progress(names: list[str]) -> Any:

@@ -155,6 +155,11 @@ class Request:
         )
 
     @property
+    def simple(self) -> bool:
+        """Whether a plain job takes all its options from its definition."""
+        return _STORED(self) == _SIMPLE
+
+    @property
     def attempts(self) -> int | None:
         """Return the number of attempts: explicit, from the retry policy, or None for the definition's."""
         if self.max_attempts is None and self.retry is not None and self.retry.ladder:
@@ -235,6 +240,20 @@ _SPECIAL = attrgetter(
 )
 _PLAIN = (None, None, False, None, (), None, None, None, None, None)
 """Default values of the options. One comparison recognises almost all requests of a bulk enqueue."""
+_STORED = attrgetter(
+    "queue",
+    "priority",
+    "max_attempts",
+    "timeout",
+    "retry",
+    "correlation_id",
+    "subject",
+    "source",
+    "source_ref",
+    "created_by",
+    "parent_id",
+)
+_SIMPLE = (None, None, None, None, None, None, None, "manual", None, None, None)
 
 
 def _seconds(value: Duration | None) -> float | None:

@@ -1,17 +1,23 @@
 -- What follows from the end of a job: its dedupe key, the jobs that depend on it, sessions that wait for its
 -- result. Also the end of a job that never ran.
 
--- Wakes the workers that wait for work in these queues. NOTIFY takes a lock on the whole database at
--- commit, so it is only sent when a hungry worker holds the shared lock of that queue.
+-- Whether a worker waits for work in this queue: a hungry one holds its shared lock.
+create or replace function posthouse.has_waiting_worker(p_queue text) returns boolean
+language plpgsql as $$
+begin
+  return case when pg_try_advisory_lock(7702, hashtext(p_queue))
+    then not pg_advisory_unlock(7702, hashtext(p_queue)) else true end;
+end $$;
+
+-- Wakes the workers that wait for work in these queues. NOTIFY takes a lock on the whole database at commit, so it is
+-- only sent to a queue that has one.
 create or replace function posthouse.wake(p_queues text[]) returns void
 language plpgsql as $$
 declare
   v_queue text;
 begin
   foreach v_queue in array p_queues loop
-    if pg_try_advisory_lock(7702, hashtext(v_queue)) then
-      perform pg_advisory_unlock(7702, hashtext(v_queue));
-    else
+    if posthouse.has_waiting_worker(v_queue) then
       perform pg_notify('posthouse_ready', v_queue);
     end if;
   end loop;

@@ -62,6 +62,10 @@ select posthouse.enqueue_one(
   %(timeout)s::real, %(retry)s::jsonb, %(correlation_id)s, %(subject)s, %(source)s, %(source_ref)s,
   %(created_by)s, %(parent_id)s)
 
+-- name: enqueue_simple
+-- Enqueues one plain job without options.
+select posthouse.enqueue_one(%s, %s, %s::jsonb, %s)
+
 -- name: enqueue_many
 -- Enqueues many jobs from one JSON array.
 select ordinal, id, outcome from posthouse.enqueue_many(%s::jsonb)
