@@ -2,7 +2,7 @@
 import { api, useApi } from "posthouse/api.js"
 import { plural } from "posthouse/format.js"
 import { html, useState } from "posthouse/lib.js"
-import { clockOf } from "posthouse/pages/trigger-runs.js"
+import { clockOf } from "posthouse/pages/trigger-parts.js"
 import { setQuery } from "posthouse/router.js"
 import { useSession } from "posthouse/session.js"
 import { Button, Card, Empty, Loaded, Tag, Time } from "posthouse/ui/basics.js"

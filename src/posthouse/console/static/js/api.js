@@ -1,4 +1,4 @@
-// Client of the HTTP API.
+// Client of the HTTP API: requests, polling hooks, and validation of drafts.
 import { useCallback, useEffect, useRef, useState } from "./lib.js"
 
 const SITE = new URL(document.documentElement.dataset.root, location.href)
@@ -97,3 +97,32 @@ export function useApi(path, query, { every = 0 } = {}) {
   const setData = useCallback((change) => setState((was) => ({ ...was, data: typeof change === "function" ? change(was.data) : change })), [])
   return { ...state, stale: state.key !== key, reload: load, setData }
 }
+
+// Validates a draft with the API while it is edited; nothing is stored.
+
+const PAUSE = 250
+
+/** {data, error} of a POST of `body` to `path`, after a pause in typing. Previous data is kept until the next response. */
+export function useTrial(path, body, query) {
+  const [state, setState] = useState({ data: null, error: null })
+  const key = path && JSON.stringify([path, body, query])
+  useEffect(() => {
+    if (!key) return undefined
+    const round = new AbortController()
+    const timer = setTimeout(async () => {
+      try {
+        setState({ data: await api.post(path, body, { query, signal: round.signal }), error: null })
+      } catch (error) {
+        if (error.name !== "AbortError") setState((was) => ({ ...was, error }))
+      }
+    }, PAUSE)
+    return () => {
+      clearTimeout(timer)
+      round.abort()
+    }
+  }, [key])
+  return state
+}
+
+/** {path: message} of the validation errors; the first of each path. */
+export const faultsByPath = (faults = []) => Object.fromEntries([...faults].reverse().map(({ path, message }) => [path, message]))

@@ -1,4 +1,5 @@
-// Formats numbers and times.
+// Formats numbers, times and priorities.
+
 const UNITS = [["d", 86400], ["h", 3600], ["m", 60]]
 const exact = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium", hourCycle: "h23" })
 const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" })
@@ -49,3 +50,12 @@ export function bytes(size) {
 export const shortId = (id) => (id ? `${id.slice(0, 8)}…${id.slice(-4)}` : "–")
 export const words = (name) => name.replaceAll("_", " ")
 export const plural = (number, one, many = `${one}s`) => `${count(number)} ${number === 1 ? one : many}`
+
+// Priorities are numbers, lower runs first; four of them have names.
+
+const NAMED = [[10, "urgent"], [50, "high"], [100, "normal"], [200, "low"]]
+
+export const priorityName = (number) => NAMED.find(([each]) => each === number)?.[1] ?? String(number)
+
+/** Options of a SelectField, including the current value `now`. */
+export const priorities = (now) => (typeof now !== "number" || NAMED.some(([each]) => each === now) ? NAMED : [...NAMED, [now, String(now)]])

@@ -1,16 +1,19 @@
-// Job kinds: payload schemas and operator overrides.
-import { html } from "../lib.js"
-import { duration } from "../format.js"
-import { link } from "../router.js"
+// Job kinds: the list and the page of one kind.
+import { api, useApi } from "../api.js"
+import { duration, plural } from "../format.js"
+import { html, useState } from "../lib.js"
+import { go, link } from "../router.js"
 import { useSession } from "../session.js"
-import { Empty, Loaded } from "../ui/basics.js"
+import { Back, Button, Card, Empty, Loaded, Time } from "../ui/basics.js"
+import { Confirm } from "../ui/dialog.js"
+import { CheckField, QueryField } from "../ui/fields.js"
 import { Icon } from "../ui/icons.js"
+import { Json } from "../ui/json.js"
 import { More, usePaged } from "../ui/paged.js"
 import { Table } from "../ui/table.js"
-import { QueryField } from "../ui/words.js"
-import { DefinitionPage, KindPage } from "./definition.js"
-import { NewCommand } from "./definition-edit.js"
-import { Marks } from "./definition-settings.js"
+import { attempt, toast } from "../ui/toast.js"
+import { EditDefinition, Marks, NewCommand, Overridden, SettingRows, TryPayload } from "./definition-form.js"
+import { EnqueueDialog } from "./enqueue.js"
 
 export function Definitions({ name, query }) {
   const session = useSession()
@@ -42,3 +45,83 @@ const columns = (writes) => [
   { name: "timeout", text: "Timeout", align: "right", cell: (each) => (each.timeout_seconds ? duration(each.timeout_seconds) : html`<span class="faint">none</span>`) },
   writes && { name: "workers", text: "Workers", align: "right", cell: (each) => (each.workers || each.runner === "command" ? each.workers : html`<span class="warn" title="No online worker has a handler for this kind.">0</span>`) },
 ].filter(Boolean)
+
+// One job kind: settings, schema and payload test.
+
+const address = (key) => `/admin/jobs/definitions/${encodeURIComponent(key)}`
+
+/** For operators: all settings, editable. */
+function DefinitionPage({ name, query }) {
+  const found = useApi(address(name), {}, { every: query.edit ? 0 : 15_000 })
+  const change = (body) => api.patch(address(name), body).then(found.setData)
+  return html`<${Loaded} from=${found} lines=${10}>${(definition) => (query.edit
+    ? html`<${EditDefinition} definition=${definition} done=${found.setData} />`
+    : html`<${Shown} definition=${definition} change=${change} />`)}<//>`
+}
+
+/** For tenants: the schema and how to enqueue. */
+function KindPage({ name }) {
+  const found = useApi(`/definitions/${encodeURIComponent(name)}`)
+  return html`<${Loaded} from=${found} lines=${10}>${(kind) => html`
+    <${Head} of=${kind} />
+    <div class="grid-2"><div class="stack"><${Card} title="Settings"><${SettingRows} definition=${kind} /><//>
+      <${Card} title="Payload schema"><${Json} value=${kind.arg_schema} label="schema" /><//></div>
+      <${TryPayload} schema=${kind.arg_schema} ask=${(payload) => [`/definitions/${encodeURIComponent(name)}/check`, { payload }]} /></div>`}<//>`
+}
+
+function Head({ of, children }) {
+  const session = useSession()
+  const [enqueueing, setEnqueueing] = useState(false)
+  return html`
+    <div class="head"><div class="grow"><${Back} href=${link("definitions")}>Definitions<//>
+      <h2>${of.key} <${Marks} of=${of} /></h2><p class="faint">${of.description}</p></div>
+      <div class="bar">${session.can("jobs:write") && of.is_active && html`<${Button} icon="plus" onClick=${() => setEnqueueing(true)}>Enqueue<//>`}
+        ${session.can("triggers:write") && html`<a class="button" href=${link("triggers/new", { type: "schedule", kind: of.key })}><${Icon} name="clock" />Schedule</a>`}${children}</div>
+    </div>
+    ${enqueueing && html`<${EnqueueDialog} kind=${of.key} close=${() => setEnqueueing(false)} />`}`
+}
+
+function Shown({ definition, change }) {
+  const [removing, setRemoving] = useState(false)
+  const { key, is_active: active, origin, overridden } = definition
+  const set = async (on) => {
+    if (await attempt(() => change({ is_active: on }))) toast(`${key} ${on ? "activated" : "deactivated"}`, { undo: () => attempt(() => change({ is_active: !on })) })
+  }
+  const clear = async (name) => {
+    const before = definition[name]
+    if (await attempt(() => change({ clear: [name] }))) toast(`${name.replaceAll("_", " ")} reset to the code default`, { undo: () => attempt(() => change({ [name]: before })) })
+  }
+  const marked = (name, text) => origin === "code" && overridden.includes(name) && html`<${Overridden} name=${name} text=${text} beneath=${definition.beneath[name]} clear=${clear} />`
+  const removable = origin === "operator" || definition.workers === 0
+  return html`
+    <${Head} of=${definition}>
+      <${Button} icon=${active ? "pause" : "play"} onClick=${() => set(!active)}>${active ? "Deactivate" : "Activate"}<//>
+      <a class="button" href=${link(`definitions/${encodeURIComponent(key)}`, { edit: 1 })}><${Icon} name="edit" />Edit</a>
+      ${removable && html`<${Button} plain icon="trash" label="Delete" onClick=${() => setRemoving(true)} />`}
+    <//>
+    <div class="grid-2">
+      <div class="stack">
+        <${Card} title="Settings" aside=${html`<span class="faint">version ${definition.version}, <${Time} at=${definition.updated_at} /></span>`}>
+          <${SettingRows} definition=${definition} clear=${clear} />
+          <p class="faint from">${origin === "code" ? html`Registered by ${plural(definition.workers, "online worker")}. Overrides are kept when workers restart.` : definition.command ? "Created by an operator. Served by workers started with --commands." : "Created by an operator, without a command. Its jobs wait until a worker has a handler for this kind, or until you set a command."}</p><//>
+        ${definition.command && html`<${Card} title="Command"><${Json} value=${definition.command} label="command" /><//>`}
+        <${Card} title="Payload schema" aside=${marked("arg_schema", "schema")}><${Json} value=${definition.arg_schema} label="schema" /><//>
+      </div>
+      <${TryPayload} schema=${definition.arg_schema} ask=${(payload) => ["/admin/jobs/definitions/preview", { key, payload }]} />
+    </div>
+    ${removing && html`<${Remove} definition=${definition} close=${() => setRemoving(false)} />`}`
+}
+
+function Remove({ definition, close }) {
+  const [force, setForce] = useState(false)
+  const remove = async () => {
+    await api.delete(address(definition.key), { force: force || undefined })
+    toast(`Definition ${definition.key} deleted`)
+    go(link("definitions"))
+  }
+  return html`
+    <${Confirm} title=${`Delete ${definition.key}?`} danger actText="Delete" close=${close} act=${remove}>
+      No new jobs of this kind can be enqueued. Finished jobs are kept. ${definition.origin === "code" && "A worker with a handler for this kind registers it again when it starts."}
+      <${CheckField} label="Delete even if jobs of this kind are queued or running" value=${force} change=${setForce} />
+    <//>`
+}

@@ -1,15 +1,15 @@
-// Failure groups: failed attempts grouped by error, and bulk retries.
+// Failure groups: the list, the page of one group, and bulk retries.
 import { useApi } from "../api.js"
-import { html, useMemo, useRef } from "../lib.js"
-import { count, short } from "../format.js"
+import { quoted, valuesOf } from "../filter.js"
+import { count, plural, short } from "../format.js"
+import { html, useMemo, useRef, useState } from "../lib.js"
 import { link, setQuery } from "../router.js"
 import { useSession } from "../session.js"
-import { Button, Empty, Loaded, Tabs, Tag, Time } from "../ui/basics.js"
-import { BulkCard, isOpen, useBulkChanges } from "../ui/bulk-state.js"
-import { Sparkline } from "../ui/chart.js"
+import { Back, Button, Card, Copy, Empty, Facts, JobLink, Loaded, Progress, Status, Tabs, Tag, Time } from "../ui/basics.js"
+import { BulkCard, BulkDialog, changedBy, Chosen, isOpen, rateText, share, StateTag, stopBulk, toneOf, useBulkChanges, useBulkPreview } from "../ui/bulk.js"
+import { Chart, Sparkline } from "../ui/chart.js"
+import { Confirm } from "../ui/dialog.js"
 import { Table } from "../ui/table.js"
-import { FailurePage } from "./failures-group.js"
-import { Retries } from "./failures-retries.js"
 
 const RANGES = { "1h": 3600, "24h": 86_400, "7d": 604_800 }
 const MOST = 200
@@ -101,4 +101,104 @@ function useSteady(items, keyOf, scope = "") {
   const fresh = items.filter((item) => !places.has(keyOf(item)))
   for (const item of fresh.reverse()) places.set(keyOf(item), --known.current.next)
   return [...items].sort((one, other) => places.get(keyOf(one)) - places.get(keyOf(other)))
+}
+
+// One failure group: error, sample traceback, jobs and bulk retry.
+
+const FEW_JOBS = 10
+const MANY_JOBS = 200
+const HOUR = 3_600_000
+
+function FailurePage({ fingerprint, query, retries }) {
+  const session = useSession()
+  const whose = session.operator && !session.tenant ? query.tenant : undefined
+  const [few, setFew] = useState(true)
+  const [asking, setAsking] = useState(false)
+  const detail = useApi(`/failures/${encodeURIComponent(fingerprint)}`, { kind: query.kind, tenant: whose, jobs: few ? FEW_JOBS : MANY_JOBS }, { every: 5000 })
+  const own = (retries.data?.items ?? []).filter(({ chosen }) => chosen.fingerprint === fingerprint || valuesOf(chosen.q ?? "", "fingerprint")?.[0] === fingerprint)
+  const shown = own.filter((bulk, place) => isOpen(bulk) || place === 0)
+  const retried = () => {
+    retries.reload()
+    detail.reload()
+  }
+  return html`
+    <${Back} href=${link("failures")}>All failures<//>
+    <${Loaded} from=${detail} lines=${12}>${({ group, error, jobs }) => html`
+      <${Card} class="fault-head">
+        <div class="bar"><h2 class="title">${group.type}</h2><${Tag}>${group.definition_key}<//>${session.operator && html`<${Tag} title="Tenant">${group.tenant_id}<//>`}<span class="grow"></span>
+          ${session.can("jobs:write") && html`<${RetryAll} group=${group} tenant=${whose} round=${own.map(({ state, retried }) => state + retried).join()} open=${() => setAsking(true)} />`}</div>
+        <p class="message">${group.message}</p>
+        <${Facts} facts=${[
+          ["Failed attempts", count(group.failures)], ["Dead letter", count(group.dead_letter)], ["Failed", count(group.failed)],
+          ["Canceled dependents", group.canceled ? count(group.canceled) : null],
+          ["First seen", html`<${Time} at=${group.first_seen} />`], ["Last seen", html`<${Time} at=${group.last_seen} />`],
+          ["Fingerprint", html`<span class="bar"><code>${group.fingerprint}</code><${Copy} text=${group.fingerprint} label="Copy fingerprint" /></span>`],
+        ]} />
+      <//>
+      ${shown.map((bulk) => html`<${BulkCard} key=${bulk.id} bulk=${bulk} may=${session.can("jobs:write")} changed=${retried} />`)}
+      <div class="grid-2">
+        <${Card} title="Sample traceback" aside=${html`<${JobLink} id=${group.job_id}>sample job<//>${error?.traceback && html`<${Copy} text=${error.traceback} label="Copy traceback" />`}`}>
+          ${error?.traceback ? html`<pre class="traceback" tabindex="0" aria-label="Traceback">${error.traceback}</pre>`
+            : html`<p class="faint">${error ? "No traceback was recorded." : "Retention has deleted the latest error."}</p>`}
+        <//>
+        <${Card} title="Failed attempts, last 24 hours"><${Day} group=${group} /><//>
+      </div>
+      <${Card} title="Failed jobs" aside=${html`<a href=${link("jobs", { q: lineOf(group) })}>Show in jobs</a>`}>
+        ${jobs.length ? html`<${Table} label="Failed jobs of this group" columns=${JOBS} rows=${jobs} rowKey=${({ id }) => id} />
+          ${few && jobs.length === FEW_JOBS && html`<${Button} plain icon="down" onClick=${() => setFew(false)}>Show more<//>`}
+          ${jobs.length === MANY_JOBS && html`<p class="faint">Only the latest ${MANY_JOBS} are shown.</p>`}`
+          : html`<${Empty} icon="check" title="No failed jobs left in this group">All of them were retried, or a retry is scheduled.<//>`}
+      <//>
+      ${asking && html`<${BulkDialog} action="retry" aged title=${`Retry ${group.type}`} q=${lineOf(group)} tenant=${whose} close=${() => setAsking(false)} started=${retried} />`}`}<//>`
+}
+
+/** The filter query that finds the jobs of a group. */
+const lineOf = (group) => `fingerprint:${group.fingerprint} kind:${quoted(group.definition_key)}`
+
+function RetryAll({ group, tenant, round, open }) {
+  const { matched, exact } = useBulkPreview("retry", lineOf(group), tenant, `${group.failures} ${round}`)
+  return html`<${Button} strong icon="retry" onClick=${open} disabled=${!matched}>${matched === 0 ? "Nothing to retry" : matched ? `Retry all ${count(matched)}${exact ? "" : "+"}` : "Retry all"}<//>`
+}
+
+function Day({ group }) {
+  const points = useMemo(() => {
+    const now = Math.floor(Date.now() / HOUR) * HOUR
+    const hours = group.last_day ?? []
+    return hours.map((failures, place) => ({ at: new Date(now - (hours.length - 1 - place) * HOUR).toISOString(), failures }))
+  }, [group])
+  return html`<${Chart} label=${`${plural(group.failures, "failed attempt")} in total`} points=${points} series=${DAY} height=${200} />`
+}
+
+const DAY = [{ name: "failed attempts per hour", of: (point) => point.failures, tone: "bad", kind: "bars" }]
+
+const JOBS = [
+  { name: "id", text: "Job", cell: (job) => html`<${JobLink} id=${job.id} />` },
+  { name: "status", text: "Status", cell: (job) => html`<${Status} status=${job.status} />` },
+  { name: "attempts", text: "Attempts", align: "right", cell: (job) => `${job.attempt_count} of ${job.max_attempts}` },
+  { name: "queue", text: "Queue", cell: (job) => job.queue },
+  { name: "subject", text: "Subject", wide: true, cell: (job) => job.subject ?? html`<span class="faint zero">–</span>` },
+  { name: "ended", text: "Finished", cell: (job) => html`<${Time} at=${job.finished_at} />` },
+]
+
+// All bulk retries, newest first.
+
+function Retries({ retries }) {
+  const session = useSession()
+  const [asked, setAsked] = useState(null)
+  const columns = [
+    { name: "what", text: "Jobs", wide: true, cell: (bulk) => html`<span><${Chosen} chosen=${bulk.chosen} /></span>` },
+    { name: "state", text: "State", cell: (bulk) => html`<${StateTag} bulk=${bulk} />` },
+    { name: "progress", text: "Progress", cell: (bulk) => html`<${Progress} percent=${share(bulk)} label="Jobs retried" tone=${toneOf(bulk)} />` },
+    { name: "retried", text: "Retried", align: "right", cell: (bulk) => `${count(bulk.retried)} of ${count(bulk.total)}` },
+    { name: "good", text: "Succeeded", align: "right", cell: (bulk) => count(bulk.succeeded) },
+    { name: "bad", text: "Failed again", align: "right", cell: (bulk) => count(bulk.failed) },
+    { name: "rate", text: "Rate", cell: rateText },
+    { name: "who", text: "By", cell: (bulk) => bulk.created_by },
+    { name: "when", text: "Started", cell: (bulk) => html`<${Time} at=${bulk.created_at} />` },
+    ...(session.can("jobs:write") ? [{ name: "stop", text: "", align: "right", cell: (bulk) => isOpen(bulk) && html`<${Button} small icon="stop" onClick=${() => setAsked(bulk)}>Stop<//>` }] : []),
+  ]
+  return html`
+    <${Loaded} from=${retries} lines=${6}>${({ items }) => items.length ? html`<${Table} label="Bulk retries" columns=${columns} rows=${items} rowKey=${({ id }) => id} />`
+      : html`<${Empty} icon="retry" title="No bulk retries yet" command="posthouse failures retry FINGERPRINT --rate 10">Bulk retries appear here. To start one, open a failure group and choose “Retry all”, or run:<//>`}<//>
+    ${asked && html`<${Confirm} title="Stop this bulk retry?" danger actText="Stop retry" close=${() => setAsked(null)} act=${() => stopBulk(asked.id, retries.reload)}>${count(changedBy(asked))} of ${plural(asked.total ?? 0, "job")} were retried and keep running. The remaining jobs are not retried.<//>`}`
 }

@@ -8,8 +8,8 @@ import { Graph } from "./job-graph.js"
 import { Head } from "./job-head.js"
 import { isWaiting, useJob } from "./job-live.js"
 import { Log } from "./job-log.js"
-import { Now } from "./job-now.js"
-import { Waterfall } from "./job-waterfall.js"
+import { Now } from "./job-summary.js"
+import { Waterfall } from "./job-timeline.js"
 
 /** Order of the sections by state; the most relevant section comes first. */
 const ORDERS = {

@@ -1,12 +1,14 @@
-// Columns of the job table, and which of them are shown.
-import { withTerm, onlyValue } from "../filter.js"
+// Columns of the job table, and saved views.
+import { onlyValue, withTerm } from "../filter.js"
 import { shortId, words } from "../format.js"
-import { html } from "../lib.js"
-import { link } from "../router.js"
-import { JobLink, Progress, Since, Status, Tag, Time } from "../ui/basics.js"
-import { Dropdown } from "../ui/dropdown.js"
+import { cls, html, useEffect, useId, useRef, useState } from "../lib.js"
+import { go, link } from "../router.js"
+import { Button, JobLink, Progress, Since, Status, Tag, Time } from "../ui/basics.js"
+import { Dialog } from "../ui/dialog.js"
+import { TextField } from "../ui/fields.js"
+import { toast } from "../ui/toast.js"
 
-const USUAL = [
+const DEFAULT_COLUMNS = [
   [1400, ["id", "kind", "status", "subject", "source", "attempts", "queued", "started", "finished", "worker", "progress"]],
   [1150, ["id", "kind", "status", "subject", "attempts", "queued", "started", "finished", "progress"]],
   [0, ["id", "kind", "status", "subject", "queued", "progress"]],
@@ -14,7 +16,7 @@ const USUAL = [
 
 /** As many columns as fit. The tenant is shown if the page has jobs of several tenants. */
 export const usualColumns = (severalTenants) => {
-  const [, usual] = USUAL.find(([width]) => innerWidth >= width)
+  const [, usual] = DEFAULT_COLUMNS.find(([width]) => innerWidth >= width)
   return severalTenants ? ["id", "tenant", ...usual.slice(1).filter((name) => name !== "source" || innerWidth >= 1600)] : usual
 }
 
@@ -72,4 +74,108 @@ export function ColumnChoice({ all, chosen, choose, usual }) {
       ${all.map(({ name, text }) => html`
         <label key=${name} class="choice"><input type="checkbox" checked=${chosen.includes(name)} disabled=${name === "id"} onChange=${() => toggle(name)} />${text}</label>`)}
       <button type="button" class="choice foot" onClick=${() => { choose(null); close() }} disabled=${chosen.join() === usual.join()}>Reset to default</button>`}<//>`
+}
+
+// Saved filters with their columns, kept in the browser.
+
+const DEFAULT_VIEWS = [
+  { name: "Failed and dead letter", q: "status:failed,dead_letter" },
+  { name: "Waiting to retry", q: "status:queued attempts:>0" },
+  { name: "Queued for more than an hour", q: "status:queued created:>1h" },
+  { name: "Finished in the last hour", q: "finished:<1h" },
+]
+
+/** A value in local storage: [value, change]. Without storage it lasts while the page is open. */
+export function useKept(name, first) {
+  const [value, setValue] = useState(() => {
+    try {
+      return JSON.parse(localStorage.getItem(name)) ?? first
+    } catch {
+      return first
+    }
+  })
+  const change = (next) => {
+    setValue(next)
+    try {
+      if (next === null) localStorage.removeItem(name)
+      else localStorage.setItem(name, JSON.stringify(next))
+    } catch { /* no storage */ }
+  }
+  return [value ?? first, change]
+}
+
+/** `columns` and `choose` are those of the table; a view stores customized columns. */
+export function Views({ q, columns, choose }) {
+  const [views, keep] = useKept("posthouse.jobs.views", [])
+  const [naming, setNaming] = useState(null)
+  const open = (view, close) => {
+    if (view.columns) choose(view.columns)
+    go(link("jobs", { q: view.q }))
+    close()
+  }
+  const remove = (view) => {
+    keep(views.filter((each) => each !== view))
+    toast(`View “${view.name}” deleted`, { undo: () => keep(views) })
+  }
+  const save = () => {
+    const name = naming.trim()
+    keep([...views.filter((each) => each.name !== name), { name, q, columns }].toSorted((a, b) => a.name.localeCompare(b.name)))
+    toast(`View “${name}” saved`)
+  }
+  const now = [...views, ...DEFAULT_VIEWS].find((view) => view.q === q)
+  return html`
+    <${Dropdown} text=${now && q ? now.name : "Views"} icon="star" label="Saved views" class="views">${(close) => html`
+      ${views.map((view) => html`
+        <div key=${view.name} class="with-action">
+          <button type="button" class="choice" aria-current=${view === now ? "true" : undefined} onClick=${() => open(view, close)}><b>${view.name}</b><small class="code clip">${view.q || "all jobs"}</small></button>
+          <${Button} plain small icon="trash" label=${`Delete view ${view.name}`} onClick=${() => remove(view)} />
+        </div>`)}
+      ${views.length > 0 && html`<hr />`}
+      ${DEFAULT_VIEWS.map((view) => html`
+        <button key=${view.name} type="button" class="choice" aria-current=${view === now ? "true" : undefined} onClick=${() => open(view, close)}><b>${view.name}</b><small class="code clip">${view.q}</small></button>`)}
+      <button type="button" class="choice foot" onClick=${() => { close(); setNaming("") }}>Save view…</button>`}<//>
+    ${naming !== null && html`
+      <${Dialog} title="Save view" close=${() => setNaming(null)} act=${save} disabled=${!naming.trim()}>
+        <${TextField} label="Name" value=${naming} change=${setNaming} maxlength="60" autofocus hint="Replaces an existing view of the same name. Views are stored in this browser." />
+        <p><code>${q || "all jobs"}</code>${columns && html` <span class="faint">with ${columns.length} columns</span>`}</p>
+      <//>`}`
+}
+
+// A button that opens a panel. Escape, a click outside and Tab out of it close the panel.
+
+/** `children(close)` is what the panel shows. */
+function Dropdown({ text, icon, label, small, children, class: more }) {
+  const [open, setOpen] = useState(false)
+  const box = useRef(null)
+  const id = useId()
+  const close = () => {
+    setOpen(false)
+    box.current?.querySelector("button")?.focus()
+  }
+  useEffect(() => {
+    if (!open) return undefined
+    const beside = (event) => box.current?.contains(event.target) || setOpen(false)
+    addEventListener("pointerdown", beside)
+    return () => removeEventListener("pointerdown", beside)
+  }, [open])
+  const keys = (event) => {
+    if (event.key === "Escape" && open) {
+      event.stopPropagation()
+      close()
+    } else if (open && (event.key === "ArrowDown" || event.key === "ArrowUp") && event.target.type !== "text") {
+      event.preventDefault()
+      step(box.current, event.key === "ArrowDown" ? 1 : -1)
+    }
+  }
+  const left = (event) => event.relatedTarget && !box.current.contains(event.relatedTarget) && setOpen(false)
+  return html`
+    <div class=${cls("dropdown", more)} ref=${box} onKeyDown=${keys} onFocusOut=${left}>
+      <${Button} icon=${icon} small=${small} aria-expanded=${open} aria-controls=${open ? id : undefined} title=${label} onClick=${() => setOpen(!open)}>${text}<//>
+      ${open && html`<div class="panel" id=${id} role="group" aria-label=${label}>${children(close)}</div>`}
+    </div>`
+}
+
+function step(box, by) {
+  const stops = [...box.querySelectorAll("button, a[href], input")]
+  stops[(stops.indexOf(document.activeElement) + by + stops.length) % stops.length].focus()
 }

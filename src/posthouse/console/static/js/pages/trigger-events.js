@@ -1,17 +1,16 @@
 // Recent events and the triggers that matched them.
 import { api, useApi } from "../api.js"
-import { html, useState } from "../lib.js"
 import { plural, shortId } from "../format.js"
+import { html, useState } from "../lib.js"
 import { link, setQuery } from "../router.js"
 import { useSession } from "../session.js"
 import { Button, Copy, Empty, Facts, JobLink, Loaded, Tag, Time } from "../ui/basics.js"
 import { Dialog } from "../ui/dialog.js"
-import { TextField } from "../ui/fields.js"
+import { QueryField, TextField } from "../ui/fields.js"
 import { Json } from "../ui/json.js"
 import { More, usePaged } from "../ui/paged.js"
 import { JsonField } from "../ui/schema-form.js"
 import { attempt, toast } from "../ui/toast.js"
-import { QueryField } from "../ui/words.js"
 
 const TONES = { fired: "good", error: "bad" }
 

@@ -1,21 +1,16 @@
 // Trigger editor with a live preview of its runs and jobs.
-import { api, useApi } from "../api.js"
+import { api, faultsByPath, useApi, useTrial } from "../api.js"
+import { priorities } from "../format.js"
 import { html, useMemo, useState } from "../lib.js"
 import { go, link } from "../router.js"
 import { useSession } from "../session.js"
 import { Back, Button, Card, Failure, Loaded } from "../ui/basics.js"
 import { CheckField, Field, NumberField, SelectField, TextField } from "../ui/fields.js"
 import { Json } from "../ui/json.js"
-import { priorities } from "../ui/priority.js"
 import { initial } from "../ui/schema-form.js"
-import { pathsIn } from "../ui/template-field.js"
+import { Faults, pathsIn, PayloadTemplate } from "../ui/template-field.js"
 import { attempt, toast } from "../ui/toast.js"
-import { faultsByPath, useTrial } from "../ui/trial.js"
-import { Faults, PayloadTemplate } from "./trigger-payload.js"
-import { Runs } from "./trigger-runs.js"
-import { LATEST, sampleBody, SampleChoice } from "./trigger-sample.js"
-import { nameOf } from "./trigger-parts.js"
-import { FOLD, GAP, MISSED, OF_EVENTS, OF_SCHEDULES, OVERLAP, PRESETS } from "./trigger-words.js"
+import { FOLD, GAP, LATEST, MISSED, nameOf, OF_EVENTS, OF_SCHEDULES, OVERLAP, PRESETS, Runs, sampleBody, SampleChoice } from "./trigger-parts.js"
 
 const BOTH = ["label", "is_enabled", "definition_key", "payload_template", "queue", "priority"]
 const FIELDS = { event: [...BOTH, "event_name", "dedupe_window_seconds"], schedule: [...BOTH, "cron_expr", "timezone", "missed", "catch_up_limit", "overlap", "gap", "fold", "jitter_seconds"] }

@@ -1,22 +1,19 @@
-// Trigger page: recent runs, next runs, configuration and actions.
-import { api, useApi } from "../api.js"
+// Trigger page: recent runs, next runs, configuration, actions and manual runs.
+import { api, useApi, useTrial } from "../api.js"
+import { duration, priorityName } from "../format.js"
 import { html, useState } from "../lib.js"
-import { duration } from "../format.js"
 import { useLive } from "../live.js"
 import { go, link } from "../router.js"
 import { useSession } from "../session.js"
 import { Back, Button, Card, Empty, Facts, JobLink, Loaded, Since, Status, Tag, Time } from "../ui/basics.js"
-import { Confirm } from "../ui/dialog.js"
+import { Confirm, Dialog } from "../ui/dialog.js"
 import { Icon } from "../ui/icons.js"
 import { Json } from "../ui/json.js"
 import { More, usePaged } from "../ui/paged.js"
-import { priorityName } from "../ui/priority.js"
+import { Faults } from "../ui/template-field.js"
 import { toast } from "../ui/toast.js"
-import { FireDialog } from "./trigger-fire.js"
 import { EditTrigger } from "./trigger-form.js"
-import { Runs } from "./trigger-runs.js"
-import { FromCode, nameOf, setEnabled } from "./trigger-parts.js"
-import { FOLD, GAP, inWords, MISSED, OVERLAP } from "./trigger-words.js"
+import { FOLD, FromCode, GAP, inWords, LATEST, MISSED, nameOf, OVERLAP, Runs, sampleBody, SampleChoice, setEnabled } from "./trigger-parts.js"
 
 export function TriggerPage({ id, query }) {
   const trigger = useApi(`/jobs/triggers/${id}`, {}, { every: query.edit ? 0 : 10_000 })
@@ -113,4 +110,28 @@ function Rules({ trigger }) {
       ["Updated", html`<${Time} at=${trigger.updated_at} />`], ["Created by", trigger.created_by],
     ]} />
     <h3>Payload</h3><${Json} value=${trigger.payload_template} label="payload template" />`
+}
+
+// Dialog that fires a trigger manually.
+
+function FireDialog({ trigger, close, done }) {
+  const [sample, setSample] = useState(LATEST)
+  const scheduled = trigger.trigger_type === "schedule"
+  const query = { tenant: trigger.tenant_id }
+  const trial = useTrial("/jobs/triggers/preview", { trigger_id: trigger.id, runs: 0, ...sampleBody(sample) }, query).data
+  const fire = async () => {
+    const event = scheduled ? {} : sample.id === "" ? { event_id: trial?.event?.id } : sampleBody(sample)
+    const made = await api.post(`/jobs/triggers/${trigger.id}/fire`, event, { query })
+    toast(made.outcome === "fired" ? `Trigger “${nameOf(trigger)}” created a job` : made.reason, { tone: made.outcome === "fired" ? "good" : "warn" })
+    done()
+  }
+  const ready = scheduled ? trial : trial?.matched && trial.event
+  return html`
+    <${Dialog} title=${`Fire “${nameOf(trigger)}” now`} close=${close} act=${fire} actText="Fire" disabled=${!ready} wide>
+      <p>${scheduled ? "Creates the job now, in addition to its scheduled runs." : "Creates the job from this event now. A hand-written event is not sent to other triggers."} ${!trigger.is_enabled && "The trigger stays paused."}</p>
+      ${!scheduled && html`<${SampleChoice} sample=${sample} change=${setSample} pattern=${trigger.event_name} tenant=${trigger.tenant_id} seen=${trial?.event} />`}
+      ${trial?.reason && html`<p class="faint">${trial.reason}</p>`}
+      ${trial?.payload && html`<div><h3>Job payload</h3><${Json} value=${trial.payload} label="payload" copy=${false} /></div>`}
+      <${Faults} faults=${trial?.payload_errors} />
+    <//>`
 }

@@ -1,17 +1,15 @@
 // Triggers: schedules, event triggers and recent events.
-import { html } from "../lib.js"
 import { duration } from "../format.js"
+import { html } from "../lib.js"
 import { link } from "../router.js"
 import { useSession } from "../session.js"
 import { Empty, Loaded, Tabs, Tag, Time } from "../ui/basics.js"
 import { Icon } from "../ui/icons.js"
 import { More, usePaged } from "../ui/paged.js"
-import { Switch } from "../ui/switch.js"
 import { Table } from "../ui/table.js"
 import { TriggerEvents } from "./trigger-events.js"
 import { NewTrigger } from "./trigger-form.js"
-import { FromCode, nameOf, setEnabled } from "./trigger-parts.js"
-import { clockOf } from "./trigger-runs.js"
+import { clockOf, FromCode, nameOf, setEnabled } from "./trigger-parts.js"
 import { TriggerPage } from "./trigger.js"
 
 const TABS = [
@@ -65,3 +63,8 @@ const columns = (type, session, reload) => [
 const LastOutcome = ({ trigger }) => (trigger.last_error
   ? html`<span class="bad" title=${trigger.last_error}><${Tag} tone="bad">error<//> <${Time} at=${trigger.last_error_at} /></span>`
   : trigger.last_fired_at ? html`<span><${Tag} tone="good">fired<//> <${Time} at=${trigger.last_fired_at} /></span>` : html`<span class="faint">never fired</span>`)
+
+// Toggle that takes effect immediately.
+
+const Switch = ({ on, label, change, disabled }) => html`
+  <button type="button" class="toggle" role="switch" aria-checked=${on ? "true" : "false"} aria-label=${label} title=${label} disabled=${disabled} onClick=${() => change(!on)}><i></i></button>`

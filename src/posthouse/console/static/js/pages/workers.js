@@ -1,17 +1,15 @@
 // Workers: running jobs, health and actions.
 import { useApi } from "../api.js"
-import { html } from "../lib.js"
 import { count, percent, plural } from "../format.js"
+import { html } from "../lib.js"
 import { useLive } from "../live.js"
 import { link, setQuery } from "../router.js"
 import { useSession } from "../session.js"
-import { Card, Empty, Figure, Loaded, Skeleton, Status, Tabs, Tag, Time } from "../ui/basics.js"
-import { Names } from "../ui/meter.js"
+import { Card, Empty, Figure, Loaded, Names, Skeleton, Status, Tabs, Tag, Time } from "../ui/basics.js"
 import { Table } from "../ui/table.js"
+import { RegisterButton, WorkerKeys } from "./api-keys.js"
 import { LiveLight } from "./overview.js"
-import { RegisterButton, WorkerKeys } from "./workers-keys.js"
-import { withJobs, withStates } from "./workers-live.js"
-import { useHeard, WorkerCard } from "./workers-one.js"
+import { useHeard, withJobs, withStates, WorkerCard } from "./worker-card.js"
 
 /** The page shows at most this many jobs per worker. */
 const JOBS_OF_EACH = 200

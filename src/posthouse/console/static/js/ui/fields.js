@@ -1,5 +1,6 @@
-// Form fields with label, hint and error.
-import { cls, html, useId } from "../lib.js"
+// Form fields with label, hint and error, and a search field that is part of the URL.
+import { cls, html, useEffect, useId, useRef, useState } from "../lib.js"
+import { setQuery } from "../router.js"
 import { meaningOf } from "./terms.js"
 
 export function Field({ label, hint, error, children, class: more }) {
@@ -32,4 +33,27 @@ export const SelectField = ({ label, hint, error, value, change, options, ...res
 export const CheckField = ({ label, hint, value, change }) => {
   const id = useId()
   return html`<div class="field check"><input id=${id} type="checkbox" checked=${Boolean(value)} onChange=${(event) => change(event.target.checked)} /><label for=${id}>${label}</label>${hint && html`<small>${hint}</small>`}</div>`
+}
+
+// Search field whose text is put into the URL after a pause in typing.
+
+const PAUSE = 250
+
+/** `name` is the query parameter; `filter` makes "/" focus this field. */
+export function QueryField({ name, label, value = "", options = [], filter }) {
+  const [text, setText] = useState(value)
+  const id = useId()
+  const timer = useRef(0)
+  useEffect(() => setText(value), [value])
+  useEffect(() => () => clearTimeout(timer.current), [])
+  const write = (next) => {
+    setText(next)
+    clearTimeout(timer.current)
+    timer.current = setTimeout(() => setQuery({ [name]: next.trim() || null }, { replace: true }), PAUSE)
+  }
+  return html`
+    <label class="query"><span class="hidden">${label}</span>
+      <input type="search" placeholder=${label} autocomplete="off" spellcheck=${false} value=${text} list=${options.length ? id : undefined} data-filter=${filter || undefined} onInput=${(event) => write(event.target.value)} />
+      ${options.length > 0 && html`<datalist id=${id}>${options.map((each) => html`<option key=${each} value=${each} />`)}</datalist>`}
+    </label>`
 }
