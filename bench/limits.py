@@ -50,7 +50,7 @@ async def limits_ratio(url: str) -> dict[str, Any]:
     }
 
 
-async def fair_share(url: str) -> dict[str, Any]:
+async def plan_claim(url: str) -> dict[str, Any]:
     """While one tenant has 100,000 jobs queued: from the enqueue of another's three to their start."""
     waits: list[float] = []
     async with Client(url) as client:
@@ -67,7 +67,7 @@ async def fair_share(url: str) -> dict[str, Any]:
 def main() -> None:
     found: dict[str, Any] = {}
     try:
-        for measure in (limits_ratio, fair_share):
+        for measure in (limits_ratio, plan_claim):
             with testing.database() as url:
                 found |= asyncio.run(measure(url))
     finally:

@@ -70,7 +70,7 @@ cross join lateral (
 def fill(db: psycopg.Connection[Any], rows: int, backlog: int) -> None:
     for day in range(DAYS + 1):
         db.execute(
-            "select posthouse.make_partition('history', (posthouse.now() - %s::interval)::date)",
+            "select posthouse.create_partition('history', (posthouse.now() - %s::interval)::date)",
             (f"{day} days",),
         )
     db.execute(MAKE_ID)

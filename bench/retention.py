@@ -33,7 +33,7 @@ def fill(db: psycopg.Connection[Any], rows: int, *, aside: int = ASIDE) -> None:
     """Ended jobs of ten days, forty days ago; one tenant in ten is ``acme``, one in a hundred ``brief``."""
     for day in range(OLDEST - DAYS, OLDEST):
         db.execute(
-            "select posthouse.make_partition('history', (posthouse.now() - %s::interval)::date)",
+            "select posthouse.create_partition('history', (posthouse.now() - %s::interval)::date)",
             (f"{day} days",),
         )
     db.execute(FILL, {"rows": rows, "days": DAYS, "oldest": OLDEST, "aside": aside})

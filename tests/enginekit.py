@@ -184,9 +184,9 @@ class Engine:
         )
         return {answer.id: answer.event for answer in answers}
 
-    def bury_dead(self, patience=0, grace=0, silence=None):
+    def mark_lost_workers(self, patience=0, grace=0, silence=None):
         found = self.rows(
-            "select posthouse.bury_dead("
+            "select posthouse.mark_lost_workers("
             "make_interval(secs => %s), make_interval(secs => %s), make_interval(secs => %s))",
             grace,
             patience,

@@ -73,7 +73,7 @@ def _jobs(engine):
     )  # fmt: skip
     running = engine.start("task", **own, order_key="line", dedupe_key="once")
     token = running.token
-    engine.value("select posthouse.keep_step(%s, %s, '1 min', 'canary', '\"canary\"', 1)", running.id, token)
+    engine.value("select posthouse.save_step(%s, %s, '1 min', 'canary', '\"canary\"', 1)", running.id, token)
     engine.value(
         "select posthouse.write_log(array[%s], array[%s], '{0}', '{log}', '{info}', '{canary}')",
         running.id, token,
@@ -242,7 +242,7 @@ DENIED = [
     "select posthouse.note('x', 'x', 'victim', 'x', null, null)",
     "select posthouse.open_session('{}', 'x', 1)",
     "select posthouse.create_tenant('x', '{}')",
-    "select posthouse.guard_tenants()",
+    "select posthouse.enable_tenant_isolation()",
     "insert into posthouse.tenants (id) values ('x')",
     "update posthouse.ready set priority = 0",
     "delete from posthouse.history",

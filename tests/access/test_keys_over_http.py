@@ -93,7 +93,8 @@ def test_the_use_of_a_key_is_noted_once_a_minute_and_not_with_each_request(house
             "where tenant_id = 'busy'"
         )
         touch = (
-            "select posthouse.touch_key(prefix), last_used_at from posthouse.keys where tenant_id = 'busy'"
+            "select posthouse.record_key_use(prefix), last_used_at from posthouse.keys "
+            "where tenant_id = 'busy'"
         )
         assert db.execute(touch).fetchone() == db.execute(touch).fetchone()
 

@@ -62,7 +62,7 @@ def test_an_owner_without_superuser_rights_can_retry_rescue_and_clean_up(plain_o
         engine.value("select posthouse.create_tenant('acme', '{}', 'tester')")
         engine.value("select posthouse.set_tenant_retention('acme', 60, 'tester')")
         engine.advance(40 * DAY)
-        engine.value("select posthouse.make_partitions()")
+        engine.value("select posthouse.create_partitions()")
         engine.let_go(default=30)
         assert engine.status(ended.id) == "succeeded"
         assert engine.status(failed.id) is None
@@ -92,14 +92,14 @@ def test_the_engines_policies_cost_its_statements_nothing(plain_owner):
 def test_a_copy_that_retention_makes_is_guarded_from_the_start(plain_owner):
     with psycopg.connect(plain_owner, autocommit=True) as connection:
         engine = Engine(connection, plain_owner)
-        engine.value("select posthouse.make_partitions()")
+        engine.value("select posthouse.create_partitions()")
         engine.succeed(engine.start(tenant_id="acme"))
         [(partition,)] = engine.rows("select tableoid::regclass::text from posthouse.history")
         name = partition.removeprefix("posthouse.")
-        assert engine.value("select posthouse.copy_kept(%s, '{acme}')", name) == 1
+        assert engine.value("select posthouse.copy_retained_rows(%s, '{acme}')", name) == 1
         assert engine.value("select count(*) from pg_class where relname = %s", f"{name}_kept") == 1
         assert engine.rows(UNGUARDED) == []
-        assert engine.value("select posthouse.swap_kept(%s, '{acme}')", name)
+        assert engine.value("select posthouse.swap_partition(%s, '{acme}')", name)
         assert engine.rows(UNGUARDED) == []
 
 
@@ -142,7 +142,7 @@ async def test_without_the_right_to_roles_the_queue_works_and_the_server_says_wh
         with psycopg.connect(server, autocommit=True) as admin:
             admin.execute(sql.SQL("grant posthouse_engine to {}").format(sql.Identifier(role)))
         with psycopg.connect(url, autocommit=True) as connection:
-            connection.execute("select posthouse.guard_tenants()")
+            connection.execute("select posthouse.enable_tenant_isolation()")
             check_tenant_isolation(connection)
 
 

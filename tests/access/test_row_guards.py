@@ -33,15 +33,17 @@ WRITES = {
     "tenant_enqueue", "attach", "cancel", "reopen", "erase", "emit", "replay_event", "create_trigger",
     "change_trigger",
     "remove_trigger", "fire_trigger", "start_bulk_change", "stop_bulk_change", "create_key", "revoke_key",
-    "take_request_key", "keep_answer",
+    "acquire_idempotency_key", "save_response",
 }  # fmt: skip
 WAYS = {"enqueue_here"}
 """They run with the rights of the caller."""
 READS = {
-    "tenant", "now", "chosen_jobs", "definition_defaults", "event_fits", "failure_step", "seen_workers",
-    "is_there", "is_at_work", "slot_of", "cost_of", "refilled", "recent_pace", "partition_name",
-    "sift_jobs", "sift_places", "sift_place", "sift_queued", "sift_ended", "few_ready",
-    "fits", "kept_aside", "last_served", "first_mismatch", "without_marks",
+    "tenant", "now", "select_retriable_jobs", "definition_defaults", "event_name_matches", "failure_step",
+    "visible_workers",
+    "is_online", "accepts_jobs", "slot_of", "start_cost", "refilled", "recent_throughput", "partition_name",
+    "search_jobs", "search_sql", "search_table_sql", "search_queued_sql", "search_finished_sql",
+    "ready_ids_if_few",
+    "fits", "external_payload", "last_served", "first_mismatch", "without_marks",
     "enqueue_here",  # hands on to tenant_enqueue
 }  # fmt: skip
 
@@ -57,7 +59,7 @@ def test_a_table_that_is_not_guarded_is_found_and_guarded_by_the_next_migration(
     assert db.execute("select posthouse.unguarded()").fetchone() == (
         "tables are not under row-level security",
     )
-    db.execute("select posthouse.keep_apart()")
+    db.execute("select posthouse.enforce_tenant_isolation()")
     assert db.execute("select posthouse.unguarded()").fetchone() == (None,)
     with pytest.raises(psycopg.errors.InsufficientPrivilege), speaking_for(db, "acme"):
         db.execute("select from posthouse.novelties")

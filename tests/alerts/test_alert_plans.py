@@ -57,8 +57,8 @@ def test_the_row_counter_detects_a_full_table_scan(full):
 
 
 def test_a_look_that_finds_nothing_reads_next_to_nothing(full):
-    full.execute(f"select posthouse.find_alerts({TYPES})")
-    assert rows_read(full, f"select posthouse.find_alerts({TYPES})") < N / 20
+    full.execute(f"select posthouse.detect_alerts({TYPES})")
+    assert rows_read(full, f"select posthouse.detect_alerts({TYPES})") < N / 20
 
 
 def test_posting_reads_only_new_and_recent_alerts(full):
@@ -67,4 +67,4 @@ def test_posting_reads_only_new_and_recent_alerts(full):
 
 
 def test_the_look_for_patterns_reads_no_more_than_it_may(full):
-    assert rows_read(full, f"select posthouse.find_alerts({TYPES}, 5)") < 1.1 * N
+    assert rows_read(full, f"select posthouse.detect_alerts({TYPES}, 5)") < 1.1 * N

@@ -289,7 +289,7 @@ async def test_a_keeper_that_dies_while_it_posts_leaves_everything_to_the_next(
     bury(Engine(db, database))
     dying = psycopg.connect(database)
     with closing(dying):
-        dying.execute("select posthouse.find_alerts('{job_max_retries_exceeded}')")
+        dying.execute("select posthouse.detect_alerts('{job_max_retries_exceeded}')")
         dying.execute("select posthouse.post_alerts('{job_max_retries_exceeded}', '{webhook}')")
         db.execute("select pg_terminate_backend(%s)", (dying.info.backend_pid,))
     assert alerts() == []
@@ -300,7 +300,7 @@ async def test_a_keeper_that_dies_while_it_posts_leaves_everything_to_the_next(
 
 async def test_one_that_dies_between_the_two_steps_too(jobs, db, alerts, alerter):
     bury(jobs)
-    db.execute("select posthouse.find_alerts('{job_max_retries_exceeded}')")
+    db.execute("select posthouse.detect_alerts('{job_max_retries_exceeded}')")
     assert [alert["state"] for alert in alerts()] == ["new"]
     assert await alerter().run_once() == {"raised": 0, "told": 1}
 
@@ -311,6 +311,6 @@ def test_an_operator_who_deactivates_the_deliveries_still_sees_alerts(jobs, db, 
         "values ('posthouse.webhook', false, now())"
     )
     bury(jobs)
-    db.execute("select posthouse.find_alerts('{job_max_retries_exceeded}')")
+    db.execute("select posthouse.detect_alerts('{job_max_retries_exceeded}')")
     db.execute("select posthouse.post_alerts('{job_max_retries_exceeded}', '{webhook}')")
     assert [alert["state"] for alert in alerts()] == ["told"]

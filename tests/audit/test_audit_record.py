@@ -47,7 +47,7 @@ def test_it_is_dropped_month_by_month_when_it_was_kept_long_enough(db, database)
     engine.let_go(default=30, audit=365)
     assert engine.count("audit") == 1
     engine.advance(400 * DAY)
-    engine.value("select posthouse.make_partitions()")
+    engine.value("select posthouse.create_partitions()")
     engine.value("select posthouse.resume_queue('mail', 'anna')")
     engine.let_go(default=30, audit=365)
     assert [action for action, *_ in on_record(engine)] == ["queue.resume"]

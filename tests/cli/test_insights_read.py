@@ -226,7 +226,7 @@ async def test_a_page_is_read_from_the_indexes_however_long_the_history(connecti
         "select count(*) from posthouse.enqueue_many("
         '(select jsonb_agg(\'{"kind": "mail"}\'::jsonb) from generate_series(1, 20000)))'
     )
-    db.execute("select posthouse.end_queued(array(select id from posthouse.ready), 'canceled', '{}')")
+    db.execute("select posthouse.finish_queued(array(select id from posthouse.ready), 'canceled', '{}')")
     db.execute("vacuum analyze")
 
     plan = db.execute(

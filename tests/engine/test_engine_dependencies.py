@@ -19,8 +19,8 @@ def names(engine, order):
 def sweep(engine, cursor=None):
     """What the keeper does: look again at edges since the last look."""
     if cursor is None:
-        return engine.value("select posthouse.sweep_blocks()::text")
-    return engine.value("select posthouse.sweep_blocks(%s::xid8[])::text", cursor)
+        return engine.value("select posthouse.recheck_dependencies()::text")
+    return engine.value("select posthouse.recheck_dependencies(%s::xid8[])::text", cursor)
 
 
 def test_a_chain_runs_in_order(engine):

@@ -262,7 +262,7 @@ def test_a_repeat_of_an_uncommitted_first_try_makes_no_second_job_though(engine,
             lambda: (eventually(lambda: has_lock_waiter(engine)), caller.commit()),
         )
     assert [outcome for _, outcome in answers[0]] == ["repeated"]
-    engine.value("select posthouse.sweep_blocks()::text")
+    engine.value("select posthouse.recheck_dependencies()::text")
     engine.promote()
     assert len(engine.claim(10)) == 1
 

@@ -94,7 +94,7 @@ def test_a_caller_s_own_connection_compiles_nothing_of_ours(url):
             engine.value("select posthouse.enqueue('task', '{}')")
             engine.succeed(engine.claim_one())
             engine.fail(engine.start())
-            engine.value("select posthouse.find_alerts('{job_max_retries_exceeded,worker_lost}', 1)")
+            engine.value("select posthouse.detect_alerts('{job_max_retries_exceeded,worker_lost}', 1)")
         assert not _has_compiled(connection.info.backend_pid)
         connection.execute("set jit_above_cost = 0")
         connection.execute(COMPILED)

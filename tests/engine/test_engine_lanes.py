@@ -10,8 +10,8 @@ def lanes(engine, jobs):
 
 def test_empty_lanes_are_deleted_when_there_are_many(engine):
     lanes(engine, 20)
-    assert engine.value("select posthouse.tidy_lanes(20)") == 0
-    assert engine.value("select posthouse.tidy_lanes(19)") == 10
+    assert engine.value("select posthouse.delete_empty_lanes(20)") == 0
+    assert engine.value("select posthouse.delete_empty_lanes(19)") == 10
     assert engine.count("lanes") == 10
     assert len(engine.claim(100)) == 10
 
@@ -21,12 +21,12 @@ def test_a_job_enqueued_while_its_lane_is_deleted_is_found(engine):
     engine.succeed(engine.claim_one())
     with engine.another(autocommit=False) as caller:
         late = caller.enqueue()
-        assert engine.value("select posthouse.tidy_lanes(0)") == 1
+        assert engine.value("select posthouse.delete_empty_lanes(0)") == 1
         caller.commit()
     assert engine.claim(10) == []
-    assert engine.value("select posthouse.mend_lanes()") == 1
+    assert engine.value("select posthouse.restore_missing_lanes()") == 1
     assert engine.claim_one().id == late
-    assert engine.value("select posthouse.mend_lanes()") == 0
+    assert engine.value("select posthouse.restore_missing_lanes()") == 0
 
 
 def test_every_kind_of_lane_is_mended(engine):
@@ -44,6 +44,6 @@ def test_every_kind_of_lane_is_mended(engine):
         engine.rows("select * from posthouse.lanes where lane in (select lane from posthouse.ready)")
     )
     engine.connection.execute("delete from posthouse.lanes")
-    assert engine.value("select posthouse.mend_lanes()") == 6
+    assert engine.value("select posthouse.restore_missing_lanes()") == 6
     assert sorted(engine.rows("select * from posthouse.lanes")) == before
     assert len(engine.claim(100, offers=["gpu"])) == 6

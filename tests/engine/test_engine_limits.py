@@ -261,9 +261,9 @@ def test_unused_limit_counters_are_deleted(engine):
     fill(engine, 1, limit_key="b")
     jobs = engine.claim(10)
     engine.succeed(jobs[0])
-    assert engine.value("select posthouse.tidy_slots()") == 1
+    assert engine.value("select posthouse.delete_unused_slots()") == 1
     engine.advance(100)
-    assert engine.value("select posthouse.tidy_slots()") == 1
+    assert engine.value("select posthouse.delete_unused_slots()") == 1
     left = f"\x1fdefault\x1f{jobs[1].limit_key}"
     assert engine.in_use() == {f"running{left}": 1, f"rate{left}": 1}
 
@@ -292,7 +292,7 @@ def work(engine, rng):
 
 def keep(engine, rng):
     engine.rescue(crash_limit=100)
-    engine.value("select posthouse.tidy_slots()")
+    engine.value("select posthouse.delete_unused_slots()")
 
 
 def meddle(engine, rng):

@@ -79,7 +79,7 @@ def test_a_new_ordered_job_waits_for_the_head_after_its_predecessor_is_canceled(
         engine.connection.execute("set lock_timeout = '2s'")
         assert engine.cancel(second) == "canceled"
         caller.commit()
-    engine.value("select posthouse.sweep_blocks()::text")
+    engine.value("select posthouse.recheck_dependencies()::text")
     assert [job.id for job in engine.claim(10)] == [head]
     engine.succeed(*engine.rows("select * from posthouse.running"))
     assert engine.run_all() == [newcomer]
@@ -206,7 +206,7 @@ def work_badly(engine, ran, turn):
     """Every fifth job crashes, every fifth is retried; the others are noted in the order they ran."""
     with engine.another() as other:
         while len(ran) < 100:
-            other.value("select posthouse.sweep_blocks()::text")
+            other.value("select posthouse.recheck_dependencies()::text")
             other.promote()
             for job in other.claim(3):
                 turn += 1

@@ -21,7 +21,7 @@ def partitions(engine, table="history"):
 
 
 def make(engine, days=2):
-    return engine.value("select posthouse.make_partitions(%s)", days)
+    return engine.value("select posthouse.create_partitions(%s)", days)
 
 
 def drop(engine, before):

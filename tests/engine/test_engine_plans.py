@@ -125,7 +125,7 @@ def test_a_batch_of_successes_reads_no_table_through(full):
 
 
 def test_mending_lanes_steps_from_head_to_head(full):
-    assert scanned(full, lambda: full.value("select posthouse.mend_lanes()"))[0] == {}
+    assert scanned(full, lambda: full.value("select posthouse.restore_missing_lanes()"))[0] == {}
 
 
 @pytest.mark.parametrize("event", ["retry", "release", "fail", "exhaust", "cancel"])
@@ -154,16 +154,18 @@ def test_promotion_reads_what_is_due(full):
 
 
 def test_the_sweep_of_edges_reads_the_young_ones(full):
-    cursor = full.value("select posthouse.sweep_blocks()::text")
+    cursor = full.value("select posthouse.recheck_dependencies()::text")
 
     def moved_on():
         """Past the edges of the fill; other tests' transactions hold it back while they last."""
         nonlocal cursor
-        cursor = full.value("select posthouse.sweep_blocks(%s::xid8[])::text", cursor)
+        cursor = full.value("select posthouse.recheck_dependencies(%s::xid8[])::text", cursor)
         return full.value("select max(xid) < (%s::xid8[])[1] from posthouse.blocks", cursor)
 
     eventually(moved_on)
-    read, _ = scanned(full, lambda: full.rows("select posthouse.sweep_blocks(%s::xid8[])::text", cursor))
+    read, _ = scanned(
+        full, lambda: full.rows("select posthouse.recheck_dependencies(%s::xid8[])::text", cursor)
+    )
     assert read == {}
 
 

@@ -38,9 +38,9 @@ def test_without_a_server_no_lease_of_a_remote_worker_is_judged(engine, remote):
     job_id, job = remote
     clock = Clock(engine)
     clock.pass_without_server(3600)
-    assert (engine.bury_dead(), engine.rescue()) == ([], {})
+    assert (engine.mark_lost_workers(), engine.rescue()) == ([], {})
     clock.pass_with_server(60)
-    assert (engine.bury_dead(), engine.rescue()) == ([], {})
+    assert (engine.mark_lost_workers(), engine.rescue()) == ([], {})
     assert engine.heartbeat(job, lease=LEASE) == {}
     clock.pass_with_server(30)
     assert engine.rescue() == {}
@@ -63,7 +63,7 @@ def test_after_the_grace_period_a_silent_remote_worker_loses_its_job_without_a_c
     clock.pass_with_server(GRACE)
     assert engine.rescue() == {}
     clock.pass_with_server(10)
-    assert engine.bury_dead() == [engine.worker]
+    assert engine.mark_lost_workers() == [engine.worker]
     assert engine.rescue() == {job_id: "rescue"}
     again = engine.claim_one(lease=LEASE)
     assert (again.crashes, again.attempt_count) == (0, 2)
@@ -117,11 +117,11 @@ def test_a_worker_that_beats_every_30_seconds_is_never_offline(engine):
     for _ in range(10):
         for _ in range(3):
             clock.pass_with_server(10)
-            assert engine.bury_dead() == []
+            assert engine.mark_lost_workers() == []
         engine.heartbeat(lease=1800)
-        assert engine.rows("select posthouse.welcome_back()") == []
+        assert engine.rows("select posthouse.mark_returned_workers()") == []
     changes = engine.rows("select change from posthouse.worker_changes order by id")
     assert [row.change for row in changes] == ["started"]
-    assert engine.value("select posthouse.is_there(w, null) from posthouse.workers as w")
+    assert engine.value("select posthouse.is_online(w, null) from posthouse.workers as w")
     clock.pass_with_server(305)
-    assert engine.bury_dead() == [engine.worker]
+    assert engine.mark_lost_workers() == [engine.worker]

@@ -280,7 +280,7 @@ def die(worker, engine):
 def test_a_live_worker_is_not_declared_dead(engine, worker):
     for clock in (0, 10, 20):
         engine.advance(clock)
-        assert engine.bury_dead(patience=1) == []
+        assert engine.mark_lost_workers(patience=1) == []
 
 
 def test_a_dead_worker_is_marked_on_the_second_check_and_its_jobs_are_rescued(engine, worker):
@@ -289,38 +289,38 @@ def test_a_dead_worker_is_marked_on_the_second_check_and_its_jobs_are_rescued(en
     engine.enqueue()
     [kept] = engine.claim(worker=other, lease=HOUR)
     die(worker, engine)
-    assert engine.bury_dead(patience=1) == []
+    assert engine.mark_lost_workers(patience=1) == []
     engine.advance(2)
-    assert engine.bury_dead(patience=1) == [worker.worker]
+    assert engine.mark_lost_workers(patience=1) == [worker.worker]
     assert engine.rescue([worker.worker]) == {worker.job_held.id: "rescue"}
     assert engine.status(kept.id) == "running"
-    assert engine.bury_dead(patience=0) == []
+    assert engine.mark_lost_workers(patience=0) == []
 
 
 def test_a_worker_that_restores_its_lock_in_time_is_not_declared_dead(engine, worker):
     die(worker, engine)
-    engine.bury_dead(patience=1)
+    engine.mark_lost_workers(patience=1)
     with engine.another() as back:
         back.value("select posthouse.watch(%s)", worker.worker)
         engine.advance(60)
-        assert engine.bury_dead(patience=1) == []
-        assert engine.bury_dead(patience=1) == []
+        assert engine.mark_lost_workers(patience=1) == []
+        assert engine.mark_lost_workers(patience=1) == []
 
 
 def test_a_worker_that_beats_between_two_looks_starts_anew(engine, worker):
     die(worker, engine)
-    engine.bury_dead(patience=1)
+    engine.mark_lost_workers(patience=1)
     engine.heartbeat(worker.job_held, worker=worker.worker)
     engine.advance(60)
-    assert engine.bury_dead(patience=1) == []
+    assert engine.mark_lost_workers(patience=1) == []
 
 
 def test_a_worker_that_beats_after_its_burial_keeps_its_jobs(engine, worker):
     """Its lock was lost for long, but it renews: a renewed lease is not given away."""
     die(worker, engine)
-    engine.bury_dead(patience=0)
+    engine.mark_lost_workers(patience=0)
     engine.advance(2)
-    dead = engine.bury_dead(patience=0)
+    dead = engine.mark_lost_workers(patience=0)
     assert dead == [worker.worker]
     assert engine.heartbeat(worker.job_held, worker=worker.worker, lease=HOUR) == {}
     assert engine.rescue() == {}
@@ -331,7 +331,7 @@ def test_no_worker_is_declared_dead_during_the_grace_after_a_postgres_restart(en
     die(worker, engine)
     for clock in (0, 60):
         engine.advance(clock)
-        assert engine.bury_dead(patience=1, grace=10**9) == []
+        assert engine.mark_lost_workers(patience=1, grace=10**9) == []
 
 
 def test_a_worker_that_signed_off_is_not_dead(engine, worker):
@@ -339,7 +339,7 @@ def test_a_worker_that_signed_off_is_not_dead(engine, worker):
     die(worker, engine)
     for clock in (0, 60):
         engine.advance(clock)
-        assert engine.bury_dead(patience=1) == []
+        assert engine.mark_lost_workers(patience=1) == []
 
 
 def test_a_worker_without_a_lock_is_only_judged_by_its_leases(engine):
@@ -347,14 +347,14 @@ def test_a_worker_without_a_lock_is_only_judged_by_its_leases(engine):
     engine.register()
     for clock in (0, 60):
         engine.advance(clock)
-        assert engine.bury_dead(patience=1) == []
+        assert engine.mark_lost_workers(patience=1) == []
 
 
 def test_the_next_keeper_rescues_the_jobs_of_a_worker_that_was_already_marked_dead(engine, worker):
     die(worker, engine)
-    engine.bury_dead(patience=0)
+    engine.mark_lost_workers(patience=0)
     engine.advance(2)
-    engine.bury_dead(patience=0)
+    engine.mark_lost_workers(patience=0)
     with engine.another() as next_keeper:
         assert next_keeper.rescue() == {worker.job_held.id: "rescue"}
 

@@ -169,10 +169,10 @@ def test_nothing_depends_on_the_callers_search_path(own_engine):
     own_engine.advance(3600)
     own_engine.promote()
     own_engine.rescue([own_engine.register()])
-    own_engine.bury_dead()
+    own_engine.mark_lost_workers()
     for statement in (
-        "select posthouse.sweep_blocks()::text",
-        "select posthouse.make_partitions()",
+        "select posthouse.recheck_dependencies()::text",
+        "select posthouse.create_partitions()",
         "select * from posthouse.retention_plan('{\"default\": 30}')",
         "select posthouse.tidy(now())",
         "select posthouse.next_due()",

@@ -69,7 +69,7 @@ def beat(engine, rng):
 
 def keep(engine, rng):
     engine.rescue()
-    engine.value("select posthouse.sweep_blocks()::text")
+    engine.value("select posthouse.recheck_dependencies()::text")
     engine.promote(rng.randint(1, 50))
     return {"rounds": 1}
 
@@ -100,7 +100,7 @@ def drain(engine):
 
     def idle():
         engine.rescue(crash_limit=1000)
-        engine.value("select posthouse.sweep_blocks()::text")
+        engine.value("select posthouse.recheck_dependencies()::text")
         engine.promote()
         while jobs := engine.claim(100):
             engine.succeed(*jobs)

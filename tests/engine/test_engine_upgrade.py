@@ -69,7 +69,7 @@ def test_functions_are_replaced_as_a_whole_and_those_gone_are_dropped_later(conn
     functions = [
         replace(item, text=CHANGED.get(item.name, item.text))
         for item in schema.functions()
-        if item.name != "posthouse.welcome_back"
+        if item.name != "posthouse.mark_returned_workers"
     ]
     ask = "select posthouse.priority('high')"
     assert connection.execute(ask, prepare=True).fetchone() == (50,)
@@ -78,13 +78,14 @@ def test_functions_are_replaced_as_a_whole_and_those_gone_are_dropped_later(conn
     assert connection.execute(ask, prepare=True).fetchone() == (7,), "older callers get the new function"
     assert connection.execute("select posthouse.is_legal('', '', '')").fetchone() == ("certainly",)
     assert connection.execute("select * from posthouse.attempts").fetchone() == (1,)
-    connection.execute("select posthouse.welcome_back()")  # by a caller that was on its way
+    connection.execute("select posthouse.mark_returned_workers()")  # by a caller that was on its way
     assert migrate(connection) == []
-    connection.execute("select posthouse.welcome_back()")
+    connection.execute("select posthouse.mark_returned_workers()")
     connection.execute("select posthouse.drop_retired_functions('0')")
     with pytest.raises(UndefinedFunction):
-        connection.execute("select posthouse.welcome_back()")
-    changed = {"posthouse.priority(text)", "posthouse.priority(text,integer)", "posthouse.welcome_back()",
+        connection.execute("select posthouse.mark_returned_workers()")
+    changed = {"posthouse.priority(text)", "posthouse.priority(text,integer)",
+               "posthouse.mark_returned_workers()",
                "posthouse.brand_new()"}  # fmt: skip
     assert signatures(connection) ^ before == changed
 

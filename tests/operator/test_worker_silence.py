@@ -15,18 +15,18 @@ def stopped(engine, worker):
 def test_a_worker_that_has_been_silent_for_long_is_gone(engine):
     worker = engine.register()
     engine.advance(50)
-    assert engine.bury_dead(silence=60) == []
+    assert engine.mark_lost_workers(silence=60) == []
     engine.advance(70)
-    assert engine.bury_dead(silence=60) == [worker]
+    assert engine.mark_lost_workers(silence=60) == [worker]
     assert stopped(engine, worker)
 
 
 def test_a_worker_that_never_beat_is_found_too(engine):
     worker = engine.register()
     engine.connection.execute("update posthouse.workers set heartbeat_at = null")
-    assert engine.bury_dead(silence=60) == []
+    assert engine.mark_lost_workers(silence=60) == []
     engine.advance(70)
-    assert engine.bury_dead(silence=60) == [worker]
+    assert engine.mark_lost_workers(silence=60) == [worker]
 
 
 def test_a_silent_worker_with_a_lease_that_goes_on_is_there(engine):
@@ -34,10 +34,10 @@ def test_a_silent_worker_with_a_lease_that_goes_on_is_there(engine):
     engine.enqueue()
     engine.claim_one(lease=HOUR)
     engine.advance(70)
-    assert engine.bury_dead(silence=60) == []
+    assert engine.mark_lost_workers(silence=60) == []
     assert not stopped(engine, worker)
     engine.advance(2 * HOUR)
-    assert engine.bury_dead(silence=60) == [worker]
+    assert engine.mark_lost_workers(silence=60) == [worker]
 
 
 def test_a_heartbeat_wins_over_a_concurrent_declaration_of_death(engine):
@@ -45,7 +45,7 @@ def test_a_heartbeat_wins_over_a_concurrent_declaration_of_death(engine):
     engine.advance(70)
     with engine.another(autocommit=False) as beating, engine.another() as keeper:
         beating.heartbeat(worker=worker)  # not committed: the keeper waits for it
-        buried = at_once_with(keeper, lambda: keeper.bury_dead(silence=60), beating.commit)
+        buried = at_once_with(keeper, lambda: keeper.mark_lost_workers(silence=60), beating.commit)
     assert buried == []
     assert not stopped(engine, worker)
 
@@ -63,10 +63,10 @@ def at_once_with(waiter, act, release):
 def test_a_worker_that_was_only_quiet_is_back_with_its_next_beat(engine):
     worker = engine.register()
     engine.advance(70)
-    engine.bury_dead(silence=60)
+    engine.mark_lost_workers(silence=60)
     engine.heartbeat(worker=worker)
     assert not stopped(engine, worker)
-    assert engine.bury_dead(silence=60) == []
+    assert engine.mark_lost_workers(silence=60) == []
 
 
 def test_what_a_worker_claimed_after_it_was_thought_dead_stays_with_it(engine):
@@ -75,7 +75,7 @@ def test_what_a_worker_claimed_after_it_was_thought_dead_stays_with_it(engine):
     engine.enqueue()
     lost = engine.claim_one(lease=60)
     engine.advance(70)
-    engine.bury_dead(silence=60)
+    engine.mark_lost_workers(silence=60)
     job = engine.enqueue("other")
     engine.claim_one(kinds=["other"], lease=HOUR)
     assert engine.rescue() == {lost.id: "rescue"}
@@ -86,7 +86,7 @@ def test_what_a_worker_claimed_after_it_was_thought_dead_stays_with_it(engine):
 def test_after_a_restart_of_postgres_the_silent_have_time_to_come_back(engine):
     engine.register()
     engine.advance(70)
-    assert engine.bury_dead(silence=60, grace=10**9) == []
+    assert engine.mark_lost_workers(silence=60, grace=10**9) == []
 
 
 async def test_a_restarted_keeper_declares_no_worker_dead(app, db, settings):

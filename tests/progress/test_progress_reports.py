@@ -228,7 +228,7 @@ def test_a_stale_token_changes_nothing_and_is_reported(db):
     ]
     verdicts = db.execute("select id, verdict from posthouse.report(%s, '1 min')", (json.dumps(report),))
     assert verdicts.fetchall() == [(job_id, "lost")]
-    kept = "select posthouse.keep_step(%s, %s, '1 min', 'a', '1', 0)"
+    kept = "select posthouse.save_step(%s, %s, '1 min', 'a', '1', 0)"
     assert db.execute(kept, (job_id, other)).fetchone() == ("lost",)
     written = "select posthouse.write_log(%s, %s, '{0}', '{log}', '{info}', '{hello}')"
     assert db.execute(written, ([job_id], [other])).fetchone() == (0,)

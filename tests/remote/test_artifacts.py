@@ -236,7 +236,9 @@ async def test_bytes_go_when_their_artifact_does(site):
     assert len(list(folder.iterdir())) == 2
     await sweeper.run_once()
     assert [file.read_bytes() for file in folder.iterdir()] == [b"second"]
-    site.db.execute("select posthouse.forget_jobs(array[%s]::uuid[], '{}', '{}', '{}', '{}')", (holder.id,))
+    site.db.execute(
+        "select posthouse.delete_job_data(array[%s]::uuid[], '{}', '{}', '{}', '{}')", (holder.id,)
+    )
     await sweeper.run_once()
     await line.close()
     assert not folder.exists()

@@ -56,9 +56,9 @@ async def test_a_plain_worker_that_beats_every_30_seconds_is_shown_online(site: 
     (await http.post(f"{plain}/register", json={"worker_name": "plain"})).raise_for_status()
     for _ in range(10):
         site.db.execute("update posthouse.workers set heartbeat_at = heartbeat_at - interval '30 s'")
-        assert site.db.execute("select posthouse.bury_dead(p_remote_grace => '0')").fetchall() == []
+        assert site.db.execute("select posthouse.mark_lost_workers(p_remote_grace => '0')").fetchall() == []
         assert site.db.execute(
-            "select posthouse.is_there(w, null) from posthouse.workers as w"
+            "select posthouse.is_online(w, null) from posthouse.workers as w"
         ).fetchone() == (True,)
         (await http.post(f"{plain}/heartbeat", json={})).raise_for_status()
     assert site.db.execute(changes).fetchall() == [("started",)]

@@ -16,7 +16,7 @@ class Days(Engine):
     def on(self, day):
         self._drop_days_ahead()
         self.advance(day * DAY)
-        self.value("select posthouse.make_partitions(1)")  # each takes as long as a job does
+        self.value("select posthouse.create_partitions(1)")  # each takes as long as a job does
 
     def _drop_days_ahead(self):
         """Those that are empty: retention takes 0.1 s for each, and a new database has forty of them."""

@@ -43,7 +43,7 @@ def test_logs_may_go_before_their_job_and_never_stay_behind_it(engine):
 
 def test_what_hangs_on_a_job_goes_with_it_and_that_of_others_stays(engine):
     job = engine.start(payload=LARGE, dedupe_key="gone", on_duplicate="reuse", order_key="gone")
-    engine.value("select posthouse.keep_step(%s, %s, '1 minute', 'one', '1', 0)", job.id, job.token)
+    engine.value("select posthouse.save_step(%s, %s, '1 minute', 'one', '1', 0)", job.id, job.token)
     engine.retry(job)
     engine.succeed(engine.claim_one())
     engine.on(20)
@@ -80,7 +80,7 @@ def test_an_unlisted_partitioned_table_follows_the_general_retention(engine):
         "create table posthouse.readings (taken_at timestamptz not null, value integer) "
         "partition by range (taken_at);"
         "create table posthouse.readings_default partition of posthouse.readings default;"
-        "select posthouse.make_partitions();"
+        "select posthouse.create_partitions();"
         "insert into posthouse.readings values (posthouse.now(), 1)"
     )
     engine.on(31)
@@ -156,7 +156,9 @@ def test_jobs_are_cleared_page_by_page(engine, size):
     page, steps = 0, 0
     while page is not None:
         before = engine.count("dedupes")
-        page = engine.value("select posthouse.clear_detached(%s, %s, %s)", f"{part}_detached", page, size)
+        page = engine.value(
+            "select posthouse.delete_detached_job_data(%s, %s, %s)", f"{part}_detached", page, size
+        )
         steps += engine.count("dedupes") < before  # pages of earlier tests may be empty
     assert engine.count("dedupes") == 0
     assert steps > 1

@@ -118,9 +118,9 @@ def test_a_retry_while_a_partition_is_being_shrunk_leaves_one_job(engine):
     part = engine.value(
         "select partition from posthouse.partitions() where relation = 'history' order by 1 limit 1"
     )
-    assert engine.value("select posthouse.copy_kept(%s, '{acme}')", part) == 2
+    assert engine.value("select posthouse.copy_retained_rows(%s, '{acme}')", part) == 2
     assert engine.reopen(retried) == "queued"
-    assert engine.value("select posthouse.swap_kept(%s, '{acme}')", part)
+    assert engine.value("select posthouse.swap_partition(%s, '{acme}')", part)
     assert (engine.status(retried), engine.status(stays)) == ("queued", "failed")
     engine.let_go(default=30)
     assert engine.job(retried).payload == LARGE

@@ -37,7 +37,7 @@ def last_minute(engine):
 
 
 def sample(engine):
-    return engine.value("select posthouse.sample_due(p_lag => '0 s')")
+    return engine.value("select posthouse.sample_due_minutes(p_lag => '0 s')")
 
 
 def history(minute, count, seed=7):
@@ -245,7 +245,7 @@ def test_a_long_backlog_is_estimated_from_some_of_its_pages(engine):
         select gen_random_uuid(), now() - interval '1 h', now(), 100, 3, 'default', 'k', 'default', '{}', 1
         from generate_series(1, 20000)""")
     engine.advance(60)
-    engine.value("select posthouse.sample_due(p_lag => '0 s', p_pages => 100)")
+    engine.value("select posthouse.sample_due_minutes(p_lag => '0 s', p_pages => 100)")
     assert engine.value("select sum(ready) from posthouse.samples") == pytest.approx(20_000, rel=0.5)
 
 
@@ -260,7 +260,7 @@ def test_samples_are_read_without_walking_over_older_history(engine):
         select gen_random_uuid(), now(), now(), 100, 3, 1, 0, 0, 3, 'default', 'k', 'default', 'manual', '{}',
                date_trunc('day', now()) + interval '5 days' + n * interval '1 ms', 'succeeded', 'succeeded'
         from generate_series(1, 20000) as n""")
-    engine.value("select posthouse.summarize_ends()::text")
+    engine.value("select posthouse.summarize_brin_indexes()::text")
     engine.connection.execute("set enable_seqscan = off")
     plan = engine.value("explain (analyze, format json) select count(*) from posthouse.history "
                         "where finished_at >= date_trunc('day', now()) + interval '5 days 1 h'")  # fmt: skip

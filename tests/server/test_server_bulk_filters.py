@@ -152,7 +152,7 @@ def test_a_tenant_that_asks_the_database_itself_gets_no_further(house, town):
             (new_id(), f'{{"tenant": "{other.name}"}}', wanted % bounds),
         )
         found = house.db.execute(
-            "select cardinality(ids) from posthouse.sift_jobs(%s, null, 10, 1000, 5)", (wanted % bounds,)
+            "select cardinality(ids) from posthouse.search_jobs(%s, null, 10, 1000, 5)", (wanted % bounds,)
         ).fetchone()
     assert found == (0,)
     house.keep(5)

@@ -52,7 +52,8 @@ def full(server):
     with testing.database(server) as url, psycopg.connect(url, autocommit=True) as db:
         for day in range(DAYS + 1):
             db.execute(
-                "select posthouse.make_partition('history', (posthouse.now() - %s * interval '1 day')::date)",
+                "select posthouse.create_partition('history', "
+                "(posthouse.now() - %s * interval '1 day')::date)",
                 (day,),
             )
         db.execute(FILL)

@@ -61,7 +61,7 @@ async def test_a_timeline_tells_what_a_job_waited_for_and_what_it_did(api, engin
     acme = await api.as_("tenant-viewer", "acme")
     engine.register()
     job = engine.start(tenant_id="acme", subject="s-1")
-    engine.value("select posthouse.keep_step(%s, %s, '1 min', 'fetch', '1', 0)", job.id, job.token)
+    engine.value("select posthouse.save_step(%s, %s, '1 min', 'fetch', '1', 0)", job.id, job.token)
     part = {"name": "page 1", "status": "in_progress", "percent": 1}
     engine.rows(
         "select * from posthouse.report(%s, '1 min')",

@@ -103,12 +103,12 @@ def test_beats_and_looks_at_once_never_leave_a_beating_worker_offline(engine):
     def look():
         with engine.another() as other:
             for _ in range(100):
-                lost.extend(other.bury_dead(silence=0.001))
-                back.extend(row[0] for row in other.rows("select posthouse.welcome_back()"))
+                lost.extend(other.mark_lost_workers(silence=0.001))
+                back.extend(row[0] for row in other.rows("select posthouse.mark_returned_workers()"))
 
     at_once(beat, look, look)
     engine.heartbeat(worker=worker)
-    back += [row[0] for row in engine.rows("select posthouse.welcome_back()")]
+    back += [row[0] for row in engine.rows("select posthouse.mark_returned_workers()")]
     assert engine.value("select stopped_at is null and lost_at is null from posthouse.workers")
     told = [row.change for row in engine.rows("select change from posthouse.worker_changes order by id")]
     assert told.count("lost") == len(lost)

@@ -79,7 +79,7 @@ select
 from vlog.uploads as u
 join posthouse.jobs as j on j.id = u.job_id
 left join posthouse.running as r on r.id = u.job_id
-left join posthouse.seen_workers() as w on w.id = j.worker_id;
+left join posthouse.visible_workers() as w on w.id = j.worker_id;
 
 drop view if exists vlog.quality_progress;
 create view vlog.quality_progress with (security_invoker = true) as

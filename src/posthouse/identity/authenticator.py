@@ -12,7 +12,7 @@ from posthouse.identity.keys import digest, prefix_of, verify
 from posthouse.identity.roles import Principal, Role
 from posthouse.identity.tokens import JwtVerifier
 from posthouse.settings import Settings
-from posthouse.storage.credentials import find_key, touch_key
+from posthouse.storage.credentials import find_key, record_key_use
 from posthouse.storage.notifications import NotificationListener
 from posthouse.storage.queries import Db
 
@@ -70,7 +70,7 @@ class Authenticator:
             self._touched.clear()
         self._touched[prefix] = now
         async with self._connect() as connection:
-            await touch_key(connection, prefix)
+            await record_key_use(connection, prefix)
 
 
 def _principal(key: dict[str, Any]) -> Principal:

@@ -181,7 +181,7 @@ async def sift(
     if search.nothing:
         return _Found([], None)
     row = await call_row(
-        connection, "sift_jobs", wanted=json.dumps(search.as_json()), below=after,
+        connection, "search_jobs", wanted=json.dumps(search.as_json()), below=after,
         limit=limit, most=effort.jobs, seconds=effort.seconds,
     )  # fmt: skip
     return _Found(row["ids"], row["looked_to"])

@@ -8,7 +8,7 @@ import time
 from posthouse.core.alerts import chosen_types, destinations
 from posthouse.core.retry import Retry
 from posthouse.settings import Settings
-from posthouse.storage.alerts import PostedAlert, find_alerts, post_alerts
+from posthouse.storage.alerts import PostedAlert, detect_alerts, post_alerts
 from posthouse.storage.connections import ReconnectingConnection
 
 _log = logging.getLogger("posthouse.keeper")
@@ -52,7 +52,7 @@ class Alerter:
         now = time.monotonic()
         failures = self._settings.alert_pattern_failures if now >= self._patterns_at else None
         found = await self._line.run(
-            lambda c: find_alerts(
+            lambda c: detect_alerts(
                 c,
                 self._types,
                 failures=failures,

@@ -12,10 +12,10 @@ from posthouse.storage.maintenance import (
     adopt_jobs,
     advance_bulk_change,
     advance_erasures,
+    delete_empty_lanes,
     expire_mismatched,
-    mend_lanes,
     promote,
-    tidy_lanes,
+    restore_missing_lanes,
 )
 
 PROMOTE_BATCH = 1000
@@ -63,11 +63,11 @@ class Lanes:
         self._repairs_left = REPAIR_ROUNDS  # another keeper may have deleted some
 
     async def run_once(self) -> dict[str, int]:
-        mended = await self._line.run(mend_lanes)
+        mended = await self._line.run(restore_missing_lanes)
         if self._repairs_left:
             self._repairs_left -= 1
             return {"forgotten": 0, "mended": mended}
-        forgotten = await self._line.run(tidy_lanes)
+        forgotten = await self._line.run(delete_empty_lanes)
         self._repairs_left = REPAIR_ROUNDS if forgotten else 0
         return {"forgotten": forgotten, "mended": mended}
 

@@ -13,7 +13,7 @@ import psycopg
 from posthouse.keeper.service import SELDOM_SECONDS
 from posthouse.settings import Settings
 from posthouse.storage.connections import ReconnectingConnection
-from posthouse.storage.maintenance import rescue, watch_workers, worker_names
+from posthouse.storage.maintenance import check_workers, rescue, worker_names
 from posthouse.storage.queries import Db, database_now
 
 
@@ -87,7 +87,7 @@ class Watch:
 
     async def _look(self, connection: Db) -> tuple[list[UUID], list[UUID]]:
         settled = await self._lookout.settled(connection)
-        return await watch_workers(connection, self._settings, judge=settled)
+        return await check_workers(connection, self._settings, judge=settled)
 
     async def _report(self, gone: list[UUID], back: list[UUID]) -> None:
         names = await self._line.run(lambda c: worker_names(c, gone + back))

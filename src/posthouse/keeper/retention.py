@@ -13,19 +13,19 @@ from psycopg.errors import DeadlockDetected, LockNotAvailable
 
 from posthouse.settings import Settings
 from posthouse.storage.connections import ReconnectingConnection
-from posthouse.storage.maintenance import forget_artifacts, make_partitions, tidy
+from posthouse.storage.maintenance import create_partitions, delete_old_artifacts, tidy
 from posthouse.storage.queries import Db
 from posthouse.storage.retention import (
     RetentionStep,
-    clear_detached,
-    copy_kept,
+    copy_retained_rows,
     count_pages,
+    delete_detached_job_data,
     delete_old,
+    delete_tenant_rows,
     detach,
-    drop_detached,
+    drop_detached_partition,
     plan,
-    purge_pages,
-    swap_kept,
+    swap_partition,
 )
 
 T = TypeVar("T")
@@ -87,7 +87,7 @@ class Retention:
     async def _forget_artifacts(self) -> None:
         """Delete artifacts that are kept for a shorter time than their jobs."""
         days = self._days.get("artifacts")
-        while days and (rows := await self._step(lambda c: forget_artifacts(c, days))):
+        while days and (rows := await self._step(lambda c: delete_old_artifacts(c, days))):
             self.counts["deleted"] += rows
 
     async def _carry_out(self, due: RetentionStep) -> None:
@@ -105,20 +105,20 @@ class Retention:
                 await self._finish(due, due.name)
 
     async def _shrink(self, due: RetentionStep) -> None:
-        await self._insist(lambda c: copy_kept(c, due.name, due.tenants), missing=None)
-        if await self._insist(lambda c: swap_kept(c, due.name, due.tenants)):
+        await self._insist(lambda c: copy_retained_rows(c, due.name, due.tenants), missing=None)
+        if await self._insist(lambda c: swap_partition(c, due.name, due.tenants)):
             self.counts["shrunk"] += 1
             await self._finish(due, f"{due.name}_detached", dropped=0)
 
     async def _finish(self, due: RetentionStep, name: str, *, dropped: int = 1) -> None:
         """Delete the rows that belong to the jobs of a detached partition, then drop it."""
-        await self._walk(due, name, partial(clear_detached, name=name))
-        await self._insist(lambda c: drop_detached(c, name))
+        await self._walk(due, name, partial(delete_detached_job_data, name=name))
+        await self._insist(lambda c: drop_detached_partition(c, name))
         self.counts["dropped"] += dropped
 
     async def _purge(self, due: RetentionStep) -> None:
         async def step(connection: Db, *, page: int) -> int | None:
-            rows, following = await purge_pages(connection, due.name, due.tenants, page)
+            rows, following = await delete_tenant_rows(connection, due.name, due.tenants, page)
             self.counts["deleted"] += rows
             return following
 
@@ -172,7 +172,7 @@ class Retainer:
 
     async def run_once(self) -> dict[str, int]:
         try:
-            made = await self._line.run(make_partitions)
+            made = await self._line.run(create_partitions)
             counts = await Retention(self._line, self._settings.kept_days(), rest=REST).run()
             tidied = await self._line.run(lambda c: tidy(c, self._settings.retention_days))
         finally:

@@ -7,7 +7,12 @@ import time
 from posthouse.keeper.service import SELDOM_SECONDS
 from posthouse.settings import Settings
 from posthouse.storage.connections import ReconnectingConnection
-from posthouse.storage.maintenance import forget_failures, forget_samples, group_failures, sample_due
+from posthouse.storage.maintenance import (
+    delete_old_failures,
+    delete_old_samples,
+    group_failures,
+    sample_due_minutes,
+)
 
 FORGET_SECONDS = 3600.0
 
@@ -22,14 +27,14 @@ class Sampler:
         self._forget_at = 0.0
 
     async def run_once(self) -> dict[str, int]:
-        sampled = await self._line.run(sample_due)
+        sampled = await self._line.run(sample_due_minutes)
         return {"sampled": sampled, "forgotten": await self._forget()}
 
     async def _forget(self) -> int:
         if time.monotonic() < self._forget_at:
             return 0
         self._forget_at = time.monotonic() + FORGET_SECONDS
-        return await self._line.run(lambda c: forget_samples(c, self._days))
+        return await self._line.run(lambda c: delete_old_samples(c, self._days))
 
     def pause(self) -> float:
         return SELDOM_SECONDS
@@ -56,7 +61,7 @@ class Grouper:
         if time.monotonic() < self._forget_at:
             return 0
         self._forget_at = time.monotonic() + FORGET_SECONDS
-        return await self._line.run(lambda c: forget_failures(c, self._days))
+        return await self._line.run(lambda c: delete_old_failures(c, self._days))
 
     def pause(self) -> float:
         return 0.0 if self._moved == GROUP_BATCH else SELDOM_SECONDS

@@ -38,8 +38,8 @@ from posthouse.storage.triggers import (
     due_schedules,
     events_waiting,
     fire_schedule,
-    match_events,
-    take_events,
+    lock_pending_events,
+    record_matches,
 )
 
 UNREADABLE = timedelta(hours=1)
@@ -186,14 +186,14 @@ class Matcher:
         if not await events_waiting(connection):
             return {"fired": 0, "deduped": 0, "errors": 0}
         async with connection.transaction():
-            taken = await take_events(connection, EVENT_BATCH)
+            taken = await lock_pending_events(connection, EVENT_BATCH)
             self._more = len(taken) == EVENT_BATCH
             if not taken:
                 return {"fired": 0, "deduped": 0, "errors": 0}
             keys = {trigger["definition_key"] for item in taken for trigger in item.triggers}
             rules = {item.key: item for item in await load_rules(connection, sorted(keys))} if keys else {}
             results = [self._result(item, trigger, rules) for item in taken for trigger in item.triggers]
-            return await match_events(connection, [item.event["id"] for item in taken], results)
+            return await record_matches(connection, [item.event["id"] for item in taken], results)
 
     def _result(
         self, taken: PendingEvent, trigger: Mapping[str, Any], rules: Mapping[str, StoredDefinition]

@@ -41,14 +41,14 @@ class Delivery:
     held_back: int
 
 
-async def find_alerts(
+async def detect_alerts(
     connection: Db, types: Sequence[str], *, failures: int | None, window: float, limit: int
 ) -> int | None:
     """Find alerts and return how many are new; None while another keeper searches. Without ``failures``, no
     patterns.
     """
     found = await call(
-        connection, "find_alerts", types=list(types), failures=failures, window=window, limit=limit
+        connection, "detect_alerts", types=list(types), failures=failures, window=window, limit=limit
     )
     return None if found is None else int(found)
 

@@ -60,7 +60,7 @@ class Notebook:
         rows = await self._rows("step_result", job_id, name)
         return rows[0][0] if rows else None
 
-    async def keep_step(self, parameters: Sequence[Any]) -> str:
+    async def save_step(self, parameters: Sequence[Any]) -> str:
         """Store a step; the parameters are those of the statement step_keep. Returns ``kept``, ``again`` or
         ``lost``.
         """
@@ -77,11 +77,11 @@ class Notebook:
         return await self._line.run(work)
 
 
-async def keep_artifact(line: ConnectionRunner, job_id: UUID, token: UUID, **fields: Any) -> None:
+async def save_artifact(line: ConnectionRunner, job_id: UUID, token: UUID, **fields: Any) -> None:
     """Record an artifact: name, place, size, sha256, type. Raises LeaseLost."""
 
     async def work(connection: AsyncConnection[tuple[Any, ...]]) -> Any:
-        return await call(connection, "keep_artifact", id=job_id, token=token, **fields)
+        return await call(connection, "save_artifact", id=job_id, token=token, **fields)
 
     if not await line.run(work):
         raise LeaseLost(f"lease lost: job {job_id} was reassigned to another worker")

@@ -49,8 +49,8 @@ async def find_key(connection: Db, prefix: str) -> dict[str, Any] | None:
     return found[0] if found else None
 
 
-async def touch_key(connection: Db, prefix: str) -> None:
-    await call(connection, "touch_key", prefix=prefix)
+async def record_key_use(connection: Db, prefix: str) -> None:
+    await call(connection, "record_key_use", prefix=prefix)
 
 
 async def revoke_key(connection: Db, prefix: str, *, tenant: str | None = None, actor: str) -> bool:

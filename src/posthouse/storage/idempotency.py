@@ -22,10 +22,10 @@ async def acquire_idempotency_key(
 ) -> IdempotencyRecord:
     """Take an idempotency key. Waits for a running request with the same key."""
     (taken,) = await call_rows(
-        connection, "take_request_key", IdempotencyRecord, tenant=tenant, key=key, digest=digest
+        connection, "acquire_idempotency_key", IdempotencyRecord, tenant=tenant, key=key, digest=digest
     )
     return taken
 
 
 async def save_response(connection: Db, tenant: str | None, key: str, status: int, body: str) -> None:
-    await call(connection, "keep_answer", tenant=tenant, key=key, status=status, body=body)
+    await call(connection, "save_response", tenant=tenant, key=key, status=status, body=body)

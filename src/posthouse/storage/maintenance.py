@@ -38,7 +38,7 @@ async def expire_mismatched(connection: Db, after: float, limit: int) -> list[UU
     return [row[0] for row in await cursor.fetchall()]
 
 
-async def watch_workers(connection: Db, settings: Settings, *, judge: bool) -> tuple[list[UUID], list[UUID]]:
+async def check_workers(connection: Db, settings: Settings, *, judge: bool) -> tuple[list[UUID], list[UUID]]:
     """Return the workers lost and returned since the last call; without ``judge`` ignore heartbeats."""
     wanted = {
         "grace": settings.rescue_grace_seconds,
@@ -46,7 +46,7 @@ async def watch_workers(connection: Db, settings: Settings, *, judge: bool) -> t
         "judge": judge,
         "remote_grace": settings.remote_grace_seconds,
     }
-    cursor = await connection.execute(query("watch_workers"), wanted)
+    cursor = await connection.execute(query("check_workers"), wanted)
     row = await cursor.fetchone()
     assert row is not None
     return row[0], row[1]
@@ -70,31 +70,31 @@ async def rescue(connection: Db, settings: Settings, *, expired: bool = True) ->
     return [(row[0], row[1], row[2]) for row in await cursor.fetchall()]
 
 
-async def make_partitions(connection: Db) -> int:
-    return int(await call(connection, "make_partitions"))
+async def create_partitions(connection: Db) -> int:
+    return int(await call(connection, "create_partitions"))
 
 
 async def tidy(connection: Db, keep_days: float) -> int:
     return int(await fetch_value(connection, "tidy", days=keep_days))
 
 
-async def tidy_lanes(connection: Db) -> int:
+async def delete_empty_lanes(connection: Db) -> int:
     """Delete empty lanes if there are many; return how many."""
-    return int(await call(connection, "tidy_lanes"))
+    return int(await call(connection, "delete_empty_lanes"))
 
 
-async def mend_lanes(connection: Db) -> int:
+async def restore_missing_lanes(connection: Db) -> int:
     """Re-insert lanes that were deleted while a job was enqueued into them; return how many."""
-    return int(await call(connection, "mend_lanes"))
+    return int(await call(connection, "restore_missing_lanes"))
 
 
-async def sample_due(connection: Db) -> int:
+async def sample_due_minutes(connection: Db) -> int:
     """Sample the minutes that are over. Returns how many."""
-    return int(await call(connection, "sample_due"))
+    return int(await call(connection, "sample_due_minutes"))
 
 
-async def forget_samples(connection: Db, keep_days: float) -> int:
-    return int(await fetch_value(connection, "forget_samples", days=keep_days))
+async def delete_old_samples(connection: Db, keep_days: float) -> int:
+    return int(await fetch_value(connection, "delete_old_samples", days=keep_days))
 
 
 async def group_failures(connection: Db, limit: int) -> int:
@@ -102,9 +102,9 @@ async def group_failures(connection: Db, limit: int) -> int:
     return int(await call(connection, "group_failures", limit=limit))
 
 
-async def forget_failures(connection: Db, keep_days: float) -> int:
+async def delete_old_failures(connection: Db, keep_days: float) -> int:
     """Delete failure groups and bulk changes without activity for that long. Returns how many."""
-    return int(await fetch_value(connection, "forget_failures", days=keep_days))
+    return int(await fetch_value(connection, "delete_old_failures", days=keep_days))
 
 
 async def advance_bulk_change(connection: Db, most: int) -> tuple[UUID, int, int, int, int] | None:
@@ -121,9 +121,9 @@ async def advance_erasures(connection: Db, most: int) -> tuple[int, int]:
     return row["under_way"], row["erased"]
 
 
-async def forget_artifacts(connection: Db, keep_days: float) -> int:
+async def delete_old_artifacts(connection: Db, keep_days: float) -> int:
     """Delete artifacts of jobs that ended before; return how many."""
-    return int(await fetch_value(connection, "forget_artifacts", days=keep_days))
+    return int(await fetch_value(connection, "delete_old_artifacts", days=keep_days))
 
 
 class UrgentWork(NamedTuple):

@@ -187,8 +187,8 @@ def _apply(connection: Connection[Any], missing: Sequence[Migration]) -> None:
     comments = (item.comment_statement for item in (*base_functions(), *functions()))
     connection.execute("".join([*comments, table_comments()]))
     connection.execute(query("functions_record"), (code_version(), functions_digest()))
-    connection.execute(calling("make_partitions"))
-    connection.execute(calling("keep_apart"))
+    connection.execute(calling("create_partitions"))
+    connection.execute(calling("enforce_tenant_isolation"))
 
 
 def _define(connection: Connection[Any], definitions: Sequence[Definition]) -> None:
@@ -261,5 +261,5 @@ def check_tenant_isolation(connection: Connection[Any]) -> None:
             f"tenants would not be isolated: {row[0]}. As a Postgres administrator, run: "
             "create role posthouse_engine nologin; create role posthouse_tenant nologin; "
             f'grant posthouse_tenant to posthouse_engine; grant posthouse_engine to "{user}". '
-            "Then, as the owner of the schema: select posthouse.guard_tenants()"
+            "Then, as the owner of the schema: select posthouse.enable_tenant_isolation()"
         )

@@ -42,34 +42,36 @@ async def detach(connection: Db, name: str) -> bool | None:
     return await call(connection, "detach_partition", name=name)  # type: ignore[no-any-return]
 
 
-async def copy_kept(connection: Db, name: str, tenants: list[str]) -> int | None:
+async def copy_retained_rows(connection: Db, name: str, tenants: list[str]) -> int | None:
     """Return the number of rows copied, or None if the table is locked."""
     return await call(  # type: ignore[no-any-return]
-        connection, "copy_kept", name=name, tenants=tenants
+        connection, "copy_retained_rows", name=name, tenants=tenants
     )
 
 
-async def swap_kept(connection: Db, name: str, tenants: list[str]) -> bool | None:
+async def swap_partition(connection: Db, name: str, tenants: list[str]) -> bool | None:
     return await call(  # type: ignore[no-any-return]
-        connection, "swap_kept", name=name, tenants=tenants
+        connection, "swap_partition", name=name, tenants=tenants
     )
 
 
-async def purge_pages(connection: Db, name: str, tenants: list[str], page: int) -> tuple[int, int | None]:
+async def delete_tenant_rows(
+    connection: Db, name: str, tenants: list[str], page: int
+) -> tuple[int, int | None]:
     """Delete rows of purged tenants. Returns how many, and the next page."""
-    row = await call_row(connection, "purge_pages", name=name, tenants=tenants, page=page, pages=PAGES)
+    row = await call_row(connection, "delete_tenant_rows", name=name, tenants=tenants, page=page, pages=PAGES)
     return row["rows"], row["next_page"]
 
 
-async def clear_detached(connection: Db, *, name: str, page: int) -> int | None:
+async def delete_detached_job_data(connection: Db, *, name: str, page: int) -> int | None:
     """Clear some pages of a detached partition and return the next page."""
     return await call(  # type: ignore[no-any-return]
-        connection, "clear_detached", name=name, page=page, pages=PAGES
+        connection, "delete_detached_job_data", name=name, page=page, pages=PAGES
     )
 
 
-async def drop_detached(connection: Db, name: str) -> bool:
-    return bool(await call(connection, "drop_detached", name=name))
+async def drop_detached_partition(connection: Db, name: str) -> bool:
+    return bool(await call(connection, "drop_detached_partition", name=name))
 
 
 async def delete_old(connection: Db, name: str, days: Mapping[str, float]) -> int:

@@ -25,16 +25,18 @@ async def events_waiting(connection: Db) -> bool:
     return bool(await fetch_value(connection, "events_waiting"))
 
 
-async def take_events(connection: Db, limit: int) -> list[PendingEvent]:
+async def lock_pending_events(connection: Db, limit: int) -> list[PendingEvent]:
     """Return unmatched events with the triggers that match them, locked until the transaction ends."""
-    return await call_rows(connection, "take_events", PendingEvent, limit=limit)
+    return await call_rows(connection, "lock_pending_events", PendingEvent, limit=limit)
 
 
-async def match_events(
+async def record_matches(
     connection: Db, events: Sequence[str], results: Sequence[Mapping[str, Any]]
 ) -> dict[str, int]:
     """Create the jobs and mark the events as matched."""
-    return await call_row(connection, "match_events", events=list(events), results=json.dumps(list(results)))
+    return await call_row(
+        connection, "record_matches", events=list(events), results=json.dumps(list(results))
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -78,7 +78,7 @@ async def latest_event(connection: Db, pattern: str, tenant: str) -> EventSample
 
 async def misfit(connection: Db, pattern: str, name: str) -> str | None:
     """Return why a trigger with this pattern does not match an event, or None if it does."""
-    if await call(connection, "event_fits", pattern=pattern, name=name):
+    if await call(connection, "event_name_matches", pattern=pattern, name=name):
         return None
     return f"the trigger matches {pattern}, but the event is {name}"
 

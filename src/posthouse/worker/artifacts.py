@@ -13,7 +13,7 @@ from posthouse.blobs import checked_artifact_name, new_place, pack, store_copy, 
 from posthouse.blobs import extract as extract_archive
 from posthouse.errors import InvalidArtifact
 from posthouse.settings import Settings
-from posthouse.storage.attempts import artifact_for_job, keep_artifact
+from posthouse.storage.attempts import artifact_for_job, save_artifact
 from posthouse.storage.connections import ReconnectingConnection
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class DirectShelf:
         place = new_place(job_id)
         digest = await store_copy(self._settings, self._store, place, path)
         try:
-            await keep_artifact(
+            await save_artifact(
                 self._line, job_id, token, name=name, place=place, size=digest.size, sha256=digest.sha256,
                 type="application/octet-stream",
             )  # fmt: skip

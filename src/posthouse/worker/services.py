@@ -227,7 +227,7 @@ class WorkerJobServices(JobServices):
 
     async def save_step(self, attempt: Attempt, name: str, result: str, seconds: float) -> None:
         values = (attempt.id, attempt.token, self._notebook.lease_seconds, name, result, seconds, False)
-        if await self._retry_while_away(attempt, lambda: self._notebook.keep_step(values)) == "lost":
+        if await self._retry_while_away(attempt, lambda: self._notebook.save_step(values)) == "lost":
             attempt.mark_lease_lost()
             raise attempt.lease_lost_error()
         self.mark_step_done(attempt, name)

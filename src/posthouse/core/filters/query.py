@@ -147,7 +147,7 @@ class Wanted:
         return impossible or not self.statuses or self.tenants == [] or self.lowest >= self.below
 
     def as_json(self) -> dict[str, Any]:
-        """The search as posthouse.sift_jobs expects it."""
+        """The search as posthouse.search_jobs expects it."""
         given = {
             "conditions": self.conditions,
             "statuses": [] if self.nothing else sorted(self.statuses),

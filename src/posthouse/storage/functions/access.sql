@@ -10,7 +10,7 @@
 --
 -- Both settings end with the transaction, so a transaction pooler hands none of it on. Without a tenant there are
 -- no rows. It writes only through functions that run with the rights of their owner and take the tenant from the
--- setting (acting_tenant), and calls no others. The engine may become posthouse_tenant; not the other way round.
+-- setting (effective_tenant), and calls no others. The engine may become posthouse_tenant; not the other way round.
 --
 -- Every table is under row-level security, forced on its owner too, so that a new table is never forgotten. The
 -- engine's policy is `true`, which the planner drops, so that claim and finish cost what they did.
@@ -24,7 +24,7 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_key posthouse.keys := jsonb_populate_record(null::posthouse.keys, p_key);
 begin
-  v_key.tenant_id := posthouse.acting_tenant(v_key.tenant_id);
+  v_key.tenant_id := posthouse.effective_tenant(v_key.tenant_id);
   if posthouse.tenant() is not null and v_key.role in ('super-admin', 'worker') then
     raise exception 'a key with role % cannot belong to a tenant', v_key.role using errcode = 'PH020';
   elsif v_key.expires_at <= posthouse.now() then
@@ -55,7 +55,7 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_key posthouse.keys;
 begin
-  p_tenant := posthouse.acting_tenant(p_tenant);
+  p_tenant := posthouse.effective_tenant(p_tenant);
   select * into v_key from posthouse.keys
   where prefix = p_prefix and (p_tenant is null or tenant_id = p_tenant) for update;
   if not found then
@@ -71,7 +71,7 @@ begin
 end $$;
 
 -- When keys were last used, to the minute: a key in heavy use is not written more often than that.
-create or replace function posthouse.touch_key(p_prefix text) returns void
+create or replace function posthouse.record_key_use(p_prefix text) returns void
 language sql as $$
   update posthouse.keys set last_used_at = posthouse.now()
   where prefix = p_prefix and (last_used_at is null or last_used_at < posthouse.now() - interval '1 minute')
@@ -229,7 +229,7 @@ begin
   if v_tenant is null then
     raise insufficient_privilege using message = 'this transaction speaks for no tenant: set posthouse.tenant';
   end if;
-  v_linked := posthouse.refuse_foreign(p_jobs, v_tenant);
+  v_linked := posthouse.check_tenant_requests(p_jobs, v_tenant);
   for ordinal, id, outcome, queued_at in
     select e.ordinal, e.id, e.outcome, e.queued_at from posthouse.enqueue_many((
       select jsonb_agg(case
@@ -248,7 +248,7 @@ begin
 end $$;
 
 -- Refuses what is not for a tenant: jobs of ours, and links to jobs of others. Returns whether there are links at all.
-create or replace function posthouse.refuse_foreign(p_jobs jsonb, p_tenant text) returns boolean
+create or replace function posthouse.check_tenant_requests(p_jobs jsonb, p_tenant text) returns boolean
 language plpgsql stable as $$
 begin
   if jsonb_path_exists(p_jobs, '$[*] ? (@.kind starts with "posthouse." || @.queue starts with "posthouse.")') then
@@ -256,11 +256,11 @@ begin
   elsif not jsonb_path_exists(p_jobs, '$[*] ? (exists (@.depends_on[*]) || exists (@.parent_id))') then
     return false;
   end if;
-  perform posthouse.refuse_strangers(p_jobs, p_tenant);
+  perform posthouse.check_linked_jobs(p_jobs, p_tenant);
   return true;
 end $$;
 
-create or replace function posthouse.refuse_strangers(p_jobs jsonb, p_tenant text) returns void
+create or replace function posthouse.check_linked_jobs(p_jobs jsonb, p_tenant text) returns void
 language plpgsql stable as $$
 declare
   v_stranger uuid;
@@ -279,14 +279,14 @@ end $$;
 
 -- Workers, limited to what the caller may see. They are the operator's: a tenant learns what they can do, and not
 -- what they are called, where they are and what they have in hand.
-create or replace function posthouse.seen_workers() returns setof posthouse.workers
+create or replace function posthouse.visible_workers() returns setof posthouse.workers
 language sql stable security definer set search_path = pg_catalog, pg_temp as $$
   select s.* from posthouse.workers as w
   cross join lateral jsonb_populate_record(w, case when posthouse.tenant() is null then '{}'::jsonb
     else '{"name": "", "hostname": "", "pid": 0, "number": 0, "version": "", "metadata": {}}' end) as s
 $$;
 
-create or replace function posthouse.of_a_job(p_column text) returns text
+create or replace function posthouse.job_visibility_condition(p_column text) returns text
 language sql immutable as $$
   select string_agg(format('exists (select from posthouse.%I as j where j.id = %I)', p.place, p_column), ' or ')
   from unnest('{ready,waiting,running,history}'::text[]) as p (place)
@@ -302,8 +302,8 @@ language sql immutable as $$
     ('keys', 'tenant_id = posthouse.tenant()',
      'prefix, name, role, tenant_id, queues, may_announce, created_by, created_at, expires_at, revoked_at, last_used_at'),
     ('tenants', 'id = posthouse.tenant()', null),
-    ('payloads', posthouse.of_a_job('job_id'), null),
-    ('blocks', posthouse.of_a_job('job_id'), null),
+    ('payloads', posthouse.job_visibility_condition('job_id'), null),
+    ('blocks', posthouse.job_visibility_condition('job_id'), null),
     ('unmatched', 'exists (select from posthouse.events as e where e.id = event_id)', null),
     ('alert_deliveries', 'exists (select from posthouse.alerts as a where a.id = alert_id)', null),
     ('bulk_changes', $c$chosen ->> 'tenant' = posthouse.tenant()$c$, null),
@@ -320,17 +320,17 @@ $$;
 create or replace function posthouse.tenant_functions() returns setof regproc
 language sql stable as $$
   select format('posthouse.%I', f)::regproc from unnest(
-    '{tenant,now,tenant_enqueue,enqueue_here,attach,take_request_key,keep_answer,cancel,reopen,erase,emit,replay_event,'
+    '{tenant,now,tenant_enqueue,enqueue_here,attach,acquire_idempotency_key,save_response,cancel,reopen,erase,emit,replay_event,'
     'create_trigger,change_trigger,remove_trigger,fire_trigger,'
     'start_bulk_change,stop_bulk_change,create_key,revoke_key,'
-    'chosen_jobs,sift_jobs,sift_places,sift_place,sift_queued,sift_ended,few_ready,fits,kept_aside,event_fits,'
-    'definition_defaults,failure_step,last_served,first_mismatch,without_marks,seen_workers,is_there,is_at_work,slot_of,cost_of,refilled,recent_pace,'
+    'select_retriable_jobs,search_jobs,search_sql,search_table_sql,search_queued_sql,search_finished_sql,ready_ids_if_few,fits,external_payload,event_name_matches,'
+    'definition_defaults,failure_step,last_served,first_mismatch,without_marks,visible_workers,is_online,accepts_jobs,slot_of,start_cost,refilled,recent_throughput,'
     'partition_name}'::text[]) as f
 $$;
 
 -- Puts a table under row-level security: the engine sees all of it, a tenant what is listed above; a partition is only
 -- reached through its table.
-create or replace function posthouse.guard_table(p_table regclass, p_name text) returns void
+create or replace function posthouse.enable_row_security(p_table regclass, p_name text) returns void
 language plpgsql as $$
 declare
   v_policy record;
@@ -389,13 +389,13 @@ end $$;
 
 -- Public. Creates the roles posthouse_engine and posthouse_tenant, and row-level security on all tables that lack it.
 -- Needs the right to create roles, unless they exist and are granted.
-create or replace function posthouse.guard_tenants() returns void
+create or replace function posthouse.enable_tenant_isolation() returns void
 language plpgsql as $$
 declare
   v_name text;
 begin
   perform posthouse.make_roles();
-  perform posthouse.guard_table(c.oid, case when not c.relispartition then c.relname::text end)
+  perform posthouse.enable_row_security(c.oid, case when not c.relispartition then c.relname::text end)
   from pg_class as c
   where c.relnamespace = 'posthouse'::regnamespace and c.relkind in ('r', 'p') and not c.relrowsecurity;
   grant usage on schema posthouse to posthouse_engine, posthouse_tenant;
@@ -410,11 +410,11 @@ begin
 end $$;
 
 -- The end of every migration. The queue works without the roles; the API does not start until they are there.
-create or replace function posthouse.keep_apart() returns boolean
+create or replace function posthouse.enforce_tenant_isolation() returns boolean
 language plpgsql as $$
 begin
   revoke execute on all functions in schema posthouse from public;
-  perform posthouse.guard_tenants();
+  perform posthouse.enable_tenant_isolation();
   return true;
 exception when insufficient_privilege then
   raise warning 'tenants are not kept apart: %', sqlerrm;

@@ -1,6 +1,6 @@
 -- Alerts: events that need attention, derived from facts that the engine records anyway.
 --
---   a fact ──find_alerts or raise_alert──▶ new ──post_alerts──▶ told   goes to every destination, as a job of its own
+--   a fact ──detect_alerts or raise_alert──▶ new ──post_alerts──▶ told   goes to every destination, as a job of its own
 --                                           ├─────────────────▶ held   its type and subject were told of a moment ago
 --                                           └─────────────────▶ off    its type is switched off
 --
@@ -24,13 +24,13 @@ begin
     raise exception 'unknown alert type %', quote_literal(p_type) using errcode = 'PH016',
       hint = 'Known types: ' || (select string_agg(t.type, ', ' order by t.type) from posthouse.alert_types as t) || '.';
   end if;
-  return posthouse.keep_facts(array[(
+  return posthouse.insert_alerts(array[(
     posthouse.now(), p_type, p_tenant, p_subject, p_message, p_details,
     concat_ws(' ', p_type, coalesce(p_fact_key, posthouse.new_id()::text)))::posthouse.fact]) = 1;
 end $$;
 
 -- Stores facts as new alerts, those that are known already left out; returns how many.
-create or replace function posthouse.keep_facts(p_facts posthouse.fact[]) returns integer
+create or replace function posthouse.insert_alerts(p_facts posthouse.fact[]) returns integer
 language plpgsql as $$
 declare
   v_kept integer;
@@ -51,7 +51,7 @@ begin
   return exists (select from posthouse.alerts as a where a.fact_key = p_fact_key);
 end $$;
 
-create or replace function posthouse.dead_letter_facts(p_since timestamptz, p_limit integer) returns setof posthouse.fact
+create or replace function posthouse.detect_dead_letters(p_since timestamptz, p_limit integer) returns setof posthouse.fact
 language sql stable as $$
   select h.finished_at, 'job_max_retries_exceeded', h.tenant_id, h.kind,
          format('%s job %s is a dead letter after attempt %s of %s: %s', h.kind, h.id, h.attempt_count,
@@ -69,7 +69,7 @@ language sql stable as $$
   order by h.finished_at limit p_limit
 $$;
 
-create or replace function posthouse.lost_facts(p_since timestamptz, p_limit integer) returns setof posthouse.fact
+create or replace function posthouse.detect_rescued_jobs(p_since timestamptz, p_limit integer) returns setof posthouse.fact
 language sql stable as $$
   select l.finished_at, 'stale_job_recovered', l.tenant_id, coalesce(w.name, l.worker_id::text, 'unknown'),
          format('%s job %s was rescued from lost worker %s and will run again; lost attempt: %s', l.kind, l.job_id,
@@ -89,7 +89,7 @@ language sql stable as $$
   left join posthouse.workers as w on w.id = l.worker_id
 $$;
 
-create or replace function posthouse.worker_facts(p_since timestamptz, p_limit integer) returns setof posthouse.fact
+create or replace function posthouse.detect_worker_changes(p_since timestamptz, p_limit integer) returns setof posthouse.fact
 language sql stable as $$
   select f.at, f.type, null, w.name, format(f.text, w.name),
          jsonb_build_object('worker_id', w.id, 'worker', w.name, 'hostname', w.hostname, 'pid', w.pid,
@@ -127,7 +127,7 @@ $$;
 
 -- What failed p_failures times or more within p_window: one subject, or one cause of a kind. The same pattern is a
 -- new fact when a window has passed. A cause that concerns a single subject is told by the subject's own pattern.
-create or replace function posthouse.pattern_facts(
+create or replace function posthouse.detect_failure_patterns(
   p_now timestamptz, p_failures integer, p_window interval, p_most integer default 10000
 ) returns setof posthouse.fact
 language sql stable as $$
@@ -173,7 +173,7 @@ $$;
 
 -- Finds facts of these types since the last call; returns how many were new, or null while another keeper is
 -- searching. Patterns are only looked for if p_failures is given. At most p_limit facts of a source are taken at once.
-create or replace function posthouse.find_alerts(
+create or replace function posthouse.detect_alerts(
   p_types text[], p_failures integer default null, p_window interval default '1 hour', p_limit integer default 5000
 ) returns integer
 language plpgsql
@@ -201,14 +201,14 @@ begin
     return null;
   end if;
   v_settled := v_oldest >= v_cursor.mark_xid and not v_written;
-  foreach v_source in array '{dead_letter_facts,lost_facts,worker_facts}'::text[] loop
+  foreach v_source in array '{detect_dead_letters,detect_rescued_jobs,detect_worker_changes}'::text[] loop
     v_some := case v_source
-      when 'dead_letter_facts' then case when 'job_max_retries_exceeded' = any (p_types)
-        then array(select f from posthouse.dead_letter_facts(v_cursor.since, p_limit) as f) end
-      when 'lost_facts' then case when 'stale_job_recovered' = any (p_types)
-        then array(select f from posthouse.lost_facts(v_cursor.since, p_limit) as f) end
+      when 'detect_dead_letters' then case when 'job_max_retries_exceeded' = any (p_types)
+        then array(select f from posthouse.detect_dead_letters(v_cursor.since, p_limit) as f) end
+      when 'detect_rescued_jobs' then case when 'stale_job_recovered' = any (p_types)
+        then array(select f from posthouse.detect_rescued_jobs(v_cursor.since, p_limit) as f) end
       else case when p_types && '{worker_startup,worker_shutdown}'
-        then array(select f from posthouse.worker_facts(v_cursor.since, p_limit) as f) end
+        then array(select f from posthouse.detect_worker_changes(v_cursor.since, p_limit) as f) end
     end;
     if cardinality(v_some) = p_limit then
       v_seen_to := least(v_seen_to, (select max(f.at) from unnest(v_some) as f));
@@ -216,17 +216,17 @@ begin
     v_facts := v_facts || coalesce(v_some, '{}');
   end loop;
   if p_failures is not null and 'job_failed_pattern' = any (p_types) then
-    v_facts := v_facts || array(select f from posthouse.pattern_facts(v_now, p_failures, p_window) as f);
+    v_facts := v_facts || array(select f from posthouse.detect_failure_patterns(v_now, p_failures, p_window) as f);
   end if;
   update posthouse.alert_cursor set
     since = least(v_mark, v_seen_to, case when v_settled then v_cursor.mark_at else v_cursor.since end),
     mark_at = case when v_settled then v_mark else v_cursor.mark_at end,
     mark_xid = case when v_settled then v_next else v_cursor.mark_xid end;
-  return posthouse.keep_facts(array(select f from unnest(v_facts) as f where f.type = any (p_types)));
+  return posthouse.insert_alerts(array(select f from unnest(v_facts) as f where f.type = any (p_types)));
 end $$;
 
 -- Records the results of messages, and cancels those that were not delivered within a day.
-create or replace function posthouse.settle_deliveries(p_now timestamptz) returns void
+create or replace function posthouse.record_delivery_results(p_now timestamptz) returns void
 language plpgsql as $$
 declare
   v_forsaken uuid[];
@@ -247,12 +247,12 @@ begin
     select d.job_id from posthouse.alert_deliveries as d join posthouse.alerts as a on a.id = d.alert_id
     where d.state = 'queued' and a.told_at < p_now - interval '1 day');
   if v_forsaken <> '{}' then
-    perform posthouse.end_queued(v_forsaken, 'canceled', jsonb_build_object(
+    perform posthouse.finish_queued(v_forsaken, 'canceled', jsonb_build_object(
       'type', 'AlertTooOld', 'message', 'the alert was not delivered within a day'));
   end if;
 end $$;
 
-create or replace function posthouse.see_destinations(p_names text[], p_now timestamptz) returns void
+create or replace function posthouse.touch_destinations(p_names text[], p_now timestamptz) returns void
 language sql as $$
   insert into posthouse.alert_destinations as d (name, seen_at) select n, p_now from unnest(p_names) as n
   on conflict (name) do update set seen_at = excluded.seen_at
@@ -285,7 +285,7 @@ begin
 end $$;
 
 -- Adds new alerts to their groups, oldest first; those of types that are off go nowhere. Returns how many.
-create or replace function posthouse.group_alerts(p_types text[], p_now timestamptz, p_limit integer default 20000) returns integer
+create or replace function posthouse.apply_cooldowns(p_types text[], p_now timestamptz, p_limit integer default 20000) returns integer
 language plpgsql as $$
 declare
   v_ids uuid[] := array(select a.id from posthouse.alerts as a where a.state = 'new' order by a.at limit p_limit);
@@ -310,7 +310,7 @@ end $$;
 
 -- Tells of the groups that are not quiet, and makes them so. Of one type at most p_most messages are made within a
 -- cool-down: the last of them stands for all other subjects, so that a storm over many of them stays small too.
-create or replace function posthouse.tell_groups(p_types text[], p_now timestamptz, p_cooldown interval, p_most integer)
+create or replace function posthouse.select_alerts_to_post(p_types text[], p_now timestamptz, p_cooldown interval, p_most integer)
 returns uuid[]
 language plpgsql as $$
 declare
@@ -359,14 +359,14 @@ begin
   if not found then
     return;
   end if;
-  perform posthouse.settle_deliveries(v_now);
-  perform posthouse.see_destinations(p_destinations, v_now);
+  perform posthouse.record_delivery_results(v_now);
+  perform posthouse.touch_destinations(p_destinations, v_now);
   if p_destinations = '{}' and exists (
     select from posthouse.alert_destinations as d where d.seen_at > v_now - interval '1 day') then
     return;
   end if;
-  perform posthouse.group_alerts(p_types, v_now);
-  v_told := posthouse.tell_groups(p_types, v_now, p_cooldown, p_most);
+  perform posthouse.apply_cooldowns(p_types, v_now);
+  v_told := posthouse.select_alerts_to_post(p_types, v_now, p_cooldown, p_most);
   if v_told <> '{}' then
     perform posthouse.send_alerts(v_told, p_destinations, p_attempts);
     return query select a.* from posthouse.alerts as a where a.id = any (v_told) order by a.at;
@@ -375,7 +375,7 @@ end $$;
 
 -- Forgets alerts that were raised before p_before, unless their facts may still be found again, and cool-downs that
 -- are over.
-create or replace function posthouse.tidy_alerts(p_before timestamptz) returns integer
+create or replace function posthouse.delete_old_alerts(p_before timestamptz) returns integer
 language plpgsql as $$
 declare
   v_gone integer;

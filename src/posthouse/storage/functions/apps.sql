@@ -24,6 +24,6 @@ begin
   elsif not starts_with(p_file ->> 'place', v_job.id || '/') then  -- else it could be the file of another tenant's job
     raise insufficient_privilege using message = 'the artifact must be stored under the key of its job';
   end if;
-  perform posthouse.put_artifact(v_job.id, v_job.tenant_id, v_job.generation, v_job.attempt_count, p_file);
+  perform posthouse.upsert_artifact(v_job.id, v_job.tenant_id, v_job.generation, v_job.attempt_count, p_file);
   return true;
 end $$;

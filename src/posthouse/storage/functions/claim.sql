@@ -49,8 +49,8 @@ set plan_cache_mode = force_generic_plan  -- the arguments never change the plan
 as $$
 declare
   v_now timestamptz := posthouse.now();
-  v_held posthouse.held_slots;
-  v_busy posthouse.busy_lanes;
+  v_held posthouse.slot_budget;
+  v_busy posthouse.lane_candidates;
   v_chosen bigint[];  -- lanes in the order of the rows to take, one entry a row
   v_started bigint;
   v_worker record;
@@ -83,7 +83,7 @@ begin
       and d.queue <> all (array(select q.name from posthouse.queues as q where q.paused_at is not null))
       and (d.requires is null or d.requires <@ p_offers or posthouse.meets(d.requires, p_offers, v_worker.code))
       and (d.prefers is null or d.prefers <@ p_offers
-           or not posthouse.left_to_others(d.lane, d.queue, d.kind, d.prefers, v_now, p_patience))
+           or not posthouse.is_reserved_for_preferred(d.lane, d.queue, d.kind, d.prefers, v_now, p_patience))
     order by d.priority, d.turn, share, was_served, mark, d.lane
   ), looked as (
     select c.lane, c.priority, c.turn, c.tenant_id, c.mark
@@ -102,7 +102,7 @@ begin
     where not v_is_limited or not (
       select coalesce(bool_or(
         (select coalesce(s.in_use >= l.max_running, false)
-                or coalesce(posthouse.refilled(l, s, v_now) < posthouse.cost_of(l, c.kind), false)
+                or coalesce(posthouse.refilled(l, s, v_now) < posthouse.start_cost(l, c.kind), false)
          from posthouse.limit_slots as s
          where s.slot = posthouse.slot_of(l, c.queue, c.kind, c.tenant_id, c.limit_key))), false)
       from posthouse.limits as l)
@@ -119,14 +119,14 @@ begin
     return;
   end if;
   if v_is_limited then
-    v_held := posthouse.hold_slots(v_busy.lanes, v_now);
+    v_held := posthouse.lock_slots(v_busy.lanes, v_now);
   end if;
   if v_held.slots is null and p_least = 0 and (v_busy.is_plan or cardinality(v_busy.lanes) = 1 and v_busy.turns[1] > 0) then
     if cardinality(v_busy.lanes) = 1 then
       v_busy.jobs := array[p_limit];
     end if;
   else
-    v_chosen := posthouse.fair_share(v_busy, v_held, p_limit, p_tenants, p_served);
+    v_chosen := posthouse.plan_claim(v_busy, v_held, p_limit, p_tenants, p_served);
     if coalesce(cardinality(v_chosen), 0) < p_least then
       return;
     end if;
@@ -160,7 +160,7 @@ begin
     if v_started < cardinality(v_chosen) then  -- another transaction canceled or locked some
       v_chosen := array(select r.lane from posthouse.running as r where r.token = p_token);
     end if;
-    perform posthouse.take_slots(v_chosen, v_held);
+    perform posthouse.acquire_slots(v_chosen, v_held);
   end if;
 end $$;
 
@@ -169,8 +169,8 @@ end $$;
 --
 -- Each lane is read deep enough for its tenant to fill twice its part of the claim: reading all of each would cost
 -- lanes x limit. If that does not fill the claim, because a few long lanes have the rest, all are read deeper.
-create or replace function posthouse.fair_share(
-  p_busy posthouse.busy_lanes, p_held posthouse.held_slots, p_limit integer, p_tenants text[],
+create or replace function posthouse.plan_claim(
+  p_busy posthouse.lane_candidates, p_held posthouse.slot_budget, p_limit integer, p_tenants text[],
   p_served double precision[], p_deeper boolean default false
 ) returns bigint[]
 language plpgsql
@@ -211,9 +211,9 @@ begin
     order by l.priority, l.turn, l.share + (l.nth - 1) / l.weight, l.was_served, l.position
     limit p_limit) as c;
   if v_is_cut and not p_deeper then
-    return posthouse.fair_share(p_busy, p_held, p_limit, p_tenants, p_served, true);
+    return posthouse.plan_claim(p_busy, p_held, p_limit, p_tenants, p_served, true);
   end if;
-  return case when p_held.slots is null then v_chosen else posthouse.within_slots(v_chosen, p_held) end;
+  return case when p_held.slots is null then v_chosen else posthouse.fit_to_slots(v_chosen, p_held) end;
 end $$;
 
 -- For each batch kind that has ready jobs in these queues: how many, at most p_sizes, and the newest position, which
@@ -256,7 +256,7 @@ language sql stable as $$ select * from posthouse.running where token = p_token 
 
 -- Whether a worker that lacks what a lane prefers should leave it to one that has it: if such a one was seen lately
 -- and has a free place, and the lane's first job has not waited for longer than p_patience.
-create or replace function posthouse.left_to_others(
+create or replace function posthouse.is_reserved_for_preferred(
   p_lane bigint, p_queue text, p_kind text, p_prefers text[], p_now timestamptz, p_patience interval
 ) returns boolean
 language sql stable as $$

@@ -9,7 +9,7 @@ $$;
 
 -- The tenant that such a call is about: the one of the transaction; else the one that was named, or null for all, but
 -- only the engine may say that.
-create or replace function posthouse.acting_tenant(p_named text) returns text
+create or replace function posthouse.effective_tenant(p_named text) returns text
 language plpgsql stable as $$
 begin
   if posthouse.tenant() is not null then
@@ -48,7 +48,7 @@ $$;
 
 -- A copy without what stands under such names, in schemas under what they mark as secret, and in URLs. The audit
 -- keeps text that was entered by mistake and withdrawn.
-create or replace function posthouse.without_secrets(p_value jsonb, p_secret boolean default false) returns jsonb
+create or replace function posthouse.redact_secrets(p_value jsonb, p_secret boolean default false) returns jsonb
 language plpgsql immutable as $$
 declare
   v_marked boolean;
@@ -61,14 +61,14 @@ begin
           when v_marked and e.key in ('default', 'const', 'enum', 'examples', 'example') then '"[redacted]"'::jsonb
           when not posthouse.is_secret_name(e.key) or jsonb_typeof(e.value) in ('null', 'boolean')
             or e.value = '""' or (jsonb_typeof(e.value) = 'number' and e.key ilike '%tokens')
-            then posthouse.without_secrets(e.value)
+            then posthouse.redact_secrets(e.value)
           -- A property of a schema, and a command's references to secrets, hold none themselves.
           when jsonb_typeof(e.value) = 'object' and (e.key = 'secrets' or e.value ?| '{type,$ref,anyOf,allOf,oneOf}')
-            then posthouse.without_secrets(e.value, e.key <> 'secrets')
+            then posthouse.redact_secrets(e.value, e.key <> 'secrets')
           else '"[redacted]"'::jsonb end), '{}')
         from jsonb_each(p_value) as e);
     when 'array' then
-      return (select coalesce(jsonb_agg(posthouse.without_secrets(e.value) order by e.nth), '[]')
+      return (select coalesce(jsonb_agg(posthouse.redact_secrets(e.value) order by e.nth), '[]')
               from jsonb_array_elements(p_value) with ordinality as e (value, nth));
     when 'string' then
       return to_jsonb(regexp_replace(p_value #>> '{}', '(://[^/[:space:]:@]*:)[^@[:space:]]+@', '\1[redacted]@', 'g'));
@@ -84,7 +84,7 @@ create or replace function posthouse.note(
 language sql as $$
   insert into posthouse.audit (at, actor, action, tenant_id, target, before, after)
   values (posthouse.now(), posthouse.actor(p_actor), p_action, p_tenant, p_target,
-          posthouse.without_secrets(p_before), posthouse.without_secrets(p_after))
+          posthouse.redact_secrets(p_before), posthouse.redact_secrets(p_after))
 $$;
 
 -- Public. Cancels a job: a queued one at once, a running one by asking its worker. Returns canceled, canceling, or the
@@ -97,7 +97,7 @@ declare
   v_tenant text;
   v_worker uuid;
 begin
-  p_tenant := posthouse.acting_tenant(p_tenant);
+  p_tenant := posthouse.effective_tenant(p_tenant);
   for v_try in 1 .. 10 loop
     select j.status, j.tenant_id into v_status, v_tenant from posthouse.jobs as j where j.id = p_id;
     if v_status is null or v_tenant <> coalesce(p_tenant, v_tenant) then
@@ -106,7 +106,7 @@ begin
     if not posthouse.is_legal('cancel', v_status, 'canceled') then
       return v_status;
     end if;
-    if v_status = 'queued' and exists (select from posthouse.end_queued(array[p_id], 'canceled',
+    if v_status = 'queued' and exists (select from posthouse.finish_queued(array[p_id], 'canceled',
         jsonb_build_object('type', 'Canceled', 'message', format('canceled by %s', posthouse.actor(p_actor))))) then
       perform posthouse.note(p_actor, 'job.cancel', v_tenant, p_id::text,
         '{"status": "queued"}', '{"status": "canceled"}');
@@ -127,7 +127,7 @@ end $$;
 
 -- The same for many, in batches whose locks are taken in order. A job that ends concurrently is skipped: it
 -- is told by the status that it has.
-create or replace function posthouse.cancel_many(p_ids uuid[], p_actor text) returns table (id uuid, answer text)
+create or replace function posthouse.cancel_jobs(p_ids uuid[], p_actor text) returns table (id uuid, answer text)
 language plpgsql as $$
 declare
   v_since timestamptz := posthouse.now();
@@ -155,13 +155,13 @@ begin
       return next;
     end loop;
     for id in
-      select e from posthouse.end_queued(v_left, 'canceled', v_error) as e
+      select e from posthouse.finish_queued(v_left, 'canceled', v_error) as e
     loop
       answer := 'canceled';
       v_left := array_remove(v_left, id);
       perform posthouse.note(p_actor, 'job.cancel', h.tenant_id, h.id::text,
         '{"status": "queued"}', '{"status": "canceled"}')
-      from posthouse.history as h where h.id = cancel_many.id and h.finished_at >= v_since;
+      from posthouse.history as h where h.id = cancel_jobs.id and h.finished_at >= v_since;
       return next;
     end loop;
     exit when not exists (
@@ -184,7 +184,7 @@ declare
   v_behind uuid;
   v_blockers integer;
 begin
-  p_tenant := posthouse.acting_tenant(p_tenant);
+  p_tenant := posthouse.effective_tenant(p_tenant);
   select * into v_old from posthouse.history as h
   where h.id = p_id and h.tenant_id = coalesce(p_tenant, h.tenant_id) for update;
   if not found then
@@ -222,7 +222,7 @@ begin
     if exists (select from posthouse.blocks as b where b.depends_on = p_id) then
       -- No job is behind it any more.
       perform posthouse.unblock(
-        array[p_id], array[v_old.status], posthouse.lock_tree(array[p_id], array[v_old.status], false));
+        array[p_id], array[v_old.status], posthouse.lock_dependents(array[p_id], array[v_old.status], false));
     end if;
     delete from posthouse.blocks as b where b.job_id = p_id and b.line returning b.depends_on into v_behind;
     if v_before = p_id then  -- it was the last, and stays where it stood
@@ -238,12 +238,12 @@ begin
       generation := v_old.generation + 1
       requires := posthouse.without_marks(v_old.requires)
     @, posthouse.now(), v_blockers;
-  perform posthouse.forget_progress(array[p_id], p_fresh);
+  perform posthouse.reset_progress(array[p_id], p_fresh);
   perform posthouse.note(p_actor, 'job.retry', v_old.tenant_id, p_id::text,
     jsonb_build_object('status', v_old.status, 'generation', v_old.generation),
     jsonb_build_object('status', 'queued', 'generation', v_old.generation + 1)
       || case when p_fresh then '{"fresh": true}'::jsonb else '{}' end);
   perform posthouse.promote();
-  perform posthouse.announce_end(array[p_id]);  -- that end no longer counts: sessions that heard of it check again
+  perform posthouse.notify_finished(array[p_id]);  -- that end no longer counts: sessions that heard of it check again
   return 'queued';
 end $$;

@@ -138,7 +138,7 @@ begin
 end $$;
 
 -- Deletes the notes of jobs that ended before their kind had a definition; returns how many.
-create or replace function posthouse.tidy_undefined() returns integer
+create or replace function posthouse.delete_old_undefined_jobs() returns integer
 language plpgsql as $$
 declare
   v_gone integer;

@@ -24,7 +24,7 @@ begin
 end $$;
 
 -- Tells those who wait for results, if there are any, which jobs ended.
-create or replace function posthouse.announce_end(p_ids uuid[]) returns void
+create or replace function posthouse.notify_finished(p_ids uuid[]) returns void
 language plpgsql as $$
 declare
   v_from integer;
@@ -78,8 +78,8 @@ $$;
 
 -- The end of queued jobs: out of ready or waiting, into history. Returns those that were there. It waits for
 -- no lock once it has its own rows, so it cannot deadlock: dependants that another transaction has locked
--- are left to the keeper (sweep_blocks).
-create or replace function posthouse.end_queued(p_ids uuid[], p_status text, p_error jsonb) returns setof uuid
+-- are left to the keeper (recheck_dependencies).
+create or replace function posthouse.finish_queued(p_ids uuid[], p_status text, p_error jsonb) returns setof uuid
 language plpgsql as $$
 declare
   v_statuses text[] := array_fill(p_status, array[cardinality(p_ids)]);
@@ -88,9 +88,9 @@ begin
   if not posthouse.lock_queued(p_ids) then
     return;
   end if;
-  v_ended := posthouse.bury_queued(p_ids, p_status, p_error);
-  perform posthouse.after_end(
-    v_ended, v_statuses[: cardinality(v_ended)], true, posthouse.lock_tree(p_ids, v_statuses, false));
+  v_ended := posthouse.move_queued_to_history(p_ids, p_status, p_error);
+  perform posthouse.after_finish(
+    v_ended, v_statuses[: cardinality(v_ended)], true, posthouse.lock_dependents(p_ids, v_statuses, false));
   return query select unnest(v_ended);
 end $$;
 
@@ -104,7 +104,7 @@ $$;
 
 -- Locks a queued job; false if another transaction has it locked. There is nothing to lock of one that is not
 -- queued any more.
-create or replace function posthouse.lock_if_free(p_id uuid) returns boolean
+create or replace function posthouse.try_lock_queued(p_id uuid) returns boolean
 language plpgsql as $$
 begin
   perform from posthouse.ready where id = p_id for update skip locked;
@@ -114,7 +114,7 @@ begin
 end $$;
 
 -- The move alone, without what follows from it.
-create or replace function posthouse.bury_queued(p_ids uuid[], p_status text, p_error jsonb) returns uuid[]
+create or replace function posthouse.move_queued_to_history(p_ids uuid[], p_status text, p_error jsonb) returns uuid[]
 language plpgsql as $$
 declare
   v_now timestamptz := posthouse.now();
@@ -142,13 +142,13 @@ begin
     group by tenant_id, kind
   )
   select coalesce(array_agg(id), '{}') into v_ended from ended;
-  -- Where it stood in its line stays on record: see close_lines.
+  -- Where it stood in its line stays on record: see relink_ordered_groups.
   delete from posthouse.blocks where job_id = any (v_ended) and not line;
   return v_ended;
 end $$;
 
 -- Gives back the dedupe keys of ended jobs. A key with a window, or with a result to reuse, stays.
-create or replace function posthouse.free_keys(p_ids uuid[], p_statuses text[]) returns void
+create or replace function posthouse.release_dedupe_keys(p_ids uuid[], p_statuses text[]) returns void
 language plpgsql as $$
 begin
   delete from posthouse.dedupes as d
@@ -167,7 +167,7 @@ begin
 end $$;
 
 -- The jobs that must be canceled because these ended without success, down the whole tree.
-create or replace function posthouse.doomed_by(p_ids uuid[], p_statuses text[]) returns uuid[]
+create or replace function posthouse.dependents_to_cancel(p_ids uuid[], p_statuses text[]) returns uuid[]
 language sql stable as $$
   with recursive doomed as (
     select b.job_id
@@ -186,10 +186,10 @@ $$;
 
 -- Locks the waiting rows that the end of these jobs changes: those of all who hang on them, down the tree that is
 -- canceled along. All at once and in one order; without p_wait only those that no other transaction has locked.
-create or replace function posthouse.lock_tree(p_ids uuid[], p_statuses text[], p_wait boolean) returns uuid[]
+create or replace function posthouse.lock_dependents(p_ids uuid[], p_statuses text[], p_wait boolean) returns uuid[]
 language plpgsql as $$
 declare
-  v_roots uuid[] := p_ids || posthouse.doomed_by(p_ids, p_statuses);
+  v_roots uuid[] := p_ids || posthouse.dependents_to_cancel(p_ids, p_statuses);
   v_tree uuid[] := array(select b.job_id from posthouse.blocks as b where b.depends_on = any (v_roots));
 begin
   if p_wait then
@@ -200,7 +200,7 @@ end $$;
 
 -- A line closes up around jobs that left it before their turn. Such a job still has its edge in the line; who
 -- stood behind it now stands behind the nearest one before it that is still there.
-create or replace function posthouse.close_lines(p_ended uuid[], p_locked uuid[]) returns void
+create or replace function posthouse.relink_ordered_groups(p_ended uuid[], p_locked uuid[]) returns void
 language sql as $$
   with recursive climb as (
     select b.job_id, b.depends_on as behind, b.depends_on as before
@@ -227,20 +227,20 @@ declare
   v_doomed uuid[];
   v_freed boolean;
 begin
-  p_locked := coalesce(p_locked, posthouse.lock_tree(p_ids, p_statuses, true));
+  p_locked := coalesce(p_locked, posthouse.lock_dependents(p_ids, p_statuses, true));
   if 'succeeded' <> any (p_statuses) then
-    v_doomed := posthouse.bury_queued(
-      array(select unnest(posthouse.doomed_by(p_ids, p_statuses)) intersect select unnest(p_locked)),
+    v_doomed := posthouse.move_queued_to_history(
+      array(select unnest(posthouse.dependents_to_cancel(p_ids, p_statuses)) intersect select unnest(p_locked)),
       'canceled', jsonb_build_object(
         'type', 'DependencyFailed', 'message', 'a job that this one depends on did not succeed'));
     if v_doomed <> '{}' then
-      perform posthouse.free_keys(v_doomed, array_fill('canceled'::text, array[cardinality(v_doomed)]));
-      perform posthouse.announce_end(v_doomed);
+      perform posthouse.release_dedupe_keys(v_doomed, array_fill('canceled'::text, array[cardinality(v_doomed)]));
+      perform posthouse.notify_finished(v_doomed);
       p_ids := p_ids || v_doomed;
       p_statuses := p_statuses || array_fill('canceled'::text, array[cardinality(v_doomed)]);
     end if;
   end if;
-  perform posthouse.close_lines(p_ids, p_locked);
+  perform posthouse.relink_ordered_groups(p_ids, p_locked);
   with gone as (
     delete from posthouse.blocks as b
     using unnest(p_ids, p_statuses) as e (id, status)
@@ -267,18 +267,18 @@ begin
 end $$;
 
 -- Called once for each batch of ended jobs, in the transaction that ended them.
-create or replace function posthouse.after_end(
+create or replace function posthouse.after_finish(
   p_ids uuid[], p_statuses text[], p_keyed boolean default true, p_locked uuid[] default null
 ) returns void
 language plpgsql as $$
 begin
   if p_keyed then
-    perform posthouse.free_keys(p_ids, p_statuses);
+    perform posthouse.release_dedupe_keys(p_ids, p_statuses);
   end if;
   if exists (select from posthouse.blocks where depends_on = any (p_ids)) then
     perform posthouse.unblock(p_ids, p_statuses, p_locked);
   end if;
-  perform posthouse.announce_end(p_ids);
+  perform posthouse.notify_finished(p_ids);
 end $$;
 
 -- The number that the next transaction gets, given the oldest that runs. All that run now have a lower one. A
@@ -292,7 +292,7 @@ language sql volatile as $$ select (p_oldest::text::bigint + age(p_oldest::xid))
 -- [2] is the oldest that ran at some earlier look, [3] the one that would have come next. When all before [3]
 -- are over, edges before [2] are done with. A transaction that has written cannot tell which comes next: call
 -- this before anything else, or the cursor stays.
-create or replace function posthouse.sweep_blocks(p_cursor xid8[] default '{0,0,0}') returns xid8[]
+create or replace function posthouse.recheck_dependencies(p_cursor xid8[] default '{0,0,0}') returns xid8[]
 language plpgsql as $$
 declare
   v_written boolean := pg_current_xact_id_if_assigned() is not null;

@@ -96,11 +96,11 @@ begin
       if r.on_duplicate <> 'replace' or v_key.job_id = r.id then
         return v_key.job_id;
       end if;
-      if not p_wait and not posthouse.lock_if_free(v_key.job_id) then
+      if not p_wait and not posthouse.try_lock_queued(v_key.job_id) then
         raise exception 'job % is locked by another transaction; try again', v_key.job_id using errcode = 'PH009';
       end if;
       if exists (
-        select from posthouse.end_queued(array[v_key.job_id], 'canceled', jsonb_build_object(
+        select from posthouse.finish_queued(array[v_key.job_id], 'canceled', jsonb_build_object(
           'type', 'Replaced', 'message', format('replaced by job %s', r.id)))) then
         delete from posthouse.dedupes  -- there still if it has a window
         where tenant_id = r.tenant_id and dedupe_key = r.dedupe_key and job_id = v_key.job_id;
@@ -328,7 +328,7 @@ begin
     end;
   end if;
   if v_blockers < 0 then
-    perform posthouse.end_queued(array[r.id], 'canceled', jsonb_build_object(
+    perform posthouse.finish_queued(array[r.id], 'canceled', jsonb_build_object(
       'type', 'DependencyFailed', 'message', 'a job that this one depends on did not succeed'));
   end if;
   return 'created';

@@ -107,7 +107,7 @@ declare
   v_artifacts integer;
 begin
   if v_active <> '{}' then
-    perform posthouse.cancel_many(v_active, format('%s (erasure %s)', p_erasure.requested_by, p_erasure.id));
+    perform posthouse.cancel_jobs(v_active, format('%s (erasure %s)', p_erasure.requested_by, p_erasure.id));
   end if;
   v_ended := array(
     select id from posthouse.history
@@ -135,7 +135,7 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_erasure posthouse.erasures;
 begin
-  p_tenant := coalesce(posthouse.acting_tenant(p_tenant), 'default');
+  p_tenant := coalesce(posthouse.effective_tenant(p_tenant), 'default');
   if coalesce(p_subject, '') = '' then
     raise exception 'no subject given: name the subject whose jobs are to be erased' using errcode = 'PH002';
   end if;
@@ -170,7 +170,7 @@ begin
 end $$;
 
 -- Deletes artifacts of jobs that ended before p_before; the jobs stay. Returns how many.
-create or replace function posthouse.forget_artifacts(p_before timestamptz, p_limit integer default 5000) returns integer
+create or replace function posthouse.delete_old_artifacts(p_before timestamptz, p_limit integer default 5000) returns integer
 language plpgsql as $$
 declare
   v_gone integer;

@@ -2,7 +2,7 @@
 --
 --   settle ──▶ failure_deltas ──group_failures──▶ failure_groups, failure_counts
 --
--- Functions that end jobs unsuccessfully append one row per failure group and batch (move_settled, bury_queued): no row is
+-- Functions that end jobs unsuccessfully append one row per failure group and batch (move_settled, move_queued_to_history): no row is
 -- updated there, so no transaction waits. The keeper moves these rows into the groups, each once. Jobs that succeed pay nothing.
 
 create or replace function posthouse.failure_step(p_at timestamptz) returns timestamptz
@@ -62,7 +62,7 @@ begin
 end $$;
 
 -- Forgets groups that were last seen before p_before, and counts of earlier times; returns how many groups.
-create or replace function posthouse.forget_failures(p_before timestamptz) returns integer
+create or replace function posthouse.delete_old_failures(p_before timestamptz) returns integer
 language plpgsql as $$
 declare
   v_gone integer;
@@ -82,7 +82,7 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_now timestamptz := posthouse.now();
   v_chosen jsonb := jsonb_strip_nulls(
-    p_chosen || jsonb_build_object('tenant', posthouse.acting_tenant(p_chosen ->> 'tenant')));
+    p_chosen || jsonb_build_object('tenant', posthouse.effective_tenant(p_chosen ->> 'tenant')));
 begin
   insert into posthouse.bulk_changes (
     id, action, chosen, wanted, rate, stop_share, stop_after, created_at, created_by, starts_at, looked_at)
@@ -110,7 +110,7 @@ $$;
 
 -- The ended jobs that a bulk retry is about, oldest first. Those that were canceled belong to it only as members of a
 -- group, which they are if they were canceled for want of others.
-create or replace function posthouse.chosen_jobs(p_chosen jsonb, p_until timestamptz) returns table (id uuid, finished_at timestamptz)
+create or replace function posthouse.select_retriable_jobs(p_chosen jsonb, p_until timestamptz) returns table (id uuid, finished_at timestamptz)
 language plpgsql stable
 set plan_cache_mode = force_custom_plan  -- so that what is not asked for is not in the plan
 as $$
@@ -140,18 +140,18 @@ declare
   v_total integer;
 begin
   if p_bulk.wanted is not null then
-    return posthouse.gather_wanted(p_bulk);
+    return posthouse.gather_filtered_jobs(p_bulk);
   end if;
   insert into posthouse.bulk_change_jobs (bulk_id, position, job_id)
   select p_bulk.id, row_number() over (order by c.finished_at, c.id), c.id
-  from posthouse.chosen_jobs(p_bulk.chosen, p_bulk.created_at) as c;
+  from posthouse.select_retriable_jobs(p_bulk.chosen, p_bulk.created_at) as c;
   get diagnostics v_total = row_count;
   update posthouse.bulk_changes set state = 'running', total = v_total, looked_at = posthouse.now() where id = p_bulk.id;
   return v_total;
 end $$;
 
 -- The next of the jobs that a filter finds, in the order of lists: it goes through the ids for a second at a time.
-create or replace function posthouse.gather_wanted(p_bulk posthouse.bulk_changes) returns integer
+create or replace function posthouse.gather_filtered_jobs(p_bulk posthouse.bulk_changes) returns integer
 language plpgsql as $$
 declare
   v_before integer := coalesce(p_bulk.total, 0);
@@ -159,7 +159,7 @@ declare
   v_found record;
 begin
   select s.ids, s.looked_to into v_found
-  from posthouse.sift_jobs(p_bulk.wanted, p_bulk.gathered_to, v_left, 500000, 1) as s;
+  from posthouse.search_jobs(p_bulk.wanted, p_bulk.gathered_to, v_left, 500000, 1) as s;
   insert into posthouse.bulk_change_jobs (bulk_id, position, job_id)
   select p_bulk.id, v_before + f.nth, f.id from unnest(v_found.ids) with ordinality as f (id, nth);
   update posthouse.bulk_changes as b set
@@ -172,7 +172,7 @@ end $$;
 
 -- What became of jobs that were retried: a thousand of those that have not ended, then the next. Returns how many
 -- it heard of.
-create or replace function posthouse.judge_bulk_change(p_bulk posthouse.bulk_changes) returns integer
+create or replace function posthouse.count_bulk_results(p_bulk posthouse.bulk_changes) returns integer
 language plpgsql as $$
 declare
   v_heard integer;
@@ -240,7 +240,7 @@ end $$;
 
 -- How many of the next jobs one transaction may reopen: one that holds a key is reopened alone, or two that enqueue
 -- with these keys could wait for us in turn.
-create or replace function posthouse.reopen_together(p_bulk posthouse.bulk_changes, p_most integer) returns integer
+create or replace function posthouse.reopen_batch(p_bulk posthouse.bulk_changes, p_most integer) returns integer
 language sql stable as $$
   select greatest(least(p_most, 1), coalesce(min(n.place) - 1, p_most))::integer
   from (
@@ -282,7 +282,7 @@ declare
 begin
   with answers as (
     select a.id, a.answer, a.answer in ('canceled', 'canceling') as done
-    from posthouse.cancel_many(v_ids, format('%s (bulk cancel %s)', p_bulk.created_by, p_bulk.id)) as a
+    from posthouse.cancel_jobs(v_ids, format('%s (bulk cancel %s)', p_bulk.created_by, p_bulk.id)) as a
   ), told as (
     update posthouse.bulk_change_jobs as j set
       state = case when a.done then 'canceled' else 'skipped' end, reason = case when not a.done then a.answer end
@@ -335,7 +335,7 @@ begin
     return next;
     return;
   end if;
-  heard := posthouse.judge_bulk_change(v_bulk);
+  heard := posthouse.count_bulk_results(v_bulk);
   select b.* into v_bulk from posthouse.bulk_changes as b where b.id = v_bulk.id;
   v_credit := least(v_bulk.credit + v_bulk.rate * date_part('epoch', v_now - v_bulk.looked_at),
                     greatest(v_bulk.rate, 1));
@@ -353,7 +353,7 @@ begin
     select c.canceled, c.skipped into canceled, skipped from posthouse.cancel_next(v_bulk, v_take) as c;
     v_take := canceled + skipped;
   else
-    v_take := posthouse.reopen_together(v_bulk, v_take);
+    v_take := posthouse.reopen_batch(v_bulk, v_take);
     for v_position in v_bulk.next_position .. v_bulk.next_position + v_take - 1 loop
       v_state := posthouse.retry_next(v_bulk, v_position);
       retried := retried + (v_state = 'retried')::integer;
@@ -376,7 +376,7 @@ create or replace function posthouse.stop_bulk_change(p_id uuid, p_actor text de
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_state text;
-  v_tenant text := posthouse.acting_tenant(null);
+  v_tenant text := posthouse.effective_tenant(null);
 begin
   select b.state into v_state from posthouse.bulk_changes as b
   where b.id = p_id and (v_tenant is null or b.chosen ->> 'tenant' = v_tenant) for update;
@@ -387,7 +387,7 @@ begin
 end $$;
 
 -- Forgets bulk retries that ended before p_before; returns how many.
-create or replace function posthouse.forget_bulk_changes(p_before timestamptz) returns integer
+create or replace function posthouse.delete_old_bulk_changes(p_before timestamptz) returns integer
 language plpgsql as $$
 declare
   v_gone integer;

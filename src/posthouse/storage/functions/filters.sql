@@ -6,7 +6,7 @@
 
 -- A payload that is kept aside. A function, so that its plan is made once it is needed: which rows of that table a
 -- tenant may see is asked of all places, and took 20 ms to plan in each part of a search.
-create or replace function posthouse.kept_aside(p_job uuid) returns jsonb
+create or replace function posthouse.external_payload(p_job uuid) returns jsonb
 language plpgsql stable as $$
 begin
   return (select p.body from posthouse.payloads as p where p.job_id = p_job);
@@ -35,11 +35,11 @@ begin
     from jsonb_array_elements(p_condition -> 'terms') as t;
   elsif v_field = 'payload' then
     v_asked := format(
-      'j.kind <> all (%L::text[]) and coalesce(j.payload, posthouse.kept_aside(j.id)) @? %L::jsonpath',
+      'j.kind <> all (%L::text[]) and coalesce(j.payload, posthouse.external_payload(j.id)) @? %L::jsonpath',
       array(select jsonb_array_elements_text(p_condition -> 'secret_in')), p_condition ->> 'path');
   elsif v_field = 'worker' then
     v_asked := format(
-      'm.worker_id in (select w.id from posthouse.seen_workers() as w
+      'm.worker_id in (select w.id from posthouse.visible_workers() as w
          where w.name = any (%1$L::text[]) or w.hostname = any (%1$L::text[]) or w.name like any (%2$L::text[])
            or w.hostname like any (%2$L::text[])
            or exists (select from unnest(%1$L::text[]) as e where e <> '''' and starts_with(w.id::text, lower(e))))',
@@ -58,7 +58,7 @@ begin
 end $$;
 
 -- A tenant's ready jobs, if they are few: they have no index by tenant, but their lanes tell. Null: there are more.
-create or replace function posthouse.few_ready(p_tenant text, p_few integer default 200) returns uuid[]
+create or replace function posthouse.ready_ids_if_few(p_tenant text, p_few integer default 200) returns uuid[]
 language sql stable as $$
   select case when count(*) <= p_few then coalesce(array_agg(f.id), '{}') end
   from (
@@ -72,7 +72,7 @@ $$;
 -- The jobs of one place that a search may meet: of those below $1 the highest $2, each with whether it fits. With
 -- p_status those that have it. It is compared together with ids, not by itself: otherwise the planner may read the
 -- index of ids, and leave out what has another status one by one.
-create or replace function posthouse.sift_place(p_place text, p_scope text, p_status text, p_wanted jsonb) returns text
+create or replace function posthouse.search_table_sql(p_place text, p_scope text, p_status text, p_wanted jsonb) returns text
 language sql stable as $$
   select format(
     '(select j.id, %s as fits from posthouse.%I as j cross join lateral (select %s) as m where %s order by %s limit $2)',
@@ -97,29 +97,29 @@ language sql stable as $$
 $$;
 
 -- The queued jobs of a search; what is ready of one tenant as above.
-create or replace function posthouse.sift_queued(p_scope text, p_tenant text, p_wanted jsonb) returns text[]
+create or replace function posthouse.search_queued_sql(p_scope text, p_tenant text, p_wanted jsonb) returns text[]
 language plpgsql stable as $$
 declare
-  v_few uuid[] := case when p_tenant is not null and not p_wanted ? 'by' then posthouse.few_ready(p_tenant) end;
+  v_few uuid[] := case when p_tenant is not null and not p_wanted ? 'by' then posthouse.ready_ids_if_few(p_tenant) end;
 begin
   return array[
-    posthouse.sift_place('ready', concat_ws(' and ', nullif(p_scope, ''),
+    posthouse.search_table_sql('ready', concat_ws(' and ', nullif(p_scope, ''),
       'j.id = any (' || quote_literal(v_few) || '::uuid[])'), null, p_wanted),
-    posthouse.sift_place('waiting', p_scope, null, p_wanted)];
+    posthouse.search_table_sql('waiting', p_scope, null, p_wanted)];
 end $$;
 
 -- The ended jobs of a search, by status where an index has it: for a tenant, or if it is about those that ended badly.
-create or replace function posthouse.sift_ended(p_scope text, p_ended text[], p_wanted jsonb) returns text[]
+create or replace function posthouse.search_finished_sql(p_scope text, p_ended text[], p_wanted jsonb) returns text[]
 language sql stable as $$
   select case
     when p_ended = '{}' then '{}'
     when not p_wanted ? 'by' and (p_wanted ? 'tenants' or 'succeeded' <> all (p_ended)) then
-      array(select posthouse.sift_place('history', p_scope, s, p_wanted) from unnest(p_ended) as s)
-    else array[posthouse.sift_place('history', p_scope, null, p_wanted)] end
+      array(select posthouse.search_table_sql('history', p_scope, s, p_wanted) from unnest(p_ended) as s)
+    else array[posthouse.search_table_sql('history', p_scope, null, p_wanted)] end
 $$;
 
 -- All places of a search, for each tenant and each value of its index if it has one. Null: there is none.
-create or replace function posthouse.sift_places(p_wanted jsonb) returns text
+create or replace function posthouse.search_sql(p_wanted jsonb) returns text
 language plpgsql stable as $$
 declare
   v_statuses text[] := array(select jsonb_array_elements_text(p_wanted -> 'statuses'));
@@ -137,9 +137,9 @@ begin
                 union all select null where v_column is null) as v (value)
   loop
     v_places := v_places
-      || case when 'queued' = any (v_statuses) then posthouse.sift_queued(v_scope.text, v_scope.tenant, p_wanted) end
-      || case when 'running' = any (v_statuses) then posthouse.sift_place('running', v_scope.text, null, p_wanted) end
-      || posthouse.sift_ended(v_scope.text, v_ended, p_wanted);
+      || case when 'queued' = any (v_statuses) then posthouse.search_queued_sql(v_scope.text, v_scope.tenant, p_wanted) end
+      || case when 'running' = any (v_statuses) then posthouse.search_table_sql('running', v_scope.text, null, p_wanted) end
+      || posthouse.search_finished_sql(v_scope.text, v_ended, p_wanted);
   end loop;
   return nullif(array_to_string(v_places, ' union all '), '');
 end $$;
@@ -147,7 +147,7 @@ end $$;
 -- Ids of jobs that fit, below p_below, the newest first and up to p_limit of them. It looks at windows of jobs that
 -- grow from one to the next, and not on after p_most jobs or p_seconds. looked_to: nothing above it was left out; null:
 -- nothing is below.
-create or replace function posthouse.sift_jobs(
+create or replace function posthouse.search_jobs(
   p_wanted jsonb, p_below uuid, p_limit integer, p_most integer, p_seconds double precision,
   out ids uuid[], out looked_to uuid)
 language plpgsql stable
@@ -159,7 +159,7 @@ set enable_seqscan = off
 set enable_bitmapscan = off
 as $$
 declare
-  v_places text := posthouse.sift_places(p_wanted);
+  v_places text := posthouse.search_sql(p_wanted);
   v_until timestamptz := clock_timestamp() + make_interval(secs => p_seconds);
   v_window integer := least(greatest(p_limit, 250), 20000);
   v_looked integer := 0;

@@ -15,7 +15,7 @@ declare
   v_landed record;
 begin
   select l.* into v_landed from posthouse.land(p_ids, p_tokens, p_results, p_outputs) as l;
-  perform posthouse.free_slots(v_landed.slots);
+  perform posthouse.release_slots(v_landed.slots);
   return v_landed.lost;
 end $$;
 
@@ -30,7 +30,7 @@ begin
   slots := v_moved.slots;
   lost := '{}';
   if v_moved.landed <> '{}' then
-    perform posthouse.after_end(v_moved.landed, v_moved.statuses, v_moved.keyed);
+    perform posthouse.after_finish(v_moved.landed, v_moved.statuses, v_moved.keyed);
   end if;
   if cardinality(v_moved.landed) < cardinality(p_ids) then
     lost := posthouse.lost_leases(p_ids, p_tokens, v_moved.landed, v_moved.tokens);
@@ -115,15 +115,15 @@ begin
   select m.* into v_moved
   from posthouse.move_settled(p_ids, p_tokens, p_events, p_outcomes, p_delays, p_errors, p_outputs) as m;
   if v_moved.ended is not null then
-    perform posthouse.after_end(v_moved.ended, v_moved.statuses);
+    perform posthouse.after_finish(v_moved.ended, v_moved.statuses);
   end if;
   if coalesce(cardinality(v_moved.ended), 0) < cardinality(v_moved.landed) then
-    perform posthouse.forget_progress(v_moved.landed);
+    perform posthouse.reset_progress(v_moved.landed);
   end if;
   if 0 >= any (p_delays) then
     perform posthouse.promote();
   end if;
-  perform posthouse.free_slots(v_moved.slots);
+  perform posthouse.release_slots(v_moved.slots);
   if cardinality(v_moved.landed) = cardinality(p_ids) then
     return '{}';
   end if;
@@ -247,7 +247,7 @@ begin
   perform posthouse.enqueue_many(f.jobs)
   from unnest(p_followups) with ordinality as f (jobs, nth)
   where f.nth = any (v_held) and f.jobs is not null;
-  perform posthouse.free_slots(v_landed.slots);
+  perform posthouse.release_slots(v_landed.slots);
   return v_landed.lost;
 end $$;
 

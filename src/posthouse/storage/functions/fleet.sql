@@ -2,23 +2,23 @@
 
 -- Whether a worker is online: it has not stopped, and has sent a heartbeat within p_silence seconds, by default within
 -- the time that it said when it registered. All lists and counts of workers use this and the next function.
-create or replace function posthouse.is_there(w posthouse.workers, p_silence double precision) returns boolean
+create or replace function posthouse.is_online(w posthouse.workers, p_silence double precision) returns boolean
 language sql stable as $$
   select w.stopped_at is null
     and coalesce(w.heartbeat_at, w.started_at) > posthouse.now() - coalesce(make_interval(secs => p_silence), w.offline_after)
 $$;
 
 -- Whether it is there and may take jobs.
-create or replace function posthouse.is_at_work(w posthouse.workers, p_silence double precision) returns boolean
+create or replace function posthouse.accepts_jobs(w posthouse.workers, p_silence double precision) returns boolean
 language sql stable as $$
-  select posthouse.is_there(w, p_silence) and w.disabled_at is null and w.drain_asked_at is null
+  select posthouse.is_online(w, p_silence) and w.disabled_at is null and w.drain_asked_at is null
 $$;
 
 create or replace function posthouse.worker_status(w posthouse.workers, p_running bigint, p_silence double precision)
 returns text
 language sql stable as $$
   select case
-    when not posthouse.is_there(w, p_silence) then 'offline'
+    when not posthouse.is_online(w, p_silence) then 'offline'
     when w.disabled_at is not null then 'disabled'
     when p_running = 0 then 'idle'
     when p_running >= w.concurrency then 'busy'
@@ -43,11 +43,11 @@ begin
     return case when found then false end;
   end if;
   update posthouse.workers as w set disabled_at = posthouse.now() where w.id = p_worker;
-  perform posthouse.note_worker(p_actor, 'worker.disable', v_old);
+  perform posthouse.audit_worker_action(p_actor, 'worker.disable', v_old);
   return true;
 end $$;
 
-create or replace function posthouse.note_worker(p_actor text, p_action text, p_old posthouse.workers) returns void
+create or replace function posthouse.audit_worker_action(p_actor text, p_action text, p_old posthouse.workers) returns void
 language sql as $$
   select posthouse.note(p_actor, p_action, null, p_old.id::text, posthouse.worker_state(p_old), posthouse.worker_state(w))
   from posthouse.workers as w where w.id = p_old.id
@@ -64,7 +64,7 @@ begin
     return case when found then false end;
   end if;
   update posthouse.workers as w set disabled_at = null, drain_asked_at = null where w.id = p_worker;
-  perform posthouse.note_worker(p_actor, 'worker.enable', v_old);
+  perform posthouse.audit_worker_action(p_actor, 'worker.enable', v_old);
   perform posthouse.wake(v_old.queues);
   return true;
 end $$;
@@ -81,13 +81,13 @@ begin
   end if;
   update posthouse.workers as w set drain_asked_at = posthouse.now() where w.id = p_worker;
   perform pg_notify('posthouse_cancel', p_worker::text);
-  perform posthouse.note_worker(p_actor, 'worker.drain', v_old);
+  perform posthouse.audit_worker_action(p_actor, 'worker.drain', v_old);
   return true;
 end $$;
 
 -- Jobs of a queue and kind that ended each second, lately; null if too few did to tell. History is append-only, so
 -- what ended last lies at the end of today's partition: its last pages are read, and no index is kept for this.
-create or replace function posthouse.recent_pace(
+create or replace function posthouse.recent_throughput(
   p_queue text, p_kind text, p_window interval default '10 minutes', p_pages integer default 500
 ) returns double precision
 language plpgsql stable as $$

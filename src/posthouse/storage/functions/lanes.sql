@@ -1,8 +1,8 @@
 -- The directory of lanes is kept small: every claim looks at each lane of its queues.
 
 -- Deletes empty lanes if there are more than p_keep. A transaction that enqueues into one concurrently saw it
--- still there, and makes none: mend_lanes finds those.
-create or replace function posthouse.tidy_lanes(p_keep integer default 1000) returns integer
+-- still there, and makes none: restore_missing_lanes finds those.
+create or replace function posthouse.delete_empty_lanes(p_keep integer default 1000) returns integer
 language plpgsql as $$
 declare
   v_gone integer;
@@ -18,7 +18,7 @@ end $$;
 
 -- Re-inserts lanes that have ready jobs but were deleted concurrently; returns how many. Steps from lane to lane, and
 -- asks for the first job of a lane in order: any one would be sought by reading the table, to its end for no lane.
-create or replace function posthouse.mend_lanes() returns integer
+create or replace function posthouse.restore_missing_lanes() returns integer
 language plpgsql as $$
 declare
   v_lanes posthouse.lane[];

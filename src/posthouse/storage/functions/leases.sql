@@ -142,7 +142,7 @@ $$;
 -- a keeper that has just started, or was away for a while, does not know whether workers were quiet or everything stood
 -- still. Remote workers are judged only after an API server has been running for p_remote_grace. The next heartbeat of
 -- a worker that was only quiet brings it back.
-create or replace function posthouse.bury_dead(
+create or replace function posthouse.mark_lost_workers(
   p_grace interval default '10 seconds', p_patience interval default '1 second',
   p_silence interval default null, p_judge boolean default true, p_remote_grace interval default '2 minutes'
 ) returns setof uuid
@@ -194,7 +194,7 @@ begin
 end $$;
 
 -- Finds workers that were considered lost and have sent a heartbeat since. Each is returned once.
-create or replace function posthouse.welcome_back() returns setof uuid
+create or replace function posthouse.mark_returned_workers() returns setof uuid
 language sql as $$
   with back as (
     update posthouse.workers as w set lost_at = null
@@ -209,7 +209,7 @@ $$;
 
 -- Takes back lost leases: those of workers that stopped or were found lost, and expired ones. p_grace after a restart
 -- of Postgres nothing has expired, because no worker could renew while it was down; nor has anything without
--- p_expired, for keepers that cannot tell (see bury_dead); nor has a lease of a remote worker until an API server has been
+-- p_expired, for keepers that cannot tell (see mark_lost_workers); nor has a lease of a remote worker until an API server has been
 -- running for p_remote_grace. Which workers are lost is read from the table, not passed in:
 -- a keeper that dies after finding one leaves nothing undone. What a worker claimed after it was thought lost shows that
 -- it is alive.
@@ -348,7 +348,7 @@ declare
     limit p_limit);
 begin
   if v_ids <> '{}' then
-    return query select e from posthouse.end_queued(v_ids, 'dead_letter', jsonb_build_object(
+    return query select e from posthouse.finish_queued(v_ids, 'dead_letter', jsonb_build_object(
       'type', 'PayloadMismatch', 'message', format(
         'workers with older code did not accept the payload, and none with newer code was connected for %s seconds',
         extract(epoch from p_after)::integer))) as e;

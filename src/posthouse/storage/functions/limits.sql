@@ -23,7 +23,7 @@ language sql immutable as $$
     end
 $$;
 
-create or replace function posthouse.cost_of(l posthouse.limits, p_kind text) returns double precision
+create or replace function posthouse.start_cost(l posthouse.limits, p_kind text) returns double precision
 language sql immutable as $$ select coalesce((l.weights ->> p_kind)::double precision, 1) $$;
 
 -- Tokens that have come since they were last counted.
@@ -36,18 +36,18 @@ $$;
 
 -- Locks the slots of these lanes. Missing slots are created; one that is deleted in this moment counts as full, until the
 -- next claim makes it again.
-create or replace function posthouse.hold_slots(p_lanes bigint[], p_now timestamptz) returns posthouse.held_slots
+create or replace function posthouse.lock_slots(p_lanes bigint[], p_now timestamptz) returns posthouse.slot_budget
 language plpgsql as $$
 declare
   v_limits text[];
-  v_held posthouse.held_slots;
+  v_held posthouse.slot_budget;
 begin
   select array_agg(w.lane), array_agg(w.slot), array_agg(w.name), array_agg(w.cost)
   into v_held.lanes, v_held.slots, v_limits, v_held.costs
   from (
     select distinct on (d.lane, l.name) d.lane, l.name,
            posthouse.slot_of(l, d.queue, d.kind, d.tenant_id, d.limit_key) as slot,
-           posthouse.cost_of(l, d.kind) as cost
+           posthouse.start_cost(l, d.kind) as cost
     from posthouse.lanes as d cross join posthouse.limits as l where d.lane = any (p_lanes)) as w
   where w.slot is not null;
   if v_held.lanes is null then
@@ -83,7 +83,7 @@ end $$;
 
 -- Of the chosen rows, in their order, those that fit: slot by slot, the first so many of each. The first of all always
 -- fits, since of no lane more was chosen than fits: other lanes are not held up.
-create or replace function posthouse.within_slots(p_chosen bigint[], p_held posthouse.held_slots) returns bigint[]
+create or replace function posthouse.fit_to_slots(p_chosen bigint[], p_held posthouse.slot_budget) returns bigint[]
 language plpgsql as $$
 declare
   v_slots text[] := array(
@@ -110,7 +110,7 @@ begin
 end $$;
 
 -- Counts the rows that a claim started, a lane for each.
-create or replace function posthouse.take_slots(p_started bigint[], p_held posthouse.held_slots) returns void
+create or replace function posthouse.acquire_slots(p_started bigint[], p_held posthouse.slot_budget) returns void
 language sql as $$
   update posthouse.limit_slots as s
   set in_use = s.in_use + u.jobs, tokens = s.tokens - u.cost
@@ -123,7 +123,7 @@ $$;
 
 -- Counts back what ended leases held, and wakes the workers of queues that had to wait for it. p_slots: their slots,
 -- one after the other, as the moves out of running return them.
-create or replace function posthouse.free_slots(p_slots text) returns void
+create or replace function posthouse.release_slots(p_slots text) returns void
 language plpgsql as $$
 declare
   v_slots text[] := string_to_array(p_slots, E'\x1e');
@@ -150,12 +150,12 @@ end $$;
 -- Seconds until a rate lets another job start in these queues; null if no rate holds any up.
 create or replace function posthouse.next_token(p_queues text[], p_kinds text[]) returns double precision
 language sql stable as $$
-  select min((posthouse.cost_of(l, d.kind) - posthouse.refilled(l, s, posthouse.now())) / l.rate)
+  select min((posthouse.start_cost(l, d.kind) - posthouse.refilled(l, s, posthouse.now())) / l.rate)
   from posthouse.limits as l
   join posthouse.limit_slots as s on s.limit_name = l.name
   join posthouse.lanes as d on posthouse.slot_of(l, d.queue, d.kind, d.tenant_id, d.limit_key) = s.slot
   where l.rate is not null and d.queue = any (p_queues) and d.kind = any (p_kinds)
-    and posthouse.refilled(l, s, posthouse.now()) < posthouse.cost_of(l, d.kind)
+    and posthouse.refilled(l, s, posthouse.now()) < posthouse.start_cost(l, d.kind)
     and exists (select from posthouse.ready as r where r.lane = d.lane)
 $$;
 
@@ -298,7 +298,7 @@ begin
 end $$;
 
 -- Deletes slots that count nothing, and empty lanes. Both are created again when needed.
-create or replace function posthouse.tidy_slots() returns integer
+create or replace function posthouse.delete_unused_slots() returns integer
 language plpgsql as $$
 declare
   v_gone integer;

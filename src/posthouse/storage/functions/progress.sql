@@ -11,12 +11,12 @@
 --   log_lines  what the job logs and puts out while it runs; partitioned by day, dropped like history.
 --
 -- Parts and steps belong to the job, not to an attempt, so that the next one goes on where the last one stopped.
--- Their kind may not want that (definitions.keep_steps, keep_progress): then forget_progress clears them when the
+-- Their kind may not want that (definitions.keep_steps, keep_progress): then reset_progress clears them when the
 -- job goes back. They go with the job's history partition.
 --
 -- Lock order: the row in running first; its lock also covers the job's parts and steps.
 
-create or replace function posthouse.put_artifact(
+create or replace function posthouse.upsert_artifact(
   p_id uuid, p_tenant text, p_generation integer, p_attempt integer, p_file jsonb
 ) returns void
 language sql as $$
@@ -32,7 +32,7 @@ $$;
 
 -- Keeps a file of a running job whose bytes are in their place; one of the same name gives way. False: the lease is
 -- lost, and the bytes belong to no artifact.
-create or replace function posthouse.keep_artifact(
+create or replace function posthouse.save_artifact(
   p_id uuid, p_token uuid, p_name text, p_place text, p_size bigint, p_sha256 bytea, p_type text
 ) returns boolean
 language plpgsql as $$
@@ -43,13 +43,13 @@ begin
   if not found then
     return false;
   end if;
-  perform posthouse.put_artifact(p_id, v_job.tenant_id, v_job.generation, v_job.attempt_count, jsonb_build_object(
+  perform posthouse.upsert_artifact(p_id, v_job.tenant_id, v_job.generation, v_job.attempt_count, jsonb_build_object(
     'name', p_name, 'place', p_place, 'size', p_size, 'sha256', encode(p_sha256, 'hex'), 'content_type', p_type));
   return true;
 end $$;
 
 -- A job's percentage by its parts, by their weights. Skipped ones do not count; null without parts.
-create or replace function posthouse.percent_of_parts(p_job uuid) returns real
+create or replace function posthouse.parts_percent(p_job uuid) returns real
 language sql stable as $$
   select case
     when sum(weight) filter (where status <> 'skipped') > 0 then
@@ -83,11 +83,11 @@ begin
       where r.id = any (v_held)), '[]');
   end if;
   if jsonb_path_exists(p_reports, '$[*].parts') then
-    perform posthouse.change_parts(p_reports, v_held, v_now);
+    perform posthouse.upsert_parts(p_reports, v_held, v_now);
   end if;
   update posthouse.running as r set
     progress_percent = coalesce(
-      n.percent, case when n.derive then posthouse.percent_of_parts(n.id) end, r.progress_percent),
+      n.percent, case when n.derive then posthouse.parts_percent(n.id) end, r.progress_percent),
     current_step = coalesce(n.step, r.current_step),
     progress_message = coalesce(n.message, r.progress_message),
     lease_expires_at = greatest(r.lease_expires_at, v_now + p_lease), progress_at = v_now
@@ -101,7 +101,7 @@ begin
 end $$;
 
 -- The parts of those reports, for the jobs whose rows are p_held.
-create or replace function posthouse.change_parts(p_reports jsonb, p_held uuid[], p_now timestamptz) returns void
+create or replace function posthouse.upsert_parts(p_reports jsonb, p_held uuid[], p_now timestamptz) returns void
 language sql as $$
   insert into posthouse.parts as p (
     job_id, tenant_id, name, generation, attempt, status, percent, done, total, weight, message, error, result,
@@ -138,7 +138,7 @@ $$;
 
 -- Keeps the result of a finished step, and extends the lease. Also for a handler's own transaction, with
 -- p_unless_canceled: unless it says kept, the caller must roll back. again: the step was kept before.
-create or replace function posthouse.keep_step(
+create or replace function posthouse.save_step(
   p_id uuid, p_token uuid, p_lease interval, p_name text, p_result jsonb, p_seconds real,
   p_unless_canceled boolean default false
 ) returns text
@@ -196,7 +196,7 @@ end $$;
 
 -- Clears what the kinds of these queued jobs do not want to keep for their next attempt; all of it if p_fresh.
 -- Called when they are released, before they can be claimed.
-create or replace function posthouse.forget_progress(p_ids uuid[], p_fresh boolean default false) returns void
+create or replace function posthouse.reset_progress(p_ids uuid[], p_fresh boolean default false) returns void
 language plpgsql as $$
 declare
   v_steps uuid[];
@@ -222,7 +222,7 @@ begin
 end $$;
 
 -- Parts and steps whose job is gone without its partition having been dropped.
-create or replace function posthouse.purge_progress(p_before timestamptz) returns integer
+create or replace function posthouse.delete_orphaned_progress(p_before timestamptz) returns integer
 language plpgsql as $$
 declare
   v_steps integer;

@@ -7,7 +7,7 @@ create or replace function posthouse.enqueue_for(p_tenant text, p_jobs jsonb)
 returns table (ordinal integer, id uuid, outcome text, queued_at timestamptz)
 language plpgsql as $$
 begin
-  perform posthouse.refuse_foreign(p_jobs, p_tenant);
+  perform posthouse.check_tenant_requests(p_jobs, p_tenant);
   return query
     select e.ordinal, e.id, e.outcome, e.queued_at from posthouse.enqueue_many((
       select jsonb_agg(j.value || jsonb_build_object('tenant_id', p_tenant) order by j.nth)
@@ -16,13 +16,13 @@ end $$;
 
 -- Takes a key for a request; `fresh` if it was free. Else the request that has it, and its answer: one that is
 -- still at work is waited for.
-create or replace function posthouse.take_request_key(p_tenant text, p_key text, p_digest bytea)
+create or replace function posthouse.acquire_idempotency_key(p_tenant text, p_key text, p_digest bytea)
 returns table (fresh boolean, digest bytea, status integer, body text)
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_now timestamptz := posthouse.now();
 begin
-  p_tenant := coalesce(posthouse.acting_tenant(p_tenant), '');
+  p_tenant := coalesce(posthouse.effective_tenant(p_tenant), '');
   loop
     insert into posthouse.answers as a (tenant_id, key, digest, at) values (p_tenant, p_key, p_digest, v_now)
     on conflict (tenant_id, key) do update
@@ -38,8 +38,8 @@ begin
   end loop;
 end $$;
 
-create or replace function posthouse.keep_answer(p_tenant text, p_key text, p_status integer, p_body text) returns void
+create or replace function posthouse.save_response(p_tenant text, p_key text, p_status integer, p_body text) returns void
 language sql security definer set search_path = pg_catalog, pg_temp as $$
   update posthouse.answers set status = p_status, body = p_body
-  where tenant_id = coalesce(posthouse.acting_tenant(p_tenant), '') and key = p_key
+  where tenant_id = coalesce(posthouse.effective_tenant(p_tenant), '') and key = p_key
 $$;

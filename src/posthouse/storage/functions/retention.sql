@@ -13,12 +13,12 @@
 --
 -- retention_plan says what is to be done; each function after it does one short step in one transaction, which the
 -- keeper repeats (posthouse.keeper.retention). A detach locks the parent exclusively, so it waits for that lock
--- a moment only (short_wait), and long steps run where they block no one: in detached partitions.
+-- a moment only (set_short_lock_timeout), and long steps run where they block no one: in detached partitions.
 --
 -- Lock order: the parent, then its partition, without waiting for the second. Jobs: as in functions/jobs.sql.
 
 -- How long a detach or an attach may block other transactions.
-create or replace function posthouse.short_wait() returns void
+create or replace function posthouse.set_short_lock_timeout() returns void
 language sql as $$ select set_config('lock_timeout', '100ms', true) $$;
 
 create or replace function posthouse.partitioned_tables() returns setof text
@@ -27,7 +27,7 @@ language sql stable as $$
   where relkind = 'p' and relnamespace = 'posthouse'::regnamespace order by relname
 $$;
 
-create or replace function posthouse.kept_tables() returns setof posthouse.kept
+create or replace function posthouse.effective_retention_rules() returns setof posthouse.kept
 language sql stable as $$
   select k.* from posthouse.kept as k where to_regclass('posthouse.' || quote_ident(k.relation)) is not null
   union all
@@ -60,7 +60,7 @@ language sql immutable as $$
 $$;
 
 -- Makes the partition of a day, or of its month. Attached rather than created in place: ATTACH lets writers go on.
-create or replace function posthouse.make_partition(p_table text, p_day date, p_span text default 'day') returns boolean
+create or replace function posthouse.create_partition(p_table text, p_day date, p_span text default 'day') returns boolean
 language plpgsql as $$
 declare
   v_name text := posthouse.partition_name(p_table, p_day, p_span);
@@ -74,19 +74,19 @@ begin
   execute format(
     'alter table posthouse.%I attach partition posthouse.%I for values from (%L) to (%L)',
     p_table, v_name, v_start at time zone 'UTC', (v_start + ('1 ' || p_span)::interval) at time zone 'UTC');
-  perform posthouse.guard_partition(p_table, v_name);
+  perform posthouse.secure_partition(p_table, v_name);
   return true;
 end $$;
 
 -- Triggers on rows come with ATTACH; those on TRUNCATE do not, nor does row-level security (functions/access.sql).
-create or replace function posthouse.guard_partition(p_table text, p_name text) returns void
+create or replace function posthouse.secure_partition(p_table text, p_name text) returns void
 language plpgsql as $$
 declare
   v_parent regclass := ('posthouse.' || quote_ident(p_table))::regclass;
   v_trigger record;
 begin
   if (select relrowsecurity from pg_class where oid = v_parent) then
-    perform posthouse.guard_table(('posthouse.' || quote_ident(p_name))::regclass, null);
+    perform posthouse.enable_row_security(('posthouse.' || quote_ident(p_name))::regclass, null);
   end if;
   for v_trigger in
     select t.tgname, t.tgfoid::regproc::text as act from pg_trigger as t
@@ -99,7 +99,7 @@ end $$;
 
 -- Makes today's partitions and those of the days ahead; returns how many were missing. One maker at a
 -- time. A day whose rows already went to the default partition is left to it.
-create or replace function posthouse.make_partitions(p_days_ahead integer default 2) returns integer
+create or replace function posthouse.create_partitions(p_days_ahead integer default 2) returns integer
 language plpgsql as $$
 declare
   v_today date := (posthouse.now() at time zone 'UTC')::date;
@@ -109,17 +109,17 @@ begin
   if not pg_try_advisory_xact_lock(7705, 1) then
     return 0;
   end if;
-  perform posthouse.short_wait();
+  perform posthouse.set_short_lock_timeout();
   for v_part in
     select distinct k.relation, k.span, date_trunc(k.span, d)::date as day
-    from posthouse.kept_tables() as k
+    from posthouse.effective_retention_rules() as k
     cross join generate_series(v_today::timestamp, v_today::timestamp + make_interval(days => p_days_ahead),
                                interval '1 day') as d
     where k.relation in (select posthouse.partitioned_tables())
     order by 1, 3
   loop
     begin
-      v_made := v_made + posthouse.make_partition(v_part.relation, v_part.day, v_part.span)::integer;
+      v_made := v_made + posthouse.create_partition(v_part.relation, v_part.day, v_part.span)::integer;
     exception
       when check_violation then null;   -- the default partition holds rows of that day
       when lock_not_available then null; -- busy: the next round tries again
@@ -131,7 +131,7 @@ end $$;
 -- For how many days a table keeps rows, those of a tenant with days of its own if p_tenant_days are given. p_days:
 -- {"default": 30, "logs": 7, …}. A tenant's days stand in place of the default; a thing with a setting of its own is
 -- kept as that says, but no longer than its tenant's jobs.
-create or replace function posthouse.days_kept(p_days jsonb, k posthouse.kept, p_tenant_days double precision default null)
+create or replace function posthouse.retention_days_of(p_days jsonb, k posthouse.kept, p_tenant_days double precision default null)
 returns double precision
 language sql immutable as $$
   select case
@@ -148,9 +148,9 @@ language plpgsql stable as $$
 declare
   v_now timestamptz := posthouse.now();
 begin
-  general := date_trunc('day', v_now - make_interval(secs => 86400 * posthouse.days_kept(p_days, k)), 'UTC');
+  general := date_trunc('day', v_now - make_interval(secs => 86400 * posthouse.retention_days_of(p_days, k)), 'UTC');
   select coalesce(jsonb_object_agg(t.id, date_trunc(
-           'day', v_now - make_interval(secs => 86400 * posthouse.days_kept(p_days, k, t.retention_days)), 'UTC')), '{}')
+           'day', v_now - make_interval(secs => 86400 * posthouse.retention_days_of(p_days, k, t.retention_days)), 'UTC')), '{}')
   into tenants
   from posthouse.tenants as t where t.retention_days is not null and k.tenant is not null;
   select greatest(general, max(c.value::timestamptz)) into latest from jsonb_each_text(tenants) as c;
@@ -169,10 +169,10 @@ begin
   return query
     select k.thing, g.relation, g.name, 'finish', g.tenants, null::timestamptz, null::timestamptz, s.rows, s.bytes
     from posthouse.detached as g
-    join posthouse.kept_tables() as k on k.relation = g.relation
-    cross join lateral posthouse.size_of(g.name) as s
+    join posthouse.effective_retention_rules() as k on k.relation = g.relation
+    cross join lateral posthouse.table_size(g.name) as s
     order by g.name;
-  for k in select * from posthouse.kept_tables() as t order by t.of_jobs, t.relation loop
+  for k in select * from posthouse.effective_retention_rules() as t order by t.of_jobs, t.relation loop
     select * into v_cut from posthouse.cutoffs(p_days, k);
     return query
       select k.thing, k.relation, d.partition, d.action,
@@ -184,13 +184,13 @@ begin
             when p.ends_at <= v_cut.general and '' <> all (p.purged) then 'shrink'
             when p.leavers <> '{}' then 'purge' end as action
         from posthouse.holders(k.relation, v_cut.tenants) as p) as d
-      cross join lateral posthouse.size_of(d.partition) as s
+      cross join lateral posthouse.table_size(d.partition) as s
       where d.action is not null
       order by d.starts_at;
     return query
       select k.thing, k.relation, o.name, 'delete', '{}'::text[], null::timestamptz, null::timestamptz, s.rows, s.bytes
-      from unnest(posthouse.loose_tables(k)) as o (name)
-      cross join lateral posthouse.size_of(o.name) as s
+      from unnest(posthouse.unpartitioned_tables(k)) as o (name)
+      cross join lateral posthouse.table_size(o.name) as s
       where posthouse.has_old_rows(o.name, k, p_days);
   end loop;
 end $$;
@@ -211,7 +211,7 @@ language sql stable as $$
 $$;
 
 -- How many rows Postgres believes a table to hold (it counts when it analyses), and what it takes on disk.
-create or replace function posthouse.size_of(p_name text, out rows bigint, out bytes bigint)
+create or replace function posthouse.table_size(p_name text, out rows bigint, out bytes bigint)
 language sql stable as $$
   select greatest(c.reltuples, s.n_live_tup, 0)::bigint, pg_total_relation_size(c.oid)
   from pg_class as c left join pg_stat_all_tables as s on s.relid = c.oid
@@ -220,7 +220,7 @@ $$;
 
 -- Where rows go one by one: a table without partitions, or the default partition of one that has them. What people
 -- did is never deleted row by row.
-create or replace function posthouse.loose_tables(k posthouse.kept) returns text[]
+create or replace function posthouse.unpartitioned_tables(k posthouse.kept) returns text[]
 language sql stable as $$
   select array(
     select c.relname::text from pg_class as c
@@ -244,7 +244,7 @@ begin
 end $$;
 
 -- The condition that rows are over.
-create or replace function posthouse.is_old(k posthouse.kept, p_days jsonb) returns text
+create or replace function posthouse.expired_condition(k posthouse.kept, p_days jsonb) returns text
 language sql stable as $$
   select case
     when k.tenant is null then format('%I < %L::timestamptz', k.at, c.general)
@@ -258,7 +258,7 @@ language plpgsql stable as $$
 declare
   v_found boolean;
 begin
-  execute format('select exists (select from posthouse.%I where %s)', p_name, posthouse.is_old(k, p_days)) into v_found;
+  execute format('select exists (select from posthouse.%I where %s)', p_name, posthouse.expired_condition(k, p_days)) into v_found;
   return v_found;
 end $$;
 
@@ -274,7 +274,7 @@ begin
   elsif not pg_try_advisory_xact_lock(7705, 2) or not posthouse.lock_partition(v_relation, p_name) then
     return false;
   end if;
-  perform posthouse.leave_table(v_relation, p_name, p_kept_tenants);
+  perform posthouse.detach_from_parent(v_relation, p_name, p_kept_tenants);
   return true;
 exception
   when lock_not_available then return false;
@@ -285,7 +285,7 @@ end $$;
 create or replace function posthouse.lock_partition(p_relation text, p_name text) returns boolean
 language plpgsql as $$
 begin
-  perform posthouse.short_wait();
+  perform posthouse.set_short_lock_timeout();
   execute format('lock table only posthouse.%I in access exclusive mode', p_relation);
   execute format('lock table posthouse.%I in access exclusive mode nowait', p_name);
   return true;
@@ -293,7 +293,7 @@ exception
   when lock_not_available then return false;
 end $$;
 
-create or replace function posthouse.leave_table(p_relation text, p_name text, p_kept_tenants text[]) returns void
+create or replace function posthouse.detach_from_parent(p_relation text, p_name text, p_kept_tenants text[]) returns void
 language plpgsql as $$
 begin
   if exists (select from posthouse.detached where name = p_name || '_detached') then
@@ -306,7 +306,7 @@ begin
 end $$;
 
 -- Clears what hangs on the jobs of some pages of a detached partition. Returns the page to go on with, null at its end.
-create or replace function posthouse.clear_detached(p_name text, p_page bigint default 0, p_pages integer default 2000)
+create or replace function posthouse.delete_detached_job_data(p_name text, p_page bigint default 0, p_pages integer default 2000)
 returns bigint
 language plpgsql as $$
 declare
@@ -314,10 +314,10 @@ declare
   v_jobs record;
 begin
   select * into v_detached from posthouse.detached where name = p_name;
-  if not found or v_detached.relation <> 'history' or not posthouse.anything_hangs_on_jobs() then
+  if not found or v_detached.relation <> 'history' or not posthouse.has_job_data() then
     return null;
   end if;
-  perform posthouse.short_wait();
+  perform posthouse.set_short_lock_timeout();
   execute format(
     'select array_agg(id) as ids, array_agg(tenant_id) as tenants, array_agg(dedupe_key) as dedupes,
             array_agg(order_key) as orders, array_agg(id) filter (where payload is null) as aside
@@ -328,7 +328,7 @@ begin
         exists (select from posthouse.blocks) or exists (select from posthouse.parts)
         or exists (select from posthouse.steps) or exists (select from posthouse.artifacts);
   if v_jobs.ids is not null then
-    perform posthouse.forget_jobs(v_jobs.ids, v_jobs.tenants, v_jobs.dedupes, v_jobs.orders, v_jobs.aside);
+    perform posthouse.delete_job_data(v_jobs.ids, v_jobs.tenants, v_jobs.dedupes, v_jobs.orders, v_jobs.aside);
   end if;
   return posthouse.next_page(p_name, p_page + p_pages);
 end $$;
@@ -339,7 +339,7 @@ language sql stable as $$
     / current_setting('block_size')::integer
 $$;
 
-create or replace function posthouse.anything_hangs_on_jobs() returns boolean
+create or replace function posthouse.has_job_data() returns boolean
 language plpgsql stable as $$
 begin
   return exists (select from posthouse.payloads) or exists (select from posthouse.dedupes)
@@ -350,7 +350,7 @@ end $$;
 
 -- Rows that belong to deleted jobs are deleted with them. Jobs that wait for one of them to succeed wait
 -- in vain: it can no longer be retried.
-create or replace function posthouse.forget_jobs(
+create or replace function posthouse.delete_job_data(
   p_ids uuid[], p_tenants text[], p_dedupes text[], p_orders text[], p_aside uuid[]
 ) returns void
 language plpgsql as $$
@@ -359,7 +359,7 @@ declare
     select b.job_id from posthouse.blocks as b where b.depends_on = any (p_ids) and not b.line);
 begin
   if v_hopeless <> '{}' then
-    perform posthouse.end_queued(v_hopeless, 'canceled', jsonb_build_object(
+    perform posthouse.finish_queued(v_hopeless, 'canceled', jsonb_build_object(
       'type', 'DependencyFailed', 'message',
       'a job that this one depends on did not succeed, and is not kept any longer'));
   end if;
@@ -386,13 +386,13 @@ begin
 end $$;
 
 -- Drops a detached partition. False: it is still locked.
-create or replace function posthouse.drop_detached(p_name text) returns boolean
+create or replace function posthouse.drop_detached_partition(p_name text) returns boolean
 language plpgsql as $$
 begin
   if not exists (select from posthouse.detached where name = p_name) then
     return true;
   end if;
-  perform posthouse.short_wait();
+  perform posthouse.set_short_lock_timeout();
   execute format('drop table if exists posthouse.%I', p_name);
   delete from posthouse.detached where name = p_name;
   return true;
@@ -402,7 +402,7 @@ end $$;
 
 -- Copies the rows of these tenants into a table beside their partition; returns how many. It blocks no other transaction.
 -- Null: the partition could not be replaced now, so that copying is of no use yet.
-create or replace function posthouse.copy_kept(p_name text, p_tenants text[]) returns bigint
+create or replace function posthouse.copy_retained_rows(p_name text, p_tenants text[]) returns bigint
 language plpgsql as $$
 declare
   v_part record;
@@ -416,11 +416,11 @@ begin
   elsif exists (select from posthouse.purged where partition = p_name and tenant_id = '') then
     return 0;  -- another keeper was quicker
   end if;
-  select * into k from posthouse.kept_tables() as t where t.relation = v_part.relation;
+  select * into k from posthouse.effective_retention_rules() as t where t.relation = v_part.relation;
   execute format('drop table if exists posthouse.%I', v_copy);
   execute format('create table posthouse.%I (like posthouse.%I including defaults including constraints including indexes)',
                  v_copy, v_part.relation);
-  perform posthouse.guard_partition(v_part.relation, v_copy);
+  perform posthouse.secure_partition(v_part.relation, v_copy);
   execute format('insert into posthouse.%1$I (%4$s) select %4$s from posthouse.%2$I where %3$I = any ($1)',
                  v_copy, p_name, k.tenant, posthouse.columns_of(p_name))
   using p_tenants;
@@ -451,7 +451,7 @@ exception
 end $$;
 
 -- Puts that copy in the place of its partition, which is dropped later. Null: it is not there any more. False: busy.
-create or replace function posthouse.swap_kept(p_name text, p_tenants text[]) returns boolean
+create or replace function posthouse.swap_partition(p_name text, p_tenants text[]) returns boolean
 language plpgsql as $$
 declare
   v_part record;
@@ -468,7 +468,7 @@ begin
       'delete from posthouse.%I as c where c.status <> ''succeeded'' and not exists (
          select from posthouse.%I as o where o.id = c.id and o.finished_at = c.finished_at)', v_copy, p_name);
   end if;
-  perform posthouse.leave_table(v_part.relation, p_name, p_tenants);
+  perform posthouse.detach_from_parent(v_part.relation, p_name, p_tenants);
   execute format('alter table posthouse.%I rename to %I', v_copy, p_name);
   execute format('alter table posthouse.%I attach partition posthouse.%I for values from (%L) to (%L)',
                  v_part.relation, p_name, v_part.starts_at, v_part.ends_at);
@@ -484,7 +484,7 @@ end $$;
 
 -- Deletes the rows of these tenants from some pages of a partition, and what hangs on them. next_page: where to go
 -- on, null at its end.
-create or replace function posthouse.purge_pages(
+create or replace function posthouse.delete_tenant_rows(
   p_name text, p_tenants text[], p_page bigint default 0, p_pages integer default 2000,
   out rows bigint, out next_page bigint)
 language plpgsql as $$
@@ -494,12 +494,12 @@ declare
   k posthouse.kept;
 begin
   rows := 0;
-  select t.* into k from posthouse.kept_tables() as t
+  select t.* into k from posthouse.effective_retention_rules() as t
   join posthouse.partitions() as p on p.relation = t.relation and p.partition = p_name;
   if not found then
     return;
   end if;
-  perform posthouse.short_wait();
+  perform posthouse.set_short_lock_timeout();
   rows := posthouse.delete_rows(
     p_name, k.relation = 'history',
     format('ctid >= %L and ctid < %L and %I = any (%L::text[])', v_from, v_to, k.tenant, p_tenants));
@@ -531,7 +531,7 @@ begin
   if v_jobs.ids is null then
     return 0;
   end if;
-  perform posthouse.forget_jobs(v_jobs.ids, v_jobs.tenants, v_jobs.dedupes, v_jobs.orders, v_jobs.aside);
+  perform posthouse.delete_job_data(v_jobs.ids, v_jobs.tenants, v_jobs.dedupes, v_jobs.orders, v_jobs.aside);
   return cardinality(v_jobs.ids);
 end $$;
 
@@ -541,15 +541,15 @@ language plpgsql as $$
 declare
   k posthouse.kept;
 begin
-  select t.* into k from posthouse.kept_tables() as t where p_name = any (posthouse.loose_tables(t));
+  select t.* into k from posthouse.effective_retention_rules() as t where p_name = any (posthouse.unpartitioned_tables(t));
   if not found then
     return 0;
   end if;
-  perform posthouse.short_wait();
+  perform posthouse.set_short_lock_timeout();
   return posthouse.delete_rows(
     p_name, k.relation = 'history',
     format('ctid = any (array(select ctid from posthouse.%I where %s limit %s))',
-           p_name, posthouse.is_old(k, p_days), p_limit));
+           p_name, posthouse.expired_condition(k, p_days), p_limit));
 end $$;
 
 -- Forgets what no longer means anything: workers long gone, dedupe windows that have passed, progress of jobs
@@ -571,7 +571,7 @@ begin
   delete from posthouse.dedupes where not held and until <= v_now;
   get diagnostics v_keys = row_count;
   delete from posthouse.answers where at <= v_now - interval '1 day';
-  return v_workers + v_keys + posthouse.purge_progress(v_longest) + posthouse.tidy_slots()
-    + posthouse.tidy_schedules(p_before) + posthouse.tidy_alerts(p_before)
-    + posthouse.tidy_undefined();
+  return v_workers + v_keys + posthouse.delete_orphaned_progress(v_longest) + posthouse.delete_unused_slots()
+    + posthouse.delete_old_schedule_runs(p_before) + posthouse.delete_old_alerts(p_before)
+    + posthouse.delete_old_undefined_jobs();
 end $$;

@@ -158,14 +158,14 @@ begin
 end $$;
 
 -- What percentage of a table's pages to read so that it is not more than p_most of them.
-create or replace function posthouse.share_to_read(p_table regclass, p_most integer) returns real
+create or replace function posthouse.table_sample_percent(p_table regclass, p_most integer) returns real
 language sql stable as $$
   select least(100, 100.0 * p_most / greatest(pg_relation_size(p_table) / 8192, 1))::real
 $$;
 
 -- Whether some transaction that began before this moment is still open: what it wrote then we have not seen. The
 -- times of other people's transactions may be hidden from us: then who can tell.
-create or replace function posthouse.began_before(p_at timestamptz) returns boolean
+create or replace function posthouse.has_transaction_older_than(p_at timestamptz) returns boolean
 language sql stable as $$
   select exists (
     select from pg_stat_activity
@@ -179,7 +179,7 @@ $$;
 -- has nothing to do. Of ready and waiting no more than p_pages pages each are read: above that the backlog and
 -- the arrivals that are still in it are estimated from as many. If more than p_times jobs ended in the minute before,
 -- times are taken of about as many; what is counted is exact all the same. Returns how many minutes.
-create or replace function posthouse.sample_due(
+create or replace function posthouse.sample_due_minutes(
   p_lag interval default '2 seconds', p_most interval default '1 hour', p_pages integer default 5000,
   p_times integer default 200000
 ) returns integer
@@ -202,15 +202,15 @@ begin
   if v_next >= v_to then
     return 0;
   end if;
-  perform posthouse.summarize_ends();
+  perform posthouse.summarize_brin_indexes();
   v_from := greatest(least(v_next, (select min(m.minute) from posthouse.sampled_minutes as m where not m.sealed)),
                      v_to - p_most);
-  v_sealed := not posthouse.began_before(v_to);
+  v_sealed := not posthouse.has_transaction_older_than(v_to);
   v_every := coalesce((
     select sum(s.ended) / p_times from posthouse.samples as s where s.minute = v_next - interval '1 minute'), 0) + 1;
   perform posthouse.sample(
     v_from, v_to, v_fresh,
-    posthouse.share_to_read('posthouse.ready', p_pages), posthouse.share_to_read('posthouse.waiting', p_pages),
+    posthouse.table_sample_percent('posthouse.ready', p_pages), posthouse.table_sample_percent('posthouse.waiting', p_pages),
     v_every);
   insert into posthouse.sampled_minutes as m (minute, sealed, backlog, seconds)
   select minute, v_sealed, v_fresh and minute = v_to - interval '1 minute', date_part('epoch', clock_timestamp() - v_began)
@@ -263,7 +263,7 @@ end $$;
 
 -- Tells the block-range indexes of what was appended, or it would be read through at every look. It gives way to
 -- a vacuum, which does the same. Only the owner of an index may do this.
-create or replace function posthouse.summarize_ends() returns void
+create or replace function posthouse.summarize_brin_indexes() returns void
 language plpgsql security definer
 set search_path = pg_catalog
 set lock_timeout = '100ms'
@@ -289,7 +289,7 @@ begin
 end $$;
 
 -- Forgets samples of minutes before p_before; returns how many.
-create or replace function posthouse.forget_samples(p_before timestamptz) returns integer
+create or replace function posthouse.delete_old_samples(p_before timestamptz) returns integer
 language plpgsql as $$
 declare
   v_gone integer;

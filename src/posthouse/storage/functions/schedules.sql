@@ -57,7 +57,7 @@ begin
 end $$;
 
 -- Makes the job of a run that has been recorded; returns why there is none, if so.
-create or replace function posthouse.make_run(t posthouse.triggers, p_nominal timestamptz, p_request jsonb, out outcome text,
+create or replace function posthouse.enqueue_run(t posthouse.triggers, p_nominal timestamptz, p_request jsonb, out outcome text,
                                    out reason text)
 language plpgsql as $$
 declare
@@ -85,7 +85,7 @@ begin
     end;
   end if;
   update posthouse.schedule_runs as r
-  set outcome = make_run.outcome, reason = make_run.reason, job_id = v_job,
+  set outcome = enqueue_run.outcome, reason = enqueue_run.reason, job_id = v_job,
       active = t.overlap = 'skip' and v_job is not null
   where r.trigger_id = t.id and r.nominal_at = p_nominal;
 end $$;
@@ -120,7 +120,7 @@ begin
     on conflict do nothing;
     continue when not found;  -- the clock was put back: this time has been dealt with
     if v_run.request is not null then
-      select m.* into v_made from posthouse.make_run(t, v_run.nominal_at, v_run.request) as m;
+      select m.* into v_made from posthouse.enqueue_run(t, v_run.nominal_at, v_run.request) as m;
       v_run.outcome := v_made.outcome;
       v_run.reason := v_made.reason;
     end if;
@@ -128,7 +128,7 @@ begin
       when 'fired' then fired := fired + 1; t.last_error := null; t.last_error_at := null;
       when 'error' then
         errors := errors + 1; t.last_error := v_run.reason; t.last_error_at := v_now;
-        perform posthouse.alert_trigger(t, v_run.reason, concat_ws(' ', t.id, extract(epoch from v_run.nominal_at)));
+        perform posthouse.raise_trigger_alert(t, v_run.reason, concat_ws(' ', t.id, extract(epoch from v_run.nominal_at)));
       else skipped := skipped + 1;
     end case;
   end loop;
@@ -151,7 +151,7 @@ declare
   v_event posthouse.events;
   v_request jsonb;
 begin
-  p_tenant := posthouse.acting_tenant(p_tenant);
+  p_tenant := posthouse.effective_tenant(p_tenant);
   select * into t from posthouse.triggers as d
   where d.id = p_id and (p_tenant is null or d.tenant_id = p_tenant) for update;
   if not found then
@@ -165,7 +165,7 @@ begin
   if t.type = 'schedule' then
     insert into posthouse.schedule_runs (trigger_id, nominal_at, at, tenant_id, outcome)
     values (t.id, p_nominal, posthouse.now(), t.tenant_id, 'fired');
-    select m.outcome, m.reason into outcome, reason from posthouse.make_run(t, p_nominal, v_request) as m;
+    select m.outcome, m.reason into outcome, reason from posthouse.enqueue_run(t, p_nominal, v_request) as m;
     if outcome = 'error' then
       raise exception '%', reason using errcode = 'PH014';
     end if;
@@ -179,7 +179,7 @@ begin
     end if;
     select * into v_event from posthouse.events as e
     where e.id = (p_event ->> 'id')::uuid and e.tenant_id = t.tenant_id;
-    if not found or not posthouse.event_fits(t.event_name, v_event.name) then
+    if not found or not posthouse.event_name_matches(t.event_name, v_event.name) then
       raise exception 'trigger % does not match this event', t.id using errcode = 'PH014';
     end if;
     outcome := 'fired';
@@ -195,7 +195,7 @@ begin
 end $$;
 
 -- Forgets runs that were recorded long ago; returns how many.
-create or replace function posthouse.tidy_schedules(p_before timestamptz) returns integer
+create or replace function posthouse.delete_old_schedule_runs(p_before timestamptz) returns integer
 language plpgsql as $$
 declare
   v_gone integer;

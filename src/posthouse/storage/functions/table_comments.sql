@@ -62,8 +62,8 @@ comment on table posthouse.unmatched is 'Internal. Events that are to be matched
 comment on table posthouse.waiting is 'Internal. Jobs that are due later or blocked by other jobs.';
 comment on table posthouse.worker_changes is 'Internal. When workers started, stopped, were lost and came back.';
 
-comment on type posthouse.busy_lanes is 'Internal. The lanes in which a claim saw ready jobs.';
+comment on type posthouse.lane_candidates is 'Internal. The lanes in which a claim saw ready jobs.';
 comment on type posthouse.fact is 'Internal. A fact that may raise an alert.';
-comment on type posthouse.held_slots is 'Internal. The limits that a claim must respect.';
+comment on type posthouse.slot_budget is 'Internal. The limits that a claim must respect.';
 comment on type posthouse.lane is 'Internal. A lane.';
 comment on type posthouse.request is 'Internal. A request for a job, with all defaults filled in.';

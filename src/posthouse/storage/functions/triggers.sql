@@ -15,7 +15,7 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_id uuid := coalesce(emit.id, posthouse.new_id());
   v_now timestamptz := posthouse.now();
-  v_tenant text := coalesce(posthouse.acting_tenant(emit.tenant_id), 'default');
+  v_tenant text := coalesce(posthouse.effective_tenant(emit.tenant_id), 'default');
   v_known text;  -- the tenant of an event that has this id
   v_noted boolean;
 begin
@@ -45,7 +45,7 @@ begin
   return v_id;
 end $$;
 
-create or replace function posthouse.event_fits(p_pattern text, p_name text) returns boolean
+create or replace function posthouse.event_name_matches(p_pattern text, p_name text) returns boolean
 language sql immutable as $$
   select case when position('*' in p_pattern) = 0 then p_pattern = p_name
     else p_name like replace(regexp_replace(p_pattern, '([\\%_])', '\\\1', 'g'), '*', '%') end
@@ -53,7 +53,7 @@ $$;
 
 -- Takes events to match, and with each the triggers that want it. They are the caller's until its transaction ends.
 -- The context is returned as text: it may be nested too deeply for the reader.
-create or replace function posthouse.take_events(p_limit integer)
+create or replace function posthouse.lock_pending_events(p_limit integer)
 returns table (event jsonb, context text, triggers jsonb)
 language sql as $$
   with mine as materialized (
@@ -67,13 +67,13 @@ language sql as $$
     coalesce((
       select jsonb_agg(to_jsonb(t) order by t.id) from posthouse.triggers as t
       where t.tenant_id = e.tenant_id and t.type = 'event' and t.enabled
-        and posthouse.event_fits(t.event_name, e.name)
+        and posthouse.event_name_matches(t.event_name, e.name)
         and (m.wanted is null or t.id = any (m.wanted))), '[]')
   from mine as m left join posthouse.events as e on e.id = m.event_id and e.at = m.at
 $$;
 
 -- Whether a trigger has made a job with this payload lately: that job, or null, and then p_job counts from now on.
-create or replace function posthouse.mark_trigger(p_trigger uuid, p_content text, p_job uuid, p_window double precision)
+create or replace function posthouse.acquire_trigger_dedupe(p_trigger uuid, p_content text, p_job uuid, p_window double precision)
 returns uuid
 language plpgsql as $$
 declare
@@ -92,7 +92,7 @@ begin
 end $$;
 
 -- Raises an alert about a trigger that could not make its job; with a key, once for that.
-create or replace function posthouse.alert_trigger(t posthouse.triggers, p_error text, p_key text default null) returns void
+create or replace function posthouse.raise_trigger_alert(t posthouse.triggers, p_error text, p_key text default null) returns void
 language plpgsql as $$
 declare
   v_called text := coalesce(t.name, nullif(t.label, ''), t.id::text);
@@ -105,7 +105,7 @@ end $$;
 
 -- What a trigger's last run has to complain about; null: nothing any more. Written only when it changes, or a minute
 -- later: a trigger that always fails would be rewritten all the time. What is written raises an alert.
-create or replace function posthouse.note_trigger_error(p_trigger uuid, p_error text) returns void
+create or replace function posthouse.record_trigger_error(p_trigger uuid, p_error text) returns void
 language plpgsql as $$
 declare
   v_trigger posthouse.triggers;
@@ -116,14 +116,14 @@ begin
     or (p_error is not null and last_error_at < posthouse.now() - interval '1 minute'))
   returning * into v_trigger;
   if found and p_error is not null then
-    perform posthouse.alert_trigger(v_trigger, p_error);
+    perform posthouse.raise_trigger_alert(v_trigger, p_error);
   end if;
 end $$;
 
--- Ends the matching of events that take_events gave: p_results holds an object for each event and trigger, with
+-- Ends the matching of events that lock_pending_events gave: p_results holds an object for each event and trigger, with
 -- either a request for enqueue or an error. A job that the database refuses is an error of that match alone. In the
 -- order of triggers and contents, so that two keepers never wait for each other in a circle.
-create or replace function posthouse.match_events(p_events uuid[], p_results jsonb)
+create or replace function posthouse.record_matches(p_events uuid[], p_results jsonb)
 returns table (fired integer, deduped integer, errors integer)
 language plpgsql as $$
 declare
@@ -143,7 +143,7 @@ begin
     if v_result.error is null then
       begin
         if v_result.dedupe_window > 0 then
-          v_earlier := posthouse.mark_trigger(v_result.trigger_id, v_result.content, v_job, v_result.dedupe_window);
+          v_earlier := posthouse.acquire_trigger_dedupe(v_result.trigger_id, v_result.content, v_job, v_result.dedupe_window);
         end if;
         if v_earlier is null then
           perform posthouse.enqueue_many(jsonb_build_array(v_result.request || jsonb_build_object('id', v_job)));
@@ -160,7 +160,7 @@ begin
       v_result.event_id, v_result.trigger_id, v_result.replay, v_result.event_at, posthouse.now(), v_result.tenant_id,
       case when v_result.error is not null then 'error' when v_earlier is not null then 'deduped' else 'fired' end,
       case when v_result.error is null then coalesce(v_earlier, v_job) end, v_result.error);
-    perform posthouse.note_trigger_error(v_result.trigger_id, v_result.error);
+    perform posthouse.record_trigger_error(v_result.trigger_id, v_result.error);
     if v_result.error is not null then
       errors := errors + 1;
     elsif v_earlier is not null then
@@ -180,7 +180,7 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_event posthouse.events;
 begin
-  p_tenant := posthouse.acting_tenant(p_tenant);
+  p_tenant := posthouse.effective_tenant(p_tenant);
   select * into v_event from posthouse.events as e where e.id = p_id and (p_tenant is null or e.tenant_id = p_tenant);
   if not found then
     return false;
@@ -267,7 +267,7 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_new posthouse.triggers;
 begin
-  p_tenant := posthouse.acting_tenant(p_tenant);
+  p_tenant := posthouse.effective_tenant(p_tenant);
   v_new := jsonb_populate_record(
     null::posthouse.triggers,
     '{"label": "", "enabled": true, "payload_template": {}, "dedupe_window_seconds": 300, "gap": "next",
@@ -341,7 +341,7 @@ declare
   v_old posthouse.triggers;
   v_new posthouse.triggers;
 begin
-  p_tenant := posthouse.acting_tenant(p_tenant);
+  p_tenant := posthouse.effective_tenant(p_tenant);
   select * into v_old from posthouse.triggers as t
   where t.id = p_id and (p_tenant is null or t.tenant_id = p_tenant) for update;
   if not found then
@@ -366,7 +366,7 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_old posthouse.triggers;
 begin
-  p_tenant := posthouse.acting_tenant(p_tenant);
+  p_tenant := posthouse.effective_tenant(p_tenant);
   delete from posthouse.triggers as t where t.id = p_id and (p_tenant is null or t.tenant_id = p_tenant)
   returning * into v_old;
   if not found then

@@ -11,8 +11,8 @@ select
    from jsonb_object_keys(d.overrides) as o (key),
      (select posthouse.definition_defaults() || coalesce(d.announced, '{}') as beneath) as b) as beneath,
   d.version, d.created_at, d.updated_at,
-  (select count(*) from posthouse.seen_workers() as w
-   where d.key = any (w.kinds) and posthouse.is_there(w, %(offline_after)s)) as workers
+  (select count(*) from posthouse.visible_workers() as w
+   where d.key = any (w.kinds) and posthouse.is_online(w, %(offline_after)s)) as workers
 from posthouse.definitions as d
 where (%(key)s::text is null or d.key = %(key)s::text)
   and (%(after)s::text is null or d.key > %(after)s::text)

@@ -119,7 +119,7 @@ with lane as materialized (
         on s.slot = posthouse.slot_of(l, lane.queue, lane.kind, lane.tenant_id, lane.limit_key)
       where posthouse.slot_of(l, lane.queue, lane.kind, lane.tenant_id, lane.limit_key) is not null
         and (coalesce(s.in_use, 0) >= l.max_running
-             or posthouse.refilled(l, s, posthouse.now()) < posthouse.cost_of(l, lane.kind))) as limited) as held
+             or posthouse.refilled(l, s, posthouse.now()) < posthouse.start_cost(l, lane.kind))) as limited) as held
   group by lane.queue, lane.kind, lane.requires
 )
 select
@@ -134,7 +134,7 @@ cross join lateral (
   from posthouse.workers as w
   cross join lateral (
     select count(*) as running from posthouse.running as r where r.worker_id = w.id) as n
-  where posthouse.is_at_work(w, %(offline_after)s)
+  where posthouse.accepts_jobs(w, %(offline_after)s)
     and line.queue = any (w.queues) and line.kind = any (w.kinds)
     and coalesce(posthouse.meets(line.requires, w.offers, w.code), true)) as served
 order by line.since
@@ -142,7 +142,7 @@ order by line.since
 -- name: doctor_partitions
 -- Missing partitions of the coming days.
 select distinct k.relation as table, date_trunc(k.span, d)::date as day
-from posthouse.kept_tables() as k
+from posthouse.effective_retention_rules() as k
 cross join generate_series(
   (posthouse.now() at time zone 'UTC')::date::timestamp,
   (posthouse.now() at time zone 'UTC')::date::timestamp + make_interval(days => %(days)s::integer),

@@ -89,9 +89,9 @@ limit %(limit)s
 
 -- name: bulk_change_count
 -- How many ended jobs a bulk retry with this choice would retry now; counted up to a number.
-select count(*) from (select from posthouse.chosen_jobs(%(chosen)s::jsonb, posthouse.now()) limit %(most)s) as c
+select count(*) from (select from posthouse.select_retriable_jobs(%(chosen)s::jsonb, posthouse.now()) limit %(most)s) as c
 
--- name: forget_failures
+-- name: delete_old_failures
 -- Deletes failure groups and bulk retries without activity for a number of days.
-select posthouse.forget_failures(before) + posthouse.forget_bulk_changes(before)
+select posthouse.delete_old_failures(before) + posthouse.delete_old_bulk_changes(before)
 from (select posthouse.now() - make_interval(secs => %(days)s * 86400) as before) as b

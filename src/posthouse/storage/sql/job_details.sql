@@ -88,7 +88,7 @@ from (
   select generation, attempt_count, worker_id, attempt_started_at, null, 'running', null, null
   from posthouse.running where id = %(id)s
 ) as a
-left join posthouse.seen_workers() as w on w.id = a.worker_id
+left join posthouse.visible_workers() as w on w.id = a.worker_id
 order by a.generation desc, a.started_at desc
 limit %(most)s
 

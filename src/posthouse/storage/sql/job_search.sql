@@ -18,7 +18,7 @@ from (
   union all select queue, null from posthouse.definitions where %(field)s = 'queue'
   union all select queue, null from posthouse.lanes where %(field)s = 'queue'
   union all select name, case when paused_at is not null then 'paused' end from posthouse.queues where %(field)s = 'queue'
-  union all select name, hostname from posthouse.seen_workers() where %(field)s = 'worker' and name <> ''
+  union all select name, hostname from posthouse.visible_workers() where %(field)s = 'worker' and name <> ''
   union all select id, nullif(label, '') from posthouse.tenants where %(field)s = 'tenant'
   union all select tenant_id, null from posthouse.lanes where %(field)s = 'tenant'
   union all (select fingerprint, type || ': ' || message from posthouse.failure_groups

@@ -17,7 +17,7 @@ select
 from posthouse.jobs as j
 left join posthouse.ready as r on r.id = j.id
 left join posthouse.waiting as q on q.id = j.id
-left join posthouse.seen_workers() as w on w.id = j.worker_id
+left join posthouse.visible_workers() as w on w.id = j.worker_id
 left join posthouse.queues as p on p.name = j.queue and p.paused_at is not null
 where j.id = %(id)s and (%(tenant)s::text is null or j.tenant_id = %(tenant)s::text)
 
@@ -39,7 +39,7 @@ select
 from posthouse.ready as r
 cross join posthouse.limits as l
 cross join lateral posthouse.slot_of(l, r.queue, r.kind, r.tenant_id, r.limit_key) as slot (slot)
-cross join lateral posthouse.cost_of(l, r.kind) as cost (cost)
+cross join lateral posthouse.start_cost(l, r.kind) as cost (cost)
 left join posthouse.limit_slots as s on s.slot = slot.slot
 cross join lateral (
   select case when s.slot is null then l.burst else posthouse.refilled(l, s, posthouse.now()) end) as now (tokens)
@@ -58,7 +58,7 @@ select
      join posthouse.ready as r on r.lane = l.lane
      where (l.priority, l.turn) < (%(priority)s, %(turn)s) or r.position < %(position)s
      limit %(limit)s) as r)::integer as ahead,
-  posthouse.recent_pace(%(queue)s, %(kind)s) as pace
+  posthouse.recent_throughput(%(queue)s, %(kind)s) as pace
 
 -- name: job_servers
 -- Live workers that serve this queue or have a handler for this kind, the capabilities they lack, and how many jobs they run.
@@ -70,8 +70,8 @@ select
   '!' || w.code = any (%(requires)s::text[]) as outdated,
   %(prefers)s::text[] <@ w.offers as preferred,
   w.disabled_at, w.drain_asked_at
-from posthouse.seen_workers() as w
-where posthouse.is_there(w, %(offline_after)s)
+from posthouse.visible_workers() as w
+where posthouse.is_online(w, %(offline_after)s)
   and (%(queue)s = any (w.queues) or %(kind)s = any (w.kinds))
 order by w.name, w.id
 
@@ -82,14 +82,14 @@ from posthouse.ready as r
 cross join lateral (
   select h.scheduled_for from posthouse.ready as h where h.lane = r.lane order by h.position limit 1) as head
 where r.id = %(id)s and r.prefers is not null
-  and posthouse.left_to_others(
+  and posthouse.is_reserved_for_preferred(
     r.lane, r.queue, r.kind, r.prefers, posthouse.now(), make_interval(secs => %(patience)s))
 
 -- name: slot_holders
 -- The running jobs in a slot of a limit, oldest start first.
 select r.id, r.kind, w.name as worker, r.attempt_started_at as since
 from posthouse.running as r
-left join posthouse.seen_workers() as w on w.id = r.worker_id
+left join posthouse.visible_workers() as w on w.id = r.worker_id
 where r.slots @> array[%(slot)s::text]
 order by r.attempt_started_at, r.id
 limit %(limit)s

@@ -1,7 +1,7 @@
 -- What the keeper looks for and does in its rounds.
 
 -- name: agenda_urgent
--- What the urgent steps of the keeper have to do; p_swept of sweep_blocks says which edges are settled.
+-- What the urgent steps of the keeper have to do; p_swept of recheck_dependencies says which edges are settled.
 select
   t.at as now, w.workers, w.changed as workers_changed,
   exists (select from posthouse.running) as has_leases,
@@ -45,8 +45,8 @@ select
 from (select posthouse.now() as at) as t
 
 -- name: promote
--- Settles edges that raced the end of their dependency (first: see sweep_blocks), and promotes due jobs.
-select posthouse.sweep_blocks(%s::xid8[])::text, posthouse.promote(%s), posthouse.next_due()
+-- Settles edges that raced the end of their dependency (first: see recheck_dependencies), and promotes due jobs.
+select posthouse.recheck_dependencies(%s::xid8[])::text, posthouse.promote(%s), posthouse.next_due()
 
 -- name: tidy
 -- Deletes workers, dedupe keys, responses and progress that are no longer needed; returns how many rows.

@@ -6,7 +6,7 @@ select posthouse.write_log(%s::uuid[], %s::uuid[], %s::float8[], %s::text[], %s:
 
 -- name: step_keep
 -- Stores the result of a finished step; returns the outcome.
-select posthouse.keep_step(
+select posthouse.save_step(
   %s, %s, make_interval(secs => %s), %s, %s::jsonb, %s::real, p_unless_canceled => %s)
 
 -- name: artifact_attach

@@ -13,8 +13,8 @@ with ready as (
   select queue, count(*) as running from posthouse.running group by queue
 ), served as (
   select queue, count(*) as workers
-  from posthouse.seen_workers() as w cross join unnest(w.queues) as queue
-  where posthouse.is_at_work(w, %(offline_after)s)
+  from posthouse.visible_workers() as w cross join unnest(w.queues) as queue
+  where posthouse.accepts_jobs(w, %(offline_after)s)
   group by queue
 ), known as (
   select queue from ready union select queue from waiting union select queue from running
@@ -61,8 +61,8 @@ with mine as materialized (
   where %(tenant)s::text is null or tenant_id = %(tenant)s::text group by queue
 ), served as (
   select queue, count(*) as workers
-  from posthouse.seen_workers() as w cross join unnest(w.queues) as queue
-  where posthouse.is_at_work(w, %(offline_after)s)
+  from posthouse.visible_workers() as w cross join unnest(w.queues) as queue
+  where posthouse.accepts_jobs(w, %(offline_after)s)
   group by queue
 ), known as (
   select queue from ready union select queue from waiting union select queue from running

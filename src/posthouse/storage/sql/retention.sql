@@ -7,13 +7,13 @@ select
   coalesce(sum(s.bytes), 0)::bigint as bytes, count(p.starts_at)::integer as partitions, min(p.starts_at) as oldest,
   min(p.ends_at) + make_interval(secs => 86400 * k.days) as next_drop_at
 from (
-  select t.*, posthouse.days_kept(%(days)s::jsonb, t) as days, posthouse.loose_tables(t) as loose
-  from posthouse.kept_tables() as t) as k
+  select t.*, posthouse.retention_days_of(%(days)s::jsonb, t) as days, posthouse.unpartitioned_tables(t) as loose
+  from posthouse.effective_retention_rules() as t) as k
 left join lateral (
   select q.partition, q.starts_at, q.ends_at from posthouse.partitions() as q where q.relation = k.relation
   union all
   select o.name, null, null from unnest(k.loose) as o (name)) as p on true
-left join lateral posthouse.size_of(p.partition) as s on true
+left join lateral posthouse.table_size(p.partition) as s on true
 group by k.thing, k.relation, k.days, k.span, k.of_jobs
 order by not k.of_jobs, k.thing, k.relation
 
@@ -29,9 +29,9 @@ select place from posthouse.discarded_blobs order by at limit %(limit)s
 -- Removes deleted storage keys from the list.
 delete from posthouse.discarded_blobs where place = any (%(places)s)
 
--- name: forget_artifacts
+-- name: delete_old_artifacts
 -- Deletes artifacts of jobs that ended more than so many days ago; returns how many.
-select posthouse.forget_artifacts(posthouse.now() - make_interval(secs => %(days)s * 86400))
+select posthouse.delete_old_artifacts(posthouse.now() - make_interval(secs => %(days)s * 86400))
 
 -- name: erase
 -- Erases the jobs and events of a subject.

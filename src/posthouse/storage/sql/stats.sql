@@ -93,6 +93,6 @@ order by 1, 2, 3, 4
 select extract(epoch from posthouse.now() - minute)::double precision from posthouse.totals_until
 where isfinite(minute)
 
--- name: forget_samples
+-- name: delete_old_samples
 -- Deletes samples older than a number of days.
-select posthouse.forget_samples(posthouse.now() - make_interval(secs => %(days)s * 86400))
+select posthouse.delete_old_samples(posthouse.now() - make_interval(secs => %(days)s * 86400))

@@ -60,7 +60,7 @@ from (
   select * from posthouse.events as e
   where (%(id)s::uuid is null or e.id = %(id)s::uuid)
     and (%(tenant)s::text is null or e.tenant_id = %(tenant)s::text)
-    and (%(name)s::text is null or posthouse.event_fits(%(name)s::text, e.name))
+    and (%(name)s::text is null or posthouse.event_name_matches(%(name)s::text, e.name))
     and (%(before_at)s::timestamptz is null or (e.at, e.id) < (%(before_at)s::timestamptz, %(before_id)s::uuid))
   order by e.at desc, e.id desc limit %(limit)s) as e
 left join posthouse.matches as m on m.event_id = e.id and m.event_at = e.at
@@ -77,7 +77,7 @@ limit 1
 -- The latest event of a tenant that matches a pattern, among a limited number of recent ones.
 select e.id, e.at, e.tenant_id, e.name, e.context, e.subject, e.correlation_id
 from (select * from posthouse.events as e where e.tenant_id = %(tenant)s order by e.at desc limit %(looked_at)s) as e
-where posthouse.event_fits(%(pattern)s, e.name)
+where posthouse.event_name_matches(%(pattern)s, e.name)
 order by e.at desc
 limit 1
 

@@ -13,7 +13,7 @@ select
         from posthouse.running as r where r.worker_id = w.id
         order by r.attempt_started_at, r.id limit %(jobs)s) as jobs
 from posthouse.workers as w
-cross join lateral (select posthouse.is_there(w, %(offline_after)s)) as alive (alive)
+cross join lateral (select posthouse.is_online(w, %(offline_after)s)) as alive (alive)
 cross join lateral (
   select count(*)::integer from posthouse.running as r where r.worker_id = w.id) as n (running)
 where alive.alive
@@ -26,7 +26,7 @@ order by not alive.alive, w.name, w.started_at desc
 -- Workers by id or name: the live ones, else the last one.
 with meant as (
   select w.id, w.name, w.started_at,
-         posthouse.is_there(w, %(offline_after)s) as alive
+         posthouse.is_online(w, %(offline_after)s) as alive
   from posthouse.workers as w where %(who)s in (w.id::text, w.name)
 )
 select m.id, m.name, m.alive from meant as m
@@ -41,21 +41,21 @@ select
   (select count(*) from posthouse.running as r where r.worker_id = w.id)::integer as running,
   case when w.disabled_at is not null then 'disabled' when w.drain_asked_at is not null then 'draining'
     else 'online' end as status
-from posthouse.seen_workers() as w
-where posthouse.is_there(w, %(offline_after)s)
+from posthouse.visible_workers() as w
+where posthouse.is_online(w, %(offline_after)s)
 order by w.started_at, w.id
 
 -- name: workers_online
 -- The scope of each worker that is online and not disabled.
 select only_tenant, queues from posthouse.workers as w
-where posthouse.is_there(w, %(offline_after)s) and w.disabled_at is null
+where posthouse.is_online(w, %(offline_after)s) and w.disabled_at is null
 
 -- name: worker_counts
 -- How many workers have each status; offline workers only if they left within the last hour.
 select posthouse.worker_status(w, coalesce(r.running, 0), %(offline_after)s) as status, count(*)::integer as workers
 from posthouse.workers as w
 left join (select worker_id, count(*) as running from posthouse.running group by 1) as r on r.worker_id = w.id
-where posthouse.is_there(w, %(offline_after)s)
+where posthouse.is_online(w, %(offline_after)s)
   or greatest(w.stopped_at, w.heartbeat_at, w.started_at) > posthouse.now() - interval '1 hour'
 group by 1
 
@@ -71,10 +71,10 @@ where (%(worker)s::uuid is null or worker_id = %(worker)s::uuid)
 order by id desc
 limit %(limit)s
 
--- name: watch_workers
+-- name: check_workers
 -- Workers lost and workers returned since the last call. Without p_judge missing heartbeats are ignored.
 select
-  array(select posthouse.bury_dead(
+  array(select posthouse.mark_lost_workers(
     make_interval(secs => %(grace)s), p_silence => make_interval(secs => %(silence)s::double precision),
     p_judge => %(judge)s, p_remote_grace => make_interval(secs => %(remote_grace)s))),
-  array(select posthouse.welcome_back())
+  array(select posthouse.mark_returned_workers())

@@ -387,7 +387,7 @@ create table posthouse.undefined_jobs (
 
 -- The lanes in which a claim saw ready jobs, the position behind which it reads each, how many jobs it saw there, and
 -- whether it is to take just these.
-create type posthouse.busy_lanes as (
+create type posthouse.lane_candidates as (
   lanes bigint[],
   priorities integer[],
   turns smallint[],
@@ -399,7 +399,7 @@ create type posthouse.busy_lanes as (
 
 -- What a claim knows of limits (see functions/limits.sql): of the limited lanes, how many rows fit. And beside each other a lane, its slot, what a start costs
 -- there, how many may start and how many tokens there are; and for each lane its slots.
-create type posthouse.held_slots as (
+create type posthouse.slot_budget as (
   limited bigint[],
   fits integer[],
   lanes bigint[],

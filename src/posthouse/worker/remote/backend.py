@@ -225,7 +225,7 @@ class RemoteNotebook:
         found = await self._of_job(job_id, token, "steps", name=name)
         return json.dumps(found[0]["result"]) if found else None
 
-    async def keep_step(self, parameters: Sequence[Any]) -> str:
+    async def save_step(self, parameters: Sequence[Any]) -> str:
         """Store a step. The parameters are those of the statement step_keep."""
         job_id, token, _, name, result, seconds, _ = parameters
         body = b'%b,"result":%b}' % (

@@ -18,7 +18,7 @@ from posthouse.server.http.files import download
 from posthouse.server.http.responses import json_response
 from posthouse.server.routes.worker.fleet import Worker, as_json
 from posthouse.server.routes.worker.jobs import LeaseToken
-from posthouse.storage.attempts import artifact_for_job, keep_artifact
+from posthouse.storage.attempts import artifact_for_job, save_artifact
 
 router = APIRouter(tags=["artifacts"])
 Reader = Annotated[Access, allow(Permission.JOBS_READ)]
@@ -93,7 +93,7 @@ async def keep(
     kept = {"name": name, "size": digest.size, "sha256": digest.sha256.hex()}
     kind = request.headers.get("x-artifact-type", "application/octet-stream")[:200]
     try:
-        await keep_artifact(
+        await save_artifact(
             worker.workers.line, job_id, token, name=name, place=place, size=digest.size,
             sha256=digest.sha256, type=kind,
         )  # fmt: skip

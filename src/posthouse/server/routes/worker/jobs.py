@@ -159,7 +159,7 @@ async def steps(
 
 
 @router.post("/{job_id}/steps")
-async def keep_step(job_id: UUID, step: Step, worker: Worker) -> Response:
+async def save_step(job_id: UUID, step: Step, worker: Worker) -> Response:
     """Store a completed step.
 
     `outcome` is `again` if the step was stored before.
@@ -168,7 +168,7 @@ async def keep_step(job_id: UUID, step: Step, worker: Worker) -> Response:
     limit = worker.settings.max_result_bytes
     text = encode_kept(f"step {step.name!r}", step.result, limit)
     values = (job_id, step.token, step.lease_seconds, escape(step.name), text, step.seconds, False)
-    outcome = await worker.workers.notebook(step.lease_seconds).keep_step(values)
+    outcome = await worker.workers.notebook(step.lease_seconds).save_step(values)
     if outcome == "lost":
         raise _lost(job_id)
     return as_json(outcome=outcome)
