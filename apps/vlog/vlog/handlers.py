@@ -7,18 +7,17 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import posthouse
-from posthouse_media import FfmpegFailed, NotAVideo, VideoInfo, probe, write_picture
+from posthouse_media import NotAVideo, probe
 from vlog import encoding, hls_package, settings
 from vlog.db import sql
 from vlog.dispatch import channel
-from vlog.ladder import Rung, fitting, size_at
 from vlog.library import Library, workspace
+from vlog.qualities import make_qualities, make_thumbnail
 
 app = posthouse.App(
     schema=Path(__file__).with_name("schema.sql"),
@@ -59,9 +58,9 @@ async def transcode(
         await job.progress(step="probe")
         info = await asyncio.to_thread(probe, video)
         await job.progress(step="thumbnail")
-        has_thumbnail = await _make_thumbnail(job, video, info)
+        has_thumbnail = await make_thumbnail(job, video, info)
         await job.progress(step="transcode")
-        made = await _climb(job, video, info, qualities, critical)
+        made = await make_qualities(job, video, info, qualities, critical)
         await job.progress(step="master_playlist")
         manifest = hls_package.Manifest(
             duration=info.duration,
@@ -73,77 +72,6 @@ async def transcode(
         await job.upload(manifest.model_dump_json().encode(), hls_package.MANIFEST)
         await job.progress(step="finalize")
         return {"qualities": manifest.names, **dataclasses.asdict(info)}
-
-
-async def _make_thumbnail(job: posthouse.Job, video: Path, info: VideoInfo) -> bool:
-    picture = video.parent / hls_package.THUMBNAIL
-    made = await asyncio.to_thread(write_picture, video, picture, at=info.duration / 10, max_width=640)
-    if made:
-        await job.upload(picture)
-    else:
-        job.log.warning("no thumbnail: no frame could be read")
-    return made
-
-
-async def _climb(
-    job: posthouse.Job,
-    video: Path,
-    info: VideoInfo,
-    qualities: Sequence[str],
-    critical: Sequence[str] | None,
-) -> list[hls_package.Quality]:
-    """Encode all qualities, several in parallel. If one fails, the others are still completed."""
-    wanted = {rung.name: rung for rung in fitting(qualities, info.width, info.height)}
-    totals = dict.fromkeys(wanted, encoding.expected_segments(info.duration))
-    pixels = {name: float(rung.lines**2) for name, rung in wanted.items()}
-    parts = await job.parts(qualities, totals=totals, weights=pixels)
-    at_once = asyncio.Semaphore(settings.parallel_qualities())
-
-    async def make(part: Any) -> None:
-        if part.ended:  # completed by an earlier attempt
-            job.log.info("quality already completed by an earlier attempt quality=%s", part.name)
-        elif part.name not in wanted:
-            await part.skip("the source has another size")
-        else:
-            async with at_once:
-                await _encode(job, part, video, info, wanted[part.name])
-
-    ended = await asyncio.gather(*map(make, reversed(parts)), return_exceptions=True)
-    failed = {part.name: error for part, error in zip(reversed(parts), ended, strict=True) if error}
-    _check_failures(job, failed, list(wanted), critical)
-    done = [part for part in parts if part.name in wanted and part.name not in failed]
-    return [hls_package.Quality.model_validate(part.result) for part in done]
-
-
-def _check_failures(
-    job: posthouse.Job,
-    failed: Mapping[str, BaseException],
-    wanted: Sequence[str],
-    critical: Sequence[str] | None,
-) -> None:
-    """Raise the first error that the video cannot be published with; log the others."""
-    none_made = failed.keys() >= set(wanted)
-    for name, error in failed.items():
-        if critical is None or name in critical or none_made or not isinstance(error, FfmpegFailed):
-            raise error
-    for name, error in failed.items():
-        job.log.warning("quality left out because it failed quality=%s error=%s", name, error)
-
-
-async def _encode(job: posthouse.Job, part: Any, video: Path, info: VideoInfo, rung: Rung) -> None:
-    folder = video.parent / part.name
-    async with part:
-        async for reached in encoding.encode(video, folder, rung, info):
-            await part.progress(reached.percent, done=reached.segments)
-        await job.upload(folder, f"{part.name}.tar.gz")
-        width, height = size_at(rung, info.width, info.height)
-        part.total = encoding.segment_count(folder)
-        codecs = await asyncio.to_thread(encoding.codecs_of, folder)
-        made = hls_package.Quality(
-            quality=part.name, width=width, height=height, segments=part.total, codecs=codecs
-        )
-        await part.complete(made.model_dump())
-        job.log.info("quality completed quality=%s", part.name)
 
 
 @app.job(
