@@ -19,9 +19,10 @@ README_ROWS = {
     "enqueue to start, 99 %, ms": "enqueue_to_start_ms.p99",
     "memory of the worker, MB": "rss_mb",
 }
-LOWER_IS_BETTER = ("enqueue_to_start_ms", "rss_mb")
+LOWER_IS_BETTER = ("enqueue_to_start_ms", "rss_mb", "machine_us_per_job")
 PEER_ROWS = {
-    f"`{name}`": name for name in ("drain_1", "drain_2", "enqueue_one", "enqueue_bulk", "rss_mb")
+    f"`{name}`": name
+    for name in ("drain_1", "drain_2", "enqueue_one", "enqueue_bulk", "rss_mb", "machine_us_per_job")
 } | {"`enqueue_to_start_ms` p50": "enqueue_to_start_ms.p50"}
 OWN = (
     ("`limit`", ("limit",)),

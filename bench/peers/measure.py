@@ -9,6 +9,8 @@ from typing import Any
 
 import psycopg
 
+from posthouse.bench.fleet import machine_cpu_us
+
 from .catalogue import Peer
 from .scripts import Deadline, PeerError, Script, Worker
 
@@ -32,6 +34,7 @@ Result = dict[str, Any]
 class Drain:
     rate: float
     rss_mb: float | None
+    machine_us_per_job: float | None
 
 
 class Measurement:
@@ -60,6 +63,7 @@ class Measurement:
                 "drain_2": _median_rate(drains_2),
                 "pickup_ms": self._pickup_ms(),
                 "rss_mb": _highest_rss(drains_1),
+                "machine_us_per_job": _median_cpu(drains_1),
             }
 
     def _enqueue(self, command: str, jobs: int) -> float:
@@ -83,13 +87,16 @@ class Measurement:
         self._tidy()
         backlog = self._unfinished()
         with self._working(workers) as team:
+            used = machine_cpu_us()
             self._wait_for(team, lambda: sum(worker.ran for worker in team) >= backlog)
             # Libraries report completions in batches, after the handlers: only the database
             # knows when the work is really done.
             self._wait_for(team, lambda: self._unfinished() <= 0)
             ended = time.monotonic()
+            spent = machine_cpu_us()
             began = min(worker.first for worker in team if worker.first is not None)
-            return Drain(backlog / (ended - began), team[0].peak_rss_mb())
+            cpu = None if used is None or spent is None else (spent - used) / backlog
+            return Drain(backlog / (ended - began), team[0].peak_rss_mb(), cpu)
 
     def _pickup_ms(self) -> dict[str, float]:
         """From just before the enqueue to the start of the handler, with one idle worker."""
@@ -140,6 +147,11 @@ def measure(peer: Peer, database_url: str, jobs: int, deadline: Deadline) -> Res
 
 def _median_rate(drains: list[Drain]) -> int:
     return round(statistics.median(drain.rate for drain in drains))
+
+
+def _median_cpu(drains: list[Drain]) -> float | None:
+    costs = [drain.machine_us_per_job for drain in drains if drain.machine_us_per_job is not None]
+    return round(statistics.median(costs), 1) if costs else None
 
 
 def _highest_rss(drains: list[Drain]) -> float | None:

@@ -2,7 +2,17 @@
 
 from .measure import Result
 
-HEADINGS = ("peer", "version", "one/s", "bulk/s", "drain 1", "drain 2", "enqueue to start ms", "RSS MB")
+HEADINGS = (
+    "peer",
+    "version",
+    "one/s",
+    "bulk/s",
+    "drain 1",
+    "drain 2",
+    "enqueue to start ms",
+    "RSS MB",
+    "CPU us/job",
+)
 
 
 def table(results: dict[str, Result]) -> str:
@@ -23,4 +33,5 @@ def _row(name: str, result: Result) -> tuple[str, ...]:
         *(f"{result[figure]:,}" for figure in ("enqueue_one", "enqueue_bulk", "drain_1", "drain_2")),
         f"{pickup['p50']} / {pickup['p95']} / {pickup['p99']}",
         str(result["rss_mb"] or "-"),
+        str(result["machine_us_per_job"] or "-"),
     )

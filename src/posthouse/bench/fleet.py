@@ -74,6 +74,16 @@ async def _claim(leases: Leases, marks: dict[int, int], shares: Shares) -> Claim
     return claim
 
 
+def machine_cpu_us() -> float | None:
+    """CPU time that all processes of this machine have used; None where the system does not tell."""
+    try:
+        ticks = Path("/proc/stat").read_text().splitlines()[0].split()[1:]
+    except OSError:
+        return None
+    used = sum(int(ticks[kind]) for kind in (0, 1, 2, 5, 6))  # user, nice, system, irq, softirq
+    return used * 1e6 / os.sysconf("SC_CLK_TCK")
+
+
 def _wal(url: str) -> int:
     with psycopg.connect(url) as connection:
         row = connection.execute("select pg_current_wal_lsn() - '0/0'").fetchone()

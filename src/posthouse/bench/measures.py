@@ -14,7 +14,7 @@ import psycopg
 from psycopg import AsyncConnection
 
 from posthouse import testing
-from posthouse.bench.fleet import PAYLOAD, fleet, measure_limit
+from posthouse.bench.fleet import PAYLOAD, fleet, machine_cpu_us, measure_limit
 from posthouse.client.client import Client
 from posthouse.core.request import Request
 from posthouse.storage.actions import pause_queue, resume_queue
@@ -81,12 +81,15 @@ async def drain(url: str, workers: int) -> dict[str, Any]:
     async with await _connect(url) as connection:
         await pause_queue(connection, QUEUE, actor="bench")
         with fleet(url, workers) as processes:
+            used = machine_cpu_us()
             await resume_queue(connection, QUEUE, actor="bench")
             await until_ended(url, last)
+            spent = machine_cpu_us()
             rss = max((process.rss_mb() or 0.0 for process in processes), default=0.0)
     rate = await _rate(url)
     await reset(url)
-    return {f"drain_{workers}": round(rate), "rss_mb": round(rss, 1)}
+    cpu = None if used is None or spent is None else round((spent - used) / DRAIN_JOBS, 1)
+    return {f"drain_{workers}": round(rate), "rss_mb": round(rss, 1), "machine_us_per_job": cpu}
 
 
 async def enqueue(url: str) -> dict[str, Any]:
