@@ -18,7 +18,7 @@ from typing import Any
 import psycopg
 
 from posthouse import testing
-from posthouse.keeper.retention import Retention
+from posthouse.keeper.retention import RetentionRun
 from posthouse.storage.connections import ReconnectingConnection
 from posthouse.storage.database import close_embedded
 
@@ -98,7 +98,7 @@ class Finisher(threading.Thread):
 async def retain(url: str, days: float) -> dict[str, int]:
     line = ReconnectingConnection(url, "bench")
     try:
-        return await Retention(line, {"default": days}).run()
+        return await RetentionRun(line, {"default": days}).run()
     finally:
         await line.close()
 

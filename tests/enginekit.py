@@ -16,7 +16,7 @@ import psycopg
 from psycopg.rows import dict_row, namedtuple_row
 
 from databases import clear_written
-from posthouse.keeper.retention import Retention
+from posthouse.keeper.retention import RetentionRun
 from posthouse.storage.connections import ReconnectingConnection
 from waiting import eventually_sync as eventually  # noqa: F401 - tests import it from here
 
@@ -205,7 +205,7 @@ class Engine:
     async def _retain(self, days):
         line = ReconnectingConnection(self.url, "tests")
         try:
-            return await Retention(line, days).run()
+            return await RetentionRun(line, days).run()
         finally:
             await line.close()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from posthouse.alerts.delivery import Courier
+from posthouse.alerts.delivery import DeliveryWorker
 from posthouse.alerts.doctor import Rounds
 from posthouse.keeper.keeper import Keeper
 from posthouse.keeper.service import Step
@@ -18,7 +18,7 @@ class Housekeeping:
     def __init__(self, url: str, settings: Settings) -> None:
         self._line = ReconnectingConnection(url, "keeper")
         self.rounds = Rounds(self._line, settings)
-        self.courier = Courier(url, settings, self._line)
+        self.courier = DeliveryWorker(url, settings, self._line)
         self.keeper = Keeper(url, settings, (self.rounds, self.courier))
 
     @property

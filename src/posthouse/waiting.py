@@ -11,7 +11,7 @@ from typing import Any
 END_SECONDS = 0.5
 
 
-async def until_set(event: asyncio.Event, seconds: float) -> bool:
+async def wait_for_event(event: asyncio.Event, seconds: float) -> bool:
     """Wait until the event is set, at most ``seconds``. Return whether it was set.
 
     asyncio.wait_for is not used: in Python 3.11 it can lose a cancellation that arrives together with the

@@ -17,7 +17,7 @@ from test_role_table import routes
 
 from enginekit import Engine
 from posthouse import insights, testing
-from posthouse.core.filters import asked_at, read_filter
+from posthouse.core.filters import asked_at, parse_filter
 from posthouse.errors import PosthouseError
 from posthouse.settings import Settings
 from posthouse.storage.connections import tenant_transaction
@@ -137,8 +137,8 @@ async def looks(db, town):
     yield "a bulk retry", insights.get_bulk_change(db, town.bulk)
     yield "how many to retry", insights.count_retriable(db, {"fingerprint": "f00d", "tenant": VICTIM})
     for line in ("-kind:x", "tenant:victim", "payload.canary:*", "canary", "status:failed", "subject:canary"):
-        yield f"jobs by {line}", insights.find_jobs(db, read_filter(line))
-        yield f"how many by {line}", insights.count_found(db, read_filter(line))
+        yield f"jobs by {line}", insights.find_jobs(db, parse_filter(line))
+        yield f"how many by {line}", insights.count_found(db, parse_filter(line))
     for line in (
         "subject:",
         "correlation:",

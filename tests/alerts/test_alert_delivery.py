@@ -11,7 +11,7 @@ from receiver import receiving
 from commandline import posthouse  # noqa: F401 - a fixture
 from posthouse import App, testing
 from posthouse.alerts import delivery
-from posthouse.alerts.delivery import Courier
+from posthouse.alerts.delivery import DeliveryWorker
 from posthouse.errors import ConfigurationError
 from posthouse.keeper import agenda
 from posthouse.maintenance import Housekeeping
@@ -154,7 +154,7 @@ async def test_only_a_process_that_knows_the_destination_takes_the_job(db, alert
     await knowing.keeper.alerter.run_once()
     other = replace(alerting, alert_webhook_url="other=" + receiver.url)
     line = ReconnectingConnection(other.database_url, "keeper")
-    courier = Courier(other.database_url, other, line)
+    courier = DeliveryWorker(other.database_url, other, line)
     assert await courier.run_once() == {"started": 0}
     assert await knowing.courier.run_once() == {"started": 1}
     await eventually(lambda: receiver.received)
@@ -166,7 +166,7 @@ async def test_only_a_process_that_knows_the_destination_takes_the_job(db, alert
 async def test_a_courier_with_nothing_to_do_has_no_worker(db, alerting, receiver):
     db.execute(RAISE, ("nightly",))
     keeping = Housekeeping(alerting.database_url, alerting)
-    keeping.courier = courier = Courier(alerting.database_url, alerting, keeping._line, linger=0.0)
+    keeping.courier = courier = DeliveryWorker(alerting.database_url, alerting, keeping._line, linger=0.0)
     assert await courier.run_once() == {"started": 0}
     assert not courier.is_running
     await keeping.keeper.alerter.run_once()

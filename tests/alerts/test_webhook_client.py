@@ -24,7 +24,7 @@ from posthouse.alerts.http_post import (
     is_allowed,
     post,
 )
-from posthouse.alerts.webhook import Message, Sender
+from posthouse.alerts.webhook import Message, WebhookSender
 from posthouse.core.alerts import destinations
 from posthouse.settings import Settings
 
@@ -317,7 +317,7 @@ async def test_an_untrusted_certificate_is_rejected(secure):
 def sender(receiver, shape="", **settings):
     url = receiver.url if not shape else f"{shape}+{receiver.url}"
     chosen = Settings(alert_webhook_url=url, alert_private_addresses=True, **settings)
-    made = Sender(chosen)
+    made = WebhookSender(chosen)
     [destination] = made.destinations.values()
     return lambda: made.send(MESSAGE, destination)
 

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from posthouse.core.filters import FIELDS, asked_at, line_of, read_filter, wanted
+from posthouse.core.filters import FIELDS, completion_at, format_filter, parse_filter, wanted
 from posthouse.core.filters.parser import LONGEST, MOST_TERMS, MOST_VALUES
 from posthouse.core.ids import first_id_at
 from posthouse.core.states import Status
@@ -18,7 +18,7 @@ HOUR = timedelta(hours=1)
 
 
 def search(line, **options):
-    return wanted(read_filter(line), NOW, **options)
+    return wanted(parse_filter(line), NOW, **options)
 
 
 def condition(line):
@@ -46,7 +46,7 @@ def condition(line):
     ],
 )
 def test_a_line_is_read_and_written_again(line):
-    assert line_of(read_filter(line)) == line
+    assert format_filter(parse_filter(line)) == line
 
 
 @pytest.mark.parametrize(
@@ -60,8 +60,8 @@ def test_a_line_is_read_and_written_again(line):
     ],
 )
 def test_the_same_filter_has_one_line(line, canonical):
-    assert line_of(read_filter(line)) == canonical
-    assert read_filter(canonical) == read_filter(line_of(read_filter(line)))
+    assert format_filter(parse_filter(line)) == canonical
+    assert parse_filter(canonical) == parse_filter(format_filter(parse_filter(line)))
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_the_same_filter_has_one_line(line, canonical):
 )
 def test_errors_name_the_position_and_suggest_a_correction(line, place, says, instead):
     with pytest.raises(InvalidFilter) as caught:
-        read_filter(line)
+        parse_filter(line)
     assert ((caught.value.at, caught.value.to), caught.value.instead) == (place, instead)
     assert says in str(caught.value)
     assert f"at {place[0]}" in str(caught.value)
@@ -110,7 +110,7 @@ def test_errors_name_the_position_and_suggest_a_correction(line, place, says, in
 )
 def test_a_filter_is_no_longer_than_it_may_be(line):
     with pytest.raises(InvalidFilter, match="limited to"):
-        read_filter(line)
+        parse_filter(line)
 
 
 @pytest.mark.parametrize(
@@ -247,19 +247,19 @@ def test_words_are_what_they_are_known_as():
     ],
 )
 def test_what_is_asked_for_at_a_place(line, at, what, typed, place):
-    asked = asked_at(line, at)
+    asked = completion_at(line, at)
     assert (asked.what, asked.typed, (asked.start, asked.end)) == (what, typed, place)
 
 
 def test_the_other_terms_count_if_they_are_right():
-    asked = asked_at("status:failed nonsense:1 kind: queue:slow", 30)
+    asked = completion_at("status:failed nonsense:1 kind: queue:slow", 30)
     assert asked.field is FIELDS["kind"]
-    assert line_of(asked.others) == "status:failed queue:slow"
+    assert format_filter(asked.others) == "status:failed queue:slow"
 
 
 def test_half_a_line_is_never_too_much():
     line = '-status:"fa\\"il",x payload.a.b:>3* kind:, -"'
     for end in range(len(line) + 1):
         for at in range(end + 1):
-            asked = asked_at(line[:end], at)
+            asked = completion_at(line[:end], at)
             assert 0 <= asked.start <= asked.end <= end

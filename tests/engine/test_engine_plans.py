@@ -13,7 +13,7 @@ import pytest
 
 from enginekit import Engine, eventually
 from posthouse import insights, testing
-from posthouse.core.filters import read_filter
+from posthouse.core.filters import parse_filter
 from posthouse.insights import JobFilter
 from posthouse.storage.connections import connect_async, tenant_transaction
 from posthouse.storage.queries import query
@@ -271,7 +271,7 @@ def test_a_small_tenant_lists_its_jobs_without_reading_those_of_others(full, cho
 
 
 def test_a_small_tenant_searches_its_jobs_without_reading_those_of_others(full):
-    wanted, within = read_filter("-status:succeeded kind:k0"), JobFilter(tenant="small")
+    wanted, within = parse_filter("-status:succeeded kind:k0"), JobFilter(tenant="small")
     read, page = scanned(full, lambda: seen_by_small(full, lambda db: insights.find_jobs(db, wanted, within)))
     assert len(page.jobs) == 10
     assert read == {}

@@ -11,7 +11,7 @@ import pytest
 import posthouse
 from posthouse import insights, testing
 from posthouse.errors import JobNotFound
-from posthouse.keeper.retention import Retention
+from posthouse.keeper.retention import RetentionRun
 from posthouse.storage.connections import ReconnectingConnection
 from posthouse.worker.log_writer import BURST_BYTES, LINE_LIMIT, Lines, Said
 from waiting import WAIT_SECONDS
@@ -288,7 +288,7 @@ async def test_what_a_job_left_goes_with_its_history(app, db):
 
     assert [count(table) for table in ("log_lines", "steps", "parts")] == [1, 1, 1]
     line = ReconnectingConnection(app.settings.database_url, "tests")
-    await Retention(line, {"default": -2}).run()
+    await RetentionRun(line, {"default": -2}).run()
     await line.close()
     assert [count(table) for table in ("log_lines", "steps", "parts")] == [0, 0, 0]
     assert db.execute("select count(*) from posthouse.jobs where id = %s", (old.id,)).fetchone() == (0,)

@@ -13,7 +13,7 @@ from posthouse.blobs import store_for
 from posthouse.client.sync import SyncClient
 from posthouse.errors import IllegalTransition, InvalidRequest
 from posthouse.keeper.keeper import Keeper
-from posthouse.keeper.retention import Retainer
+from posthouse.keeper.retention import RetentionService
 from posthouse.server.artifacts import Sweeper, Uploads
 from posthouse.storage.actions import retry_job
 from posthouse.storage.connections import ReconnectingConnection
@@ -233,6 +233,6 @@ async def test_artifacts_can_be_kept_for_a_shorter_time_than_their_jobs(chores, 
     db.execute("update posthouse.artifacts set created_at = created_at - interval '4 days'")
     for days, left in ((0.0, 4), (5.0, 4), (2.0, 1)):
         kept = dataclasses.replace(shown, artifacts_retention_days=days)
-        await Retainer(ReconnectingConnection(shown.database_url, "retainer"), kept).run_once()
+        await RetentionService(ReconnectingConnection(shown.database_url, "retainer"), kept).run_once()
         assert db.execute("select count(*) from posthouse.artifacts").fetchone() == (left,)
     assert db.execute("select count(*) from posthouse.jobs").fetchone() == (4,)

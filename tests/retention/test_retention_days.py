@@ -6,7 +6,7 @@ import pytest
 from psycopg.errors import CheckViolation
 
 from enginekit import at_once
-from posthouse.keeper.retention import Retention
+from posthouse.keeper.retention import RetentionRun
 from posthouse.settings import Settings
 from posthouse.storage.connections import ReconnectingConnection
 
@@ -130,7 +130,7 @@ def test_concurrent_keepers_delete_once(engine):
     async def run():
         line = ReconnectingConnection(engine.url, "tests")
         try:
-            return await Retention(line, {"default": 30}).run()
+            return await RetentionRun(line, {"default": 30}).run()
         finally:
             await line.close()
 

@@ -15,7 +15,7 @@ import time
 
 import psycopg
 
-from posthouse.keeper.service import Crowd
+from posthouse.keeper.service import PollPacer
 from posthouse.keeper.triggers import Scheduler
 from posthouse.settings import Settings
 from posthouse.storage.connections import ReconnectingConnection
@@ -23,7 +23,7 @@ from posthouse.storage.connections import ReconnectingConnection
 
 async def keep(url: str) -> None:
     line = ReconnectingConnection(url, "a keeper")
-    scheduler = Scheduler(line, Settings(database_url=url), Crowd())
+    scheduler = Scheduler(line, Settings(database_url=url), PollPacer())
     while True:
         try:
             await scheduler.run_once()

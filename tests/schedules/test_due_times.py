@@ -9,7 +9,7 @@ from brute import between, utc
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from posthouse.core.schedule import GRACE, Plan, Schedule, Standing, jitter, plan
+from posthouse.core.schedule import GRACE, Plan, Schedule, ScheduleState, jitter, plan
 
 HOURLY = Schedule.parse("@hourly")
 NINE = utc("2026-11-15T09:00")
@@ -18,7 +18,7 @@ HOUR, MINUTE, SECOND = timedelta(hours=1), timedelta(minutes=1), timedelta(secon
 
 
 def standing(next_at=NINE, last_at=NINE - HOUR, changed_at=LONG_AGO):
-    return Standing(next_at, last_at, changed_at)
+    return ScheduleState(next_at, last_at, changed_at)
 
 
 @pytest.mark.parametrize("missed", ["skip", "once", "catch_up"])
@@ -96,13 +96,13 @@ def test_a_keeper_that_slept_for_years_has_bounded_work(missed):
 def test_step_by_step_nothing_is_left_out_and_nothing_comes_twice(moves, zone, expression):
     schedule = Schedule.parse(expression, zone)
     start = now = utc("2026-10-30")
-    where = Standing(None, None, start)
+    where = ScheduleState(None, None, start)
     made = []
     for minutes in moves:
         now += timedelta(minutes=minutes)
         found = plan(schedule, where, now, "catch_up", 1000)
         made += found.runs
-        where = Standing(found.next_at, made[-1] if made else None, start)
+        where = ScheduleState(found.next_at, made[-1] if made else None, start)
     assert made == between(schedule, start, now)
 
 

@@ -10,7 +10,7 @@ from brute import utc
 from psycopg.rows import dict_row
 
 from posthouse import testing
-from posthouse.keeper.service import Crowd
+from posthouse.keeper.service import PollPacer
 from posthouse.keeper.triggers import Scheduler
 from posthouse.storage.connections import ReconnectingConnection
 
@@ -48,7 +48,7 @@ class Timeline:
 
     def scheduler(self):
         self._lines.append(ReconnectingConnection(self.settings.database_url, "a keeper"))
-        return Scheduler(self._lines[-1], self.settings, Crowd())
+        return Scheduler(self._lines[-1], self.settings, PollPacer())
 
     async def look(self, times=1):
         """What schedulers that look now do, all of it together."""

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from posthouse import insights, testing
-from posthouse.core.filters import read_filter
+from posthouse.core.filters import parse_filter
 from posthouse.core.states import Status
 from posthouse.insights import JobFilter
 from posthouse.insights.jobs import LOOKED_AT
@@ -65,7 +65,7 @@ async def look_at(db, tenant, line=None, effort=None, **chosen):
     within = JobFilter(tenant=tenant, **chosen)
     if line is None:
         return await insights.page_of_jobs(db, within)
-    return await insights.find_jobs(db, read_filter(line), within, **({"effort": effort} if effort else {}))
+    return await insights.find_jobs(db, parse_filter(line), within, **({"effort": effort} if effort else {}))
 
 
 @pytest.fixture(scope="module")
@@ -200,7 +200,7 @@ def test_counts_do_not_go_through_history(full):
             await connect_async(full, "test") as connection,
             tenant_transaction(connection, None, seconds=60) as db,
         ):
-            found = await insights.count_found(db, read_filter(line))
+            found = await insights.count_found(db, parse_filter(line))
             (read,) = await (await db.execute(READ)).fetchone()
         return found, read
 

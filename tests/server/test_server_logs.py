@@ -11,7 +11,7 @@ import pytest
 from databases import define
 from posthouse.cli.log_format import JsonLines
 from posthouse.core.redaction import MASKING
-from posthouse.core.redaction.logs import Surroundings
+from posthouse.core.redaction.logs import LogContextFilter
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def lines():
     stream = io.StringIO()
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonLines())
-    for each in (Surroundings(), MASKING):
+    for each in (LogContextFilter(), MASKING):
         handler.addFilter(each)
     logger = logging.getLogger("posthouse.server")
     before = logger.level

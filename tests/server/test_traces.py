@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 import posthouse
 from posthouse import tracing
-from posthouse.core.redaction.logs import Surroundings
+from posthouse.core.redaction.logs import LogContextFilter
 from posthouse.worker import observers
 from streaming import another
 from workshop import eventually, status, working
@@ -132,7 +132,7 @@ async def test_lines_that_are_logged_in_a_span_name_it(settings, spans, caplog):
     app = posthouse.App(settings=replace(settings, tracing=True))
     lines = []
     handler = logging.Handler()
-    handler.addFilter(Surroundings())
+    handler.addFilter(LogContextFilter())
     handler.emit = lines.append
     logger = logging.getLogger("some.application")
     logger.addHandler(handler)

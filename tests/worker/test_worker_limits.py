@@ -9,7 +9,7 @@ from posthouse import Limit, Request, testing
 from posthouse.errors import ConfigurationError, InvalidJob
 
 
-class Crowd:
+class PollPacer:
     """How many were in it at most, by name."""
 
     def __init__(self):
@@ -24,7 +24,7 @@ class Crowd:
 
 
 async def test_no_more_run_at_a_time_than_a_limit_says(app):
-    crowd = Crowd()
+    crowd = PollPacer()
 
     @app.job(limits=[Limit(running=3)])
     async def task() -> None:
@@ -36,7 +36,7 @@ async def test_no_more_run_at_a_time_than_a_limit_says(app):
 
 
 async def test_a_limit_per_key_counts_by_a_place_in_the_payload(app):
-    crowd = Crowd()
+    crowd = PollPacer()
 
     @app.job(limits=[Limit(running=1, per="key")], limit_by="user")
     async def task(user: int) -> None:
@@ -50,7 +50,7 @@ async def test_a_limit_per_key_counts_by_a_place_in_the_payload(app):
 
 
 async def test_kinds_share_a_limit_by_its_name(app):
-    crowd = Crowd()
+    crowd = PollPacer()
     shared = Limit(name="printer", running=2)
 
     @app.job(limits=[shared])

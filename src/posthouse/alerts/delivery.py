@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 from posthouse.alerts.http_post import AddressRefused, Misdirected
-from posthouse.alerts.webhook import Message, Sender
+from posthouse.alerts.webhook import Message, WebhookSender
 from posthouse.core.outcome import Fail, Policy
 from posthouse.keeper.alerter import DELIVERY_RETRY
 from posthouse.settings import Settings
@@ -28,7 +28,7 @@ PRIORITY = 50
 
 
 def webhook_definition(
-    sender: Sender, line: ReconnectingConnection, queue: str, timeout: float
+    sender: WebhookSender, line: ReconnectingConnection, queue: str, timeout: float
 ) -> Definition:
     async def deliver(job: Job, alert: str, destination: str) -> dict[str, Any]:
         """Send an alert to a destination of the settings."""
@@ -51,7 +51,7 @@ def webhook_definition(
     )
 
 
-async def _send(sender: Sender, delivery: Delivery) -> dict[str, Any]:
+async def _send(sender: WebhookSender, delivery: Delivery) -> dict[str, Any]:
     answer = await sender.send(message_of(delivery), sender.destinations[delivery.destination])
     return {"status": answer.status, "answer": answer.body[:200], "seconds": round(answer.seconds, 3)}
 
@@ -78,7 +78,7 @@ CONCURRENCY = 4
 STOP_DRAIN_SECONDS = 0.5
 
 
-class Courier:
+class DeliveryWorker:
     """Polls for jobs that this process can run, and starts a worker only if there are any. Without alert
     destinations it does not poll.
     """
@@ -90,7 +90,7 @@ class Courier:
     ) -> None:
         self._url = url
         self._line = line
-        self._sender = Sender(settings)
+        self._sender = WebhookSender(settings)
         self._offers = [item.word for item in self._sender.destinations.values()]
         self._settings = _for_few_jobs(settings, self._offers)
         self._linger = linger

@@ -134,7 +134,7 @@ _SHAPES: dict[Shape, Callable[[Message], dict[str, Any]]] = {
 }
 
 
-class Sender:
+class WebhookSender:
     def __init__(self, settings: Settings, rules: Rules | None = None) -> None:
         self.destinations: Mapping[str, Destination] = {
             item.name: item for item in destinations(settings.alert_webhook_url)

@@ -23,7 +23,7 @@ from posthouse.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from posthouse.alerts.webhook import Sender
+    from posthouse.alerts.webhook import WebhookSender
     from posthouse.core.alerts import Destination
     from posthouse.insights import AlertInfo
     from posthouse.settings import Settings
@@ -123,11 +123,11 @@ def send_test(
     """
     import asyncio
 
-    from posthouse.alerts.webhook import Sender
+    from posthouse.alerts.webhook import WebhookSender
     from posthouse.settings import load_settings
 
     settings = load_settings()
-    sender = Sender(settings)
+    sender = WebhookSender(settings)
     answers = asyncio.run(_test(sender, _chosen(sender, destination)))
     if as_json:
         show_json(answers)
@@ -138,7 +138,7 @@ def send_test(
         raise typer.Exit(1)
 
 
-def _chosen(sender: Sender, names: list[str] | None) -> list[Destination]:
+def _chosen(sender: WebhookSender, names: list[str] | None) -> list[Destination]:
     if not sender.destinations:
         raise UsageError("no alert destination is configured: set POSTHOUSE_ALERT_WEBHOOK_URL")
     for name in names or ():
@@ -148,13 +148,13 @@ def _chosen(sender: Sender, names: list[str] | None) -> list[Destination]:
     return [sender.destinations[name] for name in names or sender.destinations]
 
 
-async def _test(sender: Sender, chosen: list[Destination]) -> list[dict[str, Any]]:
+async def _test(sender: WebhookSender, chosen: list[Destination]) -> list[dict[str, Any]]:
     import asyncio
 
     return await asyncio.gather(*(_test_one(sender, destination) for destination in chosen))
 
 
-async def _test_one(sender: Sender, destination: Destination) -> dict[str, Any]:
+async def _test_one(sender: WebhookSender, destination: Destination) -> dict[str, Any]:
     from datetime import UTC
     from uuid import uuid4
 

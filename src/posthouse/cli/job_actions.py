@@ -65,7 +65,7 @@ def _ambiguous(reference: str, found: list[MatchedJob]) -> str:
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from posthouse.core.filters import Filter, Wanted
+    from posthouse.core.filters import Filter, JobQuery
     from posthouse.insights import JobCount
 
 _IDS = typer.Argument(None, metavar="ID", help=HELP)
@@ -173,11 +173,11 @@ class _Found:
     stop_share: float = 0.5
 
     def change(self, *, detach: bool, dry_run: bool, as_json: bool) -> None:
-        from posthouse.core.filters import read_filter
+        from posthouse.core.filters import parse_filter
         from posthouse.core.limit import rate_per_second
 
         with as_usage_error():
-            chosen, speed = read_filter(self.line), rate_per_second(self.rate)
+            chosen, speed = parse_filter(self.line), rate_per_second(self.rate)
         if not dry_run:
             watch_bulk_change(
                 read(lambda db, _: self._start(db, chosen, speed)), detach=detach, as_json=as_json
@@ -198,10 +198,10 @@ class _Found:
             return await insights.count_to_change(db, search, self.limit)
 
     async def _start(self, db: Any, chosen: Filter, speed: float) -> UUID:
-        from posthouse.core.filters import line_of
+        from posthouse.core.filters import format_filter
         from posthouse.storage.actions import start_bulk_change
 
-        named = {"q": line_of(chosen), "tenant": self.tenant, "limit": self.limit}
+        named = {"q": format_filter(chosen), "tenant": self.tenant, "limit": self.limit}
         async with db.transaction():
             search = await self._search(db, chosen)
             return await start_bulk_change(
@@ -209,7 +209,7 @@ class _Found:
                 actor=current_actor(),
             )  # fmt: skip
 
-    async def _search(self, db: Any, chosen: Filter) -> Wanted:
+    async def _search(self, db: Any, chosen: Filter) -> JobQuery:
         from posthouse import insights
         from posthouse.errors import InvalidRequest
 

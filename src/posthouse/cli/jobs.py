@@ -78,7 +78,7 @@ def list_(
     posthouse jobs list --filter 'status:failed error:timeout finished:<2h'
     """
     from posthouse import insights
-    from posthouse.core.filters import read_filter
+    from posthouse.core.filters import parse_filter
 
     with as_usage_error():
         chosen = insights.JobFilter(
@@ -91,7 +91,7 @@ def list_(
             limit=limit,
         )
         behind = None if after is None else job_reference(after)
-        wanted = None if line is None else read_filter(line)
+        wanted = None if line is None else parse_filter(line)
 
     async def look(db: Any, _: Any) -> tuple[FoundJobs, datetime]:
         page = chosen if behind is None else replace(chosen, after=await find_job(db, behind))

@@ -11,7 +11,7 @@ from typing import IO, Any
 
 from posthouse.cli.guarding import UsageError
 from posthouse.core.redaction import MASKING, mask_output
-from posthouse.core.redaction.logs import Surroundings
+from posthouse.core.redaction.logs import LogContextFilter
 
 JOB_FIELDS = ("job_id", "kind", "tenant_id", "attempt")
 PLACE_FIELDS = ("worker_id", "request_id", "trace_id", "span_id")
@@ -41,7 +41,7 @@ def start_logging(*, as_json: bool | None, level: str, stream: IO[str] | None = 
     handler.setFormatter(JsonLines() if wants_json else HumanLines(colour=target.isatty()))
     worker = WorkerField(handler)
     handler.addFilter(worker)
-    handler.addFilter(Surroundings())
+    handler.addFilter(LogContextFilter())
     handler.addFilter(MASKING)
     logging.basicConfig(level=max(number, logging.INFO), handlers=[handler], force=True)
     logging.getLogger("posthouse").setLevel(number)

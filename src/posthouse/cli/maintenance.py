@@ -296,7 +296,7 @@ def _run(*, as_json: bool) -> None:
 
 async def _run_retention(db: Any, known: Settings) -> dict[str, int]:
     from posthouse import insights
-    from posthouse.keeper.retention import Retention
+    from posthouse.keeper.retention import RetentionRun
     from posthouse.storage.actions import write_audit_entry
     from posthouse.storage.connections import ReconnectingConnection
     from posthouse.storage.database import database_url
@@ -305,7 +305,7 @@ async def _run_retention(db: Any, known: Settings) -> dict[str, int]:
     line = ReconnectingConnection(database_url(known), "cli")
     try:
         with _bar(report.due) as told:
-            counts = await Retention(line, known.kept_days(), told=told).run()
+            counts = await RetentionRun(line, known.kept_days(), told=told).run()
     finally:
         await line.close()
     if any(counts.values()):

@@ -247,11 +247,11 @@ def _uvicorn(
 
 async def _tick(server: uvicorn.Server, unanswered: WaitingConnections, leaving: asyncio.Event) -> None:
     """Tick until the server is to stop. uvicorn's own loop wakes an idle process ten times as often."""
-    from posthouse.waiting import until_set
+    from posthouse.waiting import wait_for_event
 
     while not await server.on_tick(0):
         unanswered.close_overdue(server.server_state.connections, time.monotonic())
-        await until_set(leaving, TICK_SECONDS)
+        await wait_for_event(leaving, TICK_SECONDS)
 
 
 async def create_first_admin_key(url: str) -> str | None:

@@ -14,7 +14,7 @@ from psycopg import AsyncConnection
 from posthouse.errors import JobFailed
 from posthouse.storage.notifications import NotificationListener
 from posthouse.storage.queries import query
-from posthouse.waiting import until_set
+from posthouse.waiting import wait_for_event
 
 FIRST_PAUSE = 0.01
 LONGEST_PAUSE = 0.5
@@ -35,7 +35,7 @@ class FinishWaiter:
     async def pause(self, left: float | None) -> None:
         longest = LISTENING_PAUSE if self._finish_listener.is_listening else LONGEST_PAUSE
         self._pause = min(self._pause * 2, longest)
-        await until_set(self._event, min(self._pause, left or self._pause))
+        await wait_for_event(self._event, min(self._pause, left or self._pause))
         self._event.clear()
 
 

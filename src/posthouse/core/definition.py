@@ -16,7 +16,7 @@ from posthouse.core.redaction import Redactor, Secrets, redactor_for
 from posthouse.core.redaction.redactor import NO_SECRETS
 from posthouse.core.request import Request
 from posthouse.core.retry import Retry
-from posthouse.core.schema import Fault, compiled
+from posthouse.core.schema import FieldError, compiled
 from posthouse.errors import InvalidCommand, InvalidDefinition, InvalidPayload
 
 
@@ -69,20 +69,24 @@ class StoredDefinition:
         yielding = [name for name in request.implied or () if name in self.overrides]
         return request.changed(**dict.fromkeys(yielding)) if yielding else request
 
-    def faults(self, payload: str) -> list[Fault]:
+    def faults(self, payload: str) -> list[FieldError]:
         """Validate a payload and return the errors, with secrets masked."""
         schema = compiled_or_raise(self)
         if schema is None:
             return []
-        found: list[Fault] = schema.faults_of(payload)
+        found: list[FieldError] = schema.faults_of(payload)
         secrets = self.redactor.secrets(from_json(payload)) if found else NO_SECRETS
         return [self._masked(fault, secrets) for fault in found]
 
-    def _masked(self, fault: Fault, secrets: Secrets) -> Fault:
+    def _masked(self, fault: FieldError, secrets: Secrets) -> FieldError:
         """Mask the whole message, because the field name tells whether the value after it is a secret."""
         text = self.redactor.text(fault.within("payload"), secrets)
-        place = Fault(fault.path, "").within("payload")
-        return Fault(fault.path, text.removeprefix(place)) if text.startswith(place) else Fault("", text)
+        place = FieldError(fault.path, "").within("payload")
+        return (
+            FieldError(fault.path, text.removeprefix(place))
+            if text.startswith(place)
+            else FieldError("", text)
+        )
 
     def problems(self, payload: str) -> list[str]:
         """Validate a payload and return the errors as text."""
@@ -114,9 +118,9 @@ _ANY_PAYLOAD = {"{}", '{"type": "object"}'}  # as jsonb prints them
 _NAMES = {item.name for item in fields(StoredDefinition)}
 
 
-def payload_errors(rules: StoredDefinition, payload: str, values: TemplateValues) -> list[Fault]:
+def payload_errors(rules: StoredDefinition, payload: str, values: TemplateValues) -> list[FieldError]:
     """Return the schema errors; if there are none, the errors of rendering the command's arguments."""
-    return rules.faults(payload) or [Fault("", text) for text in _command_errors(rules, payload, values)]
+    return rules.faults(payload) or [FieldError("", text) for text in _command_errors(rules, payload, values)]
 
 
 def payload_error_messages(rules: StoredDefinition, payload: str, values: TemplateValues) -> list[str]:

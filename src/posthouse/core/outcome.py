@@ -98,7 +98,7 @@ class Policy:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Decision:
     """What to write: the event, the attempt's outcome, the delay until the next attempt, and the error."""
 
     event: Event
@@ -107,43 +107,43 @@ class Verdict:
     error: dict[str, Any] | None = None
 
 
-def decide(attempt: Attempt, ending: BaseException, policy: Policy, rng: random.Random) -> Verdict:
+def decide(attempt: Attempt, ending: BaseException, policy: Policy, rng: random.Random) -> Decision:
     """Decide what happens after an attempt that did not succeed."""
     match ending:
         case Snooze():
             return _snooze(attempt, ending)
         case Cancel():
-            return Verdict(Event.CANCEL, "canceled", error=describe(ending, "Canceled"))
+            return Decision(Event.CANCEL, "canceled", error=describe(ending, "Canceled"))
         case Crashed():
             return _crashed(attempt, ending, policy.crash_limit)
         case _ if isinstance(ending, (Fail, *policy.fail_on)):
             told = ending.__cause__ if isinstance(ending, Fail) else None
-            return Verdict(Event.FAIL, "failed", error=describe(told or ending))
+            return Decision(Event.FAIL, "failed", error=describe(told or ending))
     outcome = "timeout" if isinstance(ending, TimedOut) else "failed"
     if attempt.attempt >= attempt.max_attempts:
-        return Verdict(Event.EXHAUST, outcome, error=describe(ending))
+        return Decision(Event.EXHAUST, outcome, error=describe(ending))
     delay = policy.retry.delay(attempt.attempt, rng)
-    return Verdict(Event.RETRY, outcome, delay, describe(ending))
+    return Decision(Event.RETRY, outcome, delay, describe(ending))
 
 
-def _snooze(attempt: Attempt, ending: Snooze) -> Verdict:
+def _snooze(attempt: Attempt, ending: Snooze) -> Decision:
     if ending.limit is not None and attempt.snoozes >= ending.limit:
         message = f"snoozed {attempt.snoozes} times, the limit is {ending.limit}"
     elif ending.deadline is not None and attempt.age + ending.delay > ending.deadline:
         message = f"still not done {attempt.age:.0f} s after the start, the deadline is {ending.deadline:g} s"
     else:
-        return Verdict(Event.SNOOZE, "snoozed", ending.delay)
+        return Decision(Event.SNOOZE, "snoozed", ending.delay)
     error = {"type": "SnoozeLimit", "message": message}
-    return Verdict(Event.EXHAUST, "failed", error=error)
+    return Decision(Event.EXHAUST, "failed", error=error)
 
 
-def _crashed(attempt: Attempt, ending: Crashed, limit: int) -> Verdict:
+def _crashed(attempt: Attempt, ending: Crashed, limit: int) -> Decision:
     """Decide as for a dead worker (posthouse.rescue): retry at once, until the crash limit is reached."""
     poison = attempt.crashes + 1 >= limit
     error = {"type": "Poison" if poison else "Crashed", "message": str(ending), **ending.details}
     if poison or attempt.attempt >= attempt.max_attempts:
-        return Verdict(Event.EXHAUST, "crashed", error=error)
-    return Verdict(Event.RESCUE, "crashed", 0.0, error)
+        return Decision(Event.EXHAUST, "crashed", error=error)
+    return Decision(Event.RESCUE, "crashed", 0.0, error)
 
 
 def describe(ending: BaseException, name: str | None = None) -> dict[str, Any]:

@@ -27,7 +27,7 @@ _DIGITS_AS_ZEROS = bytes.maketrans(b"123456789", b"000000000")
 _LONG_INTEGER = b"0" * (MAX_DIGITS + 1)
 
 
-class Encoded(str):
+class JsonText(str):
     """A result that another process has already encoded with encode_result."""
 
     __slots__ = ()
@@ -70,7 +70,7 @@ def encode_result(value: Any, limit: int) -> str:
     Raise InvalidResult for an object that has no JSON form, naming its type. Texts that Postgres cannot
     hold are escaped, and a result that is too large is replaced by a note.
     """
-    if isinstance(value, Encoded):
+    if isinstance(value, JsonText):
         return value
     unknown: list[type[Any]] = []
     try:

@@ -299,7 +299,7 @@ _INSTANT = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ScheduleState:
     """The stored position of a schedule: next run (None: not computed yet), last run, and time of the last
     change.
     """
@@ -320,7 +320,7 @@ class Plan:
     next_at: datetime | None
 
 
-def plan(schedule: Schedule, standing: Standing, now: datetime, missed: Missed, limit: int) -> Plan:
+def plan(schedule: Schedule, standing: ScheduleState, now: datetime, missed: Missed, limit: int) -> Plan:
     """Return what to do now.
 
     ``skip`` runs only what is on time, ``once`` the latest time due, ``catch_up`` the last ``limit`` times.
@@ -337,7 +337,7 @@ def plan(schedule: Schedule, standing: Standing, now: datetime, missed: Missed, 
     return Plan(tuple(runs), (first, left_out[0]) if left_out else None, schedule.after(now))
 
 
-def _since(standing: Standing, now: datetime) -> datetime:
+def _since(standing: ScheduleState, now: datetime) -> datetime:
     """Return the time from which unhandled times count."""
     if standing.next_at is None:  # new or changed: count from the change, even if no keeper has run since
         return min(standing.changed_at, now) + _INSTANT

@@ -247,7 +247,7 @@ _ANYTHING: tuple[dict[str, Any], ...] = ({}, {"type": "object"})
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class FieldError:
     """A validation error and its path: ``items[0].name``; empty for the whole value."""
 
     path: str
@@ -274,7 +274,7 @@ class PayloadSchema:
             raise InvalidDefinition(f"invalid JSON Schema: {error}") from None
         self._cost = SchemaCost(schema)
 
-    def faults_of(self, payload: str) -> list[Fault]:
+    def faults_of(self, payload: str) -> list[FieldError]:
         """Return what is wrong with a payload in this JSON text, as far as finding it out is affordable.
 
         An error takes 0.1 ms or more, and the one of a oneOf holds those of all its alternatives.
@@ -282,30 +282,30 @@ class PayloadSchema:
         text = payload.encode()
         each, total = self._cost.of(text)
         if total > MOST_EVALUATIONS:
-            return [Fault("", _TOO_EXPENSIVE)]
+            return [FieldError("", _TOO_EXPENSIVE)]
         value = from_json(text)
         if self.accepts(value):
             return []
         if total <= MOST_EXPLAINED:
             return self.faults(value)
-        return [self.first_fault(value) if each <= MOST_ALTERNATIVES else Fault("", _UNEXPLAINED)]
+        return [self.first_fault(value) if each <= MOST_ALTERNATIVES else FieldError("", _UNEXPLAINED)]
 
-    def first_fault(self, value: Any) -> Fault:
+    def first_fault(self, value: Any) -> FieldError:
         """Return the first error only: each one holds copies of the values and alternatives in question."""
         try:
             self._validator.validate(value)
         except ValueError as error:  # jsonschema_rs.ValidationError
             path: list[str | int] = getattr(error, "instance_path", [])
-            return Fault(_place(path), _shortened(getattr(error, "message", str(error))))
-        return Fault("", _UNEXPLAINED)
+            return FieldError(_place(path), _shortened(getattr(error, "message", str(error))))
+        return FieldError("", _UNEXPLAINED)
 
     def accepts(self, value: Any) -> bool:
         return self._validator.is_valid(value)
 
-    def faults(self, value: Any) -> list[Fault]:
+    def faults(self, value: Any) -> list[FieldError]:
         found = []
         for error in self._validator.iter_errors(value):
-            found.append(Fault(_place(error.instance_path), _shortened(error.message)))
+            found.append(FieldError(_place(error.instance_path), _shortened(error.message)))
             if len(found) == MOST_PROBLEMS:
                 break
         return found

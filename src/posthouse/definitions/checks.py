@@ -22,7 +22,7 @@ from posthouse.core.duration import seconds
 from posthouse.core.payload import encode_payload
 from posthouse.core.request import priority_number
 from posthouse.core.retry import Retry
-from posthouse.core.schema import Fault, PayloadSchema, compiled
+from posthouse.core.schema import FieldError, PayloadSchema, compiled
 from posthouse.errors import ConfigurationError, DefinitionNotFound, InvalidDefinition
 from posthouse.storage.definitions import load_rules
 from posthouse.storage.queries import Db
@@ -61,7 +61,7 @@ def checked_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
     return known
 
 
-def read_fields(fields: Mapping[str, Any]) -> tuple[dict[str, Any], list[Fault]]:
+def read_fields(fields: Mapping[str, Any]) -> tuple[dict[str, Any], list[FieldError]]:
     """Return the valid fields as stored, and the errors of the others."""
     known = dict(fields)
     faults = _FIELDS.faults(known)
@@ -70,7 +70,7 @@ def read_fields(fields: Mapping[str, Any]) -> tuple[dict[str, Any], list[Fault]]
             if known.get(name) is not None:
                 known[name] = stored(known[name])
         except (ConfigurationError, InvalidDefinition, TypeError, ValueError) as error:
-            faults.append(Fault(name, str(error)))
+            faults.append(FieldError(name, str(error)))
     return known, faults
 
 
@@ -112,9 +112,9 @@ class PayloadCheck:
 
     valid: bool
     active: bool
-    errors: list[Fault]
+    errors: list[FieldError]
     command: Preview | None = None
-    definition_errors: list[Fault] = field(default_factory=list)
+    definition_errors: list[FieldError] = field(default_factory=list)
 
 
 async def payload_problems(
@@ -164,7 +164,7 @@ async def check_draft(
     try:
         return _checked(_drafted(stored[0] if stored else None, key, known), text, values)
     except InvalidDefinition as error:  # a stored definition may be invalid
-        unusable = [Fault("", str(error))]
+        unusable = [FieldError("", str(error))]
         return PayloadCheck(valid=False, active=True, errors=[], definition_errors=unusable)
 
 

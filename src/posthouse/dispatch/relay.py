@@ -33,7 +33,7 @@ from posthouse.settings import Settings
 from posthouse.storage.connections import ReconnectingConnection
 from posthouse.storage.maintenance import Ready, ready_jobs
 from posthouse.storage.notifications import NotificationListener, WakeupRequests
-from posthouse.waiting import Backoff, until_set
+from posthouse.waiting import Backoff, wait_for_event
 
 _log = logging.getLogger("posthouse.keeper")
 
@@ -148,7 +148,7 @@ class Relay:
                 await self._pass_on()
                 if time.monotonic() >= min(self._count_at, self._sweep_at):
                     await self.run_once()
-                await until_set(self._bell, self._pause())
+                await wait_for_event(self._bell, self._pause())
         finally:
             for task in others:
                 task.cancel()

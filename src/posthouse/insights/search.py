@@ -12,12 +12,12 @@ from uuid import UUID
 from posthouse.core.filters import (
     FIELDS,
     UNSUCCESSFUL,
-    Asked,
+    CompletionTarget,
     Filter,
+    JobQuery,
     Term,
     Text,
     Times,
-    Wanted,
     wanted,
     written,
 )
@@ -83,7 +83,7 @@ def filter_of(chosen: JobFilter) -> Filter:
 
 async def search_for(
     connection: Db, chosen: Filter, *, tenant: str | None, among: frozenset[Status] | None = None
-) -> Wanted:
+) -> JobQuery:
     """How the jobs of a filter are found from here: with the database's time, and what it knows of words and
     of secrets. In a transaction, as all of this.
     """
@@ -98,7 +98,7 @@ async def search_for(
 
 async def search_to_change(
     connection: Db, action: Literal["retry", "cancel"], chosen: Filter, *, tenant: str | None
-) -> Wanted:
+) -> JobQuery:
     """How the jobs of a filter are found that can be retried or canceled; raises InvalidRequest if it cannot
     find any such one.
     """
@@ -159,24 +159,24 @@ async def count_found(connection: Db, chosen: Filter, *, tenant: str | None = No
     return await count_of(connection, search)
 
 
-async def count_of(connection: Db, search: Wanted, *, most: int = COUNTED) -> JobCount:
+async def count_of(connection: Db, search: JobQuery, *, most: int = COUNTED) -> JobCount:
     found = await sift(connection, search, most, COUNT)
     return JobCount(count=len(found.ids), exact=found.looked_to is None, counted_up_to=most)
 
 
-async def count_to_change(connection: Db, search: Wanted, limit: int | None) -> JobCount:
+async def count_to_change(connection: Db, search: JobQuery, limit: int | None) -> JobCount:
     """How many jobs a change would be about that stops at a limit."""
     found = await count_of(connection, search, most=min(limit or COUNTED, COUNTED))
     return replace(found, exact=found.exact or found.count == limit)
 
 
-async def first_of(connection: Db, search: Wanted, limit: int) -> list[JobSummary]:
+async def first_of(connection: Db, search: JobQuery, limit: int) -> list[JobSummary]:
     found = await sift(connection, search, limit, PAGE)
     return await jobs_of(connection, found.ids)
 
 
 async def sift(
-    connection: Db, search: Wanted, limit: int, effort: Effort, *, after: UUID | None = None
+    connection: Db, search: JobQuery, limit: int, effort: Effort, *, after: UUID | None = None
 ) -> _Found:
     if search.nothing:
         return _Found([], None)
@@ -194,7 +194,7 @@ async def jobs_of(connection: Db, ids: list[UUID]) -> list[JobSummary]:
     return [WITHOUT_JOB.of(job) for job in found]
 
 
-async def _keep_secrets(connection: Db, chosen: Filter, found: Wanted) -> None:
+async def _keep_secrets(connection: Db, chosen: Filter, found: JobQuery) -> None:
     """A filter that finds a job by what is masked would tell what that is: it does not look there."""
     marked = await fetch_rows(connection, "definitions_with_secrets")
     for term, condition in zip(chosen.terms, found.conditions, strict=True):
@@ -240,7 +240,7 @@ class Suggestion:
     detail: str = ""
 
 
-async def suggest(connection: Db, asked: Asked, *, tenant: str | None = None) -> list[Suggestion]:
+async def suggest(connection: Db, asked: CompletionTarget, *, tenant: str | None = None) -> list[Suggestion]:
     """Return suggestions, the likeliest first. Only callers without a ``tenant`` see tenants."""
     if asked.what == "value":
         return await _values(connection, asked, tenant)
@@ -258,7 +258,7 @@ def _start(name: str) -> str:
     return "payload." if name == "payload" else f"{name}:"
 
 
-async def _whole_terms(connection: Db, asked: Asked) -> list[Suggestion]:
+async def _whole_terms(connection: Db, asked: CompletionTarget) -> list[Suggestion]:
     """Suggest statuses and kinds with this prefix, so that a value can be typed without its field."""
     if not asked.typed:
         return []
@@ -293,7 +293,7 @@ class _Sample:
         return redactor_for(self.schema, tuple(self.redact)).value(self.payload)
 
 
-async def _values(connection: Db, asked: Asked, tenant: str | None) -> list[Suggestion]:
+async def _values(connection: Db, asked: CompletionTarget, tenant: str | None) -> list[Suggestion]:
     if asked.field is None or (asked.field.name == "tenant" and tenant is not None):
         return []
     name, typed = asked.field.name, asked.typed.lower()
@@ -323,7 +323,7 @@ def _counted(values: Iterable[str], typed: str, of: int) -> list[Suggestion]:
     return [_value(value, f"{count} of the newest {of}") for value, count in fitting[:MOST]]
 
 
-async def _payload_values(connection: Db, asked: Asked, tenant: str | None) -> list[Suggestion]:
+async def _payload_values(connection: Db, asked: CompletionTarget, tenant: str | None) -> list[Suggestion]:
     samples = await _samples(connection, asked.others, tenant, payloads=True)
     found = (_written(leaf) for sample in samples for leaf in _leaves(sample.shown(), asked.path))
     return _counted((text for text in found if MASK not in text), asked.typed.lower(), len(samples))
@@ -333,7 +333,7 @@ def _written(leaf: Any) -> str:
     return leaf if isinstance(leaf, str) else json.dumps(leaf)
 
 
-async def _keys(connection: Db, asked: Asked, tenant: str | None) -> list[Suggestion]:
+async def _keys(connection: Db, asked: CompletionTarget, tenant: str | None) -> list[Suggestion]:
     *path, begun = asked.typed.split(".")[1:]
     samples = await _samples(connection, asked.others, tenant, payloads=True)
     places = (item for sample in samples for item in _all_at(sample.shown(), tuple(path)))

@@ -10,8 +10,8 @@ import time
 import psycopg
 
 from posthouse.keeper.jobs import Promoter
-from posthouse.keeper.liveness import Lookout, Rescuer
-from posthouse.keeper.service import Bells, Crowd
+from posthouse.keeper.liveness import OutageDetector, Rescuer
+from posthouse.keeper.service import PollPacer, WakeupListener
 from posthouse.settings import Settings
 from posthouse.storage.connections import ReconnectingConnection
 from posthouse.storage.maintenance import PatientWork, UrgentWork, patient_work, urgent_work
@@ -35,10 +35,10 @@ class UrgentAgenda:
         self,
         line: ReconnectingConnection,
         settings: Settings,
-        bells: Bells,
+        bells: WakeupListener,
         *,
-        crowd: Crowd,
-        lookout: Lookout,
+        crowd: PollPacer,
+        lookout: OutageDetector,
         promoter: Promoter,
         rescuer: Rescuer,
     ) -> None:
@@ -89,7 +89,7 @@ class PatientAgenda:
 
     name = "patient_agenda"
 
-    def __init__(self, line: ReconnectingConnection, bells: Bells) -> None:
+    def __init__(self, line: ReconnectingConnection, bells: WakeupListener) -> None:
         self._line = line
         self._bells = bells
         self._worker_change: int | None = None

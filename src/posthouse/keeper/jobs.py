@@ -50,7 +50,7 @@ LANES_REPAIR_SECONDS = 5.0
 REPAIR_ROUNDS = 12
 
 
-class Lanes:
+class LaneCleaner:
     """Delete empty lanes, then repair lanes for a minute.
 
     A job enqueued during the deletion would otherwise be invisible to workers.
@@ -82,7 +82,7 @@ BULK_STEPS = 20
 BULK_INTERVAL_SECONDS = 0.2
 
 
-class Retrier:
+class BulkChangeRunner:
     name = "retrier"
 
     def __init__(self, line: ReconnectingConnection) -> None:

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from posthouse.dispatch import Relay, redis_of
 from posthouse.keeper.agenda import PatientAgenda, UrgentAgenda
 from posthouse.keeper.alerter import Alerter
-from posthouse.keeper.jobs import Adopter, Eraser, Expirer, Lanes, Promoter, Retrier
-from posthouse.keeper.liveness import Lookout, Rescuer, Watch
-from posthouse.keeper.retention import Retainer
-from posthouse.keeper.service import Bells, Crowd, Step, run_forever
-from posthouse.keeper.stats import Grouper, Sampler
+from posthouse.keeper.jobs import Adopter, BulkChangeRunner, Eraser, Expirer, LaneCleaner, Promoter
+from posthouse.keeper.liveness import OutageDetector, Rescuer, WorkerMonitor
+from posthouse.keeper.retention import RetentionService
+from posthouse.keeper.service import PollPacer, Step, WakeupListener, run_service
+from posthouse.keeper.stats import FailureGrouper, Sampler
 from posthouse.keeper.triggers import Matcher, Scheduler
 from posthouse.settings import Settings
 from posthouse.storage.connections import ReconnectingConnection
@@ -29,24 +29,24 @@ class Keeper:
             url, "retainer"
         )  # what may take its time has a line of its own: no job waits for it
         self._lines = [making, guarding, counting, retaining]
-        self._crowd = Crowd()
-        self._bells = bells = Bells(
+        self._crowd = PollPacer()
+        self._bells = bells = WakeupListener(
             settings.direct_url or url, {"posthouse:events": "matcher", "posthouse:triggers": "scheduler"}
         )
-        lookout = Lookout(
+        lookout = OutageDetector(
             settings.rescue_grace_seconds, lambda: 2 * self.urgent_agenda.pause() * self._crowd.patience
         )
         self.promoter = Promoter(making)
         self.rescuer = Rescuer(guarding, settings, lookout, lambda: bells.ring("promoter"))
-        self.watch = Watch(guarding, settings, lookout, lambda: bells.ring("rescuer"))
-        self.retainer = Retainer(retaining, settings)
-        self.lanes = Lanes(guarding)
+        self.watch = WorkerMonitor(guarding, settings, lookout, lambda: bells.ring("rescuer"))
+        self.retainer = RetentionService(retaining, settings)
+        self.lanes = LaneCleaner(guarding)
         self.adopter = Adopter(counting)
         self.expirer = Expirer(counting, settings)
         self.matcher = Matcher(making, settings)
         self.sampler = Sampler(counting, settings)
-        self.grouper = Grouper(counting, settings)
-        self.retrier = Retrier(counting)
+        self.grouper = FailureGrouper(counting, settings)
+        self.retrier = BulkChangeRunner(counting)
         self.eraser = Eraser(counting)
         self.alerter = Alerter(counting, settings)
         self.scheduler = Scheduler(making, settings, self._crowd)
@@ -106,7 +106,7 @@ class Keeper:
         self._tasks.append(asyncio.create_task(self._bells.run()))
 
     def _start(self, step: Step, *, after: float) -> None:
-        loop = run_forever(step, self._crowd, self._bells.of(step.name), after=after)
+        loop = run_service(step, self._crowd, self._bells.of(step.name), after=after)
         self._tasks.append(asyncio.create_task(loop))
 
     async def run_once(self) -> dict[str, dict[str, int]]:

@@ -17,7 +17,7 @@ from posthouse.storage.maintenance import check_workers, rescue, worker_names
 from posthouse.storage.queries import Db, database_now
 
 
-class Lookout:
+class OutageDetector:
     """``pace``: the planned seconds between two polls; a longer gap starts the wait again."""
 
     def __init__(self, grace: float, pace: Callable[[], float]) -> None:
@@ -57,13 +57,17 @@ class Lookout:
 _log = logging.getLogger("posthouse.keeper")
 
 
-class Watch:
+class WorkerMonitor:
     """``on_loss`` is called when a worker was lost, so that its jobs are rescued at once."""
 
     name = "watch"
 
     def __init__(
-        self, line: ReconnectingConnection, settings: Settings, lookout: Lookout, on_loss: Callable[[], None]
+        self,
+        line: ReconnectingConnection,
+        settings: Settings,
+        lookout: OutageDetector,
+        on_loss: Callable[[], None],
     ) -> None:
         self._line = line
         self._settings = settings
@@ -109,7 +113,7 @@ class Rescuer:
         self,
         line: ReconnectingConnection,
         settings: Settings,
-        lookout: Lookout,
+        lookout: OutageDetector,
         on_rescue: Callable[[], None],
     ) -> None:
         """``on_rescue`` is called when jobs were rescued, which are due soon."""

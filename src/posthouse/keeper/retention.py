@@ -50,7 +50,7 @@ def _untold(due: RetentionStep, share: float) -> None:
     del due, share
 
 
-class Retention:
+class RetentionRun:
     """One round of retention. ``rest``: the pause after each step, as a share of its duration, which leaves
     room for autovacuum and other I/O. ``told`` is called with the progress of each item.
     """
@@ -161,7 +161,7 @@ REST = 1.0
 """After each step as long a pause as it took."""
 
 
-class Retainer:
+class RetentionService:
     """Uses its own connection, closed after each round, so that no other step waits for a long one."""
 
     name = "retainer"
@@ -173,7 +173,7 @@ class Retainer:
     async def run_once(self) -> dict[str, int]:
         try:
             made = await self._line.run(create_partitions)
-            counts = await Retention(self._line, self._settings.kept_days(), rest=REST).run()
+            counts = await RetentionRun(self._line, self._settings.kept_days(), rest=REST).run()
             tidied = await self._line.run(lambda c: tidy(c, self._settings.retention_days))
         finally:
             await self._line.close()

@@ -14,23 +14,23 @@ from psycopg import AsyncConnection
 
 from posthouse.storage.notifications import NotificationListener
 from posthouse.storage.queries import query
-from posthouse.waiting import until_set
+from posthouse.waiting import wait_for_event
 
-SHARED_BY = 4
+FULL_RATE_KEEPERS = 4
 """So many keepers look at full pace; with more, each looks less often and all together as often."""
 
 
-class Crowd:
+class PollPacer:
     def __init__(self) -> None:
         self.patience = 1.0
 
     def count(self, workers: int) -> None:
-        self.patience = max(1.0, workers / SHARED_BY)
+        self.patience = max(1.0, workers / FULL_RATE_KEEPERS)
 
 
 _log = logging.getLogger("posthouse.keeper")
 
-TROUBLE_PAUSE = 0.5
+ERROR_BACKOFF_SECONDS = 0.5
 SELDOM_SECONDS = 15.0
 """The pause of a step whose bell rings when there is something to do: for what the agenda does not see."""
 
@@ -38,7 +38,7 @@ Observe: TypeAlias = Callable[[str, float, bool], None]
 _observe: Observe | None = None
 
 
-def observe_steps(observe: Observe) -> None:
+def set_service_observer(observe: Observe) -> None:
     """Call ``observe`` after each step with its name, its duration and whether it failed."""
     global _observe  # noqa: PLW0603 - a process is measured or it is not
     _observe = observe
@@ -55,9 +55,9 @@ class Step(Protocol):
         ...
 
 
-async def run_forever(step: Step, crowd: Crowd, bell: asyncio.Event, *, after: float = 0.0) -> None:
+async def run_service(step: Step, crowd: PollPacer, bell: asyncio.Event, *, after: float = 0.0) -> None:
     """Run the step repeatedly, after its pause or when its bell is set."""
-    await until_set(bell, after * _about_one())
+    await wait_for_event(bell, after * _about_one())
     while True:
         bell.clear()
         began, failed = time.perf_counter(), True
@@ -69,13 +69,15 @@ async def run_forever(step: Step, crowd: Crowd, bell: asyncio.Event, *, after: f
                 _log.debug("%s: %s", step.name, counts)
         except psycopg.OperationalError as error:
             _log.debug("%s: %s", step.name, error)
-            pause = TROUBLE_PAUSE
+            pause = ERROR_BACKOFF_SECONDS
         except Exception:  # noqa: BLE001 - any error: the step must be repeated
-            _log.exception("keeper step failed, retrying in %g s step=%s", 5 * TROUBLE_PAUSE, step.name)
-            pause = 5 * TROUBLE_PAUSE
+            _log.exception(
+                "keeper step failed, retrying in %g s step=%s", 5 * ERROR_BACKOFF_SECONDS, step.name
+            )
+            pause = 5 * ERROR_BACKOFF_SECONDS
         if _observe is not None:
             _observe(step.name, time.perf_counter() - began, failed)
-        await until_set(bell, pause * crowd.patience * _about_one())
+        await wait_for_event(bell, pause * crowd.patience * _about_one())
 
 
 def _about_one() -> float:
@@ -83,7 +85,7 @@ def _about_one() -> float:
     return random.uniform(0.8, 1.2)  # noqa: S311
 
 
-class Bells:
+class WakeupListener:
     """One event per step, by its name.
 
     ``heard``: the steps to run on a notification, by the name that was passed to ``posthouse.wake``. Nothing

@@ -43,7 +43,7 @@ class Sampler:
 GROUP_BATCH = 5000
 
 
-class Grouper:
+class FailureGrouper:
     name = "grouper"
 
     def __init__(self, line: ReconnectingConnection, settings: Settings) -> None:

@@ -16,7 +16,7 @@ import psycopg
 from pydantic_core import from_json
 
 from posthouse.core.definition import StoredDefinition
-from posthouse.core.schedule import Schedule, Standing, jitter, plan
+from posthouse.core.schedule import Schedule, ScheduleState, jitter, plan
 from posthouse.core.trigger import (
     event_context,
     event_request,
@@ -28,7 +28,7 @@ from posthouse.core.trigger import (
     schedule_values,
 )
 from posthouse.errors import InvalidSchedule, PosthouseError
-from posthouse.keeper.service import SELDOM_SECONDS, Crowd
+from posthouse.keeper.service import SELDOM_SECONDS, PollPacer
 from posthouse.settings import Settings
 from posthouse.storage.connections import ReconnectingConnection
 from posthouse.storage.definitions import load_rules
@@ -67,7 +67,7 @@ class Timetable:
             schedule = schedule_of(trigger)
         except InvalidSchedule as error:
             return [_run(now, outcome="error", reason=str(error))], now + UNREADABLE
-        standing = Standing(self.next_at, last_at, datetime.fromisoformat(trigger["updated_at"]))
+        standing = ScheduleState(self.next_at, last_at, datetime.fromisoformat(trigger["updated_at"]))
         todo = plan(schedule, standing, now, trigger["missed"], trigger["catch_up_limit"])
         runs = []
         if todo.missed is not None:
@@ -110,7 +110,7 @@ THOROUGH_SECONDS = 60.0
 class Scheduler:
     name = "scheduler"
 
-    def __init__(self, line: ReconnectingConnection, settings: Settings, crowd: Crowd) -> None:
+    def __init__(self, line: ReconnectingConnection, settings: Settings, crowd: PollPacer) -> None:
         self._line = line
         self._crowd = crowd
         self._payload_limit = settings.max_payload_bytes

@@ -15,7 +15,7 @@ from prometheus_client.exposition import ThreadingWSGIServer
 
 from posthouse.dispatch import Reader, observe_readers
 from posthouse.errors import ConfigurationError
-from posthouse.keeper.service import observe_steps
+from posthouse.keeper.service import set_service_observer
 from posthouse.metrics import catalogue as metrics
 from posthouse.metrics.registry import (
     ATTEMPT_BUCKETS,
@@ -97,7 +97,7 @@ def start_collecting(*, worker: bool, keeper: bool = True) -> CollectorRegistry:
     """Return a registry that measures this process, its keeper and its worker."""
     registry = process_registry()
     if keeper:
-        observe_steps(KeeperMetrics(registry))
+        set_service_observer(KeeperMetrics(registry))
     if worker:
         observe_with(WorkerMetrics(registry))
     return registry

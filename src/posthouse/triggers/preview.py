@@ -12,7 +12,7 @@ from posthouse.core.definition import StoredDefinition, payload_errors
 from posthouse.core.payload import encode_payload
 from posthouse.core.redaction import PLAIN
 from posthouse.core.schedule import Occurrence, zone_named
-from posthouse.core.schema import Fault
+from posthouse.core.schema import FieldError
 from posthouse.core.trigger import (
     SCHEDULE_FIELDS,
     checked_trigger,
@@ -53,7 +53,7 @@ class Draft:
     """A draft. ``rules`` is the definition of its kind; None if it does not exist or no kind is set yet."""
 
     trigger: dict[str, Any]
-    errors: list[Fault]
+    errors: list[FieldError]
     rules: StoredDefinition | None
 
     @property
@@ -74,7 +74,7 @@ async def read_draft(
     trigger = {**base, **given, "type": type_}
     wrong = {fault.path for fault in errors}
     missing = [name for name in missing_fields(trigger, type_) if name not in wrong]
-    errors += [Fault(name, f"required for {type_} triggers") for name in missing]
+    errors += [FieldError(name, f"required for {type_} triggers") for name in missing]
     if type_ == "schedule" and not SCHEDULE_FIELDS & {fault.path for fault in errors}:
         errors += _schedule_faults(trigger)
     rules = await _rules(connection, trigger.get("definition_key"))
@@ -85,7 +85,7 @@ def _type_of(fields: Mapping[str, Any]) -> str:
     return str(fields.get("trigger_type") or ("event" if "event_name" in fields else "schedule"))
 
 
-def _checked(fields: Mapping[str, Any], type_: str) -> tuple[dict[str, Any], list[Fault]]:
+def _checked(fields: Mapping[str, Any], type_: str) -> tuple[dict[str, Any], list[FieldError]]:
     """Return the valid fields as stored and the errors of the others, each checked separately."""
     given: dict[str, Any] = {}
     faults = []
@@ -94,18 +94,18 @@ def _checked(fields: Mapping[str, Any], type_: str) -> tuple[dict[str, Any], lis
             given.update(checked_trigger({name: value}, type_))
         except InvalidTrigger as error:
             text = str(error).removeprefix(f"trigger.{name}: ").removeprefix("trigger: ")
-            faults.append(Fault(name, text))
+            faults.append(FieldError(name, text))
     return given, faults
 
 
-def _schedule_faults(trigger: Mapping[str, Any]) -> list[Fault]:
+def _schedule_faults(trigger: Mapping[str, Any]) -> list[FieldError]:
     name = "timezone"
     try:
         zone_named(trigger["timezone"])
         name = "cron_expr"
         schedule_of(trigger)
     except InvalidSchedule as error:
-        return [Fault(name, str(error))]
+        return [FieldError(name, str(error))]
     return []
 
 
@@ -114,12 +114,14 @@ async def _rules(connection: Db, key: str | None) -> StoredDefinition | None:
     return found[0] if found else None
 
 
-def _kind_faults(trigger: Mapping[str, Any], rules: StoredDefinition | None) -> list[Fault]:
+def _kind_faults(trigger: Mapping[str, Any], rules: StoredDefinition | None) -> list[FieldError]:
     key = trigger.get("definition_key")
     if key and rules is None:
-        return [Fault("definition_key", f"definition {key!r} does not exist")]
+        return [FieldError("definition_key", f"definition {key!r} does not exist")]
     if rules is not None and not rules.active:
-        return [Fault("definition_key", f"jobs of kind {key!r} are not accepted: its definition is inactive")]
+        return [
+            FieldError("definition_key", f"jobs of kind {key!r} are not accepted: its definition is inactive")
+        ]
     return []
 
 
@@ -138,12 +140,12 @@ class TriggerPreview:
 
     valid: bool
     words: str | None = None
-    errors: list[Fault] = field(default_factory=list)
+    errors: list[FieldError] = field(default_factory=list)
     event: EventSample | None = None
     matched: bool | None = None
     reason: str | None = None
     payload: dict[str, Any] | None = None
-    payload_errors: list[Fault] = field(default_factory=list)
+    payload_errors: list[FieldError] = field(default_factory=list)
     timezone: str | None = None
     runs: list[Occurrence] = field(default_factory=list)
 
@@ -219,18 +221,18 @@ def _with_payload(draft: Draft, found: TriggerPreview, occasion: Occasion, limit
     try:
         payload = rendered(draft.trigger, occasion.context)
     except TemplateError as error:
-        return replace(found, payload_errors=[Fault("", str(error))])
+        return replace(found, payload_errors=[FieldError("", str(error))])
     if draft.rules is None:
         return replace(found, payload=PLAIN.value(payload))
     faults = _faults(draft.rules, payload, occasion, limit)
     return replace(found, payload=draft.rules.redactor.value(payload), payload_errors=faults)
 
 
-def _faults(rules: StoredDefinition, payload: Any, occasion: Occasion, limit: int) -> list[Fault]:
+def _faults(rules: StoredDefinition, payload: Any, occasion: Occasion, limit: int) -> list[FieldError]:
     try:
         return payload_errors(rules, encode_payload(payload, limit), occasion.values)
     except (InvalidJob, InvalidDefinition) as error:
-        return [Fault("", str(error))]
+        return [FieldError("", str(error))]
 
 
 def _masked(event: EventSample) -> EventSample:

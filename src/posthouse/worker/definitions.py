@@ -22,7 +22,7 @@ from posthouse.core.request import Request
 from posthouse.core.retry import Retry
 from posthouse.core.schema import compiled
 from posthouse.errors import ConfigurationError, InactiveDefinition
-from posthouse.waiting import until_set
+from posthouse.waiting import wait_for_event
 from posthouse.worker.attempt import Attempt
 from posthouse.worker.backend import AWAY
 from posthouse.worker.handlers import Definition
@@ -64,7 +64,9 @@ class Rulebook:
     async def run(self) -> None:
         """Reload on notification and periodically, until canceled."""
         while True:
-            await until_set(self._changed, NOTIFIED_REREAD_SECONDS if self.is_notified() else REREAD_SECONDS)
+            await wait_for_event(
+                self._changed, NOTIFIED_REREAD_SECONDS if self.is_notified() else REREAD_SECONDS
+            )
             self._changed.clear()
             with suppress(*AWAY):
                 await self.reread()

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from posthouse.core.failure import fingerprint
-from posthouse.core.outcome import Cancel, Fail, Policy, Snooze, TimedOut, Verdict, decide, describe
+from posthouse.core.outcome import Cancel, Decision, Fail, Policy, Snooze, TimedOut, decide, describe
 from posthouse.core.payload import encode_result
 from posthouse.core.redaction import mask_with
 from posthouse.core.retry import Retry
@@ -395,16 +395,16 @@ class Executor:
             case Released():
                 if isinstance(ending, CutOff):
                     _log.warning("lease renewal failed, job released job=%s", attempt.id)
-                verdict = Verdict(Event.RELEASE, "released", 0.0)
+                verdict = Decision(Event.RELEASE, "released", 0.0)
             case PayloadMismatch():
                 message = f"{ending}; the newest definition accepts it: only newer code can run the job"
                 error = {"type": "PayloadMismatch", "message": message}
-                verdict = Verdict(Event.RELEASE, "released", 0.0, error)
+                verdict = Decision(Event.RELEASE, "released", 0.0, error)
             case InvalidResult():
-                verdict = Verdict(Event.FAIL, "failed", error=describe(ending))
+                verdict = Decision(Event.FAIL, "failed", error=describe(ending))
             case InvalidPayload():
                 error = {"type": "InvalidPayload", "message": str(ending)}
-                verdict = Verdict(Event.EXHAUST, "failed", error=error)
+                verdict = Decision(Event.EXHAUST, "failed", error=error)
             case _:
                 verdict = decide(attempt, ending, self._policy_of(attempt, definition), self._rng)
         if verdict.error is not None:
@@ -548,7 +548,7 @@ def _answers(definition: Definition, attempts: list[Attempt], values: Any) -> li
     return answers
 
 
-def _log_verdict(attempt: Attempt, verdict: Verdict, address: str, ending: BaseException) -> None:
+def _log_verdict(attempt: Attempt, verdict: Decision, address: str, ending: BaseException) -> None:
     """Log an attempt that did not succeed; a final failure as an error with the exception."""
     level = _LEVELS.get(verdict.event, logging.INFO)
     if verdict.event is Event.RELEASE and verdict.error is not None:

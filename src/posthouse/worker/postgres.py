@@ -18,7 +18,7 @@ from posthouse.storage.attempts import Notebook
 from posthouse.storage.connections import HandlerPools
 from posthouse.storage.leases import HeartbeatConnection, Leases, heartbeat_connection
 from posthouse.storage.notifications import NotificationListener
-from posthouse.waiting import until_set
+from posthouse.waiting import wait_for_event
 from posthouse.worker.artifacts import DirectShelf
 from posthouse.worker.backend import Hearing
 
@@ -100,7 +100,7 @@ class RelayedListener:
 
     async def run(self) -> None:
         relayed = self._reader().relayed
-        await until_set(relayed, START_SECONDS)
+        await wait_for_event(relayed, START_SECONDS)
         while True:
             if relayed.is_set():
                 await self._follow()

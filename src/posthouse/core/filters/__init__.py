@@ -7,23 +7,29 @@ finds what can be completed at a position; ``wanted`` decides how the jobs are f
 """
 
 from posthouse.core.filters.fields import FIELDS, Field
-from posthouse.core.filters.parser import Asked, asked_at, line_of, read_filter, written
-from posthouse.core.filters.query import UNSUCCESSFUL, Wanted, wanted
+from posthouse.core.filters.parser import (
+    CompletionTarget,
+    completion_at,
+    format_filter,
+    parse_filter,
+    written,
+)
+from posthouse.core.filters.query import UNSUCCESSFUL, JobQuery, wanted
 from posthouse.core.filters.values import Filter, Term, Text, Times
 
 __all__ = [
     "FIELDS",
     "UNSUCCESSFUL",
-    "Asked",
+    "CompletionTarget",
     "Field",
     "Filter",
+    "JobQuery",
     "Term",
     "Text",
     "Times",
-    "Wanted",
-    "asked_at",
-    "line_of",
-    "read_filter",
+    "completion_at",
+    "format_filter",
+    "parse_filter",
     "wanted",
     "written",
 ]

@@ -113,7 +113,7 @@ MOST_STEPS = 20
 _COMPARED = re.compile(r"(<=|>=|<|>)(-?\d+(?:\.\d+)?)")
 
 
-def read_filter(line: str) -> Filter:
+def parse_filter(line: str) -> Filter:
     """Parse a line. Raises InvalidFilter with the position of the error."""
     if len(line) > LONGEST:
         raise InvalidFilter(f"a filter is limited to {LONGEST:,} characters", at=LONGEST, to=len(line))
@@ -128,10 +128,10 @@ def read_filter(line: str) -> Filter:
             at=at,
             to=len(line),
         )
-    return Filter(tuple(read_term(token) for token in found))
+    return Filter(tuple(parse_term(token) for token in found))
 
 
-def read_term(token: Token) -> Term:
+def parse_term(token: Token) -> Term:
     if len(token.values) > MOST_VALUES:
         raise _wrong(token.values[MOST_VALUES], f"a term is limited to {MOST_VALUES} values")
     if token.field is None:
@@ -243,7 +243,7 @@ def _wrong(piece: Piece, message: str, instead: str | None = None) -> InvalidFil
     return InvalidFilter(message + where, at=piece.start, to=piece.end, instead=instead)
 
 
-def line_of(wanted: Filter) -> str:
+def format_filter(wanted: Filter) -> str:
     """Return the line. Parsing it gives the same filter."""
     return " ".join(_format_term(term) for term in wanted.terms)
 
@@ -281,7 +281,7 @@ def _format_json(value: Json) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class CompletionTarget:
     """A request for completion.
 
     ``typed``, from ``start`` to ``end``, is to be completed: the ``name`` of a field (including payload
@@ -297,36 +297,36 @@ class Asked:
     path: tuple[str, ...] = ()
 
 
-def asked_at(line: str, at: int | None = None) -> Asked:
+def completion_at(line: str, at: int | None = None) -> CompletionTarget:
     line = line[:LONGEST]
     at = len(line) if at is None else max(0, min(at, len(line)))
     found = tokens(line)
     here = next((token for token in found if token.start <= at <= token.end), None)
     others = Filter(tuple(term for token in found if token is not here and (term := _term_or_none(token))))
     if here is None:
-        return Asked("name", at, at, "", others)
+        return CompletionTarget("name", at, at, "", others)
     if here.field is None:
         start = min(here.start + here.negated, at)
         piece = here.values[0]
-        return Asked("name", start, piece.end, _before(line, start, at), others)
+        return CompletionTarget("name", start, piece.end, _before(line, start, at), others)
     if at <= here.field.end:
         return _name(line, at, here.field, others)
     return _value_target(at, here, here.field, others)
 
 
-def _name(line: str, at: int, name: Piece, others: Filter) -> Asked:
+def _name(line: str, at: int, name: Piece, others: Filter) -> CompletionTarget:
     """Include the colon, because the completion brings its own."""
     start = min(name.start, at)
-    return Asked("name", start, name.end + 1, _before(line, start, at), others)
+    return CompletionTarget("name", start, name.end + 1, _before(line, start, at), others)
 
 
-def _value_target(at: int, token: Token, name: Piece, others: Filter) -> Asked:
+def _value_target(at: int, token: Token, name: Piece, others: Filter) -> CompletionTarget:
     piece = next((piece for piece in token.values if piece.start <= at <= piece.end), token.values[-1])
     first, _, rest = name.text.partition(".")
     field = FIELDS.get(ALIASES.get(first.lower(), first.lower()))
     path = tuple(rest.split(".")) if field is not None and field.name == PAYLOAD else ()
     typed = piece.text if piece.quoted else piece.text[: at - piece.start]
-    return Asked("value", piece.start, piece.end, typed, others, field, path)
+    return CompletionTarget("value", piece.start, piece.end, typed, others, field, path)
 
 
 def _before(line: str, start: int, at: int) -> str:
@@ -335,6 +335,6 @@ def _before(line: str, start: int, at: int) -> str:
 
 def _term_or_none(token: Token) -> Term | None:
     try:
-        return read_term(token)
+        return parse_term(token)
     except InvalidFilter:
         return None

@@ -124,7 +124,7 @@ _INDEXED = ("subject", "correlation")
 
 
 @dataclass(slots=True)
-class Wanted:
+class JobQuery:
     """A search. ``by`` is the index to use, with its values; otherwise jobs are scanned in the order of their
     ids.
     """
@@ -170,16 +170,16 @@ def wanted(
     tenant: str | None = None,
     known: Known | None = None,
     among: frozenset[Status] = ALL,
-) -> Wanted:
+) -> JobQuery:
     """Plan a search. ``known`` tells what words without a field are. ``among``: only jobs in these tables."""
     conditions = [condition(term, now, known or {}) for term in chosen.terms]
-    found = Wanted(conditions, statuses=among, tenants=None if tenant is None else [tenant])
+    found = JobQuery(conditions, statuses=among, tenants=None if tenant is None else [tenant])
     for item in conditions:
         _narrow(found, item)
     return found
 
 
-def _narrow(found: Wanted, item: Condition) -> None:
+def _narrow(found: JobQuery, item: Condition) -> None:
     name = item["field"]
     if name == "status":
         named = frozenset(Status(value) for value in item["exact"])
@@ -197,7 +197,7 @@ def _narrow(found: Wanted, item: Condition) -> None:
         _RANGED[name](found, low, below)
 
 
-def _of_tenants(found: Wanted, names: list[str]) -> None:
+def _of_tenants(found: JobQuery, names: list[str]) -> None:
     mine = found.tenants
     found.tenants = sorted(set(names) if mine is None else set(names) & set(mine))
 
@@ -208,12 +208,12 @@ def _outermost(choose: Callable[[Iterable[str]], str], ends: list[str | None]) -
     return choose(given) if len(given) == len(ends) else None
 
 
-def _within_ids(found: Wanted, low: str | None, below: str | None) -> None:
+def _within_ids(found: JobQuery, low: str | None, below: str | None) -> None:
     found.lowest = max(found.lowest, UUID(low) if low else FIRST_ID)
     found.below = min(found.below, UUID(below) if below else LAST_ID)
 
 
-def _created(found: Wanted, low: str | None, below: str | None) -> None:
+def _created(found: JobQuery, low: str | None, below: str | None) -> None:
     if low is not None:
         since = datetime.fromisoformat(low)
         found.lowest = max(found.lowest, first_id_at(moved(since, -CLOCKS_AGREE)))
@@ -222,7 +222,7 @@ def _created(found: Wanted, low: str | None, below: str | None) -> None:
         found.below = min(found.below, first_id_at(moved(datetime.fromisoformat(below), CLOCKS_AGREE)))
 
 
-def _ended(found: Wanted, low: str | None, below: str | None) -> None:
+def _ended(found: JobQuery, low: str | None, below: str | None) -> None:
     if low is not None:
         since = datetime.fromisoformat(low)
         found.finished_since = max(found.finished_since or since, since)
@@ -231,7 +231,7 @@ def _ended(found: Wanted, low: str | None, below: str | None) -> None:
         found.finished_until = min(found.finished_until or until, until)
 
 
-_RANGED: dict[str, Callable[[Wanted, str | None, str | None], None]] = {
+_RANGED: dict[str, Callable[[JobQuery, str | None, str | None], None]] = {
     "id": _within_ids,
     "created": _created,
     "finished": _ended,

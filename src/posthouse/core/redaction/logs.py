@@ -129,7 +129,7 @@ def tell(teller: Told) -> None:
         _tellers.append(teller)
 
 
-class Surroundings(logging.Filter):
+class LogContextFilter(logging.Filter):
     """A logging filter that adds the context to every record. Fields that a record already has are kept."""
 
     def filter(self, record: logging.LogRecord) -> bool:

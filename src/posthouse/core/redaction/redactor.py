@@ -11,7 +11,7 @@ from urllib.parse import quote, quote_plus
 
 from posthouse.core.redaction.patterns import MASK, is_secret, mask_text
 
-Trail: TypeAlias = tuple[str, ...]
+JsonPath: TypeAlias = tuple[str, ...]
 ANY = "*"
 _EVERYWHERE = ("allOf", "anyOf", "oneOf")
 _HERE = ("if", "then", "else", "not")
@@ -19,7 +19,7 @@ _OTHER_KEYS = ("additionalProperties", "unevaluatedProperties")
 _OTHER_ITEMS = ("items", "additionalItems", "unevaluatedItems", "contains")
 
 
-def trail(path: str) -> Trail:
+def trail(path: str) -> JsonPath:
     """Parse ``user.cards[].number`` or ``/user/cards/*/number`` into steps. ``*`` matches any step."""
     if path.startswith("/"):
         return tuple(part.replace("~1", "/").replace("~0", "~") for part in path[1:].split("/"))
@@ -28,23 +28,23 @@ def trail(path: str) -> Trail:
     return tuple(part or ANY for part in parts)
 
 
-class Marks:
+class SecretPaths:
     """The marks at one path of a payload: the schemas that describe it and the paths that continue."""
 
     __slots__ = ("_index", "_named", "_nodes", "_others", "_trails", "secret")
 
-    def __init__(self, index: SchemaIndex, nodes: Iterable[Any], trails: Sequence[Trail]) -> None:
+    def __init__(self, index: SchemaIndex, nodes: Iterable[Any], trails: Sequence[JsonPath]) -> None:
         self._index = index
         self._nodes = index.expanded(nodes)
         self._trails = trails
         self.secret = () in trails or any(is_marked(node) for node in self._nodes)
         self._named: set[str] | None = None
-        self._others: Marks | None = None
+        self._others: SecretPaths | None = None
 
     def __bool__(self) -> bool:
         return bool(self._nodes or self._trails)
 
-    def at_key(self, key: str) -> Marks:
+    def at_key(self, key: str) -> SecretPaths:
         """What is known of this key. All keys that are not named anywhere have the same marks."""
         if self._named is None:
             self._named = {rest[0] for rest in self._trails if rest}
@@ -55,7 +55,7 @@ class Marks:
             self._others = self._at(key)
         return self._others
 
-    def _at(self, key: str) -> Marks:
+    def _at(self, key: str) -> SecretPaths:
         nodes: list[Any] = []
         for node in self._nodes:
             properties = _object(node.get("properties"))
@@ -65,9 +65,9 @@ class Marks:
                 nodes.extend(node.get(name) for name in _OTHER_KEYS)
             # Patterns of untrusted schemas are not run. What one of them marks is masked under every name.
             nodes.extend(_object(node.get("patternProperties")).values())
-        return Marks(self._index, nodes, self._along(key))
+        return SecretPaths(self._index, nodes, self._along(key))
 
-    def at_item(self, place: int) -> Marks:
+    def at_item(self, place: int) -> SecretPaths:
         nodes: list[Any] = []
         for node in self._nodes:
             for name in ("prefixItems", *_OTHER_ITEMS):
@@ -76,9 +76,9 @@ class Marks:
                     nodes.append(found)
                 elif place < len(found):
                     nodes.append(found[place])
-        return Marks(self._index, nodes, self._along(str(place)))
+        return SecretPaths(self._index, nodes, self._along(str(place)))
 
-    def _along(self, step: str) -> list[Trail]:
+    def _along(self, step: str) -> list[JsonPath]:
         return [rest[1:] for rest in self._trails if rest and rest[0] in {step, ANY}]
 
 
@@ -285,7 +285,7 @@ class Redactor:
 
     def __init__(self, schema: Any = None, redact: Iterable[str] = ()) -> None:
         marked = schema if has_marks(schema) else None
-        self._marks = Marks(SchemaIndex(marked), [marked], [trail(path) for path in redact])
+        self._marks = SecretPaths(SchemaIndex(marked), [marked], [trail(path) for path in redact])
 
     def value(self, value: Any, secrets: Secrets = NO_SECRETS) -> Any:
         """Return a copy of a value without its own secrets and without ``secrets``."""
@@ -320,7 +320,7 @@ def redactor_for(schema_text: str | None, redact: tuple[str, ...]) -> Redactor:
     return Redactor(json.loads(schema_text) if schema_text else None, redact)
 
 
-def _masked(value: Any, marks: Marks, note: Callable[[str], None], name: str = "") -> Any:
+def _masked(value: Any, marks: SecretPaths, note: Callable[[str], None], name: str = "") -> Any:
     if value is not None and (marks.secret or is_secret(name, value)):
         _note_leaves(value, note)
         return MASK

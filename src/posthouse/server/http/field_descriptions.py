@@ -375,7 +375,7 @@ IN_SCHEMA: dict[str, dict[str, str]] = {
     "FailRequest": {"jobs": "Failed attempts."},
     "FailedAttempt": {"retry": "Whether to retry; false fails the job without further attempts."},
     "Failed": {"retry": "Whether to retry; false fails the job without further attempts."},
-    "Fault": {
+    "FieldError": {
         "path": "Path of the invalid value; empty for the whole.",
         "message": "Why the value is invalid.",
     },

@@ -15,7 +15,7 @@ from posthouse.identity import Permission, Principal
 from posthouse.server.live.subscriptions import StreamFilter, Subscription
 from posthouse.server.live.watcher import Scope, Watcher
 from posthouse.settings import Settings
-from posthouse.waiting import end_tasks, until_set
+from posthouse.waiting import end_tasks, wait_for_event
 
 _log = logging.getLogger("posthouse.server")
 
@@ -119,7 +119,7 @@ class Streams:
 
     async def _check(self) -> None:
         while self._clients:
-            await until_set(self._check_now, RECHECK_SECONDS)
+            await wait_for_event(self._check_now, RECHECK_SECONDS)
             self._check_now.clear()
             checks = {client.who: recheck for client, recheck in self._clients.items()}
             for who, recheck in checks.items():

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from posthouse.insights.jobs import JobSummary
 from posthouse.insights.overview import TenantQueueCounts
-from posthouse.waiting import until_set
+from posthouse.waiting import wait_for_event
 
 MAX_WAITING = 1000
 
@@ -75,7 +75,7 @@ class Subscription:
 
     async def next_events(self, seconds: float) -> list[Event]:
         """Return the queued events as soon as there are any; an empty list after a timeout."""
-        await until_set(self._ready, seconds)
+        await wait_for_event(self._ready, seconds)
         self._ready.clear()
         events = list(self._waiting.values())
         self._waiting.clear()

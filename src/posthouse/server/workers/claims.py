@@ -18,7 +18,7 @@ from posthouse.server.schemas.workers import ClaimRequest
 from posthouse.server.workers.registry import RemoteWorkers
 from posthouse.storage.leases import Claim
 from posthouse.storage.notifications import NotificationListener, WakeupRequests
-from posthouse.waiting import end_tasks, until_set
+from posthouse.waiting import end_tasks, wait_for_event
 
 CLAIM_POLL_SECONDS = 2.0
 """Poll interval of a waiting claim: some jobs become ready without a notification."""
@@ -156,7 +156,7 @@ class WorkerNotifications:
         for topic in topics:
             self._waiting[topic].add(event)
         try:
-            await until_set(event, seconds)
+            await wait_for_event(event, seconds)
         finally:
             self._all.discard(event)
             for topic in topics:

@@ -25,7 +25,7 @@ from posthouse.errors import (
     ServerUnavailable,
 )
 from posthouse.settings import Settings
-from posthouse.waiting import until_readable, until_set
+from posthouse.waiting import until_readable, wait_for_event
 
 _LATER = {408, 425, 429}
 _OURS: dict[str, type[PosthouseError]] = {
@@ -147,7 +147,7 @@ class HttpLine:
         """Wait before a retry. Ends early when another request succeeds, because the server is back."""
         self._failures += 1
         self._answered.clear()
-        await until_set(self._answered, pause_after(self._failures, self._longest))
+        await wait_for_event(self._answered, pause_after(self._failures, self._longest))
 
     async def close(self) -> None:
         await self._client.aclose()

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from posthouse import insights
 from posthouse.core.command.template import TemplateValues
 from posthouse.core.ids import definition_id
-from posthouse.core.schema import Fault
+from posthouse.core.schema import FieldError
 from posthouse.definitions import (
     PayloadCheck,
     change_definition,
@@ -318,7 +318,7 @@ async def preview_definition(request: Request, draft: DefinitionDraft, access: W
     )
 
 
-def _named(fault: Fault) -> Fault:
+def _named(fault: FieldError) -> FieldError:
     """Return the fault under the name that its field has over HTTP."""
     field, dot, rest = fault.path.partition(".")
     return replace(fault, path=OF_DEFINITION.get(field, field) + dot + rest)

@@ -10,7 +10,7 @@ from uuid import UUID
 from fastapi import Query, Request, Response
 
 from posthouse import insights
-from posthouse.core.filters import Filter, Wanted, line_of, read_filter
+from posthouse.core.filters import Filter, JobQuery, format_filter, parse_filter
 from posthouse.errors import IllegalTransition, InvalidRequest, JobNotFound
 from posthouse.insights import BulkChange, JobFilter
 from posthouse.server.http.auth import Access
@@ -53,7 +53,7 @@ async def change_many(
     if bulk.q is not None:
         if bulk.filter is not None:
             raise InvalidRequest("q and filter are alternatives; send only one")
-        found = FoundChange(bulk, access, read_filter(bulk.q))
+        found = FoundChange(bulk, access, parse_filter(bulk.q))
         return await run_idempotent(request, access, idempotency_key, found.start)
     if bulk.filter is None or not bulk.filter.given_fields():
         raise InvalidRequest("no jobs selected: send q, or filter with at least one field")
@@ -210,9 +210,9 @@ class FoundChange:
             await self._start(db, search, response)
         return json_response(response)
 
-    async def _start(self, db: Db, search: Wanted, response: BulkResponse) -> None:
+    async def _start(self, db: Db, search: JobQuery, response: BulkResponse) -> None:
         bulk, access = self.bulk, self.access
-        chosen = {"q": line_of(self.chosen), "tenant": access.tenant, "limit": bulk.limit}
+        chosen = {"q": format_filter(self.chosen), "tenant": access.tenant, "limit": bulk.limit}
         response.bulk_id = await start_bulk_change(
             db, bulk.action, chosen, search.as_json(), rate=bulk.rate, stop_share=bulk.stop_share,
             stop_after=bulk.stop_after, in_seconds=bulk.start_in_seconds, actor=access.actor,

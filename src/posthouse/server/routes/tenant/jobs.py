@@ -8,7 +8,7 @@ from uuid import UUID
 from fastapi import Query, Request, Response
 
 from posthouse import insights
-from posthouse.core.filters import asked_at, read_filter
+from posthouse.core.filters import completion_at, parse_filter
 from posthouse.core.filters.parser import LONGEST
 from posthouse.core.states import Status
 from posthouse.errors import InvalidRequest
@@ -161,7 +161,7 @@ async def list_jobs(
     """
     if kind and definition_key and kind != definition_key:
         raise InvalidRequest("kind and definition_key are aliases; send only one")
-    wanted = None if q is None else read_filter(q)
+    wanted = None if q is None else parse_filter(q)
     chosen = JobFilter(
         statuses=None if status is None else [one.value for one in status],
         kind=kind or definition_key,
@@ -339,7 +339,7 @@ async def count_jobs(access: JobReader, q: Line = None) -> Response:
 
     The count is exact or a lower bound; see `exact`. The search is limited and never reads all of history.
     """
-    chosen = read_filter(q or "")
+    chosen = parse_filter(q or "")
     async with access.transaction() as db:
         return json_response(await insights.count_found(db, chosen, tenant=access.tenant))
 
@@ -350,7 +350,7 @@ async def suggest(access: JobReader, q: Line = None, at: At = None) -> Response:
 
     Returns field names, and values that occur.
     """
-    asked = asked_at(q or "", at)
+    asked = completion_at(q or "", at)
     async with access.transaction() as db:
         items = await insights.suggest(db, asked, tenant=access.tenant)
     return json_response(Suggestions(**{"from": asked.start}, to=asked.end, items=items))

@@ -23,8 +23,8 @@ from typing import Any, TypeAlias
 from uuid import UUID
 
 from posthouse.core.outcome import Cancel, Crashed, Fail, Reported, Snooze, describe
-from posthouse.core.payload import Encoded, encode_result
-from posthouse.core.redaction.logs import Surroundings
+from posthouse.core.payload import JsonText, encode_result
+from posthouse.core.redaction.logs import LogContextFilter
 from posthouse.errors import ConfigurationError, InvalidPayload, InvalidResult, LeaseLost, PosthouseError
 from posthouse.storage.claimed import ClaimedJob
 from posthouse.worker.attempt import Attempt
@@ -97,10 +97,10 @@ def pack_value(value: Any, limit: int, fail_on: Sequence[type[BaseException]]) -
         return {"as": "fail", "error": describe(error)}
 
 
-def unpack_value(packed: str | Message | None) -> Encoded | BaseException | None:
+def unpack_value(packed: str | Message | None) -> JsonText | BaseException | None:
     if packed is None:
         return None
-    return Encoded(packed) if isinstance(packed, str) else unpack_ending(packed)
+    return JsonText(packed) if isinstance(packed, str) else unpack_ending(packed)
 
 
 def pack_ending(ending: BaseException, fail_on: Sequence[type[BaseException]]) -> Message:
@@ -225,7 +225,7 @@ def forward_logs(level: int, send: Callable[[Message], None]) -> None:
     """Install the handler before the application is imported, so that its basicConfig adds none."""
     root = logging.getLogger()
     forward = _Forward(send)
-    forward.addFilter(Surroundings())
+    forward.addFilter(LogContextFilter())
     root.addHandler(forward)
     root.setLevel(level)
 
