@@ -56,7 +56,7 @@ def newer(tmp_path_factory):
     storage = package / "storage"
     (storage / "tables" / "0010_color.sql").write_text(COLOR)
     edit(
-        storage / "columns.py",
+        storage / "schema.py",
         ('"last_error", "trace",', '"last_error", "trace", "color",'),
         ('"progress_message", "last_error",\n}', '"progress_message", "last_error", "color",\n}'),
     )
@@ -71,7 +71,7 @@ def newer(tmp_path_factory):
     edit(
         storage / "functions" / "finish.sql", ("out landed uuid[], ", "out made_up text, out landed uuid[], ")
     )
-    edit(storage / "compatibility.py", ('version("posthouse")', '"0.2.0"'))
+    edit(storage / "migrations.py", ('version("posthouse")', '"0.2.0"'))
     return folder
 
 
@@ -163,7 +163,7 @@ def test_workers_of_two_versions_share_a_database_before_and_after_the_migration
     assert db.execute("select sum(crashes) from posthouse.history").fetchone() == (0,)
 
     (newer / "posthouse" / "storage" / "tables" / "0011_break.sql").write_text(BREAK)
-    edit(newer / "posthouse" / "storage" / "compatibility.py", ('"0.2.0"', '"0.3.0"'))
+    edit(newer / "posthouse" / "storage" / "migrations.py", ('"0.2.0"', '"0.3.0"'))
     assert of_version["new"]("migrate").code == 0
     for words in (["worker", "--app", "shop:app"], ["enqueue", "work"], ["migrate"]):
         refused = of_version["old"](*words)
