@@ -23,7 +23,7 @@ from posthouse.bench.fleet import PAYLOAD
 from posthouse.settings import load_settings
 from posthouse.storage.database import close_embedded, database_url
 from posthouse.storage.queries import query
-from posthouse.worker.shutdown import run_loop
+from posthouse.worker.shutdown import run_event_loop
 
 app = posthouse.App()
 
@@ -88,7 +88,7 @@ def _start_worker(url: str, queue: str) -> subprocess.Popen[bytes]:
 def work(queue: str) -> None:
     only = posthouse.App(settings=app.settings)
     only.definitions.update({k: item for k, item in app.definitions.items() if item.queue == queue})
-    run_loop(only.work())
+    run_event_loop(only.work())
 
 
 def _ended(connection: psycopg.Connection[Any]) -> int:

@@ -29,7 +29,7 @@ from posthouse.identity import Role, issue_key
 from posthouse.settings import load_settings
 from posthouse.storage.database import close_embedded, database_url
 from posthouse.storage.queries import query
-from posthouse.worker.shutdown import run_loop
+from posthouse.worker.shutdown import run_event_loop
 
 PICKUPS = 100
 
@@ -67,7 +67,7 @@ def work() -> None:
     """A remote worker: what it needs stands in the environment."""
     app = posthouse.App()
     app.definitions.update(noops.definitions)
-    run_loop(app.work(ready=lambda _: print("ready", flush=True)))
+    run_event_loop(app.work(ready=lambda _: print("ready", flush=True)))
 
 
 async def _key(url: str) -> str:

@@ -22,7 +22,7 @@ async def working(app, *, queues=(), keeper=True, drain=None, **settings):
     try:
         yield worker
     finally:
-        if not worker.fetcher.stopping:
+        if not worker.fetcher.is_stopping:
             await worker.stop(drain)
         if housekeeping is not None:
             await housekeeping.stop()

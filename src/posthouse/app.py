@@ -28,10 +28,10 @@ from posthouse.storage.database import admin_url, checked_database_url, database
 from posthouse.storage.errors import translate_errors
 from posthouse.storage.migrations import apply_app_schema, create_extensions, extensions_in, migrate
 from posthouse.worker.backend import Backend
-from posthouse.worker.handlers import LARGEST_BATCH, PROCESS, RUNNERS, Arguments, Definition
-from posthouse.worker.observers import trace_workers
-from posthouse.worker.postgres import Direct
-from posthouse.worker.shutdown import Stop, run_loop
+from posthouse.worker.handlers import LARGEST_BATCH, PROCESS, RUNNERS, HandlerArguments, JobDefinition
+from posthouse.worker.observers import enable_worker_tracing
+from posthouse.worker.postgres import PostgresBackend
+from posthouse.worker.shutdown import ShutdownSignals, run_event_loop
 
 if TYPE_CHECKING:
     from posthouse.worker.status import Status
@@ -83,7 +83,7 @@ class App:
         self.routes = routes
         self.variables = dict(variables or {})
         self.channel = channel
-        self.definitions: dict[str, Definition] = {}
+        self.definitions: dict[str, JobDefinition] = {}
         self._client: Client | None = None
         self._client_loop: asyncio.AbstractEventLoop | None = None
 
@@ -239,7 +239,7 @@ class App:
             attempts = retry.attempts if max_attempts is None else max_attempts
             if attempts < 1:
                 raise ConfigurationError(f"{name}: max_attempts must be at least 1")
-            self.definitions[name] = Definition(
+            self.definitions[name] = JobDefinition(
                 kind=name,
                 handler=handler,
                 queue=queue,
@@ -249,7 +249,7 @@ class App:
                 policy=Policy(retry, tuple(fail_on)),
                 batch=batch,
                 batches=batches,
-                arguments=Arguments(name, handler, batch=batch is not None, takes=takes),
+                arguments=HandlerArguments(name, handler, batch=batch is not None, takes=takes),
                 is_async=inspect.iscoroutinefunction(handler),
                 runner=runner,
                 memory_mb=memory_mb,
@@ -284,14 +284,14 @@ class App:
 
         chosen = dataclasses.replace(self.settings, **settings)
         if chosen.tracing:
-            trace_workers()
+            enable_worker_tracing()
         if chosen.remote_url:
             anywhere = {kind: item for kind, item in self.definitions.items() if item.remote}
             return Worker(anywhere, _remote(chosen), chosen, queues=queues, status=status)
         url = await patiently("connect to Postgres", lambda: asyncio.to_thread(checked_database_url, chosen))
         return Worker(
             self.definitions,
-            lambda worker_id: Direct(url, worker_id, chosen),
+            lambda worker_id: PostgresBackend(url, worker_id, chosen),
             chosen,
             queues=queues,
             status=status,
@@ -315,20 +315,20 @@ class App:
         """
         from posthouse.maintenance import Housekeeping  # noqa: PLC0415 - not needed by processes that only enqueue
 
-        stop = Stop(asyncio.get_running_loop(), lambda: self.settings.drain_seconds)
-        worker = await stop.unless_asked(self.worker(queues=queues))
+        stop = ShutdownSignals(asyncio.get_running_loop(), lambda: self.settings.drain_seconds)
+        worker = await stop.wait_unless_stopped(self.worker(queues=queues))
         housekeeping = None
         if keeper and not self.settings.remote_url:
             url = await asyncio.to_thread(database_url, self.settings)
             housekeeping = Housekeeping(url, self.settings)
-        await stop.unless_asked(worker.start())
+        await stop.wait_unless_stopped(worker.start())
         if housekeeping is not None:
             await housekeeping.start()
         if ready is not None:
             ready(worker)
-        await stop.asked_or(worker.failed, worker.dismissed)
+        await stop.wait(worker.failed, worker.drained)
         draining = asyncio.ensure_future(worker.stop())
-        await stop.again(draining, worker.hurry)
+        await stop.again(draining, worker.abort_drain)
         if housekeeping is not None:
             await housekeeping.stop()
         await self.close()
@@ -340,14 +340,14 @@ class App:
 
         The arguments are those of ``work()``.
         """
-        run_loop(self.work(queues=queues, keeper=keeper))
+        run_event_loop(self.work(queues=queues, keeper=keeper))
 
 
 class JobType(Generic[P, R]):
     """A function registered with ``@app.job()``. Call it directly, or enqueue it as a job."""
 
     def __init__(
-        self, app: App, definition: Definition, handler: Callable[P, R], options: EnqueueOptions
+        self, app: App, definition: JobDefinition, handler: Callable[P, R], options: EnqueueOptions
     ) -> None:
         self._app = app
         self._handler = handler
@@ -490,12 +490,12 @@ class JobType(Generic[P, R]):
 
 def _remote(settings: Settings) -> Callable[[UUID], Backend]:
     try:
-        from posthouse.worker.remote import Remote  # noqa: PLC0415 - an optional dependency
+        from posthouse.worker.remote import HttpBackend  # noqa: PLC0415 - an optional dependency
     except ImportError as error:
         raise ConfigurationError(
             f"a remote worker needs {error.name}: pip install 'posthouse[remote]'"
         ) from None
-    return lambda worker_id: Remote(worker_id, settings)
+    return lambda worker_id: HttpBackend(worker_id, settings)
 
 
 def _trigger(fields: dict[str, Any], payload: Mapping[str, Any] | None, label: str | None) -> dict[str, Any]:

@@ -32,7 +32,9 @@ async def test_the_next_run_uses_the_new_template(app, client, change, define):
     async with working(app, commands=True) as worker:
         assert await client.wait((await client.enqueue("say")).id, 20) == 1
         change("say", command={"argv": shell("echo 2"), "result": "json"})
-        await eventually(lambda: worker.rulebook.of("say").command["argv"][2] == "echo 2", what="the change")
+        await eventually(
+            lambda: worker.definition_watcher.get("say").command["argv"][2] == "echo 2", what="the change"
+        )
         assert await client.wait((await client.enqueue("say")).id, 20) == 2
 
 

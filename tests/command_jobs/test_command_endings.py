@@ -68,7 +68,7 @@ async def test_a_command_whose_lease_is_lost_is_ended_and_changes_nothing(app, c
         job = await client.enqueue("slow")
         await running(token)
         [pid] = [pid for pid in processes_with(token) if pid == min(processes_with(token))]
-        worker.fetcher.held_back = True  # it does not get it again
+        worker.fetcher.is_suspended = True  # it does not get it again
         db.execute("insert into posthouse.queues (name, paused_at) values ('once', posthouse.now())")
         give_away(db, job.id)
         await eventually(lambda: pid not in processes_with(token), what="the end of the command")

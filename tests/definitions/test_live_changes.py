@@ -16,25 +16,31 @@ async def test_an_operators_retry_policy_counts_at_once_and_goes_when_it_is_clea
 
     async with working(app) as worker:
         change("flaky", retry={"ladder": [7200]})
-        await eventually(lambda: worker.rulebook.retry("flaky") is not None, what="the change's arrival")
+        await eventually(
+            lambda: worker.definition_watcher.retry("flaky") is not None, what="the change's arrival"
+        )
         job = await flaky.enqueue()
         await eventually(lambda: attempts(db, job.id) == [(1, "failed")], what="the failure")
         found = row(db, job.id)
         assert 7000 < (found["scheduled_for"] - found["queued_at"]).total_seconds() < 7300
         change("flaky", clear=["retry"])
-        await eventually(lambda: worker.rulebook.retry("flaky") is None, what="the change's arrival")
+        await eventually(
+            lambda: worker.definition_watcher.retry("flaky") is None, what="the change's arrival"
+        )
 
 
 async def test_a_change_arrives_without_notifications_too(app, change, monkeypatch):
     @app.job()
     async def mail() -> None: ...
 
-    monkeypatch.setattr(definitions, "REREAD_SECONDS", 0.05)
+    monkeypatch.setattr(definitions, "RELOAD_SECONDS", 0.05)
     async with working(app) as worker:
-        monkeypatch.setattr(worker.rulebook, "look_again", lambda: None)
+        monkeypatch.setattr(worker.definition_watcher, "invalidate", lambda: None)
         worker.listener._on_definitions = lambda: None
         change("mail", active=False)
-        await eventually(lambda: not worker.rulebook.of("mail").active, what="the change's arrival")
+        await eventually(
+            lambda: not worker.definition_watcher.get("mail").active, what="the change's arrival"
+        )
 
 
 async def test_a_removed_definition_is_gone_for_workers_too_and_comes_back_with_the_next_start(app, db):
@@ -43,7 +49,7 @@ async def test_a_removed_definition_is_gone_for_workers_too_and_comes_back_with_
 
     async with working(app) as worker:
         db.execute("select posthouse.remove_definition('mail')")
-        await eventually(lambda: worker.rulebook.of("mail") is None, what="the removal's arrival")
+        await eventually(lambda: worker.definition_watcher.get("mail") is None, what="the removal's arrival")
     await testing.drain(app)
     assert db.execute("select key from posthouse.definitions").fetchall() == [("mail",)]
 

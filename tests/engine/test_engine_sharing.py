@@ -6,7 +6,7 @@ from uuid import uuid4
 import pytest
 
 from enginekit import HOUR
-from posthouse.worker.fetcher import Shares
+from posthouse.worker.fetcher import FairShare
 
 
 def fill(engine, tenant, jobs, **fields):
@@ -57,8 +57,8 @@ def serve(engine, shares, claims, limit=1):
     """What a worker does with so many claims; how many jobs each tenant got."""
     total = Counter()
     for _ in range(claims):
-        jobs = engine.claim(limit, served=shares.served)
-        shares.count(job.tenant_id for job in jobs)
+        jobs = engine.claim(limit, served=shares.usage)
+        shares.record_claim(job.tenant_id for job in jobs)
         total += tenants(jobs)
     return total
 
@@ -66,7 +66,7 @@ def serve(engine, shares, claims, limit=1):
 @pytest.mark.parametrize(("weight", "share"), [(1, 20), (3, 30)])
 def test_a_worker_that_takes_one_at_a_time_shares_too(engine, weight, share):
     weigh(engine, "b", weight)
-    shares = Shares()
+    shares = FairShare()
     shares.weights = {"b": weight}
     fill(engine, "a", 100)
     fill(engine, "b", 100)
@@ -74,7 +74,7 @@ def test_a_worker_that_takes_one_at_a_time_shares_too(engine, weight, share):
 
 
 def test_an_idle_tenant_gets_no_credit_when_it_returns(engine):
-    shares = Shares()
+    shares = FairShare()
     fill(engine, "b", 1)
     fill(engine, "a", 500)
     serve(engine, shares, 40, limit=5)
@@ -102,10 +102,10 @@ def test_many_lanes_fill_a_claim_from_the_few_that_are_deep(engine):
 
 def serve_all(engine, claims, limit):
     """What a worker takes from many lanes: how many jobs of each tenant and of each limit key."""
-    shares, marks, taken = Shares(), {}, []
+    shares, marks, taken = FairShare(), {}, []
     for _ in range(claims):
-        jobs = engine.claim(limit, served=shares.served, marks=marks)
-        shares.count(job.tenant_id for job in jobs)
+        jobs = engine.claim(limit, served=shares.usage, marks=marks)
+        shares.record_claim(job.tenant_id for job in jobs)
         marks |= {job.lane: job.position for job in jobs}
         taken += jobs
     return tenants(taken), Counter(job.limit_key for job in taken)
@@ -141,12 +141,12 @@ def test_a_tenant_with_many_limit_keys_has_one_share(engine):
 
 
 def test_a_few_jobs_of_one_tenant_do_not_stand_behind_those_of_many(engine):
-    shares = Shares()
+    shares = FairShare()
     spread(engine, 100, 20)
     for _ in range(4):
-        shares.count(job.tenant_id for job in engine.claim(100, served=shares.served))
+        shares.record_claim(job.tenant_id for job in engine.claim(100, served=shares.usage))
     fill(engine, "late", 3)
-    assert tenants(engine.claim(100, served=shares.served))["late"] == 3
+    assert tenants(engine.claim(100, served=shares.usage))["late"] == 3
 
 
 def test_urgent_jobs_of_few_tenants_come_before_the_jobs_of_many(engine):

@@ -48,7 +48,7 @@ async def test_the_worker_notices_the_pooler_and_carries_on_by_polling(app, db):
 
     async with working(app) as worker:
         await eventually(lambda: not worker.listener.works, what="the end of listening")
-        await eventually(lambda: not worker.fetcher.can_be_woken)
+        await eventually(lambda: not worker.fetcher.can_receive_wakeups)
         assert await (await work.enqueue()).wait("20s") == "done"
         await eventually(lambda: worker.heartbeat.beats > 2)
         assert db.execute("select watched from posthouse.workers").fetchall() == [(False,)]

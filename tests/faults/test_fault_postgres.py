@@ -179,7 +179,7 @@ async def test_jobs_of_live_workers_are_not_rescued_after_an_outage_longer_than_
         await eventually(lambda: len(runs) == 3)
         await asyncio.to_thread(postgres.stop_at_once)
         # A handler ends when its lease may be over: it must not go on while others may have the job.
-        await eventually(lambda: not worker.executor.held, what="the end of handlers without a lease")
+        await eventually(lambda: not worker.executor.leased, what="the end of handlers without a lease")
         await asyncio.to_thread(postgres.start)
         with postgres.connect() as db:
             await eventually(lambda: len(runs) > 3, what="the start of a job after the return")
@@ -206,7 +206,7 @@ async def test_outcomes_during_an_outage_of_postgres_are_written_afterwards(post
         await started.wait()
         await asyncio.to_thread(postgres.stop_at_once)
         go.set()
-        await eventually(lambda: not worker.executor.held, what="the end of the handler")
+        await eventually(lambda: not worker.executor.leased, what="the end of the handler")
         await asyncio.to_thread(postgres.start)
         assert await handle.wait("20s") == "done meanwhile"
     with postgres.connect() as db:

@@ -19,12 +19,12 @@ from posthouse.worker import shutdown
 shutdown.STOP_SECONDS = 0.1
 
 async def main():
-    stop = shutdown.Stop(asyncio.get_running_loop())
+    stop = shutdown.ShutdownSignals(asyncio.get_running_loop())
     print("ready", flush=True)
-    await stop.asked_or()
+    await stop.wait()
     time.sleep(3600)
 
-shutdown.run_loop(main())
+shutdown.run_event_loop(main())
 """
 
 

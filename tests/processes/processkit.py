@@ -7,11 +7,11 @@ from workshop import eventually, status
 
 async def stop_claiming(worker):
     """No more jobs for its processes, not even by a claim that is under way."""
-    [place] = [i for i, crew in enumerate(worker._crews) if crew.executor._processes is worker.processes]
-    crew = worker._crews[place]
-    crew.fetcher.stopping = True
+    [place] = [i for i, crew in enumerate(worker._consumers) if crew.executor._processes is worker.processes]
+    crew = worker._consumers[place]
+    crew.fetcher.is_stopping = True
     crew.fetcher.wake()
-    crew.executor.on_room()
+    crew.executor.signal_capacity()
     await eventually(worker._fetching[place].done)
 
 

@@ -57,7 +57,7 @@ async def test_a_lost_lease_ends_the_process(chores, db, marks):
         await stop_claiming(worker)
         give_away(db, handle.id)
         await eventually(lambda: not alive(pid))
-        await eventually(lambda: not worker.executor.held)
+        await eventually(lambda: not worker.executor.leased)
     assert attempts(db, handle.id) == [(1, "lost")]
 
 
@@ -79,7 +79,7 @@ async def test_progress_raises_when_the_lease_is_lost_and_the_outcome_is_dropped
         await stop_claiming(worker)
         give_away(db, handle.id)
         await eventually(lambda: "lost" in list(marks))
-        await eventually(lambda: not worker.executor.held)
+        await eventually(lambda: not worker.executor.leased)
     assert attempts(db, handle.id) == [(1, "lost")]
 
 

@@ -164,5 +164,5 @@ async def test_a_handler_may_go_on_after_its_commit(workplace, db, marks):
     await eventually(lambda: heartbeat.beats > beats + 3)
     marks.go()
     await eventually(lambda: "done" in list(marks))
-    await eventually(lambda: not workplace.worker.executor.held)
+    await eventually(lambda: not workplace.worker.executor.leased)
     assert (status(db, handle.id), attempts(db, handle.id)) == ("succeeded", [(1, "succeeded")])

@@ -13,7 +13,7 @@ from posthouse import insights, testing
 from posthouse.errors import JobNotFound
 from posthouse.keeper.retention import RetentionRun
 from posthouse.storage.connections import ReconnectingConnection
-from posthouse.worker.log_writer import BURST_BYTES, LINE_LIMIT, Lines, Said
+from posthouse.worker.log_writer import BURST_BYTES, LINE_LIMIT, BufferedLine, LogBuffer
 from waiting import WAIT_SECONDS
 from workshop import eventually, give_away, quiet, status, take, working
 
@@ -156,9 +156,9 @@ async def test_a_flood_keeps_its_beginning_and_its_end_and_says_what_is_missing(
 
 
 def test_the_memory_of_a_flood_is_bounded_however_long_nothing_can_be_written():
-    lines = Lines(MEGABYTE)
+    lines = LogBuffer(MEGABYTE)
     for number in range(20_000):
-        lines.add(Said(0.0, "log", "info", f"line {number} {'x' * 100}"))
+        lines.add(BufferedLine(0.0, "log", "info", f"line {number} {'x' * 100}"))
     held = sum(said.size for said in (*lines._first, *lines._last))
     assert held <= 2 * BURST_BYTES
     taken = [said.text for said in lines.take()]

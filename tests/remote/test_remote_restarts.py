@@ -15,8 +15,8 @@ from remotekit import Site
 from posthouse.cli.run_server import ServerProcess
 from posthouse.server.live import Streams
 from posthouse.settings import Settings
-from posthouse.worker.remote.backend import UNANSWERED_SECONDS, RemoteLeases
-from posthouse.worker.remote.client import HttpLine
+from posthouse.worker.remote.backend import PENDING_CLAIM_SECONDS, HttpLeaseStore
+from posthouse.worker.remote.client import HttpConnection
 
 LENGTH = re.compile(rb"content-length: (\d+)", re.IGNORECASE)
 UNAVAILABLE = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n"
@@ -135,10 +135,10 @@ async def test_all_that_was_claimed_by_lost_replies_is_recovered_at_once(site: S
     for token in tokens:
         wanted = {"queues": ["default"], "kinds": ["add"], "limit": 1, "token": str(token)}
         (await http.post("jobs/claim", json={"worker_id": str(worker_id), **wanted})).raise_for_status()
-    line = HttpLine(await site.remote_settings(remote_key=key))
-    leases = RemoteLeases(line, worker_id, 30.0)
+    line = HttpConnection(await site.remote_settings(remote_key=key))
+    leases = HttpLeaseStore(line, worker_id, 30.0)
     now = asyncio.get_running_loop().time()
-    leases._unanswered = {str(token): now + UNANSWERED_SECONDS for token in tokens}
+    leases._unanswered = {str(token): now + PENDING_CLAIM_SECONDS for token in tokens}
     claim = await leases.claim(["default"], ["add"], 1, {}, careful=True)
     assert (claim.size, {each.token for each in claim.recovered}) == (2, set(tokens))
     again = await leases.claim(["default"], ["add"], 1, {}, careful=True)

@@ -57,7 +57,7 @@ async def test_a_worker_that_is_told_to_stop_while_it_starts_is_not_seen_as_runn
             reads.set()
             await asyncio.Event().wait()
 
-        monkeypatch.setattr(worker.rulebook, "reread", read_for_ever)
+        monkeypatch.setattr(worker.definition_watcher, "reload", read_for_ever)
         starting = asyncio.create_task(worker.start())
         await reads.wait()
         starting.cancel()

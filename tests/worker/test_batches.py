@@ -109,7 +109,7 @@ async def test_canceling_one_job_leaves_the_rest_of_its_batch_alone(app, db):
         await eventually(lambda: status(db, handles[1].id) == "canceled")
         go_on.set()
         await eventually(lambda: status(db, handles[2].id) == "succeeded")
-        await eventually(lambda: not worker.executor.held)
+        await eventually(lambda: not worker.executor.leased)
     assert [status(db, handle.id) for handle in handles] == ["succeeded", "canceled", "succeeded"]
     assert attempts(db, handles[1].id) == [(1, "canceled")]
 

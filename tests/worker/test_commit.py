@@ -118,12 +118,12 @@ async def test_a_handler_that_lost_its_lease_writes_nothing(app, db, ledger, in_
     async with working(app, keeper=False, heartbeat_seconds=60, lease_seconds=120) as worker:
         await quiet(worker)
         await asyncio.to_thread(stalled.wait, 20)
-        worker.fetcher.stopping = True
+        worker.fetcher.is_stopping = True
         give_away(db, handle.id)
         _, token = take(db)
         go_on.set()
         await eventually(lambda: errors, what="LeaseLost")
-        await eventually(lambda: not worker.executor.held)
+        await eventually(lambda: not worker.executor.leased)
         assert ledger() == []
         with db.transaction():
             db.execute("insert into ledger values ('by the second')")
@@ -248,7 +248,7 @@ async def test_a_commit_of_a_job_whose_cancellation_was_asked_for_writes_nothing
         # Asked for, but the notification is on its way: the handler has not been told.
         db.execute("update posthouse.running set cancel_requested_at = posthouse.now()")
         go_on.set()
-        await eventually(lambda: not worker.executor.held)
+        await eventually(lambda: not worker.executor.leased)
     assert status(db, handle.id) == "canceled"
     assert ledger() == []
     assert statuses(db) == {"canceled": 1}
@@ -301,7 +301,7 @@ async def test_handlers_that_use_up_both_pools_do_not_hurt_the_leases(app, db, l
         await pay.enqueue(number=number)
         await pay_thread.enqueue(number=number)
     async with working(app, lease_seconds=0.5, heartbeat_seconds=0.1, concurrency=50) as worker:
-        await eventually(lambda: len(worker.executor.held) == 44)
+        await eventually(lambda: len(worker.executor.leased) == 44)
         beats = worker.heartbeat.beats
         await eventually(lambda: worker.heartbeat.beats >= beats + 10)  # two leases long
         release.set()
@@ -377,7 +377,7 @@ async def test_follow_ups_of_a_canceled_job_are_dropped_even_if_its_handler_retu
         await asyncio.wait_for(started.wait(), 20)
         db.execute("update posthouse.running set cancel_requested_at = posthouse.now()")
         go_on.set()
-        await eventually(lambda: not worker.executor.held)
+        await eventually(lambda: not worker.executor.leased)
     assert status(db, handle.id) == "canceled"
     assert statuses(db) == {"canceled": 1}
 

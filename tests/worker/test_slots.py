@@ -18,7 +18,7 @@ customer = ContextVar("customer", default=None)
 @pytest.fixture(autouse=True)
 def _claim_all_jobs_at_once(monkeypatch):
     """One slot gets them all."""
-    monkeypatch.setattr(Fetcher, "_want", lambda _: 1000)
+    monkeypatch.setattr(Fetcher, "_claim_size", lambda _: 1000)
 
 
 async def test_a_context_variable_of_one_job_is_not_seen_by_the_next(app, db):
@@ -46,7 +46,7 @@ async def test_a_cancellation_that_a_handler_did_not_notice_does_not_reach_the_n
 
     @app.job(max_attempts=1)
     async def late(job: posthouse.Job):
-        workers[0].executor.end(job._attempt, TimedOut("the handler exceeded its timeout"))
+        workers[0].executor.interrupt(job._attempt, TimedOut("the handler exceeded its timeout"))
 
     @app.job(max_attempts=1)
     async def next_one():
@@ -95,7 +95,7 @@ async def test_a_job_that_is_released_before_its_slot_starts_does_not_run(app, d
         def accept_and_release(jobs):
             worker.executor.accept = accept
             accept(jobs)
-            worker.executor.end_all(Released())
+            worker.executor.interrupt_all(Released())
 
         monkeypatch.setattr(worker.executor, "accept", accept_and_release)
         handle = await note.enqueue()

@@ -105,7 +105,7 @@ async def test_the_attempt_after_a_timeout_is_not_harmed_by_the_end_of_the_grace
     async with working(app, cancel_grace_seconds=0.1, keeper=False) as worker:
         await eventually(lambda: (1, "timeout") in attempts(db, handle.id))
         # Both timeouts are the job's own 300 ms, so the second one is lifted once it runs.
-        held = worker.executor.held
+        held = worker.executor.leased
         job = await eventually(lambda: next((j for j in held.values() if j.attempt == 2 and j.task), None))
         job.deadline = None
         beats = worker.heartbeat.beats
@@ -223,7 +223,7 @@ async def test_invariant_17_a_job_canceled_while_it_runs_never_succeeds(app, db,
         await asyncio.to_thread(started.wait, 20)
         cancel(db, handle.id)
         await eventually(
-            lambda: all(attempt.is_cancel_requested for attempt in worker.executor.held.values())
+            lambda: all(attempt.is_cancel_requested for attempt in worker.executor.leased.values())
         )
         go_on.set()
         await eventually(lambda: status(db, handle.id) != "running")
@@ -246,7 +246,7 @@ async def test_invariant_17_a_success_that_crosses_a_cancellation_is_canceled(ap
         await asyncio.wait_for(started.wait(), 20)
         db.execute("update posthouse.running set cancel_requested_at = posthouse.now()")  # not told yet
         go_on.set()
-        await eventually(lambda: not worker.executor.held)
+        await eventually(lambda: not worker.executor.leased)
     assert status(db, handle.id) == "canceled"
 
 
@@ -266,7 +266,7 @@ async def test_a_job_canceled_while_it_runs_does_not_come_back(app, db, ending):
         await asyncio.wait_for(started.wait(), 20)
         db.execute("update posthouse.running set cancel_requested_at = posthouse.now()")
         go_on.set()
-        await eventually(lambda: not worker.executor.held)
+        await eventually(lambda: not worker.executor.leased)
         await eventually(lambda: status(db, handle.id) != "running")
     assert status(db, handle.id) == "canceled"
 
@@ -332,12 +332,12 @@ async def test_progress_on_a_lost_lease_says_so_and_writes_nothing(app, db, in_t
     async with working(app, keeper=False, heartbeat_seconds=60, lease_seconds=120) as worker:
         await quiet(worker)
         await asyncio.to_thread(started.wait, 20)
-        worker.fetcher.stopping = True
+        worker.fetcher.is_stopping = True
         give_away(db, handle.id)
         take(db)
         go_on.set()
         await eventually(lambda: errors)
-        await eventually(lambda: not worker.executor.held)
+        await eventually(lambda: not worker.executor.leased)
         await worker.stop()
     assert row(db, handle.id)["progress_percent"] is None
     assert status(db, handle.id) == "running"
@@ -358,11 +358,11 @@ async def test_a_beat_that_finds_the_lease_lost_ends_the_handler_and_nothing_is_
     handle = await work.enqueue()
     async with working(app, keeper=False) as worker:
         await asyncio.wait_for(started.wait(), 20)
-        worker.fetcher.stopping = True
+        worker.fetcher.is_stopping = True
         give_away(db, handle.id)
         taken = take(db)
         await asyncio.wait_for(told.wait(), 20)
-        await eventually(lambda: not worker.executor.held)
+        await eventually(lambda: not worker.executor.leased)
         await worker.stop()
     job = row(db, handle.id)
     assert (job["status"], job["attempt_count"]) == ("running", 2)

@@ -8,7 +8,7 @@ import pytest
 
 import posthouse
 from posthouse import testing
-from posthouse.worker.shutdown import Stop
+from posthouse.worker.shutdown import ShutdownSignals
 from workshop import attempts, eventually, row, status, statuses, working
 
 
@@ -165,7 +165,7 @@ async def test_polling_alone_finds_the_work(app):
 
     async with working(app, poll_seconds=0.05) as worker:
         worker.listener._listener.is_supported = False
-        worker.fetcher.can_be_woken = False
+        worker.fetcher.can_receive_wakeups = False
         for task in worker._tasks:
             if task.get_coro().__qualname__.endswith("_guarded") and task is worker._tasks[-1]:
                 task.cancel()  # the listener
@@ -353,11 +353,11 @@ async def test_a_second_signal_releases_what_still_runs(app, db):
     handle = await work.enqueue()
     async with working(app) as worker:
         await asyncio.wait_for(started.wait(), 20)
-        stop = Stop(asyncio.get_running_loop())
+        stop = ShutdownSignals(asyncio.get_running_loop())
         stop._note()
-        await stop.asked_or(worker.failed)
+        await stop.wait(worker.failed)
         draining = asyncio.ensure_future(worker.stop(3600))
-        again = asyncio.ensure_future(stop.again(draining, worker.hurry))
+        again = asyncio.ensure_future(stop.again(draining, worker.abort_drain))
         await asyncio.sleep(0)
         assert status(db, handle.id) == "running"
         stop._note()

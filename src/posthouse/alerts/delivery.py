@@ -18,9 +18,9 @@ from posthouse.keeper.alerter import DELIVERY_RETRY
 from posthouse.settings import Settings
 from posthouse.storage.alerts import Delivery, get_delivery, has_system_work
 from posthouse.storage.connections import ReconnectingConnection
-from posthouse.worker.handlers import Arguments, Definition
+from posthouse.worker.handlers import HandlerArguments, JobDefinition
 from posthouse.worker.job import Job
-from posthouse.worker.postgres import Direct
+from posthouse.worker.postgres import PostgresBackend
 from posthouse.worker.worker import Worker
 
 KIND = "posthouse.webhook"
@@ -29,7 +29,7 @@ PRIORITY = 50
 
 def webhook_definition(
     sender: WebhookSender, line: ReconnectingConnection, queue: str, timeout: float
-) -> Definition:
+) -> JobDefinition:
     async def deliver(job: Job, alert: str, destination: str) -> dict[str, Any]:
         """Send an alert to a destination of the settings."""
         delivery = await line.run(lambda c: get_delivery(c, job.id))
@@ -37,7 +37,7 @@ def webhook_definition(
             raise Fail("the alert to deliver no longer exists")  # not enqueued by the alerter
         return await _send(sender, delivery)
 
-    return Definition(
+    return JobDefinition(
         kind=KIND,
         handler=deliver,
         queue=queue,
@@ -46,7 +46,7 @@ def webhook_definition(
         timeout=2 * timeout + 10,
         policy=Policy(DELIVERY_RETRY, (AddressRefused, Misdirected)),
         batch=None,
-        arguments=Arguments(KIND, deliver, batch=False),
+        arguments=HandlerArguments(KIND, deliver, batch=False),
         is_async=True,
     )
 
@@ -104,7 +104,7 @@ class DeliveryWorker:
     async def run_once(self) -> dict[str, int]:
         if not self._offers:
             return {"started": 0}
-        if self._worker is not None and (self._worker.failed.is_set() or self._worker.dismissed.is_set()):
+        if self._worker is not None and (self._worker.failed.is_set() or self._worker.drained.is_set()):
             await self._stop_worker()
         waiting = await self._is_needed()
         now = time.monotonic()
@@ -131,7 +131,7 @@ class DeliveryWorker:
     async def _start_worker(self) -> None:
         worker = Worker(
             self._definitions(),
-            lambda worker_id: Direct(self._url, worker_id, self._settings),
+            lambda worker_id: PostgresBackend(self._url, worker_id, self._settings),
             self._settings,
             queues=[QUEUE],
         )
@@ -142,7 +142,7 @@ class DeliveryWorker:
             raise
         self._worker = worker
 
-    def _definitions(self) -> Mapping[str, Definition]:
+    def _definitions(self) -> Mapping[str, JobDefinition]:
         webhook = webhook_definition(self._sender, self._line, QUEUE, self._settings.alert_timeout_seconds)
         return {webhook.kind: webhook}
 

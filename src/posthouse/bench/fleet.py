@@ -20,7 +20,7 @@ import psycopg
 import posthouse
 from posthouse.settings import Settings
 from posthouse.storage.leases import Claim, Leases, Success
-from posthouse.worker.fetcher import Shares
+from posthouse.worker.fetcher import FairShare
 
 BATCH = 500
 
@@ -53,7 +53,7 @@ async def measure_limit(url: str, jobs: int) -> Limit:
 
 async def _drain(leases: Leases, jobs: int) -> None:
     marks: dict[int, int] = {}
-    shares = Shares()
+    shares = FairShare()
     done = 0
     claim = await _claim(leases, marks, shares)
     while done < jobs:
@@ -65,12 +65,12 @@ async def _drain(leases: Leases, jobs: int) -> None:
             claim, _ = await asyncio.gather(_claim(leases, marks, shares), leases.succeed(reports))
 
 
-async def _claim(leases: Leases, marks: dict[int, int], shares: Shares) -> Claim:
+async def _claim(leases: Leases, marks: dict[int, int], shares: FairShare) -> Claim:
     """Claim the next batch behind the marks and fair over tenants, as a worker does."""
-    claim = await leases.claim(["default"], ["noop"], BATCH, marks, careful=True, served=shares.served)
+    claim = await leases.claim(["default"], ["noop"], BATCH, marks, careful=True, served=shares.usage)
     for row in claim.rows:
-        marks[row[8]] = max(marks.get(row[8], 0), row[9])
-    shares.count(row[3] for row in claim.rows)
+        marks[row.lane] = max(marks.get(row.lane, 0), row.position)
+    shares.record_claim(row.tenant_id for row in claim.rows)
     return claim
 
 
@@ -192,6 +192,6 @@ def fleet(url: str, size: int) -> Iterator[list[WorkerProcess]]:
 
 
 def main() -> None:
-    from posthouse.worker.shutdown import run_loop  # noqa: PLC0415 - only in the worker process
+    from posthouse.worker.shutdown import run_event_loop  # noqa: PLC0415 - only in the worker process
 
-    run_loop(app.work(ready=lambda _: print("ready", flush=True)))  # noqa: T201 - read by WorkerProcess
+    run_event_loop(app.work(ready=lambda _: print("ready", flush=True)))  # noqa: T201 - read by WorkerProcess

@@ -25,7 +25,7 @@ def bench(
     from posthouse.bench.measures import DEFAULT_MEASURES, MEASURES
     from posthouse.errors import ConfigurationError
     from posthouse.storage.database import close_embedded
-    from posthouse.worker.shutdown import run_loop
+    from posthouse.worker.shutdown import run_event_loop
 
     chosen = what or list(DEFAULT_MEASURES)
     for name in chosen:
@@ -35,7 +35,7 @@ def bench(
     try:
         with testing.database() as url, _progress(chosen) as step:
             for name in chosen:
-                run_loop(_add_figures(MEASURES[name], url, found))
+                run_event_loop(_add_figures(MEASURES[name], url, found))
                 step()
     finally:
         close_embedded()

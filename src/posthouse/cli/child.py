@@ -70,7 +70,7 @@ def _run() -> int:
     from posthouse.cli.apps import load_apps, merge_apps, settings_for, shared_settings
     from posthouse.cli.log_format import HideKinds, start_logging
     from posthouse.supervisor.inside import Inside
-    from posthouse.worker.shutdown import run_loop
+    from posthouse.worker.shutdown import run_event_loop
 
     inside = Inside()
     first = inside.receive()
@@ -87,7 +87,7 @@ def _run() -> int:
     inside.send(loaded={**dataclasses.asdict(settings), "data_dir": str(settings.data_dir)})
     if "go" not in inside.receive():
         return 0
-    run_loop(_work(snapshot, list(apps.values()), spec, field, inside))
+    run_event_loop(_work(snapshot, list(apps.values()), spec, field, inside))
     return 0
 
 
@@ -129,7 +129,7 @@ async def _work(
             announce(worker)
         inside.send(ready=str(worker.id), name=worker.name)
         worn = asyncio.ensure_future(worn_out(worker))
-        events = (inside.drain, inside.hurry, worker.failed, worker.dismissed)
+        events = (inside.drain, inside.hurry, worker.failed, worker.drained)
         await _first(worn, *(event.wait() for event in events))
         await _stop(worker, inside, worn)
         if inside.metrics is not None:
@@ -157,7 +157,7 @@ async def _stop(worker: Worker, inside: Inside, worn: Any) -> None:
     replaced = worn.done() and not inside.drain.is_set()
     if replaced:
         inside.send(recycling=worn.result())
-    elif worker.dismissed.is_set():
+    elif worker.drained.is_set():
         inside.send(dismissed=True)
     worn.cancel()
     draining = asyncio.ensure_future(worker.stop(UNLIMITED_SECONDS if replaced else None))
@@ -167,7 +167,7 @@ async def _stop(worker: Worker, inside: Inside, worn: Any) -> None:
     else:
         await _either(draining, inside.hurry.wait())
     if not draining.done():
-        worker.hurry()
+        worker.abort_drain()
     await draining
 
 

@@ -16,7 +16,7 @@ from posthouse.commands import CommandRunner, CommandSpec
 from posthouse.core.outcome import Policy
 from posthouse.core.retry import DEFAULT_RETRY
 from posthouse.storage.actions import DEMO_KIND
-from posthouse.worker.handlers import Arguments, Definition
+from posthouse.worker.handlers import HandlerArguments, JobDefinition
 from posthouse.worker.runners.commands import ProgressReports
 
 app = posthouse.App()
@@ -141,7 +141,7 @@ def _errors_to(job: posthouse.Job) -> Any:
 
 
 # Not by @app.job(): its kind is reserved, so that only callers who may run demos can enqueue it.
-app.definitions[DEMO_KIND] = Definition(
+app.definitions[DEMO_KIND] = JobDefinition(
     kind=DEMO_KIND,
     handler=run_demo,
     queue="demo",
@@ -150,7 +150,7 @@ app.definitions[DEMO_KIND] = Definition(
     timeout=1800,
     policy=Policy(DEFAULT_RETRY, ()),
     batch=None,
-    arguments=Arguments(DEMO_KIND, run_demo, batch=False),
+    arguments=HandlerArguments(DEMO_KIND, run_demo, batch=False),
     is_async=True,
     remote=False,
 )

@@ -14,7 +14,7 @@ import typer
 from posthouse.cli.guarding import UsageError
 from posthouse.cli.options import json_option
 from posthouse.cli.output import print_line, show_json
-from posthouse.worker.shutdown import SIGNALS, run_loop
+from posthouse.worker.shutdown import SIGNALS, run_event_loop
 
 if TYPE_CHECKING:
     from posthouse.app import App
@@ -313,7 +313,7 @@ def run_interruptible(main: Coroutine[Any, Any, None]) -> None:
     unless ``main`` handles the cancellation and returns.
     """
     interrupted_by: list[int] = []
-    run_loop(_run_until_signal(main, interrupted_by))
+    run_event_loop(_run_until_signal(main, interrupted_by))
     if interrupted_by:
         sys.exit(128 + interrupted_by[0])
 

@@ -62,26 +62,26 @@ def server(
     from posthouse.cli.apps import load_apps, resolve_app_paths, settings_for
     from posthouse.cli.log_format import start_logging
     from posthouse.settings import load_settings
-    from posthouse.worker.shutdown import run_loop
+    from posthouse.worker.shutdown import run_event_loop
 
     with bind_socket(host, port) as listening:
         settings = load_settings()
         start_logging(as_json=log_json, level=log_level, stream=sys.stderr)
         checked_url(settings, patient=True)
         apps = load_apps(resolve_app_paths(app, settings))
-        run_loop(_serve(settings_for(apps), listening, apps))
+        run_event_loop(_serve(settings_for(apps), listening, apps))
 
 
 async def _serve(settings: Settings, listening: socket.socket, apps: Mapping[str, App]) -> None:
     import asyncio
 
-    from posthouse.worker.shutdown import Stop
+    from posthouse.worker.shutdown import ShutdownSignals
 
-    stop = Stop(asyncio.get_running_loop())
+    stop = ShutdownSignals(asyncio.get_running_loop())
     serving = ServerProcess(settings, apps)
-    await stop.unless_asked(serving.start(listening))
+    await stop.wait_unless_stopped(serving.start(listening))
     print_line(f"Posthouse is ready: {address_of(listening)}")
-    await stop.asked_or()
+    await stop.wait()
     await serving.stop()
     for app in apps.values():
         await app.close()

@@ -98,7 +98,7 @@ def worker(
     from posthouse.cli.log_format import start_logging
     from posthouse.cli.reload import inherited
     from posthouse.settings import load_settings
-    from posthouse.worker.shutdown import run_loop
+    from posthouse.worker.shutdown import run_event_loop
 
     _go_remote(remote, key)
     settings = load_settings(commands=commands)
@@ -132,7 +132,7 @@ def worker(
     )
     codes: list[int] = []
     metrics = None if metrics_port is None else (metrics_host, metrics_port)
-    run_loop(_supervise(spec, codes, metrics, with_keeper=not no_keeper))
+    run_event_loop(_supervise(spec, codes, metrics, with_keeper=not no_keeper))
     if any(codes):
         sys.exit(codes[0])
 
@@ -214,7 +214,7 @@ async def _supervise(
     import asyncio
 
     from posthouse.supervisor.supervisor import Supervisor
-    from posthouse.worker.shutdown import Stop
+    from posthouse.worker.shutdown import ShutdownSignals
 
     keepers: list[Housekeeping] = []
 
@@ -222,11 +222,11 @@ async def _supervise(
         return await _prepare(settings, keepers, with_keeper=with_keeper)
 
     supervisor = Supervisor(spec, on_loaded)
-    stop = Stop(asyncio.get_running_loop(), supervisor.drain_seconds)
+    stop = ShutdownSignals(asyncio.get_running_loop(), supervisor.drain_seconds)
     if metrics is not None:
         _serve_metrics(*metrics, supervisor)
     supervisor.start()
-    await stop.asked_or(supervisor.failed, supervisor.dismissed)
+    await stop.wait(supervisor.failed, supervisor.drained)
     await stop.again(asyncio.ensure_future(supervisor.stop()), supervisor.hurry)
     for keeper in keepers:
         await keeper.stop()
@@ -288,13 +288,13 @@ def keeper(
     """
     from posthouse.cli.log_format import start_logging
     from posthouse.settings import load_settings
-    from posthouse.worker.shutdown import run_loop
+    from posthouse.worker.shutdown import run_event_loop
 
     settings = load_settings()
     start_logging(as_json=log_json, level=log_level)
     url = checked_url(settings, patient=not once)
     metrics = None if metrics_port is None else (metrics_host, metrics_port)
-    run_loop(_keep_once(url, settings, as_json=as_json) if once else _keep(url, settings, metrics))
+    run_event_loop(_keep_once(url, settings, as_json=as_json) if once else _keep(url, settings, metrics))
 
 
 async def _keep_once(url: str, settings: Settings, *, as_json: bool) -> None:
@@ -320,14 +320,14 @@ async def _keep(url: str, settings: Settings, metrics: tuple[str, int] | None) -
     import logging
 
     from posthouse.maintenance import Housekeeping
-    from posthouse.worker.shutdown import Stop
+    from posthouse.worker.shutdown import ShutdownSignals
 
-    stop = Stop(asyncio.get_running_loop())
+    stop = ShutdownSignals(asyncio.get_running_loop())
     if metrics is not None:
         _serve_metrics(*metrics)
     housekeeping = Housekeeping(url, settings)
     await housekeeping.start()
     steps = ",".join(step.name for step in housekeeping.steps)
     logging.getLogger("posthouse.keeper").info("keeper started: steps=%s", steps)
-    await stop.asked_or()  # a keeper recovers by itself
+    await stop.wait()  # a keeper recovers by itself
     await housekeeping.stop()

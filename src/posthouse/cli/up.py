@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from posthouse.cli.run_server import ServerProcess
     from posthouse.settings import Settings
     from posthouse.supervisor.supervisor import Settling, Supervisor
-    from posthouse.worker.shutdown import Stop
+    from posthouse.worker.shutdown import ShutdownSignals
 
 DEMO = "posthouse.cli.demo:app"
 
@@ -73,7 +73,7 @@ def up(
     from posthouse.cli.run_server import bind_socket
     from posthouse.cli.startup import require_extras
     from posthouse.settings import ENV_PREFIX, load_settings
-    from posthouse.worker.shutdown import run_loop
+    from posthouse.worker.shutdown import run_event_loop
 
     settings = load_settings(data_dir=data_dir)
     embedded = not settings.database_url
@@ -116,7 +116,7 @@ def up(
         )
         data = _Data(settings, embedded=embedded, chosen=data_dir is not None)
         opens = _is_here(listening) and sys.stdout.isatty() if open_ is None else open_
-        run_loop(_serve(apps, settings, listening, spec, _Screen(data, parent, opens)))
+        run_event_loop(_serve(apps, settings, listening, spec, _Screen(data, parent, opens)))
 
 
 def _start_logging(*, as_json: bool | None, level: str, hidden: list[str]) -> None:
@@ -322,9 +322,9 @@ async def _serve(
     from posthouse.errors import PosthouseError
     from posthouse.maintenance import Housekeeping
     from posthouse.supervisor.supervisor import Supervisor
-    from posthouse.worker.shutdown import Stop
+    from posthouse.worker.shutdown import ShutdownSignals
 
-    stop = Stop(asyncio.get_running_loop(), lambda: settings.drain_seconds)
+    stop = ShutdownSignals(asyncio.get_running_loop(), lambda: settings.drain_seconds)
     settings = replace(settings, public_url=settings.public_url or address_of(listening))
     spec["flags"]["public_url"] = settings.public_url
     whole = merge_apps(apps, settings)
@@ -343,7 +343,7 @@ async def _serve(
     key = await create_first_admin_key(settings.database_url)
     if await _ready(supervisor, stop):
         screen.show(serving, listening, key, running=_running(apps, settings, supervisor), demo=DEMO in apps)
-        await stop.asked_or(*(() if supervisor is None else (supervisor.failed, supervisor.dismissed)))
+        await stop.wait(*(() if supervisor is None else (supervisor.failed, supervisor.drained)))
     logging.getLogger("posthouse.up").info("stopping: waiting for running jobs; Ctrl-C again releases them")
     closing = asyncio.ensure_future(serving.stop())
     if supervisor is not None:
@@ -356,14 +356,14 @@ async def _serve(
         raise supervisor.error or PosthouseError("the worker could not run; see the log for details")
 
 
-async def _ready(supervisor: Supervisor | None, stop: Stop) -> bool:
+async def _ready(supervisor: Supervisor | None, stop: ShutdownSignals) -> bool:
     """Wait until the workers run; return False if they cannot, or if the command was told to stop."""
     import asyncio
 
     if supervisor is None:
         return True
     ready = asyncio.ensure_future(supervisor.ready())
-    asked = asyncio.ensure_future(stop.asked_or())
+    asked = asyncio.ensure_future(stop.wait())
     await asyncio.wait([ready, asked], return_when=asyncio.FIRST_COMPLETED)
     asked.cancel()
     if not ready.done():

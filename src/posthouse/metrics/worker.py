@@ -27,7 +27,7 @@ from posthouse.metrics.registry import (
 )
 from posthouse.worker.attempt import Attempt
 from posthouse.worker.executor import Executor
-from posthouse.worker.observers import observe_with
+from posthouse.worker.observers import add_observer
 
 
 class _Attempts:
@@ -74,7 +74,7 @@ class WorkerMetrics:
 
     def _in_flight(self) -> float:
         """All executors of a worker share what they hold."""
-        return len({id(job) for each in self._executors for job in list(each.held.values())})
+        return len({id(job) for each in self._executors for job in list(each.leased.values())})
 
 
 class KeeperMetrics:
@@ -99,7 +99,7 @@ def start_collecting(*, worker: bool, keeper: bool = True) -> CollectorRegistry:
     if keeper:
         set_service_observer(KeeperMetrics(registry))
     if worker:
-        observe_with(WorkerMetrics(registry))
+        add_observer(WorkerMetrics(registry))
     return registry
 
 

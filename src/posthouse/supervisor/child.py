@@ -19,7 +19,7 @@ from posthouse.commands.warden import Warden
 from posthouse.supervisor.inside import STACKS
 from posthouse.worker.status import Status, shared_memory
 
-BOOT = (
+CHILD_CODE = (
     "import json, sys; sys.path[:] = json.loads(sys.argv.pop()); from posthouse.cli.child import main; main()"
 )
 _STACKS_LIMIT = 16_000
@@ -58,7 +58,7 @@ class WorkerChild:
         self._socket.setblocking(False)
         try:
             handed = [theirs.fileno(), memory, self._stacks.fileno()]
-            argv = [sys.executable, "-c", BOOT, json.dumps(sys.path)]
+            argv = [sys.executable, "-c", CHILD_CODE, json.dumps(sys.path)]
             self._child = Child(argv, handed, warden=warden, on_end=self._on_end)
         finally:
             theirs.close()

@@ -18,11 +18,11 @@ from posthouse.settings import Settings
 from posthouse.supervisor.child import WorkerChild
 from posthouse.supervisor.liveness import LONGEST_TICK, find_blockers, silence_limit, tick_seconds
 from posthouse.waiting import Backoff
-from posthouse.worker.backend import AWAY, REFUSED, Backend
-from posthouse.worker.postgres import Direct
+from posthouse.worker.backend import REJECTED, UNREACHABLE, Backend
+from posthouse.worker.postgres import PostgresBackend
 
 _log = logging.getLogger("posthouse.supervisor")
-_UNSETTLED: tuple[type[Exception], ...] = (TimeoutError, *REFUSED)
+_UNSETTLED: tuple[type[Exception], ...] = (TimeoutError, *REJECTED)
 
 
 class Settling:
@@ -34,13 +34,13 @@ class Settling:
 
     @classmethod
     def direct(cls, url: str, settings: Settings) -> Settling:
-        return cls(lambda worker_id: Direct(url, worker_id, settings), settings.crash_limit)
+        return cls(lambda worker_id: PostgresBackend(url, worker_id, settings), settings.crash_limit)
 
     @classmethod
     def remote(cls, settings: Settings) -> Settling:
-        from posthouse.worker.remote import Remote  # noqa: PLC0415 - an extra; now, because a stop has no time
+        from posthouse.worker.remote import HttpBackend  # noqa: PLC0415 - an extra; now, because a stop has no time
 
-        return cls(lambda worker_id: Remote(worker_id, settings), settings.crash_limit)
+        return cls(lambda worker_id: HttpBackend(worker_id, settings), settings.crash_limit)
 
     async def end_worker(
         self, worker_id: UUID, blockers: Sequence[UUID] | None, error: Mapping[str, Any], *, within: float
@@ -65,7 +65,7 @@ class Settling:
         while True:
             try:
                 await end(blockers, error, self._crash_limit)
-            except AWAY:
+            except UNREACHABLE:
                 await backoff.sleep()
             else:
                 return
@@ -107,7 +107,7 @@ class Supervisor:
         """Known when the first child has loaded the application."""
         self.failed: asyncio.Event = asyncio.Event()
         """Set when no worker can run; ``exit_code`` says how the child ended."""
-        self.dismissed: asyncio.Event = asyncio.Event()
+        self.drained: asyncio.Event = asyncio.Event()
         """Set when operators have drained all workers."""
         self.exit_code = 0
         self.error: PosthouseError | None = None
@@ -124,7 +124,7 @@ class Supervisor:
 
     async def ready(self) -> bool:
         """Wait until all children have started; return False if they cannot."""
-        while not (self.failed.is_set() or self.dismissed.is_set() or self._all_ready()):
+        while not (self.failed.is_set() or self.drained.is_set() or self._all_ready()):
             self._changed.clear()
             await self._changed.wait()
         return not self.failed.is_set()
@@ -213,7 +213,7 @@ class Supervisor:
         elif child.is_killed or not child.is_leaving:
             self._replace(child, code)
         elif not self.children:
-            self.dismissed.set()
+            self.drained.set()
         self._changed.set()
         if child.metrics:
             self.on_metrics_end(child.metrics)

@@ -52,7 +52,7 @@ async def download(
         return found
 
 
-class DirectShelf:
+class PostgresArtifactStore:
     def __init__(self, url: str, settings: Settings) -> None:
         self._line = ReconnectingConnection(url, "artifacts")
         self._store = store_for(settings)

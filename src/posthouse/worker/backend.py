@@ -20,8 +20,8 @@ from posthouse.storage.attempts import LogLine
 from posthouse.storage.connections import HandlerPools
 from posthouse.storage.leases import Claim, ReadyBatch, Settlement, Success
 
-AWAY: tuple[type[Exception], ...] = (psycopg.OperationalError, ServerUnavailable)
-REFUSED: tuple[type[Exception], ...] = (psycopg.Error, Refused)
+UNREACHABLE: tuple[type[Exception], ...] = (psycopg.OperationalError, ServerUnavailable)
+REJECTED: tuple[type[Exception], ...] = (psycopg.Error, Refused)
 
 
 class LeaseTiming(NamedTuple):
@@ -40,7 +40,7 @@ class LeaseTiming(NamedTuple):
         return min(grace, self.lease_seconds * 0.05)
 
 
-class Leases(Protocol):
+class LeaseStore(Protocol):
     """Claims jobs and writes their outcomes."""
 
     lease_seconds: float
@@ -85,7 +85,7 @@ class Leases(Protocol):
     async def close(self) -> None: ...
 
 
-class Notebook(Protocol):
+class AttemptStore(Protocol):
     """Stores what running jobs report."""
 
     lease_seconds: float
@@ -99,7 +99,7 @@ class Notebook(Protocol):
     async def close(self) -> None: ...
 
 
-class Pulse(Protocol):
+class HeartbeatConnection(Protocol):
     """The connection of the heartbeat thread."""
 
     watched: bool
@@ -114,7 +114,7 @@ class Pulse(Protocol):
         ...
 
 
-class Hearing(NamedTuple):
+class NotificationCallbacks(NamedTuple):
     """Callbacks: jobs may be ready, a job is to be canceled, listening has started,
     definitions have changed.
     """
@@ -141,7 +141,7 @@ class Listener(Protocol):
     async def run(self) -> None: ...
 
 
-class Shelf(Protocol):
+class ArtifactStore(Protocol):
     """Stores the artifacts of jobs."""
 
     async def put(self, job_id: UUID, token: UUID, name: str, path: Path) -> dict[str, Any]: ...
@@ -157,12 +157,12 @@ class Backend(Protocol):
     process_url: str | None
     """Database URL for transactions in job processes, or None if there are none."""
 
-    def leases(self) -> Leases: ...
-    def notebook(self) -> Notebook: ...
+    def leases(self) -> LeaseStore: ...
+    def notebook(self) -> AttemptStore: ...
     def pools(self) -> HandlerPools: ...
-    def shelf(self) -> Shelf: ...
-    def pulse(self) -> AbstractContextManager[Pulse]: ...
-    def listener(self, queues: set[str], tell: Hearing) -> Listener: ...
+    def shelf(self) -> ArtifactStore: ...
+    def pulse(self) -> AbstractContextManager[HeartbeatConnection]: ...
+    def listener(self, queues: set[str], tell: NotificationCallbacks) -> Listener: ...
     async def dispatch(self, claimants: Sequence[Claimant]) -> Sequence[Reader]:
         """Return the readers of hints, to be run. None in database mode: the listener wakes the claimants."""
         ...

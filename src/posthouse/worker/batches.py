@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from posthouse.storage.leases import ReadyBatch
-from posthouse.worker.handlers import Definition
+from posthouse.worker.handlers import JobDefinition
 
-MOST_LINGERS = 10
+MAX_LINGERS = 10
 """While jobs keep arriving, or limits allow only part of a batch, it waits for this many lingers at most."""
 LOOK_SECONDS = 0.02
 """Jobs that arrive are counted at this interval."""
@@ -40,7 +40,7 @@ class Batches:
 
     def __init__(
         self,
-        definitions: Iterable[Definition],
+        definitions: Iterable[JobDefinition],
         open_batches: Callable[[str], int],
         *,
         linger: float,
@@ -96,7 +96,7 @@ class Batches:
             wait.newest, wait.changed_at = ready.newest, now
         wait.looked_at, wait.pause = now, 0.0
         is_full = ready.jobs >= size
-        until = wait.since + MOST_LINGERS * self._linger
+        until = wait.since + MAX_LINGERS * self._linger
         until = until if is_full else min(until, wait.changed_at + self._linger)
         if is_full and (now < until or not wait.failures):
             return BatchClaim(ready.kind, size, size)

@@ -11,7 +11,7 @@ from uuid import UUID
 from posthouse.core.states import Event
 from posthouse.storage.leases import Settlement, Success
 from posthouse.waiting import Backoff
-from posthouse.worker.backend import AWAY, REFUSED, Leases
+from posthouse.worker.backend import REJECTED, UNREACHABLE, LeaseStore
 
 _log = logging.getLogger("posthouse.worker")
 
@@ -20,12 +20,12 @@ Report = TypeVar("Report", Success, Settlement)
 
 
 class Completer:
-    def __init__(self, leases: Leases, on_lost: Callable[[UUID], None]) -> None:
+    def __init__(self, leases: LeaseStore, on_lost: Callable[[UUID], None]) -> None:
         self._leases = leases
         self._on_lost = on_lost
         self._successes: list[Success] = []
         self._settlements: list[Settlement] = []
-        self._something = asyncio.Event()
+        self._wakeup = asyncio.Event()
         self._writing = 0
 
     @property
@@ -34,19 +34,19 @@ class Completer:
 
     def succeed(self, report: Success) -> None:
         self._successes.append(report)
-        self._something.set()
+        self._wakeup.set()
 
     def settle(self, report: Settlement) -> None:
         self._settlements.append(report)
-        self._something.set()
+        self._wakeup.set()
 
     async def run(self) -> None:
         """Write until canceled. While Postgres is unreachable, reports wait: each can be repeated safely."""
         while True:
-            await self._something.wait()
+            await self._wakeup.wait()
             await self._flush()
             if not self._successes and not self._settlements:
-                self._something.clear()
+                self._wakeup.clear()
 
     async def drain(self) -> None:
         """Wait until everything reported so far is written."""
@@ -74,9 +74,9 @@ class Completer:
             try:
                 for job_id in await write(reports):
                     self._on_lost(job_id)
-            except AWAY:
+            except UNREACHABLE:
                 await backoff.sleep()
-            except REFUSED as error:
+            except REJECTED as error:
                 await self._isolate(write, reports, error)
                 return
             else:

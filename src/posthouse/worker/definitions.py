@@ -24,29 +24,31 @@ from posthouse.core.schema import compiled
 from posthouse.errors import ConfigurationError, InactiveDefinition
 from posthouse.waiting import wait_for_event
 from posthouse.worker.attempt import Attempt
-from posthouse.worker.backend import AWAY
-from posthouse.worker.handlers import Definition
+from posthouse.worker.backend import UNREACHABLE
+from posthouse.worker.handlers import JobDefinition
 
 _log = logging.getLogger("posthouse.worker")
 
-REREAD_SECONDS = 5.0
+RELOAD_SECONDS = 5.0
 """Maximum delay of a change while no notifications arrive."""
-NOTIFIED_REREAD_SECONDS = 60.0
+NOTIFIED_RELOAD_SECONDS = 60.0
 """The same while they do."""
 _REMEMBERED = 1024
 _TEXTS = ("message", "traceback", "stdout", "stderr")
 
 
-Marks: TypeAlias = tuple[str, tuple[str, ...]]
+RedactionOverride: TypeAlias = tuple[str, tuple[str, ...]]
 """A schema, as JSON text, and redaction paths."""
 
 
-class Library(Protocol):
+class DefinitionSource(Protocol):
     async def definitions_since(self, digest: str) -> tuple[str, list[str]] | None: ...
 
 
-class Rulebook:
-    def __init__(self, definitions: Mapping[str, Definition], library: Library | None = None) -> None:
+class DefinitionWatcher:
+    def __init__(
+        self, definitions: Mapping[str, JobDefinition], library: DefinitionSource | None = None
+    ) -> None:
         self._definitions = definitions
         self._library = library
         self._rules: dict[str, StoredDefinition] = {}
@@ -55,24 +57,24 @@ class Rulebook:
         self._changed = asyncio.Event()
         self._redactors: dict[str, Redactor] = {}
         self._secrets: OrderedDict[str, Secrets] = OrderedDict()
-        self.on_read: Callable[[], Awaitable[None]] = _nothing
+        self.on_reload: Callable[[], Awaitable[None]] = _nothing
         self.is_notified: Callable[[], bool] = lambda: False
 
-    def look_again(self) -> None:
+    def invalidate(self) -> None:
         self._changed.set()
 
     async def run(self) -> None:
         """Reload on notification and periodically, until canceled."""
         while True:
             await wait_for_event(
-                self._changed, NOTIFIED_REREAD_SECONDS if self.is_notified() else REREAD_SECONDS
+                self._changed, NOTIFIED_RELOAD_SECONDS if self.is_notified() else RELOAD_SECONDS
             )
             self._changed.clear()
-            with suppress(*AWAY):
-                await self.reread()
-                await self.on_read()
+            with suppress(*UNREACHABLE):
+                await self.reload()
+                await self.on_reload()
 
-    async def reread(self) -> None:
+    async def reload(self) -> None:
         found = None if self._library is None else await self._library.definitions_since(self._digest)
         if found is None:
             return
@@ -86,7 +88,7 @@ class Rulebook:
         self._redactors.clear()
         self._secrets.clear()
 
-    def of(self, kind: str) -> StoredDefinition | None:
+    def get(self, kind: str) -> StoredDefinition | None:
         return self._rules.get(kind)
 
     def commands(self) -> list[StoredDefinition]:
@@ -100,13 +102,13 @@ class Rulebook:
         if attempt.row.kind in self._checked:
             self._rules[attempt.row.kind].check(attempt.row.payload)
 
-    async def fits_newer_code(self, attempt: Attempt, definition: Definition) -> bool:
+    async def fits_newer_code(self, attempt: Attempt, definition: JobDefinition) -> bool:
         """Return whether a payload that this handler does not accept fits the definition announced last.
 
         Then workers with newer code run, and the job is theirs.
         """
-        with suppress(*AWAY):
-            await self.reread()
+        with suppress(*UNREACHABLE):
+            await self.reload()
         rules = self._rules.get(attempt.row.kind)
         if (
             rules is None
@@ -121,7 +123,7 @@ class Rulebook:
         newest = compiled(rules.announced_schema)
         return newest is None or newest.accepts(from_json(attempt.row.payload))
 
-    def admitted(self, request: Request, payload_limit: int) -> Request:
+    def apply_definition(self, request: Request, payload_limit: int) -> Request:
         """Return a follow-up with overrides applied. Raises if its kind would reject it."""
         rules = self._rules.get(request.kind)
         if rules is None:
@@ -163,28 +165,28 @@ class Rulebook:
             return Redactor(definition.arguments.schema(), definition.redact)
         return PLAIN
 
-    def operators_marks(self, kind: str) -> Marks | None:
+    def redaction_override(self, kind: str) -> RedactionOverride | None:
         """Return the operator's redaction rules for a process that only knows the code."""
         rules = self._rules.get(kind)
         if rules is None or not rules.overrides.keys() & {"schema", "redact"}:
             return None
         return rules.schema, rules.redact
 
-    def mark(self, kind: str, marks: Marks | None) -> None:
+    def set_redaction_override(self, kind: str, marks: RedactionOverride | None) -> None:
         """Set the redaction rules in such a process; None: those of the code."""
         if marks is None:
             self._redactors.pop(kind, None)
         else:
             self._redactors[kind] = redactor_for(marks[0], tuple(marks[1]))
 
-    def masked(self, attempt: Attempt, text: str, *, cut: bool = False) -> str:
+    def mask_text(self, attempt: Attempt, text: str, *, cut: bool = False) -> str:
         """Return a text of this job with the secrets of its payload, and what looks like a secret, masked."""
         return self.redactor(attempt.row.kind).text(text, self._secrets_of(attempt), cut=cut)
 
-    def masked_error(self, attempt: Attempt, error: Mapping[str, Any]) -> dict[str, Any]:
+    def mask_error(self, attempt: Attempt, error: Mapping[str, Any]) -> dict[str, Any]:
         """Return an error with secrets masked. Its texts are usually pieces of longer ones."""
         return {
-            name: self.masked(attempt, value, cut=True)
+            name: self.mask_text(attempt, value, cut=True)
             if name in _TEXTS and isinstance(value, str)
             else value
             for name, value in error.items()
@@ -200,13 +202,13 @@ class Rulebook:
         return found
 
 
-class Masks:
+class JobMask:
     """The masks of the jobs of one handler call: secrets of each job are masked for all of them."""
 
-    __slots__ = ("_attempts", "_rulebook")
+    __slots__ = ("_attempts", "_definition_watcher")
 
-    def __init__(self, rulebook: Rulebook, attempts: Sequence[Attempt]) -> None:
-        self._rulebook = rulebook
+    def __init__(self, definition_watcher: DefinitionWatcher, attempts: Sequence[Attempt]) -> None:
+        self._definition_watcher = definition_watcher
         self._attempts = attempts
 
     @property
@@ -220,7 +222,7 @@ class Masks:
 
     def __call__(self, text: str) -> str:
         for attempt in self._attempts:
-            text = self._rulebook.masked(attempt, text)
+            text = self._definition_watcher.mask_text(attempt, text)
         return text
 
 

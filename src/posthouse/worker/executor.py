@@ -26,11 +26,11 @@ from posthouse.storage.leases import Settlement, Success
 from posthouse.worker.attempt import Attempt
 from posthouse.worker.completer import Completer
 from posthouse.worker.contexts import in_own_context
-from posthouse.worker.definitions import Masks, Rulebook
-from posthouse.worker.handlers import COMMAND, Definition
+from posthouse.worker.definitions import DefinitionWatcher, JobMask
+from posthouse.worker.handlers import COMMAND, JobDefinition
 from posthouse.worker.job import Job
 from posthouse.worker.orm import fresh_async_connections, fresh_connections, uses_django
-from posthouse.worker.runners.threads import Threads
+from posthouse.worker.runners.threads import ThreadPool
 from posthouse.worker.status import Status
 
 _log = logging.getLogger("posthouse.worker")
@@ -41,7 +41,7 @@ _LEVELS = {
     Event.RETRY: logging.WARNING,
     Event.RESCUE: logging.WARNING,
 }
-WATCH_SECONDS = 0.1
+DEADLINE_CHECK_INTERVAL_SECONDS = 0.1
 SUSPECT_CRASHES = 2
 """Jobs with which this many workers died run one at a time. Must match posthouse.settle."""
 
@@ -58,7 +58,7 @@ STOP_GRACE = 2.5
 """Seconds that handlers have to clean up when their worker stops, of the five that follow its drain."""
 
 
-class CutOff(Released):
+class LeaseExpired(Released):
     """The lease could not be renewed. The handler is stopped, and the job released if this worker still owns
     it.
 
@@ -70,7 +70,7 @@ class PayloadMismatch(Exception):
     """The payload does not fit this worker's handler, but the definition that newer code announced."""
 
 
-class Processes(Protocol):
+class Runner(Protocol):
     """Runs handlers in other processes; see runners/process/pool.py."""
 
     async def run(self, kind: str, attempts: Sequence[Attempt]) -> list[Any] | None: ...
@@ -79,17 +79,17 @@ class Processes(Protocol):
 class Executor:
     def __init__(
         self,
-        definitions: Mapping[str, Definition],
+        definitions: Mapping[str, JobDefinition],
         completer: Completer,
-        rulebook: Rulebook,
+        definition_watcher: DefinitionWatcher,
         *,
         concurrency: int,
         result_limit: int,
         cancel_grace: float,
         crash_limit: int,
-        held: dict[str, Attempt],
-        holding: asyncio.Event,
-        processes: Processes | None = None,
+        leased: dict[str, Attempt],
+        has_leases: asyncio.Event,
+        processes: Runner | None = None,
         status: Status | None = None,
         address: Callable[[UUID], str] = lambda _: "",
     ) -> None:
@@ -99,7 +99,7 @@ class Executor:
         """
         self._definitions = definitions
         self._completer = completer
-        self._rulebook = rulebook
+        self._definition_watcher = definition_watcher
         self._concurrency = concurrency
         self._result_limit = result_limit
         self._cancel_grace = cancel_grace
@@ -107,28 +107,27 @@ class Executor:
         self._processes = processes
         self._address = address
         self._status = status
-        self._threads = Threads("posthouse-job")
+        self._threads = ThreadPool("posthouse-job")
         self._pending: deque[list[Attempt]] = deque()
         self._open_batches: Counter[str] = Counter()
         self._in_batches = 0
         self._busy = 0
         self._draining = False
-        self._room = asyncio.Event()
-        self._room.set()
+        self._capacity = asyncio.Event()
+        self._capacity.set()
         self._loop = asyncio.get_running_loop()
         self._rng = random.Random()  # noqa: S311 - jitter
-        self._holding = holding
-        self.held = held
+        self._has_leases = has_leases
+        self.leased = leased
         """All jobs whose lease this worker holds, by hex id. The heartbeat thread reads it."""
         self.finished = 0
         self.lease_grace = 0.0
         """How long jobs continue after a lease that could not be renewed: the grace period of the server."""
-        self.on_room: Callable[[], None] = self._room.set
-        self.on_suspect_end: Callable[[], None] = self._room.set
-        self.on_batch_end: Callable[[], None] = self._room.set
+        self.on_suspect_end: Callable[[], None] = self._capacity.set
+        self.on_batch_end: Callable[[], None] = self._capacity.set
 
     @property
-    def waiting(self) -> int:
+    def queued_count(self) -> int:
         """Number of handler calls whose jobs are claimed but not started; a batch is one call."""
         return len(self._pending)
 
@@ -156,34 +155,38 @@ class Executor:
 
     @property
     def has_suspect(self) -> bool:
-        return any(attempt.row.crashes >= SUSPECT_CRASHES for attempt in self.held.values())
+        return any(attempt.row.crashes >= SUSPECT_CRASHES for attempt in self.leased.values())
 
-    async def room(self) -> None:
+    async def wait_for_capacity(self) -> None:
         """Wait until a slot or a place in the prefetch queue may be free."""
-        self._room.clear()
-        await self._room.wait()
+        self._capacity.clear()
+        await self._capacity.wait()
+
+    def signal_capacity(self) -> None:
+        """Let wait_for_capacity return, so that its caller looks at its own state."""
+        self._capacity.set()
 
     def accept(self, attempts: Sequence[Attempt]) -> None:
         """Accept claimed jobs and start as many as there are free slots."""
-        held = self.held
+        leased = self.leased
         for attempt in attempts:
-            earlier = held.get(attempt.hex_id)
+            earlier = leased.get(attempt.hex_id)
             if earlier is not None:  # its lease was lost, and this worker claimed the job again
-                self.end(earlier, LeaseLost())
-            held[attempt.hex_id] = attempt
-        self._pending.extend(self._grouped(attempts))
-        self._holding.set()
+                self.interrupt(earlier, LeaseLost())
+            leased[attempt.hex_id] = attempt
+        self._pending.extend(self._group(attempts))
+        self._has_leases.set()
         if self._draining:  # the claim was under way when the drain began
             self._release_pending()
         self._start_pending()
 
-    def _holds(self, attempt: Attempt) -> bool:
+    def _owns_lease(self, attempt: Attempt) -> bool:
         """Whether this attempt holds the lease. Compared by identity: a later attempt may
         have replaced it.
         """
-        return self.held.get(attempt.hex_id) is attempt
+        return self.leased.get(attempt.hex_id) is attempt
 
-    def _grouped(self, attempts: Iterable[Attempt]) -> Iterable[list[Attempt]]:
+    def _group(self, attempts: Iterable[Attempt]) -> Iterable[list[Attempt]]:
         """Yield single jobs one by one, and jobs of a batch kind in groups up to the batch size."""
         batches: dict[str, list[Attempt]] = {}
         for attempt in attempts:
@@ -194,10 +197,10 @@ class Executor:
             batch = batches.setdefault(attempt.row.kind, [])
             batch.append(attempt)
             if len(batch) == size:
-                yield self._opened(batches.pop(attempt.row.kind))
-        yield from map(self._opened, batches.values())
+                yield self._open_batch(batches.pop(attempt.row.kind))
+        yield from map(self._open_batch, batches.values())
 
-    def _opened(self, batch: list[Attempt]) -> list[Attempt]:
+    def _open_batch(self, batch: list[Attempt]) -> list[Attempt]:
         self._open_batches[batch[0].row.kind] += 1
         return batch
 
@@ -205,19 +208,19 @@ class Executor:
         while self._busy < self._concurrency and (group := self._next_group()):
             self._busy += 1
             self._loop.create_task(self._run_slot(group))
-        self._room.set()
+        self._capacity.set()
 
     def _next_group(self) -> list[Attempt] | None:
         """Return the jobs of the next handler call; None if there are none."""
         while self._pending:
-            if group := self._still_held(self._pending.popleft()):
+            if group := self._still_leased(self._pending.popleft()):
                 return group
         return None
 
-    def _still_held(self, claimed: list[Attempt]) -> list[Attempt]:
+    def _still_leased(self, claimed: list[Attempt]) -> list[Attempt]:
         """Return the jobs of a handler call that were not released since they were claimed."""
-        held = self.held
-        group = [attempt for attempt in claimed if held.get(attempt.hex_id) is attempt]
+        leased = self.leased
+        group = [attempt for attempt in claimed if leased.get(attempt.hex_id) is attempt]
         if not group:
             self._close_batch(claimed[0].row.kind)
         return group
@@ -234,7 +237,7 @@ class Executor:
         """
         task = asyncio.current_task()
         assert task is not None
-        group = self._still_held(claimed) or self._next_group()
+        group = self._still_leased(claimed) or self._next_group()
         calls = 0
         try:
             while group:
@@ -242,7 +245,7 @@ class Executor:
                 # A cancellation that the handler did not notice must not reach the next one.
                 if task.cancelling() or _is_stopped(group):
                     break
-                self._room.set()
+                self._capacity.set()
                 calls += 1
                 if calls % CALLS_PER_TURN == 0:
                     await asyncio.sleep(0)
@@ -264,11 +267,11 @@ class Executor:
         else:
             await self._run_batch(definition, group)
 
-    async def _run_one(self, definition: Definition, attempt: Attempt) -> None:
-        mask_with(Masks(self._rulebook, (attempt,)))
+    async def _run_one(self, definition: JobDefinition, attempt: Attempt) -> None:
+        mask_with(JobMask(self._definition_watcher, (attempt,)))
         try:
             try:
-                self._rulebook.check(attempt)
+                self._definition_watcher.check(attempt)
                 if self._processes is not None:
                     (value,) = await self._processes.run(attempt.row.kind, [attempt]) or (None,)
                 else:
@@ -277,20 +280,22 @@ class Executor:
                     value = await self._call(definition, [attempt], positional, arguments)
             finally:
                 if attempt.has_reports:
-                    await _land([attempt])
-            self._end(attempt, definition, value)
+                    await _flush_reports([attempt])
+            self._finish_returned(attempt, definition, value)
         except InvalidPayload as error:
-            self._end_with(
-                attempt, definition, attempt.stop_reason or await self._judged(attempt, definition, error)
+            self._finish_with(
+                attempt,
+                definition,
+                attempt.stop_reason or await self._explain_mismatch(attempt, definition, error),
             )
         except BaseException as error:  # noqa: BLE001 - every exception is an outcome
-            self._end_with(attempt, definition, attempt.stop_reason or error)
+            self._finish_with(attempt, definition, attempt.stop_reason or error)
 
-    async def _run_batch(self, definition: Definition, attempts: list[Attempt]) -> None:
-        mask_with(Masks(self._rulebook, attempts))
+    async def _run_batch(self, definition: JobDefinition, attempts: list[Attempt]) -> None:
+        mask_with(JobMask(self._definition_watcher, attempts))
         size = len(attempts)
         try:
-            attempts = [attempt for attempt in attempts if await self._fits(attempt, definition)]
+            attempts = [attempt for attempt in attempts if await self._accept_payload(attempt, definition)]
             if not attempts:
                 return
             try:
@@ -300,41 +305,45 @@ class Executor:
                     jobs = [Job(attempt) for attempt in attempts]
                     values = await self._call(definition, attempts, (jobs,), {})
             finally:
-                await _land(attempts)
-            for attempt, value in zip(attempts, _answers(definition, attempts, values), strict=True):
-                self._end(attempt, definition, value)
+                await _flush_reports(attempts)
+            for attempt, value in zip(attempts, _batch_results(definition, attempts, values), strict=True):
+                self._finish_returned(attempt, definition, value)
         except BaseException as error:  # noqa: BLE001 - every exception is an outcome
             for attempt in attempts:
-                if self._holds(attempt):
-                    self._end_with(attempt, definition, attempt.stop_reason or _own_share(attempt, error))
+                if self._owns_lease(attempt):
+                    self._finish_with(
+                        attempt, definition, attempt.stop_reason or _error_for_job(attempt, error)
+                    )
         finally:
             self._in_batches += size - 1
             self._close_batch(definition.kind)
 
-    async def _judged(self, attempt: Attempt, definition: Definition, error: InvalidPayload) -> Exception:
+    async def _explain_mismatch(
+        self, attempt: Attempt, definition: JobDefinition, error: InvalidPayload
+    ) -> Exception:
         """Return what a payload that was refused means: it is wrong, or made for newer code than this."""
         try:
-            newer = await self._rulebook.fits_newer_code(attempt, definition)
+            newer = await self._definition_watcher.fits_newer_code(attempt, definition)
         except Exception:  # noqa: BLE001 - a definition stored by hand; the payload stays refused
             newer = False
         return PayloadMismatch(str(error)) if newer else error
 
-    async def _fits(self, attempt: Attempt, definition: Definition) -> bool:
+    async def _accept_payload(self, attempt: Attempt, definition: JobDefinition) -> bool:
         """Finish a job of a batch whose payload is invalid; the others continue without it."""
         try:
-            self._rulebook.check(attempt)
+            self._definition_watcher.check(attempt)
             definition.arguments.read(attempt.row.payload)
         except InvalidPayload as error:
-            self._end_with(attempt, definition, await self._judged(attempt, definition, error))
+            self._finish_with(attempt, definition, await self._explain_mismatch(attempt, definition, error))
             return False
         except Exception as error:  # noqa: BLE001 - every exception is an outcome
-            self._end_with(attempt, definition, error)
+            self._finish_with(attempt, definition, error)
             return False
         return True
 
     async def _call(
         self,
-        definition: Definition,
+        definition: JobDefinition,
         attempts: Sequence[Attempt],
         positional: tuple[Any, ...],
         arguments: dict[str, Any],
@@ -361,39 +370,39 @@ class Executor:
                 raise
         return await asyncio.shield(call.future)  # the slot is in use as long as the thread runs
 
-    def _end(self, attempt: Attempt, definition: Definition, value: Any) -> None:
+    def _finish_returned(self, attempt: Attempt, definition: JobDefinition, value: Any) -> None:
         """Finish a job whose handler returned.
 
         A stop reason takes precedence over the return value, except when the worker only releases the job for
         shutdown.
         """
         if attempt.stop_reason is not None and not isinstance(attempt.stop_reason, Released):
-            self._end_with(attempt, definition, attempt.stop_reason)
+            self._finish_with(attempt, definition, attempt.stop_reason)
             return
         if value is not None and isinstance(value, Snooze | Cancel | Fail | Exception):
-            self._end_with(attempt, definition, value)
+            self._finish_with(attempt, definition, value)
             return
         try:
             result = None if value is None else encode_result(value, self._result_limit)
         except InvalidResult as error:
-            self._end_with(attempt, definition, error)
+            self._finish_with(attempt, definition, error)
             return
-        if not self._let_go(attempt):
+        if not self._drop_lease(attempt):
             return
         output = None if attempt.command_output is None else _output_text(attempt)
         followups = None if attempt.followups is None else attempt.followups_json
         self._completer.succeed(Success(attempt.hex_id, attempt.hex_token, result, followups, output))
 
-    def _end_with(self, attempt: Attempt, definition: Definition, ending: BaseException) -> None:
+    def _finish_with(self, attempt: Attempt, definition: JobDefinition, ending: BaseException) -> None:
         """Finish a job whose handler raised or was stopped."""
-        if not self._let_go(attempt):
+        if not self._drop_lease(attempt):
             return
         match ending:
             case LeaseLost():
                 _log.warning("lease lost, result discarded job=%s", attempt.id)
                 return
             case Released():
-                if isinstance(ending, CutOff):
+                if isinstance(ending, LeaseExpired):
                     _log.warning("lease renewal failed, job released job=%s", attempt.id)
                 verdict = Decision(Event.RELEASE, "released", 0.0)
             case PayloadMismatch():
@@ -408,11 +417,11 @@ class Executor:
             case _:
                 verdict = decide(attempt, ending, self._policy_of(attempt, definition), self._rng)
         if verdict.error is not None:
-            error = self._rulebook.masked_error(attempt, verdict.error)
+            error = self._definition_watcher.mask_error(attempt, verdict.error)
             # computed from the masked error, so that it reveals no secrets
             error["fingerprint"] = fingerprint(error)
             verdict = dataclasses.replace(verdict, error=error)
-        _log_verdict(attempt, verdict, self._address(attempt.id), ending)
+        _log_decision(attempt, verdict, self._address(attempt.id), ending)
         self._completer.settle(
             Settlement(
                 attempt.hex_id,
@@ -425,19 +434,19 @@ class Executor:
             )
         )
 
-    def _policy_of(self, attempt: Attempt, definition: Definition) -> Policy:
+    def _policy_of(self, attempt: Attempt, definition: JobDefinition) -> Policy:
         policy = definition.policy
         if attempt.row.retry is not None:
             retry = Retry.from_json(attempt.row.retry)
         else:
-            retry = self._rulebook.retry(attempt.row.kind) or policy.retry
+            retry = self._definition_watcher.retry(attempt.row.kind) or policy.retry
         return Policy(retry, policy.fail_on, self._crash_limit)
 
-    def _let_go(self, attempt: Attempt) -> bool:
+    def _drop_lease(self, attempt: Attempt) -> bool:
         """Drop the lease. Returns False if the outcome was already reported."""
-        if not self._holds(attempt):
+        if not self._owns_lease(attempt):
             return False
-        del self.held[attempt.hex_id]
+        del self.leased[attempt.hex_id]
         self.finished += 1
         if attempt.row.crashes >= SUSPECT_CRASHES:
             self.on_suspect_end()
@@ -446,28 +455,28 @@ class Executor:
         attempt.is_finished = True
         return True
 
-    def end(self, attempt: Attempt, reason: BaseException) -> None:
+    def interrupt(self, attempt: Attempt, reason: BaseException) -> None:
         """Stop a job: cancel its handler, and report the outcome after the grace period at the latest."""
-        if attempt.stop_reason is not None or not self._holds(attempt):
+        if attempt.stop_reason is not None or not self._owns_lease(attempt):
             return
         attempt.stop_reason = reason
         definition = self._definitions[attempt.row.kind]
         if attempt.task is None:
-            self._end_with(attempt, definition, reason)
+            self._finish_with(attempt, definition, reason)
             return
         if definition.batch is None or all(
-            other.stop_reason is not None for other in self.held.values() if other.task is attempt.task
+            other.stop_reason is not None for other in self.leased.values() if other.task is attempt.task
         ):
             attempt.task.cancel()
         # a command always ends, and must be gone before the outcome is reported
         if definition.runner != COMMAND:
             stopping = type(reason) is Released
             grace = min(self._cancel_grace, STOP_GRACE) if stopping else self._cancel_grace
-            self._loop.call_later(grace, self._end_with, attempt, definition, reason)
+            self._loop.call_later(grace, self._finish_with, attempt, definition, reason)
 
-    def end_all(self, reason: BaseException) -> None:
-        for attempt in list(self.held.values()):
-            self.end(attempt, reason)
+    def interrupt_all(self, reason: BaseException) -> None:
+        for attempt in list(self.leased.values()):
+            self.interrupt(attempt, reason)
 
     def drain(self) -> None:
         """Start no more jobs and release those that have not started."""
@@ -479,26 +488,26 @@ class Executor:
             group = self._pending.popleft()
             self._close_batch(group[0].row.kind)
             for attempt in group:
-                self._end_with(attempt, self._definitions[attempt.row.kind], Released())
+                self._finish_with(attempt, self._definitions[attempt.row.kind], Released())
 
-    async def watch(self) -> None:
+    async def enforce_deadlines(self) -> None:
         """Stop jobs that exceeded their timeout or whose lease could not be renewed in time."""
         while True:
-            await self._holding.wait()
-            await asyncio.sleep(WATCH_SECONDS)
+            await self._has_leases.wait()
+            await asyncio.sleep(DEADLINE_CHECK_INTERVAL_SECONDS)
             now = time.monotonic()
-            for attempt in list(self.held.values()):
+            for attempt in list(self.leased.values()):
                 grace = 0.0 if attempt.is_lease_lost else self.lease_grace
                 if attempt.lease_expires_at + grace < now and not attempt.is_finished:
-                    self.end(attempt, CutOff())
+                    self.interrupt(attempt, LeaseExpired())
                 elif attempt.deadline is not None and attempt.deadline < now:
-                    self.end(
+                    self.interrupt(
                         attempt, TimedOut(f"the handler exceeded its timeout in attempt {attempt.attempt}")
                     )
-            if not self.held:
-                self._holding.clear()
+            if not self.leased:
+                self._has_leases.clear()
 
-    async def idle(self) -> None:
+    async def wait_until_idle(self) -> None:
         """Wait until nothing runs."""
         while self._busy:
             await asyncio.sleep(0.005)
@@ -522,7 +531,7 @@ def _is_stopped(attempts: Sequence[Attempt]) -> bool:
     return False
 
 
-async def _land(attempts: Sequence[Attempt]) -> None:
+async def _flush_reports(attempts: Sequence[Attempt]) -> None:
     """Flush the reports of jobs before their outcome is written."""
     told = [attempt for attempt in attempts if attempt.has_reports]
     if told:
@@ -533,12 +542,12 @@ def _output_text(attempt: Attempt) -> str | None:
     return None if attempt.command_output is None else json.dumps(attempt.command_output)
 
 
-def _own_share(attempt: Attempt, error: BaseException) -> BaseException:
+def _error_for_job(attempt: Attempt, error: BaseException) -> BaseException:
     """Return what an error of a batch means for one job: another job's lost lease is not its error."""
     return Released() if isinstance(error, LeaseLost) and not attempt.is_lease_lost else error
 
 
-def _answers(definition: Definition, attempts: list[Attempt], values: Any) -> list[Any]:
+def _batch_results(definition: JobDefinition, attempts: list[Attempt], values: Any) -> list[Any]:
     answers = [None] * len(attempts) if values is None else list(values)
     if len(answers) != len(attempts):
         raise ConfigurationError(
@@ -548,7 +557,7 @@ def _answers(definition: Definition, attempts: list[Attempt], values: Any) -> li
     return answers
 
 
-def _log_verdict(attempt: Attempt, verdict: Decision, address: str, ending: BaseException) -> None:
+def _log_decision(attempt: Attempt, verdict: Decision, address: str, ending: BaseException) -> None:
     """Log an attempt that did not succeed; a final failure as an error with the exception."""
     level = _LEVELS.get(verdict.event, logging.INFO)
     if verdict.event is Event.RELEASE and verdict.error is not None:

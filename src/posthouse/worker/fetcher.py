@@ -14,16 +14,16 @@ from posthouse.storage.claimed import ClaimedJob
 from posthouse.storage.leases import Claim
 from posthouse.waiting import Backoff
 from posthouse.worker.attempt import Attempt
-from posthouse.worker.backend import AWAY, REFUSED, Leases, LeaseTiming
+from posthouse.worker.backend import REJECTED, UNREACHABLE, LeaseStore, LeaseTiming
 from posthouse.worker.batches import BatchClaim, Batches
 from posthouse.worker.executor import Executor
 from posthouse.worker.handlers import LARGEST_BATCH
 from posthouse.worker.services import JobServices
 
-LEAST_MEMORY = 8
+MIN_CLAIMS_REMEMBERED = 8
 
 
-class Shares:
+class FairShare:
     """Jobs served per tenant, divided by the tenant's weight. Claims prefer tenants with low values.
 
     A tenant without jobs for some claims is removed; it comes back level with the least served of the others.
@@ -33,43 +33,43 @@ class Shares:
     def __init__(self) -> None:
         self.weights: Mapping[str, float] = {}
         """Weights of the tenants whose weight is not 1."""
-        self.served: dict[str, float] = {}
+        self.usage: dict[str, float] = {}
         self._last: dict[str, int] = {}
         self._claims = 0
 
-    def count(self, tenants: Iterable[str]) -> None:
+    def record_claim(self, tenants: Iterable[str]) -> None:
         """Count the jobs of a claim."""
         self._claims += 1
         taken = Counter(tenants)
-        level = min(self.served.values(), default=0.0)
+        level = min(self.usage.values(), default=0.0)
         for tenant, jobs in taken.items():
-            self.served[tenant] = self.served.get(tenant, level) + jobs / self.weights.get(tenant, 1.0)
+            self.usage[tenant] = self.usage.get(tenant, level) + jobs / self.weights.get(tenant, 1.0)
             self._last[tenant] = self._claims
-        if len(self.served) > len(taken):
-            self._forget()
+        if len(self.usage) > len(taken):
+            self._drop_idle_tenants()
 
-    def _forget(self) -> None:
-        oldest = self._claims - max(LEAST_MEMORY, 2 * len(self.served))
+    def _drop_idle_tenants(self) -> None:
+        oldest = self._claims - max(MIN_CLAIMS_REMEMBERED, 2 * len(self.usage))
         for tenant in [name for name, last in self._last.items() if last < oldest]:
-            del self.served[tenant], self._last[tenant]
+            del self.usage[tenant], self._last[tenant]
 
 
 _log = logging.getLogger("posthouse.worker")
 
 MAX_CLAIM = LARGEST_BATCH
-MAX_AHEAD = 1000
-MAX_MARKS = 5000
-AHEAD_SECONDS = 0.05
+MAX_PREFETCH = 1000
+MAX_LANE_CURSORS = 5000
+PREFETCH_SECONDS = 0.05
 """Prefetch at most as many jobs as finish in this time, so that they start soon and a dying
 worker holds few.
 """
 FIRST_PAUSE = 0.02
-FULL_CLAIMS = 4
-RULES_SECONDS = 10.0
-DEAR_SCAN_SECONDS = 0.02
-FLOOR_SECONDS = 1.0
+FULL_CLAIMS_BEFORE_CANCEL = 4
+SETTINGS_TTL_SECONDS = 10.0
+SLOW_SCAN_SECONDS = 0.02
+RESCAN_INTERVAL_SECONDS = 1.0
 """How often full lanes are read from their start, where jobs that were committed late are."""
-LONGEST_RESCAN_SECONDS = 10.0
+MAX_RESCAN_INTERVAL_SECONDS = 10.0
 """Maximum time for which a job that was committed late stays below the cursor, even if scans are slow."""
 # Items are read quicker than attributes.
 _BY_PRIORITY_AND_POSITION = itemgetter(*map(ClaimedJob._fields.index, ("priority", "position")))
@@ -79,7 +79,7 @@ _TENANT = itemgetter(ClaimedJob._fields.index("tenant_id"))
 class Fetcher:
     def __init__(
         self,
-        leases: Leases,
+        leases: LeaseStore,
         executor: Executor,
         services: JobServices,
         *,
@@ -97,29 +97,29 @@ class Fetcher:
         self._kinds = kinds
         self._batches = batches
         self._batches_first = False
-        self._next: tuple[Sequence[str], Sequence[str]] | None = None
+        self._pending_subscription: tuple[Sequence[str], Sequence[str]] | None = None
         self._offers = offers
         self._poll_seconds = poll_seconds
         self._patience = patience
-        self._shares = Shares()
-        self._marks: dict[int, int] = {}
-        self._woken = asyncio.Event()
+        self._shares = FairShare()
+        self._cursors: dict[int, int] = {}
+        self._wakeup = asyncio.Event()
         self._pause = FIRST_PAUSE
         self._wants_wakeup = False
-        self._full = 0
+        self._full_claims = 0
         self._rescan_at = 0.0
-        self._floor_at = 0.0
+        self._rescan_full_at = 0.0
         self._was_full = False
-        self._rules_at = 0.0
-        self._rated = False
-        self._ahead = 0
+        self._settings_at = 0.0
+        self._has_rate_limits = False
+        self._prefetch = 0
         self._rate_from = (time.monotonic(), 0)
         self._idle_seconds: float | None = None
         self.resting = asyncio.Event()
         self.claimed = asyncio.Event()
-        self.can_be_woken = False
-        self.stopping = False
-        self.held_back = False
+        self.can_receive_wakeups = False
+        self.is_stopping = False
+        self.is_suspended = False
         self._cancellations = 0
         self.on_missed_cancellation: Callable[[], None] = lambda: None
         """Called when a cancellation was notified during a claim: it may concern a job of this claim."""
@@ -128,7 +128,7 @@ class Fetcher:
 
     def wake(self) -> None:
         self._batches.woken()
-        self._woken.set()
+        self._wakeup.set()
 
     def note_cancellation(self) -> None:
         self._cancellations += 1
@@ -144,88 +144,88 @@ class Fetcher:
 
     @property
     def has_room(self) -> bool:
-        return self._executor.idle_slots > self._executor.waiting
+        return self._executor.idle_slots > self._executor.queued_count
 
     def rely_on_hints(self, idle_seconds: float | None) -> None:
         """Poll this rarely, because hints arrive when jobs are ready; None: poll adaptively."""
         self._idle_seconds = idle_seconds
 
-    def serve(self, queues: Sequence[str], kinds: Sequence[str] | None = None) -> None:
+    def set_subscription(self, queues: Sequence[str], kinds: Sequence[str] | None = None) -> None:
         """Use other queues, and other kinds if given, from the next claim on."""
-        self._next = (queues, self._kinds if kinds is None else kinds)
+        self._pending_subscription = (queues, self._kinds if kinds is None else kinds)
         self.wake()
 
-    async def _turn_to(self, queues: Sequence[str], kinds: Sequence[str]) -> None:
+    async def _switch_subscription(self, queues: Sequence[str], kinds: Sequence[str]) -> None:
         if self._wants_wakeup and list(queues) != list(self._queues):
-            with suppress(*AWAY):
+            with suppress(*UNREACHABLE):
                 await self._leases.cancel_wakeup(self._queues)
             self._wants_wakeup = False
-        self._queues, self._kinds, self._next = queues, kinds, None
+        self._queues, self._kinds, self._pending_subscription = queues, kinds, None
         self._pause = FIRST_PAUSE
 
-    def can_hear(self) -> None:
+    def on_listening(self) -> None:
         """Handle a new LISTEN connection: the wakeup request may have been lost with the old one."""
-        self.can_be_woken = True
+        self.can_receive_wakeups = True
         self._wants_wakeup = False
         self.wake()  # jobs enqueued before LISTEN
 
     async def run(self) -> None:
         backoff = Backoff()
-        while not self.stopping:
-            if self.held_back:
+        while not self.is_stopping:
+            if self.is_suspended:
                 await asyncio.sleep(FIRST_PAUSE)
                 continue
-            if self._next is not None:
-                await self._turn_to(*self._next)
-            want = self._want()
+            if self._pending_subscription is not None:
+                await self._switch_subscription(*self._pending_subscription)
+            want = self._claim_size()
             if want == 0:
-                await self._executor.room()
+                await self._executor.wait_for_capacity()
                 continue
             try:
                 found, more = await (self._fetch_both(want) if self._batches else self._fetch(want))
                 backoff.reset()
                 self.claimed.set()
-            except (*AWAY, *REFUSED) as error:
+            except (*UNREACHABLE, *REJECTED) as error:
                 self._wants_wakeup = False
                 pause = backoff.next()
-                if not isinstance(error, AWAY):
+                if not isinstance(error, UNREACHABLE):
                     _log.exception("claim failed, retrying in %g s", pause)
                 await asyncio.sleep(pause)
                 continue
             if found < want and not more:
-                await self._rest()
+                await self._wait_for_work()
             elif found >= want and self._wants_wakeup:
-                await self._be_fed()
+                await self._cancel_wakeup_if_busy()
 
-    def _want(self) -> int:
+    def _claim_size(self) -> int:
         """Return how many jobs to claim: one per idle slot, and a prefetch if jobs are short."""
-        slots, waiting = self._executor.idle_slots, self._executor.waiting
-        if waiting > self._ahead // 2 or (not slots and not self._ahead):
+        slots, waiting = self._executor.idle_slots, self._executor.queued_count
+        if waiting > self._prefetch // 2 or (not slots and not self._prefetch):
             return 0
-        return max(0, min(MAX_CLAIM, slots + self._measured_ahead() - waiting))
+        return max(0, min(MAX_CLAIM, slots + self._prefetch_size() - waiting))
 
-    def _measured_ahead(self) -> int:
+    def _prefetch_size(self) -> int:
         since, finished = self._rate_from
         now = time.monotonic()
-        if now - since >= AHEAD_SECONDS:
+        if now - since >= PREFETCH_SECONDS:
             rate = (self._executor.calls - finished) / (now - since)
-            self._ahead = max(0, min(MAX_AHEAD, int(rate * AHEAD_SECONDS)))
+            self._prefetch = max(0, min(MAX_PREFETCH, int(rate * PREFETCH_SECONDS)))
             self._rate_from = (now, self._executor.calls)
-        return self._ahead
+        return self._prefetch
 
     async def _fetch(self, want: int) -> tuple[int, bool]:
         """Claim jobs. Returns how many, and whether there may be more."""
-        if time.monotonic() >= self._rules_at:
-            await self._read_rules()
+        if time.monotonic() >= self._settings_at:
+            await self._refresh_settings()
         # Late commits can have positions below the cursor. Rescanning from the start is slow while an old
         # transaction blocks vacuum, so slow scans run less often.
         started = time.monotonic()
-        from_start = self._was_full and started >= self._floor_at
-        found = (await self._claim(want, {} if from_start else self._marks)).size
+        from_start = self._was_full and started >= self._rescan_full_at
+        found = (await self._claim(want, {} if from_start else self._cursors)).size
         self._was_full = found >= want
         if from_start:
             self._note_scan(started)
-        if self._was_full or not self._marks or time.monotonic() < self._rescan_at:
+        if self._was_full or not self._cursors or time.monotonic() < self._rescan_at:
             return found, found > 0
         if found:
             await asyncio.sleep(0)  # start the claimed jobs first: the next claim takes half a millisecond
@@ -236,17 +236,17 @@ class Fetcher:
 
     def _note_scan(self, started: float) -> None:
         spent = time.monotonic() - started
-        pause = min(LONGEST_RESCAN_SECONDS, 20 * spent) if spent > DEAR_SCAN_SECONDS else 0.0
+        pause = min(MAX_RESCAN_INTERVAL_SECONDS, 20 * spent) if spent > SLOW_SCAN_SECONDS else 0.0
         self._rescan_at = time.monotonic() + pause
-        self._floor_at = time.monotonic() + max(pause, FLOOR_SECONDS)
+        self._rescan_full_at = time.monotonic() + max(pause, RESCAN_INTERVAL_SECONDS)
 
     async def _fetch_both(self, want: int) -> tuple[int, bool]:
         """Claim batches and other jobs. Each comes first in turn, so that neither takes all slots."""
         self._batches_first = not self._batches_first
         batches = await self._fetch_batches() if self._batches_first else 0
-        want = self._want() if batches else want
+        want = self._claim_size() if batches else want
         found, more = await self._fetch(want) if want and self._kinds else (0, False)
-        if not self._batches_first and self._want():
+        if not self._batches_first and self._claim_size():
             batches = await self._fetch_batches()
         return found + batches, more or batches > 0
 
@@ -256,21 +256,21 @@ class Fetcher:
         if not sizes:
             return 0
         started = time.monotonic()
-        marks = self._marks if started < self._rescan_at else {}
+        marks = self._cursors if started < self._rescan_at else {}
         ready = await self._leases.ready_batches(self._queues, sizes, marks)
         if not marks:
             self._note_scan(started)
         found = 0
         for batch in self._batches.looked(sizes, ready, time.monotonic()):
-            if self._want():
+            if self._claim_size():
                 jobs = (await self._claim(batch.limit, marks, batch)).size
                 self._batches.claimed(batch, jobs)
                 found += jobs
         return found
 
-    async def _read_rules(self) -> None:
-        self._shares.weights, self._rated = await self._leases.claim_rules()
-        self._rules_at = time.monotonic() + RULES_SECONDS
+    async def _refresh_settings(self) -> None:
+        self._shares.weights, self._has_rate_limits = await self._leases.claim_rules()
+        self._settings_at = time.monotonic() + SETTINGS_TTL_SECONDS
 
     async def _claim(self, want: int, marks: dict[int, int], batch: BatchClaim | None = None) -> Claim:
         cancellations = self._cancellations
@@ -281,7 +281,7 @@ class Fetcher:
             marks,
             careful=not self._executor.has_suspect,
             offers=self._offers,
-            served=self._shares.served,
+            served=self._shares.usage,
             patience=self._patience,
             least=0 if batch is None else batch.least,
         )
@@ -299,43 +299,43 @@ class Fetcher:
         rows = sorted(claim.rows, key=_BY_PRIORITY_AND_POSITION)  # a claim returns them in physical order
         attempts = [Attempt(row, claim.token, hex_token, claim.asked_at, self._services) for row in rows]
         expires = LeaseTiming(self._leases.lease_seconds).expires(claim.asked_at)
-        marks = self._marks
+        marks = self._cursors
         # lanes of keys are short-lived; without a cursor a lane is read from its start
-        if len(marks) > MAX_MARKS:
+        if len(marks) > MAX_LANE_CURSORS:
             marks.clear()
         for attempt in attempts:
             attempt.lease_expires_at = expires
             lane, position = attempt.row.lane, attempt.row.position
             if marks.get(lane, 0) < position:
                 marks[lane] = position
-        self._shares.count(map(_TENANT, rows))
+        self._shares.record_claim(map(_TENANT, rows))
         self._executor.accept(attempts)
 
-    async def _be_fed(self) -> None:
+    async def _cancel_wakeup_if_busy(self) -> None:
         """Cancel the wakeup after several full claims in a row; a single full claim would make it flap."""
-        self._full += 1
-        if self._full >= FULL_CLAIMS:
-            with suppress(*AWAY):
+        self._full_claims += 1
+        if self._full_claims >= FULL_CLAIMS_BEFORE_CANCEL:
+            with suppress(*UNREACHABLE):
                 await self._leases.cancel_wakeup(self._queues)
             self._wants_wakeup = False
 
-    async def _rest(self) -> None:
+    async def _wait_for_work(self) -> None:
         """Request a wakeup, or wait for one, when there is nothing to claim."""
-        self._full = 0
-        if self.can_be_woken and not self._wants_wakeup:
-            with suppress(*AWAY):
+        self._full_claims = 0
+        if self.can_receive_wakeups and not self._wants_wakeup:
+            with suppress(*UNREACHABLE):
                 await self._leases.request_wakeup(self._queues)
                 self._wants_wakeup = True
             return  # claim again: a job may have been enqueued before the request was stored
         pause = self._pause if self._idle_seconds is None else self._idle_seconds
-        if self._rated:  # no notification is sent when the next token is available
+        if self._has_rate_limits:  # no notification is sent when the next token is available
             token = await self._leases.next_token(self._queues, self._kinds)
             pause = pause if token is None else min(pause, max(token, FIRST_PAUSE))
         pause = self._batches.pause(pause, time.monotonic())
-        timer = asyncio.get_running_loop().call_later(pause, self._woken.set)
+        timer = asyncio.get_running_loop().call_later(pause, self._wakeup.set)
         self.resting.set()
-        await self._woken.wait()  # not wait_for: it creates a task, and this delays every start
+        await self._wakeup.wait()  # not wait_for: it creates a task, and this delays every start
         self.resting.clear()
         timer.cancel()
-        self._woken.clear()
+        self._wakeup.clear()
         self._pause = min(self._pause * 2, self._poll_seconds)

@@ -27,7 +27,7 @@ RESERVED = frozenset({"connection"})
 _ANY_ARGUMENTS: TypeAdapter[Any] = TypeAdapter(Any)
 
 
-class Arguments:
+class HandlerArguments:
     """Converts a payload to keyword arguments.
 
     A handler that takes only the job accepts any payload. The payloads of a batch handler are validated
@@ -149,14 +149,14 @@ LARGEST_BATCH = 500
 """The most jobs of one claim."""
 
 
-def code_version(definitions: Iterable[Definition]) -> str:
+def code_version(definitions: Iterable[JobDefinition]) -> str:
     """Return a digest of what the handlers accept: equal digests, equal parameters."""
     schemas = {item.kind: item.arguments.schema() for item in definitions}
     return hashlib.sha256(json.dumps(schemas, sort_keys=True).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True)
-class Definition:
+class JobDefinition:
     kind: str
     handler: Callable[..., Any]
     queue: str
@@ -165,7 +165,7 @@ class Definition:
     timeout: float | None
     policy: Policy
     batch: int | None
-    arguments: Arguments
+    arguments: HandlerArguments
     is_async: bool
     batches: int | None = None
     """How many batches a worker runs at once; None: as many as it has slots."""

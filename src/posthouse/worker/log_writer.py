@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from posthouse.core.payload import escape
 from posthouse.storage.attempts import LogLine
 from posthouse.waiting import Backoff
-from posthouse.worker.backend import AWAY, REFUSED, Notebook
+from posthouse.worker.backend import REJECTED, UNREACHABLE, AttemptStore
 
 if TYPE_CHECKING:
     from posthouse.worker.attempt import Attempt
@@ -23,15 +23,15 @@ _log = logging.getLogger("posthouse.worker")
 _job_log = logging.getLogger("posthouse.job")
 
 INTERVAL = 0.25
-LANDING_SECONDS = 5.0
+FLUSH_TIMEOUT_SECONDS = 5.0
 BURST_BYTES = 65_536
 LINE_LIMIT = 16_384
-MARGIN = 4_096
+MASK_MARGIN_CHARS = 4_096
 """Extra characters kept of a truncated line until it is masked, so that the cut cannot split a secret."""
-OVERHEAD = 40  # of a line in addition to its text
+LINE_OVERHEAD_BYTES = 40  # of a line in addition to its text
 
 
-class Said(NamedTuple):
+class BufferedLine(NamedTuple):
     at: float  # on the monotonic clock
     stream: str
     level: str | None
@@ -39,23 +39,23 @@ class Said(NamedTuple):
 
     @property
     def size(self) -> int:
-        return len(self.text) + OVERHEAD
+        return len(self.text) + LINE_OVERHEAD_BYTES
 
 
-class Lines:
+class LogBuffer:
     """The lines of one job that are not written yet: the first ones, then the last ones."""
 
     def __init__(self, share: int) -> None:
         self._left = share
-        self._first: list[Said] = []
+        self._first: list[BufferedLine] = []
         self._first_bytes = 0
-        self._last: deque[Said] = deque()
+        self._last: deque[BufferedLine] = deque()
         self._last_bytes = 0
         self._dropped = 0
         self._partial: dict[str, str] = {}
         self.final = False
 
-    def add(self, said: Said) -> None:
+    def add(self, said: BufferedLine) -> None:
         if self._first_bytes + said.size <= min(BURST_BYTES, self._left) and not self._last:
             self._first.append(said)
             self._first_bytes += said.size
@@ -70,42 +70,42 @@ class Lines:
         """Return complete lines. Output comes in pieces, so an incomplete line waits for its end."""
         *whole, rest = (self._partial.pop(stream, "") + text).split("\n")
         if rest:
-            self._partial[stream] = _held(rest)
+            self._partial[stream] = _normalize_line(rest)
         return whole
 
-    def take(self) -> list[Said]:
+    def take(self) -> list[BufferedLine]:
         if self.final:
             for stream, text in self._partial.items():
-                self.add(Said(time.monotonic(), stream, None, text))
+                self.add(BufferedLine(time.monotonic(), stream, None, text))
             self._partial.clear()
         if self._left <= 0 and not self.final:
             return []
-        taken = [*self._first, *self._gap(), *self._last]
+        taken = [*self._first, *self._dropped_notice(), *self._last]
         self._left -= self._first_bytes + self._last_bytes
         if self._left <= 0 and not self.final:
             taken.append(
-                _note("this attempt has reached its log limit: from here on only the last lines are kept")
+                _notice("this attempt has reached its log limit: from here on only the last lines are kept")
             )
         self._first, self._first_bytes = [], 0
         self._last, self._last_bytes, self._dropped = deque(), 0, 0
         return taken
 
-    def _gap(self) -> list[Said]:
-        return [_note(f"{self._dropped:,} lines omitted")] if self._dropped else []
+    def _dropped_notice(self) -> list[BufferedLine]:
+        return [_notice(f"{self._dropped:,} lines omitted")] if self._dropped else []
 
 
-class Tail:
-    def __init__(self, notebook: Notebook, share: int, redact: Callable[[Attempt, str], str]) -> None:
+class LogWriter:
+    def __init__(self, notebook: AttemptStore, share: int, redact: Callable[[Attempt, str], str]) -> None:
         self._notebook = notebook
         self._share = share
         self._redact = redact
         self._lock = threading.Lock()
-        self._lines: dict[Attempt, Lines] = {}
-        self._unsent: list[tuple[Attempt, Said]] = []
-        self._landings: list[asyncio.Future[None]] = []
+        self._lines: dict[Attempt, LogBuffer] = {}
+        self._unsent: list[tuple[Attempt, BufferedLine]] = []
+        self._flush_waiters: list[asyncio.Future[None]] = []
         self._loop = asyncio.get_running_loop()
-        self._something = asyncio.Event()
-        self._hurry = asyncio.Event()
+        self._wakeup = asyncio.Event()
+        self._flush_now = asyncio.Event()
 
     def emit(self, attempt: Attempt, stream: str, level: str | None, text: str) -> None:
         """Add lines from any thread, without waiting."""
@@ -114,15 +114,15 @@ class Tail:
         with self._lock:
             lines = self._lines.get(attempt)
             if lines is None:
-                lines = self._lines[attempt] = Lines(self._share)
+                lines = self._lines[attempt] = LogBuffer(self._share)
             whole = text.split("\n") if stream == "log" else lines.whole_lines(stream, text)
             for line in whole:
-                lines.add(Said(time.monotonic(), stream, level, _held(line)))
+                lines.add(BufferedLine(time.monotonic(), stream, level, _normalize_line(line)))
         attempt.has_reports = True
-        if not self._something.is_set():
-            self._loop.call_soon_threadsafe(self._something.set)
+        if not self._wakeup.is_set():
+            self._loop.call_soon_threadsafe(self._wakeup.set)
 
-    async def land(self, attempt: Attempt) -> None:
+    async def flush(self, attempt: Attempt) -> None:
         """Flush the lines of a job that is about to finish."""
         with self._lock:
             lines = self._lines.get(attempt)
@@ -130,25 +130,25 @@ class Tail:
                 return
             lines.final = True
         landed: asyncio.Future[None] = self._loop.create_future()
-        self._landings.append(landed)
-        self._something.set()
-        self._hurry.set()
-        await asyncio.wait([landed], timeout=LANDING_SECONDS)
+        self._flush_waiters.append(landed)
+        self._wakeup.set()
+        self._flush_now.set()
+        await asyncio.wait([landed], timeout=FLUSH_TIMEOUT_SECONDS)
 
     async def run(self) -> None:
         """Write until canceled. Errors here never affect a job."""
         backoff = Backoff()
         while True:
-            await self._something.wait()
-            self._something.clear()
-            self._hurry.clear()
-            landings, self._landings = self._landings, []
+            await self._wakeup.wait()
+            self._wakeup.clear()
+            self._flush_now.clear()
+            landings, self._flush_waiters = self._flush_waiters, []
             try:
                 await self._flush()
                 backoff.reset()
-            except AWAY:
-                self._landings = landings + self._landings
-                self._something.set()
+            except UNREACHABLE:
+                self._flush_waiters = landings + self._flush_waiters
+                self._wakeup.set()
                 await backoff.sleep()
                 continue
             for landed in landings:
@@ -157,13 +157,13 @@ class Tail:
             await self._pause()
 
     async def _pause(self) -> None:
-        timer = self._loop.call_later(INTERVAL, self._hurry.set)
-        await self._hurry.wait()
+        timer = self._loop.call_later(INTERVAL, self._flush_now.set)
+        await self._flush_now.wait()
         timer.cancel()
 
     async def _flush(self) -> None:
         if not self._unsent:
-            self._unsent = self._taken()
+            self._unsent = self._take_all()
         if not self._unsent:
             return
         now = time.monotonic()
@@ -174,15 +174,15 @@ class Tail:
                 now - said.at,
                 said.stream,
                 said.level,
-                self._shown(attempt, said.text),
+                self._masked_text(attempt, said.text),
             )
             for attempt, said in self._unsent
         ]
         try:
             await self._notebook.write_log(lines)
-        except AWAY:
+        except UNREACHABLE:
             raise
-        except REFUSED as error:
+        except REJECTED as error:
             _log.error("log lines cannot be stored lines=%d: %s", len(lines), error)
         self._unsent = []
         with self._lock:
@@ -190,17 +190,17 @@ class Tail:
         if more:
             await self._flush()
 
-    def _shown(self, attempt: Attempt, text: str) -> str:
+    def _masked_text(self, attempt: Attempt, text: str) -> str:
         """Return a line as stored. Masking happens here, because most lines of a flood are never stored."""
         try:
             masked = self._redact(attempt, text)
         except Exception as error:  # noqa: BLE001 - a line that cannot be masked must not be stored
             return f"[this line could not be masked: {type(error).__name__}]"
         if len(text) > LINE_LIMIT:
-            masked = masked[: max(0, len(masked) - MARGIN)][:LINE_LIMIT] + " …"
+            masked = masked[: max(0, len(masked) - MASK_MARGIN_CHARS)][:LINE_LIMIT] + " …"
         return escape(masked)
 
-    def _taken(self) -> list[tuple[Attempt, Said]]:
+    def _take_all(self) -> list[tuple[Attempt, BufferedLine]]:
         with self._lock:
             taken = [(attempt, said) for attempt, lines in self._lines.items() for said in lines.take()]
             for attempt in [
@@ -212,15 +212,15 @@ class Tail:
         return taken
 
 
-def _held(line: str) -> str:
+def _normalize_line(line: str) -> str:
     """Return the last state of a line that overwrites itself with carriage returns, truncated
     if it is long.
     """
-    return line.rstrip("\r").rpartition("\r")[2][: LINE_LIMIT + MARGIN]
+    return line.rstrip("\r").rpartition("\r")[2][: LINE_LIMIT + MASK_MARGIN_CHARS]
 
 
-def _note(text: str) -> Said:
-    return Said(time.monotonic(), "log", "warning", f"[{text}]")
+def _notice(text: str) -> BufferedLine:
+    return BufferedLine(time.monotonic(), "log", "warning", f"[{text}]")
 
 
 class JobLog(logging.LoggerAdapter[logging.Logger]):

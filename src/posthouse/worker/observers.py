@@ -18,7 +18,7 @@ from posthouse.worker.batches import BatchClaim
 from posthouse.worker.completer import Completer
 from posthouse.worker.executor import Executor
 from posthouse.worker.fetcher import Fetcher
-from posthouse.worker.handlers import Definition
+from posthouse.worker.handlers import JobDefinition
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span
@@ -44,7 +44,7 @@ class Observer(Protocol):
 _observers: list[Observer] = []
 
 
-def observe_with(observer: Observer) -> None:
+def add_observer(observer: Observer) -> None:
     """Observe every worker that this process creates from now on."""
     _observers.append(observer)
 
@@ -53,11 +53,11 @@ def observers() -> Sequence[Observer]:
     return tuple(_observers)
 
 
-def observed() -> Observers | None:
-    return Observers(tuple(_observers)) if _observers else None
+def observed() -> ObserverGroup | None:
+    return ObserverGroup(tuple(_observers)) if _observers else None
 
 
-class Observers:
+class ObserverGroup:
     """Several observers as one, with the outcome of each job, which is known before the handler's context
     ends.
     """
@@ -96,22 +96,22 @@ class Observers:
 
 
 class ObservedExecutor(Executor):
-    def __init__(self, *parts: Any, observers: Observers, **options: Any) -> None:
+    def __init__(self, *parts: Any, observers: ObserverGroup, **options: Any) -> None:
         super().__init__(*parts, **options)
         self._observers = observers
         observers.serves(self)
 
-    async def _run_one(self, definition: Definition, attempt: Attempt) -> None:
+    async def _run_one(self, definition: JobDefinition, attempt: Attempt) -> None:
         with self._observers.running((attempt,)):
             await super()._run_one(definition, attempt)
 
-    async def _run_batch(self, definition: Definition, attempts: list[Attempt]) -> None:
+    async def _run_batch(self, definition: JobDefinition, attempts: list[Attempt]) -> None:
         with self._observers.running(attempts):
             await super()._run_batch(definition, attempts)
 
 
 class ObservedCompleter(Completer):
-    def __init__(self, *parts: Any, observers: Observers) -> None:
+    def __init__(self, *parts: Any, observers: ObserverGroup) -> None:
         super().__init__(*parts)
         self._observers = observers
 
@@ -125,7 +125,7 @@ class ObservedCompleter(Completer):
 
 
 class ObservedFetcher(Fetcher):
-    def __init__(self, *parts: Any, observers: Observers, **options: Any) -> None:
+    def __init__(self, *parts: Any, observers: ObserverGroup, **options: Any) -> None:
         super().__init__(*parts, **options)
         self._observers = observers
 
@@ -150,7 +150,7 @@ class _AttemptSpan:
             self._traces.fail(self._span, outcome)
 
 
-class Spans:
+class TracingObserver:
     """Spans of a job's wait and attempts, as children of the span that enqueued it; a batch links to them."""
 
     def __init__(self, traces: Traces) -> None:
@@ -176,10 +176,10 @@ class Spans:
         """Do nothing."""
 
 
-def trace_workers() -> None:
+def enable_worker_tracing() -> None:
     """Trace the workers that this process creates from now on."""
-    if not any(isinstance(observer, Spans) for observer in observers()):
-        observe_with(Spans(start_tracing()))
+    if not any(isinstance(observer, TracingObserver) for observer in observers()):
+        add_observer(TracingObserver(start_tracing()))
 
 
 def _about(attempts: Sequence[Attempt]) -> dict[str, Any]:

@@ -19,8 +19,8 @@ from posthouse.storage.connections import HandlerPools
 from posthouse.storage.leases import HeartbeatConnection, Leases, heartbeat_connection
 from posthouse.storage.notifications import NotificationListener
 from posthouse.waiting import wait_for_event
-from posthouse.worker.artifacts import DirectShelf
-from posthouse.worker.backend import Hearing
+from posthouse.worker.artifacts import PostgresArtifactStore
+from posthouse.worker.backend import NotificationCallbacks
 
 _log = logging.getLogger("posthouse.worker")
 
@@ -34,7 +34,7 @@ class Listener:
         url: str,
         worker_id: UUID,
         queues: set[str],
-        tell: Hearing,
+        tell: NotificationCallbacks,
         *,
         ready: bool = True,
     ) -> None:
@@ -135,7 +135,7 @@ class RelayedListener:
             await asyncio.wait([listening])
 
 
-class Direct:
+class PostgresBackend:
     def __init__(self, url: str, worker_id: UUID, settings: Settings) -> None:
         self.process_url: str | None = url
         self._url = url
@@ -155,13 +155,13 @@ class Direct:
     def pools(self) -> HandlerPools:
         return HandlerPools(self._url)
 
-    def shelf(self) -> DirectShelf:
-        return DirectShelf(self._url, self._settings)
+    def shelf(self) -> PostgresArtifactStore:
+        return PostgresArtifactStore(self._url, self._settings)
 
     def pulse(self) -> AbstractContextManager[HeartbeatConnection]:
         return heartbeat_connection(self._direct_url, self._worker_id, self._lease_seconds)
 
-    def listener(self, queues: set[str], tell: Hearing) -> Listener | RelayedListener:
+    def listener(self, queues: set[str], tell: NotificationCallbacks) -> Listener | RelayedListener:
         redis = self._redis
         listener = Listener(self._direct_url, self._worker_id, queues, tell, ready=redis is None)
         if redis is None:

@@ -29,7 +29,7 @@ from posthouse.core.progress import (
 )
 from posthouse.errors import PosthouseError
 from posthouse.waiting import Backoff
-from posthouse.worker.backend import AWAY, REFUSED, LeaseTiming, Notebook
+from posthouse.worker.backend import REJECTED, UNREACHABLE, AttemptStore, LeaseTiming
 
 if TYPE_CHECKING:
     from posthouse.worker.attempt import Attempt
@@ -73,7 +73,7 @@ class PendingReport:
         self.drop()
         return report
 
-    def put_back(self, report: Mapping[str, Any]) -> None:
+    def restore(self, report: Mapping[str, Any]) -> None:
         """Restore a report that could not be written. Newer values take precedence."""
         older = {name: value for name, value in report.items() if name not in {"parts", "derive"}}
         self._fields = {**older, **self._fields}
@@ -95,14 +95,14 @@ _log = logging.getLogger("posthouse.worker")
 
 INTERVAL = 0.25
 MAX_BATCH = 1000
-LANDING_SECONDS = 5.0
+FLUSH_TIMEOUT_SECONDS = 5.0
 
 
-class Reporter:
-    def __init__(self, notebook: Notebook) -> None:
+class ProgressWriter:
+    def __init__(self, notebook: AttemptStore) -> None:
         self._notebook = notebook
         self._dirty: dict[Attempt, PendingReport] = {}
-        self._woken = asyncio.Event()
+        self._wakeup = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
         self._backoff = Backoff()
@@ -123,19 +123,19 @@ class Reporter:
         if at_once:
             notes.due = 0.0
         if notes.due <= time.monotonic():
-            await self._landing(notes)
+            await self._wait_until_written(notes)
         elif len(self._dirty) == 1:
-            self._woken.set()
+            self._wakeup.set()
 
-    async def land(self, attempt: Attempt) -> None:
+    async def flush(self, attempt: Attempt) -> None:
         """Flush the reports of a job that is about to finish, if Postgres is reachable in time."""
         if attempt in self._dirty:
             self._dirty[attempt].due = 0.0
         with suppress(TimeoutError, PosthouseError):  # a lost lease is detected when the outcome is written
-            async with asyncio.timeout(LANDING_SECONDS):
+            async with asyncio.timeout(FLUSH_TIMEOUT_SECONDS):
                 await self._idle.wait()  # the report being written may be put back
                 while (notes := self._dirty.get(attempt)) is not None:
-                    await self._landing(notes)
+                    await self._wait_until_written(notes)
                     await self._idle.wait()
 
     async def run(self) -> None:
@@ -159,18 +159,18 @@ class Reporter:
         return min(notes.due for notes in self._dirty.values()) - time.monotonic()
 
     async def _pause(self, seconds: float | None) -> None:
-        self._woken.clear()
+        self._wakeup.clear()
         timer = None
         if seconds is not None:
-            timer = asyncio.get_running_loop().call_later(seconds, self._woken.set)
-        await self._woken.wait()
+            timer = asyncio.get_running_loop().call_later(seconds, self._wakeup.set)
+        await self._wakeup.wait()
         if timer is not None:
             timer.cancel()
 
-    async def _landing(self, notes: PendingReport) -> None:
+    async def _wait_until_written(self, notes: PendingReport) -> None:
         landed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         notes.waiters.append(landed)
-        self._woken.set()
+        self._wakeup.set()
         await landed
 
     async def _write(self, attempts: Sequence[Attempt]) -> None:
@@ -188,10 +188,10 @@ class Reporter:
             ]
             missed = await self._notebook.report(reports)
             self._backoff.reset()
-        except AWAY:
-            self._try_later(batch)
+        except UNREACHABLE:
+            self._reschedule(batch)
             return
-        except REFUSED as error:
+        except REJECTED as error:
             await self._isolate(batch, error)
             return
         for attempt, notes, report, waiters in batch:
@@ -208,7 +208,7 @@ class Reporter:
                 )
                 _release(waiters)
 
-    def _try_later(self, batch: Sequence[tuple[Attempt, PendingReport, dict[str, Any], Any]]) -> None:
+    def _reschedule(self, batch: Sequence[tuple[Attempt, PendingReport, dict[str, Any], Any]]) -> None:
         """Put the reports back while Postgres is unreachable. Handlers do not wait: the heartbeat checks the
         lease.
         """
@@ -225,7 +225,7 @@ class Reporter:
         report: Mapping[str, Any],
         waiters: list[asyncio.Future[None]],
     ) -> None:
-        notes.put_back(report)
+        notes.restore(report)
         notes.waiters = waiters + notes.waiters
         notes.due = time.monotonic() + INTERVAL / 10
         self._dirty[attempt] = notes

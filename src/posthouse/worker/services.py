@@ -23,10 +23,10 @@ from posthouse.errors import LeaseLost, ServerUnavailable
 from posthouse.settings import Settings
 from posthouse.storage.connections import HandlerPools
 from posthouse.waiting import Backoff
-from posthouse.worker.backend import AWAY, Backend
-from posthouse.worker.definitions import Marks, Rulebook
-from posthouse.worker.log_writer import Tail
-from posthouse.worker.progress import Reporter
+from posthouse.worker.backend import UNREACHABLE, Backend
+from posthouse.worker.definitions import DefinitionWatcher, RedactionOverride
+from posthouse.worker.log_writer import LogWriter
+from posthouse.worker.progress import ProgressWriter
 
 if TYPE_CHECKING:
     from posthouse.worker.attempt import Attempt
@@ -156,7 +156,7 @@ class JobServices:
 class WorkerJobServices(JobServices):
     """Implements the calls with the worker's job store."""
 
-    def __init__(self, backend: Backend, settings: Settings, rulebook: Rulebook) -> None:
+    def __init__(self, backend: Backend, settings: Settings, definition_watcher: DefinitionWatcher) -> None:
         limits = JobLimits(
             settings.max_payload_bytes,
             settings.max_result_bytes,
@@ -164,11 +164,11 @@ class WorkerJobServices(JobServices):
             settings.lease_seconds,
         )
         super().__init__(asyncio.get_running_loop(), limits, backend.pools())
-        self._rulebook = rulebook
+        self._definition_watcher = definition_watcher
         self._notebook = backend.notebook()
         self._shelf = backend.shelf()
-        self._reporter = Reporter(self._notebook)
-        self._tail = Tail(self._notebook, settings.job_log_bytes, rulebook.masked)
+        self._reporter = ProgressWriter(self._notebook)
+        self._tail = LogWriter(self._notebook, settings.job_log_bytes, definition_watcher.mask_text)
         self.tasks: list[Callable[[], Awaitable[None]]] = [self._reporter.run, self._tail.run]
         """The loops that must run beside it."""
 
@@ -188,7 +188,7 @@ class WorkerJobServices(JobServices):
         await self._reporter.report(attempt, {}, {**change, **texts})
 
     def _masked(self, attempt: Attempt, text: str | None) -> str | None:
-        return None if text is None else self._rulebook.masked(attempt, text)
+        return None if text is None else self._definition_watcher.mask_text(attempt, text)
 
     async def declare_parts(
         self, attempt: Attempt, declarations: Sequence[Mapping[str, Any]]
@@ -265,7 +265,7 @@ class WorkerJobServices(JobServices):
                 raise Cancel("canceled while waiting for the worker")
             try:
                 return await ask()
-            except AWAY:
+            except UNREACHABLE:
                 await backoff.sleep()
 
     def emit(self, attempt: Attempt, stream: str, level: str | None, text: str) -> None:
@@ -273,14 +273,14 @@ class WorkerJobServices(JobServices):
 
     async def flush(self, attempt: Attempt) -> None:
         if not attempt.is_finished:
-            await self._reporter.land(attempt)
-            await self._tail.land(attempt)
+            await self._reporter.flush(attempt)
+            await self._tail.flush(attempt)
 
     def apply_definition(self, request: Request) -> Request:
-        return self._rulebook.admitted(request, self.limits.payload_bytes)
+        return self._definition_watcher.apply_definition(request, self.limits.payload_bytes)
 
-    def operators_marks(self, kind: str) -> Marks | None:
-        return self._rulebook.operators_marks(kind)
+    def redaction_override(self, kind: str) -> RedactionOverride | None:
+        return self._definition_watcher.redaction_override(kind)
 
 
 PART_FIELDS = ("name", "status", "percent", "done", "total", "weight", "message", "result")

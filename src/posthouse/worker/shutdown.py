@@ -24,7 +24,7 @@ class Stopped(Exception):
     """The process was told to stop while it started."""
 
 
-class Stop:
+class ShutdownSignals:
     """Handles stop signals. The first one starts the drain, the second one releases the running jobs.
 
     ``drain`` returns the seconds that running jobs have after the first signal. Then the process ends within
@@ -51,7 +51,7 @@ class Stop:
     def _note(self) -> None:
         (self._again if self._asked.is_set() else self._asked).set()
 
-    async def asked_or(self, *others: asyncio.Event) -> None:
+    async def wait(self, *others: asyncio.Event) -> None:
         """Wait for a stop signal or one of these events."""
         waits = [asyncio.ensure_future(event.wait()) for event in (self._asked, *others)]
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
@@ -59,7 +59,7 @@ class Stop:
             wait.cancel()
         await asyncio.gather(*waits, return_exceptions=True)
 
-    async def unless_asked(self, start: Coroutine[Any, Any, T]) -> T:
+    async def wait_unless_stopped(self, start: Coroutine[Any, Any, T]) -> T:
         """Wait for a step of the start; cancel it and raise Stopped if told to stop meanwhile."""
         starting = asyncio.ensure_future(start)
         asked = asyncio.ensure_future(self._asked.wait())
@@ -89,7 +89,7 @@ def _end_process() -> None:
     os._exit(1)
 
 
-def run_loop(main: Coroutine[Any, Any, None]) -> None:
+def run_event_loop(main: Coroutine[Any, Any, None]) -> None:
     """Run the coroutine like asyncio.run, on uvloop if it is installed."""
     gc.collect()
     gc.freeze()  # modules and definitions are never freed: exclude them from garbage collection

@@ -20,17 +20,23 @@ from posthouse.settings import Settings
 from posthouse.storage.database import patiently
 from posthouse.waiting import end_tasks, finish_within
 from posthouse.worker.attempt import Attempt
-from posthouse.worker.backend import Backend, Hearing, Leases
+from posthouse.worker.backend import Backend, LeaseStore, NotificationCallbacks
 from posthouse.worker.batches import Batches
 from posthouse.worker.completer import Completer
-from posthouse.worker.definitions import Rulebook
-from posthouse.worker.executor import STOP_GRACE, WATCH_SECONDS, CutOff, Executor, Released
+from posthouse.worker.definitions import DefinitionWatcher
+from posthouse.worker.executor import (
+    DEADLINE_CHECK_INTERVAL_SECONDS,
+    STOP_GRACE,
+    Executor,
+    LeaseExpired,
+    Released,
+)
 from posthouse.worker.fetcher import Fetcher
-from posthouse.worker.handlers import PROCESS, Definition, code_version
+from posthouse.worker.handlers import PROCESS, JobDefinition, code_version
 from posthouse.worker.heartbeat import Heartbeat, install_interrupt
 from posthouse.worker.observers import ObservedCompleter, ObservedExecutor, ObservedFetcher, observed
-from posthouse.worker.runners.commands import Commands
-from posthouse.worker.runners.process.pool import Pool
+from posthouse.worker.runners.commands import CommandJobs
+from posthouse.worker.runners.process.pool import ProcessPool
 from posthouse.worker.services import WorkerJobServices
 from posthouse.worker.status import Status
 
@@ -43,16 +49,16 @@ CLOSE_SECONDS = 1.0
 """Of these, what closing the connections has at least."""
 HEARTBEAT_SECONDS = 1.0
 """How long a stopping worker waits for its heartbeat thread, which may be connecting; it is a daemon."""
-ALONE_SECONDS = 0.5
+LIVENESS_GRACE_SECONDS = 0.5
 """How long a worker tries to restore its liveness lock. One second after the loss its jobs may be rescued."""
 
 
-class Crew(NamedTuple):
+class Consumer(NamedTuple):
     """Jobs that share slots, with their fetcher and executor."""
 
     executor: Executor
     fetcher: Fetcher
-    leases: Leases
+    leases: LeaseStore
 
 
 class Worker:
@@ -60,7 +66,7 @@ class Worker:
 
     def __init__(
         self,
-        definitions: Mapping[str, Definition],
+        definitions: Mapping[str, JobDefinition],
         connect: Callable[[UUID], Backend],
         settings: Settings,
         *,
@@ -75,61 +81,63 @@ class Worker:
         self._status = status
         self.definitions = dict(definitions)  # commands are added while it runs
         self._handlers = dict(definitions)
-        self._chosen = sorted(set(queues))
-        self.queues = self._chosen or sorted({item.queue for item in definitions.values()})
+        self._configured_queues = sorted(set(queues))
+        self.queues = self._configured_queues or sorted({item.queue for item in definitions.values()})
         self.offers = capability_words(settings.capabilities)
         self.loop = asyncio.get_running_loop()
         self.leases = self.backend.leases()
-        self.rulebook = Rulebook(self.definitions, self.leases)
-        self.rulebook.on_read = self._serve_commands
-        self.services = WorkerJobServices(self.backend, settings, self.rulebook)
+        self.definition_watcher = DefinitionWatcher(self.definitions, self.leases)
+        self.definition_watcher.on_reload = self._refresh_commands
+        self.services = WorkerJobServices(self.backend, settings, self.definition_watcher)
         self._observers = observed()
         self.completer = self._make_completer()
         self.failed: asyncio.Event = asyncio.Event()
         """Set when a background task failed. The process must stop."""
-        self.dismissed: asyncio.Event = asyncio.Event()
+        self.drained: asyncio.Event = asyncio.Event()
         """Set when a drain requested by an operator has finished. The process must stop the worker."""
         self._draining: asyncio.Task[None] | None = None
-        self._held: dict[str, Attempt] = {}
-        self._holding = asyncio.Event()
-        self._sight_changed = asyncio.Event()
-        self._heard = set(self.queues)
-        self._serving = (self.queues, sorted(definitions))
-        self.commands = Commands(self.rulebook, self.definitions, settings) if settings.commands else None
-        self._crews = self._make_crews()
-        self.executor, self.fetcher = self._crews[0].executor, self._crews[0].fetcher
+        self._leased: dict[str, Attempt] = {}
+        self._has_leases = asyncio.Event()
+        self._liveness_changed = asyncio.Event()
+        self._subscribed_queues = set(self.queues)
+        self._subscription = (self.queues, sorted(definitions))
+        self.commands = (
+            CommandJobs(self.definition_watcher, self.definitions, settings) if settings.commands else None
+        )
+        self._consumers = self._build_consumers()
+        self.executor, self.fetcher = self._consumers[0].executor, self._consumers[0].fetcher
         self.heartbeat = Heartbeat(
             self.backend.pulse,
-            self._held,
+            self._leased,
             self.loop,
-            on_verdict=self._on_verdict,
+            on_lease_status=self._on_lease_status,
             on_drain=self._on_drain,
-            on_sight=self._sight_changed.set,
+            on_liveness_change=self._liveness_changed.set,
             heartbeat_seconds=settings.heartbeat_seconds,
             lease_seconds=settings.lease_seconds,
         )
-        for crew in self._crews:
+        for crew in self._consumers:
             crew.fetcher.on_missed_cancellation = self.heartbeat.beat_now
         self.listener = self.backend.listener(
-            self._heard,
-            Hearing(
+            self._subscribed_queues,
+            NotificationCallbacks(
                 work=self._wake,
-                cancel=self._look_for_cancellations,
-                listening=self._can_hear,
-                definitions=self.rulebook.look_again,
+                cancel=self._check_cancellations,
+                listening=self._on_listening,
+                definitions=self.definition_watcher.invalidate,
             ),
         )
-        self.rulebook.is_notified = lambda: self.listener.listening
+        self.definition_watcher.is_notified = lambda: self.listener.listening
         self._tasks: list[asyncio.Task[None]] = []
         self._fetching: list[asyncio.Task[None]] = []
-        self._hurry = asyncio.Event()
+        self._abort = asyncio.Event()
         self._registered = False
         if not definitions and self.commands is None:
             raise ConfigurationError(
                 "this worker has no job kinds to run: define one with @app.job, or enable commands"
             )
 
-    def _make_crews(self) -> list[Crew]:
+    def _build_consumers(self) -> list[Consumer]:
         """Create the crews.
 
         Process handlers and commands have slots, claims and a prefetch queue of their own, so that none waits
@@ -138,36 +146,38 @@ class Worker:
         apart = {kind: item for kind, item in self._handlers.items() if item.runner == PROCESS}
         here = sorted(self._handlers.keys() - apart.keys())
         self.processes = (
-            Pool(apart.values(), self.backend.process_url, self.settings, self.services) if apart else None
+            ProcessPool(apart.values(), self.backend.process_url, self.settings, self.services)
+            if apart
+            else None
         )
         crews = []
         if here or not (apart or self.commands):
             executor = self._make_executor(self.settings.concurrency, None)
-            crews.append(Crew(executor, self._make_fetcher(self.leases, executor, here), self.leases))
+            crews.append(Consumer(executor, self._make_fetcher(self.leases, executor, here), self.leases))
         if self.processes is not None:
             executor = self._make_executor(0, self.processes)
-            self.processes.on_size = executor.resize
-            self.processes.on_broken = self.failed.set
+            self.processes.on_resize = executor.resize
+            self.processes.on_unrecoverable = self.failed.set
             leases = self.backend.leases() if crews else self.leases
-            crews.append(Crew(executor, self._make_fetcher(leases, executor, sorted(apart)), leases))
+            crews.append(Consumer(executor, self._make_fetcher(leases, executor, sorted(apart)), leases))
         if self.commands is not None:
             executor = self._make_executor(self.commands.slots, self.commands)
             leases = self.backend.leases() if crews else self.leases
-            crews.append(Crew(executor, self._make_fetcher(leases, executor, []), leases))
+            crews.append(Consumer(executor, self._make_fetcher(leases, executor, []), leases))
         return crews
 
-    def _make_executor(self, concurrency: int, processes: Pool | Commands | None) -> Executor:
+    def _make_executor(self, concurrency: int, processes: ProcessPool | CommandJobs | None) -> Executor:
         made, more = self._observable(Executor, ObservedExecutor)
         return made(
             self.definitions,
             self.completer,
-            self.rulebook,
+            self.definition_watcher,
             concurrency=concurrency,
             result_limit=self.settings.max_result_bytes,
             cancel_grace=self.settings.cancel_grace_seconds,
             crash_limit=self.settings.crash_limit,
-            held=self._held,
-            holding=self._holding,
+            leased=self._leased,
+            has_leases=self._has_leases,
             processes=processes,
             status=self._status,
             address=self.settings.job_address,
@@ -182,7 +192,7 @@ class Worker:
         """Return the observable variant of a component if there are observers."""
         return (plain, {}) if self._observers is None else (observed, {"observers": self._observers})
 
-    def _make_fetcher(self, leases: Leases, executor: Executor, kinds: Sequence[str]) -> Fetcher:
+    def _make_fetcher(self, leases: LeaseStore, executor: Executor, kinds: Sequence[str]) -> Fetcher:
         made, more = self._observable(Fetcher, ObservedFetcher)
         batches = Batches(
             (self._handlers[kind] for kind in kinds),
@@ -204,19 +214,19 @@ class Worker:
         )
 
     def _wake(self) -> None:
-        for crew in self._crews:
+        for crew in self._consumers:
             crew.fetcher.wake()
 
-    def _look_for_cancellations(self) -> None:
-        for crew in self._crews:
+    def _check_cancellations(self) -> None:
+        for crew in self._consumers:
             crew.fetcher.note_cancellation()
         self.heartbeat.beat_now()
 
-    def _can_hear(self) -> None:
-        for crew in self._crews:
-            crew.fetcher.can_hear()
+    def _on_listening(self) -> None:
+        for crew in self._consumers:
+            crew.fetcher.on_listening()
 
-    async def _serve_commands(self) -> None:
+    async def _refresh_commands(self) -> None:
         """Serve the current commands, in their queues unless queues were chosen."""
         if self.commands is None:
             return
@@ -224,50 +234,50 @@ class Worker:
         if adopted:
             self.commands.start()
         kinds = sorted({*self._handlers, *adopted})
-        self.queues = self._chosen or sorted({self.definitions[kind].queue for kind in kinds})
-        if self._serving == (self.queues, kinds):
+        self.queues = self._configured_queues or sorted({self.definitions[kind].queue for kind in kinds})
+        if self._subscription == (self.queues, kinds):
             return
-        for crew in self._crews[:-1]:
-            crew.fetcher.serve(self.queues)
-        self._crews[-1].fetcher.serve(self.queues, adopted)
-        self._heard.clear()
-        self._heard.update(self.queues)
+        for crew in self._consumers[:-1]:
+            crew.fetcher.set_subscription(self.queues)
+        self._consumers[-1].fetcher.set_subscription(self.queues, adopted)
+        self._subscribed_queues.clear()
+        self._subscribed_queues.update(self.queues)
         await self.leases.serve(self.queues, kinds)
-        self._serving = (self.queues, kinds)
+        self._subscription = (self.queues, kinds)
 
     async def start(self) -> None:
         try:
             await self._start()
         except BaseException:
             if self._registered:
-                await _within(2, self.leases.sign_off())
+                await _with_timeout(2, self.leases.sign_off())
             await self._close_connections()
             raise
 
     async def _start(self) -> None:
         if self.processes is not None:
             await self.processes.start()
-        readers = await self.backend.dispatch([crew.fetcher for crew in self._crews])
+        readers = await self.backend.dispatch([crew.fetcher for crew in self._consumers])
         await patiently("register the worker", self._announce)
         await patiently("read definitions", self._read_definitions)
-        self.heartbeat.can_interrupt = install_interrupt(self.loop, self._held)
+        self.heartbeat.can_interrupt = install_interrupt(self.loop, self._leased)
         self.heartbeat.start()
-        for crew in self._crews:
+        for crew in self._consumers:
             self._fetching.append(self.loop.create_task(self._guarded(crew.fetcher.run)))
         self._tasks.extend(self._fetching)
         own = (
             self.completer.run,
-            self.executor.watch,
-            self.rulebook.run,
+            self.executor.enforce_deadlines,
+            self.definition_watcher.run,
             self._listen,
-            self._watch_sight,
+            self._watch_liveness,
         )
         for part in (*own, *self.services.tasks, *(reader.run for reader in readers)):
             self._tasks.append(self.loop.create_task(self._guarded(part)))
 
     async def _read_definitions(self) -> None:
-        await self.rulebook.reread()
-        await self._serve_commands()
+        await self.definition_watcher.reload()
+        await self._refresh_commands()
 
     async def _announce(self) -> None:
         self._registered = True  # also if canceled below: the registration may have been committed
@@ -292,7 +302,7 @@ class Worker:
                 else self.commands.slots,
                 "capabilities": dict.fromkeys(self.offers, True),
                 "offers": self.offers,
-                "metadata": self._facts(),
+                "metadata": self._registration_metadata(),
                 "heartbeat_seconds": self.settings.heartbeat_seconds,
                 "lease_seconds": self.settings.lease_seconds,
             },
@@ -304,7 +314,7 @@ class Worker:
             _log.warning("definition not announced kind=%s: %s", kind, reason)
         self.executor.lease_grace = self.leases.grace_seconds
 
-    def _facts(self) -> dict[str, Any]:
+    def _registration_metadata(self) -> dict[str, Any]:
         processes = {} if self.processes is None else {"processes": len(self.processes.pids)}
         return {**self.metadata, **processes}
 
@@ -315,41 +325,41 @@ class Worker:
             _log.exception("worker component failed, shutting down component=%s", part.__qualname__)
             self.failed.set()
 
-    async def _watch_sight(self) -> None:
+    async def _watch_liveness(self) -> None:
         """Release all jobs when the liveness lock stays lost, before a keeper rescues them."""
         while True:
-            await self._sight_changed.wait()
-            self._sight_changed.clear()
-            while (since := self._note_sight()) is not None:
-                if time.monotonic() > since + ALONE_SECONDS:
-                    self.executor.end_all(CutOff())
-                await asyncio.sleep(WATCH_SECONDS)
+            await self._liveness_changed.wait()
+            self._liveness_changed.clear()
+            while (since := self._update_suspension()) is not None:
+                if time.monotonic() > since + LIVENESS_GRACE_SECONDS:
+                    self.executor.interrupt_all(LeaseExpired())
+                await asyncio.sleep(DEADLINE_CHECK_INTERVAL_SECONDS)
 
-    def _note_sight(self) -> float | None:
-        since = self.heartbeat.alone_since
-        for crew in self._crews:
-            crew.fetcher.held_back = since is not None
+    def _update_suspension(self) -> float | None:
+        since = self.heartbeat.liveness_lost_at
+        for crew in self._consumers:
+            crew.fetcher.is_suspended = since is not None
         return since
 
     async def _listen(self) -> None:
         await self.listener.run()
-        for crew in self._crews:
-            crew.fetcher.can_be_woken = False  # behind a pooler: polling continues
+        for crew in self._consumers:
+            crew.fetcher.can_receive_wakeups = False  # behind a pooler: polling continues
 
     @property
     def finished(self) -> int:
         """The number of jobs that this worker has run."""
-        return sum(crew.executor.finished for crew in self._crews)
+        return sum(crew.executor.finished for crew in self._consumers)
 
     @property
     def next_deadline(self) -> float:
         """When the first of the running jobs exceeds its timeout, by the monotonic clock."""
-        held = list(self._held.values())
-        return min((attempt.deadline for attempt in held if attempt.deadline is not None), default=math.inf)
+        leased = list(self._leased.values())
+        return min((attempt.deadline for attempt in leased if attempt.deadline is not None), default=math.inf)
 
-    def hurry(self) -> None:
+    def abort_drain(self) -> None:
         """Stop the drain of stop() early."""
-        self._hurry.set()
+        self._abort.set()
 
     async def stop(self, drain_seconds: float | None = None) -> None:
         """Drain: claim no more jobs, release those that have not started, and stop running ones after a
@@ -357,23 +367,23 @@ class Worker:
         """
         limit = self.settings.drain_seconds if drain_seconds is None else drain_seconds
         ends_at = time.monotonic() + limit + STOP_SECONDS
-        for crew in self._crews:
-            crew.fetcher.stopping = True
+        for crew in self._consumers:
+            crew.fetcher.is_stopping = True
             crew.fetcher.wake()
-            crew.executor.on_room()
+            crew.executor.signal_capacity()
             crew.executor.drain()
         if not await self._idle_within(limit):
-            self.executor.end_all(Released())
-            await _within(STOP_GRACE + 0.2, self._idle())
+            self.executor.interrupt_all(Released())
+            await _with_timeout(STOP_GRACE + 0.2, self._idle())
         if self._fetching:
             # A claim under way is completed, so that its jobs can be released.
             await asyncio.wait(self._fetching, timeout=min(5, _left(ends_at)))
-        await _within(min(10, _left(ends_at)), self.completer.drain())
-        await _within(_left(ends_at - CLOSE_SECONDS) + CLOSE_SECONDS, self._close())
+        await _with_timeout(min(10, _left(ends_at)), self.completer.drain())
+        await _with_timeout(_left(ends_at - CLOSE_SECONDS) + CLOSE_SECONDS, self._close())
 
     async def _idle_within(self, limit: float) -> bool:
         idle = asyncio.ensure_future(self._idle())
-        hurry = asyncio.ensure_future(self._hurry.wait())
+        hurry = asyncio.ensure_future(self._abort.wait())
         both: set[asyncio.Future[Any]] = {idle, hurry}
         done, _ = await asyncio.wait(both, timeout=limit, return_when=asyncio.FIRST_COMPLETED)
         for waiting in both:
@@ -382,18 +392,18 @@ class Worker:
 
     async def _idle(self) -> None:
         """Wait until nothing runs."""
-        for crew in self._crews:
-            await crew.executor.idle()
+        for crew in self._consumers:
+            await crew.executor.wait_until_idle()
 
     async def _close(self) -> None:
         self.heartbeat.stop()
         await end_tasks(self._tasks)
         await asyncio.to_thread(self.heartbeat.join, HEARTBEAT_SECONDS)
-        await _within(2, self.leases.sign_off())
+        await _with_timeout(2, self.leases.sign_off())
         await self._close_connections()
 
     async def _close_connections(self) -> None:
-        for crew in self._crews:
+        for crew in self._consumers:
             await crew.leases.close()
             crew.executor.close()
         await self.services.close()
@@ -410,21 +420,21 @@ class Worker:
         """Handle a drain request: claims return nothing from now on; running jobs may finish."""
         if self._draining is None:
             _log.info("drain requested by operator worker=%s", self.name)
-            self._draining = self.loop.create_task(self._guarded(self._finish_and_leave))
+            self._draining = self.loop.create_task(self._guarded(self._finish_drain))
             self._tasks.append(self._draining)
 
-    async def _finish_and_leave(self) -> None:
+    async def _finish_drain(self) -> None:
         await self._idle()
-        self.dismissed.set()
+        self.drained.set()
 
-    def _on_verdict(self, attempt: Attempt, verdict: str) -> None:
+    def _on_lease_status(self, attempt: Attempt, verdict: str) -> None:
         if attempt.is_finished:  # its handler has committed the job and is still running
             return
         if verdict == "lost" and not attempt.is_committing:
-            self.executor.end(attempt, LeaseLost())
+            self.executor.interrupt(attempt, LeaseLost())
         elif verdict == "cancel":
             attempt.is_cancel_requested = True
-            self.executor.end(attempt, Cancel("canceled while running"))
+            self.executor.interrupt(attempt, Cancel("canceled while running"))
 
 
 def _left(ends_at: float) -> float:
@@ -432,7 +442,7 @@ def _left(ends_at: float) -> float:
     return max(0.0, ends_at - CLOSE_SECONDS - time.monotonic())
 
 
-async def _within(seconds: float, work: Awaitable[Any]) -> None:
+async def _with_timeout(seconds: float, work: Awaitable[Any]) -> None:
     try:
         if not await finish_within(seconds, work):
             _log.warning("shutdown step did not finish within %.1f s", seconds)

@@ -1,5 +1,5 @@
 """The backend of a worker without a database: a Posthouse server, over HTTP."""
 
-from posthouse.worker.remote.backend import Remote
+from posthouse.worker.remote.backend import HttpBackend
 
-__all__ = ["Remote"]
+__all__ = ["HttpBackend"]

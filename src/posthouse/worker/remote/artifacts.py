@@ -15,14 +15,14 @@ from posthouse.blobs import checked_artifact_name, digest_of, refuse_too_large
 from posthouse.blobs.store import PIECE
 from posthouse.errors import InvalidArtifact, ServerUnavailable
 from posthouse.worker.artifacts import settle_download
-from posthouse.worker.remote.client import HttpLine, content_of, error_of
+from posthouse.worker.remote.client import HttpConnection, content_of, error_of
 
 PIECE_OF_UPLOAD = 32 * 2**20
 """A size that proxies accept within their timeouts."""
 
 
-class RemoteShelf:
-    def __init__(self, line: HttpLine, limit: int) -> None:
+class HttpArtifactStore:
+    def __init__(self, line: HttpConnection, limit: int) -> None:
         self._line = line
         self._limit = limit
 

@@ -20,16 +20,21 @@ from posthouse.storage.attempts import LogLine
 from posthouse.storage.claimed import ClaimedJob
 from posthouse.storage.connections import HandlerPools
 from posthouse.storage.leases import ERROR_LIMIT, Claim, ReadyBatch, Settlement, Success
-from posthouse.worker.backend import AWAY, Hearing
-from posthouse.worker.remote.artifacts import RemoteShelf
-from posthouse.worker.remote.client import HttpLine, HttpPulse, options, warn_of_plain_http
+from posthouse.worker.backend import UNREACHABLE, NotificationCallbacks
+from posthouse.worker.remote.artifacts import HttpArtifactStore
+from posthouse.worker.remote.client import (
+    HttpConnection,
+    HttpHeartbeatConnection,
+    options,
+    warn_of_plain_http,
+)
 
-UNANSWERED_SECONDS = 60.0
+PENDING_CLAIM_SECONDS = 60.0
 """How long a claim without a response may still be running on the server."""
 
 
-class RemoteLeases:
-    def __init__(self, line: HttpLine, worker_id: UUID, lease_seconds: float) -> None:
+class HttpLeaseStore:
+    def __init__(self, line: HttpConnection, worker_id: UUID, lease_seconds: float) -> None:
         self._line = line
         self._worker = str(worker_id)
         self.lease_seconds = lease_seconds
@@ -75,7 +80,7 @@ class RemoteLeases:
             "unanswered": unanswered,
             "payload_as_text": True,
         }
-        self._unanswered[token] = asked_at + UNANSWERED_SECONDS
+        self._unanswered[token] = asked_at + PENDING_CLAIM_SECONDS
         answer = await self._line.post("jobs/claim", to_json(body))
         del self._unanswered[token]
         for old in self._unanswered.keys() - unanswered:
@@ -201,8 +206,8 @@ def _claim(
 MOST_LINES = 2000
 
 
-class RemoteNotebook:
-    def __init__(self, line: HttpLine, worker_id: UUID, lease_seconds: float) -> None:
+class HttpAttemptStore:
+    def __init__(self, line: HttpConnection, worker_id: UUID, lease_seconds: float) -> None:
         self._line = line
         self._worker = str(worker_id)
         self.lease_seconds = lease_seconds
@@ -267,13 +272,13 @@ WAIT_SECONDS = 25.0
 MARGIN_SECONDS = 10.0
 
 
-class RemoteListener:
+class HttpWorkerListener:
     def __init__(
         self,
-        line: HttpLine,
+        line: HttpConnection,
         worker_id: UUID,
         queues: set[str],
-        tell: Hearing,
+        tell: NotificationCallbacks,
     ) -> None:
         self._line = line
         self._worker = str(worker_id)
@@ -287,7 +292,7 @@ class RemoteListener:
         while self.works:
             try:
                 await self._listen()
-            except AWAY:
+            except UNREACHABLE:
                 self._cursor = ""
 
     async def _listen(self) -> None:
@@ -309,36 +314,36 @@ class RemoteListener:
             self._tell.work()
 
 
-class Remote:
+class HttpBackend:
     process_url: str | None = None
 
     def __init__(self, worker_id: UUID, settings: Settings) -> None:
         warn_of_plain_http(settings)
         self._worker_id = worker_id
         self._settings = settings
-        self._line = HttpLine(settings)
+        self._line = HttpConnection(settings)
 
-    def leases(self) -> RemoteLeases:
-        return RemoteLeases(self._line, self._worker_id, self._settings.lease_seconds)
+    def leases(self) -> HttpLeaseStore:
+        return HttpLeaseStore(self._line, self._worker_id, self._settings.lease_seconds)
 
-    def notebook(self) -> RemoteNotebook:
-        return RemoteNotebook(self._line, self._worker_id, self._settings.lease_seconds)
+    def notebook(self) -> HttpAttemptStore:
+        return HttpAttemptStore(self._line, self._worker_id, self._settings.lease_seconds)
 
     def pools(self) -> HandlerPools:
         return HandlerPools(None)
 
-    def shelf(self) -> RemoteShelf:
-        return RemoteShelf(self._line, self._settings.max_artifact_bytes)
+    def shelf(self) -> HttpArtifactStore:
+        return HttpArtifactStore(self._line, self._settings.max_artifact_bytes)
 
     @contextmanager
-    def pulse(self) -> Iterator[HttpPulse]:
+    def pulse(self) -> Iterator[HttpHeartbeatConnection]:
         """Return the heartbeat connection. A heartbeat without a response is repeated while there is time."""
         seconds = max(1.0, self._settings.lease_seconds / 4)
         with httpx.Client(**{**options(self._settings), "timeout": seconds}) as client:
-            yield HttpPulse(client, self._worker_id, self._settings.lease_seconds)
+            yield HttpHeartbeatConnection(client, self._worker_id, self._settings.lease_seconds)
 
-    def listener(self, queues: set[str], tell: Hearing) -> RemoteListener:
-        return RemoteListener(self._line, self._worker_id, queues, tell)
+    def listener(self, queues: set[str], tell: NotificationCallbacks) -> HttpWorkerListener:
+        return HttpWorkerListener(self._line, self._worker_id, queues, tell)
 
     async def dispatch(self, claimants: Sequence[Claimant]) -> Sequence[Reader]:
         """Return no readers: the server wakes remote workers."""

@@ -105,7 +105,7 @@ def _is_not_ours(record: logging.LogRecord) -> bool:
 logging.getLogger("httpx").addFilter(_is_not_ours)
 
 
-class HttpLine:
+class HttpConnection:
     def __init__(self, settings: Settings) -> None:
         self._client = httpx.AsyncClient(**options(settings))
         self._failures = 0
@@ -158,7 +158,7 @@ def pause_after(failures: int, most: float) -> float:
     return random.uniform(longest / 4, longest)  # noqa: S311 - jitter
 
 
-class HttpPulse:
+class HttpHeartbeatConnection:
     watched = False
 
     def __init__(self, client: httpx.Client, worker_id: UUID, lease_seconds: float) -> None:

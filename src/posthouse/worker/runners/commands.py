@@ -32,9 +32,9 @@ from posthouse.settings import Settings, cores
 from posthouse.storage.queries import query
 from posthouse.worker.attempt import Attempt
 from posthouse.worker.backend import LeaseTiming
-from posthouse.worker.definitions import Rulebook
+from posthouse.worker.definitions import DefinitionWatcher
 from posthouse.worker.executor import STOP_GRACE, Released
-from posthouse.worker.handlers import COMMAND, Arguments, Definition
+from posthouse.worker.handlers import COMMAND, HandlerArguments, JobDefinition
 from posthouse.worker.job import Job
 
 
@@ -68,7 +68,7 @@ def _why(error: Exception) -> str:
 _log = logging.getLogger("posthouse.worker")
 
 SLOTS_PER_CORE = 4
-LANDING_SECONDS = 5.0
+FLUSH_TIMEOUT_SECONDS = 5.0
 
 
 def command_slots(settings: Settings) -> int:
@@ -76,11 +76,13 @@ def command_slots(settings: Settings) -> int:
     return settings.command_slots or min(settings.concurrency, SLOTS_PER_CORE * cores())
 
 
-class Commands:
+class CommandJobs:
     """Keeps ``known`` up to date with the command definitions and runs them for an executor."""
 
-    def __init__(self, rulebook: Rulebook, known: dict[str, Definition], settings: Settings) -> None:
-        self._rulebook = rulebook
+    def __init__(
+        self, definition_watcher: DefinitionWatcher, known: dict[str, JobDefinition], settings: Settings
+    ) -> None:
+        self._definition_watcher = definition_watcher
         self._known = known
         self._specs: dict[str, tuple[StoredDefinition, CommandSpec]] = {}
         self._loop = asyncio.get_running_loop()
@@ -109,7 +111,7 @@ class Commands:
         """
         return [
             rules.key
-            for rules in self._rulebook.commands()
+            for rules in self._definition_watcher.commands()
             if rules.key not in handlers and self._adopted(rules)
         ]
 
@@ -187,7 +189,7 @@ class Commands:
         return await task
 
     def _keep_output(self, attempt: Attempt, done: Completed) -> None:
-        masked = self._rulebook.masked
+        masked = self._definition_watcher.mask_text
         attempt.command_output = {
             "pid": done.pid,
             "exit_code": done.exit_code,
@@ -225,7 +227,7 @@ class ProgressReports:
 
     async def landed(self) -> None:
         if self._task is not None:
-            await asyncio.wait([self._task], timeout=LANDING_SECONDS)
+            await asyncio.wait([self._task], timeout=FLUSH_TIMEOUT_SECONDS)
 
 
 def template_values(job: Job) -> Values:
@@ -244,11 +246,11 @@ async def _run_elsewhere(job: Job) -> None:
     """Handler of command definitions; see Commands."""
 
 
-_ARGUMENTS = Arguments("a command", _run_elsewhere, batch=False)
+_ARGUMENTS = HandlerArguments("a command", _run_elsewhere, batch=False)
 
 
-def _definition(rules: StoredDefinition) -> Definition:
-    return Definition(
+def _definition(rules: StoredDefinition) -> JobDefinition:
+    return JobDefinition(
         kind=rules.key,
         handler=_run_elsewhere,
         queue=rules.queue,

@@ -13,7 +13,7 @@ from typing import Any
 from posthouse.core.outcome import Cancel
 
 
-class Call:
+class ThreadCall:
     """One call in a thread. ``future`` is done when the thread is, independent of the waiting task."""
 
     def __init__(self, function: Callable[[], Any], loop: asyncio.AbstractEventLoop) -> None:
@@ -23,7 +23,7 @@ class Call:
         self._ident: int | None = None
         self._interrupted = False
         self.future: asyncio.Future[Any] = loop.create_future()
-        self.future.add_done_callback(_forget)
+        self.future.add_done_callback(_retrieve_exception)
 
     def interrupt(self) -> None:
         """Raise Cancel in the thread at its next Python instruction, at most once."""
@@ -36,10 +36,10 @@ class Call:
         value, error = None, None
         try:
             value, error = self._outcome()
-            self._leave()
+            self._clear_interrupt()
         except Cancel as late:  # the interrupt arrived after the handler had returned
             error = late
-            self._leave()
+            self._clear_interrupt()
         with suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(self._deliver, value, error)
 
@@ -50,7 +50,7 @@ class Call:
         except BaseException as error:  # noqa: BLE001 - every exception is an outcome
             return None, error
 
-    def _leave(self) -> None:
+    def _clear_interrupt(self) -> None:
         """Mark the end of the call, so that an interrupt does not reach the next call of the thread."""
         with self._lock:
             self._ident = None
@@ -68,17 +68,17 @@ class Call:
             self.future.set_exception(error)
 
 
-class Threads:
+class ThreadPool:
     """A pool of threads that grows with the number of concurrent calls."""
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._calls: SimpleQueue[Call | None] = SimpleQueue()
+        self._calls: SimpleQueue[ThreadCall | None] = SimpleQueue()
         self._idle = threading.Semaphore(0)
         self._started = 0
 
-    def start(self, function: Callable[[], Any], loop: asyncio.AbstractEventLoop) -> Call:
-        call = Call(function, loop)
+    def start(self, function: Callable[[], Any], loop: asyncio.AbstractEventLoop) -> ThreadCall:
+        call = ThreadCall(function, loop)
         self._calls.put(call)
         if not self._idle.acquire(blocking=False):
             self._started += 1
@@ -105,6 +105,6 @@ def _raise_in(ident: int, error: type[BaseException] | None) -> None:
     )
 
 
-def _forget(future: asyncio.Future[Any]) -> None:
+def _retrieve_exception(future: asyncio.Future[Any]) -> None:
     if not future.cancelled():
         future.exception()

@@ -28,21 +28,21 @@ from posthouse.core.outcome import Cancel
 from posthouse.core.redaction import mask_output, mask_with
 from posthouse.storage.connections import HandlerPools
 from posthouse.worker.attempt import Attempt
-from posthouse.worker.definitions import Masks, Rulebook
-from posthouse.worker.handlers import Definition
+from posthouse.worker.definitions import DefinitionWatcher, JobMask
+from posthouse.worker.handlers import JobDefinition
 from posthouse.worker.job import Job
 from posthouse.worker.orm import fresh_async_connections, fresh_connections
 from posthouse.worker.runners.process.protocol import (
-    Lines,
     Message,
-    find,
+    MessageReader,
+    encode_message,
     forward_logs,
-    line,
+    import_definition,
     next_call,
-    pack_ending,
+    pack_outcome,
     pack_value,
+    unpack_error,
     unpack_job,
-    unpack_refusal,
 )
 from posthouse.worker.services import JobLimits, JobServices
 
@@ -50,7 +50,7 @@ _SIZES = Path("/proc/self/statm")
 
 
 @contextmanager
-def limited_memory(megabytes: int | None) -> Iterator[None]:
+def memory_limit(megabytes: int | None) -> Iterator[None]:
     """Limit the additional memory of the block. Beyond it Python raises MemoryError, and C code usually
     aborts.
 
@@ -72,7 +72,7 @@ def limited_memory(megabytes: int | None) -> Iterator[None]:
 class ChildJobServices(JobServices):
     """Sends all calls to the worker. Transactions use a connection of this process."""
 
-    def __init__(self, talk: Talk, hello: Message) -> None:
+    def __init__(self, talk: WorkerChannel, hello: Message) -> None:
         super().__init__(talk.loop, JobLimits(*hello["limits"]), HandlerPools(hello["url"]))
         self._talk = talk
         self._numbers = itertools.count(1)
@@ -92,30 +92,30 @@ class ChildJobServices(JobServices):
         answer = self._pending.pop(message["answer"])
         if answer.set_running_or_notify_cancel():
             if "refusal" in message:
-                answer.set_exception(unpack_refusal(message["refusal"]))
+                answer.set_exception(unpack_error(message["refusal"]))
             else:
                 answer.set_result(message["value"])
 
 
-INTERRUPT = signal.SIGUSR2
+INTERRUPT_SIGNAL = signal.SIGUSR2
 
 
-class Talk:
+class WorkerChannel:
     """The connection to the worker, in a separate thread."""
 
     def __init__(self, connection: socket.socket) -> None:
         connection.setblocking(False)
         self._connection = connection
         self._sending = threading.Lock()
-        self._lines = Lines()
+        self._lines = MessageReader()
         self.loop = asyncio.new_event_loop()
-        self.bodies: SimpleQueue[Message] = SimpleQueue()
+        self.large_calls: SimpleQueue[Message] = SimpleQueue()
         self.on_answer: Any = None
         self.on_end: Any = None
-        self.on_worker_gone: Any = None
-        self.sending_here = False
+        self.on_worker_exit: Any = None
+        self.is_main_thread_sending = False
         """Whether the main thread is sending; it must not be interrupted within a line."""
-        self.on_sent_here: Any = None
+        self.on_main_thread_sent: Any = None
 
     def start(self) -> None:
         threading.Thread(target=self._serve, name="posthouse-talk", daemon=True).start()
@@ -133,27 +133,27 @@ class Talk:
             data = b""
         if not data:
             self.loop.remove_reader(self._connection)
-            self.on_worker_gone()
+            self.on_worker_exit()
         for message in self._lines.feed(data):
             if "answer" in message:
                 self.on_answer(message)
             elif "end" in message:
                 self.on_end(message)
             else:
-                self.bodies.put(message)
+                self.large_calls.put(message)
 
     def send(self, message: Message) -> None:
         """Send a message from any thread, at once, so that the next job does not delay it."""
-        data = memoryview(line(message))
+        data = memoryview(encode_message(message))
         if threading.current_thread() is not threading.main_thread():
             self._send_all(data)
             return
-        self.sending_here = True
+        self.is_main_thread_sending = True
         try:
             self._send_all(data)
         finally:
-            self.sending_here = False
-        self.on_sent_here()
+            self.is_main_thread_sending = False
+        self.on_main_thread_sent()
 
     def _send_all(self, data: memoryview) -> None:
         with self._sending:
@@ -172,27 +172,27 @@ def _wait_writable(connection: socket.socket) -> None:
     poll.poll()
 
 
-class Inside:
+class ChildRunner:
     """Runs the calls of the worker."""
 
-    def __init__(self, talk: Talk, inbox: socket.socket) -> None:
+    def __init__(self, talk: WorkerChannel, inbox: socket.socket) -> None:
         self._talk = talk
         self._inbox = inbox
         self._pid = os.getpid()
-        self._handlers: dict[str, Definition] = {}
-        self._rulebook = Rulebook(self._handlers)
+        self._handlers: dict[str, JobDefinition] = {}
+        self._definition_watcher = DefinitionWatcher(self._handlers)
         self._own_loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[Any] | None = None
         self._attempts: list[Attempt] = []
         self._running: int | None = None
-        self._ending: int | None = None
+        self._cancel_requested: int | None = None
         talk.on_end = self._end
-        talk.on_worker_gone = self._worker_gone
-        talk.on_sent_here = self._interrupted
-        signal.signal(INTERRUPT, self._interrupted)
+        talk.on_worker_exit = self._on_worker_exit
+        talk.on_main_thread_sent = self._interrupted
+        signal.signal(INTERRUPT_SIGNAL, self._interrupted)
 
     def serve(self) -> None:
-        if not self._prepare(self._talk.bodies.get()):
+        if not self._import_handlers(self._talk.large_calls.get()):
             return
         self._talk.send({"ready": self._pid})
         while (message := next_call(self._inbox)) is not None:
@@ -201,17 +201,17 @@ class Inside:
 
     def _body(self, number: int) -> Message:
         """Return a large call, which is sent over the other connection. Earlier ones were taken back."""
-        while (message := self._talk.bodies.get())["run"] != number:
+        while (message := self._talk.large_calls.get())["run"] != number:
             pass
         return message
 
-    def _prepare(self, hello: Message) -> bool:
+    def _import_handlers(self, hello: Message) -> bool:
         forward_logs(hello["log_level"], self._talk.send)
         mask_output()
         self._services = ChildJobServices(self._talk, hello)
         try:
             for kind, place in hello["places"].items():
-                self._handlers[kind] = find(place)
+                self._handlers[kind] = import_definition(place)
         except BaseException as error:  # noqa: BLE001 - importing a module may raise anything
             text = "".join(traceback.format_exception(error))
             self._talk.send({"failed": f"{type(error).__name__}: {error}", "traceback": text})
@@ -221,19 +221,19 @@ class Inside:
     def _run(self, message: Message) -> Message:
         number, definition = message["run"], self._handlers[message["kind"]]
         self._attempts = attempts = [unpack_job(packed, self._services) for packed in message["jobs"]]
-        self._rulebook.mark(message["kind"], message.get("marks"))
-        mask_with(Masks(self._rulebook, attempts))
+        self._definition_watcher.set_redaction_override(message["kind"], message.get("marks"))
+        mask_with(JobMask(self._definition_watcher, attempts))
         fail_on = definition.policy.fail_on
         reply: Message = {"done": number}
         started = time.perf_counter()
         try:
-            value = self._outcome(number, definition, attempts)
+            value = self._run_handler(number, definition, attempts)
             values = value if definition.batch is not None else [value]
             if values is not None:
                 values = [pack_value(item, self._services.limits.result_bytes, fail_on) for item in values]
             reply["values"] = values
         except BaseException as error:  # noqa: BLE001 - every exception is an outcome
-            reply["ending"] = pack_ending(error, fail_on)
+            reply["ending"] = pack_outcome(error, fail_on)
         if os.getpid() != self._pid:  # a fork that returned from the handler must not report its outcome
             os._exit(0)
         reply["took"] = time.perf_counter() - started
@@ -243,18 +243,18 @@ class Inside:
             reply["jobs"] = about
         return reply
 
-    def _outcome(self, number: int, definition: Definition, attempts: list[Attempt]) -> Any:
+    def _run_handler(self, number: int, definition: JobDefinition, attempts: list[Attempt]) -> Any:
         """Run the handler. A cancellation can be raised at any point in here."""
         try:
             self._running = number
-            if self._ending == number:  # it was canceled before it started
+            if self._cancel_requested == number:  # it was canceled before it started
                 raise Cancel("canceled before the handler started")
-            with limited_memory(definition.memory_mb):
-                return self._called(definition, attempts)
+            with memory_limit(definition.memory_mb):
+                return self._call_handler(definition, attempts)
         finally:
             self._running = None
 
-    def _called(self, definition: Definition, attempts: list[Attempt]) -> Any:
+    def _call_handler(self, definition: JobDefinition, attempts: list[Attempt]) -> Any:
         if definition.batch is not None:
             call: tuple[tuple[Any, ...], Mapping[str, Any]] = ([Job(attempt) for attempt in attempts],), {}
         else:
@@ -265,11 +265,11 @@ class Inside:
             )
         if definition.is_async:
             with fresh_async_connections():
-                return self._awaited(definition.handler(*call[0], **call[1]))
+                return self._run_coroutine(definition.handler(*call[0], **call[1]))
         with fresh_connections():
             return definition.handler(*call[0], **call[1])
 
-    def _awaited(self, work: Any) -> Any:
+    def _run_coroutine(self, work: Any) -> Any:
         """Run a coroutine on one loop for all calls, so that the handler's connections stay usable."""
         if self._own_loop is None:
             self._own_loop = asyncio.new_event_loop()
@@ -286,21 +286,25 @@ class Inside:
         number, canceled = message["end"], message["canceled"]
         for attempt in self._attempts if self._running == number and canceled else ():
             attempt.is_cancel_requested = True
-        self._ending = number
-        signal.pthread_kill(threading.main_thread().ident or 0, INTERRUPT)
+        self._cancel_requested = number
+        signal.pthread_kill(threading.main_thread().ident or 0, INTERRUPT_SIGNAL)
 
     def _interrupted(self, *_: object) -> None:
         """Signal handler in the main thread, where it is certain which call runs."""
-        if self._running is None or self._running != self._ending or self._talk.sending_here:
+        if (
+            self._running is None
+            or self._running != self._cancel_requested
+            or self._talk.is_main_thread_sending
+        ):
             return
-        self._ending = None
+        self._cancel_requested = None
         if self._task is None:
             raise Cancel("stopped by the worker")
         self._task.cancel()
         if self._own_loop is not None:  # the loop may be idle
             self._own_loop.call_soon_threadsafe(lambda: None)
 
-    def _worker_gone(self) -> None:
+    def _on_worker_exit(self) -> None:
         """Kill this process group: the worker is gone, and its job will be rescued."""
         os.killpg(0, signal.SIGKILL)
 
@@ -315,8 +319,8 @@ def main() -> None:
         # Signals to the whole group are meant for the worker: it drains, and then stops this process.
         signal.signal(number, _ignore)
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
-    talk = Talk(socket.socket(fileno=channel))
-    inside = Inside(talk, socket.socket(fileno=inbox))
+    talk = WorkerChannel(socket.socket(fileno=channel))
+    inside = ChildRunner(talk, socket.socket(fileno=inbox))
     talk.start()
     inside.serve()
 

@@ -15,20 +15,20 @@ from posthouse.settings import Settings
 from posthouse.waiting import Backoff
 from posthouse.worker.attempt import Attempt
 from posthouse.worker.backend import LeaseTiming
-from posthouse.worker.executor import STOP_GRACE, CutOff, Released
-from posthouse.worker.handlers import Definition
-from posthouse.worker.runners.process.process import Call, Process
-from posthouse.worker.runners.process.protocol import place_of
+from posthouse.worker.executor import STOP_GRACE, LeaseExpired, Released
+from posthouse.worker.handlers import JobDefinition
+from posthouse.worker.runners.process.process import ProcessCall, WorkerProcess
+from posthouse.worker.runners.process.protocol import import_path_of
 from posthouse.worker.services import WorkerJobServices
 
-AHEAD_SECONDS = 0.005
+PREFETCH_SECONDS = 0.005
 MAX_DEPTH = 16
 """No-op jobs per second on 2 busy cores, in two runs: 2,277 and 1,719 at depth 1; 2,384 and 3,749 at 4; 2,868
 and 3,060 at 8; 4,130 and 4,974 at 16.
 """
 
 
-class Depth:
+class PipelineDepth:
     """The number of calls to send ahead.
 
     One, unless the last calls were short: then as many as finish in a moment, so that a process need not wait
@@ -36,13 +36,16 @@ class Depth:
     """
 
     def __init__(self) -> None:
-        self._typical = 1.0
+        self._call_seconds = 1.0
         self.value = 1
 
-    def note(self, took: float) -> bool:
+    def record(self, took: float) -> bool:
         """Record the duration of a call. Returns whether the depth has changed."""
-        self._typical = took if took > self._typical else 0.9 * self._typical + 0.1 * took
-        before, self.value = self.value, max(1, min(MAX_DEPTH, int(AHEAD_SECONDS / max(self._typical, 1e-6))))
+        self._call_seconds = took if took > self._call_seconds else 0.9 * self._call_seconds + 0.1 * took
+        before, self.value = (
+            self.value,
+            max(1, min(MAX_DEPTH, int(PREFETCH_SECONDS / max(self._call_seconds, 1e-6)))),
+        )
         return self.value != before
 
 
@@ -53,15 +56,15 @@ START_SECONDS = 300
 MAX_FAILURES = 10
 """The worker gives up after this many failed starts in a row with no process left."""
 CLOSE_SECONDS = 2.0
-LOOK_SECONDS = 0.01
+SLOW_CALL_SECONDS = 0.01
 
 
-class Pool:
+class ProcessPool:
     """Sends calls to processes. ``on_size`` receives the capacity, ``on_broken`` is called if none starts."""
 
     def __init__(
         self,
-        definitions: Iterable[Definition],
+        definitions: Iterable[JobDefinition],
         url: str | None,
         settings: Settings,
         services: WorkerJobServices,
@@ -77,26 +80,26 @@ class Pool:
             "limits": services.limits,
         }
         self._warden = Warden()
-        self._processes: list[Process] = []
-        self._waiting: deque[Call] = deque()
-        self._depth = Depth()
-        self._look: asyncio.TimerHandle | None = None
+        self._processes: list[WorkerProcess] = []
+        self._waiting: deque[ProcessCall] = deque()
+        self._depth = PipelineDepth()
+        self._slow_check: asyncio.TimerHandle | None = None
         self._backoff = Backoff()
         self._last_failure = ""
         self._changed = asyncio.Event()
         self._closing = False
         self._starting: set[asyncio.Task[None]] = set()
-        self.on_size: Callable[[int], None] = lambda _: None
-        self.on_broken: Callable[[], None] = lambda: None
+        self.on_resize: Callable[[int], None] = lambda _: None
+        self.on_unrecoverable: Callable[[], None] = lambda: None
 
     @property
     def pids(self) -> list[int]:
         """The pids of the processes that accept calls."""
-        return [process.pid for process in self._processes if process.usable]
+        return [process.pid for process in self._processes if process.is_ready_for_calls]
 
     async def start(self) -> None:
         """Start all processes and wait until they have imported the application. Raises if they cannot."""
-        self._hello["places"] = {item.kind: place_of(item) for item in self._definitions}
+        self._hello["places"] = {item.kind: import_path_of(item) for item in self._definitions}
         self._hello["log_level"] = logging.getLogger().getEffectiveLevel()
         try:
             await asyncio.gather(*(self._add() for _ in range(self._size)))
@@ -113,47 +116,47 @@ class Pool:
             await self._changed.wait()
 
     async def _add(self) -> None:
-        process = Process(self, self._services, self._warden)
+        process = WorkerProcess(self, self._services, self._warden)
         self._processes.append(process)
         self._services.loop.call_later(START_SECONDS, self._kill_unready, process)
         await process.connect(self._hello)
 
-    def _kill_unready(self, process: Process) -> None:
+    def _kill_unready(self, process: WorkerProcess) -> None:
         if process in self._processes and not process.ready:
             process.failure = f"importing the application took more than {START_SECONDS} s"
             process.kill()
 
     async def run(self, kind: str, attempts: Sequence[Attempt]) -> list[Any] | None:
         """Run the handler and return its result for each job. Raises what it raised, or Crashed."""
-        call = Call(kind, attempts, self._services.loop)
+        call = ProcessCall(kind, attempts, self._services.loop)
         self._waiting.append(call)
-        self._hand_out()
+        self._dispatch()
         try:
             return await call.future
         except asyncio.CancelledError:
-            if not self._began(call):
+            if not self._has_started(call):
                 raise
         call.future = self._services.loop.create_future()  # the other one was canceled with the task
         assert call.process is not None
-        lost = any(isinstance(attempt.stop_reason, LeaseLost | CutOff) for attempt in attempts)
+        lost = any(isinstance(attempt.stop_reason, LeaseLost | LeaseExpired) for attempt in attempts)
         stopping = any(type(attempt.stop_reason) is Released for attempt in attempts)
         grace = min(self._grace, STOP_GRACE * 0.9) if stopping else self._grace
         call.process.end(call, self._lost_grace if lost else grace)
         return await call.future
 
-    def _began(self, call: Call) -> bool:
+    def _has_started(self, call: ProcessCall) -> bool:
         """Whether the call has already started."""
         if call.process is not None:
-            self._waiting.extendleft(reversed(call.process.take_back()))
+            self._waiting.extendleft(reversed(call.process.reclaim()))
         if call in self._waiting:
             self._waiting.remove(call)
-        self._hand_out()
+        self._dispatch()
         return call.process is not None
 
-    def _hand_out(self) -> None:
+    def _dispatch(self) -> None:
         self._fill_processes()
-        if self._look is None and any(len(process.calls) > 1 for process in self._processes):
-            self._look = self._services.loop.call_later(LOOK_SECONDS, self._take_back_from_slow)
+        if self._slow_check is None and any(len(process.calls) > 1 for process in self._processes):
+            self._slow_check = self._services.loop.call_later(SLOW_CALL_SECONDS, self._reclaim_from_slow)
 
     def _fill_processes(self) -> None:
         """Give each process one call, then more to those whose calls are short."""
@@ -161,20 +164,20 @@ class Pool:
             for process in self._processes:
                 if not self._waiting:
                     return
-                if len(process.calls) < depth and process.usable:
+                if len(process.calls) < depth and process.is_ready_for_calls:
                     call = self._waiting.popleft()
                     if not process.put(call):
                         self._waiting.appendleft(call)
 
-    def _take_back_from_slow(self) -> None:
+    def _reclaim_from_slow(self) -> None:
         """Take calls back from a process whose current call takes longer than the previous ones."""
-        self._look = None
+        self._slow_check = None
         now = time.monotonic()
         for process in self._processes:
-            if len(process.calls) > 1 and process.calls[0].started_at < now - LOOK_SECONDS:
+            if len(process.calls) > 1 and process.calls[0].started_at < now - SLOW_CALL_SECONDS:
                 self._note_depth(now - process.calls[0].started_at)
-                self._waiting.extendleft(reversed(process.take_back()))
-        self._hand_out()
+                self._waiting.extendleft(reversed(process.reclaim()))
+        self._dispatch()
 
     def on_ready(self) -> None:
         self._backoff.reset()
@@ -183,13 +186,13 @@ class Pool:
     def on_answer(self, took: float) -> None:
         self._note_depth(took)
         if self._waiting:
-            self._hand_out()
+            self._dispatch()
 
     def _note_depth(self, took: float) -> None:
-        if self._depth.note(took):
+        if self._depth.record(took):
             self._resized()
 
-    def on_gone(self, process: Process, unstarted: list[Call]) -> None:
+    def on_exit(self, process: WorkerProcess, unstarted: list[ProcessCall]) -> None:
         self._processes.remove(process)
         self._waiting.extendleft(reversed(unstarted))
         if not self._closing:
@@ -197,7 +200,7 @@ class Pool:
             self._replace()
         self._resized()
 
-    def _note_death(self, process: Process) -> None:
+    def _note_death(self, process: WorkerProcess) -> None:
         died = process.died
         if not process.ready:
             self._backoff.failures += 1
@@ -208,12 +211,12 @@ class Pool:
 
     def _resized(self) -> None:
         self._changed.set()
-        self._hand_out()
-        self.on_size(len(self.pids) * self._depth.value)
+        self._dispatch()
+        self.on_resize(len(self.pids) * self._depth.value)
 
     def _replace(self) -> None:
         if self._backoff.failures >= MAX_FAILURES and not self.pids:
-            self.on_broken()
+            self.on_unrecoverable()
             return
         task = self._services.loop.create_task(self._add_soon())
         self._starting.add(task)
@@ -232,16 +235,16 @@ class Pool:
         for process in list(self._processes):
             process.close() if process.ready else process.kill()
         try:
-            await asyncio.wait_for(self._all_gone(), CLOSE_SECONDS)
+            await asyncio.wait_for(self._all_exited(), CLOSE_SECONDS)
         except TimeoutError:
             for process in list(self._processes):
                 process.kill()
-            await self._all_gone()
+            await self._all_exited()
         self._warden.close()
-        if self._look is not None:
-            self._look.cancel()
+        if self._slow_check is not None:
+            self._slow_check.cancel()
 
-    async def _all_gone(self) -> None:
+    async def _all_exited(self) -> None:
         while self._processes:
             self._changed.clear()
             await self._changed.wait()

@@ -20,21 +20,21 @@ from posthouse.core.outcome import Crashed
 from posthouse.errors import LeaseLost
 from posthouse.worker.attempt import Attempt
 from posthouse.worker.runners.process.protocol import (
-    BYE,
-    Inbox,
-    Lines,
+    SHUTDOWN,
+    CallQueue,
     Message,
-    inline,
-    line,
-    log_here,
+    MessageReader,
+    encode_inline,
+    encode_message,
+    pack_error,
     pack_job,
-    pack_refusal,
-    unpack_ending,
+    replay_record,
+    unpack_outcome,
     unpack_value,
 )
 from posthouse.worker.services import NOTICES, REQUESTS, WorkerJobServices
 
-BOOT = (
+CHILD_CODE = (
     "import json, sys; sys.path[:] = json.loads(sys.argv.pop()); "
     "from posthouse.worker.runners.process.child import main; main()"
 )
@@ -46,22 +46,22 @@ EXIT_SECONDS = 0.5
 _NOTES_LIMIT = 16_000
 
 
-class Owner(Protocol):
+class ProcessOwner(Protocol):
     """The pool, as a process sees it."""
 
     def on_ready(self) -> None: ...
     def on_answer(self, took: float) -> None: ...
-    def on_gone(self, process: Process, unstarted: list[Call]) -> None: ...
+    def on_exit(self, process: WorkerProcess, unstarted: list[ProcessCall]) -> None: ...
 
 
-class Call:
+class ProcessCall:
     """Jobs for a handler. The future is done when the handler or its process ends."""
 
     def __init__(self, kind: str, attempts: Sequence[Attempt], loop: asyncio.AbstractEventLoop) -> None:
         self.kind = kind
         self.attempts = attempts
         self.number = 0
-        self.process: Process | None = None
+        self.process: WorkerProcess | None = None
         self.context = contextvars.copy_context()
         """The context of the jobs' task; its mask applies to their log records."""
         self.future: asyncio.Future[list[Any] | None] = loop.create_future()
@@ -90,7 +90,7 @@ class Call:
             attempt.is_finished = attempt.is_finished or finished
             attempt.followups = followups
         if "ending" in message:
-            ending = unpack_ending(message["ending"])
+            ending = unpack_outcome(message["ending"])
             self.fail(ending)
             return ending
         values = message["values"]
@@ -103,36 +103,36 @@ class Call:
             self.future.set_exception(ending)
 
 
-class Process(asyncio.Protocol):
+class WorkerProcess(asyncio.Protocol):
     """One process of the pool. It runs one call at a time, the first of ``calls``."""
 
-    def __init__(self, owner: Owner, services: WorkerJobServices, warden: Warden) -> None:
+    def __init__(self, owner: ProcessOwner, services: WorkerJobServices, warden: Warden) -> None:
         self._owner = owner
         self._services = services
         self._loop = services.loop
-        self._lines = Lines()
+        self._lines = MessageReader()
         self._numbers = 0
         self._transport: asyncio.WriteTransport | None = None
         self._connected = True
-        self._ended_by_us = False
-        self._hung_up = False
+        self._stopped_by_worker = False
+        self._closed_connection = False
         self._asks: set[asyncio.Task[None]] = set()
-        self._crash_notes: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process runs
-        self._inbox = Inbox()
+        self._faulthandler_file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process runs
+        self._inbox = CallQueue()
         self._connection, theirs = socket.socketpair()
         with theirs:
             self._child = self._start(theirs, warden)
         self.pid = 0
-        self.calls: deque[Call] = deque()
+        self.calls: deque[ProcessCall] = deque()
         self.ready = False
         self.failure: str | None = None
         """Why it could not start, as it reported."""
 
     def _start(self, theirs: socket.socket, warden: Warden) -> Child:
-        handed = [item.fileno() for item in (theirs, self._inbox.reading, self._crash_notes)]
+        handed = [item.fileno() for item in (theirs, self._inbox.reading, self._faulthandler_file)]
         numbers = range(FIRST_DESCRIPTOR, FIRST_DESCRIPTOR + len(handed))
         return Child(
-            [sys.executable, "-c", BOOT, *map(str, numbers), json.dumps(sys.path)],
+            [sys.executable, "-c", CHILD_CODE, *map(str, numbers), json.dumps(sys.path)],
             handed,
             warden=warden,
             on_end=self._exited,
@@ -142,11 +142,11 @@ class Process(asyncio.Protocol):
     @property
     def died(self) -> str | None:
         """Return how it died, unless the worker stopped it."""
-        return None if self._ended_by_us else how_it_ended(self._child.exit_code or 0)
+        return None if self._stopped_by_worker else how_it_ended(self._child.exit_code or 0)
 
     @property
-    def usable(self) -> bool:
-        return self.ready and self._connected and not self._ended_by_us
+    def is_ready_for_calls(self) -> bool:
+        return self.ready and self._connected and not self._stopped_by_worker
 
     async def connect(self, hello: Message) -> None:
         await self._loop.create_connection(lambda: self, sock=self._connection)
@@ -155,18 +155,18 @@ class Process(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.WriteTransport", transport)
 
-    def put(self, call: Call) -> bool:
+    def put(self, call: ProcessCall) -> bool:
         """Send it a call, to run at once or after those it has. Returns False if the socket is full."""
         self._numbers += 1
         call.number = self._numbers
         packed = call.packed()
-        marks = self._services.operators_marks(call.kind)
+        marks = self._services.redaction_override(call.kind)
         if marks is not None:
             packed["marks"] = marks
-        data = inline(packed)
+        data = encode_inline(packed)
         if data is None:
             self._send(packed)
-        if not self._inbox.put(data or line({"run": call.number})):
+        if not self._inbox.put(data or encode_message({"run": call.number})):
             return False
         call.process = self
         self.calls.append(call)
@@ -174,16 +174,16 @@ class Process(asyncio.Protocol):
             call.begin()
         return True
 
-    def take_back(self) -> list[Call]:
+    def reclaim(self) -> list[ProcessCall]:
         """Take back the calls that have not started."""
-        numbers = set(self._inbox.take_back())
+        numbers = set(self._inbox.reclaim())
         taken = [call for call in self.calls if call.number in numbers]
         for call in taken:
             self.calls.remove(call)
             call.process = None
         return taken
 
-    def end(self, call: Call, within: float) -> None:
+    def end(self, call: ProcessCall, within: float) -> None:
         """Ask the handler to stop, and kill the process if it does not within this time."""
         if call.process is self:
             self._send(
@@ -192,31 +192,31 @@ class Process(asyncio.Protocol):
                     "canceled": any(attempt.is_cancel_requested for attempt in call.attempts),
                 }
             )
-            self._loop.call_later(within, self._end_overdue, call)
+            self._loop.call_later(within, self._kill_if_running, call)
 
-    def _end_overdue(self, call: Call) -> None:
+    def _kill_if_running(self, call: ProcessCall) -> None:
         if call.process is self:
             self.kill()
 
     def kill(self) -> None:
-        self._ended_by_us = True
+        self._stopped_by_worker = True
         self._child.kill()
 
     def close(self) -> None:
         """Let an idle process exit by itself."""
-        self._ended_by_us = True
-        self._inbox.put(BYE)
+        self._stopped_by_worker = True
+        self._inbox.put(SHUTDOWN)
 
     def _send(self, message: Message) -> None:
         if self._transport is not None and not self._transport.is_closing():
-            self._transport.write(line(message))
+            self._transport.write(encode_message(message))
 
     def data_received(self, data: bytes) -> None:
         for message in self._lines.feed(data):
             if "done" in message:
                 self._done(message)
             else:
-                self._take(message)
+                self._handle_message(message)
 
     def _done(self, message: Message) -> None:
         call = self.calls.popleft()
@@ -229,7 +229,7 @@ class Process(asyncio.Protocol):
             self.kill()
         self._owner.on_answer(message["took"])
 
-    def _take(self, message: Message) -> None:
+    def _handle_message(self, message: Message) -> None:
         match message:
             case {"tell": method, "job": hex_id, "arguments": arguments}:
                 self._tell(method, hex_id, arguments)
@@ -239,7 +239,7 @@ class Process(asyncio.Protocol):
                 task.add_done_callback(self._asks.discard)
             case {"log": record}:
                 context = self.calls[0].context if self.calls else contextvars.Context()
-                context.run(log_here, record, self.pid)
+                context.run(replay_record, record, self.pid)
             case {"ready": pid}:
                 self.pid = pid
                 self.ready = True
@@ -256,7 +256,7 @@ class Process(asyncio.Protocol):
             assert message["ask"] in REQUESTS
             reply["value"] = await getattr(self._services, message["ask"])(attempt, *message["arguments"])
         except Exception as error:  # noqa: BLE001 - passed on to the handler
-            reply["refusal"] = pack_refusal(error)
+            reply["refusal"] = pack_error(error)
         self._send(reply)
 
     def _tell(self, method: str, hex_id: str, arguments: list[Any]) -> None:
@@ -273,7 +273,7 @@ class Process(asyncio.Protocol):
     def _exited(self, _: int) -> None:
         """Handle the end of the process and of everything that it started."""
         if not self._connected:
-            self._gone()
+            self._on_exit()
         else:
             self._loop.call_later(FLUSH_SECONDS, self._hang_up)
 
@@ -285,30 +285,30 @@ class Process(asyncio.Protocol):
         """Handle the end of the connection. Without it a process is unusable, dead or not."""
         self._connected = False
         if self._child.exit_code is not None:
-            self._gone()
+            self._on_exit()
         else:  # it will exit soon, most likely; if not, it has closed a descriptor that is not its own
-            self._loop.call_later(EXIT_SECONDS, self._end_speechless)
+            self._loop.call_later(EXIT_SECONDS, self._kill_disconnected)
 
-    def _end_speechless(self) -> None:
+    def _kill_disconnected(self) -> None:
         if self._child.exit_code is None:
-            self._hung_up = True
+            self._closed_connection = True
             self._child.kill()
 
-    def _gone(self) -> None:
-        unstarted = self.take_back()
+    def _on_exit(self) -> None:
+        unstarted = self.reclaim()
         for call in self.calls:  # at most one: the call that had started
             call.process = None
             call.fail(self._crash())
         self.calls.clear()
         self._inbox.close()
-        self._crash_notes.close()
-        self._owner.on_gone(self, unstarted)
+        self._faulthandler_file.close()
+        self._owner.on_exit(self, unstarted)
 
     def _crash(self) -> Crashed:
         code = self._child.exit_code or 0
-        self._crash_notes.seek(0)
-        notes = self._crash_notes.read(_NOTES_LIMIT).decode(errors="replace")
-        how = "closed its connection with the worker" if self._hung_up else how_it_ended(code)
+        self._faulthandler_file.seek(0)
+        notes = self._faulthandler_file.read(_NOTES_LIMIT).decode(errors="replace")
+        how = "closed its connection with the worker" if self._closed_connection else how_it_ended(code)
         return Crashed(
             f"its process {how}",
             pid=self.pid,

@@ -28,27 +28,27 @@ from posthouse.core.redaction.logs import LogContextFilter
 from posthouse.errors import ConfigurationError, InvalidPayload, InvalidResult, LeaseLost, PosthouseError
 from posthouse.storage.claimed import ClaimedJob
 from posthouse.worker.attempt import Attempt
-from posthouse.worker.handlers import Definition
+from posthouse.worker.handlers import JobDefinition
 from posthouse.worker.services import JobServices
 
 Message: TypeAlias = dict[str, Any]
-_SAID: dict[type[Exception], str] = {Cancel: "cancel", LeaseLost: "lost", InvalidPayload: "invalid"}
+_MESSAGE_ONLY: dict[type[Exception], str] = {Cancel: "cancel", LeaseLost: "lost", InvalidPayload: "invalid"}
 """Outcomes of which only the message is sent."""
 
 
 _encode = json.JSONEncoder(separators=(",", ":"), default=str).encode
 
 
-def line(message: Message) -> bytes:
+def encode_message(message: Message) -> bytes:
     return _encode(message).encode() + b"\n"
 
 
-def parsed(data: bytes) -> Message:
+def decode_message(data: bytes) -> Message:
     message: Message = json.loads(data.decode())
     return message
 
 
-class Lines:
+class MessageReader:
     """Assembles lines from pieces."""
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ class Lines:
             self._pieces.clear()
         if rest:
             self._pieces.append(rest)
-        return [parsed(text) for text in whole]
+        return [decode_message(text) for text in whole]
 
 
 def pack_job(attempt: Attempt) -> Message:
@@ -90,7 +90,7 @@ def pack_value(value: Any, limit: int, fail_on: Sequence[type[BaseException]]) -
     if value is None:
         return None
     if isinstance(value, BaseException):
-        return pack_ending(value, fail_on)
+        return pack_outcome(value, fail_on)
     try:
         return encode_result(value, limit)
     except InvalidResult as error:
@@ -100,14 +100,14 @@ def pack_value(value: Any, limit: int, fail_on: Sequence[type[BaseException]]) -
 def unpack_value(packed: str | Message | None) -> JsonText | BaseException | None:
     if packed is None:
         return None
-    return JsonText(packed) if isinstance(packed, str) else unpack_ending(packed)
+    return JsonText(packed) if isinstance(packed, str) else unpack_outcome(packed)
 
 
-def pack_ending(ending: BaseException, fail_on: Sequence[type[BaseException]]) -> Message:
+def pack_outcome(ending: BaseException, fail_on: Sequence[type[BaseException]]) -> Message:
     """Encode an outcome. Classes are not sent, so decisions that depend on them are made here."""
     if isinstance(ending, Snooze):
         return {"as": "snooze", "terms": [ending.delay, ending.limit, ending.deadline]}
-    for kind, name in _SAID.items():
+    for kind, name in _MESSAGE_ONLY.items():
         if isinstance(ending, kind):
             return {"as": name, "message": str(ending)}
     if isinstance(ending, (Fail, InvalidResult, *fail_on)):
@@ -116,12 +116,12 @@ def pack_ending(ending: BaseException, fail_on: Sequence[type[BaseException]]) -
     return {"as": "crash" if isinstance(ending, MemoryError) else "error", "error": describe(ending)}
 
 
-def unpack_ending(message: Message) -> BaseException:
+def unpack_outcome(message: Message) -> BaseException:
     match message:
         case {"as": "snooze", "terms": [delay, limit, deadline]}:
             return Snooze(delay, limit=limit, deadline=deadline)
         case {"message": said}:
-            return next(kind(said) for kind, name in _SAID.items() if name == message["as"])
+            return next(kind(said) for kind, name in _MESSAGE_ONLY.items() if name == message["as"])
         case {"as": "crash", "error": error}:
             text = f"its process ran out of memory: {error['type']}: {error['message']}".rstrip(": ")
             return Crashed(text, traceback=error.get("traceback"))
@@ -133,12 +133,12 @@ def unpack_ending(message: Message) -> BaseException:
     return failed
 
 
-def pack_refusal(error: Exception) -> list[str]:
+def pack_error(error: Exception) -> list[str]:
     """Encode an error of the worker for the handler that called it."""
     return [getattr(error, "code", ""), str(error) or type(error).__name__]
 
 
-def unpack_refusal(packed: list[str]) -> Exception:
+def unpack_error(packed: list[str]) -> Exception:
     code, message = packed
     for kind in _errors(PosthouseError):
         if kind.code == code:
@@ -150,9 +150,9 @@ def _errors(kind: type[PosthouseError]) -> list[type[PosthouseError]]:
     return [kind, *(found for child in kind.__subclasses__() for found in _errors(child))]
 
 
-INLINE_BYTES = 32_768
+MAX_INLINE_BYTES = 32_768
 """Larger calls are sent over the other connection, and only their number is sent here."""
-BYE = b"bye"
+SHUTDOWN = b"bye"
 
 
 def _pair() -> tuple[socket.socket, socket.socket]:
@@ -161,7 +161,7 @@ def _pair() -> tuple[socket.socket, socket.socket]:
     return socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
 
 
-class Inbox:
+class CallQueue:
     """The worker's end."""
 
     def __init__(self) -> None:
@@ -178,12 +178,12 @@ class Inbox:
             return False
         return True
 
-    def take_back(self) -> list[int]:
+    def reclaim(self) -> list[int]:
         """Take back the calls that were not started, and return their numbers."""
         taken: list[int] = []
         with suppress(BlockingIOError):
-            while data := self.reading.recv(INLINE_BYTES * 2, socket.MSG_DONTWAIT):
-                taken.append(parsed(data)["run"])
+            while data := self.reading.recv(MAX_INLINE_BYTES * 2, socket.MSG_DONTWAIT):
+                taken.append(decode_message(data)["run"])
         return taken
 
     def close(self) -> None:
@@ -193,21 +193,21 @@ class Inbox:
 
 def next_call(reading: socket.socket) -> Message | None:
     """Return the next call in the process, or None when there are no more."""
-    data = reading.recv(INLINE_BYTES * 2)
-    return None if data in {b"", BYE} else parsed(data)
+    data = reading.recv(MAX_INLINE_BYTES * 2)
+    return None if data in {b"", SHUTDOWN} else decode_message(data)
 
 
-def inline(call: Message) -> bytes | None:
-    data = line(call)
-    return data if len(data) <= INLINE_BYTES else None
+def encode_inline(call: Message) -> bytes | None:
+    data = encode_message(call)
+    return data if len(data) <= MAX_INLINE_BYTES else None
 
 
-_OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "masked"}
+_STANDARD_FIELDS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "masked"}
 """Attributes of every record; others were passed as ``extra``, such as the job's ids."""
 _CARRIED = ("name", "levelno", "levelname", "created", "pathname", "filename", "module", "lineno", "funcName")
 
 
-class _Forward(logging.Handler):
+class _ForwardHandler(logging.Handler):
     def __init__(self, send: Callable[[Message], None]) -> None:
         super().__init__()
         self._send = send
@@ -224,7 +224,7 @@ class _Forward(logging.Handler):
 def forward_logs(level: int, send: Callable[[Message], None]) -> None:
     """Install the handler before the application is imported, so that its basicConfig adds none."""
     root = logging.getLogger()
-    forward = _Forward(send)
+    forward = _ForwardHandler(send)
     forward.addFilter(LogContextFilter())
     root.addHandler(forward)
     root.setLevel(level)
@@ -237,11 +237,11 @@ def pack_record(record: logging.LogRecord) -> dict[str, Any]:
         packed["exc_text"] = "".join(traceback.format_exception(record.exc_info[1])).rstrip()
     elif record.exc_text:
         packed["exc_text"] = record.exc_text
-    packed.update({name: value for name, value in vars(record).items() if name not in _OWN})
+    packed.update({name: value for name, value in vars(record).items() if name not in _STANDARD_FIELDS})
     return packed
 
 
-def log_here(packed: dict[str, Any], pid: int) -> None:
+def replay_record(packed: dict[str, Any], pid: int) -> None:
     """Log a forwarded record in the worker."""
     record = logging.makeLogRecord({**packed, "args": None, "process": pid})
     logger = logging.getLogger(record.name)
@@ -249,24 +249,26 @@ def log_here(packed: dict[str, Any], pid: int) -> None:
         logger.handle(record)
 
 
-def place_of(definition: Definition) -> str:
+def import_path_of(definition: JobDefinition) -> str:
     """Return the import path. Raises ConfigurationError if a process could not import it."""
     handler = definition.handler
     module, name = handler.__module__, handler.__qualname__
     if module == "__main__":
-        raise _unfindable(definition, "it is defined in the main script; move it to a module and import it")
+        raise _not_importable(
+            definition, "it is defined in the main script; move it to a module and import it"
+        )
     if "<locals>" in name:
-        raise _unfindable(definition, "it is defined inside a function; define it in a module")
+        raise _not_importable(definition, "it is defined inside a function; define it in a module")
     loaded = sys.modules.get(module)
     found = None if loaded is None else _definition(loaded, name)
     if found is None or found.arguments is not definition.arguments:  # aliases share them
-        raise _unfindable(
+        raise _not_importable(
             definition, f"{name} in module {module} is a different object; decorate it there with @app.job"
         )
     return f"{module}:{name}"
 
 
-def find(place: str) -> Definition:
+def import_definition(place: str) -> JobDefinition:
     """Import the definition at this path."""
     module, _, name = place.partition(":")
     definition = _definition(importlib.import_module(module), name)
@@ -275,13 +277,13 @@ def find(place: str) -> Definition:
     return definition
 
 
-def _definition(module: ModuleType, name: str) -> Definition | None:
+def _definition(module: ModuleType, name: str) -> JobDefinition | None:
     found: Any = module
     for part in name.split("."):
         found = getattr(found, part, None)
     definition = getattr(found, "definition", None)
-    return definition if isinstance(definition, Definition) else None
+    return definition if isinstance(definition, JobDefinition) else None
 
 
-def _unfindable(definition: Definition, why: str) -> ConfigurationError:
+def _not_importable(definition: JobDefinition, why: str) -> ConfigurationError:
     return ConfigurationError(f'{definition.kind}: runner="process" must import the handler, but {why}')
