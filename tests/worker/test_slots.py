@@ -8,8 +8,9 @@ import pytest
 
 import posthouse
 from posthouse.core.outcome import TimedOut
-from posthouse.worker.executor import CALLS_PER_TURN, Released
+from posthouse.worker.executor import CALLS_PER_TURN
 from posthouse.worker.fetcher import Fetcher
+from posthouse.worker.outcomes import Released
 from workshop import attempts, eventually, status, statuses, working
 
 customer = ContextVar("customer", default=None)

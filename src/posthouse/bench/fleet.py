@@ -57,7 +57,7 @@ async def _drain(leases: Leases, jobs: int) -> None:
     done = 0
     claim = await _claim(leases, marks, shares)
     while done < jobs:
-        reports = [Success(row[0].hex(), claim.token.hex, None) for row in claim.rows]
+        reports = [Success(row.id.hex(), claim.token.hex, None) for row in claim.rows]
         done += len(reports)
         if done >= jobs:
             await leases.succeed(reports)

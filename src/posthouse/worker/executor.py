@@ -4,25 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import dataclasses
 import functools
-import json
 import logging
-import random
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 from uuid import UUID
 
-from posthouse.core.failure import fingerprint
-from posthouse.core.outcome import Cancel, Decision, Fail, Policy, Snooze, TimedOut, decide, describe
+from posthouse.core.outcome import Cancel, Fail, Snooze, TimedOut
 from posthouse.core.payload import encode_result
 from posthouse.core.redaction import mask_with
-from posthouse.core.retry import Retry
-from posthouse.core.states import Event
 from posthouse.errors import ConfigurationError, InvalidPayload, InvalidResult, LeaseLost
-from posthouse.storage.leases import Settlement, Success
+from posthouse.storage.leases import Success
 from posthouse.worker.attempt import Attempt
 from posthouse.worker.completer import Completer
 from posthouse.worker.contexts import in_own_context
@@ -30,17 +24,12 @@ from posthouse.worker.definitions import DefinitionWatcher, JobMask
 from posthouse.worker.handlers import COMMAND, JobDefinition
 from posthouse.worker.job import Job
 from posthouse.worker.orm import fresh_async_connections, fresh_connections, uses_django
+from posthouse.worker.outcomes import LeaseExpired, OutcomeWriter, PayloadMismatch, Released, output_text
 from posthouse.worker.runners.threads import ThreadPool
 from posthouse.worker.status import Status
 
 _log = logging.getLogger("posthouse.worker")
 
-_LEVELS = {
-    Event.FAIL: logging.ERROR,
-    Event.EXHAUST: logging.ERROR,
-    Event.RETRY: logging.WARNING,
-    Event.RESCUE: logging.WARNING,
-}
 DEADLINE_CHECK_INTERVAL_SECONDS = 0.1
 SUSPECT_CRASHES = 2
 """Jobs with which this many workers died run one at a time. Must match posthouse.settle."""
@@ -50,24 +39,8 @@ CALLS_PER_TURN = 32
 """Handler calls of a slot after which other tasks of the loop get their turn, even if no handler waits."""
 
 
-class Released(Exception):
-    """The worker is stopping: the job is released without using up an attempt."""
-
-
 STOP_GRACE = 2.5
 """Seconds that handlers have to clean up when their worker stops, of the five that follow its drain."""
-
-
-class LeaseExpired(Released):
-    """The lease could not be renewed. The handler is stopped, and the job released if this worker still owns
-    it.
-
-    The token tells whether it does. After an outage of Postgres it usually does, and no crash is counted.
-    """
-
-
-class PayloadMismatch(Exception):
-    """The payload does not fit this worker's handler, but the definition that newer code announced."""
 
 
 class Runner(Protocol):
@@ -99,13 +72,12 @@ class Executor:
         """
         self._definitions = definitions
         self._completer = completer
+        self._outcomes = OutcomeWriter(completer, definition_watcher, crash_limit, address)
         self._definition_watcher = definition_watcher
         self._concurrency = concurrency
         self._result_limit = result_limit
         self._cancel_grace = cancel_grace
-        self._crash_limit = crash_limit
         self._processes = processes
-        self._address = address
         self._status = status
         self._threads = ThreadPool("posthouse-job")
         self._pending: deque[list[Attempt]] = deque()
@@ -116,7 +88,6 @@ class Executor:
         self._capacity = asyncio.Event()
         self._capacity.set()
         self._loop = asyncio.get_running_loop()
-        self._rng = random.Random()  # noqa: S311 - jitter
         self._has_leases = has_leases
         self.leased = leased
         """All jobs whose lease this worker holds, by hex id. The heartbeat thread reads it."""
@@ -389,58 +360,14 @@ class Executor:
             return
         if not self._drop_lease(attempt):
             return
-        output = None if attempt.command_output is None else _output_text(attempt)
+        output = None if attempt.command_output is None else output_text(attempt)
         followups = None if attempt.followups is None else attempt.followups_json
         self._completer.succeed(Success(attempt.hex_id, attempt.hex_token, result, followups, output))
 
-    def _finish_with(self, attempt: Attempt, definition: JobDefinition, ending: BaseException) -> None:
+    def _finish_with(self, attempt: Attempt, definition: JobDefinition, outcome: BaseException) -> None:
         """Finish a job whose handler raised or was stopped."""
-        if not self._drop_lease(attempt):
-            return
-        match ending:
-            case LeaseLost():
-                _log.warning("lease lost, result discarded job=%s", attempt.id)
-                return
-            case Released():
-                if isinstance(ending, LeaseExpired):
-                    _log.warning("lease renewal failed, job released job=%s", attempt.id)
-                verdict = Decision(Event.RELEASE, "released", 0.0)
-            case PayloadMismatch():
-                message = f"{ending}; the newest definition accepts it: only newer code can run the job"
-                error = {"type": "PayloadMismatch", "message": message}
-                verdict = Decision(Event.RELEASE, "released", 0.0, error)
-            case InvalidResult():
-                verdict = Decision(Event.FAIL, "failed", error=describe(ending))
-            case InvalidPayload():
-                error = {"type": "InvalidPayload", "message": str(ending)}
-                verdict = Decision(Event.EXHAUST, "failed", error=error)
-            case _:
-                verdict = decide(attempt, ending, self._policy_of(attempt, definition), self._rng)
-        if verdict.error is not None:
-            error = self._definition_watcher.mask_error(attempt, verdict.error)
-            # computed from the masked error, so that it reveals no secrets
-            error["fingerprint"] = fingerprint(error)
-            verdict = dataclasses.replace(verdict, error=error)
-        _log_decision(attempt, verdict, self._address(attempt.id), ending)
-        self._completer.settle(
-            Settlement(
-                attempt.hex_id,
-                attempt.hex_token,
-                verdict.event,
-                verdict.outcome,
-                verdict.delay,
-                verdict.error,
-                _output_text(attempt),
-            )
-        )
-
-    def _policy_of(self, attempt: Attempt, definition: JobDefinition) -> Policy:
-        policy = definition.policy
-        if attempt.row.retry is not None:
-            retry = Retry.from_json(attempt.row.retry)
-        else:
-            retry = self._definition_watcher.retry(attempt.row.kind) or policy.retry
-        return Policy(retry, policy.fail_on, self._crash_limit)
+        if self._drop_lease(attempt):
+            self._outcomes.write(attempt, definition, outcome)
 
     def _drop_lease(self, attempt: Attempt) -> bool:
         """Drop the lease. Returns False if the outcome was already reported."""
@@ -538,10 +465,6 @@ async def _flush_reports(attempts: Sequence[Attempt]) -> None:
         await asyncio.gather(*(attempt.services.flush(attempt) for attempt in told))
 
 
-def _output_text(attempt: Attempt) -> str | None:
-    return None if attempt.command_output is None else json.dumps(attempt.command_output)
-
-
 def _error_for_job(attempt: Attempt, error: BaseException) -> BaseException:
     """Return what an error of a batch means for one job: another job's lost lease is not its error."""
     return Released() if isinstance(error, LeaseLost) and not attempt.is_lease_lost else error
@@ -555,21 +478,3 @@ def _batch_results(definition: JobDefinition, attempts: list[Attempt], values: A
             f"but returned {len(answers)} results"
         )
     return answers
-
-
-def _log_decision(attempt: Attempt, verdict: Decision, address: str, ending: BaseException) -> None:
-    """Log an attempt that did not succeed; a final failure as an error with the exception."""
-    level = _LEVELS.get(verdict.event, logging.INFO)
-    if verdict.event is Event.RELEASE and verdict.error is not None:
-        level = logging.WARNING
-    if not _log.isEnabledFor(level):
-        return
-    error = f": {verdict.error['type']}: {verdict.error['message']}" if verdict.error else ""
-    again = "" if verdict.delay is None else f"; next attempt in {verdict.delay:.3g} s"
-    page = f" {address}" if address and verdict.error else ""
-    text = "attempt %d of %d %s%s%s%s"
-    values = (attempt.attempt, attempt.max_attempts, verdict.outcome, error, again, page)
-    # Not through job.log, whose lines are stored with the job: the attempt's record has the same text.
-    Job(attempt).log.logger.log(
-        level, text, *values, extra=attempt.log_context, exc_info=ending if level == logging.ERROR else None
-    )

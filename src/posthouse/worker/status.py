@@ -137,7 +137,7 @@ class Status:
 
 
 def _ids(attempts: Sequence[Attempt]) -> bytes:
-    return b"".join(attempt.row[0] for attempt in attempts[:_MOST_IDS])
+    return b"".join(attempt.row.id for attempt in attempts[:_MOST_IDS])
 
 
 def shared_memory() -> int:

@@ -24,17 +24,12 @@ from posthouse.worker.backend import Backend, LeaseStore, NotificationCallbacks
 from posthouse.worker.batches import Batches
 from posthouse.worker.completer import Completer
 from posthouse.worker.definitions import DefinitionWatcher
-from posthouse.worker.executor import (
-    DEADLINE_CHECK_INTERVAL_SECONDS,
-    STOP_GRACE,
-    Executor,
-    LeaseExpired,
-    Released,
-)
+from posthouse.worker.executor import DEADLINE_CHECK_INTERVAL_SECONDS, STOP_GRACE, Executor
 from posthouse.worker.fetcher import Fetcher
 from posthouse.worker.handlers import PROCESS, JobDefinition, code_version
 from posthouse.worker.heartbeat import Heartbeat, install_interrupt
 from posthouse.worker.observers import ObservedCompleter, ObservedExecutor, ObservedFetcher, observed
+from posthouse.worker.outcomes import LeaseExpired, Released
 from posthouse.worker.runners.commands import CommandJobs
 from posthouse.worker.runners.process.pool import ProcessPool
 from posthouse.worker.services import WorkerJobServices
@@ -116,8 +111,8 @@ class Worker:
             heartbeat_seconds=settings.heartbeat_seconds,
             lease_seconds=settings.lease_seconds,
         )
-        for crew in self._consumers:
-            crew.fetcher.on_missed_cancellation = self.heartbeat.beat_now
+        for consumer in self._consumers:
+            consumer.fetcher.on_missed_cancellation = self.heartbeat.beat_now
         self.listener = self.backend.listener(
             self._subscribed_queues,
             NotificationCallbacks(
@@ -214,17 +209,17 @@ class Worker:
         )
 
     def _wake(self) -> None:
-        for crew in self._consumers:
-            crew.fetcher.wake()
+        for consumer in self._consumers:
+            consumer.fetcher.wake()
 
     def _check_cancellations(self) -> None:
-        for crew in self._consumers:
-            crew.fetcher.note_cancellation()
+        for consumer in self._consumers:
+            consumer.fetcher.note_cancellation()
         self.heartbeat.beat_now()
 
     def _on_listening(self) -> None:
-        for crew in self._consumers:
-            crew.fetcher.on_listening()
+        for consumer in self._consumers:
+            consumer.fetcher.on_listening()
 
     async def _refresh_commands(self) -> None:
         """Serve the current commands, in their queues unless queues were chosen."""
@@ -237,8 +232,8 @@ class Worker:
         self.queues = self._configured_queues or sorted({self.definitions[kind].queue for kind in kinds})
         if self._subscription == (self.queues, kinds):
             return
-        for crew in self._consumers[:-1]:
-            crew.fetcher.set_subscription(self.queues)
+        for consumer in self._consumers[:-1]:
+            consumer.fetcher.set_subscription(self.queues)
         self._consumers[-1].fetcher.set_subscription(self.queues, adopted)
         self._subscribed_queues.clear()
         self._subscribed_queues.update(self.queues)
@@ -257,13 +252,13 @@ class Worker:
     async def _start(self) -> None:
         if self.processes is not None:
             await self.processes.start()
-        readers = await self.backend.dispatch([crew.fetcher for crew in self._consumers])
+        readers = await self.backend.dispatch([consumer.fetcher for consumer in self._consumers])
         await patiently("register the worker", self._announce)
         await patiently("read definitions", self._read_definitions)
         self.heartbeat.can_interrupt = install_interrupt(self.loop, self._leased)
         self.heartbeat.start()
-        for crew in self._consumers:
-            self._fetching.append(self.loop.create_task(self._guarded(crew.fetcher.run)))
+        for consumer in self._consumers:
+            self._fetching.append(self.loop.create_task(self._guarded(consumer.fetcher.run)))
         self._tasks.extend(self._fetching)
         own = (
             self.completer.run,
@@ -337,19 +332,19 @@ class Worker:
 
     def _update_suspension(self) -> float | None:
         since = self.heartbeat.liveness_lost_at
-        for crew in self._consumers:
-            crew.fetcher.is_suspended = since is not None
+        for consumer in self._consumers:
+            consumer.fetcher.is_suspended = since is not None
         return since
 
     async def _listen(self) -> None:
         await self.listener.run()
-        for crew in self._consumers:
-            crew.fetcher.can_receive_wakeups = False  # behind a pooler: polling continues
+        for consumer in self._consumers:
+            consumer.fetcher.can_receive_wakeups = False  # behind a pooler: polling continues
 
     @property
     def finished(self) -> int:
         """The number of jobs that this worker has run."""
-        return sum(crew.executor.finished for crew in self._consumers)
+        return sum(consumer.executor.finished for consumer in self._consumers)
 
     @property
     def next_deadline(self) -> float:
@@ -367,11 +362,11 @@ class Worker:
         """
         limit = self.settings.drain_seconds if drain_seconds is None else drain_seconds
         ends_at = time.monotonic() + limit + STOP_SECONDS
-        for crew in self._consumers:
-            crew.fetcher.is_stopping = True
-            crew.fetcher.wake()
-            crew.executor.signal_capacity()
-            crew.executor.drain()
+        for consumer in self._consumers:
+            consumer.fetcher.is_stopping = True
+            consumer.fetcher.wake()
+            consumer.executor.signal_capacity()
+            consumer.executor.drain()
         if not await self._idle_within(limit):
             self.executor.interrupt_all(Released())
             await _with_timeout(STOP_GRACE + 0.2, self._idle())
@@ -392,8 +387,8 @@ class Worker:
 
     async def _idle(self) -> None:
         """Wait until nothing runs."""
-        for crew in self._consumers:
-            await crew.executor.wait_until_idle()
+        for consumer in self._consumers:
+            await consumer.executor.wait_until_idle()
 
     async def _close(self) -> None:
         self.heartbeat.stop()
@@ -403,9 +398,9 @@ class Worker:
         await self._close_connections()
 
     async def _close_connections(self) -> None:
-        for crew in self._consumers:
-            await crew.leases.close()
-            crew.executor.close()
+        for consumer in self._consumers:
+            await consumer.leases.close()
+            consumer.executor.close()
         await self.services.close()
         await self.backend.close()
         if self.processes is not None:

@@ -117,9 +117,9 @@ class RemoteWorkers:
             claim = await leases.claimed(token)
             if not claim.rows:
                 continue
-            ids = [UUID(bytes=row[0]) for row in claim.rows]
+            ids = [UUID(bytes=row.id) for row in claim.rows]
             gone = await self.beat(worker_id, ids, [token] * len(ids), lease_seconds)
-            rows = [row for row in claim.rows if gone.get(UUID(bytes=row[0])) != "lost"]
+            rows = [row for row in claim.rows if gone.get(UUID(bytes=row.id)) != "lost"]
             found.append(Claim(token, rows, claim.asked_at))
         return found
 

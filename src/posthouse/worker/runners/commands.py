@@ -33,9 +33,10 @@ from posthouse.storage.queries import query
 from posthouse.worker.attempt import Attempt
 from posthouse.worker.backend import LeaseTiming
 from posthouse.worker.definitions import DefinitionWatcher
-from posthouse.worker.executor import STOP_GRACE, Released
+from posthouse.worker.executor import STOP_GRACE
 from posthouse.worker.handlers import COMMAND, HandlerArguments, JobDefinition
 from posthouse.worker.job import Job
+from posthouse.worker.outcomes import Released
 
 
 def find_secrets(names: Iterable[str], folder: str) -> dict[str, str]:

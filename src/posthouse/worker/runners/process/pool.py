@@ -15,8 +15,9 @@ from posthouse.settings import Settings
 from posthouse.waiting import Backoff
 from posthouse.worker.attempt import Attempt
 from posthouse.worker.backend import LeaseTiming
-from posthouse.worker.executor import STOP_GRACE, LeaseExpired, Released
+from posthouse.worker.executor import STOP_GRACE
 from posthouse.worker.handlers import JobDefinition
+from posthouse.worker.outcomes import LeaseExpired, Released
 from posthouse.worker.runners.process.process import ProcessCall, WorkerProcess
 from posthouse.worker.runners.process.protocol import import_path_of
 from posthouse.worker.services import WorkerJobServices
