@@ -17,7 +17,7 @@ from test_role_table import routes
 
 from enginekit import Engine
 from posthouse import insights, testing
-from posthouse.core.filters import asked_at, parse_filter
+from posthouse.core.filters import completion_at, parse_filter
 from posthouse.errors import PosthouseError
 from posthouse.settings import Settings
 from posthouse.storage.connections import tenant_transaction
@@ -149,7 +149,7 @@ async def looks(db, town):
         "fingerprint:",
         "error:",
     ):
-        yield f"what may follow {line}", insights.suggest(db, asked_at(line))
+        yield f"what may follow {line}", insights.suggest(db, completion_at(line))
     yield "triggers", insights.triggers(db)
     yield "a trigger", insights.get_trigger(db, town.trigger)
     yield "events", insights.events(db)
