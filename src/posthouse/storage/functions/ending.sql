@@ -1,7 +1,7 @@
 -- What follows from the end of a job: its dedupe key, the jobs that depend on it, sessions that wait for its
 -- result. Also the end of a job that never ran.
 
--- Whether a worker waits for work in this queue: a hungry one holds its shared lock.
+-- Whether a worker waits for work in this queue: one that requested a wakeup holds its shared lock.
 create or replace function posthouse.has_waiting_worker(p_queue text) returns boolean
 language plpgsql as $$
 begin
