@@ -26,6 +26,8 @@ RETRY = posthouse.Retry.exponential("60s", cap="5m", jitter=0)
 """One minute after the first attempt, two after the second, at most five."""
 TIMEOUT = "5m"
 VERSION = version("posthouse")
+BUSY_PAUSE = "5s"
+"""Snooze of the job that indexes, while texts wait to be embedded."""
 MOMENT = "200ms"
 """Snooze while another batch computes the same text."""
 INDEXED_AT_ONCE = 100
@@ -83,15 +85,20 @@ sweep.on_schedule("45 3 * * *", overlap="skip", label="Delete unused vectors")
 
 
 @app.job("embeddings.index", queue="embeddings", priority="low", timeout=None)
-async def index(job: posthouse.Job) -> dict[str, int]:
-    """Add vectors to the HNSW index where there are too many to search without it."""
+async def index(job: posthouse.Job) -> dict[str, int] | posthouse.Snooze:
+    """Add vectors to the HNSW index where there are too many to search without it.
+
+    It leaves the CPU to the texts that wait to be embedded, until searches would become slow.
+    """
     indexed = 0
     async with job.transaction() as db:
         full = await store.not_indexed(db)
     for tenant, model in full:
         more = INDEXED_AT_ONCE
-        while more:
+        while more == INDEXED_AT_ONCE:
             async with job.transaction() as db:
+                if await store.index_can_wait(db):
+                    return posthouse.Snooze(BUSY_PAUSE)
                 more = await store.index(db, tenant, model, INDEXED_AT_ONCE)
             indexed += more
     return {"indexed": indexed}

@@ -16,6 +16,8 @@ LEASE = timedelta(minutes=2)
 """A batch that computes for longer may be overtaken. The lease of a dead job ends with the job."""
 EXACT = 5000
 """Up to this many vectors per tenant and model are searched without the index, in about 10 ms."""
+EXACT_WHEN_BUSY = 20_000
+"""The same while texts wait to be embedded, in about 40 ms."""
 SAMPLED = "00"
 """One text in 256 has a hash that starts with this; storing its vector counts those without the index."""
 
@@ -102,6 +104,12 @@ async def index(db: Db, tenant: str, model: str, limit: int) -> int:
     asked = {"tenant": tenant, "model": model, "limit": limit}
     ((indexed,),) = await _rows(db, "index_vectors", asked)
     return int(indexed)
+
+
+async def index_can_wait(db: Db) -> bool:
+    """Return whether texts wait to be embedded, and searches are still fast."""
+    ((can_wait,),) = await _rows(db, "index_can_wait", {"most": EXACT_WHEN_BUSY})
+    return bool(can_wait)
 
 
 async def not_indexed(db: Db) -> list[tuple[str, str]]:

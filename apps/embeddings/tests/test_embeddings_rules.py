@@ -183,6 +183,22 @@ async def test_too_many_vectors_for_an_exact_search_are_indexed(product, add, wr
     assert [tuple(row.values()) for row in rows] == [("a", True, 21), ("b", False, 10)]
 
 
+async def test_indexing_waits_while_texts_wait_to_be_embedded(product, write, monkeypatch):
+    monkeypatch.setattr(store, "EXACT", 5)
+    write(10)
+    await testing.drain(product.app)
+    write(10, tenant="b")
+
+    async def indexed():
+        await product.app.client.enqueue("embeddings.index", {}, queue="indexing")
+        await testing.drain(product.app, queues=("indexing",))
+        return product.rows("select count(*)::integer as vectors from embeddings.vectors where is_indexed")
+
+    assert await indexed() == [{"vectors": 0}]
+    monkeypatch.setattr(store, "EXACT_WHEN_BUSY", 5)
+    assert await indexed() == [{"vectors": 10}], "searches would become slow"
+
+
 async def test_indexing_leaves_vectors_that_another_transaction_deletes(product, add, monkeypatch):
     deleted, _ = add("R-1", "One"), add("R-2", "Two")
     await testing.drain(product.app)
