@@ -248,7 +248,7 @@ def _guard(line, parent):
 
 def _instead_of(execute):
     """Execute all programs but Posthouse's own, which are in this process already."""
-    own = [importlib.import_module(name).BOOT for name in OWN]
+    own = [importlib.import_module(name).CHILD_CODE for name in OWN]
 
     def become(program, argv, env):
         if program != sys.executable or argv[2] not in own:

@@ -6,7 +6,7 @@ import signal
 import pytest
 
 import stable
-from commandline import CommandJobs
+from commandline import Commands
 from waiting import eventually_sync as eventually
 
 FRESH = {stable.FRESH: "1"}
@@ -78,7 +78,7 @@ def test_a_worker_picks_up_new_code_and_waits_out_broken_code(posthouse, write, 
 @pytest.mark.timeout(300)
 @pytest.mark.soak
 def test_up_keeps_its_address_and_its_postgres(tmp_path):
-    commands = CommandJobs(tmp_path, POSTHOUSE_DATA_DIR=str(tmp_path / "data"))
+    commands = Commands(tmp_path, POSTHOUSE_DATA_DIR=str(tmp_path / "data"))
     app = commands.write_app("shop", APP.replace("{version}", "one"))
     up = commands.start("up", "--port", "0", "--app", app, "--reload", **FRESH)
     try:

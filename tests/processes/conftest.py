@@ -66,7 +66,7 @@ async def chores(settings):
     await app.close()
 
 
-class RedactionOverride:
+class Marks:
     """Where handlers leave marks, since they share nothing else with the test."""
 
     def __init__(self, folder: Path) -> None:
@@ -87,7 +87,7 @@ class RedactionOverride:
 
 @pytest.fixture
 def marks(tmp_path):
-    return RedactionOverride(tmp_path)
+    return Marks(tmp_path)
 
 
 @pytest.fixture
