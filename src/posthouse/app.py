@@ -148,7 +148,10 @@ class App:
                 apply_app_schema(connection, name, text)
 
     def _create_extensions(self, url: str, text: str) -> None:
-        """Create the extensions of the app's SQL as the superuser of the embedded Postgres, if it is that."""
+        """Create the extensions that the app's SQL needs, if the database is the embedded Postgres.
+
+        Only its superuser may create them.
+        """
         extensions = extensions_in(text)
         admin = admin_url(self.settings, url) if extensions else None
         if admin is not None:
@@ -264,7 +267,7 @@ class App:
                 active=active,
                 remote=remote,
             )
-            for alias in former:  # without triggers and limits, which stay with the name
+            for alias in former:  # triggers and limits stay with the current name
                 self.definitions[alias] = dataclasses.replace(
                     self.definitions[name], kind=alias, limits=(), triggers=[]
                 )

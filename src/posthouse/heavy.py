@@ -1,8 +1,8 @@
-"""Work that takes long for the event loop: done in a thread, one piece at a time.
+"""Run work that would block the event loop for too long in a thread, one piece at a time.
 
-One thread, because several would compete with the event loop for the interpreter lock. The thread pauses
-after each piece for as long as the piece took, so that the event loop has the interpreter half of the time
-even if large requests arrive without end.
+There is one thread, because several would compete with the event loop for the interpreter lock. The thread
+pauses after each piece for as long as the piece took, so that the event loop has the interpreter half of the
+time even if large requests arrive without end.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 LARGE = 1_000
-"""Values in data whose processing takes milliseconds."""
+"""Number of values from which processing data takes milliseconds."""
 LARGE_TEXT = 100_000
 LONGEST_PAUSE = 0.25
 _thread = ThreadPoolExecutor(1, "posthouse-heavy")
 
 
 async def off_loop(work: Callable[..., T], *arguments: Any, about: Any) -> T:
-    """Return the result of the work, which is done in the thread if ``about``, its data, is large."""
+    """Do the work and return its result. If ``about``, the data of the work, is large, a thread does it."""
     if not is_large(about):
         return work(*arguments)
     return await in_thread(work, *arguments)
@@ -54,7 +54,7 @@ def _do(
 
 
 def is_large(value: Any) -> bool:
-    """Return whether data has many values or long texts. It looks at no more of them than that."""
+    """Return whether data has many values or long texts. The check stops at the limit."""
     left, seen, size = [value], 0, 0
     while left:
         item = left.pop()

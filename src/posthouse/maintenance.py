@@ -1,4 +1,4 @@
-"""The keeper together with the jobs of the system."""
+"""The keeper with the doctor's rounds and the delivery of alerts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from posthouse.storage.connections import ReconnectingConnection
 
 
 class Housekeeping:
-    """The keeper, the doctor's rounds, and the courier."""
+    """The keeper, the doctor's rounds, and the delivery of alerts."""
 
     def __init__(self, url: str, settings: Settings) -> None:
         self._line = ReconnectingConnection(url, "keeper")

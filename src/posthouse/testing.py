@@ -68,7 +68,10 @@ def database(server: str | None = None) -> Iterator[str]:
 
 
 def _server_url(settings: Settings) -> str:
-    """The server of the settings; the embedded one as its superuser, so that tests can create extensions."""
+    """Return the URL of the server.
+
+    For the embedded server it is that of the superuser, so that tests can create extensions.
+    """
     url = database_url(settings)
     return admin_url(settings, url) or url
 
@@ -114,7 +117,10 @@ def _copy_template(connection: psycopg.Connection[Any], admin: str, name: str) -
 
 
 def _template_of_today() -> str:
-    """The template of the current day: migrating creates the partitions of the days that follow."""
+    """Return the name of the current day's template.
+
+    It changes daily, because migrating creates the partitions of the days that follow.
+    """
     return f"{TEMPLATE_PREFIX}{datetime.now(UTC):%Y%m%d}"
 
 
@@ -126,6 +132,7 @@ def _copy(name: str, template: str, strategy: str) -> sql.Composed:
 
 _strategies: dict[tuple[str, str], str] = {}
 """The copy strategy for each server and template that is known to exist; checking takes longer than a copy.
+
 Copying files takes 50 ms, writing them through the WAL 100 to 400 ms, unless every file must be synced.
 """
 
@@ -145,7 +152,7 @@ def _ensure_template(connection: psycopg.Connection[Any], admin: str, name: str)
 
 
 def _drop_templates(connection: psycopg.Connection[Any]) -> None:
-    """Drop the templates of earlier days. One that is being copied remains until the next day."""
+    """Drop the templates of earlier days. A template that is being copied stays until the next day."""
     rows = connection.execute(
         "select datname from pg_database where starts_with(datname, %s)", (TEMPLATE_PREFIX,)
     ).fetchall()
@@ -249,8 +256,9 @@ def _inline_job(job_type: JobType[Any, Any], payload: str, attempt: int) -> Job:
 
 
 class InlineJobServices(JobServices):
-    """The services of a job that is run inline: progress reports and logs are discarded, steps and parts are
-    kept in memory until the handler returns.
+    """The services of a job that is run inline.
+
+    Progress reports and logs are discarded; steps and parts are kept in memory until the handler returns.
     """
 
     def __init__(self) -> None:

@@ -77,8 +77,9 @@ class Traces:
         parent: Context | None = None,
         links: Sequence[str] = (),
     ) -> Iterator[Span]:
-        """Run the block in a span. Exceptions are recorded by type only, because their text may contain
-        secrets.
+        """Run the block in a span.
+
+        Exceptions are recorded by type only, because their text may contain secrets.
         """
         chosen = getattr(self._trace.SpanKind, kind)
         wanted = {key: value for key, value in attributes.items() if value is not None}

@@ -43,7 +43,7 @@ async def finish_within(seconds: float, work: Awaitable[Any]) -> bool:
 
 
 async def end_tasks(tasks: Collection[asyncio.Future[Any]]) -> None:
-    """Cancel tasks and wait for their ends. Those that do not end soon are canceled again.
+    """Cancel tasks and wait until they have ended. Tasks that do not end soon are canceled again.
 
     psycopg waits up to 10 s for a server that does not confirm the cancellation of a statement, unless it is
     canceled a second time.
@@ -58,7 +58,7 @@ async def end_tasks(tasks: Collection[asyncio.Future[Any]]) -> None:
 
 
 class Backoff:
-    """The delays between retries of one operation. Short: a restarted Postgres is back soon."""
+    """The delays between retries of one operation. They are short: a restarted Postgres is back soon."""
 
     DELAYS = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8)
 
@@ -67,7 +67,7 @@ class Backoff:
 
     @property
     def delay(self) -> float:
-        """The seconds to wait after this many failures."""
+        """The seconds to wait before the next try."""
         return self.DELAYS[min(self.failures, len(self.DELAYS) - 1)]
 
     def next(self) -> float:

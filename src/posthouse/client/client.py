@@ -48,7 +48,10 @@ T = TypeVar("T")
 
 POOL_SECONDS = 5.0
 RETRY_SECONDS = 30.0
-"""Seconds for which an enqueue is retried while Postgres is unreachable. Safe: the job ids stay the same."""
+"""Seconds for which an enqueue is retried while Postgres is unreachable.
+
+Retries are safe, because the job ids stay the same.
+"""
 
 
 @dataclass(slots=True, eq=False)
@@ -263,8 +266,9 @@ class Client:
         work: Callable[[AsyncConnection[tuple[Any, ...]], bool], Awaitable[T]],
         timeout: float | None = None,
     ) -> T:
-        """Run the work on a pooled connection. After a lost connection it runs again, with True as its
-        argument.
+        """Run the work on a pooled connection, and again after a lost connection.
+
+        The second argument of ``work`` is whether the call is a retry.
         """
         timeout = RETRY_SECONDS if timeout is None else min(timeout, RETRY_SECONDS)
         give_up = time.monotonic() + timeout

@@ -37,7 +37,7 @@ def _statement(name: str, placeholder: str) -> str:
 
 
 async def execute_on(connection: Any, name: str, parameter: str) -> Rows:
-    """Run sql/<name>.sql, which takes one JSON parameter, on a connection of an async library."""
+    """Run a statement that takes one JSON parameter on a connection of an async library."""
     family = _family(connection)
     if not _is_async(family, connection):
         raise InvalidJob(f"a {type(connection).__qualname__} is a synchronous connection; use enqueue_sync")
@@ -52,7 +52,7 @@ async def execute_on(connection: Any, name: str, parameter: str) -> Rows:
 
 
 def execute_on_sync(connection: Any, name: str, parameter: str) -> Rows:
-    """Run sql/<name>.sql, which takes one JSON parameter, on a connection of a synchronous library."""
+    """Run a statement that takes one JSON parameter on a connection of a synchronous library."""
     family = _family(connection)
     if _is_async(family, connection):
         raise InvalidJob(
@@ -75,8 +75,9 @@ def _is_async(family: str, connection: object) -> bool:
 
 
 def _raw_connection(connection: Any) -> Any:
-    """Return the plain psycopg connection: the caller's cursors may return dicts or use other
-    placeholders.
+    """Return the plain psycopg connection.
+
+    The caller's own cursors may return dicts or use other placeholders.
     """
     return getattr(connection, "connection", connection)
 

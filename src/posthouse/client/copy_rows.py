@@ -46,7 +46,7 @@ def copy_statements(*, direct: bool) -> tuple[tuple[str, ...], str, tuple[str, .
 
 
 class CopyEncoder:
-    """Encodes requests as rows for COPY and collects the lanes and queues that they need."""
+    """An encoder of requests as rows for COPY. It collects the lanes and queues that the rows need."""
 
     def __init__(self, now: int, definitions: Mapping[str, Mapping[str, Any]] | None) -> None:
         self._now = _field(struct.pack("!q", now))
@@ -76,8 +76,9 @@ class CopyEncoder:
         ]
 
     def can_encode(self, request: Request) -> bool:
-        """Whether COPY can store the request. The limit key must not be in the payload: only the engine reads
-        it there.
+        """Return whether COPY can store the request.
+
+        The limit key must not be in the payload, because only the engine reads it there.
         """
         return request.kind not in self._for_engine
 
@@ -95,8 +96,10 @@ class CopyEncoder:
         )  # fmt: skip
 
     def _encode_common(self, request: Request) -> tuple[bytes, bytes, list[bytes] | None]:
-        """Return the bytes between the id and the payload, those at the end, and a list for the ids if
-        the kind has no definition.
+        """Return the bytes of a row that many requests share.
+
+        These are the bytes between the id and the payload, those at the end, and a list that collects the ids
+        of jobs whose kind has no definition.
         """
         known = self._definitions.get(request.kind, {})
         queue = request.queue or known.get("queue", "default")

@@ -35,7 +35,7 @@ _kind = attrgetter("kind")
 
 
 class Statement(NamedTuple):
-    """The statement sql/<name>.sql, its parameters and, for COPY, its rows."""
+    """A named statement, its parameters and, for COPY, its rows."""
 
     name: str
     parameters: Any = None
@@ -225,7 +225,7 @@ class _CachedDefinition(NamedTuple):
 
 
 class DefinitionCache:
-    """The definitions of the kinds that a process enqueues, loaded again after some seconds."""
+    """The definitions of the kinds that a process enqueues. They are loaded again after some seconds."""
 
     def __init__(self) -> None:
         self._cached: dict[str, _CachedDefinition] = {}
@@ -261,8 +261,9 @@ class DefinitionCache:
         ]
 
     def apply(self, kinds: set[str], requests: Sequence[Request], payload_limit: int) -> Sequence[Request]:
-        """Return the requests with overrides applied. Raises InvalidPayload if a payload is invalid for its
-        kind.
+        """Return the requests with overrides applied.
+
+        Raises InvalidPayload if a payload is invalid for its kind.
         """
         binding: dict[str, StoredDefinition] = {}
         for kind in kinds:
@@ -305,8 +306,9 @@ class EventOptions(TypedDict, total=False):
 def encode_event(
     name: str, context: Mapping[str, Any] | None, options: EventOptions, payload_limit: int
 ) -> tuple[UUID, str]:
-    """Return the id of the event and the JSON for the statement emit. The id makes it safe to send
-    the event again.
+    """Return the id of the event and the JSON for the statement emit.
+
+    The id makes it safe to send the event again.
     """
     event_id = options.get("id") or new_id()
     fields: dict[str, Any] = {**options, "event": name, "id": event_id}

@@ -22,7 +22,7 @@ LISTENING_PAUSE = 2.0
 
 
 class FinishWaiter:
-    """The wakeup of one waiter, which polls less and less often while no notification arrives."""
+    """The wakeup of one waiter. While no notification arrives, the waiter polls less and less often."""
 
     def __init__(self, listener: FinishListener) -> None:
         self._finish_listener = listener

@@ -27,7 +27,10 @@ ORDINARY = frozenset(AlertType) - {AlertType.WORKER_STARTUP, AlertType.WORKER_SH
 
 
 def chosen_types(text: str) -> frozenset[AlertType]:
-    """Return the types that a setting enables: a list of types, or ``+`` and ``-`` changes to the default."""
+    """Return the types that a setting enables.
+
+    The setting is a list of types, or ``+`` and ``-`` changes to the default.
+    """
     words = [word.strip() for word in text.split(",") if word.strip()]
     changes = [word for word in words if word[0] in "+-"]
     if changes and len(changes) < len(words):
@@ -59,7 +62,7 @@ class Shape(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """Where alerts are sent. The URL is a secret: it is the only credential needed to post there."""
+    """A destination of alerts. Its URL is a secret: it is the only credential needed to post there."""
 
     name: str
     shape: Shape
@@ -67,7 +70,7 @@ class Destination:
 
     @property
     def word(self) -> str:
-        """The capability of workers that know this destination; jobs for it require it."""
+        """The capability of workers that know this destination. Jobs that send to it require it."""
         return f"webhook:{self.name}"
 
 

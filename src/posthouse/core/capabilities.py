@@ -1,5 +1,6 @@
-"""Validation of what a worker reports about itself: capabilities that jobs require or prefer (``gpu``,
-``codec:h264``), name and metadata.
+"""Validation of what a worker reports about itself: capabilities, name and metadata.
+
+Jobs require or prefer capabilities, such as ``gpu`` or ``codec:h264``.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any
 from posthouse.errors import ConfigurationError
 
 MOST_BYTES = 10_240
-"""Limit for all capabilities together, and for the metadata: every query of the workers reads them."""
+"""Maximum size of all capabilities together, and of the metadata: every query of the workers reads both."""
 
 _NAME = re.compile(r"[^\x00-\x1f\x7f]{0,200}")
 _WORD = re.compile(r"[A-Za-z0-9_.:@/+-]{1,100}")

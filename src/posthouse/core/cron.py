@@ -25,7 +25,7 @@ ALIASES = {
     "@hourly": "0 * * * *",
 }
 YEARS_AHEAD = 41
-"""A 29 February on a given weekday occurs within 40 years; an expression without a match by then has none."""
+"""Years that are searched for a match: a 29 February on a given weekday occurs within 40 years."""
 
 _MONTHS = ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"]
 _WEEKDAYS = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"]
@@ -61,8 +61,9 @@ _MINUTE, _HOUR, _DAY, _MONTH, _WEEKDAY = _FIELDS
 class Cron:
     """A parsed cron expression.
 
-    ``minutes`` count from midnight; weekdays count from Sunday = 0; in ``nth``, 0 means the last of the
-    month. ``any_hour``: the hour field is ``*``. ``wild``: that, or the minute field begins with a star.
+    ``minutes`` count from midnight, weekdays from Sunday = 0. In ``nth``, 0 means the last of the month.
+    ``any_hour``: the hour field is ``*``. ``wild``: the hour field is ``*``, or the minute field begins with
+    a star.
     """
 
     minutes: tuple[int, ...]
@@ -217,7 +218,7 @@ def _nth_weekday(item: str) -> tuple[int, int] | None:
 
 
 MOST_LISTED = 6
-"""Longer lists are described field by field, as they were written."""
+"""Maximum length of a list in a description; longer lists are described field by field, as written."""
 
 _MONTH_NAMES = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September", "October",
@@ -229,7 +230,7 @@ _WHICH = ("last", "first", "second", "third", "fourth", "fifth")
 _FIELD_NAMES = ("minute", "hour", "day of the month", "month", "day of the week")
 _MINUTES_PER_HOUR, _DAYS_PER_MONTH, _MONTHS_PER_YEAR, _DAYS_PER_WEEK = 60, 31, 12, 7
 _SPAN = 3
-"""From this many consecutive values on, only the first and the last are named."""
+"""Minimum number of consecutive values that are described by the first and the last."""
 
 
 class _Unusual(Exception):
@@ -268,7 +269,7 @@ def _times(cron: Cron) -> str:
 
 
 def _is_even(minutes: list[int], hours: list[int]) -> bool:
-    """Whether there is a shorter description than a list of the times."""
+    """Return whether the times have a shorter description than a list."""
     if len(minutes) == 1:
         return bool(_steps(hours, _HOURS)) and len(hours) > 2  # noqa: PLR2004 - two times are short enough as a list
     return bool(_steps(minutes, _MINUTES_PER_HOUR)) and (len(hours) == 1 or _in_a_row(hours))

@@ -22,8 +22,9 @@ from posthouse.errors import InvalidCommand, InvalidDefinition, InvalidPayload
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredDefinition:
-    """The fields of the statement definition_rules. ``overrides`` holds the values an operator set
-    over the code's.
+    """The columns of the statement definition_rules.
+
+    ``overrides`` holds the values that an operator set in place of those in the code.
     """
 
     key: str
@@ -37,7 +38,7 @@ class StoredDefinition:
     timeout_seconds: float | None = None
     retry: Mapping[str, Any] | None = None
     announced_schema: str | None = None
-    """What the code that was announced last accepts, whatever an operator set."""
+    """The schema of the code that was announced last, without overrides of an operator."""
 
     @classmethod
     def from_text(cls, text: str) -> StoredDefinition:

@@ -1,4 +1,4 @@
-"""Locate an error in the code: the innermost frame of the user's own code."""
+"""The code location and the fingerprint of an error."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ _STANDARD = tuple({sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"
 
 
 def place_of(trace: TracebackType | None) -> str | None:
-    """Return ``module.function``, without a line number, so that edits above it do not change it.
+    """Return the innermost frame of the user's code as ``module.function``.
 
-    Installed packages count as libraries, except the package that contains the handler. Without a frame of
-    the user's code, the innermost frame outside Posthouse is used.
+    The line number is left out, so that edits above it do not change the result. Installed packages count as
+    libraries, except the package that contains the handler. Without a frame of the user's code, the innermost
+    frame outside Posthouse is used.
     """
     frames = [frame for frame in _frames(trace) if not frame.f_code.co_filename.startswith(_OURS)]
     if not frames:
@@ -60,9 +61,9 @@ def _name(frame: FrameType) -> str:
 LENGTH = 16
 _REMEMBERED = 256
 _READ = 2_000
-"""Characters of a message that are examined."""
+"""Number of characters of a message that are examined."""
 _KEPT = 300
-"""Characters of a normalised message that count. Later ones are more often data than the error itself."""
+"""Number of characters of a normalised message that are used; later ones are more often data than error."""
 
 # Messages of these types contain workers, processes and times; the type alone identifies the error.
 _BY_TYPE_ALONE = frozenset(
@@ -94,15 +95,13 @@ _PATTERNS: tuple[tuple[str, Placeholder], ...] = (
     (r"(?i)\b(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{6,}\b", _VALUE),
     (r"(?i)[-+]?\d+(?:[.,_]\d+)*(?:e[-+]?\d+)?", _VALUE),
     (r"\s+", " "),
-    (rf"[-+]?{_VALUE}(?:[,;]? ?[-+]?{_VALUE})*", _VALUE),  # lists of values may have any length
+    (rf"[-+]?{_VALUE}(?:[,;]? ?[-+]?{_VALUE})*", _VALUE),  # a list of values is replaced by one placeholder
 )
 _RULES = tuple((re.compile(pattern), placeholder) for pattern, placeholder in _PATTERNS)
 
 
 def fingerprint(error: Mapping[str, Any]) -> str:
-    """Return the fingerprint of a stored, masked error: from its type, code location and
-    normalised message.
-    """
+    """Return the fingerprint of a stored, masked error: of its type, code location and normalised message."""
     kind = str(error["type"])
     parts = [kind]
     if kind not in _BY_TYPE_ALONE:

@@ -99,7 +99,7 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What to write: the event, the attempt's outcome, the delay until the next attempt, and the error."""
+    """The decision to store: the event, the outcome, the delay until the next attempt, and the error."""
 
     event: Event
     outcome: str

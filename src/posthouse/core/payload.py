@@ -1,7 +1,7 @@
 """Encode payloads and results as JSON that Postgres can store.
 
-An invalid payload is rejected as the caller's error. A result is the outcome of finished work: values that
-cannot be stored are escaped or replaced.
+An invalid payload is rejected, because the caller can correct it. A result belongs to work that is already
+done, so values that cannot be stored are escaped or replaced.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def _refuse_constants(data: bytes) -> None:
 
 
 def _check_depth(data: bytes) -> None:
-    """Reject payloads that are nested too deeply. Depth is measured only for text with that many brackets."""
+    """Reject payloads that are nested too deeply. The depth is measured only with that many brackets."""
     if data.count(b"[") + data.count(b"{") <= MAX_DEPTH:
         return
     if depth_of(data) > MAX_DEPTH:
@@ -138,23 +138,26 @@ def _check_digits(data: bytes) -> None:
 
 
 def _has_long_integer(data: bytes) -> bool:
-    """A search for many zeros: 20 times as fast as a regular expression for many digits."""
+    """Return whether JSON has a very long integer.
+
+    Digits are replaced by zeros first: a search for many zeros is 20 times as fast as a regular expression.
+    """
     return _LONG_INTEGER in data.translate(_DIGITS_AS_ZEROS)
 
 
 def depth_of(data: bytes) -> int:
-    """Return how deep a JSON text is nested."""
+    """Return the nesting depth of a JSON text."""
     brackets = without_strings(data).translate(None, _NO_BRACKETS)
     return max(accumulate(map(_STEP.__getitem__, brackets)), default=0)
 
 
 def values_of(data: bytes) -> int:
-    """Return how many values a JSON text without strings has; with strings, an upper limit."""
+    """Return the number of values in a JSON text without strings. With strings, it is an upper limit."""
     return 1 + data.count(b",") + data.count(b"{") + data.count(b"[")
 
 
 def values_by_depth(data: bytes) -> list[int]:
-    """Return how many values a JSON text has at each depth, at most; the outermost one is at depth 0."""
+    """Return the maximum number of values at each depth of a JSON text. The outermost value is at depth 0."""
     counts = [1]
     depth = 0
     for mark in without_strings(data).translate(None, _NO_SEPARATORS):
@@ -171,7 +174,7 @@ def without_strings(data: bytes) -> bytes:
 
 
 def contains_nul(data: bytes) -> bool:
-    r"""Distinguish a NUL character from the literal text ``\u0000`` in a string."""
+    r"""Return whether a string contains a NUL character, and not just the literal text ``\u0000``."""
     stack = [json.loads(data)]
     while stack:
         item = stack.pop()
@@ -216,7 +219,7 @@ def _escaped(value: Any, depth: int) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """A date, model or the like as plain JSON values."""
+    """Return a date, a model or a similar object as plain JSON values."""
     try:
         return json.loads(to_json(value))
     except (ValueError, RecursionError, PydanticSerializationError):

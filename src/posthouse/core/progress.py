@@ -58,8 +58,9 @@ def clipped(value: object, limit: int = TEXT_LIMIT) -> str | None:
 
 
 def encode_kept(what: str, value: Any, limit: int) -> str:
-    """Return the JSON text of a result that later attempts read. Raises InvalidReport if it
-    cannot be stored.
+    """Return the JSON text of a result that later attempts read.
+
+    Raises InvalidReport if the result cannot be stored.
     """
     try:
         text = encode_payload({"kept": value}, limit + len('{"kept":}'))

@@ -109,11 +109,14 @@ class Request:
     """The W3C traceparent that the job's spans continue; set if tracing is on."""
     implied: frozenset[str] | None = field(default=None, repr=False, compare=False)
     """Names of the options that come from a handler's definition in this process, not from the caller.
+
     Overrides by an operator take precedence over them. None if no handler has validated the payload.
     """
     code: Callable[[], dict[str, Any]] | None = field(default=None, repr=False, compare=False)
-    """Returns what the statement announce_missing stores if the kind has no definition; None: its handler
-    is not known here."""
+    """Returns what the statement announce_missing stores if the kind has no definition.
+
+    None if the handler is not known in this process.
+    """
 
     @property
     def template_values(self) -> TemplateValues:

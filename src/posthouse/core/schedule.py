@@ -39,8 +39,9 @@ def zone_named(name: str) -> ZoneInfo:
 
 
 class Showing(NamedTuple):
-    """When clocks show a local time: ``times`` is 0, 1 or 2. If 0, ``first`` is the first whole minute after
-    it.
+    """The moments at which clocks show a local time.
+
+    ``times`` is 0, 1 or 2. If it is 0, ``first`` is the first whole minute after the gap.
     """
 
     times: int
@@ -49,7 +50,7 @@ class Showing(NamedTuple):
 
 
 def showing(wall: datetime, zone: ZoneInfo) -> Showing:
-    """Return when the clocks of a zone show this local time."""
+    """Return the moments at which the clocks of a zone show this local time."""
     first = wall.replace(tzinfo=zone, fold=0).astimezone(UTC)
     second = wall.replace(tzinfo=zone, fold=1).astimezone(UTC)
     if first == second:
@@ -85,13 +86,16 @@ def steady_offset(day: date, zone: ZoneInfo) -> timedelta | None:
     """Return the UTC offset of this day if it is the same from the day before to the day after, or None."""
     noon = datetime(day.year, day.month, day.day, 12, tzinfo=UTC)
     offset = _offset(noon, zone)
-    # no zone changes its clocks twice within three hours
+    # No zone changes its clocks twice within three hours.
     moments = (noon + hours * _HOUR for hours in range(-48, 49, 3))
     return offset if all(_offset(moment, zone) == offset for moment in moments) else None
 
 
 def jumped_from(moment: datetime, zone: ZoneInfo) -> datetime | None:
-    """Return what clocks would show without the change that just happened, or None without a change."""
+    """Return the local time without the clock change of the last minute.
+
+    None if clocks did not go forward in that minute.
+    """
     before, now = _offset(moment - _MINUTE, zone), _offset(moment, zone)
     return (moment + before).replace(tzinfo=None) if before < now else None
 
@@ -112,13 +116,14 @@ _FEW = 3
 
 @dataclass(frozen=True, slots=True)
 class Occurrence:
-    """One run: when, the local time, and the effect of a clock change."""
+    """A run of a schedule: its time, its local time, and the effect of a clock change."""
 
     at: datetime
     local: datetime
     effect: Literal["", "moved", "first", "second"] = ""
-    """``moved``: replaces times that do not exist. ``first`` or ``second``: of a local time that occurs
-    twice.
+    """``moved``: the run replaces local times that do not exist.
+
+    ``first`` and ``second``: the run is at the first or second occurrence of a local time that occurs twice.
     """
     instead_of: tuple[datetime, ...] = ()
     """The skipped local times that the run replaces."""
@@ -154,7 +159,7 @@ class Schedule:
     def latest(self, since: datetime, until: datetime, count: int) -> list[datetime]:
         """Return the last ``count`` times from ``since`` to ``until``, both included, oldest first.
 
-        Searches backwards in steps, so that a long period with many runs is not iterated.
+        The search goes backwards in steps, because iterating over all runs of a long period would be slow.
         """
         width = _NARROWEST
         while True:
@@ -300,8 +305,9 @@ _INSTANT = timedelta(microseconds=1)
 
 @dataclass(frozen=True, slots=True)
 class ScheduleState:
-    """The stored position of a schedule: next run (None: not computed yet), last run, and time of the last
-    change.
+    """The stored position of a schedule: the next run, the last run, and the time of the last change.
+
+    ``next_at`` is None if it has not been computed yet.
     """
 
     next_at: datetime | None
@@ -311,8 +317,10 @@ class ScheduleState:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to do: start ``runs``, oldest first; record the times from ``missed[0]`` to ``missed[1]`` as
-    missed; check again at ``next_at``.
+    """The next step of a schedule.
+
+    Start ``runs``, oldest first; record the times from ``missed[0]`` to ``missed[1]`` as missed; check again
+    at ``next_at``.
     """
 
     runs: tuple[datetime, ...]
@@ -321,7 +329,7 @@ class Plan:
 
 
 def plan(schedule: Schedule, standing: ScheduleState, now: datetime, missed: Missed, limit: int) -> Plan:
-    """Return what to do now.
+    """Return the runs to start now, the times that were missed, and when to check again.
 
     ``skip`` runs only what is on time, ``once`` the latest time due, ``catch_up`` the last ``limit`` times.
     """
@@ -338,7 +346,7 @@ def plan(schedule: Schedule, standing: ScheduleState, now: datetime, missed: Mis
 
 
 def _since(standing: ScheduleState, now: datetime) -> datetime:
-    """Return the time from which unhandled times count."""
+    """Return the start of the period whose times have not been handled yet."""
     if standing.next_at is None:  # new or changed: count from the change, even if no keeper has run since
         return min(standing.changed_at, now) + _INSTANT
     if standing.last_at is not None and standing.last_at > now:

@@ -65,11 +65,11 @@ FORMATS: dict[str, Callable[[str], bool]] = {
 MOST_SUBSCHEMAS = 2_000
 MOST_DEPTH = 100
 MOST_PER_VALUE = 10_000
-"""Evaluations of subschemas for one value of a payload."""
+"""Maximum number of evaluations of subschemas for one value of a payload."""
 MOST_EVALUATIONS = 1_000_000
-"""Evaluations for a whole payload. They take about 0.1 s."""
+"""Maximum number of evaluations for a whole payload. They take about 0.1 s."""
 CHEAP_PER_VALUE = 10
-"""Up to so many, the depth of a payload is not measured."""
+"""Up to this number of evaluations per value, the depth of a payload is not measured."""
 DEEPEST_PAYLOAD = 200
 SHALLOW = 20
 MOST_STEPS = 100_000
@@ -81,7 +81,7 @@ _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 
 
 class SchemaCost:
-    """The subschemas of a schema, and how often each value of a payload meets one of them."""
+    """The cost of a schema: its subschemas, and how many of them are evaluated for a value at each depth."""
 
     def __init__(self, schema: dict[str, Any]) -> None:
         _refuse_deep(schema)
@@ -96,7 +96,7 @@ class SchemaCost:
             )
 
     def of(self, payload: bytes) -> tuple[int, int]:
-        """Return how many evaluations one value of this payload and all of it need, at most."""
+        """Return the maximum number of evaluations for one value of this payload, and for all of it."""
         last = len(self._per_value) - 1
         if self._per_value[last] <= CHEAP_PER_VALUE:
             return self._per_value[last], self._per_value[last] * values_of(payload)
@@ -129,17 +129,20 @@ class SchemaCost:
         return [item for item in found if isinstance(item, dict)]
 
     def _sorted(self, nodes: dict[int, dict[str, Any]]) -> list[dict[str, Any]]:
-        """Return the subschemas, each after those that are applied to the same value."""
+        """Return the subschemas in an order in which those that are applied to the same value come first."""
         order, _ = _postorder(nodes.values(), lambda node: self._same[id(node)])
         return order
 
     def _is_recursive(self) -> bool:
-        """Return whether a subschema contains itself, so that only a payload limits the depth."""
+        """Return whether a subschema contains itself. Only the payload then limits the depth."""
         _, has_circle = _postorder(self._order, lambda node: [*self._same[id(node)], *_children(node)])
         return has_circle
 
     def _counted(self, root: int) -> list[int]:
-        """Return the evaluations of one value for each depth of a payload, up to where they stay the same."""
+        """Return the number of evaluations of one value for each depth of a payload.
+
+        The list ends at the depth from which the number stays the same.
+        """
         inner: dict[int, int] = {}
         found: list[int] = []
         for level in range(max(SHALLOW, min(DEEPEST_PAYLOAD + 1, MOST_STEPS // len(self._order)))):
@@ -159,9 +162,9 @@ class SchemaCost:
 def _postorder(
     nodes: Iterable[dict[str, Any]], following: Callable[[dict[str, Any]], list[Any]]
 ) -> tuple[list[dict[str, Any]], bool]:
-    """Return the nodes, each after those that follow it, and whether some form a circle.
+    """Return the nodes, each after those that follow it, and whether there is a cycle.
 
-    The validator applies a schema that refers to itself only once to the same value: a circle adds nothing.
+    A cycle costs nothing: the validator applies a schema that refers to itself only once to the same value.
     """
     has_circle = False
     is_done: dict[int, bool] = {}
@@ -183,7 +186,7 @@ def _postorder(
 
 
 def _children(node: dict[str, Any]) -> Iterator[Any]:
-    """Yield the subschemas of the values inside of the value."""
+    """Yield the subschemas that apply to the items of an array or the fields of an object."""
     for name in ("properties", "patternProperties"):
         if isinstance(node.get(name), dict):
             yield from node[name].values()
@@ -201,7 +204,7 @@ _ONE_CHILD = (
 
 
 def _below(node: dict[str, Any], counts: dict[int, int]) -> int:
-    """Return how often one value inside of the value is evaluated because of this subschema."""
+    """Return how often this subschema evaluates an item of the array or a field of the object."""
 
     def most(found: Any) -> int:
         return max((counts.get(id(item), 0) for item in found), default=0)
@@ -275,9 +278,9 @@ class PayloadSchema:
         self._cost = SchemaCost(schema)
 
     def faults_of(self, payload: str) -> list[FieldError]:
-        """Return what is wrong with a payload in this JSON text, as far as finding it out is affordable.
+        """Return the errors of a payload in this JSON text, unless finding them all is too expensive.
 
-        An error takes 0.1 ms or more, and the one of a oneOf holds those of all its alternatives.
+        An error takes 0.1 ms or more, and the error of a oneOf contains those of all its alternatives.
         """
         text = payload.encode()
         each, total = self._cost.of(text)
@@ -291,7 +294,7 @@ class PayloadSchema:
         return [self.first_fault(value) if each <= MOST_ALTERNATIVES else FieldError("", _UNEXPLAINED)]
 
     def first_fault(self, value: Any) -> FieldError:
-        """Return the first error only: each one holds copies of the values and alternatives in question."""
+        """Return only the first error: each error holds copies of the values and alternatives in question."""
         try:
             self._validator.validate(value)
         except ValueError as error:  # jsonschema_rs.ValidationError
@@ -337,6 +340,6 @@ def _place(path: list[str | int]) -> str:
 
 
 def _shortened(text: str) -> str:
-    """Shorten a message in the middle: it starts with the value and ends with the error."""
+    """Shorten a message in the middle, because it starts with the value and ends with the error."""
     half = _LONGEST_PROBLEM // 2
     return text if len(text) <= _LONGEST_PROBLEM else f"{text[:half]} … {text[-half:]}"

@@ -124,7 +124,7 @@ class _Rendering:
             value = _follow(self._context, path)
             self._found[path] = value, len(to_json(value))
         value, size = self._found[path]
-        self._bytes += size  # a large value that is inserted many times makes a large payload
+        self._bytes += size  # a large value can be inserted many times
         if self._bytes > RENDERED_BYTES:
             raise TemplateError(f"the payload would have more than {RENDERED_BYTES:,} bytes")
         return value

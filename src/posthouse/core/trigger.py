@@ -62,8 +62,9 @@ _STORED: dict[str, Callable[[Any], Any]] = {
 
 
 def checked_trigger(fields: Mapping[str, Any], type_: str) -> dict[str, Any]:
-    """Validate the fields of a trigger and return them as stored. Durations may be texts,
-    priorities names.
+    """Validate the fields of a trigger and return them as stored.
+
+    Durations may be texts, priorities names.
     """
     problems = _FIELDS.problems(dict(fields), "trigger")
     if problems:
@@ -140,7 +141,7 @@ def filled(
 
 
 def taken(trigger: Fields, rules: StoredDefinition | None) -> StoredDefinition:
-    """Return the rules of the trigger's kind. Raises if its definition does not exist or is inactive."""
+    """Return the definition of the trigger's kind. Raises if it does not exist or is inactive."""
     if rules is None:
         raise InvalidDefinition(f"the definition {trigger['definition_key']!r} does not exist")
     if not rules.active:

@@ -35,13 +35,16 @@ async def keys(connection: Db, *, tenant: str | None = None) -> list[KeyInfo]:
 
 MOST_ENTRIES = 1000
 LATE_IDS = 200
-"""Ids are assigned before commit, so a lower id may appear after a higher one."""
+"""Number of latest ids that are read again: ids are assigned before commit, so a lower one may appear later.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditFilter:
-    """Which entries to list. ``action`` is an action or its first word: ``job`` selects ``job.retry`` and
-    ``job.cancel``. ``after`` is the id of the last entry of the previous page.
+    """A filter for audit entries.
+
+    ``action`` is an action or its first word: ``job`` selects ``job.retry`` and ``job.cancel``. ``after`` is
+    the id of the last entry of the previous page.
     """
 
     actor: str | None = None

@@ -17,8 +17,9 @@ MOST_ALERTS = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertFilter:
-    """Which alerts to list. ``within``: only alerts of the last seconds; ``before``: only alerts older than
-    this time and id.
+    """A filter for alerts.
+
+    ``within``: only alerts of the last seconds; ``before``: only alerts older than this time and id.
     """
 
     type: str | None = None
@@ -36,7 +37,9 @@ class AlertFilter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertInfo:
-    """An alert. ``state``: new, told (sent), held (suppressed during the cool-down of its subject, counted in
+    """An alert.
+
+    ``state``: new, told (sent), held (suppressed during the cool-down of its subject, counted in
     ``held_back`` of the next one sent) or off. ``deliveries``: the state of the message by destination.
     """
 
@@ -56,7 +59,9 @@ class AlertInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertCount:
-    """Totals of one alert type: alerts raised, alerts suppressed (sent as a count only), messages sent, and
+    """Totals of one alert type.
+
+    They count the alerts raised, the alerts suppressed (sent as a count only), the messages sent, and the
     messages that failed.
     """
 

@@ -63,8 +63,10 @@ class FailureDetail:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailureFilter:
-    """Which failure groups to list. ``fingerprint`` may be a prefix. ``behind``: last_seen, tenant, kind and
-    fingerprint of the last group of the previous page.
+    """A filter for failure groups.
+
+    ``fingerprint`` may be a prefix. ``behind``: last_seen, tenant, kind and fingerprint of the last group of
+    the previous page.
     """
 
     fingerprint: str | None = None
@@ -81,10 +83,10 @@ class FailureFilter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BulkChange:
-    """A bulk retry or cancellation. ``failed`` counts retried jobs that failed again.
+    """A bulk retry or cancellation, which begins at ``starts_at``.
 
-    ``state``: gathering, running, done (all were changed), stopped (by an operator) or halted (too many
-    failed again). It begins at ``starts_at``.
+    ``failed`` counts retried jobs that failed again. ``state``: gathering, running, done (all were changed),
+    stopped (by an operator) or halted (too many failed again).
     """
 
     id: UUID
@@ -112,8 +114,9 @@ class BulkChange:
 
 
 async def failure_groups(connection: Db, chosen: FailureFilter | None = None) -> list[FailureGroup]:
-    """Return the groups, latest first. Counts are exact: failures that no keeper has grouped yet are
-    included.
+    """Return the groups, latest first.
+
+    Counts are exact: failures that no keeper has grouped yet are included.
     """
     found = await fetch(connection, "failures_list", FailureGroup, **_plain(chosen or FailureFilter()))
     return [WITHOUT_JOB.of(group) for group in found]
@@ -124,7 +127,7 @@ def _plain(chosen: FailureFilter) -> dict[str, Any]:
     if chosen.fingerprint is not None and not chosen.fingerprint.isalnum():
         raise FailureNotFound(
             f"failure group {chosen.fingerprint!r} does not exist"
-        )  # a pattern is no fingerprint
+        )  # LIKE would match % and _ as wildcards
     names = ("behind_at", "behind_tenant", "behind_kind", "behind_fingerprint")
     return {**values, **dict(zip(names, values.pop("behind") or (None,) * 4, strict=True))}
 
@@ -137,7 +140,7 @@ async def get_failure(
     tenant: str | None = None,
     jobs: int = 10,
 ) -> FailureDetail:
-    """Return the group with this fingerprint or prefix; of several, the latest."""
+    """Return the group with this fingerprint or prefix. If several match, return the latest."""
     chosen = FailureFilter(fingerprint=fingerprint, kind=kind, tenant=tenant, limit=1)
     groups = await failure_groups(connection, chosen)
     if not groups:

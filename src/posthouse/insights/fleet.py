@@ -48,7 +48,9 @@ class WorkerJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerInfo:
-    """A worker. ``died``: it disconnected without shutting down. ``jobs``: some of the jobs that it runs."""
+    """A worker. ``died``: the worker disconnected without shutting down. ``jobs``: some of the jobs that it
+    runs.
+    """
 
     id: UUID
     name: str
@@ -121,9 +123,11 @@ class QueueCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TenantInfo:
-    """A tenant. ``weight``: its share of the workers relative to other tenants with ready jobs.
-    ``retention_days``: how long its jobs are stored; None: the default. ``created_at``: None if it was never
-    created and only has jobs.
+    """A tenant.
+
+    ``weight``: its share of the workers relative to other tenants with ready jobs. ``retention_days``: how
+    long its jobs are stored; None: the default. ``created_at``: None for a tenant that was never created and
+    only has jobs.
     """
 
     id: str
@@ -137,8 +141,10 @@ class TenantInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DefinitionInfo:
-    """A kind of job with its effective settings. ``overridden`` names the fields set by an operator;
-    ``beneath`` holds their values without that, from the code or the defaults.
+    """A kind of job with its effective settings.
+
+    ``overridden`` names the fields set by an operator; ``beneath`` holds the values of those fields in the
+    code or the defaults.
     """
 
     key: str
@@ -179,8 +185,9 @@ async def workers(
     offline_within: float | None = 86400.0,
     jobs: int = MOST_JOBS_OF_A_WORKER,
 ) -> list[WorkerInfo]:
-    """Return the live workers, then those that left within ``offline_within`` seconds (None: all), each with
-    some of its running jobs.
+    """Return the live workers, then those that left, each with some of its running jobs.
+
+    ``offline_within``: only workers that left within these seconds; None: all.
     """
     found = await fetch(
         connection,
@@ -201,7 +208,7 @@ async def workers(
 
 
 async def workers_named(connection: Db, who: str, *, offline_after: float | None = None) -> list[NamedWorker]:
-    """Return the live workers with this id or name; without one, the last that had it."""
+    """Return the live workers with this id or name; if none is live, the last worker that had it."""
     found = await fetch(connection, "workers_named", NamedWorker, who=who, offline_after=offline_after)
     if not found:
         raise WorkerNotFound(f"worker {who!r} does not exist; list workers with `posthouse workers`")

@@ -16,7 +16,7 @@ from posthouse.storage.migrations import why_incompatible
 from posthouse.storage.queries import Db, call, fetch, fetch_row
 
 CHECKS = ("schema", "connections", "dispatch", "horizon", "keeper", "leases", "unserved", "stuck")
-"""The doctor's checks that are fast and tell whether jobs run now."""
+"""The checks of the doctor that are fast and show whether jobs run now."""
 LITTLE_SPACE, NO_SPACE = 1_000_000_000, 100_000_000
 _WORST = {"ok": 0, "warning": 1, "error": 2}
 
@@ -30,7 +30,10 @@ class Cause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
-    """``failing``: jobs do not run as they should. ``degraded``: they run; a check needs attention."""
+    """The health of the installation.
+
+    ``failing``: jobs do not run as they should. ``degraded``: jobs run, but a check needs attention.
+    """
 
     status: Literal["ok", "degraded", "failing"]
     causes: list[Cause]
@@ -108,8 +111,9 @@ def _short_of_space(free: int) -> list[Finding]:
 
 
 def _existing(path: Path) -> Path:
-    """Return the path or its nearest existing parent: without an embedded Postgres the folder
-    may not exist.
+    """Return the path or its nearest existing parent.
+
+    Without an embedded Postgres the folder may not exist.
     """
     return next(folder for folder in (path.absolute(), *path.absolute().parents) if folder.exists())
 
@@ -122,7 +126,10 @@ def _oldest(counted: Sequence[TenantQueueCounts]) -> float | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerScope:
-    """``only_tenant``: the tenant of the worker's key; None for workers that serve all tenants."""
+    """What an online worker serves.
+
+    ``only_tenant``: the tenant of the worker's key; None for workers that serve all tenants.
+    """
 
     only_tenant: str | None
     queues: list[str]
@@ -153,6 +160,9 @@ class Presence:
 
 
 async def presence(connection: Db, *, offline_after: float | None = None) -> Presence:
-    """Return who is online and what waits. Reads every queued job: not for every request."""
+    """Return the online workers and the counts of all queues.
+
+    It reads every queued job, which takes too long for every request.
+    """
     online = await fetch(connection, "workers_online", WorkerScope, offline_after=offline_after)
     return Presence(online, await tenant_queue_counts(connection))

@@ -1,4 +1,4 @@
-"""What belongs to one job: parts, steps, log lines, artifacts."""
+"""The details of one job: parts, steps, log lines, artifacts."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ ACTIVE = {Status.QUEUED.value, Status.RUNNING.value}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogLine:
-    """A log line. ``stream`` is log, stdout or stderr; lines of the log have a level."""
+    """A log line. ``stream`` is log, stdout or stderr; only lines of the stream log have a level."""
 
     sequence: int
     at: datetime
@@ -83,7 +83,7 @@ class LogLine:
 
 
 class WhichAttempt(NamedTuple):
-    """An attempt, of the given or of any generation; by default all of them."""
+    """A filter for attempts, by number and generation. None selects all."""
 
     attempt: int | None = None
     generation: int | None = None
@@ -129,10 +129,10 @@ async def follow_log(
     which: WhichAttempt = WhichAttempt(),  # noqa: B008 - immutable
     to_the_end: bool = True,
 ) -> AsyncIterator[list[LogLine]]:
-    """Yield lines as they are written until the job (or attempt) ends; with ``to_the_end=False``, only
-    existing ones.
+    """Yield lines as they are written until the job or attempt ends.
 
-    The connection must be in autocommit mode and is in use during the iteration.
+    With ``to_the_end=False``, only existing lines are returned. The connection must be in autocommit mode and
+    is in use during the iteration.
     """
     await get_job(connection, job_id, tenant=tenant)
     async with LogFollower(connection, job_id) as following:

@@ -1,4 +1,4 @@
-"""Jobs and their attempts, also by a part of their id, as people copy it from a list."""
+"""Jobs and their attempts, and the search by a part of an id, as users copy it from a list."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from posthouse.storage.queries import Db, fetch, fetch_row, fetch_rows, fetch_va
 MOST_JOBS = 1000
 MOST_COUNTED = 100_000
 LOOKED_AT = 2500
-"""Maximum number of jobs per status that a page reads: 20 ms if none of them matches."""
+"""Maximum number of jobs per status that a page reads. Reading them takes 20 ms if none of them matches."""
 FEW_READY = 200
-"""Up to this many ready jobs of a tenant are found by its lanes; above it, a scan finds one soon."""
+"""Up to this many ready jobs of a tenant are read by its lanes. If there are more, a scan soon finds some."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobFilter:
-    """Which jobs to list. ``after`` is the id of the last job of the previous page.
+    """A filter for jobs. ``after`` is the id of the last job of the previous page.
 
     ``created_after`` and ``created_before`` compare the time in the job id, which is the time of the enqueue
     unless the caller chose the id.
@@ -82,7 +82,7 @@ class JobFilter:
     @property
     def sifts(self) -> bool:
         """Whether many jobs may have to be read to find matching ones."""
-        if self.correlation or self.subject:  # by indexes of their own
+        if self.correlation or self.subject:  # each has its own index
             return False
         others = (self.kind, self.queue, self.source, self.created_after, self.created_before)
         return any(others) or bool(self.statuses and not self.tenant)
@@ -157,8 +157,10 @@ class AttemptInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundJobs:
-    """A page of jobs; ``after`` is the cursor of the next page, None on the last one. ``partial``: the search
-    stopped before the page was full; ``looked_back_to`` is the creation time of the last job that it read.
+    """A page of jobs.
+
+    ``after`` is the cursor of the next page, None on the last one. ``partial``: the search stopped before the
+    page was full; ``looked_back_to`` is the creation time of the last job that it read.
     """
 
     jobs: list[JobSummary]
@@ -184,7 +186,7 @@ async def page_of_jobs(connection: Db, chosen: JobFilter) -> FoundJobs:
     """Return a page of jobs. Must run in a transaction.
 
     A page reads a limited number of jobs, so it may have fewer than requested, even none, while more follow.
-    Its plans are kept: planning takes 8 ms with daily partitions for ten days.
+    The query plans are cached, because planning takes 8 ms with daily partitions for ten days.
     """
     most = LOOKED_AT + chosen.offset
     parameters = chosen.parameters(most)
@@ -278,9 +280,9 @@ async def attempts_of(connection: Db, job_id: UUID, *, tenant: str | None = None
 
 DIGITS = 32
 SEARCHED = 100_000
-"""Newest jobs of each table that a search by suffix reads, at most."""
+"""Maximum number of the newest jobs of each table that a search by suffix reads."""
 _DASH_AFTER = (12, 16, 20, 24)
-"""Digits behind each dash of an id, counted from its end."""
+"""Positions of the dashes of an id, as the number of digits that follow each dash."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,8 +13,10 @@ MOST_SLOTS = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitInfo:
-    """A limit. ``in_use``: running jobs over all of its slots; ``fullest``: those of the fullest slot;
-    ``tokens``: the fewest tokens of any slot.
+    """A limit.
+
+    ``in_use``: running jobs in all of its slots; ``fullest``: running jobs in the fullest slot; ``tokens``:
+    the fewest tokens of any slot.
     """
 
     name: str

@@ -16,15 +16,19 @@ from posthouse.storage.queries import Db, calling, fetch, fetch_rows, query
 Where = Literal["history", "past_attempts"]
 
 ENDED_WITHIN = timedelta(minutes=10)
-"""Finished jobs that changed recently finished within this time."""
+"""Finished jobs are reported as changed only if they finished within this time."""
 CLOCKS_AGREE = timedelta(seconds=2)
-"""Ids carry the clock of their creator. Jobs from clocks that are further off are seen when they start."""
+"""Maximum difference between the clocks of processes that enqueue.
+
+An id contains the time of its creator's clock. A job from a clock with a larger difference is seen when it
+starts.
+"""
 COMMITTED_WITHIN = timedelta(seconds=5)
 """Maximum delay until a recorded change is visible: its transaction must be committed first."""
 
 
 class Clock(NamedTuple):
-    """The database's time for records and for ids. Tests move the first."""
+    """The time of the database for records (``now``) and for ids (``of_ids``). Tests move only the first."""
 
     now: datetime
     of_ids: datetime
@@ -39,7 +43,7 @@ class Seen(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ChangedJobs:
-    """``left_out``: number of further changed jobs by tenant."""
+    """The jobs that changed. ``left_out``: number of further changed jobs by tenant."""
 
     jobs: list[JobSummary]
     left_out: dict[str, int]
@@ -83,7 +87,7 @@ async def queued_between(connection: Db, since: datetime, until: datetime, most:
 async def ended_lately(
     connection: Db, where: Where, since: datetime, pages: int
 ) -> list[tuple[UUID, datetime]]:
-    """Return jobs with an outcome recorded since then, and when; limited to a number of pages."""
+    """Return jobs with an outcome recorded since then, and when. A limited number of pages is read."""
     wanted = {"table": where, "since": since - COMMITTED_WITHIN, "pages": pages}
     cursor = await connection.execute(calling("lately", *wanted), wanted)
     return await cursor.fetchall()

@@ -1,4 +1,4 @@
-"""Masks secrets in everything that is read."""
+"""Masking of secrets in everything that is read."""
 
 from __future__ import annotations
 
@@ -31,11 +31,14 @@ AS_THEY_ARE = frozenset(
         "type",
     }
 )
-"""Texts that name things: they are looked up by what they say."""
+"""Fields that are never masked, because they identify things and are used to look them up."""
 
 
 class JobMask:
-    """Masks what belongs to one job, also where it repeats what its payload holds in secret."""
+    """The mask for the data of one job.
+
+    Secrets of the payload are also masked where other data repeats them.
+    """
 
     def __init__(self, redactor: Redactor = PLAIN, payload: Any = None) -> None:
         self._redactor = redactor
@@ -51,7 +54,7 @@ class JobMask:
         return PLAIN.value(value, self._secrets)
 
     def of(self, record: T) -> T:
-        """A dataclass whose texts and JSON are masked, except for those that name things."""
+        """Return a copy of a dataclass with its texts and JSON masked, except for identifying fields."""
         changes = {
             item.name: self._shown(item.name, getattr(record, item.name))
             for item in fields(record)  # type: ignore[arg-type]
@@ -72,7 +75,7 @@ class JobMask:
 
 
 WITHOUT_JOB = JobMask()
-"""For lists: errors were masked when they were stored, so that names and patterns are enough."""
+"""The mask for lists. Names and patterns are enough, because errors were masked when they were stored."""
 
 
 async def mask_for(connection: Db, job_id: UUID) -> JobMask:
@@ -91,7 +94,10 @@ async def masked(mask: JobMask, records: Sequence[T]) -> list[T]:
 
 
 def shown_command(command: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """A command to be seen. Its ``secrets`` are references by name; what ``env`` sets may be one itself."""
+    """Return a command for display, with the values of ``env`` masked.
+
+    ``secrets`` contains only names of secrets, but a value in ``env`` may be a secret.
+    """
     if command is None:
         return None
     return {**command, "env": PLAIN.value(command["env"])} if command.get("env") else dict(command)

@@ -1,4 +1,4 @@
-"""Queues and counts at a glance, and what the installation is doing now. Does not read the history."""
+"""The overview of queues and counts, and the current activity. It does not read the history."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ HOUR, DAY = 3600.0, 86400.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rates:
-    """Results in a period, to the minute. ``failure_share``: the share of finished attempts that failed;
-    None if there were none. ``wait_p95`` and similar fields are in seconds.
+    """Results in a period, to the minute.
+
+    ``failure_share``: the share of finished attempts that failed; None if there were none. ``wait_p95`` and
+    similar fields are in seconds.
     """
 
     arrivals: int = 0
@@ -58,8 +60,10 @@ class Slots:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
-    """The overview. A queue with ``counted_up_to`` jobs may have more. ``oldest_ready_seconds``: how long the
-    oldest ready job has been waiting.
+    """The overview.
+
+    A queue with ``counted_up_to`` jobs may have more. ``oldest_ready_seconds``: how long the oldest ready job
+    has been waiting.
     """
 
     at: datetime
@@ -156,7 +160,10 @@ WORKER_STATUSES = ("active", "idle", "busy", "offline", "disabled")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TenantQueueCounts:
-    """``ready`` can start now, ``scheduled`` is due later, ``blocked`` waits for other jobs."""
+    """Counts of the jobs of one tenant in one queue.
+
+    ``ready`` can start now, ``scheduled`` is due later, ``blocked`` waits for other jobs.
+    """
 
     tenant_id: str
     queue: str
@@ -172,12 +179,17 @@ class TenantQueueCounts:
 
 
 async def tenant_queue_counts(connection: Db) -> list[TenantQueueCounts]:
-    """Of each tenant and queue that has any. Reads every queued job: not for every request."""
+    """Return the counts of each tenant and queue that has jobs.
+
+    It reads every queued job, which takes too long for every request.
+    """
     return await fetch(connection, "census", TenantQueueCounts)
 
 
 async def worker_counts(connection: Db, *, offline_after: float | None = None) -> dict[str, int]:
-    """How many workers have each status; offline are those that left within the last hour."""
+    """Return the number of workers with each status. Offline workers are those that left within the last
+    hour.
+    """
     rows = await fetch_rows(connection, "worker_counts", offline_after=offline_after)
     found = {row["status"]: row["workers"] for row in rows}
     return {status: found.get(status, 0) for status in WORKER_STATUSES}
@@ -189,7 +201,7 @@ RECENT_SECONDS = 3600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Activity:
-    """``finished_per_minute``: by queue, jobs that finished in the last full minute."""
+    """The current activity. ``finished_per_minute``: by queue, jobs that finished in the last full minute."""
 
     at: datetime
     ready: int
@@ -206,7 +218,7 @@ class Activity:
 async def activity(
     connection: Db, *, offline_after: float | None = None, jobs: int = 50, failures: int = 20
 ) -> Activity:
-    """Return what happens now, with the ``jobs`` that have been running longest."""
+    """Return the current activity, with the ``jobs`` that have been running longest."""
     seen = await overview(connection, offline_after=offline_after)
     last_minute = await series(connection, span=MINUTE, by=("queue",))
     recently = FailureFilter(since=seen.at - timedelta(seconds=RECENT_SECONDS), limit=failures)

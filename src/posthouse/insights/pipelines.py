@@ -30,7 +30,7 @@ class StageInfo:
     succeeded: int
     unsuccessful: int
     done: float
-    """In jobs: those that succeeded, plus the progress of the others."""
+    """Number of jobs that succeeded, plus the progress of the others as fractions of a job."""
 
     def __add__(self, other: StageInfo) -> StageInfo:
         """Add the same stage of two pipelines."""
@@ -70,7 +70,11 @@ class PipelineJob:
 
 
 Edge = TypedDict("Edge", {"from": UUID, "to": UUID, "type": Literal["depends_on", "follow_up"]})
-"""``depends_on``: the second waits for the first to finish. ``follow_up``: the first enqueued the second."""
+"""An edge of the graph.
+
+``depends_on``: the second job waits for the first to finish. ``follow_up``: the first job enqueued the
+second.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,8 +114,9 @@ async def pipeline_of(connection: Db, job_id: UUID, *, tenant: str | None = None
 
 
 async def _add_related(connection: Db, job: JobDetail, nodes: dict[UUID, PipelineJob]) -> None:
-    """Add the job itself, its predecessor, and the origins of the others, which may have
-    another correlation.
+    """Add the job itself, its predecessor, and the origins of the others.
+
+    They may have another correlation.
     """
     waiting = await fetch_rows(connection, "pipeline_dependents", id=job.id, most=MOST_RELATED)
     wanted = {job.id, *_origin(job.correlation_id), *(row["id"] for row in waiting)}

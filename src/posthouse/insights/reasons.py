@@ -26,7 +26,7 @@ Reason: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Dependency:
-    """A job that must end first. Its status is None if it is no longer stored."""
+    """A job that must end before the job can start. Its status is None if it is no longer stored."""
 
     id: UUID
     kind: str | None
@@ -71,9 +71,10 @@ class Blocker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Why:
-    """Why a job is in its state. ``also``: further reasons. ``missing``: capabilities that no worker has.
-    ``ahead``: jobs of its queue and kind ahead of it. ``starts_in_seconds``: an estimate from recent
-    throughput.
+    """The explanation of a job's state.
+
+    ``also``: further reasons. ``missing``: capabilities that no worker has. ``ahead``: jobs of its queue and
+    kind ahead of it. ``starts_in_seconds``: an estimate from recent throughput.
     """
 
     job_id: UUID
@@ -135,7 +136,10 @@ class JobLocation:
 
     @property
     def needs_newer_code(self) -> bool:
-        """Whether workers with older code did not accept its payload: these words exclude them."""
+        """Whether workers with older code rejected the payload.
+
+        A required capability that begins with ``!`` then excludes those workers.
+        """
         return any(word.startswith("!") for word in self.requires or ())
 
 

@@ -1,4 +1,4 @@
-"""What retention and erasures delete."""
+"""The data that retention and erasures delete."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ from posthouse.storage.retention import RetentionStep, plan
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptThing:
-    """A table with retention. ``rows``: the last estimate of Postgres. ``next_drop_at``: when its oldest
-    partition expires, for tenants without their own retention.
+    """A table with retention.
+
+    ``rows``: the last estimate of Postgres. ``next_drop_at``: when its oldest partition expires, for tenants
+    without their own retention.
     """
 
     thing: str
@@ -39,7 +41,7 @@ class TenantKept:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionReport:
-    """The retention of all tables. ``due``: what the next round deletes, in order."""
+    """The retention of all tables. ``due``: what the next clean-up deletes, in order."""
 
     things: list[KeptThing]
     tenants: list[TenantKept]

@@ -1,4 +1,4 @@
-"""Find jobs by a filter, and suggest how to go on typing it."""
+"""Search for jobs by a filter, and suggestions for completing the filter."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _PROBE = "a text that is no secret by itself"
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How many jobs a search reads, and for how long, before it returns a partial result."""
+    """The number of jobs and the time after which a search returns a partial result."""
 
     jobs: int
     seconds: float
@@ -50,7 +50,7 @@ GLANCE = Effort(2000, 0.25)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobCount:
-    """A count; if not ``exact`` it is a lower bound."""
+    """A count. If it is not ``exact``, it is a lower bound."""
 
     count: int
     exact: bool
@@ -64,7 +64,7 @@ class _Found:
 
 
 def filter_of(chosen: JobFilter) -> Filter:
-    """What such a choice says of jobs, as terms; whose they are is said elsewhere."""
+    """Return the terms of a choice of jobs, except its tenant, which callers pass separately."""
     texts = {
         "kind": chosen.kind,
         "queue": chosen.queue,
@@ -84,8 +84,10 @@ def filter_of(chosen: JobFilter) -> Filter:
 async def search_for(
     connection: Db, chosen: Filter, *, tenant: str | None, among: frozenset[Status] | None = None
 ) -> JobQuery:
-    """How the jobs of a filter are found from here: with the database's time, and what it knows of words and
-    of secrets. In a transaction, as all of this.
+    """Return the query for the jobs of a filter, resolved with data of the database.
+
+    This is the time, the words that are kinds or subjects, and the payload fields that are secret. Must run
+    in a transaction, like all functions here.
     """
     now = await database_now(connection)
     known = await _known(connection, chosen.words)
@@ -99,8 +101,9 @@ async def search_for(
 async def search_to_change(
     connection: Db, action: Literal["retry", "cancel"], chosen: Filter, *, tenant: str | None
 ) -> JobQuery:
-    """How the jobs of a filter are found that can be retried or canceled; raises InvalidRequest if it cannot
-    find any such one.
+    """Return the query for the jobs of a filter that can be retried or canceled.
+
+    Raises InvalidRequest if the filter selects no such jobs.
     """
     if not chosen.terms:
         raise InvalidRequest("no jobs selected: pass a filter with at least one term")
@@ -111,7 +114,10 @@ async def search_to_change(
 
 
 def _changeable(action: str, chosen: Filter) -> frozenset[Status]:
-    """Canceled jobs were ended on purpose: they are retried only if the filter names them."""
+    """Return the statuses of jobs that the action changes.
+
+    Canceled jobs were ended on purpose, so they are retried only if the filter names their status.
+    """
     if action == "cancel":
         return _ACTIVE
     if chosen.asks_for("status", Status.CANCELED):
@@ -145,7 +151,10 @@ async def _known(connection: Db, words: list[str]) -> Known:
 async def find_jobs(
     connection: Db, chosen: Filter, within: JobFilter | None = None, *, effort: Effort = PAGE
 ) -> FoundJobs:
-    """Newest first: those that also fit ``within``, which says where to go on and how many are wanted."""
+    """Return jobs, newest first, that also match ``within``.
+
+    ``within`` also has the cursor and the limit of the page.
+    """
     within = within or JobFilter()
     search = await search_for(connection, chosen + filter_of(within), tenant=within.tenant)
     most = within.limit + within.offset
@@ -165,7 +174,7 @@ async def count_of(connection: Db, search: JobQuery, *, most: int = COUNTED) -> 
 
 
 async def count_to_change(connection: Db, search: JobQuery, limit: int | None) -> JobCount:
-    """How many jobs a change would be about that stops at a limit."""
+    """Count the jobs that a change with this limit would include."""
     found = await count_of(connection, search, most=min(limit or COUNTED, COUNTED))
     return replace(found, exact=found.exact or found.count == limit)
 
@@ -195,7 +204,10 @@ async def jobs_of(connection: Db, ids: list[UUID]) -> list[JobSummary]:
 
 
 async def _keep_secrets(connection: Db, chosen: Filter, found: JobQuery) -> None:
-    """A filter that finds a job by what is masked would tell what that is: it does not look there."""
+    """Exclude masked payload fields from the search.
+
+    A filter that matched a masked value would reveal the value.
+    """
     marked = await fetch_rows(connection, "definitions_with_secrets")
     for term, condition in zip(chosen.terms, found.conditions, strict=True):
         if term.path:
@@ -214,9 +226,9 @@ MOST = 20
 SAMPLED = 300
 LONGEST_SHOWN = 200
 _NAMED = {"kind", "queue", "worker", "tenant", "fingerprint", "error"}
-"""Fields whose values the database knows by name."""
+"""Fields whose values are names that the database knows."""
 _SAMPLED = {"subject", "correlation", "worker", "kind", "queue"}
-"""Fields whose values are seen in jobs, if no name is known."""
+"""Fields whose values are taken from a sample of jobs if no name is known."""
 _AGES = (
     ("<1h", "in the last hour"),
     ("<24h", "in the last day"),

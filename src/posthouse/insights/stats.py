@@ -51,7 +51,10 @@ class StatPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
-    """One series of a chart: a point per interval, and the total. Fields that it is not split by are None."""
+    """One series of a chart: a point per interval, and the total.
+
+    Fields by which the chart is not split are None.
+    """
 
     tenant: str | None
     queue: str | None
@@ -116,7 +119,7 @@ def check_series(span: float, step: int | None, by: Sequence[str]) -> None:
 
 
 def _bounds(now: datetime, span: float, step: int) -> tuple[datetime, datetime]:
-    """Return whole steps; the current one includes the minutes that are over."""
+    """Return the bounds of the chart in whole steps. The current step includes only full minutes."""
     past = now.timestamp() % step
     end = now - timedelta(seconds=past) + timedelta(seconds=step if step > MINUTE and past else 0)
     return end - timedelta(seconds=-(-span // step) * step), end
@@ -128,7 +131,7 @@ def _part(row: dict[str, Any]) -> _Part:
 
 
 class _Axis:
-    """The steps of a chart, and those with a known backlog at their end."""
+    """The steps of a chart, and the steps at whose end the backlog is known."""
 
     def __init__(self, since: datetime, step: int, count: int, known: set[datetime]) -> None:
         self._step = step
@@ -146,7 +149,10 @@ class _Axis:
         return Series(tenant=key[0], queue=key[1], kind=key[2], points=points, total=total)
 
     def _left(self, moment: datetime | None, found: dict[datetime, _Part]) -> dict[str, Any]:
-        """Return the backlog at the end of a step; zero if it was sampled and no sample has any."""
+        """Return the backlog at the end of a step.
+
+        It is zero if the step was sampled and no sample has jobs.
+        """
         if moment is None or moment not in self._known:
             return {}
         row = found[moment].row if moment in found else {}
@@ -185,7 +191,7 @@ SHORTEST = 0.0001
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobTotals:
-    """Totals of names beyond the limit are in ``other``."""
+    """Totals of a tenant, queue and kind. Names beyond the limit are counted as ``other``."""
 
     tenant_id: str
     queue: str
@@ -206,7 +212,7 @@ class JobTotals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeTotals:
-    """Number of attempts that waited or ran for at most ``bound`` seconds and more than half of that."""
+    """Attempts that waited or ran for at most ``bound`` seconds and more than half of that."""
 
     queue: str
     kind: str

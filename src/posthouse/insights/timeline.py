@@ -18,8 +18,8 @@ from posthouse.storage.queries import Db, database_now, fetch, fetch_value
 class AttemptSpan:
     """The columns of the statement job_attempt_spans.
 
-    ``ready_at``: when the attempt could have started; None: for the last attempt the job has it, for others
-    it is unknown.
+    ``ready_at``: when the attempt could have started. None for the last attempt, because the job has the
+    time, and for attempts for which it is unknown.
     """
 
     generation: int
@@ -36,7 +36,7 @@ class AttemptSpan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blank:
-    """A wait. Its reason may change while it has not ended."""
+    """A wait. Its reason may change until it has ended."""
 
     reason: str
     started_at: datetime
@@ -45,11 +45,14 @@ class Blank:
 
 
 _AFTER = {"snoozed": "snoozed", "released": "queued", "lost": "queued", "crashed": "queued"}
-"""What a job waits for after an attempt with this outcome; after others, for its retry."""
+"""The reason of the wait after an attempt with this outcome. After other outcomes it is the retry."""
 
 
 def blanks(job: JobDetail, attempts: Sequence[AttemptSpan], unblocked_at: datetime | None) -> list[Blank]:
-    """The waits of a job, first to last. ``unblocked_at``: when the last job that it depends on ended."""
+    """Return the waits of a job, first to last.
+
+    ``unblocked_at``: when the last job that it depends on ended.
+    """
     found = _all(job, attempts, unblocked_at)
     return [item for item in found if item.ended_at is None or item.ended_at > item.started_at]
 
@@ -57,7 +60,7 @@ def blanks(job: JobDetail, attempts: Sequence[AttemptSpan], unblocked_at: dateti
 def _all(job: JobDetail, attempts: Sequence[AttemptSpan], unblocked_at: datetime | None) -> Iterator[Blank]:
     before: AttemptSpan | None = None
     for attempt in attempts:
-        if before is not None or _is_first(attempt):  # else what came before it is not kept any more
+        if before is not None or _is_first(attempt):  # otherwise earlier attempts are no longer stored
             last = attempt is attempts[-1]
             ready_at = attempt.ready_at or _ready_at(job, unblocked_at, first=before is None, last=last)
             yield from _between(job, before, ready_at, attempt.started_at, attempt.generation)
@@ -67,7 +70,7 @@ def _all(job: JobDetail, attempts: Sequence[AttemptSpan], unblocked_at: datetime
 
 
 def _ready_at(job: JobDetail, unblocked_at: datetime | None, *, first: bool, last: bool) -> datetime | None:
-    """Return when an attempt could have started whose record does not contain it."""
+    """Return when an attempt could have started, if its record does not contain that time."""
     if first and _is_held(job):
         return unblocked_at
     return job.scheduled_for if last else None
@@ -99,14 +102,15 @@ def _between(
     end: datetime | None,
     generation: int,
 ) -> Iterator[Blank]:
-    """Yield the waits between two attempts: until it could start, and until it did. No end:
-    it still waits.
+    """Yield the waits between two attempts: until the second could start, and until it started.
+
+    ``end`` is None while the job is still waiting.
     """
     reason, start = _reason_and_start(job, before, ready_at, generation)
     if start is None:
         return
     if ready_at is not None and ready_at > start and (end is None or ready_at < end):
-        if end is not None or job.place == "ready":  # else it still waits for that
+        if end is not None or job.place == "ready":  # otherwise the job is not ready yet
             yield Blank(reason=reason, started_at=start, ended_at=ready_at, generation=generation)
             reason, start = "queued", ready_at
     elif ready_at is not None and ready_at <= start:
@@ -120,7 +124,7 @@ def _reason_and_start(
     if before is None:
         held = "blocked" if job.depends_on else "ordered" if job.order_key is not None else "scheduled"
         return held, job.queued_at
-    if before.generation != generation:  # it had ended, and was run again when it was ready
+    if before.generation != generation:  # a retry of the ended job, which waits from when it was ready
         return "queued", ready_at
     return _AFTER.get(before.outcome, "retry"), before.finished_at
 

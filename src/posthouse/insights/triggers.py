@@ -66,7 +66,10 @@ class EventInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatchInfo:
-    """An event matched with a trigger: fired, deduped or error. ``label``: None if it was removed."""
+    """A match of an event with a trigger. ``outcome``: fired, deduped or error.
+
+    ``label`` is None if the trigger was removed.
+    """
 
     trigger_id: UUID
     label: str | None
@@ -85,8 +88,9 @@ async def triggers(
     after: tuple[str, str, UUID] | None = None,
     limit: int | None = None,
 ) -> list[TriggerInfo]:
-    """Return the triggers, optionally of a tenant or type; ``after``: continue after this tenant, label and
-    id.
+    """Return the triggers, optionally of a tenant or type.
+
+    ``after``: continue after this tenant, label and id.
     """
     found = await fetch(
         connection,
@@ -189,7 +193,7 @@ class TriggerOutcome:
 async def outcomes_of(
     connection: Db, trigger: TriggerInfo, *, before: datetime | None = None, limit: int = 20
 ) -> list[TriggerOutcome]:
-    """Return the latest runs first; ``before``: continue after this cursor."""
+    """Return the runs of a trigger, latest first; ``before``: continue after this cursor."""
     name = "trigger_matches" if trigger.type == "event" else "trigger_runs"
     found = await fetch(connection, name, TriggerOutcome, id=trigger.id, before=before, limit=limit)
     return [WITHOUT_JOB.of(item) for item in found]

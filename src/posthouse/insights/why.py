@@ -1,7 +1,7 @@
-"""Why a job has not started, is running, or has ended.
+"""Explain why a job has not started, is running, or has ended.
 
-Workers and limits are shared. A caller that may see one tenant only may learn that a limit is full, but not
-which jobs fill it, how many run, or on which machines.
+Workers and limits are shared by tenants. A caller with access to one tenant may learn that a limit is full,
+but not which jobs fill it, how many run, or on which machines.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from posthouse.insights.why_ready import why_ready
 from posthouse.storage.queries import Db, call, fetch
 
 PATIENCE = 10.0
-"""Seconds for which a job is left to a worker that it prefers: two heartbeats, as the settings have it."""
+"""Default time for which a job waits for a worker that it prefers, in seconds: two heartbeats."""
 
 MISMATCH_SECONDS = 3600.0
-"""How long a job waits for a worker with newer code, as the settings have it."""
+"""Default time for which a job waits for a worker with newer code, in seconds."""
 
 
 async def why(

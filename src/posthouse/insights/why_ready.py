@@ -1,4 +1,4 @@
-"""Why a ready job has not started: its queue, workers, limits, or jobs ahead of it."""
+"""Explain why a ready job has not started: its queue, workers, limits, or jobs ahead of it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ SUSPECT_TURN = 0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Candidate:
-    """A live worker that has at least the queue or the kind: the columns of the statement job_servers."""
+    """A live worker that has at least the queue or the kind.
+
+    The fields are the columns of the statement job_servers.
+    """
 
     id: UUID
     name: str
@@ -143,7 +146,7 @@ def _paused(place: JobLocation) -> Iterable[_Cause]:
 def _no_worker(
     place: JobLocation, candidates: Sequence[_Candidate], mismatch_seconds: float
 ) -> Iterable[_Cause]:
-    """Name what is missing, the smallest obstacle first."""
+    """Yield what is missing, the smallest obstacle first."""
     what = f"queue {place.queue!r} and has a handler for kind {place.kind!r}"
     start = f"start a worker whose app defines {place.kind}: posthouse worker --app module:app"
     kept_off = [item for item in candidates if item.would_do]
