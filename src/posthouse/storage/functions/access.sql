@@ -1,6 +1,6 @@
--- Who may see what.
+-- Access control: which rows and functions a tenant may use.
 --
--- Two roles stand between people and tables. posthouse_engine may do all that the engine does: grant it to programs
+-- Two roles control access to the tables. posthouse_engine may do everything that the engine does: grant it to programs
 -- that enqueue or work. posthouse_tenant sees the rows of one tenant only, in any query:
 --
 --   begin;
@@ -8,15 +8,16 @@
 --   …
 --   commit;
 --
--- Both settings end with the transaction, so a transaction pooler hands none of it on. Without a tenant there are
--- no rows. It writes only through functions that run with the rights of their owner and take the tenant from the
--- setting (effective_tenant), and calls no others. The engine may become posthouse_tenant; not the other way round.
+-- Both settings end with the transaction, so they do not leak through a transaction pooler. Without a tenant there are
+-- no rows. posthouse_tenant writes only through functions that run with the rights of their owner and take the tenant
+-- from the setting (effective_tenant), and may call no others. posthouse_engine may become posthouse_tenant; not the
+-- other way round.
 --
--- Every table is under row-level security, forced on its owner too, so that a new table is never forgotten. The
--- engine's policy is `true`, which the planner drops, so that claim and finish cost what they did.
+-- Every table has row-level security, forced on its owner too, so that a new table is never forgotten. The engine's
+-- policy is `true`, which the planner drops, so claim and finish cost the same as without row-level security.
 
--- Stores a key. A tenant has at most p_most keys that are neither revoked nor expired; the lock keeps requests at the
--- same time from exceeding that.
+-- Stores an API key. A tenant has at most p_most keys that are neither revoked nor expired; the lock keeps concurrent
+-- requests from exceeding that.
 create or replace function posthouse.create_key(
   p_key jsonb, p_hash bytea, p_actor text default null, p_most integer default 100
 ) returns void
@@ -47,8 +48,8 @@ begin
     'may_announce', coalesce(v_key.may_announce, false), 'expires_at', v_key.expires_at));
 end $$;
 
--- Ends a key at once, and the logins that came from it: servers that remember it are told. False: it had ended before;
--- null: there is none.
+-- Revokes an API key and ends the logins that were made with it. Servers that have the key cached are notified. Returns
+-- false if the key was revoked before, null if there is no such key.
 create or replace function posthouse.revoke_key(p_prefix text, p_tenant text default null, p_actor text default null)
 returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
@@ -70,15 +71,16 @@ begin
   return true;
 end $$;
 
--- When keys were last used, to the minute: a key in heavy use is not written more often than that.
+-- Records that a key was used, at most once a minute, so that a key in heavy use does not cause a write for each
+-- request.
 create or replace function posthouse.record_key_use(p_prefix text) returns void
 language sql as $$
   update posthouse.keys set last_used_at = posthouse.now()
   where prefix = p_prefix and (last_used_at is null or last_used_at < posthouse.now() - interval '1 minute')
 $$;
 
--- Why a key may not announce a definition; null if it may. A key for some queues announces kinds of these queues alone,
--- and gives their follow-ups no others.
+-- The reason why a key may not announce a definition; null if it may. A key for some queues announces only kinds of
+-- these queues, and its kinds may send follow-up jobs to these queues only.
 create or replace function posthouse.why_not_announced(p_key posthouse.keys, p_new jsonb) returns text
 language sql stable as $$
   select case
@@ -95,8 +97,8 @@ $$;
 
 -- Stores what the code of a worker defines: definitions, limits and triggers. Without p_key the worker has a database
 -- connection and is trusted. With p_key, the prefix of an API key, only what that key may announce is stored; returns
--- the kinds that were left out, with the reason. Triggers create jobs in any tenant and queue, so a key for some queues
--- announces none, and leaves those that exist alone.
+-- the kinds that were left out, with the reason. Triggers create jobs in any tenant and queue, so a key that is
+-- restricted to some queues cannot announce or remove triggers.
 create or replace function posthouse.announce_code(
   p_definitions jsonb, p_limits jsonb, p_triggers jsonb, p_key text default null
 ) returns jsonb
@@ -136,7 +138,7 @@ begin
   return v_left_out;
 end $$;
 
--- Starts a login; those that are over are forgotten along the way.
+-- Starts a login session, and deletes expired sessions.
 create or replace function posthouse.open_session(p_session jsonb, p_hash bytea, p_seconds double precision) returns timestamptz
 language plpgsql as $$
 declare
@@ -152,7 +154,7 @@ begin
   return v_new.expires_at;
 end $$;
 
--- Tenants. One that was never created works too: it gets what is ordinary.
+-- Creates a tenant. A tenant that was never created works too, with the default settings.
 create or replace function posthouse.create_tenant(p_id text, p_fields jsonb, p_actor text default null) returns boolean
 language plpgsql as $$
 begin
@@ -169,7 +171,7 @@ begin
   return true;
 end $$;
 
--- Changes the fields that are given: label, weight, retention_days. False: there is no such tenant.
+-- Changes the given fields of a tenant: label, weight, retention_days. Returns false if there is no such tenant.
 create or replace function posthouse.change_tenant(p_id text, p_fields jsonb, p_actor text default null) returns boolean
 language plpgsql as $$
 declare
@@ -193,8 +195,8 @@ begin
   return true;
 end $$;
 
--- Forgets a tenant: its keys are revoked and its triggers go; its ended jobs stay for as long as they are kept. Returns
--- deleted, or active: it has jobs that have not ended; null: there is none.
+-- Deletes a tenant: its keys are revoked and its triggers removed; its ended jobs stay until retention deletes them.
+-- Returns 'deleted', or 'active' if the tenant has jobs that have not ended; null if there is no such tenant.
 create or replace function posthouse.delete_tenant(p_id text, p_actor text default null) returns text
 language plpgsql as $$
 begin
@@ -216,9 +218,10 @@ begin
   return 'deleted';
 end $$;
 
--- Enqueues as the tenant of this transaction; what else the requests say of a tenant does not count. Only jobs of its
--- own can be depended on, repeated or be a parent. A caller cannot choose an id that is not referred to: one that
--- another job has would be stored a second time.
+-- Enqueues jobs for the tenant of this transaction; any tenant_id in the requests is ignored. A job can only depend on,
+-- repeat or have as its parent a job of the same tenant. The caller's job ids are kept only if they are checked for
+-- repeats (verify), which is forced when the requests contain links: an unchecked id that another job has would be
+-- stored a second time.
 create or replace function posthouse.tenant_enqueue(p_jobs jsonb)
 returns table (ordinal integer, id uuid, outcome text, queued_at timestamptz)
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
@@ -247,7 +250,8 @@ begin
   end loop;
 end $$;
 
--- Refuses what is not for a tenant: jobs of ours, and links to jobs of others. Returns whether there are links at all.
+-- Rejects requests that a tenant must not make: jobs with reserved names, and links to jobs of other tenants. Returns
+-- whether any request links to another job.
 create or replace function posthouse.check_tenant_requests(p_jobs jsonb, p_tenant text) returns boolean
 language plpgsql stable as $$
 begin
@@ -277,8 +281,8 @@ begin
   end if;
 end $$;
 
--- Workers, limited to what the caller may see. They are the operator's: a tenant learns what they can do, and not
--- what they are called, where they are and what they have in hand.
+-- Workers, limited to what the caller may see. Workers belong to the operator: a tenant sees their capabilities, but
+-- not their names, hosts, processes and metadata.
 create or replace function posthouse.visible_workers() returns setof posthouse.workers
 language sql stable security definer set search_path = pg_catalog, pg_temp as $$
   select s.* from posthouse.workers as w
@@ -292,7 +296,8 @@ language sql immutable as $$
   from unnest('{ready,waiting,running,history}'::text[]) as p (place)
 $$;
 
--- What a tenant reads: the rows, and the columns if not all of them. What is not listed it does not see at all.
+-- What a tenant may read: the condition on rows, and the columns if not all of them. Tables that are not listed are
+-- hidden.
 create or replace function posthouse.tenant_policies() returns table (relation text, condition text, columns text)
 language sql immutable as $$
   select t, 'tenant_id = posthouse.tenant()', null from unnest(
@@ -316,7 +321,8 @@ language sql immutable as $$
     ('sampled_minutes', 'true', null)
 $$;
 
--- What a tenant calls: its writes, which take the tenant from the setting, and what its reads are made of.
+-- The functions that a tenant may call: its writes, which take the tenant from the setting, and the functions that its
+-- reads use.
 create or replace function posthouse.tenant_functions() returns setof regproc
 language sql stable as $$
   select format('posthouse.%I', f)::regproc from unnest(
@@ -328,8 +334,8 @@ language sql stable as $$
     'partition_name}'::text[]) as f
 $$;
 
--- Puts a table under row-level security: the engine sees all of it, a tenant what is listed above; a partition is only
--- reached through its table.
+-- Enables row-level security for a table: the engine sees all of it, a tenant what tenant_policies lists. A partition
+-- has no tenant policy, because tenants read it through its parent.
 create or replace function posthouse.enable_row_security(p_table regclass, p_name text) returns void
 language plpgsql as $$
 declare
@@ -344,8 +350,8 @@ begin
   end loop;
 end $$;
 
--- Makes the two roles, unless they are there, and grants both to the migrating role. Since Postgres 16 who makes a role is
--- its administrator and yet may not become it, so memberships are asked for by what they are for.
+-- Creates the two roles unless they exist, and grants both to the migrating role. Since Postgres 16 the creator of a
+-- role administers it without being able to become it, so membership is checked by privilege (usage, set).
 create or replace function posthouse.ensure_roles() returns void
 language plpgsql as $$
 declare
@@ -365,10 +371,10 @@ begin
   end if;
 end $$;
 
--- Does the same while migrations of other databases do so too: roles belong to the whole server, and no lock that this
--- role may take spans its databases. The one that comes second waits until the first one has committed, fails on a
--- duplicate ("tuple concurrently updated" has the code internal_error), and finds what the first one made when it tries
--- again.
+-- Calls ensure_roles, with retries: roles belong to the whole server, and a migration of another database may create
+-- them at the same time; no lock that this role may take spans databases. The second transaction waits until the first
+-- one has committed, fails on a duplicate ("tuple concurrently updated" has the code internal_error), and finds the
+-- roles on the next try.
 create or replace function posthouse.make_roles() returns void
 language plpgsql
 set lock_timeout = 0
@@ -409,7 +415,7 @@ begin
   end loop;
 end $$;
 
--- The end of every migration. The queue works without the roles; the API does not start until they are there.
+-- The last step of every migration. The queue works without the roles; the API does not start without them.
 create or replace function posthouse.enforce_tenant_isolation() returns boolean
 language plpgsql as $$
 begin

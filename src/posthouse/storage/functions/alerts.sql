@@ -4,12 +4,13 @@
 --                                           ├─────────────────▶ held   its type and subject were told of a moment ago
 --                                           └─────────────────▶ off    its type is switched off
 --
--- When a cool-down is over, the newest of those that were held is told after all, and says how many there were.
--- Claim and finish do not depend on any of this. A fact has a key, so it makes one alert no matter which keeper finds it and
--- how often. The keeper that holds the row of alert_cursor finds and posts; the others skip. Each of
--- the two is one transaction: a keeper that is killed leaves it to the next one.
+-- When a cool-down is over, the newest of the alerts that were held is told, with the number of the others. Claim and
+-- finish do not depend on any of this. A fact has a key, so it makes one alert no matter which keeper finds it and how
+-- often. The keeper that holds the row of alert_cursor finds and posts; the others skip. Finding and posting are one
+-- transaction each: if a keeper is killed, the next one repeats the step.
 
--- Our own jobs raise no alerts, or one about a delivery would need a delivery.
+-- Whether a kind is one of Posthouse's own. Such jobs raise no alerts: an alert about a failed delivery would need
+-- another delivery.
 create or replace function posthouse.is_own(p_kind text) returns boolean
 language sql immutable parallel safe as $$ select starts_with(p_kind, 'posthouse.') $$;
 
@@ -29,7 +30,7 @@ begin
     concat_ws(' ', p_type, coalesce(p_fact_key, posthouse.new_id()::text)))::posthouse.fact]) = 1;
 end $$;
 
--- Stores facts as new alerts, those that are known already left out; returns how many.
+-- Stores facts as new alerts, except for those that are known already; returns how many.
 create or replace function posthouse.insert_alerts(p_facts posthouse.fact[]) returns integer
 language plpgsql as $$
 declare
@@ -43,8 +44,8 @@ begin
   return v_kept;
 end $$;
 
--- Whether a fact has made an alert. A function of its own, so that it stays one look into the index: joined, it was
--- planned as a nested loop over all alerts while there were none, and took 80 s when there were 10,000.
+-- Whether a fact has made an alert. A function of its own, so that it stays one index lookup: as a join it was planned
+-- as a nested loop over all alerts while the table was empty, and took 80 s when there were 10,000.
 create or replace function posthouse.is_known(p_fact_key text) returns boolean
 language plpgsql stable as $$
 begin
@@ -64,7 +65,7 @@ language sql stable as $$
   from posthouse.history as h
   cross join lateral (select concat_ws(' ', 'job_max_retries_exceeded', h.id, h.generation)) as k (fact_key)
   where h.status = 'dead_letter' and h.finished_at >= p_since and not posthouse.is_own(h.kind)
-    and h.status in ('failed', 'dead_letter')  -- what history_failed holds
+    and h.status in ('failed', 'dead_letter')  -- the predicate of the index history_failed
     and not posthouse.is_known(k.fact_key)
   order by h.finished_at limit p_limit
 $$;
@@ -83,7 +84,7 @@ language sql stable as $$
     from posthouse.past_attempts as p
     cross join lateral (select concat_ws(' ', 'stale_job_recovered', p.job_id, p.token)) as k (fact_key)
     where p.outcome = 'lost' and p.finished_at >= p_since and not posthouse.is_own(p.kind)
-      and p.outcome in ('failed', 'timeout', 'crashed', 'lost')  -- what past_attempts_failed holds
+      and p.outcome in ('failed', 'timeout', 'crashed', 'lost')  -- the predicate of the index past_attempts_failed
       and not posthouse.is_known(k.fact_key)
     order by p.finished_at limit p_limit) as l
   left join posthouse.workers as w on w.id = l.worker_id
@@ -106,7 +107,7 @@ language sql stable as $$
   order by f.at limit p_limit
 $$;
 
--- The attempts that failed within the window, the last p_most of them.
+-- The failed attempts of the window, the last p_most of them.
 create or replace function posthouse.failures_within(p_from timestamptz, p_most integer)
 returns table (tenant_id text, kind text, subject text, job_id uuid, finished_at timestamptz, error jsonb)
 language sql stable as $$
@@ -125,8 +126,9 @@ language sql stable as $$
   order by f.finished_at desc limit p_most
 $$;
 
--- What failed p_failures times or more within p_window: one subject, or one cause of a kind. The same pattern is a
--- new fact when a window has passed. A cause that concerns a single subject is told by the subject's own pattern.
+-- Patterns of failures: one subject, or one cause of a kind, that failed p_failures times or more within p_window. The
+-- same pattern is a new fact when a window has passed. A cause that concerns a single subject is reported by the
+-- subject's own pattern.
 create or replace function posthouse.detect_failure_patterns(
   p_now timestamptz, p_failures integer, p_window interval, p_most integer default 10000
 ) returns setof posthouse.fact
@@ -171,19 +173,20 @@ language sql stable as $$
     limit 1) as e
 $$;
 
--- Finds facts of these types since the last call; returns how many were new, or null while another keeper is
--- searching. Patterns are only looked for if p_failures is given. At most p_limit facts of a source are taken at once.
+-- Finds facts of these types since the last call; returns how many were new, or null while another keeper is searching.
+-- Patterns are detected only if p_failures is given. At most p_limit facts of a source are taken at once.
 create or replace function posthouse.detect_alerts(
   p_types text[], p_failures integer default null, p_window interval default '1 hour', p_limit integer default 5000
 ) returns integer
 language plpgsql
--- The plan is fixed: it reads what is new through the indexes, and is not made anew over all partitions each time.
+-- The plan is fixed, so that it reads new rows through the indexes and is not planned over all partitions on each call.
 set enable_seqscan = off
 set jit = off  -- disabled plan nodes have a huge cost, which would trigger JIT compilation
 set plan_cache_mode = force_generic_plan
 as $$
 declare
-  -- Before anything is written: see next_xid. A transaction that read the clock before `mark` has its number by now.
+  -- Read before this transaction writes: see next_xid. A transaction that read the clock before `mark` has its xid by
+  -- now.
   v_now timestamptz := posthouse.now();
   v_mark timestamptz := v_now - interval '5 seconds';
   v_oldest xid8 := pg_snapshot_xmin(pg_current_snapshot());
@@ -225,7 +228,7 @@ begin
   return posthouse.insert_alerts(array(select f from unnest(v_facts) as f where f.type = any (p_types)));
 end $$;
 
--- Records the results of messages, and cancels those that were not delivered within a day.
+-- Records the results of deliveries, and cancels those that were not delivered within a day.
 create or replace function posthouse.record_delivery_results(p_now timestamptz) returns void
 language plpgsql as $$
 declare
@@ -259,14 +262,14 @@ language sql as $$
   where d.seen_at not between excluded.seen_at - interval '10 minutes' and excluded.seen_at
 $$;
 
--- Makes the messages of told alerts: one job for each destination. Only a worker that knows the destination takes it.
+-- Sends alerts: enqueues one job for each alert and destination. Only a worker that knows the destination claims it.
 create or replace function posthouse.send_alerts(p_alerts uuid[], p_destinations text[], p_attempts integer) returns void
 language plpgsql as $$
 declare
   v_jobs jsonb;
 begin
   if exists (select from posthouse.definitions as d where d.key = 'posthouse.webhook' and not d.active) then
-    return;  -- an operator wants no messages
+    return;  -- an operator has deactivated deliveries
   end if;
   with delivery as (
     insert into posthouse.alert_deliveries (job_id, alert_id, destination)
@@ -284,7 +287,8 @@ begin
   end if;
 end $$;
 
--- Adds new alerts to their groups, oldest first; those of types that are off go nowhere. Returns how many.
+-- Adds new alerts to their groups, oldest first; alerts of disabled types are marked off. Returns how many alerts there
+-- were.
 create or replace function posthouse.apply_cooldowns(p_types text[], p_now timestamptz, p_limit integer default 20000) returns integer
 language plpgsql as $$
 declare
@@ -308,8 +312,9 @@ begin
   return cardinality(v_ids);
 end $$;
 
--- Tells of the groups that are not quiet, and makes them so. Of one type at most p_most messages are made within a
--- cool-down: the last of them stands for all other subjects, so that a storm over many of them stays small too.
+-- Selects the alerts to send, from the groups that are not in a cool-down, and starts their cool-down. At most p_most
+-- messages of one type are sent within a cool-down: the last one stands for all other subjects, which limits the
+-- messages of an alert storm over many subjects.
 create or replace function posthouse.select_alerts_to_post(p_types text[], p_now timestamptz, p_cooldown interval, p_most integer)
 returns uuid[]
 language plpgsql as $$
@@ -345,7 +350,7 @@ begin
   return coalesce(v_told, '{}');
 end $$;
 
--- Decides what becomes of new alerts, and of those that were held back; returns those that are told.
+-- Posts new alerts, and held alerts whose cool-down is over; returns those that are told.
 create or replace function posthouse.post_alerts(
   p_types text[], p_destinations text[], p_cooldown interval default '5 minutes', p_most integer default 10,
   p_attempts integer default 6
@@ -373,8 +378,7 @@ begin
   end if;
 end $$;
 
--- Forgets alerts that were raised before p_before, unless their facts may still be found again, and cool-downs that
--- are over.
+-- Deletes alerts that were raised before p_before, unless their facts may be found again, and expired cool-downs.
 create or replace function posthouse.delete_old_alerts(p_before timestamptz) returns integer
 language plpgsql as $$
 declare

@@ -1,5 +1,5 @@
--- Volatile, as its body is, so that it is inlined: declared stable, each call cost 25 us. Read it into a variable before
--- comparing columns with it, or no index is used.
+-- now() is volatile, as its body is, so that it is inlined: declared stable, each call cost 25 us. Read it into a
+-- variable before comparing columns with it, or no index is used.
 
 -- Public. Returns the time by the clock of Posthouse, which tests can set.
 create or replace function posthouse.now() returns timestamptz
@@ -11,7 +11,7 @@ begin
   raise exception 'the audit log is append-only: % is not allowed', lower(tg_op) using errcode = 'PH017';
 end $$;
 
--- A UUIDv7: 48 bits of milliseconds, then random bits. Postgres 18 has its own; 15 to 17 do not.
+-- A UUIDv7: 48 bits of milliseconds, then random bits. Postgres 18 has a built-in function for this; 15 to 17 do not.
 create or replace function posthouse.new_id() returns uuid
 language sql volatile as $$
   select encode(
@@ -31,10 +31,10 @@ begin
   return null;
 end $$;
 
--- Retires functions that are no longer part of the schema: a later migration drops them. Dropped at once they would fail
--- calls, since Postgres does not lock functions: a session can look one up before the migration commits and call it
--- afterwards, and a function that is running then may still call others by name. One whose name is used with other
--- parameters now, or will be (p_rename), is renamed, so that calls find the new one.
+-- Retires functions that are no longer part of the schema; a later migration drops them. Dropping them at once would
+-- fail calls, since Postgres does not lock functions: a session can look up a function before the migration commits and
+-- call it afterwards, and a function that is running then may still call others by name. A function is renamed if its
+-- name is now used with other parameters, or will be (p_rename), so that calls find the new one.
 create or replace function posthouse.retire_functions(p_functions oid[], p_rename boolean default false) returns void
 language plpgsql as $$
 declare

@@ -1,7 +1,7 @@
--- Claim: the heads of the lanes that a worker can serve, in order of priority and turn, fair over tenants, within
--- the limits.
+-- Claim: take jobs from the heads of the lanes that a worker can serve, in order of priority and turn, fair over
+-- tenants, within the limits.
 
--- Whether a worker offers what a job requires. A word "!code" excludes workers with this version of the code, whose
+-- Whether a worker offers what a job requires. An entry "!code" excludes workers with this version of the code, whose
 -- handler does not accept the payload (see move_settled).
 create or replace function posthouse.meets(p_requires text[], p_offers text[], p_code text) returns boolean
 language sql immutable parallel safe as $$
@@ -10,30 +10,30 @@ language sql immutable parallel safe as $$
     where case when r.word like '!%' then r.word = '!' || p_code else r.word <> all (p_offers) end)
 $$;
 
--- What a job requires without these words: a retry offers it to all workers again.
+-- What a job requires, without the entries "!code": a retry is offered to all workers again.
 create or replace function posthouse.without_marks(p_requires text[]) returns text[]
 language sql immutable parallel safe as $$
   select nullif(array(select r.word from unnest(p_requires) as r (word) where r.word not like '!%'), '{}')
 $$;
 
--- p_token is made by the worker, new for each claim: repeating a claim whose reply was lost returns what
--- the first one took. p_lanes and p_marks say behind which position each known lane is to be read; a worker
--- passes none of them to look from the start. p_careful: it may take one suspect. p_offers: its capabilities.
--- p_tenants and p_served: how much it has lately given to whom, each by its weight. p_least: claim nothing if fewer
--- jobs can start; for batch handlers (see ready_batches).
+-- Claims up to p_limit jobs. p_token is made by the worker, new for each claim: repeating a claim whose reply was lost
+-- returns the jobs of the first one. p_lanes and p_marks: the position after which to read each known lane; a worker
+-- passes none of them to read from the start. p_careful: the worker may take one suspect. p_offers: its capabilities.
+-- p_tenants and p_served: how many jobs the worker has lately given to each tenant, divided by the tenant's weight.
+-- p_least: claim nothing if fewer jobs can start; for batch handlers (see ready_batches).
 --
--- First the lanes to claim from: in order of priority, turn, how little their tenants were served, and how long ago they
--- were claimed from themselves, the claim looks at a few jobs of each until it has seen enough jobs. So it looks at all
--- lanes with ready jobs if there are 16 or fewer, and otherwise at 16 to 32 of them, or at more if they are short: the
--- others come first in later claims. With 1,000 lanes a claim of 500 jobs then takes 15 us per job instead of 26.
+-- First, lanes are chosen: in order of priority, turn, how little their tenants were served, and how long ago they were
+-- claimed from, the claim reads a few jobs of each lane until it has seen enough jobs. So it reads all lanes with ready
+-- jobs if there are 16 or fewer, and otherwise 16 to 32 of them, or more if they are short: the others come first in
+-- later claims. With 1,000 lanes a claim of 500 jobs then takes 15 us per job instead of 26.
 --
--- Then a plan: how many rows each of these lanes gives. Only then are rows locked, lane by lane: locking all candidates
--- and sorting afterwards would hide them from every other worker for the length of the claim. A row may have been
--- committed after v_now was read: it starts no earlier than it was due all the same. Rows are deleted by ctid:
--- joining the picked rows by key made the planner scan the table.
+-- Then a plan says how many rows each of these lanes gives. Only then are rows locked, lane by lane: locking all
+-- candidates and sorting afterwards would hide them from all other workers for the duration of the claim. A row may
+-- have been committed after v_now was read; its start time is still no earlier than its due time. Rows are deleted by
+-- ctid: joining the picked rows by key made the planner scan the table.
 --
--- Two usual claims need no plan: from one lane (170 us instead of 250), and from so many tenants that each gives as
--- many jobs as were looked at.
+-- Two common claims need no plan: from one lane (170 us instead of 250), and from so many tenants that each gives
+-- exactly the jobs that were read.
 create or replace function posthouse.claim(
   p_worker uuid, p_token uuid, p_queues text[], p_kinds text[], p_limit integer, p_lease interval,
   p_lanes bigint[] default '{}', p_marks bigint[] default '{}', p_careful boolean default true,
@@ -42,7 +42,7 @@ create or replace function posthouse.claim(
 ) returns setof posthouse.running
 language plpgsql
 set enable_bitmapscan = off
-set enable_nestloop = off  -- but for the laterals, which know no other way: with 3,000 lanes it took 1 s a claim
+set enable_nestloop = off  -- except for laterals, which have no alternative: with 3,000 lanes a claim took 1 s
 set jit = off  -- disabled plan nodes have a huge cost, which would trigger JIT compilation
 set enable_seqscan = off  -- a plan made while ready was empty must not scan it when it is not
 set plan_cache_mode = force_generic_plan  -- the arguments never change the plan; planning took 0.2 ms
@@ -51,7 +51,7 @@ declare
   v_now timestamptz := posthouse.now();
   v_held posthouse.slot_budget;
   v_busy posthouse.lane_candidates;
-  v_chosen bigint[];  -- lanes in the order of the rows to take, one entry a row
+  v_chosen bigint[];  -- lanes in the order of the rows to take, one entry per row
   v_started bigint;
   v_worker record;
   v_least_served double precision := coalesce((select min(s.share) from unnest(p_served) as s (share)), 0);
@@ -62,7 +62,7 @@ begin
   into v_worker from posthouse.workers as w where w.id = p_worker;
   if v_worker.is_off then
     return;
-  elsif v_worker.only_queues is not null then  -- restricted by its API key, regardless of what it asks for
+  elsif v_worker.only_queues is not null then  -- restricted by its API key, regardless of the queues in the call
     p_queues := array(select q.name from unnest(p_queues) as q (name) where q.name = any (v_worker.only_queues));
   end if;
   if p_least > 0 then  -- one claim at a time: concurrent ones would share a batch's jobs
@@ -98,7 +98,7 @@ begin
           where s.turn = 0 and (select true from posthouse.ready as r where r.lane = s.lane and r.position > s.mark limit 1)
           limit 1) then 1
         else 0 end) as r
-    -- Lanes at their limit are left out: they would take the place of others. Counted without a lock, as an estimate.
+    -- Lanes at their limit are left out, because they would displace others. Read without a lock, as an estimate.
     where not v_is_limited or not (
       select coalesce(bool_or(
         (select coalesce(s.in_use >= l.max_running, false)
@@ -164,11 +164,11 @@ begin
   end if;
 end $$;
 
--- How many rows each busy lane gives: lanes in the order of the rows to take, one entry a row. Planned under the
--- settings of the claim that calls it.
+-- The lanes in the order of the rows to take, one entry per row. Planned under the settings of the claim that calls it.
 --
--- Each lane is read deep enough for its tenant to fill twice its part of the claim: reading all of each would cost
--- lanes x limit. If that does not fill the claim, because a few long lanes have the rest, all are read deeper.
+-- Each lane is read deep enough for its tenant to fill twice its part of the claim: reading every lane to the limit
+-- would cost lanes x limit. If that does not fill the claim, because a few long lanes have the rest, all lanes are read
+-- deeper.
 create or replace function posthouse.plan_claim(
   p_busy posthouse.lane_candidates, p_held posthouse.slot_budget, p_limit integer, p_tenants text[],
   p_served double precision[], p_deeper boolean default false
@@ -207,7 +207,8 @@ begin
   into v_chosen, v_is_cut
   from (
     select l.lane, l.place, l.depth from looked as l
-    -- Who was served little comes first; who was not served lately starts level with the least served.
+    -- The tenant that was served least comes first; a tenant that was not served lately starts level with the least
+    -- served.
     order by l.priority, l.turn, l.share + (l.nth - 1) / l.weight, l.was_served, l.position
     limit p_limit) as c;
   if v_is_cut and not p_deeper then
@@ -216,8 +217,9 @@ begin
   return case when p_held.slots is null then v_chosen else posthouse.fit_to_slots(v_chosen, p_held) end;
 end $$;
 
--- For each batch kind that has ready jobs in these queues: how many, at most p_sizes, and the newest position, which
--- tells whether more arrive. An estimate: capabilities, limits and suspects are left to the claim.
+-- For each batch kind that has ready jobs in these queues: the number of jobs, at most p_sizes, and the newest
+-- position, which tells the worker whether more jobs arrive. An estimate: capabilities, limits and suspects are left to
+-- the claim.
 create or replace function posthouse.ready_batches(
   p_worker uuid, p_queues text[], p_kinds text[], p_sizes integer[],
   p_lanes bigint[] default '{}', p_marks bigint[] default '{}'
@@ -250,12 +252,13 @@ begin
   group by b.kind;
 end $$;
 
--- What a claim with this token took, for a worker that did not hear the answer.
+-- The jobs that a claim with this token took, for a worker that did not receive the reply.
 create or replace function posthouse.claimed(p_token uuid) returns setof posthouse.running
 language sql stable as $$ select * from posthouse.running where token = p_token $$;
 
--- Whether a worker that lacks what a lane prefers should leave it to one that has it: if such a one was seen lately
--- and has a free place, and the lane's first job has not waited for longer than p_patience.
+-- Whether a worker that lacks what a lane prefers should leave the lane to a worker that has it: if such a worker sent
+-- a heartbeat within p_patience and has free capacity, and the lane's first job has not waited for longer than
+-- p_patience.
 create or replace function posthouse.is_reserved_for_preferred(
   p_lane bigint, p_queue text, p_kind text, p_prefers text[], p_now timestamptz, p_patience interval
 ) returns boolean

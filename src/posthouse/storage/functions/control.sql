@@ -1,5 +1,5 @@
--- What people do to jobs: cancel, and retry what ended. Both are audited. They run with the rights of their owner,
--- for the tenant that the transaction speaks for if there is one: see functions/access.sql.
+-- Actions on jobs: cancel, and retry of ended jobs. Both are audited. They run with the rights of their owner, for the
+-- tenant of the transaction if it has one: see functions/access.sql.
 
 -- The calling role: in a security definer function that is session_user, not current_user.
 create or replace function posthouse.caller() returns name
@@ -7,8 +7,8 @@ language sql stable as $$
   select coalesce(nullif(current_setting('role'), 'none')::name, session_user)
 $$;
 
--- The tenant that such a call is about: the one of the transaction; else the one that was named, or null for all, but
--- only the engine may say that.
+-- The tenant that a call is about: the tenant of the transaction if it has one; otherwise p_named, or null for all
+-- tenants, which only the engine may pass.
 create or replace function posthouse.effective_tenant(p_named text) returns text
 language plpgsql stable as $$
 begin
@@ -21,13 +21,13 @@ begin
   raise insufficient_privilege using message = 'this transaction speaks for no tenant: set posthouse.tenant';
 end $$;
 
--- Who does something: as the caller says, else as the session does (set posthouse.actor = …), else its role.
+-- The name of the actor: p_actor if given, else the session's (set posthouse.actor = …), else its role.
 create or replace function posthouse.actor(p_actor text) returns text
 language sql stable as $$
   select coalesce(nullif(p_actor, ''), nullif(current_setting('posthouse.actor', true), ''), 'sql:' || session_user)
 $$;
 
--- Whether a name promises a secret: password, API_KEY, dropboxAccessToken. The same rule as in
+-- Whether a name suggests a secret: password, API_KEY, dropboxAccessToken. The same rule as in
 -- posthouse.core.redaction.patterns; a test compares them.
 create or replace function posthouse.is_secret_name(p_name text) returns boolean
 language sql immutable parallel safe as $$
@@ -46,8 +46,8 @@ language sql immutable parallel safe as $$
     from regexp_matches(right(p_name, 200), '([A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+)', 'g') as m)) as w (words)
 $$;
 
--- A copy without what stands under such names, in schemas under what they mark as secret, and in URLs. The audit
--- keeps text that was entered by mistake and withdrawn.
+-- A copy in which the values under secret names, the values that a JSON schema marks as secret, and passwords in URLs
+-- are redacted. The audit log is append-only: a secret that was entered by mistake and withdrawn would stay in it.
 create or replace function posthouse.redact_secrets(p_value jsonb, p_secret boolean default false) returns jsonb
 language plpgsql immutable as $$
 declare
@@ -62,7 +62,7 @@ begin
           when not posthouse.is_secret_name(e.key) or jsonb_typeof(e.value) in ('null', 'boolean')
             or e.value = '""' or (jsonb_typeof(e.value) = 'number' and e.key ilike '%tokens')
             then posthouse.redact_secrets(e.value)
-          -- A property of a schema, and a command's references to secrets, hold none themselves.
+          -- The schema of a property, and a command's references to secrets, hold no secrets themselves.
           when jsonb_typeof(e.value) = 'object' and (e.key = 'secrets' or e.value ?| '{type,$ref,anyOf,allOf,oneOf}')
             then posthouse.redact_secrets(e.value, e.key <> 'secrets')
           else '"[redacted]"'::jsonb end), '{}')
@@ -77,7 +77,7 @@ begin
   end case;
 end $$;
 
--- The one writer of the audit.
+-- Writes an audit entry. Nothing else writes to the audit.
 create or replace function posthouse.note(
   p_actor text, p_action text, p_tenant text, p_target text, p_before jsonb, p_after jsonb
 ) returns void
@@ -125,8 +125,8 @@ begin
   return v_status;
 end $$;
 
--- The same for many, in batches whose locks are taken in order. A job that ends concurrently is skipped: it
--- is told by the status that it has.
+-- Cancels many jobs, in batches whose locks are taken in order. A job that ends concurrently is skipped and returned
+-- with the status that it has.
 create or replace function posthouse.cancel_jobs(p_ids uuid[], p_actor text) returns table (id uuid, answer text)
 language plpgsql as $$
 declare
@@ -134,7 +134,7 @@ declare
   v_left uuid[] := p_ids;
   v_error jsonb := jsonb_build_object('type', 'Canceled', 'message', format('canceled by %s', p_actor));
 begin
-  for v_try in 1 .. 3 loop  -- a job may be claimed between the two looks, or come back
+  for v_try in 1 .. 3 loop  -- a job may be claimed between the two statements, or return to the queue
     exit when v_left = '{}';
     for id in
       with mine as (
@@ -217,7 +217,7 @@ begin
       v_old.output, v_old.queue,
       posthouse.ready_since(v_old.queued_at, v_old.scheduled_for, v_old.depends_on, v_old.order_key));
   end if;
-  if v_old.order_key is not null then  -- its turn is over: it goes to the end of its line
+  if v_old.order_key is not null then  -- its turn is over: it goes to the end of its ordered group
     v_before := posthouse.join_line(v_old.tenant_id, v_old.order_key, p_id);
     if exists (select from posthouse.blocks as b where b.depends_on = p_id) then
       -- No job is behind it any more.
@@ -225,7 +225,7 @@ begin
         array[p_id], array[v_old.status], posthouse.lock_dependents(array[p_id], array[v_old.status], false));
     end if;
     delete from posthouse.blocks as b where b.job_id = p_id and b.line returning b.depends_on into v_behind;
-    if v_before = p_id then  -- it was the last, and stays where it stood
+    if v_before = p_id then  -- it was the last of the group, and keeps its place
       v_before := v_behind;
     end if;
   end if;
@@ -244,6 +244,6 @@ begin
     jsonb_build_object('status', 'queued', 'generation', v_old.generation + 1)
       || case when p_fresh then '{"fresh": true}'::jsonb else '{}' end);
   perform posthouse.promote();
-  perform posthouse.notify_finished(array[p_id]);  -- that end no longer counts: sessions that heard of it check again
+  perform posthouse.notify_finished(array[p_id]);  -- the job has not ended any more: notified sessions check again
   return 'queued';
 end $$;

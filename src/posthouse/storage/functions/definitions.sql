@@ -1,10 +1,10 @@
--- Definitions: what a kind of job is, in three layers. The defaults of the table's columns; over them what a
--- worker announced of its handler; over that what an operator set on purpose. A worker that starts replaces only
--- its own layer, so it never undoes what an operator did; an operator who clears a field gets the code's word
--- back. A definition without a layer from code is an operator's own: a command, or the rules of a kind that has no
--- handler yet. Its jobs wait until a worker announces the handler or an operator sets a command.
+-- Definitions: the properties of a kind of job, in three layers. The lowest is the defaults of the table's columns;
+-- above it what a worker announced for its handler; above that what an operator set. A worker that starts replaces only
+-- its own layer, so it never undoes an operator's change; when an operator clears a field, the value from the code
+-- applies again. A definition without a layer from code was made by an operator: a command, or the rules of a kind that
+-- has no handler yet. Its jobs wait until a worker announces the handler or an operator sets a command.
 --
--- Everything is written by write_definition, which increments the version and notifies processes that have it cached.
+-- Only write_definition writes definitions; it increments the version and notifies processes that cache the definition.
 
 -- The fields that the layers may set.
 create or replace function posthouse.definition_fields() returns text[]
@@ -13,7 +13,7 @@ language sql immutable parallel safe as $$
          'redact,keep_steps,keep_progress,runner,command}'::text[]
 $$;
 
--- What holds where neither the code nor an operator says anything.
+-- The defaults for fields that neither the code nor an operator sets.
 create or replace function posthouse.definition_defaults() returns jsonb
 language sql immutable parallel safe as $$
   select '{"description": "", "queue": "default", "priority": 100, "max_attempts": 3, "schema": {}, "requires": [],
@@ -21,7 +21,7 @@ language sql immutable parallel safe as $$
            "runner": "handler"}'::jsonb
 $$;
 
--- Refuses fields that there are not, and values that their columns could not take as they are meant.
+-- Rejects unknown fields, and values of the wrong type for their column.
 create or replace function posthouse.check_definition(p_key text, p_fields jsonb) returns void
 language plpgsql as $$
 declare
@@ -54,9 +54,9 @@ begin
   end loop;
 end $$;
 
--- Gives queued jobs that were enqueued before their kind had a definition what the definition says, for the options that
--- the request left out; returns how many. Called when a definition is created, and by the keeper for transactions that
--- were open then. Ready jobs move to the end of their new lane in the order in which they stood.
+-- Applies a definition to queued jobs that were enqueued before their kind had one: sets the options that the request
+-- left out. Returns how many jobs. Called when a definition is created, and by the keeper for transactions that were
+-- open at that time. Ready jobs move to the end of their new lane in their previous order.
 create or replace function posthouse.adopt_jobs(p_kind text default null) returns integer
 language plpgsql as $$
 declare
@@ -75,7 +75,7 @@ begin
     )
     select array_agg(due.u) into v_due from due;
     exit when v_due is null;
-    -- waiting first: a job that is promoted meanwhile is found in ready.
+    -- waiting first: a job that is promoted in between is found in ready.
     with due as materialized (
       select w.id, u.took, d as of from unnest(v_due) as u
       join posthouse.definitions as d on d.key = u.kind
@@ -137,7 +137,7 @@ begin
   return v_adopted;
 end $$;
 
--- Deletes the notes of jobs that ended before their kind had a definition; returns how many.
+-- Deletes rows of undefined_jobs whose jobs are no longer queued; returns how many.
 create or replace function posthouse.delete_old_undefined_jobs() returns integer
 language plpgsql as $$
 declare
@@ -150,7 +150,7 @@ begin
   return v_gone;
 end $$;
 
--- Stores the layers of a definition and what follows from them.
+-- Stores the layers of a definition and the columns that result from them.
 create or replace function posthouse.write_definition(p_key text, p_announced jsonb, p_overrides jsonb)
 returns posthouse.definitions
 language plpgsql as $$
@@ -188,9 +188,9 @@ exception
     raise exception 'definition %: %', quote_literal(p_key), sqlerrm using errcode = 'PH011';
 end $$;
 
--- Stores the definitions of handlers: a JSON array of objects with a key and fields. Writes only what changed. An
--- announcement is never a command and never turns a definition into one. p_actor: the API key that announced; null for
--- a worker with a database connection, whose announcements are not audited.
+-- Stores the definitions of handlers: a JSON array of objects with a key and fields. Writes only what changed; returns
+-- how many. An announcement never creates a command or turns a definition into one. p_actor: the API key that
+-- announced; null for a worker with a database connection, whose announcements are not audited.
 create or replace function posthouse.announce(p_definitions jsonb, p_actor text default null) returns integer
 language plpgsql as $$
 declare
@@ -229,7 +229,7 @@ begin
   return v_changed;
 end $$;
 
--- What the audit keeps of a definition.
+-- The fields of a definition that the audit records.
 create or replace function posthouse.definition_state(d posthouse.definitions) returns jsonb
 language sql stable as $$
   select to_jsonb(d) - array['announced', 'created_at', 'updated_at']
@@ -248,7 +248,7 @@ begin
     raise exception 'definition % already exists', quote_literal(p_key)
       using errcode = 'PH024', hint = 'Change it instead, or choose another key.';
   end if;
-  -- An hour, as for handlers: what runs for ever must have been meant to ("timeout_seconds": null).
+  -- One hour, as for handlers: running without a timeout must be requested ("timeout_seconds": null).
   v_row := posthouse.write_definition(p_key, null, '{"timeout_seconds": 3600}' || posthouse.with_runner(p_fields));
   if v_row.version > 1 then
     raise exception 'definition % already exists', quote_literal(p_key)
@@ -258,7 +258,7 @@ begin
   return v_row;
 end $$;
 
--- The fields, with the runner that their command implies.
+-- Adds the runner that a command implies to the fields.
 create or replace function posthouse.with_runner(p_fields jsonb) returns jsonb
 language sql immutable parallel safe as $$
   select case when p_fields ? 'command' then '{"runner": "command"}' || p_fields else p_fields end
@@ -284,7 +284,7 @@ begin
   if not found then
     return null;
   end if;
-  if v_old.announced is null and v_old.runner = 'handler' then  -- no handler and no command yet
+  if v_old.announced is null and v_old.runner = 'handler' then  -- has neither a handler nor a command yet
     v_changes := posthouse.with_runner(p_changes);
   end if;
   if v_old.overrides - p_clear || v_changes = v_old.overrides then

@@ -1,5 +1,5 @@
--- What follows from the end of a job: its dedupe key, the jobs that depend on it, sessions that wait for its
--- result. Also the end of a job that never ran.
+-- What happens when a job ends: its dedupe key is released, dependent jobs are unblocked or canceled, sessions that
+-- wait for its result are notified. Also the end of jobs that never ran.
 
 -- Whether a worker waits for work in this queue: one that requested a wakeup holds its shared lock.
 create or replace function posthouse.has_waiting_worker(p_queue text) returns boolean
@@ -10,7 +10,7 @@ begin
 end $$;
 
 -- Wakes the workers that wait for work in these queues. NOTIFY takes a lock on the whole database at commit, so it is
--- only sent to a queue that has one.
+-- only sent to queues with a waiting worker.
 create or replace function posthouse.wake(p_queues text[]) returns void
 language plpgsql as $$
 declare
@@ -23,7 +23,7 @@ begin
   end loop;
 end $$;
 
--- Tells those who wait for results, if there are any, which jobs ended.
+-- Notifies the sessions that wait for results, if there are any, of the jobs that ended.
 create or replace function posthouse.notify_finished(p_ids uuid[]) returns void
 language plpgsql as $$
 declare
@@ -69,16 +69,16 @@ begin
   return v_promoted;
 end $$;
 
--- Seconds until the next waiting job is due; null if none is.
+-- Seconds until the next unblocked job in waiting is due; null if there is none.
 create or replace function posthouse.next_due() returns double precision
 language sql stable as $$
   select extract(epoch from min(due_at) - posthouse.now())::double precision
   from posthouse.waiting where blockers = 0
 $$;
 
--- The end of queued jobs: out of ready or waiting, into history. Returns those that were there. It waits for
--- no lock once it has its own rows, so it cannot deadlock: dependants that another transaction has locked
--- are left to the keeper (recheck_dependencies).
+-- Ends queued jobs: moves them from ready or waiting into history. Returns the jobs that were there. Once the function
+-- has locked these rows, it waits for no other lock, so it cannot deadlock: dependents that another transaction has
+-- locked are left to the keeper (recheck_dependencies).
 create or replace function posthouse.finish_queued(p_ids uuid[], p_status text, p_error jsonb) returns setof uuid
 language plpgsql as $$
 declare
@@ -94,16 +94,15 @@ begin
   return query select unnest(v_ended);
 end $$;
 
--- Locks queued jobs, in one order. False: there are none.
+-- Locks queued jobs, in the order of their ids. Returns false if there are none.
 create or replace function posthouse.lock_queued(p_ids uuid[]) returns boolean
 language sql as $$
   with r as (select id from posthouse.ready where id = any (p_ids) order by id for update),
        w as (select id from posthouse.waiting where id = any (p_ids) order by id for update)
-  select (select count(*) from r) + (select count(*) from w) > 0  -- counted, so that all of them are locked
+  select (select count(*) from r) + (select count(*) from w) > 0  -- counted, so that all rows are locked
 $$;
 
--- Locks a queued job; false if another transaction has it locked. There is nothing to lock of one that is not
--- queued any more.
+-- Locks a queued job; returns false if another transaction has it locked, and true if the job is no longer queued.
 create or replace function posthouse.try_lock_queued(p_id uuid) returns boolean
 language plpgsql as $$
 begin
@@ -113,7 +112,7 @@ begin
   return found or coalesce(posthouse.status_of(p_id), '') <> 'queued';
 end $$;
 
--- The move alone, without what follows from it.
+-- Moves queued jobs to history, and nothing else: see finish_queued.
 create or replace function posthouse.move_queued_to_history(p_ids uuid[], p_status text, p_error jsonb) returns uuid[]
 language plpgsql as $$
 declare
@@ -142,12 +141,12 @@ begin
     group by tenant_id, kind
   )
   select coalesce(array_agg(id), '{}') into v_ended from ended;
-  -- Where it stood in its line stays on record: see relink_ordered_groups.
+  -- The edges of its ordered group stay: see relink_ordered_groups.
   delete from posthouse.blocks where job_id = any (v_ended) and not line;
   return v_ended;
 end $$;
 
--- Gives back the dedupe keys of ended jobs. A key with a window, or with a result to reuse, stays.
+-- Releases the dedupe keys of ended jobs. A key with a window, or with a result to reuse, stays.
 create or replace function posthouse.release_dedupe_keys(p_ids uuid[], p_statuses text[]) returns void
 language plpgsql as $$
 begin
@@ -166,7 +165,7 @@ begin
       where h.id = any (p_ids) and h.dedupe_key is not null);
 end $$;
 
--- The jobs that must be canceled because these ended without success, down the whole tree.
+-- The jobs that must be canceled because these jobs ended without success, over all levels of dependencies.
 create or replace function posthouse.dependents_to_cancel(p_ids uuid[], p_statuses text[]) returns uuid[]
 language sql stable as $$
   with recursive doomed as (
@@ -184,8 +183,9 @@ language sql stable as $$
   select coalesce(array_agg(job_id), '{}') from doomed
 $$;
 
--- Locks the waiting rows that the end of these jobs changes: those of all who hang on them, down the tree that is
--- canceled along. All at once and in one order; without p_wait only those that no other transaction has locked.
+-- Locks the waiting rows that the end of these jobs changes: those of all dependents, including the dependents of jobs
+-- that are canceled. All rows are locked in one statement and in one order; without p_wait only those that no other
+-- transaction has locked.
 create or replace function posthouse.lock_dependents(p_ids uuid[], p_statuses text[], p_wait boolean) returns uuid[]
 language plpgsql as $$
 declare
@@ -198,8 +198,8 @@ begin
   return array(select w.id from posthouse.waiting as w where w.id = any (v_tree) for update skip locked);
 end $$;
 
--- A line closes up around jobs that left it before their turn. Such a job still has its edge in the line; who
--- stood behind it now stands behind the nearest one before it that is still there.
+-- Closes gaps in ordered groups that jobs left before their turn. Such a job still has its edge in the group; the job
+-- that stood behind it now stands behind the nearest job before it that is still queued or running.
 create or replace function posthouse.relink_ordered_groups(p_ended uuid[], p_locked uuid[]) returns void
 language sql as $$
   with recursive climb as (
@@ -217,9 +217,9 @@ language sql as $$
   where b.line and b.job_id = c.job_id and b.depends_on = c.behind and c.before <> all (p_ended)
 $$;
 
--- Settles the edges of ended jobs: unblocks, cancels or leaves those who wait for them, as far as their rows are
--- p_locked. The others' edges are made young again, so that the keeper looks at them. The whole tree that is
--- canceled along is ended at once: step by step, a long chain would use up the stack.
+-- Resolves the edges of ended jobs: unblocks, cancels or keeps waiting the dependents whose rows are in p_locked. The
+-- edges of the other dependents get a new xid, so that the keeper checks them. All jobs that must be canceled are ended
+-- at once: one by one, a long chain would use up the stack.
 create or replace function posthouse.unblock(p_ids uuid[], p_statuses text[], p_locked uuid[] default null)
 returns void
 language plpgsql as $$
@@ -266,7 +266,8 @@ begin
   end if;
 end $$;
 
--- Called once for each batch of ended jobs, in the transaction that ended them.
+-- Runs everything that follows from the end of jobs. Called once for each batch, in the transaction that ended the
+-- jobs.
 create or replace function posthouse.after_finish(
   p_ids uuid[], p_statuses text[], p_keyed boolean default true, p_locked uuid[] default null
 ) returns void
@@ -281,17 +282,17 @@ begin
   perform posthouse.notify_finished(p_ids);
 end $$;
 
--- The number that the next transaction gets, given the oldest that runs. All that run now have a lower one. A
--- transaction that has written cannot tell: it gets its own.
+-- The xid that the next transaction gets, given the oldest one that runs. All transactions that run now have a lower
+-- xid. In a transaction that has written, the result is its own xid.
 create or replace function posthouse.next_xid(p_oldest xid8) returns xid8
 language sql volatile as $$ select (p_oldest::text::bigint + age(p_oldest::xid))::text::xid8 $$;
 
--- Looks again at edges whose dependency ended while they were being committed: neither side saw the other.
--- p_cursor is what the previous look returned, so that only edges that could have raced are read: those since
--- [1]. An edge may be forgotten when it was looked at after all transactions that ran while it was committed:
--- [2] is the oldest that ran at some earlier look, [3] the one that would have come next. When all before [3]
--- are over, edges before [2] are done with. A transaction that has written cannot tell which comes next: call
--- this before anything else, or the cursor stays.
+-- Checks again the edges whose dependency ended while the edge was being committed: neither transaction saw the other.
+-- p_cursor is the result of the previous call, so that only edges that could have raced are read: those with an xid
+-- from p_cursor[1] on. An edge is done with when it was checked after the end of all transactions that ran while it was
+-- committed: p_cursor[2] is the oldest xid that ran at some earlier call, p_cursor[3] the xid that would have come
+-- next. When all transactions before [3] have ended, edges before [2] are done with. A transaction that has written
+-- cannot see which xid comes next: call this before any write, or the cursor does not advance.
 create or replace function posthouse.recheck_dependencies(p_cursor xid8[] default '{0,0,0}') returns xid8[]
 language plpgsql as $$
 declare
@@ -305,7 +306,7 @@ begin
   from (
     select h.id, h.status from posthouse.history as h
     where h.id = any (array(select b.depends_on from posthouse.blocks as b where b.xid >= p_cursor[1]))
-    for share skip locked) as e;  -- a job that is being reopened no longer counts as ended
+    for share skip locked) as e;  -- a job that is being reopened does not count as ended
   if v_ids is not null then
     perform posthouse.unblock(v_ids, v_statuses);
   end if;

@@ -1,7 +1,7 @@
--- Enqueue: one, many, from any driver, in any transaction. Many jobs come as one JSON array, so that every
--- driver can call this with a single text parameter.
+-- Enqueue: one job or many, from any driver, in any transaction. Many jobs come as one JSON array, so that every driver
+-- can call this with a single text parameter.
 
--- What an inactive definition is for: its kind takes no new jobs. Those that are queued already stay.
+-- Raises the error for a kind whose definition is inactive: the kind accepts no new jobs, while queued jobs stay.
 create or replace function posthouse.refuse_inactive(p_kind text) returns text
 language plpgsql stable as $$
 begin
@@ -9,7 +9,7 @@ begin
     using errcode = 'PH010', hint = 'Activate it with: posthouse definitions activate.';
 end $$;
 
--- What limits per key count a job by, where its kind says so: the text at a path of its payload.
+-- The key by which limits per key count a job, if its kind defines one: the text at a path of its payload.
 create or replace function posthouse.limit_key(p_limits jsonb, p_payload jsonb) returns text
 language sql immutable as $$ select p_payload #>> string_to_array(p_limits ->> 'by', '.') $$;
 
@@ -52,7 +52,8 @@ language sql stable as $$
     else j.dedupe_key end) as k (key)
 $$;
 
--- Where a job is, if anywhere. Looks along the way that jobs go, so that one that moves on is not missed.
+-- The status of a job, from the table that holds it; null if there is no such job. The tables are read in the order in
+-- which jobs move through them, so that a job that moves in between is not missed.
 create or replace function posthouse.status_of(p_id uuid) returns text
 language plpgsql stable as $$
 declare
@@ -68,7 +69,7 @@ begin
   return v_status;
 end $$;
 
--- In how many places a job is: one, or none. Two, for a moment, if it is being stored a second time.
+-- In how many tables a job is: one or none; two while it is being stored a second time.
 create or replace function posthouse.places_of(p_id uuid) returns bigint
 language sql stable as $$
   select count(*) from (
@@ -78,9 +79,9 @@ language sql stable as $$
     select from posthouse.history where id = p_id) as places
 $$;
 
--- Takes the dedupe key for a job. Returns the job that has it: this one if it was free, else the holder. A
--- key that is held is read and not locked: the worker that ends its holder must not wait for our commit. Without
--- p_wait it raises PH009 rather than wait for the row of a job that it is to replace.
+-- Acquires the dedupe key for a job. Returns the job that has the key: this one if the key was free, else the holder. A
+-- held key is read without a lock: the worker that ends its holder must not wait for the enqueuing transaction. Without
+-- p_wait it raises PH009 instead of waiting for the row of a job that is to be replaced.
 create or replace function posthouse.take_key(r posthouse.request, p_wait boolean) returns uuid
 language plpgsql as $$
 declare
@@ -102,10 +103,10 @@ begin
       if exists (
         select from posthouse.finish_queued(array[v_key.job_id], 'canceled', jsonb_build_object(
           'type', 'Replaced', 'message', format('replaced by job %s', r.id)))) then
-        delete from posthouse.dedupes  -- there still if it has a window
+        delete from posthouse.dedupes  -- still there if it has a window
         where tenant_id = r.tenant_id and dedupe_key = r.dedupe_key and job_id = v_key.job_id;
       elsif posthouse.status_of(v_key.job_id) = 'queued' then
-        continue;  -- it was on its way from waiting to ready
+        continue;  -- it moved from waiting to ready in between
       else
         return v_key.job_id;
       end if;
@@ -121,7 +122,7 @@ begin
   end loop;
 end $$;
 
--- Puts a job at the end of its ordered line; returns the job before it, if the line is not empty.
+-- Appends a job to its ordered group; returns the job before it, or null if the group is empty.
 create or replace function posthouse.join_line(p_tenant text, p_order_key text, p_id uuid) returns uuid
 language plpgsql as $$
 declare
@@ -143,8 +144,8 @@ begin
   end loop;
 end $$;
 
--- Makes a job wait for the one before it in its line; returns how many edges that took. One that was canceled
--- before its turn still has its own edge: then for the one before that.
+-- Makes a job wait for the job before it in its ordered group; returns how many edges were written. If that job was
+-- canceled before its turn, its own edge leads to the job before it, which is tried next.
 create or replace function posthouse.stand_behind(p_before uuid, p_id uuid) returns integer
 language plpgsql as $$
 begin
@@ -158,8 +159,8 @@ begin
   return 0;
 end $$;
 
--- Writes the edges of a request; returns how many block it, or -1 if a dependency already failed and the
--- job must not run. Even then its place in its line is written: others come to stand behind it.
+-- Writes the edges of a request; returns how many block the job, or -1 if a dependency already failed and the job must
+-- not run. Even then its edge in its ordered group is written, because later jobs of the group will stand behind it.
 create or replace function posthouse.write_edges(r posthouse.request) returns integer
 language plpgsql as $$
 declare
@@ -185,7 +186,7 @@ begin
   return v_blockers;
 end $$;
 
--- A new job stands in this lane: claims must find the lane, and waiting workers are notified.
+-- Makes the lane of a new job known to claims, and wakes waiting workers.
 create or replace function posthouse.enter_lane(p_lane posthouse.lane) returns void
 language plpgsql as $$
 begin
@@ -195,9 +196,9 @@ begin
   perform posthouse.wake(array[p_lane.queue]);
 end $$;
 
--- Stores one new job: in ready if it may start, else in waiting. A request that could have had to wait goes
--- through waiting in any case: a repeat meets its uncommitted first try there, though its time came in between.
--- Plain inserts of values: the same through the statement for many, below, took 0.2 ms more.
+-- Stores one new job: in ready if it may start, else in waiting. A request that might have had to wait goes through
+-- waiting in any case: a repeated request then conflicts there with its uncommitted first attempt, even if the job
+-- became due in between. Plain inserts of values: through the statement for many, below, this took 0.2 ms more.
 create or replace function posthouse.store_one(r posthouse.request, p_blockers integer default 0) returns void
 language plpgsql as $$
 declare
@@ -225,7 +226,7 @@ begin
     (v_lane, r.queue, r.kind, r.tenant_id, r.priority, 2, r.limit_key, r.requires, r.prefers)::posthouse.lane);
 end $$;
 
--- Stores many that need nothing but an insert.
+-- Stores many jobs that need nothing but an insert.
 create or replace function posthouse.store_many(p_requests posthouse.request[]) returns void
 language plpgsql as $$
 declare
@@ -246,9 +247,9 @@ begin
   perform posthouse.wake(array(select distinct l.queue from unnest(v_lanes) as l));
 end $$;
 
--- Enqueues a job that needs more than an insert, in three steps. Outcome: created, repeated (this id was
--- enqueued before), existing (another job has its key; `job` is that one) or rejected (likewise, and the policy
--- says so). A repeat whose first try is still being committed waits for it in some step, and then sees it.
+-- Enqueues a job that needs more than an insert, in three steps. Outcome: created, repeated (this id was enqueued
+-- before), existing (another job, returned in `job`, has the dedupe key) or rejected (the same, with on_duplicate =
+-- reject). A repeat whose first attempt is still being committed waits for it in one of the steps, and then sees it.
 create or replace function posthouse.enqueue_special(r posthouse.request, out job uuid, out outcome text)
 language plpgsql as $$
 begin
@@ -261,7 +262,7 @@ begin
   end if;
 end $$;
 
--- Step one: is it new, and is its key free?
+-- Step one: checks whether the job is new, and acquires its dedupe key.
 create or replace function posthouse.admit(
   r posthouse.request, p_wait boolean default true, out job uuid, out outcome text)
 language plpgsql as $$
@@ -286,7 +287,7 @@ begin
   end if;
 end $$;
 
--- Step two: its place in its ordered line, if it has one.
+-- Step two: appends the job to its ordered group, if it has one.
 create or replace function posthouse.line_up(r posthouse.request, out follows uuid, out outcome text)
 language plpgsql as $$
 begin
@@ -305,7 +306,7 @@ begin
   follows := posthouse.join_line(r.tenant_id, r.order_key, r.id);
 end $$;
 
--- Step three: its edges, and the job itself.
+-- Step three: stores the edges and the job itself.
 create or replace function posthouse.settle_in(r posthouse.request) returns text
 language plpgsql as $$
 declare
@@ -320,7 +321,7 @@ begin
     begin
       v_blockers := posthouse.write_edges(r);
       perform posthouse.store_one(r, greatest(v_blockers, 0));
-      if posthouse.places_of(r.id) > 1 then  -- it was committed, and moved on, since we looked
+      if posthouse.places_of(r.id) > 1 then  -- the first attempt was committed, and the job moved on, after the check
         raise unique_violation;
       end if;
     exception when unique_violation then
@@ -334,9 +335,9 @@ begin
   return 'created';
 end $$;
 
--- Enqueues one that needs nothing but an insert, and whose id is new. The same through JSON took twice as long
--- (backend: 65 against 125 us). The last step is that of enter_lane, in place: each statement of a function costs some
--- us in a new transaction (enter_lane as a call: 76 us instead of 68 on Postgres 18, 77 instead of 70 on 15).
+-- Enqueues one job that needs nothing but an insert and whose id is new. Through JSON it took twice as long (backend:
+-- 125 us instead of 65). The last step inlines enter_lane: each statement of a function costs some us in a new
+-- transaction (with a call of enter_lane: 76 us instead of 68 on Postgres 18, 77 instead of 70 on 15).
 create or replace function posthouse.enqueue_one(
   p_id uuid, p_kind text, p_payload jsonb, p_tenant text, p_queue text default null, p_priority integer default null,
   p_max_attempts integer default null, p_timeout real default null, p_retry jsonb default null,
@@ -388,8 +389,9 @@ begin
   end if;
 end $$;
 
--- Step one for many: jobs to replace are locked in one order, then keys are taken in one order. `holders` says which
--- jobs stand for those that were not created. A job that took a key in the meantime is not waited for (PH009).
+-- Step one for many: jobs to replace are locked in one order, then keys are acquired in one order. `holders` maps each
+-- job that was not created to the job that holds its key. It does not wait for a job that acquired a key in the
+-- meantime (PH009).
 create or replace function posthouse.admit_all(
   p_all posthouse.request[], out jobs uuid[], out outcomes text[], out holders jsonb)
 language plpgsql as $$
@@ -462,13 +464,13 @@ begin
       return;
     end if;
   end if;
-  -- Step by step for all of them, each step in one order, so that two callers cannot deadlock and each line is
-  -- joined in the caller's order.
+  -- Each step is done for all jobs, in one order, so that two callers cannot deadlock and the jobs of each ordered
+  -- group are appended in the caller's order.
   loop
     begin
       select a.* into v_admitted from posthouse.admit_all(v_all) as a;
       exit;
-    exception when sqlstate 'PH009' then null;  -- all locks are given back: in order, next time
+    exception when sqlstate 'PH009' then null;  -- all locks are released: the next try takes them in order
     end;
   end loop;
   v_outcomes := v_admitted.outcomes;
@@ -481,7 +483,7 @@ begin
     v_outcomes[r.ordinal] := outcome;
     v_follows[r.ordinal] := id;
   end loop;
-  -- What others in this call may depend on comes first.
+  -- Jobs without dependencies come first: other jobs of this call may depend on them.
   for r in
     select s.* from unnest(v_all) as s where s.special
     order by s.depends_on is not null or v_follows[s.ordinal] is not null, s.ordinal

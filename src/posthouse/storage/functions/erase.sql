@@ -1,14 +1,14 @@
--- Erasure: the content of all jobs of a subject is removed; what stays is when they ran and how they ended.
+-- Erasure: removes the content of all jobs of a subject; their times and outcomes stay.
 --
 --   erase ──▶ erasing ──advance_erasures──▶ erased
 --
--- erase cancels the jobs that have not ended and erases those that have, up to a number. The keeper goes on until no job of
--- the subject is left: running jobs end first, and a subject may have more jobs than one transaction should change.
--- Until then new jobs of the subject are canceled and erased as well.
+-- erase cancels the jobs that have not ended and erases those that have, up to a number. The keeper continues until no
+-- job of the subject is left: running jobs end first, and a subject may have more jobs than one transaction should
+-- change. Until then, new jobs of the subject are canceled and erased as well.
 --
 -- Lock order: the row in erasures first, then jobs as in functions/jobs.sql.
 
--- What is kept of an error: its type and how the process ended.
+-- The parts of an error that are kept: its type and fingerprint, and how the process ended.
 create or replace function posthouse.erased_error(p_error jsonb) returns jsonb
 language sql immutable strict as $$
   select coalesce(jsonb_object_agg(e.key, e.value), '{}') || '{"message": "erased"}'
@@ -30,7 +30,7 @@ begin
       erased_at = v_now
     where id = any (p_ids) and erased_at is null
     returning id, tenant_id, dedupe_key
-  ), freed as (  -- a result that is gone must not be the answer to a new request
+  ), freed as (  -- an erased result must not answer a new request
     delete from posthouse.dedupes as d using done
     where d.tenant_id = done.tenant_id and d.dedupe_key = done.dedupe_key and d.job_id = done.id and not d.held
   )
@@ -53,7 +53,7 @@ begin
   return v_artifacts;
 end $$;
 
--- Erases what events of the subject told, once triggers have been matched with them. Returns how many.
+-- Erases the context of the subject's events, once the events have been matched with triggers. Returns how many.
 create or replace function posthouse.erase_events(p_erasure posthouse.erasures, p_limit integer) returns integer
 language plpgsql as $$
 declare
@@ -72,7 +72,7 @@ begin
   return coalesce(cardinality(v_events), 0);
 end $$;
 
--- Whether nothing is left to erase. One statement, so that no job moves between two looks.
+-- Whether nothing is left to erase. One statement, so that no job moves between two reads.
 create or replace function posthouse.is_erased(p_erasure posthouse.erasures) returns boolean
 language sql stable as $$
   select not exists (
@@ -90,7 +90,7 @@ language sql stable as $$
       and at <= p_erasure.requested_at)
 $$;
 
--- One step of an erasure, whose row the caller has locked: up to p_limit jobs are canceled, and as many erased.
+-- Does one step of an erasure, whose row the caller has locked: cancels up to p_limit jobs, and erases up to p_limit.
 create or replace function posthouse.erase_step(p_erasure posthouse.erasures, p_limit integer) returns posthouse.erasures
 language plpgsql as $$
 declare
@@ -148,7 +148,7 @@ begin
   return v_erasure;
 end $$;
 
--- Continues the erasures that are under way, for the keeper. Returns how many there were, and the jobs that were erased.
+-- Continues the open erasures, for the keeper. Returns how many there were, and how many jobs were erased.
 create or replace function posthouse.advance_erasures(p_limit integer default 500, out under_way integer, out erased integer)
 language plpgsql as $$
 declare

@@ -1,17 +1,18 @@
--- Failure groups: attempts that went wrong, counted by tenant, kind and the fingerprint of their error.
+-- Failure groups: failed attempts, counted by tenant, kind and the fingerprint of their error.
 --
 --   settle ──▶ failure_deltas ──group_failures──▶ failure_groups, failure_counts
 --
--- Functions that end jobs unsuccessfully append one row per failure group and batch (move_settled, move_queued_to_history): no row is
--- updated there, so no transaction waits. The keeper moves these rows into the groups, each once. Jobs that succeed pay nothing.
+-- Functions that end jobs unsuccessfully append one row per failure group and batch (move_settled,
+-- move_queued_to_history): they update no row, so no transaction waits. The keeper moves these rows into the groups,
+-- each once. Jobs that succeed cost nothing.
 
 create or replace function posthouse.failure_step(p_at timestamptz) returns timestamptz
 language sql immutable strict parallel safe as $$
   select date_bin('5 minutes', p_at, '2000-01-01 00:00:00+00')
 $$;
 
--- An error with a fingerprint. Workers bring theirs; what is made in SQL has one of its type alone, as
--- posthouse.core.failure gives to such types too. Stable, as convert_to is, or it would not be inlined.
+-- Adds a fingerprint to an error. Workers compute their own; an error made in SQL gets one from its type alone, as
+-- posthouse.core.failure does for such types too. Stable, as convert_to is, or it would not be inlined.
 create or replace function posthouse.with_fingerprint(p_error jsonb) returns jsonb
 language sql stable parallel safe as $$
   select case
@@ -20,8 +21,8 @@ language sql stable parallel safe as $$
       left(encode(sha256(convert_to(coalesce(p_error ->> 'type', ''), 'UTF8')), 'hex'), 16)) end
 $$;
 
--- Moves up to p_limit deltas into their groups; returns how many. In one statement, so that each counts once. One at a
--- time: two could wait for each other's groups.
+-- Moves up to p_limit deltas into their groups; returns how many. One statement, so that each is counted once. One
+-- caller at a time: two could deadlock on each other's groups.
 create or replace function posthouse.group_failures(p_limit integer default 5000) returns integer
 language plpgsql as $$
 declare
@@ -61,7 +62,7 @@ begin
   return v_moved;
 end $$;
 
--- Forgets groups that were last seen before p_before, and counts of earlier times; returns how many groups.
+-- Deletes groups that were last seen before p_before, and counts of earlier times; returns how many groups.
 create or replace function posthouse.delete_old_failures(p_before timestamptz) returns integer
 language plpgsql as $$
 declare
@@ -96,8 +97,8 @@ begin
   return p_id;
 end $$;
 
--- What is wanted, of the jobs that stand there when it is asked for and not of those that come before it starts. Of one
--- tenant, if it is for one: what else was wanted of tenants does not count.
+-- A filter, restricted to the jobs that exist when the bulk change is requested: jobs that arrive before it starts are
+-- left out. If p_tenant is given, it replaces the tenants of the filter.
 create or replace function posthouse.as_of(p_wanted jsonb, p_action text, p_at timestamptz, p_tenant text) returns jsonb
 language sql stable as $$
   select p_wanted
@@ -108,11 +109,11 @@ language sql stable as $$
       from unnest(case p_action when 'retry' then '{created,finished}'::text[] else '{created}' end) as f))
 $$;
 
--- The ended jobs that a bulk retry is about, oldest first. Those that were canceled belong to it only as members of a
--- group, which they are if they were canceled for want of others.
+-- The ended jobs that a bulk retry selects, oldest first. Canceled jobs are selected only by fingerprint: they have one
+-- if they were canceled because a dependency failed.
 create or replace function posthouse.select_retriable_jobs(p_chosen jsonb, p_until timestamptz) returns table (id uuid, finished_at timestamptz)
 language plpgsql stable
-set plan_cache_mode = force_custom_plan  -- so that what is not asked for is not in the plan
+set plan_cache_mode = force_custom_plan  -- so that conditions on absent criteria are left out of the plan
 as $$
 declare
   v_fingerprint text := p_chosen ->> 'fingerprint';
@@ -150,7 +151,7 @@ begin
   return v_total;
 end $$;
 
--- The next of the jobs that a filter finds, in the order of lists: it goes through the ids for a second at a time.
+-- Adds the next jobs that a filter finds, in the order of lists: searches the ids for one second at a time.
 create or replace function posthouse.gather_filtered_jobs(p_bulk posthouse.bulk_changes) returns integer
 language plpgsql as $$
 declare
@@ -170,8 +171,8 @@ begin
   return cardinality(v_found.ids);
 end $$;
 
--- What became of jobs that were retried: a thousand of those that have not ended, then the next. Returns how many
--- it heard of.
+-- Updates the results of retried jobs: a thousand of those that have not ended, then the next thousand. Returns how
+-- many results changed.
 create or replace function posthouse.count_bulk_results(p_bulk posthouse.bulk_changes) returns integer
 language plpgsql as $$
 declare
@@ -191,7 +192,7 @@ begin
           and a.outcome in ('failed', 'timeout', 'crashed', 'lost')) then 'failing'
       else o.state end as now
     from open as o
-    left join lateral (  -- by the index on ids, even if statistics mislead
+    left join lateral (  -- reads the index on ids, even with misleading statistics
       select h.status from posthouse.history as h
       where h.id = o.job_id and h.finished_at >= p_bulk.created_at limit 1) as h on true
   ), changed as (
@@ -210,8 +211,8 @@ begin
   return v_heard;
 end $$;
 
--- Reopens the job at the next position; returns the result. Another job may hold its dedupe key, or another transaction may have it
--- locked: it is passed over then.
+-- Reopens the job at a position; returns the result. The job is skipped if another job holds its dedupe key or another
+-- transaction has it locked.
 create or replace function posthouse.retry_next(p_bulk posthouse.bulk_changes, p_position integer) returns text
 language plpgsql as $$
 declare
@@ -238,8 +239,8 @@ begin
   return v_state;
 end $$;
 
--- How many of the next jobs one transaction may reopen: one that holds a key is reopened alone, or two that enqueue
--- with these keys could wait for us in turn.
+-- How many of the next jobs one transaction may reopen: a job with a dedupe or order key is reopened alone, or this
+-- transaction could deadlock with two that enqueue with these keys.
 create or replace function posthouse.reopen_batch(p_bulk posthouse.bulk_changes, p_most integer) returns integer
 language sql stable as $$
   select greatest(least(p_most, 1), coalesce(min(n.place) - 1, p_most))::integer
@@ -270,8 +271,8 @@ begin
       else jsonb_build_object('canceled', v_bulk.canceled) end);
 end $$;
 
--- Cancels the jobs at the next positions, all together: their locks are taken in order. None if another transaction
--- has one of them locked; they are tried again then.
+-- Cancels the jobs at the next positions, all together: their locks are taken in order. Cancels none if another
+-- transaction has one of them locked; the next step tries again.
 create or replace function posthouse.cancel_next(
   p_bulk posthouse.bulk_changes, p_take integer, out canceled integer, out skipped integer)
 language plpgsql as $$
@@ -297,10 +298,10 @@ exception
     skipped := 0;
 end $$;
 
--- A step of the bulk change that was looked at longest ago: gather, or hear what became of its jobs and change up to
--- p_most of those that are next, as far as its rate allows now. A pause of more than a second earns no
--- more than those of a second at once. Of one that has ended it is still heard for a day how its jobs did. Returns what
--- was done; nothing if there is none, or another keeper is at it.
+-- Advances the bulk change that was advanced longest ago by one step: gathers its jobs, or updates the results of its
+-- jobs and changes up to p_most of the next ones, as its rate allows. A pause of more than a second allows no more than
+-- one second's worth of jobs at once. The results of a bulk change are still updated for a day after it has ended.
+-- Returns what was done; nothing if there is no bulk change, or another keeper has it locked.
 create or replace function posthouse.advance_bulk_change(p_most integer default 50)
 returns table (id uuid, retried integer, canceled integer, skipped integer, heard integer)
 language plpgsql
@@ -328,7 +329,7 @@ begin
   if v_bulk.state = 'gathering' then
     begin
       heard := posthouse.gather_bulk_change(v_bulk);
-    exception when others then  -- or it would be in the way of all others, for ever
+    exception when others then  -- otherwise it would block all other bulk changes
       heard := 0;
       perform posthouse.end_bulk_change(v_bulk.id, 'halted', format('the search for its jobs failed: %s', sqlerrm), 'keeper');
     end;
@@ -371,7 +372,8 @@ begin
   return next;
 end $$;
 
--- Stops a bulk change; what was changed stays so. Returns the state it had, null if there is none.
+-- Stops a bulk change; jobs that were changed stay changed. Returns the state that it had, null if there is no such
+-- change.
 create or replace function posthouse.stop_bulk_change(p_id uuid, p_actor text default 'system') returns text
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -386,7 +388,7 @@ begin
   return v_state;
 end $$;
 
--- Forgets bulk retries that ended before p_before; returns how many.
+-- Deletes bulk changes that ended before p_before; returns how many.
 create or replace function posthouse.delete_old_bulk_changes(p_before timestamptz) returns integer
 language plpgsql as $$
 declare

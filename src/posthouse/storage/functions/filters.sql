@@ -1,18 +1,18 @@
--- Jobs by the filter language. posthouse.core.filters reads a line and says what is wanted, as one JSON value: here it
--- becomes a search. Every search goes down the ids, the newest first, by indexes, and asks of each job that it meets
--- what no index answers; it ends when it has found enough, met the last one, or done as much as it may. Text becomes
--- SQL in here alone, and each value in it as a literal (%L). Callers see only what they may see: nothing of this
--- runs with other rights than theirs.
+-- Searches by the filter language. posthouse.core.filters parses a line into one JSON value; the functions here turn
+-- that value into SQL. Every search goes through the ids by indexes, the newest first, and checks on each job the
+-- conditions that no index answers; it ends when it has found enough jobs, reached the last one, or read as much as it
+-- may. SQL text is only built here, with each value as a literal (%L). These functions run with the rights of the
+-- caller, so a search finds only jobs that the caller may see.
 
--- A payload that is kept aside. A function, so that its plan is made once it is needed: which rows of that table a
--- tenant may see is asked of all places, and took 20 ms to plan in each part of a search.
+-- A payload that is stored in posthouse.payloads. A function, so that it is planned only when it is needed: the
+-- row-level security of that table reads all tables of jobs, and took 20 ms to plan in each part of a search.
 create or replace function posthouse.external_payload(p_job uuid) returns jsonb
 language plpgsql stable as $$
 begin
   return (select p.body from posthouse.payloads as p where p.job_id = p_job);
 end $$;
 
--- What a condition asks of a job j, of which m holds what not every place stores.
+-- The SQL for a condition on a job j; m has the columns that not every table of jobs stores.
 create or replace function posthouse.fits(p_condition jsonb) returns text
 language plpgsql stable as $$
 declare
@@ -57,7 +57,8 @@ begin
     case when (p_condition ->> 'negated')::boolean then 'not' else '' end, coalesce(v_asked, 'false'));
 end $$;
 
--- A tenant's ready jobs, if they are few: they have no index by tenant, but their lanes tell. Null: there are more.
+-- The ids of a tenant's ready jobs, found by its lanes, as ready has no index by tenant. Null if there are more than
+-- p_few.
 create or replace function posthouse.ready_ids_if_few(p_tenant text, p_few integer default 200) returns uuid[]
 language sql stable as $$
   select case when count(*) <= p_few then coalesce(array_agg(f.id), '{}') end
@@ -69,9 +70,9 @@ language sql stable as $$
     limit p_few + 1) as f
 $$;
 
--- The jobs of one place that a search may meet: of those below $1 the highest $2, each with whether it fits. With
--- p_status those that have it. It is compared together with ids, not by itself: otherwise the planner may read the
--- index of ids, and leave out what has another status one by one.
+-- The SQL that reads one table for a search: of the jobs below $1 the highest $2, each with whether it fits; with
+-- p_status only the jobs of that status. The status is compared together with the id: with a condition of its own, the
+-- planner may read the index of ids and discard the jobs of other statuses one by one.
 create or replace function posthouse.search_table_sql(p_place text, p_scope text, p_status text, p_wanted jsonb) returns text
 language sql stable as $$
   select format(
@@ -96,7 +97,7 @@ language sql stable as $$
     case when p_status is null then 'j.id desc' else 'j.status desc, j.id desc' end)
 $$;
 
--- The queued jobs of a search; what is ready of one tenant as above.
+-- The SQL for the queued jobs of a search; the ready jobs of one tenant are found by ready_ids_if_few.
 create or replace function posthouse.search_queued_sql(p_scope text, p_tenant text, p_wanted jsonb) returns text[]
 language plpgsql stable as $$
 declare
@@ -108,7 +109,7 @@ begin
     posthouse.search_table_sql('waiting', p_scope, null, p_wanted)];
 end $$;
 
--- The ended jobs of a search, by status where an index has it: for a tenant, or if it is about those that ended badly.
+-- The SQL for the ended jobs of a search; by status if an index has it: for one tenant, or for unsuccessful jobs only.
 create or replace function posthouse.search_finished_sql(p_scope text, p_ended text[], p_wanted jsonb) returns text[]
 language sql stable as $$
   select case
@@ -118,7 +119,8 @@ language sql stable as $$
     else array[posthouse.search_table_sql('history', p_scope, null, p_wanted)] end
 $$;
 
--- All places of a search, for each tenant and each value of its index if it has one. Null: there is none.
+-- The SQL over all tables of a search, for each tenant and each value of the search's index if it has one. Null: no job
+-- can match.
 create or replace function posthouse.search_sql(p_wanted jsonb) returns text
 language plpgsql stable as $$
 declare
@@ -144,16 +146,16 @@ begin
   return nullif(array_to_string(v_places, ' union all '), '');
 end $$;
 
--- Ids of jobs that fit, below p_below, the newest first and up to p_limit of them. It looks at windows of jobs that
--- grow from one to the next, and not on after p_most jobs or p_seconds. looked_to: nothing above it was left out; null:
--- nothing is below.
+-- Ids of jobs that fit, below p_below, the newest first and up to p_limit. It reads windows of jobs that grow from one
+-- to the next, and stops after p_most jobs or p_seconds. looked_to: everything above this id was searched; null:
+-- nothing is left below.
 create or replace function posthouse.search_jobs(
   p_wanted jsonb, p_below uuid, p_limit integer, p_most integer, p_seconds double precision,
   out ids uuid[], out looked_to uuid)
 language plpgsql stable
-set jit = off  -- would take longer than the query
--- In the order of an index and no further than needed, even if the planner takes a large part of history for a small one:
--- of a status that nearly all jobs have, it believes that nothing is below it.
+set jit = off  -- compiling would take longer than the query
+-- Forces reads in the order of an index, which end early, even if the planner mistakes a large part of history for a
+-- small one: for a status that nearly all jobs have, it estimates that no rows are below the given id.
 set enable_sort = off
 set enable_seqscan = off
 set enable_bitmapscan = off

@@ -1,12 +1,13 @@
--- Finish: every way out of running. All of it is guarded by the token, and returns what landed.
+-- Finish: every way out of running. All functions check the token, and return which reports landed.
 
--- Rows of running are found by `id = any (...)`, and then compared with what was reported by a hashed subplan
--- (`is true` keeps it from becoming a join). A join may be planned from the wrong side: while the horizon is pinned,
--- running is large and statistics call it empty, and a plan that walked all of it cost 14 s for 40,000 jobs.
+-- Rows of running are found by `id = any (...)` and then compared with the reports by a hashed subplan (`is true` keeps
+-- the planner from making a join of it). A join may be planned from the wrong side: while an old transaction pins the
+-- MVCC horizon, running is large but statistics show it as empty, and a plan that read all of it took 14 s for 40,000
+-- jobs.
 
--- Success, the common case: one statement for the whole batch. A job whose cancellation was asked for while
--- it ran ends as canceled, regardless of what its handler returned. Returns the ids whose lease was lost; one that
--- landed before, in a call whose reply was lost, is not among them.
+-- Success, the common case: one statement for the whole batch. A job whose cancellation was requested while it ran ends
+-- as canceled, regardless of what its handler returned. Returns the ids whose lease was lost; a report that landed in
+-- an earlier call, whose reply was lost, is not among them.
 create or replace function posthouse.succeed(
   p_ids uuid[], p_tokens uuid[], p_results jsonb[], p_outputs jsonb[] default null
 ) returns uuid[]
@@ -19,7 +20,8 @@ begin
   return v_landed.lost;
 end $$;
 
--- The same, but for the slots that it held: its caller frees them last of all (see functions/limits.sql).
+-- Like succeed, but returns the slots that the jobs held instead of releasing them: the caller releases them last (see
+-- functions/limits.sql).
 create or replace function posthouse.land(
   p_ids uuid[], p_tokens uuid[], p_results jsonb[], p_outputs jsonb[], out lost uuid[], out slots text)
 language plpgsql as $$
@@ -37,8 +39,9 @@ begin
   end if;
 end $$;
 
--- The move alone. Its settings fix the plan, and must not reach what follows from the move. A job that reported
--- progress and succeeds is complete: the percentage becomes 100, regardless of its last report.
+-- Moves succeeded jobs to history, and nothing else: its settings fix the plan, and must not affect the steps that
+-- follow. A job that reported progress and succeeds is complete: its percentage becomes 100, regardless of its last
+-- report.
 create or replace function posthouse.move_succeeded(
   p_ids uuid[], p_tokens uuid[], p_results jsonb[], p_outputs jsonb[],
   out landed uuid[], out tokens uuid[], out statuses text[], out keyed boolean, out slots text)
@@ -77,9 +80,9 @@ begin
   from kept;
 end $$;
 
--- Of the reports that did not land now, those that had not landed in an earlier call with the same token. An
--- attempt that was recorded as lost was not recorded by its holder. Attempts are compared, not jobs: of two attempts at
--- one job in one call, one can land and the other be lost.
+-- The reports that landed neither now nor in an earlier call with the same token. An attempt that was recorded as lost
+-- was not reported by its holder. Attempts are compared, not jobs: of two attempts at one job in one call, one can land
+-- and the other be lost.
 create or replace function posthouse.lost_leases(p_ids uuid[], p_tokens uuid[], p_landed uuid[], p_landed_tokens uuid[])
 returns uuid[]
 language sql stable as $$
@@ -93,11 +96,11 @@ language sql stable as $$
                     where a.job_id = report.id and a.token = report.token and a.outcome <> 'lost')
 $$;
 
--- Every other outcome. p_events: fail, exhaust, cancel (the job ends) or retry, snooze, release, rescue (it
--- goes back, after p_delays seconds); p_outcomes is what the attempt's record says. Snooze and release give
--- the attempt back; rescue counts a crash unless the error is LeaseExpired (see posthouse.rescue), and the second one
--- makes the job a suspect. A release with the error PayloadMismatch keeps the job from workers with the same code (see
--- meets). Returns the ids whose lease was lost.
+-- Every outcome but success. p_events: fail, exhaust, cancel (the job ends) or retry, snooze, release, rescue (the job
+-- returns to the queue after p_delays seconds); p_outcomes: the outcomes of the attempts. Snooze and release do not
+-- count the attempt; rescue counts a crash unless the error is LeaseExpired (see posthouse.rescue), and the second
+-- crash makes the job a suspect. A release with the error PayloadMismatch keeps the job from workers with the same code
+-- (see meets). Returns the ids whose lease was lost.
 create or replace function posthouse.settle(
   p_ids uuid[], p_tokens uuid[], p_events text[], p_outcomes text[], p_delays double precision[],
   p_errors jsonb[], p_outputs jsonb[] default null
@@ -130,8 +133,9 @@ begin
   return posthouse.lost_leases(p_ids, p_tokens, v_moved.landed, v_moved.tokens);
 end $$;
 
--- The move alone, likewise. Failures are counted in the same statement (see functions/failures.sql): one row per failure group
--- in the batch, appended, so that no transaction waits for another.
+-- Moves settled jobs out of running, and nothing else, as move_succeeded does. Failures are counted in the same
+-- statement (see functions/failures.sql): one row per failure group in the batch is appended, so that no transaction
+-- waits for another.
 create or replace function posthouse.move_settled(
   p_ids uuid[], p_tokens uuid[], p_events text[], p_outcomes text[], p_delays double precision[],
   p_errors jsonb[], p_outputs jsonb[],
@@ -228,8 +232,8 @@ begin
   from (select coalesce(array_agg(id), '{}'), array_agg(token) from ruled) as l (ids, tokens);
 end $$;
 
--- Success with follow-up jobs: they are stored if and only if the job succeeds, and only once however often
--- that is reported. p_followups runs beside p_ids, each a JSON array for posthouse.enqueue_many.
+-- Success with follow-up jobs: they are stored if and only if the job succeeds, and only once no matter how often the
+-- success is reported. p_followups has one element for each of p_ids, a JSON array for posthouse.enqueue_many.
 create or replace function posthouse.succeed_with(
   p_ids uuid[], p_tokens uuid[], p_results jsonb[], p_followups jsonb[], p_outputs jsonb[] default null
 ) returns uuid[]
@@ -251,8 +255,8 @@ begin
   return v_landed.lost;
 end $$;
 
--- Success inside the handler's own transaction. Returns succeeded; else the caller must roll back: lost (also
--- when it landed before, or the handler's writes would be made twice) or canceled.
+-- Success inside the handler's own transaction. Returns succeeded; otherwise the caller must roll back: lost (also if
+-- an earlier call landed, as the handler's writes would be made twice) or canceled.
 create or replace function posthouse.complete(p_id uuid, p_token uuid, p_result jsonb, p_followups jsonb)
 returns text
 language plpgsql as $$

@@ -1,14 +1,14 @@
--- What operators do to workers, and how quickly work gets done.
+-- Actions of operators on workers, and the throughput of jobs.
 
 -- Whether a worker is online: it has not stopped, and has sent a heartbeat within p_silence seconds, by default within
--- the time that it said when it registered. All lists and counts of workers use this and the next function.
+-- the offline_after with which it registered. All lists and counts of workers use this function and accepts_jobs.
 create or replace function posthouse.is_online(w posthouse.workers, p_silence double precision) returns boolean
 language sql stable as $$
   select w.stopped_at is null
     and coalesce(w.heartbeat_at, w.started_at) > posthouse.now() - coalesce(make_interval(secs => p_silence), w.offline_after)
 $$;
 
--- Whether it is there and may take jobs.
+-- Whether a worker is online and may claim jobs: neither disabled nor draining.
 create or replace function posthouse.accepts_jobs(w posthouse.workers, p_silence double precision) returns boolean
 language sql stable as $$
   select posthouse.is_online(w, p_silence) and w.disabled_at is null and w.drain_asked_at is null
@@ -25,14 +25,15 @@ language sql stable as $$
     else 'active' end
 $$;
 
--- What the audit keeps of a worker.
+-- The fields of a worker that the audit records.
 create or replace function posthouse.worker_state(w posthouse.workers) returns jsonb
 language sql stable as $$
   select jsonb_build_object(
     'name', w.name, 'disabled', w.disabled_at is not null, 'draining', w.drain_asked_at is not null)
 $$;
 
--- A disabled worker claims nothing, and keeps what it runs. False: it is already; null: there is no such worker.
+-- Disables a worker: it claims nothing, and finishes the jobs that it runs. Returns false if the worker was disabled
+-- already, null if there is no such worker.
 create or replace function posthouse.disable_worker(p_worker uuid, p_actor text default null) returns boolean
 language plpgsql as $$
 declare
@@ -53,7 +54,7 @@ language sql as $$
   from posthouse.workers as w where w.id = p_old.id
 $$;
 
--- Takes back a disable, and a drain that its worker has not heard of.
+-- Enables a disabled worker, and revokes a drain that its worker has not received yet.
 create or replace function posthouse.enable_worker(p_worker uuid, p_actor text default null) returns boolean
 language plpgsql as $$
 declare
@@ -69,7 +70,8 @@ begin
   return true;
 end $$;
 
--- The worker is to finish its work and stop. It is told by its next beat, which the notification hastens.
+-- Asks a worker to finish its jobs and stop. The worker learns this from its next heartbeat, which the notification
+-- triggers.
 create or replace function posthouse.drain_worker(p_worker uuid, p_actor text default null) returns boolean
 language plpgsql as $$
 declare
@@ -85,8 +87,9 @@ begin
   return true;
 end $$;
 
--- Jobs of a queue and kind that ended each second, lately; null if too few did to tell. History is append-only, so
--- what ended last lies at the end of today's partition: its last pages are read, and no index is kept for this.
+-- Jobs of a queue and kind that ended per second, recently; null if too few did for an estimate. History is
+-- append-only, so the last jobs are at the end of today's partition: its last pages are read, without an index for
+-- this.
 create or replace function posthouse.recent_throughput(
   p_queue text, p_kind text, p_window interval default '10 minutes', p_pages integer default 500
 ) returns double precision
@@ -101,7 +104,7 @@ declare
   v_since timestamptz;
 begin
   if posthouse.tenant() is not null then
-    return null;  -- how quick others' jobs are is theirs to know
+    return null;  -- the throughput of other tenants is not visible to a tenant
   end if;
   execute format(
     'select count(*) filter (where queue = $1 and kind = $2 and attempt_started_at is not null), min(finished_at)

@@ -52,8 +52,8 @@ language sql immutable strict as $$
     when 'urgent' then 10 when 'high' then 50 when 'normal' then 100 when 'low' then 200 end
 $$;
 
--- A lane's number is a hash of what it is, so that clients can compute it too (posthouse.core.lanes). What a lane
--- does not have is left out of the text. Stable, as array_to_string is, or it would not be inlined.
+-- A lane's number is a hash of its properties, so that clients can compute it too (posthouse.core.lanes). Properties
+-- that a lane does not have are left out of the text. Stable, as array_to_string is, or it would not be inlined.
 create or replace function posthouse.lane_number(
   p_queue text, p_kind text, p_tenant text, p_priority integer, p_turn integer, p_limit_key text default null,
   p_requires text[] default null, p_prefers text[] default null
@@ -66,8 +66,8 @@ language sql stable parallel safe as $$
   )::bit(64)::bigint
 $$;
 
--- Makes lanes known to claimers. Called by every function that inserts into ready. In PL/pgSQL because its plans are
--- kept: as an SQL function it was planned anew at every call, which cost a single enqueue 0.2 ms.
+-- Makes lanes known to claims. Called by every function that inserts into ready. In PL/pgSQL because its plans are
+-- cached: an SQL function was planned again on every call, which cost a single enqueue 0.2 ms.
 create or replace function posthouse.open_lanes(p_lanes posthouse.lane[]) returns void
 language plpgsql as $$
 begin

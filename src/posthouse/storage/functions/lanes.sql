@@ -1,7 +1,7 @@
 -- The directory of lanes is kept small: every claim looks at each lane of its queues.
 
--- Deletes empty lanes if there are more than p_keep. A transaction that enqueues into one concurrently saw it
--- still there, and makes none: restore_missing_lanes finds those.
+-- Deletes empty lanes if there are more than p_keep. A concurrent transaction that enqueues into such a lane still saw
+-- it, and does not create it again: restore_missing_lanes finds those lanes.
 create or replace function posthouse.delete_empty_lanes(p_keep integer default 1000) returns integer
 language plpgsql as $$
 declare
@@ -16,8 +16,9 @@ begin
   return v_gone;
 end $$;
 
--- Re-inserts lanes that have ready jobs but were deleted concurrently; returns how many. Steps from lane to lane, and
--- asks for the first job of a lane in order: any one would be sought by reading the table, to its end for no lane.
+-- Re-inserts lanes that have ready jobs but were deleted concurrently; returns how many. Steps from lane to lane
+-- through the index, and asks for the first job of a lane in order: without an order, the planner reads the table, and
+-- reads all of it if there is no such lane.
 create or replace function posthouse.restore_missing_lanes() returns integer
 language plpgsql as $$
 declare

@@ -1,8 +1,9 @@
--- Workers and their leases: register, renew, and take back what was lost.
+-- Workers and their leases: register, renew, and rescue the jobs of lost workers.
 
--- A disabled worker with a configured name stays disabled when it is started again.
--- Names that we make up from a process are not kept in mind, since numbers of processes come back. One that comes over
--- the API is bound to its key, and claims no more than that is good for; null: this id is another's.
+-- Registers a worker and returns its number. A disabled worker with a configured name stays disabled when it is started
+-- again. Names that Posthouse generates from a process are not remembered, since process numbers are reused. A worker
+-- that registers over the API is bound to its key, and claims only what the key permits. Null: the id belongs to
+-- another worker.
 create or replace function posthouse.register(
   p_id uuid, p_name text, p_hostname text, p_pid integer, p_version text, p_queues text[],
   p_kinds text[], p_concurrency integer, p_capabilities jsonb, p_metadata jsonb,
@@ -31,7 +32,7 @@ language sql as $$
   select number from known
 $$;
 
--- Holds the worker's liveness lock in this session: Postgres frees it when the process dies.
+-- Takes the worker's liveness lock in this session: Postgres releases it when the process dies.
 create or replace function posthouse.watch(p_worker uuid) returns void
 language plpgsql as $$
 declare
@@ -52,11 +53,11 @@ language sql as $$
   insert into posthouse.worker_changes (at, worker_id, name, change) select stopped_at, id, name, 'stopped' from off
 $$;
 
--- One beat for the whole worker: it is alive, and these leases go on. Returns what it must drop: leases
--- that are gone, and jobs whose cancellation was asked for. A row that another transaction has locked is skipped
--- (most likely it is being finished) and told as busy: its lease was not renewed. If an operator wants the worker
--- to finish its work and stop, its own id is there too, with drain. A beat that arrives after the worker has signed off
--- does not start it again; one of a worker that was considered lost does.
+-- The heartbeat of a worker: records that it is alive, and renews these leases. Returns what the worker must drop:
+-- leases that are lost, and jobs whose cancellation was requested. A row that another transaction has locked is skipped
+-- (most likely the job is being finished) and returned as busy: its lease was not renewed. If an operator drains the
+-- worker, its own id is returned too, with drain. A heartbeat that arrives after the worker has signed off does not
+-- revive it; one of a worker that was considered lost does.
 create or replace function posthouse.heartbeat(p_worker uuid, p_ids uuid[], p_tokens uuid[], p_lease interval)
 returns table (id uuid, verdict text)
 language plpgsql as $$
@@ -94,7 +95,7 @@ begin
     where n.id is null or r.id is null or r.cancel_requested_at is not null;
 end $$;
 
--- Records that an API server runs. A gap of more than p_gap starts its time anew: the server was suspended, or had no
+-- Records that an API server runs. A gap of more than p_gap resets reachable_since: the server was suspended, or had no
 -- database, and could not renew leases.
 create or replace function posthouse.server_beat(
   p_id uuid, p_hostname text, p_pid integer, p_gap interval default '15 seconds'
@@ -132,16 +133,16 @@ language sql stable as $$
     where o.key = w.key and o.hostname = w.hostname and o.started_at > coalesce(w.heartbeat_at, w.started_at))
 $$;
 
--- Notices workers whose liveness lock is free. One look is not enough: a live worker whose connection broke
--- takes its lock again within p_patience, and a second look finds it held. After a restart of Postgres
--- no lock is held yet: p_grace is their time to reconnect.
+-- Finds workers whose liveness lock is free. One check is not enough: a live worker whose connection broke takes its
+-- lock again within p_patience, and a second check finds it held. After a restart of Postgres no lock is held: p_grace
+-- is the time that workers have to reconnect.
 --
--- The lock does not tell of all: behind a pooler there is none, a worker may die before it holds one, and that of a
--- machine that vanished stays for a while. So a worker without a heartbeat for p_silence is lost too, unless it has a lease
--- that was renewed since; by default for as long as it said when it registered. Without p_judge heartbeats are ignored:
--- a keeper that has just started, or was away for a while, does not know whether workers were quiet or everything stood
--- still. Remote workers are judged only after an API server has been running for p_remote_grace. The next heartbeat of
--- a worker that was only quiet brings it back.
+-- The lock does not cover every case: behind a pooler there is none, a worker may die before it takes its lock, and the
+-- lock of a machine that vanished stays for a while. So a worker without a heartbeat for p_silence, by default the
+-- offline_after with which it registered, is lost too, unless it has a lease that was renewed since. Without p_judge
+-- heartbeats are ignored: a keeper that has just started, or was suspended, does not know whether workers were silent
+-- or the whole machine stood still. Remote workers are checked only after an API server has been running for
+-- p_remote_grace. A worker that was merely silent returns with its next heartbeat.
 create or replace function posthouse.mark_lost_workers(
   p_grace interval default '10 seconds', p_patience interval default '1 second',
   p_silence interval default null, p_judge boolean default true, p_remote_grace interval default '2 minutes'
@@ -168,7 +169,7 @@ begin
     if v_worker.missing_since is null then
       update posthouse.workers set missing_since = v_now where id = v_worker.id;
     elsif v_worker.missing_since <= v_now - p_patience then
-      -- Conditional, so that it cannot race a beat that arrives now.
+      -- Conditional, so that it cannot race a heartbeat that arrives now.
       update posthouse.workers set stopped_at = v_now, lost_at = v_now
       where id = v_worker.id and missing_since = v_worker.missing_since and stopped_at is null;
       if found then
@@ -207,18 +208,19 @@ language sql as $$
   select id from back
 $$;
 
--- Takes back lost leases: those of workers that stopped or were found lost, and expired ones. p_grace after a restart
--- of Postgres nothing has expired, because no worker could renew while it was down; nor has anything without
--- p_expired, for keepers that cannot tell (see mark_lost_workers); nor has a lease of a remote worker until an API server has been
--- running for p_remote_grace. Which workers are lost is read from the table, not passed in:
--- a keeper that dies after finding one leaves nothing undone. What a worker claimed after it was thought lost shows that
--- it is alive.
+-- Rescues the jobs of lost leases: leases of workers that stopped or were found lost, and expired ones. No lease counts
+-- as expired within p_grace after a restart of Postgres, because no worker could renew while it was down; nor without
+-- p_expired, for keepers that cannot judge (see mark_lost_workers); nor, for remote workers, until an API server has
+-- been running for p_remote_grace. Lost workers are read from the table, not passed in, so a keeper that dies after
+-- marking one leaves nothing undone. A job that a worker claimed after it was considered lost is not rescued: the claim
+-- shows that the worker is alive.
 --
--- Each counts a crash: a job that was running when p_crash_limit workers died, or that has used up its attempts, goes to
--- the dead letter. Not a crash (LeaseExpired): the worker signed off, or sent a heartbeat in the second half of the
--- lease that did not renew it. A heartbeat renews every lease that is older than half an interval, and an interval is at
--- most half a lease: the worker is alive but does not have the job, because the reply to its claim or its report was
--- lost, as when a server restarts. Nor is it a crash if a remote worker fell silent and nothing shows that it died.
+-- Each rescue counts a crash: a job that was running when p_crash_limit workers died, or that has used up its attempts,
+-- becomes a dead letter. Two cases are not a crash (LeaseExpired). The worker signed off, or sent a heartbeat in the
+-- second half of the lease that did not renew it: a heartbeat renews every lease that is older than half an interval,
+-- and an interval is at most half a lease, so the worker is alive but does not have the job, because the reply to its
+-- claim or its report was lost, as when a server restarts. Or a remote worker became silent and nothing shows that it
+-- died.
 --
 -- Each rescued job is delayed by a random time up to p_jitter, so that the jobs of a lost worker do not all start at once.
 create or replace function posthouse.rescue(
@@ -270,10 +272,10 @@ begin
   return query select u.* from unnest(v_lost.ids, v_lost.workers, v_lost.events) as u;
 end $$;
 
--- Ends a worker whose process was killed by its supervisor, which knows why: p_blockers held up the process and count a
--- crash, the other jobs of the worker are released without spending an attempt. p_blockers null: no job in particular
--- held it up, so that each may have, and all count a crash. An empty array releases all. The worker is recorded as
--- lost unless the array is empty.
+-- Ends a worker whose process was killed by its supervisor, which knows the cause: the jobs in p_blockers blocked the
+-- process and count a crash, the other jobs of the worker are released without using an attempt. p_blockers null: no
+-- particular job is known to have blocked the process, so all of them count a crash. An empty array releases all. The
+-- worker is recorded as lost unless the array is empty.
 create or replace function posthouse.end_worker(
   p_worker uuid, p_blockers uuid[], p_error jsonb default null, p_crash_limit integer default 3
 ) returns table (id uuid, event text)
@@ -314,8 +316,8 @@ begin
   return query select u.* from unnest(v_held.ids, v_held.events) as u;
 end $$;
 
--- When a worker that could claim such a job was last there: infinity: there is one now; null: there was none. It runs with
--- the rights of its owner, because a tenant does not see the table of workers.
+-- When a worker that could claim such a job was last online: infinity if one is online now, null if there never was
+-- one. It runs with the rights of its owner, because a tenant does not see the table of workers.
 create or replace function posthouse.last_served(p_queue text, p_kind text, p_tenant text, p_requires text[]) returns timestamptz
 language sql stable security definer set search_path = pg_catalog, pg_temp as $$
   select max(coalesce(w.stopped_at, 'infinity')) from posthouse.workers as w
@@ -323,16 +325,17 @@ language sql stable security definer set search_path = pg_catalog, pg_temp as $$
     and (w.only_tenant is null or w.only_tenant = p_tenant) and (w.only_queues is null or p_queue = any (w.only_queues))
 $$;
 
--- When a worker first gave a job back because only newer code accepts its payload (see meets). The record of that attempt
--- may have been deleted: it was long ago.
+-- When a worker first released a job because only newer code accepts its payload (see meets). -infinity if the record
+-- of that attempt was deleted, which means that it is old.
 create or replace function posthouse.first_mismatch(p_job uuid, p_generation integer) returns timestamptz
 language sql stable as $$
   select coalesce(min(a.finished_at), '-infinity') from posthouse.past_attempts as a
   where a.job_id = p_job and a.generation = p_generation and a.error ->> 'type' = 'PayloadMismatch'
 $$;
 
--- Ends such jobs when for p_after no worker that could run them has been there: they would wait for ever. While there is
--- one they only wait for their turn, as all jobs do. Reads up to p_limit jobs at the head of each of their lanes.
+-- Ends jobs whose payload no worker accepts, if no worker that could run them was online for p_after: they would wait
+-- forever. While such a worker is online, they wait for their turn, as all jobs do. Reads up to p_limit jobs at the
+-- head of each of their lanes.
 create or replace function posthouse.expire_mismatched(p_after interval, p_limit integer default 1000) returns setof uuid
 language plpgsql as $$
 declare

@@ -1,12 +1,12 @@
--- Limits, queues and tenants: what a claim must respect.
+-- Limits, queues and tenants: the rules that a claim must respect.
 --
--- A *limit* is a rule: which jobs it counts (kinds, queues, tenants; null = all), by what (all together, per tenant,
--- per key), and how many may run at a time, start in a time, or both. A *slot* is the count of one limit for one
--- tenant or key. A claim locks the slots of the lanes that it looks at, in order, and counts what it takes; every function that
--- ends a lease counts back, in the same transaction. So the counts are exact at every instant, and a crash leaks none.
+-- A *limit* is a rule: which jobs it counts (kinds, queues, tenants; null = all), in which groups (all together, per
+-- tenant, per key), and how many may run at a time, start in a time, or both. A *slot* is the count of one limit for
+-- one tenant or key. A claim locks the slots of the lanes that it reads, in order, and counts the jobs that it takes;
+-- every function that ends a lease subtracts them in the same transaction. So the counts are exact at every moment, and
+-- a crash leaks none.
 --
--- Functions that end a lease lock slots last; a claim locks them first, and then waits for
--- nothing: no deadlock.
+-- Functions that end a lease lock slots last; a claim locks them first and then waits for no other lock: no deadlock.
 
 -- The slot in which a limit counts a job; null if it does not.
 create or replace function posthouse.slot_of(
@@ -19,14 +19,14 @@ language sql immutable as $$
     then case l.per
       when 'all' then l.name
       when 'tenant' then concat_ws(E'\x1f', l.name, p_tenant)
-      else l.name || E'\x1f' || p_tenant || E'\x1f' || p_limit_key end  -- null without a key
+      else l.name || E'\x1f' || p_tenant || E'\x1f' || p_limit_key end  -- null if the job has no key
     end
 $$;
 
 create or replace function posthouse.start_cost(l posthouse.limits, p_kind text) returns double precision
 language sql immutable as $$ select coalesce((l.weights ->> p_kind)::double precision, 1) $$;
 
--- Tokens that have come since they were last counted.
+-- The tokens of a slot now, with those that have been added since the last count.
 create or replace function posthouse.refilled(l posthouse.limits, s posthouse.limit_slots, p_now timestamptz)
 returns double precision
 language sql immutable as $$
@@ -34,8 +34,8 @@ language sql immutable as $$
     + greatest(0, extract(epoch from p_now - coalesce(s.refilled_at, p_now))) * l.rate)
 $$;
 
--- Locks the slots of these lanes. Missing slots are created; one that is deleted in this moment counts as full, until the
--- next claim makes it again.
+-- Locks the slots of these lanes. Missing slots are created; a slot that is deleted concurrently counts as full until
+-- the next claim creates it again.
 create or replace function posthouse.lock_slots(p_lanes bigint[], p_now timestamptz) returns posthouse.slot_budget
 language plpgsql as $$
 declare
@@ -81,8 +81,8 @@ begin
   return v_held;
 end $$;
 
--- Of the chosen rows, in their order, those that fit: slot by slot, the first so many of each. The first of all always
--- fits, since of no lane more was chosen than fits: other lanes are not held up.
+-- The chosen rows that fit, in their order: slot by slot, the first rows of each. The first row of all always fits,
+-- since no more rows of a lane were chosen than fit: a full slot does not block other lanes.
 create or replace function posthouse.fit_to_slots(p_chosen bigint[], p_held posthouse.slot_budget) returns bigint[]
 language plpgsql as $$
 declare
@@ -109,7 +109,7 @@ begin
   return p_chosen;
 end $$;
 
--- Counts the rows that a claim started, a lane for each.
+-- Adds the rows that a claim started to their slots; p_started has one lane for each row.
 create or replace function posthouse.acquire_slots(p_started bigint[], p_held posthouse.slot_budget) returns void
 language sql as $$
   update posthouse.limit_slots as s
@@ -121,8 +121,8 @@ language sql as $$
   where s.slot = u.slot
 $$;
 
--- Counts back what ended leases held, and wakes the workers of queues that had to wait for it. p_slots: their slots,
--- one after the other, as the moves out of running return them.
+-- Subtracts ended leases from their slots, and wakes the workers of queues that a full slot blocked. p_slots: the slots
+-- as the moves out of running return them, separated by the character 0x1E.
 create or replace function posthouse.release_slots(p_slots text) returns void
 language plpgsql as $$
 declare
@@ -147,7 +147,7 @@ begin
   end if;
 end $$;
 
--- Seconds until a rate lets another job start in these queues; null if no rate holds any up.
+-- Seconds until a rate lets another job start in these queues; null if no job waits for a rate.
 create or replace function posthouse.next_token(p_queues text[], p_kinds text[]) returns double precision
 language sql stable as $$
   select min((posthouse.start_cost(l, d.kind) - posthouse.refilled(l, s, posthouse.now())) / l.rate)
@@ -159,8 +159,8 @@ language sql stable as $$
     and exists (select from posthouse.ready as r where r.lane = d.lane)
 $$;
 
--- Makes or changes a limit. Jobs that run already count at once, also those that started before it was made. A lower
--- number lets what runs go on; nothing starts until there is room.
+-- Creates or changes a limit. Running jobs count at once, also those that started before the limit existed. Under a
+-- lower maximum, running jobs continue; no job starts until there is room.
 create or replace function posthouse.set_limit(
   p_name text, p_fields jsonb, p_actor text default null, p_origin text default 'operator'
 ) returns posthouse.limits
@@ -172,7 +172,7 @@ begin
   if p_name ~ E'[\x01-\x1f]' or p_name = '' or length(p_name) > 200 then
     raise exception 'limit %: the name must have 1 to 200 characters', quote_literal(p_name) using errcode = 'PH012';
   end if;
-  perform pg_advisory_xact_lock(7707, 0);  -- no claim is under way
+  perform pg_advisory_xact_lock(7707, 0);  -- waits for claims to end, and blocks new ones
   select * into v_old from posthouse.limits where name = p_name for update;
   v_new := jsonb_populate_record(v_old, p_fields);
   v_new.name := p_name;
@@ -200,7 +200,8 @@ exception
     raise exception 'limit %: %', quote_literal(p_name), sqlerrm using errcode = 'PH012';
 end $$;
 
--- Makes the slots of a limit say what is true: who runs and counts is marked, and counted. The caller keeps claims off.
+-- Recounts a limit: marks the running jobs that it counts, and sets its slots to their number. The caller must block
+-- claims.
 create or replace function posthouse.recount(p_name text) returns void
 language plpgsql as $$
 begin
@@ -250,7 +251,7 @@ begin
       continue;
     end if;
     v_new := v_limit.fields;
-    if v_old.name is not null then  -- one that several kinds share names all of them
+    if v_old.name is not null then  -- a limit that several kinds share lists all of them
       v_new := v_new || jsonb_build_object('kinds', to_jsonb(array(
         select k from unnest(v_old.kinds) as k
         union select k from jsonb_array_elements_text(v_new -> 'kinds') as k order by 1)),
@@ -262,9 +263,9 @@ begin
   end loop;
 end $$;
 
--- Stores the definitions of kinds that have none yet, with their limits: what a client announces when it enqueues by the
--- handler. A definition that exists stays as it is, as the client may have older code than the workers. p_code: a JSON
--- array of objects with "definition" and "limits".
+-- Stores the definitions of kinds that have none yet, with their limits: a client announces these when it enqueues by
+-- the handler. A definition that exists stays as it is, as the client may have older code than the workers. p_code: a
+-- JSON array of objects with "definition" and "limits".
 create or replace function posthouse.announce_missing(p_code jsonb) returns void
 language plpgsql as $$
 declare
@@ -280,7 +281,7 @@ begin
   end loop;
 end $$;
 
--- Removes a limit. False: there is none.
+-- Removes a limit. Returns false if there is none.
 create or replace function posthouse.remove_limit(p_name text, p_actor text default null) returns boolean
 language plpgsql as $$
 declare
@@ -297,7 +298,7 @@ begin
   return true;
 end $$;
 
--- Deletes slots that count nothing, and empty lanes. Both are created again when needed.
+-- Deletes slots that count no jobs and, for rates, are full of tokens. They are created again when needed.
 create or replace function posthouse.delete_unused_slots() returns integer
 language plpgsql as $$
 declare
@@ -344,8 +345,8 @@ begin
   return true;
 end $$;
 
--- Locks a tenant's row until the transaction ends; false if the tenant was not created. The tenant of jobs that name
--- none exists always.
+-- Locks a tenant's row until the transaction ends; returns false if the tenant was not created. The tenant 'default',
+-- to which jobs without a tenant belong, is created if missing.
 create or replace function posthouse.lock_tenant(p_tenant text) returns boolean
 language plpgsql as $$
 begin
@@ -375,7 +376,7 @@ begin
     jsonb_build_object('weight', v_old), jsonb_build_object('weight', p_weight));
 end $$;
 
--- How long a tenant's jobs are kept; null: as the general setting says.
+-- Sets how many days a tenant's jobs are kept; null: as in the general setting.
 create or replace function posthouse.set_tenant_retention(
   p_tenant text, p_days double precision, p_actor text default null
 ) returns void
@@ -392,7 +393,7 @@ begin
     return;
   end if;
   update posthouse.tenants set retention_days = p_days where id = p_tenant;
-  -- Who is out of which partition must be found out again.
+  -- The record of which tenants' rows were deleted from which partitions is no longer valid.
   delete from posthouse.purged where tenant_id in (p_tenant, '');
   perform posthouse.note(p_actor, 'tenant.retention', p_tenant, p_tenant,
     jsonb_build_object('retention_days', v_old), jsonb_build_object('retention_days', p_days));

@@ -1,7 +1,7 @@
--- What is watched while it happens: live streams and metrics.
+-- Queries for live streams and metrics.
 
--- Ids at the end of history (or of past_attempts) whose time is later than p_since, the newest p_pages pages of them.
--- Both only grow at their end, so that is where the last ones lie; no index is read, and none is kept for this.
+-- Ids in history (or past_attempts) with a finish time later than p_since, from the newest p_pages pages of each day.
+-- Both tables are append-only, so the newest rows are at the end, and no index is needed for this.
 create or replace function posthouse.lately(p_table text, p_since timestamptz, p_pages integer)
 returns table (id uuid, at timestamptz)
 language plpgsql stable as $$

@@ -1,18 +1,18 @@
--- What a running job tells of itself: progress, parts, durable steps, log lines.
+-- What a running job reports: progress, parts, durable steps, log lines.
 --
--- Progress stands in the job's own row. The rest has tables of its own, which only jobs that use them touch: a
--- claim and a finish know nothing of them. Everything here is accepted with the live token only.
+-- Progress is stored in the job's own row. The rest has its own tables, which only jobs that use them touch: claim and
+-- finish do not read them. Everything here is accepted only with the current token.
 --
---   parts      named pieces of a job, each with a status and a percentage. Without a percentage of its own a
---              job's is that of its parts.
+--   parts      named pieces of a job, each with a status and a percentage. Unless a job reports its own percentage,
+--              it is computed from its parts.
 --   steps      finished steps with their results: a later attempt does not run them again.
---   artifacts  files that the job keeps. Their bytes are elsewhere, see posthouse.blobs; here is where, and what they
---              must add up to.
---   log_lines  what the job logs and puts out while it runs; partitioned by day, dropped like history.
+--   artifacts  files that the job keeps. Their bytes are stored elsewhere, see posthouse.blobs; the row says where, and
+--              has their size and digest.
+--   log_lines  log lines and output of the job while it runs; partitioned by day, dropped like history.
 --
--- Parts and steps belong to the job, not to an attempt, so that the next one goes on where the last one stopped.
--- Their kind may not want that (definitions.keep_steps, keep_progress): then reset_progress clears them when the
--- job goes back. They go with the job's history partition.
+-- Parts and steps belong to the job, not to an attempt, so that the next attempt continues where the last one stopped.
+-- If the definition of the kind says otherwise (keep_steps, keep_progress), reset_progress clears them when the job
+-- returns to the queue. They are deleted with the job's history partition.
 --
 -- Lock order: the row in running first; its lock also covers the job's parts and steps.
 
@@ -30,8 +30,8 @@ language sql as $$
     place = excluded.place
 $$;
 
--- Keeps a file of a running job whose bytes are in their place; one of the same name gives way. False: the lease is
--- lost, and the bytes belong to no artifact.
+-- Records a file of a running job, whose bytes are already stored. A file with the same name is replaced. Returns false
+-- if the lease is lost; the bytes then belong to no artifact.
 create or replace function posthouse.save_artifact(
   p_id uuid, p_token uuid, p_name text, p_place text, p_size bigint, p_sha256 bytea, p_type text
 ) returns boolean
@@ -48,7 +48,7 @@ begin
   return true;
 end $$;
 
--- A job's percentage by its parts, by their weights. Skipped ones do not count; null without parts.
+-- A job's percentage, computed from its parts by their weights. Skipped parts do not count; null without parts.
 create or replace function posthouse.parts_percent(p_job uuid) returns real
 language sql stable as $$
   select case
@@ -59,10 +59,10 @@ language sql stable as $$
   from posthouse.parts where job_id = p_job
 $$;
 
--- Reports of many running jobs at once: progress and changes of parts. Each extends the lease of its job.
--- p_reports: [{id, token, percent, step, message, derive, parts: [{name, status, restart, percent, done, total,
--- weight, message, error, result}]}]; what is left out stays as it was. derive: the percentage is that of the
--- parts. Returns the reports that did not land: lost, or busy (another transaction has the row locked; try again).
+-- Stores reports of many running jobs at once: progress and changes of parts. Each report extends the lease of its job.
+-- p_reports: [{id, token, percent, step, message, derive, parts: [{name, status, restart, percent, done, total, weight,
+-- message, error, result}]}]; omitted fields keep their value. derive: compute the percentage from the parts. Returns
+-- the reports that did not land: lost, or busy (another transaction has the row locked; try again).
 create or replace function posthouse.report(p_reports jsonb, p_lease interval)
 returns table (id uuid, verdict text)
 language plpgsql as $$
@@ -76,7 +76,7 @@ declare
   v_all jsonb := p_reports;
 begin
   if cardinality(v_held) < jsonb_array_length(p_reports) then
-    -- Beside a report of the attempt that runs there may be one of an earlier attempt at the same job.
+    -- The call may also hold a report of an earlier attempt at the same job.
     p_reports := coalesce((
       select jsonb_agg(n.report order by n.nth) from jsonb_array_elements(p_reports) with ordinality as n (report, nth)
       join posthouse.running as r on r.id = (n.report ->> 'id')::uuid and r.token = (n.report ->> 'token')::uuid
@@ -100,7 +100,7 @@ begin
     where r.id is null or n.id <> all (v_held);
 end $$;
 
--- The parts of those reports, for the jobs whose rows are p_held.
+-- Stores the parts of these reports, for the jobs in p_held, whose rows are locked.
 create or replace function posthouse.upsert_parts(p_reports jsonb, p_held uuid[], p_now timestamptz) returns void
 language sql as $$
   insert into posthouse.parts as p (
@@ -136,8 +136,8 @@ language sql as $$
     started_at = excluded.started_at, finished_at = excluded.finished_at, updated_at = excluded.updated_at
 $$;
 
--- Keeps the result of a finished step, and extends the lease. Also for a handler's own transaction, with
--- p_unless_canceled: unless it says kept, the caller must roll back. again: the step was kept before.
+-- Stores the result of a finished step, and extends the lease. Also for a handler's own transaction, with
+-- p_unless_canceled: unless it returns kept, the caller must roll back. again: the step was stored before.
 create or replace function posthouse.save_step(
   p_id uuid, p_token uuid, p_lease interval, p_name text, p_result jsonb, p_seconds real,
   p_unless_canceled boolean default false
@@ -161,8 +161,8 @@ begin
   return case when found then 'kept' else 'again' end;
 end $$;
 
--- Stores lines of running jobs, each p_ages seconds old; lines of others are dropped. Who follows a job holds
--- the shared lock of its number: only then is a notification sent.
+-- Stores log lines of running jobs, each p_ages seconds old; lines without a current lease are dropped. A session that
+-- follows a job holds a shared lock for it: a notification is only sent if that lock is held.
 create or replace function posthouse.write_log(
   p_ids uuid[], p_tokens uuid[], p_ages double precision[], p_streams text[], p_levels text[], p_texts text[]
 ) returns integer
@@ -194,8 +194,8 @@ begin
   return v_written;
 end $$;
 
--- Clears what the kinds of these queued jobs do not want to keep for their next attempt; all of it if p_fresh.
--- Called when they are released, before they can be claimed.
+-- Clears the steps and progress that the definitions of these queued jobs do not keep for the next attempt; all of them
+-- if p_fresh. Called when the jobs return to the queue, before they can be claimed.
 create or replace function posthouse.reset_progress(p_ids uuid[], p_fresh boolean default false) returns void
 language plpgsql as $$
 declare
@@ -221,7 +221,7 @@ begin
   end if;
 end $$;
 
--- Parts and steps whose job is gone without its partition having been dropped.
+-- Deletes artifacts, parts and steps of jobs that no longer exist but whose partition was not dropped.
 create or replace function posthouse.delete_orphaned_progress(p_before timestamptz) returns integer
 language plpgsql as $$
 declare

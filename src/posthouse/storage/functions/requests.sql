@@ -1,8 +1,8 @@
 -- Requests: idempotency keys and other state of the API server.
 
--- Enqueues for a tenant that the engine's own program names, as a transaction of one statement: a server that enqueues
--- for others need not open and close one around it. Their ids are the server's own, and stay: it may send them again
--- after a lost reply.
+-- Enqueues for a tenant that the engine's own program names, in a transaction of one statement: a server that enqueues
+-- for others need not open and close a transaction around it. The ids are made by the server and kept, because it may
+-- send the jobs again after a lost reply.
 create or replace function posthouse.enqueue_for(p_tenant text, p_jobs jsonb)
 returns table (ordinal integer, id uuid, outcome text, queued_at timestamptz)
 language plpgsql as $$
@@ -14,8 +14,8 @@ begin
       from jsonb_array_elements(p_jobs) with ordinality as j (value, nth))) as e;
 end $$;
 
--- Takes a key for a request; `fresh` if it was free. Else the request that has it, and its answer: one that is
--- still at work is waited for.
+-- Acquires an idempotency key for a request; `fresh` if it was free. Otherwise returns the digest and the response of
+-- the request that has it; if that request is still in progress, waits for it.
 create or replace function posthouse.acquire_idempotency_key(p_tenant text, p_key text, p_digest bytea)
 returns table (fresh boolean, digest bytea, status integer, body text)
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
@@ -34,7 +34,7 @@ begin
     if found then
       return next;
       return;
-    end if;  -- forgotten between the two
+    end if;  -- deleted between the two statements
   end loop;
 end $$;
 

@@ -1,23 +1,26 @@
--- What is kept, and for how long: partitions made ahead, and let go when their time is over.
+-- Retention: how long rows are kept. Partitions are created ahead and dropped when they expire.
 --
--- Tables that only grow are partitioned by time. Partitions are made ahead; the default one only catches what would
--- otherwise fail. What is over goes by whole partitions, which costs nothing however many rows they hold:
+-- Append-only tables are partitioned by time. Partitions are created ahead; the default partition only catches rows
+-- that would otherwise fail. Expired rows are deleted by whole partitions, which costs the same however many rows they
+-- hold:
 --
---   drop    no tenant keeps the partition any longer: it is detached, rows that belong to its jobs are deleted, it is dropped.
---   shrink  some tenants keep theirs longer: their rows are copied into a new partition, which takes the place of the
---           old one; the old one goes like any other. Costs as much as is kept, not as much as goes.
---   purge   some tenants keep theirs shorter: their rows are deleted page by page. Costs one reading of the partition
---           for each day on which tenants' time is over, and leaves dead rows to autovacuum.
---   delete  tables without partitions, and what the default partitions caught: by rows, in batches.
---   finish  a keeper died between detaching a partition and dropping it.
+--   drop    no tenant keeps the partition any longer: it is detached, rows that belong to its jobs are deleted, and it
+--           is dropped.
+--   shrink  some tenants keep their rows longer: these rows are copied into a new partition, which replaces the old one;
+--           the old one is then dropped. The cost depends on the rows that are kept, not on those that are deleted.
+--   purge   some tenants keep their rows for a shorter time: these rows are deleted page by page. Costs one read of the
+--           partition for each day on which rows of tenants expire, and leaves dead rows to autovacuum.
+--   delete  tables without partitions, and rows in default partitions: deleted by rows, in batches.
+--   finish  a keeper died between detaching a partition and dropping it: the rest is done.
 --
--- retention_plan says what is to be done; each function after it does one short step in one transaction, which the
--- keeper repeats (posthouse.keeper.retention). A detach locks the parent exclusively, so it waits for that lock
--- a moment only (set_short_lock_timeout), and long steps run where they block no one: in detached partitions.
+-- retention_plan returns the actions to take; each function after it does one short step in one transaction, which the
+-- keeper repeats (posthouse.keeper.retention). A detach locks the parent exclusively and would block other transactions
+-- while it waits, so it waits only briefly (set_short_lock_timeout); long steps run in detached partitions, where they
+-- block no one.
 --
 -- Lock order: the parent, then its partition, without waiting for the second. Jobs: as in functions/jobs.sql.
 
--- How long a detach or an attach may block other transactions.
+-- Limits for how long a detach or an attach may block other transactions.
 create or replace function posthouse.set_short_lock_timeout() returns void
 language sql as $$ select set_config('lock_timeout', '100ms', true) $$;
 
@@ -39,11 +42,11 @@ language sql stable as $$
   where not exists (select from posthouse.kept as k where k.relation = t)
 $$;
 
--- All partitions with a range of time.
+-- All partitions with a time range.
 create or replace function posthouse.partitions()
 returns table (relation text, partition text, starts_at timestamptz, ends_at timestamptz)
 language sql stable
-set datestyle = 'ISO'  -- the bounds are read as they are written
+set datestyle = 'ISO'  -- the bounds are parsed from their text
 as $$
   select p.relname::text, c.relname::text, b.bounds[1]::timestamptz, b.bounds[2]::timestamptz
   from pg_inherits as i
@@ -59,7 +62,8 @@ language sql immutable as $$
   select format('%s_%s', p_table, to_char(p_day, case p_span when 'month' then 'YYYYMM' else 'YYYYMMDD' end))
 $$;
 
--- Makes the partition of a day, or of its month. Attached rather than created in place: ATTACH lets writers go on.
+-- Creates the partition of a day, or of its month. It is attached instead of created in place, because ATTACH does not
+-- block writers. Returns false if it exists.
 create or replace function posthouse.create_partition(p_table text, p_day date, p_span text default 'day') returns boolean
 language plpgsql as $$
 declare
@@ -78,7 +82,8 @@ begin
   return true;
 end $$;
 
--- Triggers on rows come with ATTACH; those on TRUNCATE do not, nor does row-level security (functions/access.sql).
+-- Completes a new partition: ATTACH copies row triggers from the parent, but neither TRUNCATE triggers nor row-level
+-- security (functions/access.sql).
 create or replace function posthouse.secure_partition(p_table text, p_name text) returns void
 language plpgsql as $$
 declare
@@ -97,8 +102,8 @@ begin
   end loop;
 end $$;
 
--- Makes today's partitions and those of the days ahead; returns how many were missing. One maker at a
--- time. A day whose rows already went to the default partition is left to it.
+-- Creates the partitions of today and of the days ahead; returns how many were missing. One caller at a time. If rows
+-- of a day are already in the default partition, that day stays there.
 create or replace function posthouse.create_partitions(p_days_ahead integer default 2) returns integer
 language plpgsql as $$
 declare
@@ -128,9 +133,9 @@ begin
   return v_made;
 end $$;
 
--- For how many days a table keeps rows, those of a tenant with days of its own if p_tenant_days are given. p_days:
--- {"default": 30, "logs": 7, …}. A tenant's days stand in place of the default; a thing with a setting of its own is
--- kept as that says, but no longer than its tenant's jobs.
+-- The number of days for which a table keeps rows; with p_tenant_days, those of a tenant with its own setting. p_days:
+-- {"default": 30, "logs": 7, …}. A tenant's days replace the default; a table with its own setting is kept for that
+-- time, but no longer than its tenant's jobs.
 create or replace function posthouse.retention_days_of(p_days jsonb, k posthouse.kept, p_tenant_days double precision default null)
 returns double precision
 language sql immutable as $$
@@ -141,7 +146,7 @@ language sql immutable as $$
   cross join (select case when k.tenant is not null then p_tenant_days end) as t (days)
 $$;
 
--- Rows before this are over: of the general setting, and of each tenant with days of its own. Whole days only.
+-- The times before which rows have expired: for the general setting, and for each tenant with its own. Whole days only.
 create or replace function posthouse.cutoffs(
   p_days jsonb, k posthouse.kept, out general timestamptz, out tenants jsonb, out latest timestamptz)
 language plpgsql stable as $$
@@ -156,7 +161,8 @@ begin
   select greatest(general, max(c.value::timestamptz)) into latest from jsonb_each_text(tenants) as c;
 end $$;
 
--- What is to be done, oldest first. tenants: those who keep their rows (shrink), or whose rows go (purge).
+-- The retention actions to take, oldest first. tenants: those who keep their rows (shrink), or whose rows are deleted
+-- (purge).
 create or replace function posthouse.retention_plan(p_days jsonb)
 returns table (thing text, relation text, name text, action text, tenants text[], starts_at timestamptz,
                ends_at timestamptz, rows bigint, bytes bigint)
@@ -195,7 +201,8 @@ begin
   end loop;
 end $$;
 
--- The partitions of a table, with the tenants that still keep them, those that no longer do, and those who are out.
+-- The partitions of a table, with the tenants that still keep their rows in them, those whose rows have expired, and
+-- those whose rows were deleted already.
 create or replace function posthouse.holders(p_relation text, p_cutoffs jsonb)
 returns table (partition text, starts_at timestamptz, ends_at timestamptz, keepers text[], leavers text[], purged text[])
 language sql stable as $$
@@ -210,7 +217,7 @@ language sql stable as $$
   where p.relation = p_relation
 $$;
 
--- How many rows Postgres believes a table to hold (it counts when it analyses), and what it takes on disk.
+-- The estimated number of rows of a table, from the statistics of Postgres, and its size on disk.
 create or replace function posthouse.table_size(p_name text, out rows bigint, out bytes bigint)
 language sql stable as $$
   select greatest(c.reltuples, s.n_live_tup, 0)::bigint, pg_total_relation_size(c.oid)
@@ -218,8 +225,8 @@ language sql stable as $$
   where c.oid = to_regclass('posthouse.' || quote_ident(p_name))
 $$;
 
--- Where rows go one by one: a table without partitions, or the default partition of one that has them. What people
--- did is never deleted row by row.
+-- The tables in which rows are deleted one by one: a table without partitions, or the default partition of a
+-- partitioned one. The audit is never deleted row by row.
 create or replace function posthouse.unpartitioned_tables(k posthouse.kept) returns text[]
 language sql stable as $$
   select array(
@@ -243,7 +250,7 @@ begin
   end loop;
 end $$;
 
--- The condition that rows are over.
+-- The SQL condition for expired rows.
 create or replace function posthouse.expired_condition(k posthouse.kept, p_days jsonb) returns text
 language sql stable as $$
   select case
@@ -262,8 +269,8 @@ begin
   return v_found;
 end $$;
 
--- Takes a partition out of its table; it is dropped later, when it is not in use. Null: it no longer
--- exists. False: the table is in use, or another keeper is at work; try again.
+-- Detaches a partition; it is dropped later, when it is not in use. Returns null if it no longer exists, false if the
+-- table is in use or another keeper is at work: try again.
 create or replace function posthouse.detach_partition(p_name text, p_kept_tenants text[] default '{}') returns boolean
 language plpgsql as $$
 declare
@@ -280,8 +287,8 @@ exception
   when lock_not_available then return false;
 end $$;
 
--- Locks a partition and its table for a change of what belongs to it. A waiting lock on the table blocks
--- all other transactions, so the wait is short; with the lock held nothing else is waited for.
+-- Locks a partition and its table for attaching or detaching. A lock request on the table that waits blocks all later
+-- transactions, so the wait is short; the partition is then locked without waiting.
 create or replace function posthouse.lock_partition(p_relation text, p_name text) returns boolean
 language plpgsql as $$
 begin
@@ -297,7 +304,7 @@ create or replace function posthouse.detach_from_parent(p_relation text, p_name 
 language plpgsql as $$
 begin
   if exists (select from posthouse.detached where name = p_name || '_detached') then
-    raise lock_not_available;  -- what it held before is still being cleared
+    raise lock_not_available;  -- an earlier partition of that name is still being cleared
   end if;
   execute format('alter table posthouse.%I detach partition posthouse.%I', p_relation, p_name);
   execute format('alter table posthouse.%I rename to %I', p_name, p_name || '_detached');
@@ -305,7 +312,8 @@ begin
   delete from posthouse.purged where partition = p_name;
 end $$;
 
--- Clears what hangs on the jobs of some pages of a detached partition. Returns the page to go on with, null at its end.
+-- Deletes rows that belong to the jobs on some pages of a detached partition. Returns the page to continue with, null
+-- at the end.
 create or replace function posthouse.delete_detached_job_data(p_name text, p_page bigint default 0, p_pages integer default 2000)
 returns bigint
 language plpgsql as $$
@@ -348,8 +356,8 @@ begin
     or exists (select from posthouse.artifacts);
 end $$;
 
--- Rows that belong to deleted jobs are deleted with them. Jobs that wait for one of them to succeed wait
--- in vain: it can no longer be retried.
+-- Deletes the rows that belong to deleted jobs. Jobs that wait for one of them to succeed are canceled, since it can no
+-- longer be retried.
 create or replace function posthouse.delete_job_data(
   p_ids uuid[], p_tenants text[], p_dedupes text[], p_orders text[], p_aside uuid[]
 ) returns void
@@ -385,7 +393,7 @@ begin
   end if;
 end $$;
 
--- Drops a detached partition. False: it is still locked.
+-- Drops a detached partition. Returns false if it is still locked.
 create or replace function posthouse.drop_detached_partition(p_name text) returns boolean
 language plpgsql as $$
 begin
@@ -400,8 +408,8 @@ exception
   when lock_not_available then return false;
 end $$;
 
--- Copies the rows of these tenants into a table beside their partition; returns how many. It blocks no other transaction.
--- Null: the partition could not be replaced now, so that copying is of no use yet.
+-- Copies the rows of these tenants into a table that is to replace their partition; returns how many. It blocks no
+-- other transaction. Returns null if the partition could not be replaced now, so that a copy would be useless.
 create or replace function posthouse.copy_retained_rows(p_name text, p_tenants text[]) returns bigint
 language plpgsql as $$
 declare
@@ -425,7 +433,7 @@ begin
                  v_copy, p_name, k.tenant, posthouse.columns_of(p_name))
   using p_tenants;
   get diagnostics v_rows = row_count;
-  -- So that ATTACH need not check the rows while it blocks other transactions.
+  -- With this constraint, ATTACH does not check the rows while it blocks other transactions.
   execute format('alter table posthouse.%I add constraint within_range check (%I >= %L and %I < %L)',
                  v_copy, k.at, v_part.starts_at, k.at, v_part.ends_at);
   return v_rows;
@@ -438,7 +446,7 @@ language sql stable as $$
   where attrelid = to_regclass('posthouse.' || quote_ident(p_name)) and attnum > 0 and not attisdropped
 $$;
 
--- Whether a partition could be locked at this moment; it is not.
+-- Whether a partition can be locked at this moment; the lock is released again.
 create or replace function posthouse.can_lock_partition(p_relation text, p_name text) returns boolean
 language plpgsql as $$
 begin
@@ -450,7 +458,8 @@ exception
   when sqlstate 'PH090' then return true;
 end $$;
 
--- Puts that copy in the place of its partition, which is dropped later. Null: it is not there any more. False: busy.
+-- Replaces a partition with the copy that copy_retained_rows made; the partition is dropped later. Returns null if the
+-- partition or the copy no longer exists, false if the table is in use.
 create or replace function posthouse.swap_partition(p_name text, p_tenants text[]) returns boolean
 language plpgsql as $$
 declare
@@ -463,7 +472,7 @@ begin
   elsif not pg_try_advisory_xact_lock(7705, 2) or not posthouse.lock_partition(v_part.relation, p_name) then
     return false;
   end if;
-  if v_part.relation = 'history' then  -- what was retried since is not here any more; the rest never changes
+  if v_part.relation = 'history' then  -- jobs that were retried since the copy have left history; other rows never change
     execute format(
       'delete from posthouse.%I as c where c.status <> ''succeeded'' and not exists (
          select from posthouse.%I as o where o.id = c.id and o.finished_at = c.finished_at)', v_copy, p_name);
@@ -482,8 +491,8 @@ exception
   when lock_not_available then return false;
 end $$;
 
--- Deletes the rows of these tenants from some pages of a partition, and what hangs on them. next_page: where to go
--- on, null at its end.
+-- Deletes the rows of these tenants from some pages of a partition, and the rows that belong to them. next_page: the
+-- page to continue with, null at the end.
 create or replace function posthouse.delete_tenant_rows(
   p_name text, p_tenants text[], p_page bigint default 0, p_pages integer default 2000,
   out rows bigint, out next_page bigint)
@@ -510,7 +519,7 @@ begin
   end if;
 end $$;
 
--- Deletes rows, and with jobs what hangs on them; returns how many.
+-- Deletes rows; for jobs, also the rows that belong to them. Returns how many.
 create or replace function posthouse.delete_rows(p_name text, p_jobs boolean, p_condition text) returns bigint
 language plpgsql as $$
 declare
@@ -535,7 +544,7 @@ begin
   return cardinality(v_jobs.ids);
 end $$;
 
--- Deletes some of the old rows of a table without partitions, or of a default partition; returns how many.
+-- Deletes some of the expired rows of a table without partitions, or of a default partition; returns how many.
 create or replace function posthouse.delete_old(p_name text, p_days jsonb, p_limit integer default 5000) returns bigint
 language plpgsql as $$
 declare
@@ -552,8 +561,8 @@ begin
            p_name, posthouse.expired_condition(k, p_days), p_limit));
 end $$;
 
--- Forgets what no longer means anything: workers long gone, dedupe windows that have passed, progress of jobs
--- that are gone.
+-- Deletes rows that no longer have a meaning: stopped workers, expired dedupe windows, idempotency keys older than a
+-- day, progress of deleted jobs.
 create or replace function posthouse.tidy(p_before timestamptz) returns integer
 language plpgsql as $$
 declare

@@ -1,13 +1,13 @@
--- The bucket of a time: 0 holds all up to 0.1 ms. posthouse.core.histogram knows the way back. Not declared strict:
--- it would not be inlined, and cost 30 times as much.
+-- The histogram bucket of a time; bucket 0 holds all times up to 0.1 ms. posthouse.core.histogram has the inverse. Not
+-- declared strict: then it would not be inlined, and cost 30 times as much.
 create or replace function posthouse.bucket(p_seconds double precision) returns smallint
 language sql immutable parallel safe as $$
   select case when p_seconds is not null
     then ceil(8 / ln(2.0::double precision) * ln(least(greatest(p_seconds * 10000, 1), 1e12)))::smallint end
 $$;
 
--- Since when a job could have started; null for those that waited for others: when the last of these ended is not
--- on record.
+-- The time at which a job became ready; null for jobs that waited for others, because the end of the last of these is
+-- not recorded.
 create or replace function posthouse.ready_since(
   p_queued_at timestamptz, p_scheduled_for timestamptz, p_depends_on uuid[], p_order_key text
 ) returns timestamptz
@@ -20,10 +20,10 @@ language sql immutable strict parallel safe as $$
   select date_bin('1 minute', p_at, '2000-01-01 00:00:00+00')
 $$;
 
--- Samples the minutes from p_from to p_to in one pass; repeated, it adds what it missed. Of ready and waiting so many
--- percent of their pages are read, and times are taken of every p_every-th ended job only; each of these then stands
--- for so many. The settings keep the block-range indexes in use, even if statistics mislead for a
--- partition that is new. Returns how many samples there are of these minutes.
+-- Samples the minutes from p_from to p_to in one pass; a repeated call adds what the first one missed. p_ready_percent
+-- and p_waiting_percent: the percentage of pages of these tables to read. Times are taken of every p_every-th ended job
+-- only, each of which counts p_every times. The settings keep the planner on the block-range indexes, even with
+-- misleading statistics for a new partition. Returns the number of samples of these minutes.
 create or replace function posthouse.sample(
   p_from timestamptz, p_to timestamptz, p_with_backlog boolean default true, p_ready_percent real default 100,
   p_waiting_percent real default 100, p_every integer default 1
@@ -32,7 +32,7 @@ language plpgsql
 set enable_seqscan = off
 set enable_indexscan = off
 set jit = off  -- disabled plan nodes have a huge cost, which would trigger JIT compilation
-set work_mem = '64MB'  -- its groups stay in memory: 2.4 million rows spilled otherwise
+set work_mem = '64MB'  -- keeps its groups in memory: with less, 2.4 million rows spilled to disk
 set plan_cache_mode = force_custom_plan
 as $$
 declare
@@ -140,7 +140,7 @@ begin
   order by c.minute, c.tenant_id, c.queue, c.kind
   on conflict (minute, tenant_id, queue, kind) do update set
     arrivals = greatest(s.arrivals, excluded.arrivals),
-    -- A job that was retried since then has not ended any more: what was seen of it stays.
+    -- A job that was retried since then has not ended any more: the earlier, higher counts stay.
     ended = greatest(s.ended, excluded.ended),
     succeeded = greatest(s.succeeded, excluded.succeeded),
     failed = greatest(s.failed, excluded.failed),
@@ -157,14 +157,14 @@ begin
   return v_rows;
 end $$;
 
--- What percentage of a table's pages to read so that it is not more than p_most of them.
+-- The percentage of a table's pages to read, so that it is at most p_most pages.
 create or replace function posthouse.table_sample_percent(p_table regclass, p_most integer) returns real
 language sql stable as $$
   select least(100, 100.0 * p_most / greatest(pg_relation_size(p_table) / 8192, 1))::real
 $$;
 
--- Whether some transaction that began before this moment is still open: what it wrote then we have not seen. The
--- times of other people's transactions may be hidden from us: then who can tell.
+-- Whether a transaction that began before this time is still open: its writes of that time are not visible yet. True
+-- also if other roles' transactions are hidden from this role, since their age is then unknown.
 create or replace function posthouse.has_transaction_older_than(p_at timestamptz) returns boolean
 language sql stable as $$
   select exists (
@@ -174,11 +174,11 @@ language sql stable as $$
            and xact_start < p_at - (posthouse.now() - clock_timestamp()))))
 $$;
 
--- Samples the minutes that have ended and were not sampled yet, p_lag after their end, and once more those where
--- something may have been missed; none that is older than p_most. One at a time; a caller that comes while another one samples
--- has nothing to do. Of ready and waiting no more than p_pages pages each are read: above that the backlog and
--- the arrivals that are still in it are estimated from as many. If more than p_times jobs ended in the minute before,
--- times are taken of about as many; what is counted is exact all the same. Returns how many minutes.
+-- Samples the minutes that have ended and were not sampled yet, p_lag after their end, and once more those that may
+-- have missed late commits; no minutes older than p_most. One caller at a time: a concurrent call returns 0. At most
+-- p_pages pages of ready and of waiting are read: of larger tables, the backlog, and the arrivals that are still in it,
+-- are estimates. If more than p_times jobs ended in the previous minute, times are taken of about p_times; counts are
+-- exact in any case. Returns how many minutes were sampled.
 create or replace function posthouse.sample_due_minutes(
   p_lag interval default '2 seconds', p_most interval default '1 hour', p_pages integer default 5000,
   p_times integer default 200000
@@ -221,7 +221,7 @@ begin
   return extract(epoch from v_to - v_from)::integer / 60;
 end $$;
 
--- Adds the samples that will not change any more and are not in the totals yet.
+-- Adds samples to the totals when they are final and not in the totals yet.
 create or replace function posthouse.add_totals() returns void
 language plpgsql as $$
 declare
@@ -261,8 +261,8 @@ begin
     attempts = t.attempts + excluded.attempts, seconds = t.seconds + excluded.seconds;
 end $$;
 
--- Tells the block-range indexes of what was appended, or it would be read through at every look. It gives way to
--- a vacuum, which does the same. Only the owner of an index may do this.
+-- Summarizes new pages in the block-range indexes, which would otherwise be read in full on each search. It gives way
+-- to a vacuum, which does the same. Only the owner of an index may do this.
 create or replace function posthouse.summarize_brin_indexes() returns void
 language plpgsql security definer
 set search_path = pg_catalog
@@ -288,7 +288,7 @@ begin
   end loop;
 end $$;
 
--- Forgets samples of minutes before p_before; returns how many.
+-- Deletes samples of minutes before p_before; returns how many.
 create or replace function posthouse.delete_old_samples(p_before timestamptz) returns integer
 language plpgsql as $$
 declare

@@ -1,15 +1,16 @@
--- Schedules: triggers that make jobs at set times. A keeper reads those that are due, works out in Python which times
--- that means and what their jobs are like, and hands all of it to fire_schedule, which does it in one transaction or
--- not at all. Any number of keepers may do so at the same time:
+-- Schedules: triggers that create jobs at set times. A keeper reads the schedules that are due, computes in Python
+-- their nominal times and jobs, and passes all of it to fire_schedule, which writes everything in one transaction or
+-- nothing. Any number of keepers may do so at the same time:
 --
---   1. The trigger's row is locked; who finds it locked, changed or past the time that they read does nothing.
---   2. A run is recorded before its job is made, under its *nominal time*, the time that the schedule names. There
+--   1. The trigger's row is locked; a keeper that finds it locked, changed or past the time that the keeper read does
+--      nothing.
+--   2. A run is recorded before its job is created, under its *nominal time*, the time that the schedule names. There
 --      is one record for a trigger and a nominal time, so there is one job.
 --   3. The trigger moves to its next time.
 
--- The schedules that are due or new, and how long until the next one is. p_all: also those that ran in what is the
--- future now, because the clock was put back; they have no index, as there are hardly ever any. For them the clock is
--- read once more: a run that was made while we looked is not in the future.
+-- The schedules that are due or new, and the seconds until the next one is due. p_all: also schedules whose last run is
+-- in the future, because the clock was set back; these are so rare that they have no index. For them the clock is read
+-- again: a run that was created during this call is not in the future.
 create or replace function posthouse.due_schedules(p_limit integer, p_all boolean default false)
 returns table (at timestamptz, triggers jsonb, next_in double precision)
 language plpgsql as $$
@@ -32,8 +33,8 @@ begin
   return next;
 end $$;
 
--- A job of this trigger that has not ended, if there is one. One that was made while overlapping was allowed counts
--- only if it is the last: the others are not marked.
+-- An unfinished job of this trigger, if there is one. Of runs that were created while overlapping was allowed, only the
+-- last counts, as the others are not marked active.
 create or replace function posthouse.active_run(p_trigger uuid) returns uuid
 language plpgsql as $$
 declare
@@ -56,7 +57,7 @@ begin
   return null;
 end $$;
 
--- Makes the job of a run that has been recorded; returns why there is none, if so.
+-- Creates the job of a recorded run, and records the outcome; returns the reason if there is no job.
 create or replace function posthouse.enqueue_run(t posthouse.triggers, p_nominal timestamptz, p_request jsonb, out outcome text,
                                    out reason text)
 language plpgsql as $$
@@ -77,7 +78,7 @@ begin
       perform posthouse.enqueue_many(jsonb_build_array(p_request || jsonb_build_object('id', v_job)));
     exception when others then
       if left(sqlstate, 2) in ('40', '53', '57', '58') then
-        raise;  -- not the job's fault: all of it is tried again
+        raise;  -- a failure of the database, not of the job: the keeper tries everything again
       end if;
       outcome := 'error';
       reason := sqlerrm;
@@ -90,9 +91,9 @@ begin
   where r.trigger_id = t.id and r.nominal_at = p_nominal;
 end $$;
 
--- Runs a schedule as it was read, with this version and next time; if it is not like that any more, or another keeper
--- is at it, does nothing. p_runs: a JSON array of objects with nominal_at and either a request for enqueue or an
--- outcome, with its reason. p_next: its next time.
+-- Runs a schedule, if it still has the version and next time that the keeper read; if not, or if another keeper has it
+-- locked, does nothing. p_runs: a JSON array of objects with nominal_at and either a request for enqueue or an outcome,
+-- with its reason. p_next: the schedule's next time.
 create or replace function posthouse.fire_schedule(
   p_trigger uuid, p_version integer, p_expected timestamptz, p_runs jsonb, p_next timestamptz,
   out fired integer, out skipped integer, out errors integer)
@@ -118,7 +119,7 @@ begin
     insert into posthouse.schedule_runs (trigger_id, nominal_at, at, through, tenant_id, outcome, reason)
     values (t.id, v_run.nominal_at, v_now, v_run.through, t.tenant_id, coalesce(v_run.outcome, 'fired'), v_run.reason)
     on conflict do nothing;
-    continue when not found;  -- the clock was put back: this time has been dealt with
+    continue when not found;  -- the clock was set back: this time was handled before
     if v_run.request is not null then
       select m.* into v_made from posthouse.enqueue_run(t, v_run.nominal_at, v_run.request) as m;
       v_run.outcome := v_made.outcome;
@@ -138,10 +139,11 @@ begin
   where id = t.id;
 end $$;
 
--- Creates a job of a trigger now, on request, even if the trigger is disabled. p_request: the job as a keeper
--- would ask for it, of which only counts what the trigger itself does not say. Of a schedule this is a run at p_nominal;
--- of others the answer to p_event: the id of one that is stored, or all of a new one, which no other trigger gets to
--- see. Its dedupe window does not count, whether runs may overlap does. Nothing comes back if there is no such trigger.
+-- Creates a job of a trigger now, on request, even if the trigger is disabled. p_request: the job as a keeper would
+-- request it; fields that the trigger itself defines are ignored. For a schedule, this is a run at p_nominal; for an
+-- event trigger, the response to p_event: the id of a stored event, or a complete new event, which is not matched with
+-- other triggers. The dedupe window of the trigger is ignored, its overlap rule is not. Returns no outcome if there is
+-- no such trigger.
 create or replace function posthouse.fire_trigger(
   p_id uuid, p_request jsonb, p_nominal timestamptz default null, p_event jsonb default null,
   p_tenant text default null, p_actor text default null, out outcome text, out reason text, out job_id uuid)
@@ -194,7 +196,7 @@ begin
     'outcome', outcome, 'job_id', job_id, 'event_id', p_event ->> 'id')));
 end $$;
 
--- Forgets runs that were recorded long ago; returns how many.
+-- Deletes runs that were recorded before p_before, except for active ones; returns how many.
 create or replace function posthouse.delete_old_schedule_runs(p_before timestamptz) returns integer
 language plpgsql as $$
 declare

@@ -1,4 +1,4 @@
--- Comments on tables and types. Those of functions and views stand above their definitions.
+-- Comments on tables and types. The comments on functions and views are above their definitions.
 
 comment on table posthouse.audit is 'Actions of people and programs: who did what to which target, and its state before and after. Append-only.';
 comment on table posthouse.definitions is 'Kinds of jobs and their options. Changed by create_definition, change_definition and remove_definition.';

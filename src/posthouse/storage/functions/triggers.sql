@@ -1,9 +1,9 @@
 -- Triggers and events: rules that create jobs.
 --
--- An *event* is what an application says has happened, in its own transaction. A *trigger* is a tenant's rule: when
--- this happens, or at these times, make a job of that kind with this payload. Emitting stores the event and leaves a
--- note in `unmatched`. A keeper takes notes, fills in the payloads, and writes jobs, matches and the end of the note
--- in one transaction: even after a crash each trigger creates exactly one job per event.
+-- An *event* records that something happened in an application, in the application's own transaction. A *trigger* is a
+-- tenant's rule: on this event, or at these times, create a job of that kind with this payload. Emitting stores the
+-- event and a row in `unmatched`. A keeper reads these rows, fills in the payloads, and then writes jobs and matches
+-- and deletes the rows in one transaction: even after a crash each trigger creates exactly one job per event.
 
 -- Public. Emits an event. With an id of the caller it can be repeated: the event is stored once.
 create or replace function posthouse.emit(
@@ -16,7 +16,7 @@ declare
   v_id uuid := coalesce(emit.id, posthouse.new_id());
   v_now timestamptz := posthouse.now();
   v_tenant text := coalesce(posthouse.effective_tenant(emit.tenant_id), 'default');
-  v_known text;  -- the tenant of an event that has this id
+  v_known text;  -- the tenant of the stored event with this id
   v_noted boolean;
 begin
   if emit.event is null or emit.event = '' or length(emit.event) > 200 or emit.event ~ '[*\s[:cntrl:]]' then
@@ -33,7 +33,7 @@ begin
   if v_known <> v_tenant then
     raise exception 'event id % already exists', v_id using errcode = 'PH013';
   elsif v_noted and v_known is not null then
-    delete from posthouse.unmatched as u where u.event_id = v_id;  -- matched long ago
+    delete from posthouse.unmatched as u where u.event_id = v_id;  -- the event was matched before
   end if;
   if not v_noted or v_known is not null then
     return v_id;
@@ -51,8 +51,8 @@ language sql immutable as $$
     else p_name like replace(regexp_replace(p_pattern, '([\\%_])', '\\\1', 'g'), '*', '%') end
 $$;
 
--- Takes events to match, and with each the triggers that want it. They are the caller's until its transaction ends.
--- The context is returned as text: it may be nested too deeply for the reader.
+-- Returns events to match, each with the triggers for it, and locks them until the caller's transaction ends. The
+-- context is returned as text: the reader may be unable to parse deeply nested JSON.
 create or replace function posthouse.lock_pending_events(p_limit integer)
 returns table (event jsonb, context text, triggers jsonb)
 language sql as $$
@@ -72,7 +72,8 @@ language sql as $$
   from mine as m left join posthouse.events as e on e.id = m.event_id and e.at = m.at
 $$;
 
--- Whether a trigger has made a job with this payload lately: that job, or null, and then p_job counts from now on.
+-- Checks whether a trigger has created a job with this payload within the dedupe window: returns that job, or null and
+-- records p_job for the window that starts now.
 create or replace function posthouse.acquire_trigger_dedupe(p_trigger uuid, p_content text, p_job uuid, p_window double precision)
 returns uuid
 language plpgsql as $$
@@ -91,7 +92,7 @@ begin
   return v_job;
 end $$;
 
--- Raises an alert about a trigger that could not make its job; with a key, once for that.
+-- Raises an alert about a trigger that could not create its job; with a key, only once for that key.
 create or replace function posthouse.raise_trigger_alert(t posthouse.triggers, p_error text, p_key text default null) returns void
 language plpgsql as $$
 declare
@@ -103,8 +104,8 @@ begin
       'trigger_id', t.id, 'kind', t.definition_key, 'event', t.event_name, 'cron', t.cron_expr)), p_key);
 end $$;
 
--- What a trigger's last run has to complain about; null: nothing any more. Written only when it changes, or a minute
--- later: a trigger that always fails would be rewritten all the time. What is written raises an alert.
+-- Records the error of a trigger's last run; null: it succeeded. Written only if the error changed, or after a minute:
+-- a trigger that always fails would be rewritten all the time. Each error that is written raises an alert.
 create or replace function posthouse.record_trigger_error(p_trigger uuid, p_error text) returns void
 language plpgsql as $$
 declare
@@ -120,9 +121,9 @@ begin
   end if;
 end $$;
 
--- Ends the matching of events that lock_pending_events gave: p_results holds an object for each event and trigger, with
--- either a request for enqueue or an error. A job that the database refuses is an error of that match alone. In the
--- order of triggers and contents, so that two keepers never wait for each other in a circle.
+-- Records the results for events that lock_pending_events returned: p_results holds an object for each event and
+-- trigger, with either a request for enqueue or an error. A job that the database rejects is an error of that match
+-- alone. Results are processed in the order of triggers and contents, so that two keepers cannot deadlock.
 create or replace function posthouse.record_matches(p_events uuid[], p_results jsonb)
 returns table (fired integer, deduped integer, errors integer)
 language plpgsql as $$
@@ -150,7 +151,7 @@ begin
         end if;
       exception when others then
         if left(sqlstate, 2) in ('40', '53', '57', '58') then
-          raise;  -- not the job's fault: all of it is tried again
+          raise;  -- a failure of the database, not of the job: the keeper tries everything again
         end if;
         v_result.error := sqlerrm;
       end;
@@ -173,7 +174,7 @@ begin
   return next;
 end $$;
 
--- Matches an event once more, with all triggers or with those given. False: there is no such event.
+-- Matches an event again, with all triggers or with the given ones. Returns false if there is no such event.
 create or replace function posthouse.replay_event(p_id uuid, p_wanted uuid[] default null, p_tenant text default null,
                                        p_actor text default null) returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
@@ -186,8 +187,8 @@ begin
     return false;
   end if;
   insert into posthouse.unmatched (event_id, at, wanted) values (p_id, v_event.at, p_wanted) on conflict do nothing;
-  if found then  -- else it is about to be matched anyway
-    -- Only now: while we waited to insert, a replay before ours may have ended.
+  if found then  -- otherwise it will be matched anyway
+    -- Counted after the insert: while the insert waited, an earlier replay may have ended.
     update posthouse.unmatched as u
     set replay = (select coalesce(max(m.replay), 0) + 1 from posthouse.matches as m where m.event_id = p_id)
     where u.event_id = p_id;
@@ -204,7 +205,7 @@ language sql immutable parallel safe as $$
          'queue,priority,gap,fold,missed,catch_up_limit,overlap,jitter_seconds}'::text[]
 $$;
 
--- What a caller may set of that. A tenant makes no jobs of ours.
+-- The fields of p_fields that the caller may set. A tenant cannot create jobs of Posthouse's own kinds and queues.
 create or replace function posthouse.settable(p_fields jsonb) returns jsonb
 language plpgsql stable as $$
 begin
@@ -218,14 +219,15 @@ begin
           where f.key = any (posthouse.trigger_fields()));
 end $$;
 
--- What the audit keeps of a trigger.
+-- The fields of a trigger that the audit records.
 create or replace function posthouse.trigger_state(t posthouse.triggers) returns jsonb
 language sql stable as $$
   select jsonb_object_agg(f.key, f.value) from jsonb_each(to_jsonb(t)) as f
   where f.key = any (posthouse.trigger_fields())
 $$;
 
--- Stores a new or changed trigger. Its next time is worked out again if what it depends on has changed.
+-- Stores a new or changed trigger. Its next time is reset, to be computed again, if the fields that determine it
+-- changed.
 create or replace function posthouse.write_trigger(p_old posthouse.triggers, p_new posthouse.triggers) returns posthouse.triggers
 language plpgsql as $$
 begin
@@ -283,8 +285,8 @@ begin
   return v_new;
 end $$;
 
--- What workers say of the triggers in their code, and all kinds that they know: a trigger that is not named any more
--- goes. What an operator changed stays until the code says something else.
+-- Stores the triggers in the code of workers, which also announce all kinds that they know (p_kinds): triggers of these
+-- kinds that the code no longer names are removed. An operator's change stays until the trigger in the code changes.
 create or replace function posthouse.announce_triggers(p_kinds text[], p_triggers jsonb, p_actor text default 'code')
 returns integer
 language plpgsql as $$
@@ -298,7 +300,7 @@ begin
     select from posthouse.triggers as t where t.origin = 'code' and t.definition_key = any (p_kinds)) then
     return 0;
   end if;
-  perform pg_advisory_xact_lock(7709, 0);  -- workers that start together say the same
+  perform pg_advisory_xact_lock(7709, 0);  -- workers that start together announce the same triggers
   for v_named in
     select n ->> 'tenant_id' as tenant_id, n ->> 'name' as name, n - 'tenant_id' as fields
     from jsonb_array_elements(p_triggers) as n
@@ -332,7 +334,7 @@ begin
   return v_changed;
 end $$;
 
--- Null: there is no such trigger (of this tenant).
+-- Changes fields of a trigger. Returns null if there is no such trigger (of this tenant).
 create or replace function posthouse.change_trigger(
   p_id uuid, p_changes jsonb, p_tenant text default null, p_actor text default null
 ) returns posthouse.triggers
@@ -359,7 +361,7 @@ begin
   return v_new;
 end $$;
 
--- Removes a trigger, not the jobs that it made. False: there is no such trigger (of this tenant).
+-- Removes a trigger, but not the jobs that it created. Returns false if there is no such trigger (of this tenant).
 create or replace function posthouse.remove_trigger(p_id uuid, p_tenant text default null, p_actor text default null)
 returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$

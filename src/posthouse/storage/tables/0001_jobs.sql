@@ -1,7 +1,7 @@
 -- Works with code from: 0.1.0
 -- Required by this code: yes
 
--- What every place stores of a job. Fixed-width columns stand first: no padding between them.
+-- The columns that all tables of jobs share. Fixed-width columns come first, so that there is no padding between them.
 create table posthouse.job (
   id uuid not null,
   parent_id uuid,
@@ -20,7 +20,7 @@ create table posthouse.job (
   kind text not null,
   queue text not null,
   source text not null default 'manual',
-  payload jsonb,             -- null: kept aside in posthouse.payloads
+  payload jsonb,             -- null: stored in posthouse.payloads
   dedupe_key text,
   order_key text,
   correlation_id text,
@@ -29,15 +29,15 @@ create table posthouse.job (
   created_by text,
   retry jsonb,
   depends_on uuid[],
-  limit_key text,            -- what limits per key count by
-  requires text[],           -- what a worker must offer to run it
-  prefers text[],            -- what a worker should offer, if one that does is idle
+  limit_key text,            -- the key by which limits per key count the job
+  requires text[],           -- the capabilities that a worker must have to run the job
+  prefers text[],            -- the capabilities that a worker should have, if such a worker is idle
   current_step text,
   progress_message text,
   last_error text,
-  trace text,                -- W3C traceparent of the enqueuing request. A column: where it is null it takes up nothing (the
-                             -- rows' null bitmaps have room), it moves with the job, and a claim reads it without a join.
-                             -- In the payload, handlers and schemas would meet it; a table beside would need keeping.
+  trace text,                -- W3C traceparent of the enqueuing request. A column: a null takes no space (the rows'
+                             -- null bitmaps have room), it moves with the job, and a claim reads it without a join. In
+                             -- the payload, handlers and schemas would see it; a separate table would need clean-up.
   constraint job_attempts_within_limit check (attempt_count between 0 and max_attempts and max_attempts > 0),
   constraint job_source_known check (source in ('manual', 'event', 'schedule', 'system'))
 );
@@ -51,7 +51,7 @@ create table posthouse.ready (
 );
 create unique index ready_line on posthouse.ready (lane, position);
 create unique index ready_id on posthouse.ready (id);
--- Only jobs that have one pay for these.
+-- Partial, so that only jobs with a correlation or subject cost an index entry.
 create index ready_correlation on posthouse.ready (correlation_id, id) where correlation_id is not null;
 create index ready_subject on posthouse.ready (subject, id) where subject is not null;
 
@@ -69,7 +69,7 @@ create index waiting_correlation on posthouse.waiting (correlation_id, id) where
 create index waiting_subject on posthouse.waiting (subject, id) where subject is not null;
 create index waiting_due on posthouse.waiting (due_at) where blockers = 0;
 
--- Its first columns are those of ready, in order: a claim copies the row as it is.
+-- The first columns are those of ready, in the same order: a claim copies the row as it is.
 create table posthouse.running (
   like posthouse.ready including constraints,
   token uuid not null,
@@ -77,14 +77,14 @@ create table posthouse.running (
   attempt_started_at timestamptz not null,
   lease_expires_at timestamptz not null,
   cancel_requested_at timestamptz,
-  slots text[],              -- the limits that it counts in: see functions/limits.sql
-  progress_at timestamptz,   -- of the last report of this attempt: see functions/progress.sql
+  slots text[],              -- the slots of limits that count the job: see functions/limits.sql
+  progress_at timestamptz,   -- when this attempt last reported progress: see functions/progress.sql
   constraint running_has_started check (started_at is not null and attempt_count > 0)
-) with (fillfactor = 85);  -- room for the lease to move within its page
+) with (fillfactor = 85);  -- room for an update of the lease within the same page
 create unique index running_id on posthouse.running (id);
 
--- Its first columns are those of running, in order: a finish copies the row. The token stays, so
--- that a completion repeated after a lost reply is recognised as having landed.
+-- The first columns are those of running, in the same order: a finish copies the row. The token stays, so that a
+-- completion that is repeated after a lost reply is recognized as having landed.
 create table posthouse.history (
   like posthouse.running,
   result jsonb,
@@ -92,11 +92,11 @@ create table posthouse.history (
   status text not null,
   outcome text not null,
   error jsonb,
-  output jsonb,              -- of a command: exit code, signal, pid, the ends of stdout and stderr
-  erased_at timestamptz,     -- its content was removed: see functions/erase.sql
+  output jsonb,              -- of a command: exit code, signal, pid, the last part of stdout and stderr
+  erased_at timestamptz,     -- when its content was erased: see functions/erase.sql
   constraint history_is_ended check (status in ('succeeded', 'failed', 'canceled', 'dead_letter'))
 ) partition by range (finished_at);
--- Canceled before it ever ran: no lease, no worker, no line.
+-- Null for jobs that were canceled before they ran: they have no lease, no worker and no lane.
 alter table posthouse.history
   alter token drop not null, alter worker_id drop not null, alter lane drop not null,
   alter position drop not null, alter attempt_started_at drop not null,
@@ -109,9 +109,9 @@ create index history_correlation on posthouse.history (correlation_id, id) where
 create index history_subject on posthouse.history (subject, id) where subject is not null;
 create table posthouse.history_default partition of posthouse.history default;
 
--- Attempts that did not end their job. The last attempt of an ended job is its history row, and the
--- present one its running row: the view posthouse.attempts shows all three. A job that succeeds at once
--- therefore writes one row, not two.
+-- Attempts that did not end their job. The last attempt of an ended job is its row in history, and the current one its
+-- row in running: the view posthouse.attempts shows all three. So a job that succeeds at once writes one row instead of
+-- two.
 create table posthouse.past_attempts (
   job_id uuid not null,
   tenant_id text not null,
@@ -127,19 +127,19 @@ create table posthouse.past_attempts (
   error jsonb,
   output jsonb,
   queue text,
-  ready_at timestamptz       -- since when it could have started; null: not known, it waited for other jobs too
+  ready_at timestamptz       -- since when it could have started; null: unknown, because it waited for other jobs
 ) partition by range (finished_at);
 create index past_attempts_job on posthouse.past_attempts (job_id);
 create table posthouse.past_attempts_default partition of posthouse.past_attempts default;
 
--- Payloads over 2 kB stay here while their job moves from place to place.
+-- Payloads over 2 kB stay here while their job moves between tables.
 create table posthouse.payloads (
   job_id uuid primary key,
   body jsonb not null
 );
 
--- The directory of lanes: written on a lane's first use, never changed. Two transactions may both write a
--- new lane; a unique index would make one wait for the other, so there is none and readers group.
+-- The directory of lanes: a row is written on a lane's first use and never changed. Two transactions may write the same
+-- new lane; a unique index would make one wait for the other, so there is none, and readers remove duplicates.
 create table posthouse.lanes (
   lane bigint not null,
   queue text not null,
@@ -154,8 +154,8 @@ create table posthouse.lanes (
 create index lanes_lane on posthouse.lanes (lane);
 create index lanes_queue on posthouse.lanes (queue, kind);
 
--- Who holds a dedupe key. `held` while the job is active; `until` for as long as the key counts after
--- that; `reuse` keeps it after success so that the stored result answers.
+-- Dedupe keys and the jobs that hold them. `held`: the job is active; `until`: how long the key counts after that;
+-- `reuse`: the key stays after success, so that the stored result answers repeated requests.
 create table posthouse.dedupes (
   tenant_id text not null,
   dedupe_key text not null,
@@ -166,8 +166,8 @@ create table posthouse.dedupes (
   primary key (tenant_id, dedupe_key)
 );
 
--- An edge: job_id waits for depends_on. `line`: because that one stands before it in its ordered line, so it
--- may end as it likes. `xid` lets the keeper look again only at edges that were being committed while their
+-- An edge: job_id waits for depends_on. `line`: because depends_on is before it in its ordered group; any status of
+-- depends_on then unblocks it. `xid` lets the keeper recheck only the edges that were being committed while their
 -- dependency ended.
 create table posthouse.blocks (
   depends_on uuid not null,
@@ -179,7 +179,7 @@ create table posthouse.blocks (
 create index blocks_job on posthouse.blocks (job_id);
 create index blocks_xid on posthouse.blocks (xid);
 
--- The last job of each ordered line: the next one with the same key waits for it.
+-- The last job of each ordered group: the next job with the same key waits for it.
 create table posthouse.order_tails (
   tenant_id text not null,
   order_key text not null,
@@ -189,7 +189,7 @@ create table posthouse.order_tails (
 
 create table posthouse.workers (
   id uuid primary key,
-  number integer generated always as identity unique,  -- names its liveness lock
+  number integer generated always as identity unique,  -- the key of its liveness lock
   name text not null,
   hostname text not null,
   pid integer not null,
@@ -199,21 +199,21 @@ create table posthouse.workers (
   kinds text[] not null,
   concurrency integer not null,
   capabilities jsonb not null default '{}',
-  offers text[] not null default '{}',     -- the same as the words that jobs require or prefer
+  offers text[] not null default '{}',     -- the capabilities as words, which jobs require or prefer
   metadata jsonb not null default '{}',
-  key text,                                -- of the API, which it came with; null: it has the database itself
-  only_tenant text,                        -- what that key is good for; null: for all of them
+  key text,                                -- prefix of its API key; null: it connects to the database itself
+  only_tenant text,                        -- the scope of that key; null: not restricted
   only_queues text[],
   watched boolean not null default false,  -- holds a liveness lock
   started_at timestamptz not null,
   heartbeat_at timestamptz,
   lease interval,                          -- how long its last heartbeat extended the leases
-  offline_after interval not null default '5 minutes',  -- without a heartbeat for so long it is offline
-  missing_since timestamptz,               -- since when its liveness lock is not held
-  stopped_at timestamptz,                  -- it signed off, or was found gone; a beat brings it back
-  lost_at timestamptz,                     -- found gone: until it is seen to be back
-  disabled_at timestamptz,                 -- by an operator: it claims nothing
-  drain_asked_at timestamptz               -- by an operator: it is to finish its work and stop
+  offline_after interval not null default '5 minutes',  -- it counts as offline after so long without a heartbeat
+  missing_since timestamptz,               -- since when its liveness lock has been free
+  stopped_at timestamptz,                  -- it signed off or was found lost; a heartbeat after a loss clears it
+  lost_at timestamptz,                     -- when it was found lost; null once it has returned
+  disabled_at timestamptz,                 -- disabled by an operator: it claims nothing
+  drain_asked_at timestamptz               -- drained by an operator: it is to finish its jobs and stop
 );
 
 -- API servers. Remote workers can renew their leases only while one of them runs (see servers_settled).
@@ -221,7 +221,7 @@ create table posthouse.servers (
   id uuid primary key,
   hostname text not null,
   pid integer not null,
-  reachable_since timestamptz not null,    -- since when heartbeat_at has had no gap
+  reachable_since timestamptz not null,    -- since when its heartbeats have had no gap
   heartbeat_at timestamptz not null
 );
 
@@ -235,9 +235,9 @@ create table posthouse.worker_changes (
 );
 create index worker_changes_at on posthouse.worker_changes (at);
 
--- What a kind of job is. The columns hold what is in effect: the defaults, overridden by what a worker announced
--- of its handler, overridden by what an operator set on purpose. Both are kept, so that neither loses the other's
--- word (see functions/definitions.sql, the one writer).
+-- Kinds of jobs. The columns hold the values in effect: the defaults, overridden by what a worker announced for its
+-- handler, overridden by what an operator set. Both layers are stored, so that neither overwrites the other (see
+-- functions/definitions.sql, the only writer).
 create table posthouse.definitions (
   key text primary key,
   description text not null default '',
@@ -250,15 +250,15 @@ create table posthouse.definitions (
   limits jsonb,
   requires text[] not null default '{}',
   prefers text[] not null default '{}',
-  followup_queues text[] not null default '{}',  -- queues outside a worker key's own that follow-ups may go to
+  followup_queues text[] not null default '{}',  -- queues that follow-ups may go to beyond those of a worker's key
   active boolean not null default true,
   redact text[] not null default '{}',
-  keep_steps boolean not null default true,     -- for the next attempt, see functions/progress.sql
+  keep_steps boolean not null default true,     -- kept for the next attempt, see functions/progress.sql
   keep_progress boolean not null default true,
   runner text not null default 'handler',
   command jsonb,
   origin text not null default 'code',
-  announced jsonb,            -- null: no worker ever did
+  announced jsonb,            -- null: no worker has announced it
   overrides jsonb not null default '{}',
   version integer not null default 1,
   created_at timestamptz not null default posthouse.now(),
@@ -280,7 +280,7 @@ create table posthouse.definitions (
   constraint origin_is_code_or_operator check (origin in ('code', 'operator'))
 );
 
--- What people did. Append-only: it is read, and dropped month by month when it has been kept long enough.
+-- Actions of people and programs. Append-only: retention drops whole months.
 create table posthouse.audit (
   id bigint generated always as identity,
   at timestamptz not null,
@@ -302,7 +302,7 @@ create trigger audit_is_not_truncated before truncate on posthouse.audit
 create trigger audit_is_not_truncated before truncate on posthouse.audit_default
   execute function posthouse.refuse_change_of_audit();
 
--- The legal moves. posthouse.core.states holds the same table; a test compares them.
+-- The legal transitions. posthouse.core.states holds the same table; a test compares them.
 create table posthouse.transitions (
   event text not null,
   from_status text not null,
@@ -338,7 +338,7 @@ create type posthouse.lane as (
   prefers text[]
 );
 
--- A request, with every default filled in.
+-- A request for a job, with every default filled in.
 create type posthouse.request as (
   ordinal integer,
   id uuid,
@@ -353,7 +353,7 @@ create type posthouse.request as (
   queue text,
   source text,
   payload jsonb,
-  aside boolean,              -- too large to move from place to place
+  aside boolean,              -- too large to move between tables: goes to posthouse.payloads
   dedupe_key text,
   dedupe_window real,
   on_duplicate text,
@@ -369,24 +369,24 @@ create type posthouse.request as (
   requires text[],
   prefers text[],
   trace text,
-  verify boolean,             -- the id may be known already: a repeat, or an id made by the caller
+  verify boolean,             -- the id may exist already: a repeat, or an id made by the caller
   special boolean,            -- needs more than an insert
-  later boolean,              -- could have to wait: see store_one
-  follows uuid,               -- the job before it in its ordered line
-  took text[]                 -- of a kind without a definition: the options that the request left out
+  later boolean,              -- might have had to wait: see store_one
+  follows uuid,               -- the job before it in its ordered group
+  took text[]                 -- for a kind without a definition: the options that the request left out
 );
 
--- Queued jobs that were enqueued before their kind had a definition, and the options that they take from it when it
--- arrives (adopt_jobs). Only such jobs have a row here; kept apart from ready and waiting, whose rows it would widen.
--- Without an index: it is searched only when a definition is created and by the keeper, which reads all of it.
+-- Queued jobs that were enqueued before their kind had a definition, with the options that they take from the
+-- definition once it exists (adopt_jobs). Only such jobs have a row here; columns in ready and waiting would widen all
+-- rows. Without an index: the table is read in full, by the keeper and when a definition is created.
 create table posthouse.undefined_jobs (
   job_id uuid not null,
   kind text not null,
   took text[] not null
 );
 
--- The lanes in which a claim saw ready jobs, the position behind which it reads each, how many jobs it saw there, and
--- whether it is to take just these.
+-- The lanes in which a claim saw ready jobs, the position after which to read each, how many jobs it saw there, and
+-- whether to take exactly these (is_plan).
 create type posthouse.lane_candidates as (
   lanes bigint[],
   priorities integer[],
@@ -397,8 +397,9 @@ create type posthouse.lane_candidates as (
   is_plan boolean
 );
 
--- What a claim knows of limits (see functions/limits.sql): of the limited lanes, how many rows fit. And beside each other a lane, its slot, what a start costs
--- there, how many may start and how many tokens there are; and for each lane its slots.
+-- What a claim knows of limits (see functions/limits.sql). limited and fits: the limited lanes, and how many rows of
+-- each fit. lanes to tokens, in parallel: a lane, its slot, the cost of a start, how many jobs may start, and how many
+-- tokens there are. by_lane: the slots of each lane.
 create type posthouse.slot_budget as (
   limited bigint[],
   fits integer[],
@@ -409,5 +410,5 @@ create type posthouse.slot_budget as (
   tokens double precision[],
   by_lane jsonb
 );
--- For callers that see all tenants: unsuccessful jobs are few, and only they are in this index.
+-- For callers that see all tenants: only unsuccessful jobs, which are few, are in this index.
 create index history_unsuccessful_ids on posthouse.history (status, id) where status <> 'succeeded';

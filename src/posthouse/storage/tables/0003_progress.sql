@@ -9,7 +9,7 @@ create table posthouse.parts (
   updated_at timestamptz not null,
   done bigint,
   total bigint,
-  generation integer not null,  -- of the attempt that worked on it last
+  generation integer not null,  -- of the attempt that last changed the status
   attempt integer not null,
   percent real not null,
   weight real not null,
@@ -63,7 +63,7 @@ create table posthouse.discarded_blobs (
 create trigger artifacts_leave_bytes after update or delete on posthouse.artifacts
   for each row execute function posthouse.discard_blob();
 
--- Numbers the lines of all jobs: those of one job rise in the order in which they were written.
+-- Numbers the log lines of all jobs: those of one job increase in the order in which they were written.
 create sequence posthouse.log_sequence;
 
 create table posthouse.log_lines (

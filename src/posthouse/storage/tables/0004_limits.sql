@@ -10,8 +10,8 @@ create table posthouse.queues (
 create table posthouse.tenants (
   id text primary key,
   label text not null default '',
-  weight double precision not null default 1 check (weight > 0),  -- its share of the workers, beside the others
-  retention_days double precision check (retention_days >= 1),    -- null: as the general setting says
+  weight double precision not null default 1 check (weight > 0),  -- its share of the workers, relative to other tenants
+  retention_days double precision check (retention_days >= 1),    -- null: as in the general setting
   created_at timestamptz not null default posthouse.now()
 );
 
@@ -22,9 +22,9 @@ create table posthouse.limits (
   tenants text[],
   per text not null default 'all',
   max_running integer,
-  rate double precision,                -- tokens a second
-  burst double precision,               -- the most tokens that are saved up
-  weights jsonb not null default '{}',  -- kind -> tokens that one start takes; 1 if not named
+  rate double precision,                -- tokens per second
+  burst double precision,               -- the most tokens that accumulate
+  weights jsonb not null default '{}',  -- kind -> tokens per start; 1 if not listed
   origin text not null default 'operator',
   updated_at timestamptz not null,
   constraint a_limit_counts_all_or_per_tenant_or_per_key check (per in ('all', 'tenant', 'key')),
@@ -41,5 +41,5 @@ create table posthouse.limit_slots (
   in_use integer not null default 0 check (in_use >= 0),
   tokens double precision,
   refilled_at timestamptz
-) with (fillfactor = 50);  -- counted up and down all the time, within its page
+) with (fillfactor = 50);  -- updated very often; the free space keeps updates within the page
 create index limit_slots_limit on posthouse.limit_slots (limit_name);

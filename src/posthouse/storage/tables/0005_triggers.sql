@@ -4,17 +4,17 @@
 create table posthouse.triggers (
   id uuid primary key,
   tenant_id text not null,
-  name text,                       -- given by code, which finds its own triggers by it; unique in a tenant
+  name text,                       -- set by code, which identifies its triggers by it; unique in a tenant
   label text not null default '',
   enabled boolean not null default true,
   type text not null,
-  event_name text,                 -- exact, or with * for any part: provider.*
+  event_name text,                 -- exact, or a pattern in which * matches any text: provider.*
   cron_expr text,
   timezone text,
   definition_key text not null,
   payload_template jsonb not null default '{}',
   dedupe_window_seconds double precision not null default 300,
-  queue text,                      -- null: the definition's
+  queue text,                      -- null: the queue of the definition
   priority integer,
   gap text not null default 'next',
   fold text not null default 'once',
@@ -23,8 +23,8 @@ create table posthouse.triggers (
   overlap text not null default 'allow',
   jitter_seconds double precision not null default 0,
   origin text not null default 'operator',
-  announced jsonb,                 -- what the code said last, if it is the code's
-  next_at timestamptz,             -- the next nominal time; null: to be worked out
+  announced jsonb,                 -- what the code announced last; null unless origin is code
+  next_at timestamptz,             -- the next nominal time; null: to be computed
   last_nominal_at timestamptz,
   last_error text,
   last_error_at timestamptz,
@@ -64,7 +64,8 @@ create index events_tenant on posthouse.events (tenant_id, at);
 create index events_subject on posthouse.events (subject, id) where subject is not null;
 create table posthouse.events_default partition of posthouse.events default;
 
--- Events to be matched. `replay` counts how often that was asked for; `wanted`: with these triggers only.
+-- Events to be matched with triggers. `replay`: how many replays were requested; `wanted`: match with these triggers
+-- only.
 create table posthouse.unmatched (
   event_id uuid primary key,
   at timestamptz not null,
@@ -73,8 +74,8 @@ create table posthouse.unmatched (
 );
 create index unmatched_line on posthouse.unmatched (at, event_id);
 
--- What became of an event at a trigger: fired (job_id was made), deduped (job_id was made before) or error. Kept with
--- the event, so it has the event's time.
+-- The outcome of an event at a trigger: fired (job_id was created), deduped (job_id was created before) or error.
+-- Deleted with the event, so the table is partitioned by the event's time.
 create table posthouse.matches (
   event_id uuid not null,
   trigger_id uuid not null,
@@ -93,7 +94,7 @@ create table posthouse.matches_default partition of posthouse.matches default;
 insert into posthouse.kept (relation, thing, at, tenant) values
   ('events', 'events', 'at', 'tenant_id'), ('matches', 'events', 'event_at', 'tenant_id');
 
--- The last job that a trigger made with a payload, while its dedupe window is open.
+-- The last job that a trigger created with a payload, while its dedupe window is open.
 create table posthouse.trigger_marks (
   trigger_id uuid not null,
   content text not null,
@@ -102,15 +103,16 @@ create table posthouse.trigger_marks (
   primary key (trigger_id, content)
 );
 
--- What became of a time. fired: job_id was made. overlap: not, as the job before was still active. missed: not, as
--- no keeper created it in time; so were all up to `through`. error: not, and `reason` says why.
+-- The outcome of a nominal time of a schedule. fired: job_id was created. overlap: no job, as the previous one was
+-- still active. missed: no job, as no keeper ran in time, also for all times up to `through`. error: no job; `reason`
+-- says why.
 create table posthouse.schedule_runs (
   trigger_id uuid not null,
   nominal_at timestamptz not null,
   at timestamptz not null,
   through timestamptz,
   job_id uuid,
-  active boolean not null default false,  -- not known to have ended; kept for those that may not overlap
+  active boolean not null default false,  -- the job may not have ended; set only if runs may not overlap
   tenant_id text not null,
   outcome text not null constraint a_run_is_fired_overlap_missed_or_error
     check (outcome in ('fired', 'overlap', 'missed', 'error')),

@@ -1,8 +1,9 @@
 -- Works with code from: 0.1.0
 -- Required by this code: yes
 
--- The types there are, and how many of each: raised = found, suppressed = told as a number only, sent and failed =
--- messages that a destination took or did not. Counted by the keeper that holds the cursor, so that recording a fact never waits.
+-- The types of alerts, and counts of each: raised = found, suppressed = reported only as a number in another alert,
+-- sent and failed = messages that a destination accepted or not. Updated by the keeper that holds the cursor, so that
+-- recording a fact never waits.
 create table posthouse.alert_types (
   type text primary key,
   severity text not null check (severity in ('info', 'warning', 'error')),
@@ -24,16 +25,16 @@ insert into posthouse.alert_types (type, severity) values
 
 create table posthouse.alerts (
   id uuid primary key default posthouse.new_id(),
-  at timestamptz not null,              -- of the fact
+  at timestamptz not null,              -- time of the fact
   type text not null references posthouse.alert_types,
-  tenant_id text,                       -- null: about no tenant's jobs
-  subject text not null,                -- what the cool-down counts by, beside type and tenant
+  tenant_id text,                       -- null: not about a tenant
+  subject text not null,                -- with type and tenant, the key of the cool-down
   message text not null,
   details jsonb not null default '{}',
   fact_key text not null unique,
   state text not null default 'new' check (state in ('new', 'held', 'told', 'off')),
   told_at timestamptz,
-  held_back integer not null default 0, -- others that it stands for
+  held_back integer not null default 0, -- how many other alerts it stands for
   constraint a_told_alert_says_when check ((state = 'told') = (told_at is not null))
 );
 create index alerts_at on posthouse.alerts (at);
@@ -41,20 +42,20 @@ create index alerts_subject on posthouse.alerts (type, subject, at);
 create index alerts_new on posthouse.alerts (at) where state = 'new';
 create index alerts_told on posthouse.alerts (told_at) where state = 'told';
 
--- What the cool-down knows of a type, tenant and subject: until when nothing of it is told, and how many were held
--- since. Small, so that a storm is counted and not read again at every look.
+-- The cool-down of a type, tenant and subject: until when no alert of it is sent, and how many were held since. A small
+-- table, so that an alert storm is counted and not read again on each search.
 create table posthouse.alert_groups (
   type text not null,
-  tenant text not null,                 -- empty: about no tenant
+  tenant text not null,                 -- empty: not about a tenant
   subject text not null,
   quiet_until timestamptz not null,
   held integer not null,
-  newest uuid,                          -- of those that were held
+  newest uuid,                          -- the newest held alert
   primary key (type, tenant, subject)
 );
 create index alert_groups_due on posthouse.alert_groups (quiet_until) where held > 0;
 
--- One message to one destination. Its job ends as jobs do; what became of it is noted here.
+-- One message to one destination. Its job ends like any job; the result is recorded here.
 create table posthouse.alert_deliveries (
   job_id uuid primary key,
   alert_id uuid not null references posthouse.alerts on delete cascade,
@@ -66,15 +67,16 @@ create table posthouse.alert_deliveries (
 create index alert_deliveries_alert on posthouse.alert_deliveries (alert_id);
 create index alert_deliveries_open on posthouse.alert_deliveries (job_id) where state = 'queued';
 
--- Where alerters send to, and when one last did. One that has no destination leaves alerts to those that have.
+-- The destinations of alerts, and when a process last posted alerts to them. A process without a destination leaves
+-- alerts to those that have one.
 create table posthouse.alert_destinations (
   name text primary key,
   seen_at timestamptz not null
 );
 
--- Facts are found by their time, and a transaction may commit long after it read the clock. So the next look starts
--- where everything is known to have been seen: at `mark_at` of an earlier look, once all transactions that ran
--- then (those before mark_xid) are over.
+-- Facts are found by their time, and a transaction may commit long after it read the clock. So the next search starts
+-- at a time before which everything is known to have been seen: at `mark_at` of an earlier search, once all
+-- transactions that ran then (those before mark_xid) have ended.
 create table posthouse.alert_cursor (
   one boolean primary key default true check (one),  -- there is one row
   since timestamptz not null,

@@ -20,10 +20,10 @@ create table posthouse.failure_groups (
   kind text not null,
   fingerprint text not null,
   type text not null,
-  message text not null,                -- of the latest one, as the next
+  message text not null,                -- of the latest failure, like job_id
   job_id uuid not null,
-  failures bigint not null,             -- attempts, and jobs that never started for want of others
-  dead_letter bigint not null,          -- jobs that ended with it, as the next two
+  failures bigint not null,             -- failed attempts, and jobs canceled unstarted because a dependency failed
+  dead_letter bigint not null,          -- jobs that ended with this failure, like the next two
   failed bigint not null,
   canceled bigint not null,
   first_seen timestamptz not null,
@@ -33,7 +33,7 @@ create table posthouse.failure_groups (
 create index failure_groups_fingerprint on posthouse.failure_groups (fingerprint text_pattern_ops);
 create index failure_groups_seen on posthouse.failure_groups (last_seen);
 
--- How many when, in steps of five minutes.
+-- Failures over time, in steps of five minutes.
 create table posthouse.failure_counts (
   tenant_id text not null,
   kind text not null,
@@ -43,33 +43,33 @@ create table posthouse.failure_counts (
   primary key (tenant_id, kind, fingerprint, at)
 );
 create index failure_counts_at on posthouse.failure_counts (at);
--- Ended jobs of a group, in the order of their end.
+-- Ended jobs of a failure group, in the order of their end.
 create index history_fingerprint on posthouse.history ((error ->> 'fingerprint'), kind, tenant_id, finished_at)
   where status <> 'succeeded';
 
--- Bulk changes: many ended jobs run again, at a rate, until too many of them fail again; or many jobs are canceled, at a
--- rate. From starts_at on, until when it can be stopped as if it never was, the keeper gathers the jobs that were chosen,
--- then it changes them step by step; what is done stands in the same transaction as the job's own move, so a keeper
--- may die at any time and each job is changed once.
+-- Bulk changes: many ended jobs are retried, at a rate, until too many of them fail again; or many jobs are canceled,
+-- at a rate. Until starts_at the change can be stopped without any effect. Then the keeper gathers the selected jobs
+-- and changes them step by step; each result is recorded in the transaction that changes the job, so a keeper may die
+-- at any time and each job is changed once.
 create table posthouse.bulk_changes (
   id uuid primary key,
   state text not null default 'gathering'
     check (state in ('gathering', 'running', 'done', 'stopped', 'halted')),
   action text not null default 'retry' check (action in ('retry', 'cancel')),
-  chosen jsonb not null,                   -- fingerprint, kind, queue, tenant, since, until, limit: what is not null
-                                           -- counts; or q, a line of the filter language, with tenant and limit
-  wanted jsonb,                            -- what q means: see functions/filters.sql
-  gathered_to uuid,                        -- how far down the ids they are gathered by it
-  rate double precision not null,          -- jobs a second
-  stop_share double precision not null,    -- of those that were heard of: more that fail again halt it
-  stop_after integer not null,             -- once so many were heard of
+  chosen jsonb not null,                   -- the criteria that are set: fingerprint, kind, queue, tenant, since, until,
+                                           -- limit; or q, a line of the filter language, with tenant and limit
+  wanted jsonb,                            -- q, parsed: see functions/filters.sql
+  gathered_to uuid,                        -- the id down to which jobs were gathered
+  rate double precision not null,          -- jobs per second
+  stop_share double precision not null,    -- share of results: if more failed again, the change is halted
+  stop_after integer not null,             -- the number of results from which stop_share applies
   total integer,
   next_position integer not null default 1,
   retried integer not null default 0,
   canceled integer not null default 0,
-  skipped integer not null default 0,      -- could not be changed, or were changed elsewhere
+  skipped integer not null default 0,      -- jobs that could not be changed, or were changed by others
   succeeded integer not null default 0,
-  failed integer not null default 0,       -- failed again: an attempt did, and none has succeeded since
+  failed integer not null default 0,       -- failed again: an attempt failed, and none has succeeded since
   judged_position integer not null default 0,
   credit double precision not null default 1,
   created_at timestamptz not null,
@@ -87,7 +87,7 @@ create table posthouse.bulk_change_jobs (
   bulk_id uuid not null references posthouse.bulk_changes (id) on delete cascade,
   position integer not null,
   job_id uuid not null,
-  generation integer,                      -- that the retry opened
+  generation integer,                      -- the generation that the retry started
   state text not null default 'pending'
     check (state in ('pending', 'retried', 'failing', 'succeeded', 'failed', 'canceled', 'skipped')),
   reason text,

@@ -1,7 +1,7 @@
 -- Works with code from: 0.1.0
 -- Required by this code: yes
 
--- Keys of the API. Of a secret of 256 random bits a plain hash is enough: there is nothing to guess it by.
+-- API keys. A plain hash is enough for a secret of 256 random bits, which cannot be guessed.
 create table posthouse.keys (
   id uuid primary key,
   prefix text not null unique,
@@ -10,7 +10,7 @@ create table posthouse.keys (
   role text not null,
   tenant_id text,
   queues text[],
-  may_announce boolean not null default false,  -- store definitions, limits and triggers of a worker's code
+  may_announce boolean not null default false,  -- may store the definitions, limits and triggers of its worker's code
   created_by text not null,
   created_at timestamptz not null default posthouse.now(),
   expires_at timestamptz,
@@ -24,8 +24,8 @@ create table posthouse.keys (
   constraint keys_announce_for_all_tenants check (not may_announce or (role = 'worker' and tenant_id is null))
 );
 
--- Logins of the console: a random cookie, of which a hash is kept, instead of the credential itself. One that came
--- from a key ends with it.
+-- Console logins: a random cookie, stored as a hash, instead of the credential itself. A login that was made with a key
+-- ends with that key.
 create table posthouse.sessions (
   hash bytea primary key,
   key_prefix text references posthouse.keys (prefix) on delete cascade,
@@ -37,7 +37,7 @@ create table posthouse.sessions (
 );
 create index sessions_expiry on posthouse.sessions (expires_at);
 
--- The secret of signed links, the same for all servers of an installation.
+-- The secret that signs links, shared by all servers of an installation.
 create table posthouse.link_secret (
   one boolean primary key default true check (one),
   secret bytea not null
@@ -45,12 +45,12 @@ create table posthouse.link_secret (
 insert into posthouse.link_secret (secret)
 values (uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()));  -- 244 random bits
 
--- What requests with a key of their own were answered (Idempotency-Key), for a day: a repeat gets the same answer.
--- Written in the transaction of what they did. tenant_id is empty for what belongs to none.
+-- Responses to requests with an idempotency key (Idempotency-Key), kept for a day: a repeated request gets the same
+-- response. Written in the transaction of the request. tenant_id is empty for requests without a tenant.
 create table posthouse.answers (
   tenant_id text not null,
   key text not null,
-  digest bytea not null,     -- of the request
+  digest bytea not null,     -- digest of the request
   at timestamptz not null,
   status integer,
   body text,
@@ -58,7 +58,7 @@ create table posthouse.answers (
 );
 create index answers_at on posthouse.answers (at);
 
--- Applications: the files of SQL that made tables of their own, and which version of each was run last.
+-- Applications: the SQL files that create their tables, and which version of each was run last.
 create table posthouse.app_schemas (
   name text primary key,
   digest text not null,
