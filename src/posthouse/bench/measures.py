@@ -6,6 +6,7 @@ import asyncio
 import statistics
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from operator import itemgetter, truediv
 from typing import Any
 from uuid import UUID
@@ -21,25 +22,53 @@ from posthouse.storage.actions import pause_queue, resume_queue
 from posthouse.storage.queries import query
 
 QUEUE = "default"
-DRAIN_JOBS = 40_000
-DRAIN_TURNS = 5
-TWO_TURNS = 3
-BULK_JOBS = 50_000
-BULK_TURNS = 7
-ONE_SECONDS = 2.0
-PICKUP_JOBS = 240
 PICKUP_PER_SECOND = 40
 SINGLE_RATE = 100
 SINGLE_SECONDS = 4
 HELD = 0.95
 """Share of a rate from which on it counts as held."""
 KILOBYTE = 1000
-PINNED_ROUNDS = 6
-PINNED_JOBS = 20_000
-BACKLOG_JOBS = 1_000_000
-BACKLOG_ROUNDS = 6
-SMALL_JOBS = 10_000
-RESCUES = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """How many jobs and turns each measure takes."""
+
+    drain_jobs: int = 40_000
+    drain_turns: int = 5
+    two_turns: int = 3
+    one_seconds: float = 2.0
+    bulk_jobs: int = 50_000
+    bulk_turns: int = 7
+    pickup_jobs: int = 240
+    pinned_jobs: int = 20_000
+    pinned_rounds: int = 6
+    backlog_jobs: int = 1_000_000
+    backlog_rounds: int = 6
+    small_jobs: int = 10_000
+    rescues: int = 5
+
+
+FULL = Sizes()
+
+
+def small_sizes(jobs: int) -> Sizes:
+    """Return sizes for a check of the benchmark itself: each measure runs, its figures mean nothing."""
+    return Sizes(
+        drain_jobs=jobs,
+        drain_turns=1,
+        two_turns=1,
+        one_seconds=0.2,
+        bulk_jobs=jobs,
+        bulk_turns=1,
+        pickup_jobs=min(jobs, 20),
+        pinned_jobs=jobs,
+        pinned_rounds=2,
+        backlog_jobs=10 * jobs,
+        backlog_rounds=1,
+        small_jobs=jobs,
+        rescues=1,
+    )
 
 
 async def fill(url: str, jobs: int) -> UUID:
@@ -64,9 +93,9 @@ async def reset(url: str) -> None:
         await connection.execute("checkpoint")
 
 
-async def limit(url: str) -> dict[str, Any]:
-    await fill(url, DRAIN_JOBS)
-    found = await measure_limit(url, DRAIN_JOBS)
+async def limit(url: str, sizes: Sizes = FULL) -> dict[str, Any]:
+    await fill(url, sizes.drain_jobs)
+    found = await measure_limit(url, sizes.drain_jobs)
     await reset(url)
     return {
         "limit": round(found.rate),
@@ -75,43 +104,46 @@ async def limit(url: str) -> dict[str, Any]:
     }
 
 
-async def drain(url: str, workers: int) -> dict[str, Any]:
-    """The rate of workers that are all ready when the first job starts."""
-    last = await fill(url, DRAIN_JOBS)
+async def drain(url: str, workers: int, jobs: int) -> dict[str, Any]:
+    return await drain_queued(url, workers, jobs, [await fill(url, jobs)])
+
+
+async def drain_queued(url: str, workers: int, jobs: int, last: list[UUID]) -> dict[str, Any]:
+    """The rate of workers that are all ready when the first job starts; ``last`` ends each line."""
     async with await _connect(url) as connection:
         await pause_queue(connection, QUEUE, actor="bench")
         with fleet(url, workers) as processes:
             used = machine_cpu_us()
             await resume_queue(connection, QUEUE, actor="bench")
-            await until_ended(url, last)
+            await until_ended(url, *last)
             spent = machine_cpu_us()
             rss = max((process.rss_mb() or 0.0 for process in processes), default=0.0)
     rate = await _rate(url)
     await reset(url)
-    cpu = None if used is None or spent is None else round((spent - used) / DRAIN_JOBS, 1)
+    cpu = None if used is None or spent is None else round((spent - used) / jobs, 1)
     return {f"drain_{workers}": round(rate), "rss_mb": round(rss, 1), "machine_us_per_job": cpu}
 
 
-async def enqueue(url: str) -> dict[str, Any]:
+async def enqueue(url: str, sizes: Sizes = FULL) -> dict[str, Any]:
     await _define(url)
     async with Client(url) as client:
         await client.enqueue("noop", PAYLOAD)
         started, count = time.perf_counter(), 0
-        while time.perf_counter() - started < ONE_SECONDS:
+        while time.perf_counter() - started < sizes.one_seconds:
             await client.enqueue("noop", PAYLOAD)
             count += 1
         one = count / (time.perf_counter() - started)
-        requests = [Request(kind="noop", payload=PAYLOAD) for _ in range(BULK_JOBS)]
+        requests = [Request(kind="noop", payload=PAYLOAD) for _ in range(sizes.bulk_jobs)]
         rates = []
-        for _ in range(BULK_TURNS):
+        for _ in range(sizes.bulk_turns):
             started = time.perf_counter()
             await client.enqueue_many(requests)
-            rates.append(BULK_JOBS / (time.perf_counter() - started))
+            rates.append(sizes.bulk_jobs / (time.perf_counter() - started))
     await reset(url)
     return {"enqueue_one": round(one), "enqueue_bulk": round(statistics.median(rates))}
 
 
-async def latency(url: str) -> dict[str, Any]:
+async def latency(url: str, sizes: Sizes = FULL) -> dict[str, Any]:
     """With one idle worker: how long a committed job waits for its handler to start, and the whole way there
     from just before the call that enqueues it.
     """
@@ -121,7 +153,7 @@ async def latency(url: str) -> dict[str, Any]:
             for _ in range(20):
                 await (await client.enqueue("stamp")).wait("10s")
             sent = []
-            for _ in range(PICKUP_JOBS):
+            for _ in range(sizes.pickup_jobs):
                 asked = time.time()
                 handle = await client.enqueue("stamp")
                 sent.append((asked, time.time(), handle))
@@ -171,7 +203,7 @@ async def _send_at(client: Client, url: str, rate: int) -> dict[str, float]:
     return {"rate": round(len(due) / spent), **_percentiles(delays)}
 
 
-async def pinned(url: str) -> dict[str, Any]:
+async def pinned(url: str, sizes: Sizes = FULL) -> dict[str, Any]:
     """One worker over several rounds while an idle transaction pins the horizon.
 
     Another one, in a database beside it that is not pinned, takes turns with it: the speed of the machine,
@@ -179,13 +211,13 @@ async def pinned(url: str) -> dict[str, Any]:
     """
     rates, beside = [], []
     with testing.database(url) as control, fleet(url, 1), fleet(control, 1), psycopg.connect(url) as pinning:
-        await _round(url, PINNED_JOBS)  # to warm up, before the pin
-        await _round(control, PINNED_JOBS)
+        await _round(url, sizes.pinned_jobs)  # to warm up, before the pin
+        await _round(control, sizes.pinned_jobs)
         pinning.execute("set transaction isolation level repeatable read")
         pinning.execute("select count(*) from posthouse.ready")
-        for _ in range(PINNED_ROUNDS):
-            rates.append(await _round(url, PINNED_JOBS))
-            beside.append(await _round(control, PINNED_JOBS))
+        for _ in range(sizes.pinned_rounds):
+            rates.append(await _round(url, sizes.pinned_jobs))
+            beside.append(await _round(control, sizes.pinned_jobs))
         pinning.rollback()
     await reset(url)
     shares = [pinned / free for pinned, free in zip(rates, beside, strict=True)]
@@ -196,18 +228,18 @@ async def pinned(url: str) -> dict[str, Any]:
     }
 
 
-async def backlog(url: str) -> dict[str, Any]:
+async def backlog(url: str, sizes: Sizes = FULL) -> dict[str, Any]:
     """The first part of a deep queue beside a small one, in two databases, taking turns: each round is
     compared with the one right before it.
     """
     deep, small = [], []
     with testing.database(url) as control:
-        await fill(url, BACKLOG_JOBS)
-        for _ in range(BACKLOG_ROUNDS):
-            await fill(control, SMALL_JOBS)
+        await fill(url, sizes.backlog_jobs)
+        for _ in range(sizes.backlog_rounds):
+            await fill(control, sizes.small_jobs)
             await _come_to_rest(url, control)
-            small.append(await drain_rate(control, SMALL_JOBS))
-            deep.append(await drain_rate(url, SMALL_JOBS))
+            small.append(await drain_rate(control, sizes.small_jobs))
+            deep.append(await drain_rate(url, sizes.small_jobs))
     await reset(url)
     return {
         "backlog_ratio": round(statistics.median(map(truediv, deep, small)), 3),
@@ -242,11 +274,11 @@ async def drain_rate(url: str, jobs: int) -> float:
     return await _stretch_rate(url, jobs, since)
 
 
-async def rescue(url: str) -> dict[str, Any]:
+async def rescue(url: str, sizes: Sizes = FULL) -> dict[str, Any]:
     """From SIGKILL of the worker to the start of its job on another one."""
     waits = []
     async with Client(url) as client, await _connect(url) as connection:
-        for _ in range(RESCUES):
+        for _ in range(sizes.rescues):
             with fleet(url, 1) as (victim,):
                 handle = await client.enqueue("linger")
                 await _until(connection, "bench_running", handle.id, lambda row: row is not None)
@@ -262,16 +294,22 @@ async def rescue(url: str) -> dict[str, Any]:
     return {"rescue_s": {"p50": round(statistics.median(waits), 2), "max": round(max(waits), 2)}}
 
 
-async def all_drains(url: str) -> dict[str, Any]:
+async def all_drains(url: str, sizes: Sizes = FULL) -> dict[str, Any]:
     """The bare loop and one worker take turns, and the turn with the middle ratio counts: the machine's speed
     changes for seconds at a time, and would else fall on one of the two.
     """
-    turns = [(await limit(url), await drain(url, 1)) for _ in range(DRAIN_TURNS)]
-    bare, one = sorted(turns, key=lambda turn: _ratio(*turn))[DRAIN_TURNS // 2]
+    turns = [
+        (await limit(url, sizes), await drain(url, 1, sizes.drain_jobs)) for _ in range(sizes.drain_turns)
+    ]
+    twos = sorted(
+        [await drain(url, 2, sizes.drain_jobs) for _ in range(sizes.two_turns)], key=itemgetter("drain_2")
+    )
+    bare, one = sorted(turns, key=lambda turn: _ratio(*turn))[len(turns) // 2]
     return {
         **bare,
-        **sorted([await drain(url, 2) for _ in range(TWO_TURNS)], key=itemgetter("drain_2"))[TWO_TURNS // 2],
+        **twos[len(twos) // 2],
         **one,
+        "rss_mb": max(drained["rss_mb"] for drained in (*twos, *(one for _, one in turns))),
         "drain_ratio": round(_ratio(bare, one), 3),
         "drain_turns": [[bare["limit"], one["drain_1"]] for bare, one in turns],
     }
@@ -281,7 +319,7 @@ def _ratio(bare: dict[str, Any], one: dict[str, Any]) -> float:
     return float(one["drain_1"] / bare["limit"])
 
 
-MEASURES: dict[str, Callable[[str], Awaitable[dict[str, Any]]]] = {
+MEASURES: dict[str, Callable[..., Awaitable[dict[str, Any]]]] = {
     "drain": all_drains,
     "enqueue": enqueue,
     "latency": latency,
@@ -297,10 +335,11 @@ async def _connect(url: str) -> AsyncConnection[tuple[Any, ...]]:
     return await AsyncConnection.connect(url, autocommit=True)
 
 
-async def until_ended(url: str, job_id: UUID) -> None:
-    """Waits for one job, the last of its line: counting what has ended would cost what is being measured."""
+async def until_ended(url: str, *job_ids: UUID) -> None:
+    """Waits for the last job of each line: counting what has ended would cost what is being measured."""
     async with await _connect(url) as connection:
-        await _until(connection, "bench_ended", job_id, lambda row: row is not None)
+        for job_id in job_ids:
+            await _until(connection, "bench_ended", job_id, lambda row: row is not None)
 
 
 async def _until(

@@ -66,9 +66,11 @@ select count(*) / extract(epoch from max(finished_at) - min(attempt_started_at))
 
 -- name: bench_stretch_rate
 -- Jobs a second over the first so many jobs that ended after a time; the first tenth of them is warming up.
+-- A few jobs may all end in one transaction, at one time.
 with ended as (
   select finished_at, row_number() over (order by finished_at) as nth
   from posthouse.history where finished_at > %(since)s order by finished_at limit %(jobs)s
 )
-select 0.9 * %(jobs)s / extract(epoch from max(finished_at) - max(finished_at) filter (where nth <= 0.1 * %(jobs)s))
+select 0.9 * %(jobs)s / greatest(0.000001,
+  extract(epoch from max(finished_at) - max(finished_at) filter (where nth <= 0.1 * %(jobs)s)))
 from ended
