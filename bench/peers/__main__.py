@@ -3,17 +3,19 @@
 import argparse
 import json
 import subprocess
-import sys
+
+from bench.progress import announce
 
 from .catalogue import DEFAULT_JOBS, PEERS, Peer
 from .environments import InstallError, prepare_node, prepare_python
-from .measure import Result, measure
-from .scripts import Deadline
+from .measure import Result, measure, measure_guarantees
+from .scripts import Deadline, PeerError
 from .server import own_database
 from .table import table
 
-# All peers together, once their environments exist. A peer that comes too late says so.
-TOTAL_SECONDS = 240
+# For each peer, so that a slow one takes no time from the next; its second part has its own limit.
+PEER_SECONDS = 90
+GUARANTEES_SECONDS = 40
 
 
 def main() -> None:
@@ -25,11 +27,9 @@ def main() -> None:
 
 def measure_peers(peers: list[Peer], server_url: str, jobs: int = DEFAULT_JOBS) -> dict[str, Result]:
     broken = _prepare(peers)
-    deadline = Deadline(TOTAL_SECONDS)
     results: dict[str, Result] = {}
     for peer in peers:
-        print(f"measuring {peer.name}", file=sys.stderr, flush=True)
-        results[peer.name] = broken.get(peer.name) or _measured(peer, server_url, jobs, deadline)
+        results[peer.name] = broken.get(peer.name) or _measured(peer, server_url, jobs)
     return results
 
 
@@ -47,13 +47,19 @@ def _prepare(peers: list[Peer]) -> dict[str, Result]:
     return broken
 
 
-def _measured(peer: Peer, server_url: str, jobs: int, deadline: Deadline) -> Result:
+def _measured(peer: Peer, server_url: str, jobs: int) -> Result:
+    announce(f"{peer.name}: enqueue, drain, enqueue to start")
     try:
-        deadline.at_most(1)
         with own_database(server_url, peer.name) as database_url:
-            return measure(peer, database_url, jobs, deadline)
+            found = measure(peer, database_url, jobs, Deadline(PEER_SECONDS))
     except Exception as error:  # noqa: BLE001  a failing peer must not stop the others
         return {"error": f"{type(error).__name__}: {error}"}
+    announce(f"{peer.name}: drain with {peer.guarantees}")
+    try:
+        with own_database(server_url, peer.name) as database_url:
+            return found | measure_guarantees(peer, database_url, jobs, Deadline(GUARANTEES_SECONDS))
+    except PeerError as error:
+        return found | {"guarantees": f"{peer.guarantees}: {error}"}
 
 
 def _arguments() -> argparse.Namespace:

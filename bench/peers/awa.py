@@ -8,7 +8,7 @@ from typing import Any
 
 from awa import AsyncClient
 
-from .protocol import Payload, Tally, chunks, main
+from .protocol import GUARANTEES, RATE_LIMIT, Payload, Tally, chunks, main
 
 # A job holds its place until its completion is durable: 512 places are a tenth slower, 2,048 no
 # faster. Neither are a second claimer or larger claims.
@@ -63,6 +63,7 @@ class AwaPeer:
                     "max_workers": MAX_WORKERS,
                     "claimers": CLAIMERS,
                     "claim_batch_size": CLAIM_BATCH_SIZE,
+                    **({"rate_limit": (float(RATE_LIMIT), RATE_LIMIT)} if GUARANTEES else {}),
                 }
             ],
         )

@@ -17,6 +17,10 @@ class Peer:
     unfinished_sql: str
     # A slow peer drains fewer jobs, or the run would take many minutes.
     most_jobs: int = DEFAULT_JOBS
+    # A drain with guarantees takes longer.
+    most_jobs_with_guarantees: int = DEFAULT_JOBS // 2
+    # What its second drain has beyond the first: see "Guarantees" in README.md.
+    guarantees: str
 
     @property
     def on_node(self) -> bool:
@@ -45,26 +49,34 @@ PEERS = (
         name="pgqueuer",
         script="pgqueuer.py",
         unfinished_sql="SELECT count(*) FROM pgqueuer",
+        guarantees="limit per kind, history",
     ),
     Peer(
         name="procrastinate",
         script="procrastinate.py",
         unfinished_sql=("SELECT count(*) FROM procrastinate_jobs WHERE status IN ('todo', 'doing')"),
         most_jobs=2_000,
+        most_jobs_with_guarantees=1_000,
+        guarantees="ordered keys, history",
     ),
     Peer(
         name="awa",
         script="awa.py",
         unfinished_sql=AWA_UNFINISHED_SQL,
+        guarantees="rate limit per worker process, history",
     ),
     Peer(
         name="graphile-worker",
         script="graphile_worker.mjs",
         unfinished_sql="SELECT count(*) FROM graphile_worker._private_jobs",
+        most_jobs_with_guarantees=2_000,
+        guarantees="ordered keys",
     ),
     Peer(
         name="pg-boss",
         script="pg_boss.mjs",
         unfinished_sql=("SELECT count(*) FROM pgboss.job WHERE name = 'noop' AND state < 'completed'"),
+        most_jobs_with_guarantees=2_000,
+        guarantees="ordered keys, limit per tenant, history",
     ),
 )

@@ -1,16 +1,15 @@
 // Graphile Worker with its batching on: a local queue and batched completion.
 
 import { Logger, makeWorkerUtils, run } from "graphile-worker";
-import { chunks, main } from "./protocol.mjs";
+import { GUARANTEES, chunks, keyed, main } from "./protocol.mjs";
 
 const BULK_SIZE = 5000;
 // What its own performance page uses; other sizes were within the noise here.
 const worker = {
   concurrentJobs: 24,
   maxPoolSize: 25,
-  localQueue: { size: 500 },
-  completeJobBatchDelay: 0,
-  failJobBatchDelay: 0,
+  // A local queue waits for its next poll when named queues are all taken: two seconds for each job of a queue.
+  ...(!GUARANTEES && { localQueue: { size: 500 }, completeJobBatchDelay: 0, failJobBatchDelay: 0 }),
 };
 // The default logger writes a line per job, which would measure the terminal.
 const logger = new Logger(() => () => {});
@@ -33,9 +32,10 @@ const peer = {
   },
 
   async enqueueBulk(payloads) {
-    for (const chunk of chunks(payloads, BULK_SIZE)) {
-      await this.utils.addJobs(chunk.map((payload) => ({ identifier: "noop", payload })));
-    }
+    const specs = GUARANTEES
+      ? keyed(payloads).map(({ payload, key }) => ({ identifier: "noop", payload, queueName: key }))
+      : payloads.map((payload) => ({ identifier: "noop", payload }));
+    for (const chunk of chunks(specs, BULK_SIZE)) await this.utils.addJobs(chunk);
   },
 
   async work(tally) {

@@ -24,6 +24,9 @@ MOST_ROUNDS = 3
 # longer rounds are less noisy anyway.
 ROUNDS_SECONDS = 6.0
 
+# Fewer jobs than this only check that everything runs: one round, one second of a steady rate.
+FEWEST_JOBS = 1_000
+
 COMMAND_TIMEOUT_S = 60
 DRAIN_TIMEOUT_S = 45
 
@@ -40,10 +43,14 @@ class Drain:
 class Measurement:
     """Measures one peer in its own database."""
 
-    def __init__(self, peer: Peer, database_url: str, jobs: int, deadline: Deadline) -> None:
-        self._jobs = min(jobs, peer.most_jobs)
+    def __init__(
+        self, peer: Peer, database_url: str, jobs: int, deadline: Deadline, *, guarantees: bool = False
+    ) -> None:
+        self._is_short = jobs < FEWEST_JOBS
+        self._guarantees = peer.guarantees
+        self._jobs = min(jobs, peer.most_jobs_with_guarantees if guarantees else peer.most_jobs)
         self._unfinished_sql = peer.unfinished_sql
-        self._script = Script(peer, database_url, deadline)
+        self._script = Script(peer, database_url, deadline, guarantees=guarantees)
         self._deadline = deadline
         self._database = psycopg.connect(database_url, autocommit=True)
         self._bulk_rates: list[float] = []
@@ -62,8 +69,17 @@ class Measurement:
                 "drain_1": _median_rate(drains_1),
                 "drain_2": _median_rate(drains_2),
                 "pickup_ms": self._pickup_ms(),
-                "rss_mb": _highest_rss(drains_1),
+                "rss_mb": _highest_rss([*drains_1, *drains_2]),
                 "machine_us_per_job": _median_cpu(drains_1),
+            }
+
+    def run_guarantees(self) -> Result:
+        with self._database:
+            self._script.ask("setup", seconds=COMMAND_TIMEOUT_S)
+            return {
+                "guarantees": self._guarantees,
+                "drain_1_guarantees": _median_rate(self._rounds(lambda: self._drain(workers=1))),
+                "drain_2_guarantees": _median_rate(self._rounds(lambda: self._drain(workers=2))),
             }
 
     def _enqueue(self, command: str, jobs: int) -> float:
@@ -73,7 +89,8 @@ class Measurement:
     def _rounds(self, drain: Callable[[], Drain]) -> list[Drain]:
         end = time.monotonic() + ROUNDS_SECONDS
         drains = [drain()]
-        while len(drains) < MOST_ROUNDS and time.monotonic() < end:
+        most = 1 if self._is_short else MOST_ROUNDS
+        while len(drains) < most and time.monotonic() < end:
             drains.append(drain())
         return drains
 
@@ -96,15 +113,16 @@ class Measurement:
             spent = machine_cpu_us()
             began = min(worker.first for worker in team if worker.first is not None)
             cpu = None if used is None or spent is None else (spent - used) / backlog
-            return Drain(backlog / (ended - began), team[0].peak_rss_mb(), cpu)
+            rss = max((size for worker in team if (size := worker.peak_rss_mb()) is not None), default=None)
+            return Drain(backlog / (ended - began), rss, cpu)
 
     def _pickup_ms(self) -> dict[str, float]:
         """From just before the enqueue to the start of the handler, with one idle worker."""
         self._tidy()
         with self._working(1, "timed") as team:
             time.sleep(0.5)  # let it settle into its idle wait
-            pace = ("pace", str(PICKUP_RATE), str(PICKUP_SECONDS))
-            jobs = self._script.ask(*pace, seconds=PICKUP_SECONDS + 20)["jobs"]
+            seconds = 1 if self._is_short else PICKUP_SECONDS
+            jobs = self._script.ask("pace", str(PICKUP_RATE), str(seconds), seconds=seconds + 20)["jobs"]
             self._wait_for(team, lambda: team[0].ran >= jobs)
             return _percentiles(team[0].delays_ms[PICKUP_UNCOUNTED:])
 
@@ -143,6 +161,10 @@ class Measurement:
 
 def measure(peer: Peer, database_url: str, jobs: int, deadline: Deadline) -> Result:
     return Measurement(peer, database_url, jobs, deadline).run()
+
+
+def measure_guarantees(peer: Peer, database_url: str, jobs: int, deadline: Deadline) -> Result:
+    return Measurement(peer, database_url, jobs, deadline, guarantees=True).run_guarantees()
 
 
 def _median_rate(drains: list[Drain]) -> int:

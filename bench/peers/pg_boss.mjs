@@ -1,7 +1,7 @@
 // pg-boss with large batches, LISTEN/NOTIFY and no pause while batches come back full.
 
 import { PgBoss } from "pg-boss";
-import { chunks, main } from "./protocol.mjs";
+import { GUARANTEES, LIMIT, chunks, keyed, main } from "./protocol.mjs";
 
 const QUEUE = "noop";
 const BULK_SIZE = 5000;
@@ -12,6 +12,9 @@ const work = {
   localConcurrency: 2,
   burstWhenBatchFull: true,
   pollingIntervalSeconds: 0.5,
+  // A batch has one job of each key. It must be full for the next fetch to follow at once, so it is smaller than
+  // the number of keys; and a short one must not wait for the slow poll of a queue with notifications.
+  ...(GUARANTEES && { groupConcurrency: LIMIT, batchSize: 50, notifyPollingIntervalSeconds: 0.5 }),
 };
 
 const peer = {
@@ -25,7 +28,7 @@ const peer = {
   },
 
   async setup() {
-    await this.boss.createQueue(QUEUE, { notify: true });
+    await this.boss.createQueue(QUEUE, { notify: true, ...(GUARANTEES && { policy: "key_strict_fifo" }) });
   },
 
   async enqueueOne(payload) {
@@ -33,9 +36,14 @@ const peer = {
   },
 
   async enqueueBulk(payloads) {
-    for (const chunk of chunks(payloads, BULK_SIZE)) {
-      await this.boss.insert(QUEUE, chunk.map((data) => ({ data })));
-    }
+    const jobs = GUARANTEES
+      ? keyed(payloads).map(({ payload, key, tenant }) => ({
+          data: payload,
+          singletonKey: key,
+          group: { id: tenant },
+        }))
+      : payloads.map((data) => ({ data }));
+    for (const chunk of chunks(jobs, BULK_SIZE)) await this.boss.insert(QUEUE, chunk);
   },
 
   async work(tally) {

@@ -13,7 +13,7 @@ from pgqueuer import PgQueuer
 from pgqueuer.db import AsyncpgDriver
 from pgqueuer.queries import Queries
 
-from .protocol import Payload, Tally, chunks, main
+from .protocol import GUARANTEES, LIMIT, Payload, Tally, chunks, main
 
 # With two, one manager runs its batch while the other waits for its claim: 8,900 jobs/s in one
 # process against 7,600 with one manager, and within the noise in two processes. Four were slower.
@@ -59,7 +59,7 @@ class PgQueuerPeer:
                 tally.started()
 
         manager = PgQueuer(await self._driver())
-        manager.entrypoint("noop")(noop)
+        manager.entrypoint("noop", concurrency_limit=LIMIT if GUARANTEES else 0)(noop)
         await manager.run(batch_size=BATCH_SIZE, dequeue_timeout=timedelta(seconds=30))
 
     async def _driver(self) -> Any:

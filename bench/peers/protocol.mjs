@@ -7,6 +7,11 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 const PAD = "x".repeat(70); // with the time and the quotes: about 100 bytes of payload
 const REPORT_EVERY_MS = 50;
+/** The guarantees that the peer has: see protocol.py. */
+export const GUARANTEES = process.env.PEER_GUARANTEES === "on";
+export const LIMIT = 5_000; // running jobs, never reached
+const JOBS_PER_KEY = 10;
+const TENANTS = 20;
 const UNCOUNTED_ENQUEUES = 50; // connections, prepared statements and caches warm up on these
 
 /** Seconds on the monotonic clock, the one that Python's time.monotonic() reads. */
@@ -15,6 +20,16 @@ export const now = () => Number(process.hrtime.bigint()) / 1e9;
 const payload = () => ({ sent: now(), pad: PAD });
 
 const say = (answer) => process.stdout.write(`${JSON.stringify(answer)}\n`);
+
+/** An order key and a tenant for each job of a bulk: all keys have the same number of jobs, by turns. */
+export function keyed(payloads) {
+  const count = Math.max(1, Math.floor(payloads.length / JOBS_PER_KEY));
+  return payloads.map((payload, n) => ({
+    payload,
+    key: `key-${n % count}`,
+    tenant: `tenant-${(n % count) % TENANTS}`,
+  }));
+}
 
 export function* chunks(items, size) {
   for (let start = 0; start < items.length; start += size) {

@@ -10,6 +10,9 @@ This module is imported in the peers' own environment: standard library and uvlo
                        {"ran", "first", "delays_ms"} as jobs start; end when stdin closes
     work timed         the same, and report how late each job started
 
+With PEER_GUARANTEES=on in the environment a peer turns on what it has of ordered keys, limits, fair share and
+history, as its entry in catalogue.py says; no limit is ever reached.
+
 Every time is the monotonic clock, which all processes of one machine share.
 """
 
@@ -22,15 +25,20 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from importlib.metadata import version
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import uvloop
 
 PAD = "x" * 70  # with the time and the quotes: about 100 bytes of payload
 REPORT_EVERY_S = 0.05
+GUARANTEES = os.environ.get("PEER_GUARANTEES") == "on"
+JOBS_PER_KEY = 10
+LIMIT = 5_000  # running jobs, never reached
+RATE_LIMIT = 1_000_000  # jobs a second, never reached
 UNCOUNTED_ENQUEUES = 50  # connections, prepared statements and caches warm up on these
 
 Payload = dict[str, Any]
+Item = TypeVar("Item")
 
 
 class Tally:
@@ -76,7 +84,13 @@ def payload() -> Payload:
     return {"sent": time.monotonic(), "pad": PAD}
 
 
-def chunks(items: list[Payload], size: int) -> Iterator[list[Payload]]:
+def keys(jobs: int) -> list[str]:
+    """Return an order key for each job of a bulk: all keys have the same number of jobs, by turns."""
+    count = max(1, jobs // JOBS_PER_KEY)
+    return [f"key-{number % count}" for number in range(jobs)]
+
+
+def chunks(items: list[Item], size: int) -> Iterator[list[Item]]:
     for start in range(0, len(items), size):
         yield items[start : start + size]
 

@@ -46,10 +46,16 @@ class Deadline:
 class Script:
     """One peer's script against one database."""
 
-    def __init__(self, peer: Peer, database_url: str, deadline: Deadline) -> None:
+    def __init__(
+        self, peer: Peer, database_url: str, deadline: Deadline, *, guarantees: bool = False
+    ) -> None:
         self._command = peer.command()
         # In the environment and not among the arguments, where every user could read it.
-        self._environment = {**os.environ, "PEER_DATABASE_URL": database_url}
+        self._environment = {
+            **os.environ,
+            "PEER_DATABASE_URL": database_url,
+            "PEER_GUARANTEES": "on" if guarantees else "",
+        }
         self._deadline = deadline
 
     def ask(self, *arguments: str, seconds: float) -> dict[str, Any]:
