@@ -7,25 +7,36 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from posthouse.storage.embedded import ensure
 
+from .gates import verdict_table, verdicts
 from .idle import measure_idle
+from .own import measure_own
 from .peers.__main__ import measure_peers
-from .peers.catalogue import PEERS
+from .peers.catalogue import DEFAULT_JOBS, PEERS
 from .peers.table import table
+from .progress import announce
 from .stock import BINARIES, MISSING, stock_server
 
+# What stands in the table beside the peers.
+BESIDE = {
+    "version",
+    "drain_1",
+    "drain_2",
+    "enqueue_one",
+    "enqueue_bulk",
+    "guarantees",
+    "drain_1_guarantees",
+    "drain_2_guarantees",
+}
 RESULTS = Path(__file__).parent / "results"
 
 
@@ -47,13 +58,16 @@ SERVERS: dict[str, Callable[[], AbstractContextManager[str]]] = {
 def main() -> None:
     arguments = _arguments()
     run: dict[str, Any] = {name: _measure(name, arguments) for name in _servers(arguments.server)}
-    if not arguments.no_idle:
+    found = verdicts(run)
+    if not arguments.no_idle and arguments.jobs is None:
+        announce("idle installations")
         run["idle_cpu_percent"] = measure_idle()
+    run["gates"] = found
     RESULTS.mkdir(exist_ok=True)
     file = RESULTS / f"{datetime.now(UTC):%Y-%m-%dT%H%M%SZ}.json"
     file.write_text(json.dumps(run, indent=2) + "\n")
     print(json.dumps(run) if arguments.json else _report(run))
-    print(f"written to {file.relative_to(Path.cwd())}", file=sys.stderr)
+    announce(f"written to {file.relative_to(RESULTS.parent.parent)}")
 
 
 def _servers(chosen: str | None) -> list[str]:
@@ -64,37 +78,33 @@ def _servers(chosen: str | None) -> list[str]:
 
 
 def _measure(server: str, arguments: argparse.Namespace) -> dict[str, Any]:
-    print(f"measuring on the {server} Postgres", file=sys.stderr, flush=True)
+    announce(f"on the {server} Postgres")
     with SERVERS[server]() as url:
-        own = _posthouse(url)
-        peers = {} if arguments.no_peers else measure_peers(list(PEERS), url)
+        own = measure_own(url, arguments.jobs, with_jit=server == "stock")
+        jobs = DEFAULT_JOBS if arguments.jobs is None else arguments.jobs
+        peers = {} if arguments.no_peers else measure_peers(list(PEERS), url, jobs)
     return {"posthouse": own, **peers}
-
-
-def _posthouse(url: str) -> dict[str, Any]:
-    print("measuring posthouse", file=sys.stderr, flush=True)
-    command = [sys.executable, "-m", "posthouse", "bench", "--json"]
-    environment = {**os.environ, "POSTHOUSE_DATABASE_URL": url}
-    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True)
-    return {"version": version("posthouse"), **json.loads(done.stdout)}
 
 
 def _report(run: dict[str, Any]) -> str:
     tables = [_table(name, run[name]) for name in SERVERS if name in run]
-    return "\n\n".join([*tables, f"idle_cpu_percent: {run.get('idle_cpu_percent', '-')}"])
+    idle = f"idle_cpu_percent: {run.get('idle_cpu_percent', '-')}"
+    return "\n\n".join([*tables, idle, verdict_table(run["gates"])])
 
 
 def _table(server: str, queues: dict[str, Any]) -> str:
     own = queues["posthouse"]
-    alone = [name for name in own if name not in {"drain_1", "drain_2", "enqueue_one", "enqueue_bulk"}]
     # The peers are measured from just before the enqueue: so is the figure that stands beside theirs.
     beside = {**queues, "posthouse": {**own, "pickup_ms": own["enqueue_to_start_ms"]}}
-    lines = [f"{server} Postgres", table(beside), "", *(f"posthouse {name}: {own[name]}" for name in alone)]
-    return "\n".join(lines)
+    alone = [name for name in own if name not in BESIDE]
+    return "\n".join(
+        [f"{server} Postgres", table(beside), "", *(f"posthouse {name}: {own[name]}" for name in alone)]
+    )
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("--jobs", type=int, help="a check of the benchmark: no more than so many jobs each")
     parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
     parser.add_argument("--no-peers", action="store_true", help="measure Posthouse alone")
     parser.add_argument("--no-idle", action="store_true", help="leave out the CPU of an idle installation")

@@ -1,7 +1,7 @@
 """What an idle installation costs: ``python -m bench.idle``.
 
-Starts ``posthouse up`` with one small application on a server of its own, once on the embedded Postgres and
-once on the distribution's with default settings. Counts the CPU time of all their processes, background
+Starts ``posthouse up`` with one small application on each of two servers at the same time: the embedded
+Postgres and the distribution's with default settings. Counts the CPU time of all their processes, background
 processes of Postgres included. Prints one JSON object: percent of one core.
 """
 
@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import psycopg
@@ -29,16 +29,21 @@ SECONDS = 60.0
 TICK = os.sysconf("SC_CLK_TCK")
 
 
-def idle(url: str) -> dict[str, float]:
-    """Measure an installation on this server, which must have no other clients."""
-    with _installation(url) as process:
+def _idle(urls: dict[str, str]) -> dict[str, dict[str, float]]:
+    """Measure an installation on each of these servers at once; they must have no other clients."""
+    with ExitStack() as stack:
+        pids = {name: stack.enter_context(_installation(url)).pid for name, url in urls.items()}
         time.sleep(SETTLE_SECONDS)
-        server = postmaster(url)
+        servers = {name: postmaster(url) for name, url in urls.items()}
         started = time.monotonic()
-        before = cpu_seconds(process.pid), cpu_seconds(server)
+        before = {name: (cpu_seconds(pids[name]), cpu_seconds(servers[name])) for name in urls}
         time.sleep(SECONDS)
-        after = cpu_seconds(process.pid), cpu_seconds(server)
+        after = {name: (cpu_seconds(pids[name]), cpu_seconds(servers[name])) for name in urls}
         spent = time.monotonic() - started
+    return {name: _percent(before[name], after[name], spent) for name in urls}
+
+
+def _percent(before: tuple[float, float], after: tuple[float, float], spent: float) -> dict[str, float]:
     ours, database = ((late - early) / spent * 100 for early, late in zip(before, after, strict=True))
     return {"posthouse": round(ours, 2), "postgres": round(database, 2), "total": round(ours + database, 2)}
 
@@ -90,15 +95,12 @@ def _fields(pid: int) -> list[str]:
 
 def measure_idle() -> dict[str, dict[str, float]]:
     """Percent of a core, by server; without the distribution's Postgres only on the embedded one."""
-    with (
-        tempfile.TemporaryDirectory(prefix="posthouse-idle-") as folder,
-        ensure(Path(folder) / "postgres") as embedded,
-    ):
-        found = {"embedded": idle(embedded.url)}
-    if BINARIES is not None:
-        with stock_server() as url:
-            found["stock"] = idle(url)
-    return found
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="posthouse-idle-"))
+        urls = {"embedded": stack.enter_context(ensure(Path(folder) / "postgres")).url}
+        if BINARIES is not None:
+            urls["stock"] = stack.enter_context(stock_server())
+        return _idle(urls)
 
 
 if __name__ == "__main__":

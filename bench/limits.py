@@ -29,18 +29,22 @@ BACKLOG = 100_000
 SMALL = 20
 
 
-async def limits_ratio(url: str) -> dict[str, Any]:
+def set_limits(url: str) -> None:
+    with psycopg.connect(url) as connection:
+        for name, fields in LIMITS.items():
+            connection.execute("select posthouse.set_limit(%s, %s::jsonb)", (name, json.dumps(fields)))
+
+
+async def limits_ratio(url: str, jobs: int = JOBS, rounds: int = ROUNDS) -> dict[str, Any]:
     """Drain with three limits on, none of them reached, over the drain without."""
+    set_limits(url)
     limited: list[float] = []
     free: list[float] = []
     with testing.database(url) as beside:
-        with psycopg.connect(url) as connection:
-            for name, fields in LIMITS.items():
-                connection.execute("select posthouse.set_limit(%s, %s::jsonb)", (name, json.dumps(fields)))
-        for _ in range(ROUNDS):
+        for _ in range(rounds):
             for database, rates in ((url, limited), (beside, free)):
-                await fill(database, JOBS)
-                rates.append(await drain_rate(database, JOBS))
+                await fill(database, jobs)
+                rates.append(await drain_rate(database, jobs))
     return {
         "limits_ratio": round(statistics.median(limited) / statistics.median(free), 3),
         "limits_rates": {
