@@ -69,8 +69,9 @@ async def start_bulk_retry(
 ) -> UUID:
     """Retry many finished jobs at ``rate`` per second; the keeper does it. Returns the id of the bulk change.
 
-    ``chosen``: fingerprint, kind, queue, tenant, since, until (of their end), limit; at least one of them. It
-    halts once ``stop_after`` retried jobs have finished and more than ``stop_share`` of them failed again.
+    ``chosen``: fingerprint, kind, queue, tenant, since, until (of their end), limit; at least one of them.
+    The change halts once ``stop_after`` retried jobs have finished and more than ``stop_share`` of them
+    failed again.
     """
     wanted = {name: value for name, value in chosen.items() if value is not None}
     if not wanted.keys() & {"fingerprint", "kind", "queue", "tenant", "since"}:
@@ -97,8 +98,8 @@ async def start_bulk_change(
 ) -> UUID:
     """Retry or cancel all jobs that a filter finds, as ``wanted`` describes.
 
-    ``chosen``: the filter as ``q``, tenant and limit. Nothing happens for ``in_seconds``, during which it can
-    be undone.
+    ``chosen``: the filter as ``q``, tenant and limit. The change starts after ``in_seconds``; until then it
+    can be stopped without effect.
     """
     return await _start(
         connection, action, chosen, wanted, rate=rate, stop_share=stop_share, stop_after=stop_after,
@@ -150,7 +151,7 @@ async def _ask(
             answer = await call(connection, name, id=job_id, tenant=tenant, actor=actor, **options)
             break
         except DeadlockDetected:
-            # A deadlock between two changes of one dependency tree. Nothing was written, so it can be
+            # Two changes of one dependency tree deadlocked. Nothing was written, so the call can be
             # repeated, unless the caller's transaction was aborted.
             if not left or not connection.autocommit:
                 raise
@@ -206,7 +207,7 @@ async def write_audit_entry(
     actor: str,
     tenant: str | None = None,
 ) -> None:
-    """Record an action in the audit log that the engine does not record itself."""
+    """Record an action that the engine does not record itself in the audit log."""
     await call(
         connection, "note", actor=actor, action=action, tenant=tenant, target=target, before=None,
         after=json.dumps(dict(after)),
@@ -214,7 +215,7 @@ async def write_audit_entry(
 
 
 async def disable_worker(connection: Db, worker_id: UUID, *, actor: str) -> bool:
-    """Disable a worker: it claims no more jobs and keeps those that run. Returns False if it was disabled."""
+    """Disable a worker: it only finishes the jobs that run. Returns False if it was disabled already."""
     return await _tell_worker(connection, "disable_worker", worker_id, actor)
 
 
@@ -271,7 +272,7 @@ def _check(fields: Mapping[str, Any]) -> None:
 
 
 DEMO_KIND = "posthouse.demo"
-"""The prefix is reserved: callers of the API and triggers cannot enqueue it, and only one route does."""
+"""The prefix is reserved: API callers and triggers cannot enqueue this kind; a single route does."""
 DEMO_TENANT = "posthouse"
 
 

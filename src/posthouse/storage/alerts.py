@@ -44,8 +44,9 @@ class Delivery:
 async def detect_alerts(
     connection: Db, types: Sequence[str], *, failures: int | None, window: float, limit: int
 ) -> int | None:
-    """Find alerts and return how many are new; None while another keeper searches. Without ``failures``, no
-    patterns.
+    """Find alerts and return how many are new; None while another keeper searches.
+
+    Without ``failures``, failure patterns are not detected.
     """
     found = await call(
         connection, "detect_alerts", types=list(types), failures=failures, window=window, limit=limit

@@ -31,7 +31,7 @@ class Notebook:
 
     @classmethod
     def over(cls, line: ConnectionRunner, lease_seconds: float) -> Self:
-        """Return a notebook for a worker of a server, on connections that the server shares."""
+        """Return a notebook for a remote worker, on connections that the server shares."""
         notebook = cls("", lease_seconds)
         notebook._line = line
         return notebook
@@ -40,9 +40,7 @@ class Notebook:
         await self._line.close()
 
     async def report(self, reports: Sequence[Mapping[str, Any]]) -> dict[UUID, str]:
-        """Write progress and parts of many jobs. Returns those that were not written:
-        ``lost`` or ``busy``.
-        """
+        """Write progress and parts of many jobs. Returns those not written: ``lost`` or ``busy``."""
         return dict(await self._rows("report", json.dumps(list(reports)), self.lease_seconds))
 
     async def parts(self, job_id: UUID, _token: UUID) -> list[dict[str, Any]]:
@@ -61,8 +59,9 @@ class Notebook:
         return rows[0][0] if rows else None
 
     async def save_step(self, parameters: Sequence[Any]) -> str:
-        """Store a step; the parameters are those of the statement step_keep. Returns ``kept``, ``again`` or
-        ``lost``.
+        """Store a step. Returns ``kept``, ``again`` or ``lost``.
+
+        The parameters are those of the statement step_keep.
         """
         return str((await self._rows("step_keep", *parameters))[0][0])
 
@@ -90,7 +89,7 @@ async def save_artifact(line: ConnectionRunner, job_id: UUID, token: UUID, **fie
 async def artifact_for_job(
     line: ConnectionRunner, job_id: UUID, token: UUID, name: str, of: UUID | None
 ) -> dict[str, Any]:
-    """Return an artifact of a running job, or of another job of its tenant."""
+    """Return an artifact of a running job, or of the job ``of`` of the same tenant."""
 
     async def work(connection: AsyncConnection[tuple[Any, ...]]) -> list[dict[str, Any]]:
         return await fetch_rows(connection, "artifact_for_job", id=job_id, token=token, name=name, of=of)

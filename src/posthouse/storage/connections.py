@@ -52,8 +52,9 @@ def _set_up_sync(connection: Connection[Any]) -> None:
 async def _set_up(connection: AsyncConnection[Any]) -> None:
     """Switch off JIT or, behind a pooler, prepared statements.
 
-    JIT is not switched off by start-up options: PgBouncer rejects connections that send unknown ones. Behind
-    a pooler the session is shared with other clients, and the functions that need it switch JIT off.
+    JIT is not switched off by start-up options: PgBouncer rejects connections with unknown ones. Behind a
+    pooler the session is shared with other clients, so the functions that JIT would slow down switch it off
+    themselves.
     """
     set_json_loads(parse_json, connection)
     cursor = await connection.execute(query("connection_setup"), {"pid": connection.info.backend_pid})
@@ -65,8 +66,8 @@ async def _set_up(connection: AsyncConnection[Any]) -> None:
 async def connect_async(url: str, name: str) -> AsyncConnection[tuple[Any, ...]]:
     """Open a connection.
 
-    Cancellation waits for the handshake: an abandoned one leaves its backend in authentication, where it
-    blocks every DROP DATABASE for a minute.
+    Cancellation waits for the handshake: an abandoned handshake leaves its backend in authentication, where
+    it blocks every DROP DATABASE for a minute.
     """
     connecting = asyncio.ensure_future(_connect(url, name))
     try:
@@ -156,7 +157,7 @@ MAX_SIZE = 20
 
 
 class HandlerPools:
-    """One pool for async handlers and one for threads, opened on first use. None without a URL."""
+    """A pool for async handlers and one for threads, opened on first use. Both need a URL."""
 
     def __init__(self, url: str | None) -> None:
         self._url = url
@@ -202,9 +203,9 @@ class HandlerPools:
 
 @asynccontextmanager
 async def tenant_transaction(connection: Db, tenant: str | None, *, seconds: float) -> AsyncIterator[Db]:
-    """Open a transaction that sees the rows of one tenant, or all with None, with a statement timeout.
+    """Open a transaction that sees the rows of one tenant (None: of all), with a statement timeout.
 
-    Its settings end with it, so that nothing leaks through a pooler.
+    The settings end with the transaction, so that nothing leaks through a pooler.
     """
     async with connection.transaction():
         await connection.execute(

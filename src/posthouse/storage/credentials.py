@@ -54,7 +54,7 @@ async def record_key_use(connection: Db, prefix: str) -> None:
 
 
 async def revoke_key(connection: Db, prefix: str, *, tenant: str | None = None, actor: str) -> bool:
-    """Revoke a key at once. Returns False if it had already ended."""
+    """Revoke a key at once. Returns False if it was already revoked."""
     answer = await call(connection, "revoke_key", prefix=prefix, tenant=tenant, actor=actor)
     if answer is None:
         raise KeyNotFound(f"key {prefix} does not exist")

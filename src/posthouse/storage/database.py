@@ -1,4 +1,4 @@
-"""Choose the Postgres server, the one in the settings or the embedded one, and wait until it is there."""
+"""Choose the Postgres server, configured or embedded, and wait until it accepts connections."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def isolated_database_url(settings: Settings) -> str:
 
 
 async def awaited_database_url(settings: Settings) -> str:
-    """The same; waits for a database that is down or restarting."""
+    """Return the URL as isolated_database_url does; wait for a database that is down or restarting."""
     return await patiently("connect to Postgres", lambda: asyncio.to_thread(isolated_database_url, settings))
 
 
@@ -77,7 +77,7 @@ def embedded_server(data_dir: Path, report: Callable[[str], None] | None = None)
 
 
 def admin_url(settings: Settings, url: str) -> str | None:
-    """Return the superuser's URL of a database, if it is that of an embedded server; else None."""
+    """Return the superuser's URL for the database at ``url`` if an embedded server runs it; else None."""
     with _lock:
         for server in _servers.values():
             if server.url == url:
@@ -110,13 +110,13 @@ _REFUSAL = re.compile(
     r"|(database|role) \"[^\"]*\" does not exist|is not permitted to log in"
     r"|invalid .*(option|value|port)|certificate"
 )
-"""A failed connection has no SQLSTATE, only the text of the server or of libpq."""
+"""A failed connection has no SQLSTATE, only a message of the server or of libpq."""
 
 
 def passes_by_itself(error: BaseException) -> bool:
-    """Return whether it makes sense to try again: a restart, a lock timeout, a server that is not there yet.
+    """Return whether a retry can succeed: a restart, a lock timeout, a server that is not up yet.
 
-    A wrong password, an unknown database or an invalid definition stays wrong.
+    A wrong password, an unknown database or an invalid definition is a permanent error.
     """
     if isinstance(error, DatabaseUnavailable):
         return error.__cause__ is None or passes_by_itself(error.__cause__)
@@ -131,7 +131,7 @@ def passes_by_itself(error: BaseException) -> bool:
 
 
 async def patiently(step: str, attempt: Callable[[], Awaitable[T]]) -> T:
-    """Run a step of the start until it succeeds. Raise the errors that do not pass by themselves."""
+    """Run a start-up step until it succeeds. Raises permanent errors (see passes_by_itself)."""
     failures = 0
     while True:
         try:
@@ -143,7 +143,7 @@ async def patiently(step: str, attempt: Callable[[], Awaitable[T]]) -> T:
 
 
 def patiently_sync(step: str, attempt: Callable[[], T]) -> T:
-    """Do the same where no event loop runs."""
+    """Run a start-up step as patiently does, without an event loop."""
     failures = 0
     while True:
         try:

@@ -58,13 +58,13 @@ def to_posthouse_error(error: Exception) -> PosthouseError | None:
     """Return the Posthouse error for an error of any driver, or None if it is not related to Posthouse."""
     state = getattr(error, "sqlstate", None)
     original = getattr(error, "orig", None) or error.__cause__
-    if state is None and isinstance(original, Exception):  # SQLAlchemy and Django wrap the driver's
+    if state is None and isinstance(original, Exception):  # SQLAlchemy and Django wrap the driver's error
         state = getattr(original, "sqlstate", None)
     kind = BY_SQLSTATE.get(state or "")
     if kind is None:
         return None
     told = str(error).partition("\nCONTEXT:")[0]
-    if kind is SchemaError:  # of Posthouse, or of the application
+    if kind is SchemaError:  # the schema of Posthouse, or of the application
         told = told.partition("\n")[0]
         return SchemaError(f"the schema is missing or too old ({told}): run `posthouse migrate`")
     return kind(told)
@@ -87,8 +87,9 @@ def translate_errors() -> Iterator[None]:
 
 
 def connection_error(error: Exception) -> DatabaseUnavailable:
-    """Return the error of a lost connection, after which the work can be retried. Raises any other error,
-    translated.
+    """Return the error of a lost connection, after which the work can be retried.
+
+    Raises any other error, translated.
     """
     try:
         with translate_errors():

@@ -9,7 +9,10 @@ from posthouse.storage.queries import Db, call, call_rows
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdempotencyRecord:
-    """``fresh``: the key is new. Otherwise the digest and the response of the first request with it."""
+    """The record of an idempotency key, with the digest and the response of its first request.
+
+    ``fresh``: this request is the first one.
+    """
 
     fresh: bool
     digest: bytes
@@ -20,7 +23,7 @@ class IdempotencyRecord:
 async def acquire_idempotency_key(
     connection: Db, tenant: str | None, key: str, digest: bytes
 ) -> IdempotencyRecord:
-    """Take an idempotency key. Waits for a running request with the same key."""
+    """Acquire an idempotency key. Waits for a running request with the same key."""
     (taken,) = await call_rows(
         connection, "acquire_idempotency_key", IdempotencyRecord, tenant=tenant, key=key, digest=digest
     )

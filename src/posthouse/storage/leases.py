@@ -1,4 +1,4 @@
-"""A worker's statements: claim, report, renew. Each is guarded by the lease token."""
+"""The statements of a worker: claim, report, renew. Each write is guarded by the lease token."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Claim:
 class Leases:
     """Claims on one connection and reports on another, so that neither waits for the other.
 
-    ``direct_url`` bypasses a pooler: the wakeup request is kept in a session there.
+    ``direct_url`` bypasses a pooler: a session on that connection holds the wakeup requests.
     """
 
     def __init__(self, url: str, worker_id: UUID, lease_seconds: float, direct_url: str = "") -> None:
@@ -84,7 +84,7 @@ class Leases:
 
     @classmethod
     def over(cls, line: ConnectionRunner, worker_id: UUID, lease_seconds: float) -> Self:
-        """Return leases for a worker of a server, on connections that the server shares."""
+        """Return leases for a remote worker, on connections that the server shares."""
         leases = cls("", worker_id, lease_seconds)
         leases._claims = leases._reports = leases._wakeups = line
         return leases
@@ -113,8 +113,9 @@ class Leases:
         least: int = 0,
         token: UUID | None = None,
     ) -> Claim:
-        """Claim up to ``limit`` jobs, or none if fewer than ``least`` can start. After a lost connection the
-        next call recovers what the lost one claimed.
+        """Claim up to ``limit`` jobs, or none if fewer than ``least`` can start.
+
+        After a lost connection, the next call returns the jobs that the lost call claimed.
         """
         asked, self._asked = self._asked, None
         if asked is not None:
@@ -180,12 +181,12 @@ class Leases:
             raise
 
     async def claim_rules(self) -> tuple[dict[str, float], bool]:
-        """Return the weights of tenants other than 1, and whether some limit is a rate."""
+        """Return the tenant weights other than 1, and whether any limit has a rate."""
         row = await self._ask(query("claim_rules"), {})
         return (row[0] or {}, row[1]) if row else ({}, False)
 
     async def next_token(self, queues: Sequence[str], kinds: Sequence[str]) -> float | None:
-        """Return the seconds until a rate limit allows another start; None if none is waiting for it."""
+        """Return the seconds until a rate limit allows another start; None if no job waits for one."""
         parameters = {"queues": list(queues), "kinds": list(kinds)}
         row = await self._ask(calling("next_token", *parameters), parameters)
         return row[0] if row else None
@@ -200,7 +201,7 @@ class Leases:
         """Request a notification for new jobs: enqueue notifies only queues whose lock is held."""
 
         async def work(connection: AsyncConnection[tuple[Any, ...]]) -> None:
-            if connection is not self._wakeups_on:  # held twice, it would have to be released twice
+            if connection is not self._wakeups_on:  # a lock that is taken twice must be released twice
                 await connection.execute(query("request_wakeup"), (list(queues),))
                 self._wakeups_on = connection
 
@@ -292,8 +293,9 @@ class Leases:
             raise ours from error
 
     async def definitions_since(self, digest: str) -> tuple[str, list[str]] | None:
-        """Return all definitions, as the statement definition_rules gives them, and their digest; None if
-        it is unchanged.
+        """Return all definitions and their digest; None if the digest is unchanged.
+
+        The definitions are JSON texts, as the statement definition_rules returns them.
         """
 
         async def work(connection: AsyncConnection[tuple[Any, ...]]) -> tuple[str, list[str]] | None:
@@ -316,8 +318,9 @@ class Leases:
     async def end_worker(
         self, blockers: Sequence[UUID] | None, error: Mapping[str, Any], crash_limit: int
     ) -> None:
-        """End this worker, whose process was killed: ``blockers`` (None: all its jobs) count a crash with
-        this error, its other jobs are released.
+        """End this worker, whose process was killed.
+
+        ``blockers`` (None: all its jobs) count a crash with this error; its other jobs are released.
         """
         parameters = {
             "worker": self.worker_id,

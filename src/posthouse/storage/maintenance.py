@@ -18,7 +18,7 @@ from posthouse.storage.queries import Db, call, call_row, calling, fetch_value, 
 async def promote(connection: Db, limit: int, swept: str) -> tuple[int, float | None, str]:
     """Promote due jobs and resolve dependencies since ``swept``.
 
-    Returns how many, the seconds until the next, and where to continue.
+    Returns how many were promoted, the seconds until the next one, and the next ``swept``.
     """
     cursor = await connection.execute(query("promote"), (swept, limit))
     row = await cursor.fetchone()
@@ -39,7 +39,7 @@ async def expire_mismatched(connection: Db, after: float, limit: int) -> list[UU
 
 
 async def check_workers(connection: Db, settings: Settings, *, judge: bool) -> tuple[list[UUID], list[UUID]]:
-    """Return the workers lost and returned since the last call; without ``judge`` ignore heartbeats."""
+    """Return the workers lost and returned since the last call; without ``judge``, ignore heartbeats."""
     wanted = {
         "grace": settings.rescue_grace_seconds,
         "silence": settings.offline_after,
@@ -89,7 +89,7 @@ async def restore_missing_lanes(connection: Db) -> int:
 
 
 async def sample_due_minutes(connection: Db) -> int:
-    """Sample the minutes that are over. Returns how many."""
+    """Sample the minutes that have ended. Returns how many."""
     return int(await call(connection, "sample_due_minutes"))
 
 
@@ -103,35 +103,37 @@ async def group_failures(connection: Db, limit: int) -> int:
 
 
 async def delete_old_failures(connection: Db, keep_days: float) -> int:
-    """Delete failure groups and bulk changes without activity for that long. Returns how many."""
+    """Delete failure groups and bulk changes without activity for ``keep_days``. Returns how many."""
     return int(await fetch_value(connection, "delete_old_failures", days=keep_days))
 
 
 async def advance_bulk_change(connection: Db, most: int) -> tuple[UUID, int, int, int, int] | None:
-    """Advance one bulk change. Returns its id and the jobs retried, canceled, skipped and finished; None
-    without one.
+    """Advance one bulk change.
+
+    Returns its id and the number of jobs retried, canceled, skipped, and gathered or with a new result;
+    None without a bulk change.
     """
     row = await (await connection.execute(calling("advance_bulk_change", "most"), {"most": most})).fetchone()
     return None if row is None else (row[0], row[1], row[2], row[3], row[4])
 
 
 async def advance_erasures(connection: Db, most: int) -> tuple[int, int]:
-    """Continue erasures. Returns how many are under way, and how many jobs were erased."""
+    """Continue erasures. Returns how many are open, and how many jobs were erased."""
     row = await call_row(connection, "advance_erasures", limit=most)
     return row["under_way"], row["erased"]
 
 
 async def delete_old_artifacts(connection: Db, keep_days: float) -> int:
-    """Delete artifacts of jobs that ended before; return how many."""
+    """Delete artifacts of jobs that ended more than ``keep_days`` ago. Returns how many."""
     return int(await fetch_value(connection, "delete_old_artifacts", days=keep_days))
 
 
 class UrgentWork(NamedTuple):
     now: datetime
     workers: int
-    """How many there are."""
+    """The number of workers that have not stopped."""
     workers_changed: bool
-    """Whether one may be lost or have returned."""
+    """Whether a worker may be lost or have returned."""
     has_leases: bool
     due_in: float | None
     """Seconds until the next waiting job is due; None without one."""
@@ -147,11 +149,11 @@ class PatientWork(NamedTuple):
     has_bulk_changes: bool
     has_erasures: bool
     has_minute: bool
-    """Whether a minute is over that was not sampled."""
+    """Whether a minute has ended that was not sampled."""
     has_alerts: bool
-    """Whether alerts are to be sent, or their deliveries are under way."""
+    """Whether there are alerts to send or deliveries in progress."""
     worker_change: int | None
-    """The last start or stop of a worker."""
+    """The id of the last row of worker_changes."""
 
 
 async def urgent_work(connection: Db, swept: str, silence: float | None) -> UrgentWork:

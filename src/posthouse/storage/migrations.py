@@ -1,14 +1,15 @@
 """Migrate the schema: tables forward only, functions as a whole, one migrator at a time.
 
-Each file of tables/ says at its top which code works with which schema:
+Two lines at the top of each file of tables/ say which code works with which schema:
 
 - ``-- Works with code from: 0.1.0``: the oldest version of Posthouse that works once the migration is
   applied. The version is stored with the migration, so that older code finds it.
 - ``-- Required by this code: yes``: whether the code that comes with the migration needs it. Code works with
   a schema that lacks migrations which are not required.
 
-Functions need neither as long as parameters are only added, at the end and with defaults, and functions that
-supported versions call are kept. A change that breaks this comes with a migration that says so.
+Functions need no such lines as long as parameters are only added, at the end and with defaults, and
+functions that supported versions call are kept. A change that breaks this rule needs a migration that says
+so.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def required_schema() -> int:
 
 
 def why_incompatible(number: int, lowest_codes: Sequence[str]) -> str | None:
-    """Return why this code cannot work with a schema, and what to do; None if it can.
+    """Return why this code cannot work with a schema, and what to do about it; None if it can.
 
     ``number`` is that of the newest migration, ``lowest_codes`` the versions that the migrations need.
     """
@@ -74,8 +75,10 @@ def why_incompatible(number: int, lowest_codes: Sequence[str]) -> str | None:
 
 _LOCK = (7704, 0)
 LOCK_TIMEOUT = "100ms"
-"""How long a migration waits for a table that is in use. All that comes after it waits as long, and less than
-deadlock_timeout, so that a deadlock ends the migration and not a job.
+"""How long a migration waits for a lock on a table.
+
+Later transactions queue behind the migration for as long. Shorter than deadlock_timeout, so that a deadlock
+ends the migration and not a job.
 """
 TRIES = 120
 TRY_PAUSE = 0.5
@@ -118,8 +121,9 @@ def check_schema(connection: Connection[Any]) -> None:
 def migrate(connection: Connection[Any]) -> list[Migration]:
     """Bring the schema up to date in one transaction and return the migrations that were applied.
 
-    Waits for another migrator. A table in use is not waited for, because everything would wait behind it: the
-    migration is rolled back and tried again. A schema of newer code that this code works with is left alone.
+    Waits for another migrator to finish. It waits for a table in use only for LOCK_TIMEOUT, because later
+    transactions queue behind it: then the migration is rolled back and tried again. A schema that newer
+    code has migrated is left as it is, if this code works with it.
     """
     tries = 0
     while True:
@@ -156,7 +160,7 @@ def _migrate(connection: Connection[Any]) -> list[Migration]:
 
 
 def _functions_are_older(connection: Connection[Any]) -> bool:
-    """Whether other functions are installed, by this version or an older one."""
+    """Whether the installed functions differ and were installed by this version or an older one."""
     row = connection.execute(query("functions_installed")).fetchone()
     if row is None:
         return True
@@ -214,7 +218,7 @@ def _remove(connection: Connection[Any], item: Definition) -> None:
 
 
 def apply_app_schema(connection: Connection[Any], name: str, text: str) -> bool:
-    """Run an application's SQL if it has changed since the last run. Returns whether it has."""
+    """Run an application's SQL if it has changed since the last run. Returns whether it was run."""
     digest = hashlib.sha256(text.encode()).hexdigest()
     with connection.transaction():
         connection.execute("select pg_advisory_xact_lock(%s, %s)", _LOCK)

@@ -21,9 +21,9 @@ OnListening = Callable[[AsyncConnection[tuple[Any, ...]]], Awaitable[None]]
 
 
 class NotificationListener:
-    """Listens on channels on a connection of its own, and reconnects.
+    """A listener on channels that has its own connection, and reconnects.
 
-    ``on_listening`` is called after each (re)connection: earlier notifications were missed.
+    ``on_listening`` is called after each (re)connection, before which notifications may have been missed.
     ``on_disconnect`` is called when the connection ends.
     """
 
@@ -83,12 +83,12 @@ async def listen(connection: AsyncConnection[Any], *channels: str) -> None:
 
 
 async def _notices(connection: AsyncConnection[Any]) -> AsyncIterator[list[Notify]]:
-    """Yield notifications as they come, and sleep in between.
+    """Yield notifications as they arrive, and sleep in between.
 
-    psycopg's own wait wakes up ten times a second on every connection that listens, and takes about 0.2 ms
+    psycopg's own wait wakes up ten times a second on every listening connection, and takes about 0.2 ms
     longer for each notification.
     """
-    yield [notice async for notice in connection.notifies(timeout=0)]  # those that came with results
+    yield [notice async for notice in connection.notifies(timeout=0)]  # those that arrived with query results
     loop = asyncio.get_running_loop()
     readable = asyncio.Event()
     descriptor = connection.fileno()
@@ -109,7 +109,7 @@ def _received(connection: AsyncConnection[Any]) -> Iterator[Notify]:
 
 
 class WakeupRequests:
-    """Wake-up requests: enqueue notifies only queues for which one is held. Each expires by itself."""
+    """Requests for wakeups: enqueue notifies only queues with one. Those made by ``request`` expire."""
 
     def __init__(self, url: str, *, seconds: float) -> None:
         self._line = ReconnectingConnection(url, "server wakeups")
@@ -181,7 +181,7 @@ class LogFollower:
         await self._connection.execute("unlisten posthouse_ended")
 
     async def pause(self) -> None:
-        """Wait until there may be new lines."""
+        """Wait until there may be new lines, or the job may have ended."""
         if not self._listening:
             await asyncio.sleep(POLL_SECONDS)
             return

@@ -1,8 +1,8 @@
 """Run statements and functions of the engine, and map their rows to types.
 
-The statements are in sql/, a file for each family. One begins with ``-- name: jobs_by_ids`` and a comment
-that states its purpose, and ends before the next one. What only calls one function needs no statement:
-``call(connection, "pause_queue", name="mail")`` casts each value to the type of its parameter.
+The statements are in sql/, one file for each family. A statement begins with ``-- name: jobs_by_ids`` and a
+comment that states its purpose, and ends before the next one. A call of a single function needs no
+statement: ``call(connection, "pause_queue", name="mail")`` casts each value to the type of its parameter.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ async def fetch_rows(connection: Db, name: str, /, **parameters: Any) -> list[di
 
 
 async def fetch_row(connection: Db, name: str, /, **parameters: Any) -> dict[str, Any]:
-    """Return the row of a statement that always returns one."""
+    """Return the only row of a statement that always returns one."""
     (row,) = await fetch_rows(connection, name, **parameters)
     return row
 
@@ -95,7 +95,7 @@ async def fetch_value(connection: Db, name: str, /, **parameters: Any) -> Any:
 
 
 class Signature(NamedTuple):
-    """A function of the engine: the types of its parameters, its result, and the columns of that."""
+    """A function of the engine: the types of its parameters, its result, and the columns of the result."""
 
     parameters: dict[str, str]
     result: str

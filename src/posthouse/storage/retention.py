@@ -19,7 +19,7 @@ ROWS = 5000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionStep:
-    """Data to delete. ``tenants``: those that keep their rows (shrink), or whose rows are deleted (purge)."""
+    """A retention action. ``tenants``: those that keep their rows (shrink) or lose them (purge)."""
 
     thing: str
     relation: str
@@ -33,17 +33,17 @@ class RetentionStep:
 
 
 async def plan(connection: Db, days: Mapping[str, float]) -> list[RetentionStep]:
-    """Return what is due. ``days``: the retention of each category, see Settings.kept_days."""
+    """Return the actions that are due. ``days``: the retention of each category, see Settings.kept_days."""
     return await call_rows(connection, "retention_plan", RetentionStep, days=json.dumps(dict(days)))
 
 
 async def detach(connection: Db, name: str) -> bool | None:
-    """Return True if detached, False if the table is locked, None if the partition no longer exists."""
+    """Detach a partition. Returns False if the table is locked, None if the partition no longer exists."""
     return await call(connection, "detach_partition", name=name)  # type: ignore[no-any-return]
 
 
 async def copy_retained_rows(connection: Db, name: str, tenants: list[str]) -> int | None:
-    """Return the number of rows copied, or None if the table is locked."""
+    """Copy the rows of these tenants. Returns how many, or None if the table is locked."""
     return await call(  # type: ignore[no-any-return]
         connection, "copy_retained_rows", name=name, tenants=tenants
     )
@@ -58,13 +58,13 @@ async def swap_partition(connection: Db, name: str, tenants: list[str]) -> bool 
 async def delete_tenant_rows(
     connection: Db, name: str, tenants: list[str], page: int
 ) -> tuple[int, int | None]:
-    """Delete rows of purged tenants. Returns how many, and the next page."""
+    """Delete the rows of these tenants from some pages. Returns how many, and the next page."""
     row = await call_row(connection, "delete_tenant_rows", name=name, tenants=tenants, page=page, pages=PAGES)
     return row["rows"], row["next_page"]
 
 
 async def delete_detached_job_data(connection: Db, *, name: str, page: int) -> int | None:
-    """Clear some pages of a detached partition and return the next page."""
+    """Delete the data of the jobs on some pages of a detached partition, and return the next page."""
     return await call(  # type: ignore[no-any-return]
         connection, "delete_detached_job_data", name=name, page=page, pages=PAGES
     )

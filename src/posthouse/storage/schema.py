@@ -6,9 +6,9 @@
   need for defaults and triggers. The comment above a definition becomes its COMMENT in the database; one that
   starts with "Public." is part of the stable interface, all others are internal.
 
-The columns of a job are written once, here. ``@job@`` in a file of functions/ or sql/ becomes the list of the
-columns. An alias qualifies them, ``-name`` leaves a column out, and lines with ``:=`` replace columns by
-expressions::
+The columns of a job are listed once, here. ``@job@`` in a file of functions/ or sql/ is replaced by the
+list of columns. An alias qualifies the columns, ``-name`` leaves a column out, and lines with ``:=``
+replace columns by expressions::
 
     insert into posthouse.running (@job@, lane, position)
     select
@@ -42,20 +42,20 @@ _SET_BY_THE_ENGINE = {
 
 LISTS = {
     "job": JOB,
-    # What a request for a job sets.
+    # The columns that a request for a job sets.
     "request": tuple(name for name in JOB if name not in _SET_BY_THE_ENGINE),
-    # What a job has beside these while it runs, and keeps when it has ended.
+    # The additional columns of a running job, which it keeps when it has ended.
     "attempt": (
         "lane", "position", "token", "worker_id", "attempt_started_at", "lease_expires_at",
         "cancel_requested_at", "slots", "progress_at",
     ),
-    # What the client sets of jobs that it copies into ready.
+    # The columns of jobs that a client copies into ready.
     "plain": (
         "id", "queued_at", "scheduled_for", "priority", "max_attempts", "timeout_seconds",
         "tenant_id", "kind", "queue", "source", "payload", "correlation_id", "subject",
         "source_ref", "created_by", "retry", "parent_id", "requires", "prefers", "lane",
     ),
-    # What lists of jobs show.
+    # The columns that lists of jobs show.
     "listed": (
         "id", "tenant_id", "kind", "queue", "status", "place", "priority", "correlation_id",
         "subject", "source", "scheduled_for", "queued_at", "started_at", "attempt_started_at",

@@ -1,4 +1,4 @@
-"""Statements of the matcher and the scheduler, which run in their transactions."""
+"""Statements of the matcher and the scheduler, run in the transactions of these."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class PendingEvent:
 
 
 async def events_waiting(connection: Db) -> bool:
-    """Return whether there may be events to match. Much cheaper than taking them."""
+    """Return whether there may be events to match. Much cheaper than lock_pending_events."""
     return bool(await fetch_value(connection, "events_waiting"))
 
 
@@ -49,8 +49,9 @@ class DueSchedules:
 
 
 async def due_schedules(connection: Db, limit: int, *, thorough: bool) -> DueSchedules:
-    """Return up to ``limit`` due schedules and as many new ones; ``thorough``: also those with runs in the
-    future.
+    """Return up to ``limit`` due schedules and as many new ones.
+
+    ``thorough``: also those with runs in the future, after the clock was set back.
     """
     (look,) = await call_rows(connection, "due_schedules", DueSchedules, limit=limit, all=thorough)
     return look
@@ -59,8 +60,9 @@ async def due_schedules(connection: Db, limit: int, *, thorough: bool) -> DueSch
 async def fire_schedule(
     connection: Db, trigger: Mapping[str, Any], runs: Sequence[Mapping[str, Any]], next_at: datetime
 ) -> dict[str, int]:
-    """Record the runs of a trigger as it was read. All counts are zero if it has changed or was processed
-    meanwhile.
+    """Record the runs of a trigger as it was read.
+
+    All counts are zero if the trigger has changed or was processed in the meantime.
     """
     return await call_row(
         connection,

@@ -40,7 +40,7 @@ class Account:
         return self.switch_to or Ids(os.geteuid(), os.getegid())
 
     def run(self, command: Sequence[str], **options: Any) -> subprocess.CompletedProcess[str]:
-        """Run a command as this account, outside our working directory and settings."""
+        """Run a command as this account, not in this process's working directory and Postgres settings."""
         return subprocess.run(  # noqa: S603 - the programs are ours, the arguments are a list
             [*self.prefix, *command],
             cwd="/",
@@ -88,7 +88,7 @@ def choose(layout: Layout, binaries: Binaries, run_as: str | None = None) -> tup
 
 
 def can_enter_parent(layout: Layout) -> bool:
-    """Whether some account that could run the server can reach this folder."""
+    """Whether any account that could run the server can enter the parent of this folder."""
     return any(_can_enter(account, layout.root.parent) for account in _candidates(layout, run_as=None))
 
 
@@ -124,7 +124,7 @@ def _instead_of_root() -> Iterator[Account]:
 
 
 def _in_namespace() -> Iterator[Account]:
-    """Keep our user and the ownership of the files, but appear to Postgres as a named user."""
+    """Yield a user namespace: user and file ownership stay the same, but Postgres sees a named user."""
     unshare = shutil.which("unshare")
     seen_as = next((user for user in pwd.getpwall() if user.pw_uid != ROOT), None)
     if unshare and seen_as:

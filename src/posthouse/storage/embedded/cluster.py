@@ -1,4 +1,4 @@
-"""Creating the cluster: the files of an empty Postgres."""
+"""Create the cluster: the files of an empty Postgres."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _run_initdb(
             f"--username={ADMIN}",
             f"--pwfile={layout.password_file}",
             "--auth=scram-sha-256",
-            # Iterations protect passwords that can be guessed. Ours is random, and they cost 4 ms to connect.
+            # Iterations protect guessable passwords. This one is random, and they cost 4 ms per connection.
             "--set=scram_iterations=1",
             "--encoding=UTF8",
             # Built into Postgres: indexes stay valid when the C library of the system changes.

@@ -1,8 +1,8 @@
 """The files of the data directory, and the folder that the server uses for it.
 
-It is the data directory itself, except for root on a system without user namespaces. There the server runs
-as an unprivileged user, who cannot enter folders such as /root: the data then goes to a folder of its own
-outside them, and a file in the data directory names that folder for later starts.
+That folder is the data directory itself, except for root on a system without user namespaces. There the
+server runs as an unprivileged user, who cannot enter folders such as /root: the data then goes to a
+separate folder outside them, and a file in the data directory names that folder for later starts.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Layout:
 
     @property
     def moved_file(self) -> Path:
-        """Names the folder that is used instead of this one: see location."""
+        """Names the folder that is used instead of this one: see locate."""
         return self.root / "moved-to"
 
     @property

@@ -27,7 +27,7 @@ CONTAINER_LIMITS = (
     Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
 )
 NAME = re.compile(r"[a-z_][a-z0-9_.]*")
-# Used to find the server again, so that callers cannot set them.
+# These settings are needed to find the server again, so callers cannot set them.
 KEPT = frozenset({"port", "listen_addresses", "unix_socket_directories", "data_directory", "config_file"})
 
 
@@ -39,7 +39,7 @@ def _defaults() -> dict[str, str]:
     return {
         "shared_buffers": f"{shared_buffers_megabytes(memory_bytes())}MB",
         "max_connections": "200",
-        # An accepted job is on disk.
+        # An accepted job must be on disk.
         "fsync": "on",
         "synchronous_commit": "on",
         # Fewer checkpoints: after each one, the first change of a page writes the whole page to the log.
@@ -54,7 +54,8 @@ def _defaults() -> dict[str, str]:
         "timezone": "UTC",
         "log_timezone": "UTC",
         "password_encryption": "scram-sha-256",
-        # For roles that users create, with passwords of their own; ours uses fewer iterations.
+        # For roles that users create, with their own passwords; the roles created here use fewer
+        # iterations.
         "scram_iterations": "4096",
     }
 
@@ -172,7 +173,7 @@ def _write_config(layout: Layout, settings: Mapping[str, str]) -> None:
 
 
 def _forget_dead_server(layout: Layout, account: Account) -> None:
-    """Replace the process id of a dead server. Another process may have it now; Postgres would wait for it.
+    """Replace the process id of a dead server: Postgres would wait for another process with that id.
 
     The rest of the file stays: Postgres checks with it whether its shared memory is still in use.
     """

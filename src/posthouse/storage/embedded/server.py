@@ -1,4 +1,4 @@
-"""Start, attach to and stop the embedded server, and check that the one on our port is ours."""
+"""Start, attach to and stop the embedded server, and check that the server on the port is the right one."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Answer:
 
 
 def ask(layout: Layout) -> Answer | None:
-    """Return what our server answers, or None if it does not answer.
+    """Return the answer of the server of this directory, or None if it does not answer.
 
     The process id comes from the running server, not from a file that may be out of date.
     """
@@ -98,10 +98,11 @@ def _identify(
 
 
 def _create_database(connection: psycopg.Connection[Any], known: State) -> None:
-    """Create the role of the applications and its database. The database last: it says that both exist.
+    """Create the role of the applications, then its database.
 
-    The role may create databases and roles, and look after the server. It bypasses row-level security
-    because its policies permit all rows anyway, and COPY is not possible with it.
+    The database comes last, so that its existence means that both exist. The role may create databases and
+    roles, monitor the server, cancel backends and run checkpoints. It bypasses row-level security, because
+    its policies permit all rows anyway, and COPY is not possible with it.
     """
     user, database = sql.Identifier(USER), sql.Identifier(DATABASE)
     if connection.execute("select from pg_roles where rolname = %s", [USER]).fetchone() is None:
@@ -146,7 +147,7 @@ def shut_down(layout: Layout, timeout: float) -> None:
 
 
 def _await_answer(layout: Layout, timeout: float) -> Answer | None:
-    """Wait while the server is alive: it may be recovering, stopping or busy. Return None if it is not."""
+    """Wait while the server is alive: it may be recovering, stopping or busy. Return None if it is dead."""
     for _ in attempts(timeout):
         if not process.is_alive(layout):
             return None
@@ -320,7 +321,7 @@ def ensure(
 
 
 def admin_url_of(data_dir: Path, url: str) -> str | None:
-    """Return the superuser's URL if this is the URL of the server of this directory for applications."""
+    """Return the superuser's URL if ``url`` is that of applications for this directory; else None."""
     try:
         known = state.load(existing(data_dir).state_file)
     except EmbeddedUnavailable:

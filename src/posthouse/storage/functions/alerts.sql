@@ -1,12 +1,12 @@
 -- Alerts: events that need attention, derived from facts that the engine records anyway.
 --
---   a fact ──detect_alerts or raise_alert──▶ new ──post_alerts──▶ told   goes to every destination, as a job of its own
---                                           ├─────────────────▶ held   its type and subject were told of a moment ago
---                                           └─────────────────▶ off    its type is switched off
+--   a fact ──detect_alerts or raise_alert──▶ new ──post_alerts──▶ told   sent to each destination, as a separate job
+--                                            ├─────────────────▶ held   in the cool-down of its type and subject
+--                                            └─────────────────▶ off    its type is disabled
 --
--- When a cool-down is over, the newest of the alerts that were held is told, with the number of the others. Claim and
--- finish do not depend on any of this. A fact has a key, so it makes one alert no matter which keeper finds it and how
--- often. The keeper that holds the row of alert_cursor finds and posts; the others skip. Finding and posting are one
+-- When a cool-down is over, the newest of the held alerts is sent, with the number of the others. Claim and finish do
+-- not depend on any of this. A fact has a key, so it creates one alert no matter which keeper finds it and how often.
+-- The keeper that holds the row of alert_cursor finds and posts; the others skip. Finding and posting are one
 -- transaction each: if a keeper is killed, the next one repeats the step.
 
 -- Whether a kind is one of Posthouse's own. Such jobs raise no alerts: an alert about a failed delivery would need
@@ -350,7 +350,7 @@ begin
   return coalesce(v_told, '{}');
 end $$;
 
--- Posts new alerts, and held alerts whose cool-down is over; returns those that are told.
+-- Posts new alerts, and held alerts whose cool-down is over; returns the alerts that are sent (state told).
 create or replace function posthouse.post_alerts(
   p_types text[], p_destinations text[], p_cooldown interval default '5 minutes', p_most integer default 10,
   p_attempts integer default 6

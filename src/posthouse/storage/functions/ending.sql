@@ -217,9 +217,10 @@ language sql as $$
   where b.line and b.job_id = c.job_id and b.depends_on = c.behind and c.before <> all (p_ended)
 $$;
 
--- Resolves the edges of ended jobs: unblocks, cancels or keeps waiting the dependents whose rows are in p_locked. The
--- edges of the other dependents get a new xid, so that the keeper checks them. All jobs that must be canceled are ended
--- at once: one by one, a long chain would use up the stack.
+-- Resolves the edges of ended jobs: of the dependents whose rows are in p_locked, it unblocks or cancels some and
+-- leaves the others waiting, as on_dependency_failure says. The edges of all other dependents get a new xid, so that
+-- the keeper checks them. All jobs that must be canceled are ended at once: one by one, a long chain would use up the
+-- stack.
 create or replace function posthouse.unblock(p_ids uuid[], p_statuses text[], p_locked uuid[] default null)
 returns void
 language plpgsql as $$

@@ -1,4 +1,4 @@
--- The directory of lanes is kept small: every claim looks at each lane of its queues.
+-- The directory of lanes is kept small, because every claim reads each lane of its queues.
 
 -- Deletes empty lanes if there are more than p_keep. A concurrent transaction that enqueues into such a lane still saw
 -- it, and does not create it again: restore_missing_lanes finds those lanes.

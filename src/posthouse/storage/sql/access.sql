@@ -34,7 +34,7 @@ delete from posthouse.sessions where hash = %(hash)s
 select secret from posthouse.link_secret
 
 -- name: audit_list
--- Audit entries, newest first, below the last id seen. Entries of a month are stored together.
+-- Audit entries, newest first, below the last id seen. The table is partitioned by month.
 select id, at, actor, action, tenant_id, target, before, after
 from posthouse.audit
 where (%(actor)s::text is null or actor = %(actor)s::text)
@@ -49,9 +49,9 @@ order by id desc
 limit %(limit)s
 
 -- name: see_as
--- Restricts the rest of the transaction to one tenant's rows, or to none, and limits how long statements take. The
--- default random_page_cost assumes spinning disks and would read all of ready for the few jobs of a small tenant;
--- recent rows are in memory, so it is capped at 1.1.
+-- Restricts the rest of the transaction to the rows of one tenant (null: no restriction), and sets a statement timeout.
+-- The default random_page_cost assumes spinning disks and makes the planner read all of ready for the few jobs of a
+-- small tenant; recent rows are in memory, so it is capped at 1.1.
 select
   set_config('statement_timeout', %(milliseconds)s::text, true),
   set_config('random_page_cost', least(current_setting('random_page_cost')::float8, 1.1)::text, true),

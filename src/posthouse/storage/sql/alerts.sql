@@ -37,7 +37,7 @@ select exists (
     and exists (select from posthouse.ready as r where r.lane = l.lane))
 
 -- name: alerts_post
--- Posts open alerts, or suppresses them during the cool-down of their type and subject; returns the posted ones.
+-- Posts new alerts, or holds them during the cool-down of their type and subject; returns the posted ones.
 select a.type, t.severity, a.tenant_id, a.subject, a.message, a.held_back
 from posthouse.post_alerts(
   %(types)s, %(destinations)s, make_interval(secs => %(cooldown)s), %(most)s, %(attempts)s) as a

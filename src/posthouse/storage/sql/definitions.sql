@@ -1,8 +1,8 @@
 -- Definitions of kinds of job.
 
 -- name: definitions_list
--- Kinds of job, or one of them, and how many live workers know each. What an operator set lies over what the code
--- says, or over what is ordinary.
+-- Definitions of kinds of job, or one of them, and how many online workers have a handler for each. beneath: the values
+-- that an operator's overrides replace, from the code or the defaults.
 select
   d.key, d.description, d.queue, d.priority, d.max_attempts, d.timeout_seconds, d.retry, d.schema, d.limits,
   d.requires, d.prefers, d.followup_queues, d.active, d.redact, d.keep_steps, d.keep_progress, d.runner, d.command, d.origin,
@@ -24,11 +24,12 @@ limit %(limit)s
 select key from posthouse.definitions order by key
 
 -- name: kinds_known
--- The kinds that are defined.
+-- The kinds with an active definition.
 select key from posthouse.definitions where active order by key
 
 -- name: definition_rules
--- The rules of the kinds in a JSON array, or of all kinds if it is null. As text, so that all drivers return the same.
+-- The rules of the kinds in a JSON array, or of all kinds if the parameter is JSON null. As text, so that all drivers
+-- return the same.
 select jsonb_build_object(
   'key', d.key, 'announced_schema', (d.announced -> 'schema')::text, 'active', d.active, 'schema', d.schema::text, 'redact', d.redact, 'overrides', d.overrides,
   'runner', d.runner, 'command', d.command, 'queue', d.queue, 'timeout_seconds', d.timeout_seconds, 'retry', d.retry)::text
@@ -37,11 +38,11 @@ cross join (select %s::jsonb) as asked (keys)
 where asked.keys = 'null' or jsonb_exists(asked.keys, d.key)
 
 -- name: definitions_digest
--- Changes whenever a definition changes, in any order of commits.
+-- A text that changes whenever a definition changes, in any order of commits.
 select concat_ws(' ', count(*), sum(version), max(updated_at)) from posthouse.definitions
 
 -- name: definitions_with_secrets
--- Schema and redaction paths of the kinds that mark secrets.
+-- Schema and redaction paths of the kinds that may mark secrets.
 select key, schema::text as schema, redact from posthouse.definitions where redact <> '{}' or schema <> '{}'
 
 -- name: announce_missing

@@ -15,8 +15,8 @@ where s.schemaname = 'posthouse'
 order by s.n_dead_tup desc
 
 -- name: doctor_claims
--- Queues from which something was claimed within a time. An attempt that started is running, was recorded,
--- or ended its job.
+-- Queues from which a job was claimed recently. An attempt that started is still running, was recorded as a past
+-- attempt, or ended its job.
 select distinct queue
 from (
   select queue from posthouse.running
@@ -56,7 +56,7 @@ from (
          greatest(age(a.backend_xmin), age(a.backend_xid)) as age_transactions
   from pg_stat_activity as a
   where a.datname = current_database() and a.pid <> pg_backend_pid()
-    and a.backend_type <> 'autovacuum worker'  -- vacuum does not hold back the others
+    and a.backend_type <> 'autovacuum worker'  -- other vacuums ignore its snapshot
     and (a.backend_xmin is not null or a.backend_xid is not null)
   union all
   select 'prepared transaction', null, p.gid, p.owner::text, null, 'prepared', null,
@@ -98,8 +98,9 @@ order by r.lease_expires_at
 limit %(limit)s
 
 -- name: doctor_lines
--- Jobs that could start, by queue, kind and what they require: since when the first waits, who could take it, and
--- whether they are paused or limited. Reads only the head of each lane; jobs are counted up to a limit.
+-- Jobs that could start, by queue, kind and required capabilities: since when the first one has waited, how many
+-- workers could claim them, and whether they are paused or limited. Reads only the head of each lane; jobs are counted
+-- up to a limit.
 with lane as materialized (
   select distinct on (l.lane) l.* from posthouse.lanes as l
 ), line as (
@@ -140,7 +141,7 @@ cross join lateral (
 order by line.since
 
 -- name: doctor_partitions
--- Missing partitions of the coming days.
+-- Partitions of the coming days that are missing.
 select distinct k.relation as table, date_trunc(k.span, d)::date as day
 from posthouse.effective_retention_rules() as k
 cross join generate_series(
@@ -159,7 +160,7 @@ select current_setting('server_version_num')::integer as number, current_setting
        pg_has_role('pg_read_all_stats', 'usage') as sees_all
 
 -- name: doctor_speed
--- Server settings that decide how fast the queue is, as this session sees them.
+-- Server settings that affect the speed of the queue, as this session sees them.
 select current_setting('jit')::boolean as jit,
        (select s.setting::bigint * 1048576 from pg_settings as s where s.name = 'max_wal_size') as max_wal_bytes,
        (select s.setting::bigint * current_setting('block_size')::bigint from pg_settings as s

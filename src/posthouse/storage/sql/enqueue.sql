@@ -1,8 +1,8 @@
 -- Enqueuing jobs and emitting events.
 
 -- name: bulk_start
--- What a bulk enqueue needs to know: whether it may COPY into ready, the time (in microseconds of 2000, as COPY takes
--- it), and the defaults of its kinds.
+-- What a bulk enqueue needs to know: whether it may COPY into ready, the current time (in microseconds since 2000, the
+-- format of COPY), and the defaults of its kinds.
 select not row_security_active('posthouse.ready'),
   (extract(epoch from posthouse.now() - timestamptz '2000-01-01 00:00:00+00') * 1000000)::bigint, jsonb_object_agg(
   d.key, jsonb_build_object(
@@ -19,7 +19,8 @@ copy posthouse.ready (@plain@)
 from stdin (format binary)
 
 -- name: stage_ready
--- A place for COPY, which takes no table under row-level security: gone by the end of the transaction.
+-- Creates a staging table for COPY, which is not possible into a table with row-level security. It is dropped at the
+-- end of the transaction.
 create temporary table posthouse_staged on commit drop as
 select @plain@
 from posthouse.ready
@@ -52,7 +53,8 @@ select posthouse.open_lanes(array(
 select posthouse.wake(%s)
 
 -- name: undefined_note
--- Notes copied jobs of a kind without a definition: they take these options from it when it arrives.
+-- Records copied jobs of a kind without a definition, with the options that they take from the definition once it
+-- exists.
 insert into posthouse.undefined_jobs (kind, took, job_id) select %s, %s::text[], unnest(%s::uuid[])
 
 -- name: enqueue_one

@@ -2,7 +2,7 @@
 
 -- name: failures_list
 -- Failure groups, the latest first, each with its counts of the last hour in steps of five minutes, and of the last day
--- in hours. Counts are read once for all groups: to look each step up by itself took twice as long.
+-- in hours. Counts are read once for all groups: reading each step separately took twice as long.
 with moment as materialized (
   select posthouse.failure_step(posthouse.now()) as step,
          date_bin('1 hour', posthouse.now(), '2000-01-01 00:00:00+00') as hour
@@ -75,7 +75,7 @@ order by h.finished_at desc
 limit %(limit)s
 
 -- name: bulk_changes_list
--- Bulk changes, newest first; the one with this id, if one is given; only retries, if these are asked for.
+-- Bulk changes, newest first; optionally the one with this id, or only those with this action.
 select
   id, action, state, chosen, rate, stop_share, stop_after, total, retried, canceled, skipped, succeeded, failed,
   created_at, created_by, starts_at, ended_at, reason
@@ -88,10 +88,10 @@ order by created_at desc, id desc
 limit %(limit)s
 
 -- name: bulk_change_count
--- How many ended jobs a bulk retry with this choice would retry now; counted up to a number.
+-- How many ended jobs a bulk retry with these criteria would retry now; counted up to a number.
 select count(*) from (select from posthouse.select_retriable_jobs(%(chosen)s::jsonb, posthouse.now()) limit %(most)s) as c
 
 -- name: delete_old_failures
--- Deletes failure groups and bulk retries without activity for a number of days.
+-- Deletes failure groups and bulk changes without activity for a number of days.
 select posthouse.delete_old_failures(before) + posthouse.delete_old_bulk_changes(before)
 from (select posthouse.now() - make_interval(secs => %(days)s * 86400) as before) as b

@@ -1,4 +1,4 @@
--- What belongs to one job: attempts, log lines, parts, steps, artifacts, follow-ups.
+-- The data of one job: attempts, log lines, parts, steps, artifacts, follow-ups.
 
 -- name: job_attempts
 -- The attempts of a job, first to last.
@@ -75,7 +75,7 @@ left join posthouse.artifacts as a
 where r.id = %(id)s and r.token = %(token)s
 
 -- name: job_attempt_spans
--- The last so many attempts at a job, and since when each could have started as far as it is on record.
+-- The last attempts at a job, and since when each could have started, if recorded.
 select a.generation, a.attempt, a.worker_id, nullif(w.name, '') as worker, a.started_at, a.finished_at, a.outcome,
        a.error ->> 'type' as error_type, a.error ->> 'message' as error_message, a.ready_at
 from (
@@ -103,7 +103,7 @@ union all
  order by ordinal desc limit %(most)s)
 
 -- name: job_follow_ups
--- Follow-ups of a job among the newest jobs of its correlation, first to last.
+-- Follow-ups of a job, among the newest jobs of its correlation, first to last.
 select id, kind, status, queued_at as created_at, started_at, finished_at
 from (
   select id, kind, status, queued_at, started_at, finished_at, parent_id from posthouse.jobs

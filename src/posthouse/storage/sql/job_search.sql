@@ -1,4 +1,4 @@
--- The search of the jobs list, and what it suggests while one types.
+-- The search of the list of jobs, and its suggestions.
 
 -- name: filter_words
 -- Which of these words are kinds or subjects.
@@ -10,7 +10,8 @@ select
 from unnest(%(words)s::text[]) as w (word)
 
 -- name: filter_names
--- Names that a filter can use, each with a short description: defined, queued or running.
+-- Names for a field of a filter, each with a short description: from definitions, lanes, workers, tenants and failure
+-- groups.
 select value, coalesce(max(detail), '') as detail
 from (
   select key as value, nullif(description, '') as detail from posthouse.definitions where %(field)s = 'kind'
@@ -45,7 +46,8 @@ where j.id = any (%(ids)s::uuid[])
 order by j.id desc
 
 -- name: job_marks
--- The payload of a job as text, which is parsed in a thread if it is large, and the schema and redaction paths of its kind.
+-- The payload of a job as text, which the caller parses in a thread if it is large, and the schema and redaction paths
+-- of its kind.
 select j.payload::text as payload, d.schema::text as schema, coalesce(d.redact, '{}') as redact
 from posthouse.jobs as j
 left join posthouse.definitions as d on d.key = j.kind

@@ -22,7 +22,7 @@ left join posthouse.queues as p on p.name = j.queue and p.paused_at is not null
 where j.id = %(id)s and (%(tenant)s::text is null or j.tenant_id = %(tenant)s::text)
 
 -- name: job_blockers
--- The jobs that a waiting job waits for. No status: it was dropped with its partition.
+-- The jobs that a waiting job waits for. The status is null if the job was dropped with its partition.
 select distinct b.depends_on as id, j.kind, j.status
 from posthouse.blocks as b
 left join posthouse.jobs as j on j.id = b.depends_on
@@ -31,7 +31,7 @@ order by b.depends_on
 limit 100
 
 -- name: job_limits
--- The limits that keep a ready job from starting now: how full its slots are, and when a rate lets one more start.
+-- The limits that keep a ready job from starting now: the use of its slots, and when a rate lets another job start.
 select
   l.name, l.per, slot.slot, coalesce(s.in_use, 0) as in_use, l.max_running, l.rate, l.burst, now.tokens, cost.cost,
   coalesce(s.in_use, 0) >= l.max_running as full,
@@ -48,7 +48,7 @@ where r.id = %(id)s and slot.slot is not null
 order by l.name
 
 -- name: job_line
--- How many jobs of its queue and kind are ahead of this one, counted up to a limit, and how many a second end.
+-- How many jobs of its queue and kind are ahead of this job, counted up to a limit, and how many jobs end per second.
 select
   (select count(*)
    from (
@@ -61,7 +61,8 @@ select
   posthouse.recent_throughput(%(queue)s, %(kind)s) as pace
 
 -- name: job_servers
--- Live workers that serve this queue or have a handler for this kind, the capabilities they lack, and how many jobs they run.
+-- Online workers that serve this queue or have a handler for this kind, the capabilities that they lack, and how many
+-- jobs they run.
 select
   w.id, w.name, w.concurrency,
   (select count(*) from posthouse.running as r where r.worker_id = w.id)::integer as running,
@@ -76,7 +77,7 @@ where posthouse.is_online(w, %(offline_after)s)
 order by w.name, w.id
 
 -- name: job_left_until
--- Until when a job is reserved for preferred workers; null if it is not.
+-- The time until which a job is reserved for preferred workers; null if it is not.
 select head.scheduled_for + make_interval(secs => %(patience)s)
 from posthouse.ready as r
 cross join lateral (

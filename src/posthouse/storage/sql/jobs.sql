@@ -19,8 +19,9 @@ where id = any (%(ids)s::uuid[])
 order by id desc
 
 -- name: jobs_by_part_of_id
--- Jobs whose id starts or ends with some digits, newest first. A prefix is a range of ids. For a suffix the newest
--- ids of each table are read by index, at most so many: an index by suffix would cost every insert into history.
+-- Jobs whose id starts or ends with some digits, newest first. A prefix is a range of ids. For a suffix, a limited
+-- number of the newest ids of each table is read by index: an index by suffix would slow down every insert into
+-- history.
 with found as (
   (select id from posthouse.jobs
    where id between %(lowest)s::uuid and %(highest)s::uuid
@@ -44,7 +45,7 @@ order by id desc
 limit %(limit)s
 
 -- name: jobs_of_all
--- Jobs of all tenants, newest first, from at most so many that are read in the order of their ids.
+-- Jobs of all tenants, newest first, among a limited number of jobs that are read in the order of their ids.
 select * from (
   select
     @listed@
@@ -63,12 +64,12 @@ offset %(offset)s
 limit %(limit)s
 
 -- name: jobs_of_tenant
--- Jobs of a tenant, newest first, from at most so many of each place and status, each read in order by its index. What
--- else is asked of them is asked of those that were read. From the places and not from their view, of which a plan
--- takes four times as long. Statuses, and tenants in waiting, are compared together with ids, not only by themselves:
--- otherwise the planner may read the index of ids and leave out what has another tenant or status, one by one. What is
--- ready has no index by tenant: the few of a small one are found by its lanes, those of a large one by going through
--- all, of which they are a good part.
+-- Jobs of a tenant, newest first, among a limited number of jobs of each table and status, each read in order by its
+-- index. The other conditions are checked on the jobs that were read. Reads the tables and not the view, whose plan
+-- takes four times as long. Statuses, and tenants in waiting, are compared together with ids as well: otherwise the
+-- planner may read the index of ids and discard the jobs of other tenants or statuses one by one. ready has no index by
+-- tenant: the few jobs of a small tenant are found by its lanes; for a large tenant all of ready is read, of which its
+-- jobs are a large part.
 with few as materialized (
   select coalesce(array_agg(f.id), '{}') as ids, count(*) <= %(few)s as all_of_them
   from (
@@ -232,7 +233,7 @@ offset %(offset)s
 limit %(limit)s
 
 -- name: jobs_horizon_of_all
--- The last job read for a page of all jobs, if the search stopped early.
+-- The last job that was read for a page of all jobs, if the search stopped early.
 select id from posthouse.jobs
 where id >= %(lowest)s::uuid and id < %(below)s::uuid
 order by id desc
@@ -240,7 +241,8 @@ offset %(most)s::bigint - 1
 limit 1
 
 -- name: jobs_horizon_of_tenant
--- The last job read for a page of a tenant's jobs, if the search stopped early: the highest of the last ids read.
+-- The last job that was read for a page of a tenant's jobs, if the search stopped early: the highest of the last ids
+-- that were read from each table.
 with few as materialized (
   select coalesce(array_agg(f.id), '{}') as ids, count(*) <= %(few)s as all_of_them
   from (
@@ -318,7 +320,7 @@ select count(*) from (
 
 -- name: jobs_in_short
 -- How many jobs have each status, each counted up to a number, and since when the oldest ready job could have started.
--- What is ready is found by its lanes: a tenant's own are few, however long those of others are.
+-- Ready jobs are found by their lanes: a tenant's own lanes are few, no matter how long those of others are.
 with mine as materialized (
   select distinct lane from posthouse.lanes where %(tenant)s::text is null or tenant_id = %(tenant)s::text
 )
@@ -344,7 +346,7 @@ select
   )::double precision as oldest_queued_seconds
 
 -- name: jobs_running
--- The jobs that have been running longest. All columns of a list, so that they read as jobs of a list do.
+-- The jobs that have been running longest, with the columns of a list of jobs.
 select @listed@
 from posthouse.jobs
 where id = any (array(select id from posthouse.running order by attempt_started_at, id limit %(limit)s))
@@ -360,7 +362,7 @@ order by j.finished_at desc nulls first
 limit 1
 
 -- name: jobs_not_of_tenant
--- One of these jobs that does not belong to a tenant.
+-- One of these jobs that does not belong to this tenant.
 select u.id from unnest(%(ids)s::uuid[]) as u (id)
 where not exists (select from posthouse.jobs as j where j.id = u.id and j.tenant_id = %(tenant)s)
 limit 1

@@ -1,7 +1,7 @@
--- What the keeper looks for and does in its rounds.
+-- The statements of the keeper's rounds.
 
 -- name: agenda_urgent
--- What the urgent steps of the keeper have to do; p_swept of recheck_dependencies says which edges are settled.
+-- Which urgent steps of the keeper have work to do. swept: the cursor that recheck_dependencies returned.
 select
   t.at as now, w.workers, w.changed as workers_changed,
   exists (select from posthouse.running) as has_leases,
@@ -20,13 +20,13 @@ cross join lateral (
     v.lost_at is not null or v.missing_since is not null
     or coalesce(v.heartbeat_at, v.started_at)
       < t.at - coalesce(make_interval(secs => %(silence)s::double precision), v.offline_after)
-    -- its liveness lock is free; in this order, and released at once: other keepers test it too
+    -- Its liveness lock is free. CASE fixes the order; the lock is released at once, because other keepers test it too.
     or case when v.watched and pg_try_advisory_lock(7701, v.number)
             then pg_advisory_unlock(7701, v.number) else false end), false) as changed
   from posthouse.workers as v where v.stopped_at is null) as w
 
 -- name: agenda_patient
--- What the other steps of the keeper have to do.
+-- Which of the other steps of the keeper have work to do.
 select
   exists (select from posthouse.failure_deltas) as has_failures,
   exists (
@@ -45,7 +45,8 @@ select
 from (select posthouse.now() as at) as t
 
 -- name: promote
--- Settles edges that raced the end of their dependency (first: see recheck_dependencies), and promotes due jobs.
+-- Rechecks edges that may have raced the end of their dependency (first: see recheck_dependencies), promotes due jobs,
+-- and returns the seconds until the next one is due.
 select posthouse.recheck_dependencies(%s::xid8[])::text, posthouse.promote(%s), posthouse.next_due()
 
 -- name: tidy

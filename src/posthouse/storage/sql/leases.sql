@@ -1,7 +1,7 @@
 -- The statements of a worker: register, claim, report. Each write is guarded by the token of the lease.
 
 -- name: claim
--- Claims jobs. Ids and times come as raw bytes and payloads as text: the worker decodes what it looks at.
+-- Claims jobs. Ids and times are returned as raw bytes and payloads as text: the worker decodes only what it needs.
 select
   uuid_send(c.id), c.kind, c.queue, c.tenant_id,
   coalesce(c.payload, (select body from posthouse.payloads as p where p.job_id = c.id))::text,
@@ -74,22 +74,22 @@ join posthouse.workers as w on w.id = r.worker_id and w.key = %(key)s
 where r.id = %(id)s
 
 -- name: leases_of_others
--- The jobs among these that run under one of these tokens, claimed by a worker of another key.
+-- The jobs among these that run under one of these tokens, but were claimed by a worker with another key.
 select r.id from posthouse.running as r
 join unnest(%(ids)s::uuid[], %(tokens)s::uuid[]) as report (id, token) on r.id = report.id and r.token = report.token
 join posthouse.workers as w on w.id = r.worker_id
 where w.key is distinct from %(key)s
 
 -- name: worker_key
--- The key that a worker came with. The row stays until the transaction ends.
+-- The key that a worker registered with. Locks the worker's row against deletion until the transaction ends.
 select key from posthouse.workers where id = %(id)s for key share
 
 -- name: worker_of_key
--- The worker that was registered last with a key, and what it serves.
+-- The worker that was registered last with a key, and its queues, kinds and capabilities.
 select id, queues, kinds, offers from posthouse.workers where key = %(key)s order by started_at desc limit 1
 
 -- name: worker_serves
--- Says what a worker serves from now on.
+-- Stores the queues and kinds that a worker serves from now on.
 update posthouse.workers set queues = %s, kinds = %s where id = %s returning id
 
 -- name: request_wakeup

@@ -1,7 +1,7 @@
 -- Limits and tenants.
 
 -- name: limits_list
--- Limits, or one of them, and how full they are: over all of its slots, and the fullest of them.
+-- Limits, or one of them, with their use: summed over their slots, and of the fullest slot.
 select
   l.name, l.kinds, l.queues, l.tenants, l.per, l.max_running, l.rate, l.burst, l.weights, l.origin, l.updated_at,
   n.in_use, n.slots, n.fullest, n.full_slots,
@@ -18,7 +18,7 @@ where %(name)s::text is null or l.name = %(name)s::text
 order by l.name
 
 -- name: limit_slots_list
--- The slots of limits, or of one: the fullest first. A slot is named by its limit, tenant and key.
+-- The slots of all limits, or of one, the fullest first. The name of a slot has its limit, tenant and key.
 select
   l.name as limit_name, nullif(split_part(s.slot, E'\x1f', 2), '') as tenant_id,
   nullif(split_part(s.slot, E'\x1f', 3), '') as key, s.in_use, l.max_running, l.rate, l.burst,
@@ -30,7 +30,7 @@ order by l.name, s.in_use desc, tokens, s.slot
 limit %(limit)s
 
 -- name: tenants_list
--- Tenants that were created or have jobs, or one of them: what is queued, what runs, and their share beside each other.
+-- Tenants that were created or have jobs, or one of them: their queued and running jobs, and their weight.
 with queued as (
   select tenant_id, count(*) as queued
   from (select tenant_id from posthouse.ready union all select tenant_id from posthouse.waiting) as q

@@ -1,11 +1,11 @@
 -- What the console's event stream reads, several times a second.
 
 -- name: live_clock
--- The time used for records, and the time used for ids.
+-- The time by the clock of Posthouse, which records use, and the time that ids contain.
 select posthouse.now(), clock_timestamp()
 
 -- name: live_running
--- Running jobs: the worker, and a number that changes with every visible change. Read several times a second.
+-- Running jobs with their worker, and a hash that changes with every visible change. Read several times a second.
 select uuid_send(id), uuid_send(worker_id),
        hashtextextended(concat_ws('|', generation, attempt_count, progress_percent, current_step,
                                   cancel_requested_at is null), 0)
@@ -13,14 +13,14 @@ from posthouse.running
 where %(ids)s::uuid[] is null or id = any (%(ids)s::uuid[])
 
 -- name: live_queued
--- Ids of queued jobs created within a range, newest first.
+-- Ids of queued jobs in a range of ids, newest first.
 (select id from posthouse.ready where id >= %(low)s and id < %(high)s order by id desc limit %(most)s)
 union all
 (select id from posthouse.waiting where id >= %(low)s and id < %(high)s order by id desc limit %(most)s)
 
 -- name: live_since
--- Ids of jobs that may have changed since a moment: what runs, what was queued, what ended, what goes into another
--- attempt. One more than so many says that there are too many.
+-- Ids of jobs that may have changed since a time: running jobs, jobs queued or ended since then, and jobs with an
+-- attempt that ended since then. One id more than the limit means that there are too many.
 select id from (
   (select id from posthouse.running limit %(most)s + 1)
   union
@@ -34,8 +34,8 @@ select id from (
 limit %(most)s + 1
 
 -- name: live_changed
--- Jobs by id, of each tenant the newest so many; `of_tenant` says how many there are. What ended long ago is left out:
--- it has not changed, and looking for it would mean looking into every partition.
+-- Jobs by id, of each tenant a limited number of the newest; `of_tenant` is their total number. Jobs that ended before
+-- a time are left out: they have not changed, and finding them would mean searching every partition.
 select * from (
   select
     @listed@,
@@ -47,7 +47,7 @@ select * from (
 where nth <= %(most)s
 
 -- name: live_log_ends
--- The number of the last log line of each job.
+-- The sequence number of the last log line of each job.
 select j.id, (select max(l.sequence) from posthouse.log_lines as l where l.job_id = j.id) as sequence
 from unnest(%(ids)s::uuid[]) as j (id)
 

@@ -23,7 +23,7 @@ group by j.kind
 order by min(j.queued_at), j.kind
 
 -- name: pipeline_of_correlation
--- The first jobs of a correlation, as a graph needs them.
+-- The first jobs of a correlation, with the columns of a graph.
 select id, kind, queue, status, place, subject, progress_percent, current_step, queued_at as created_at, started_at,
        finished_at, attempt_count, max_attempts, last_error, parent_id, coalesce(depends_on, '{}') as depends_on
 from posthouse.jobs
@@ -32,7 +32,7 @@ order by id
 limit %(most)s
 
 -- name: pipeline_of_ids
--- Jobs by their ids, as a graph needs them.
+-- Jobs by their ids, with the columns of a graph.
 select id, kind, queue, status, place, subject, progress_percent, current_step, queued_at as created_at, started_at,
        finished_at, attempt_count, max_attempts, last_error, parent_id, coalesce(depends_on, '{}') as depends_on
 from posthouse.jobs

@@ -1,4 +1,4 @@
--- What a running job stores: log lines, steps, artifacts.
+-- Writes of running jobs: log lines, steps, artifacts.
 
 -- name: log_write
 -- Stores log lines of running jobs.

@@ -1,7 +1,8 @@
 -- Queues: lists, counts, pausing.
 
 -- name: queues_list
--- Each queue: what is in it, since when its oldest ready job could have started, how many serve it, who paused it.
+-- Each queue: its jobs, since when its oldest ready job could have started, how many workers serve it, and who paused
+-- it.
 with ready as (
   select queue, count(*) as ready, min(greatest(queued_at, scheduled_for)) as oldest_ready_at
   from posthouse.ready group by queue
@@ -35,8 +36,8 @@ left join posthouse.queues as q on q.name = queue
 order by queue
 
 -- name: glance_queues
--- Each queue at a glance. What is ready is found and counted by its lanes, up to a number in each: a tenant's own are
--- few, however long those of others are.
+-- A summary of each queue. Ready jobs are found and counted by their lanes, up to a number in each: a tenant's own
+-- lanes are few, no matter how long those of others are.
 with mine as materialized (
   select lane, min(queue) as queue from posthouse.lanes
   where %(tenant)s::text is null or tenant_id = %(tenant)s::text group by lane
@@ -119,9 +120,10 @@ select exists (select from posthouse.lanes where queue = %(name)s)
 select name from posthouse.queues where paused_at is not null order by name
 
 -- name: dispatch_ready
--- The ready jobs of each queue that workers serve, by priority level and counted up to a limit, and the number of
--- these workers. Paused queues have none. Queues without ready jobs have one row, without a level. The last column is
--- the sum of the first positions of all lanes: it changes when jobs are claimed, also beyond the limit.
+-- The ready jobs of each queue that workers serve, by priority level and counted up to a limit, and the number of these
+-- workers. Paused queues count as having no ready jobs. Queues without ready jobs have one row, without a level. The
+-- last column is the sum of the first positions of all lanes: it changes when jobs are claimed, even if the count stays
+-- at the limit.
 with served as (
   select queue, count(*) as workers
   from posthouse.workers as w cross join unnest(w.queues) as queue

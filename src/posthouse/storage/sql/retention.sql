@@ -26,11 +26,11 @@ select pg_relation_size(to_regclass('posthouse.' || quote_ident(%(name)s))) / cu
 select place from posthouse.discarded_blobs order by at limit %(limit)s
 
 -- name: blobs_gone
--- Removes deleted storage keys from the list.
+-- Deletes storage keys from the list of deleted artifacts, after their content was deleted.
 delete from posthouse.discarded_blobs where place = any (%(places)s)
 
 -- name: delete_old_artifacts
--- Deletes artifacts of jobs that ended more than so many days ago; returns how many.
+-- Deletes artifacts of jobs that ended more than a number of days ago; returns how many.
 select posthouse.delete_old_artifacts(posthouse.now() - make_interval(secs => %(days)s * 86400))
 
 -- name: erase
@@ -40,7 +40,7 @@ from jsonb_to_record(%s::jsonb) as a (subject text, tenant text, actor text)
 cross join lateral posthouse.erase(a.subject, a.tenant, a.actor) as e
 
 -- name: erasures_list
--- Erasures, newest first; the one with this id, if one is given.
+-- Erasures, newest first; optionally the one with this id.
 select id, tenant_id, subject, state, jobs, events, artifacts, requested_at, requested_by, ended_at
 from posthouse.erasures
 where (%(id)s::uuid is null or id = %(id)s::uuid)

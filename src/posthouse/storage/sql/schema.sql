@@ -1,7 +1,7 @@
 -- The schema itself: migrations, installed functions, settings of a connection.
 
 -- name: connection_setup
--- Switches JIT off for the session if it is ours alone: behind a pooler, which reports another process id, it is shared.
+-- Switches JIT off for the session, unless it is shared: a pooler reports another process id in the handshake.
 select coalesce(case when pg_backend_pid() = %(pid)s then set_config('jit', 'off', false) end = 'off', false) as direct
 
 -- name: plans_kept
@@ -13,12 +13,12 @@ select set_config('plan_cache_mode', 'force_generic_plan', true)
 select to_regclass('posthouse.installed_functions') is not null
 
 -- name: schema_version
--- The newest migration applied, and the oldest versions of Posthouse that the migrations work with.
+-- The newest applied migration, and the oldest versions of Posthouse that the applied migrations work with.
 select coalesce(max(number), 0) as number, coalesce(array_agg(distinct lowest_code), '{}') as lowest_codes
 from posthouse.migrations
 
 -- name: schema_ledger
--- The tables of applied migrations and of the functions that are installed.
+-- Creates the tables of applied migrations and of installed functions.
 create schema if not exists posthouse;
 create table posthouse.migrations (
   number integer primary key,
@@ -28,7 +28,7 @@ create table posthouse.migrations (
 );
 create table posthouse.installed_functions (
   one boolean primary key default true check (one),
-  version text not null,                    -- of Posthouse, which installed them
+  version text not null,                    -- the version of Posthouse that installed them
   digest text not null,
   installed_at timestamptz not null default now()
 )
@@ -46,7 +46,7 @@ insert into posthouse.migrations (number, name, lowest_code) values (%s, %s, %s)
 select version, digest from posthouse.installed_functions
 
 -- name: functions_list
--- The functions of the schema, each with the place of its row in the catalog, which changes when it is replaced.
+-- The functions of the schema, each with the ctid of its catalog row, which changes when the function is replaced.
 select oid, ctid::text from pg_proc where pronamespace = to_regnamespace('posthouse')
 
 -- name: functions_record
@@ -55,7 +55,7 @@ insert into posthouse.installed_functions (version, digest) values (%s, %s)
 on conflict (one) do update set version = excluded.version, digest = excluded.digest, installed_at = now()
 
 -- name: functions_rename
--- Retires a function that is about to be created with another result.
+-- Retires a function that is about to be created with another result type.
 select posthouse.retire_functions(array(
   select oid from pg_proc where pronamespace = 'posthouse'::regnamespace and proname = %s), p_rename => true)
 

@@ -1,4 +1,4 @@
--- Samples per minute, and totals that only grow.
+-- Samples per minute, and totals that never decrease.
 
 -- name: samples_series
 -- Samples per interval, grouped by the requested columns.
@@ -21,7 +21,7 @@ with chosen as materialized (
 ), counted as (
   select c.at, tenant, in_queue, of_kind, sum(arrivals) as arrivals, sum(ended) as ended, sum(succeeded) as succeeded,
          sum(failed) as failed, sum(dead_letter) as dead_letter, sum(failures) as failures,
-         -- What is there at the end of a step, not in all of its minutes.
+         -- The backlog at the end of an interval, not summed over its minutes.
          sum(ready) filter (where c.minute = l.minute) as ready,
          sum(waiting) filter (where c.minute = l.minute) as waiting,
          sum(running) filter (where c.minute = l.minute) as running,
@@ -48,14 +48,14 @@ left join runs as r on r.at = c.at and (r.tenant, r.in_queue, r.of_kind)
 order by c.tenant, c.in_queue, c.of_kind, c.at
 
 -- name: samples_known
--- The intervals with a known backlog at their end.
+-- The intervals for which the backlog at the end is known.
 select distinct date_bin(make_interval(secs => %(step)s), m.minute, '2000-01-01 00:00:00+00') as at
 from posthouse.sampled_minutes as m
 where m.backlog and m.minute >= %(since)s and m.minute < %(until)s
 
 -- name: totals_jobs
--- The counts that only grow. Names go to the tenants that came first, and to the lines (queue and kind) that came first:
--- the others are one, so that there are never more of them. In this order a name, once given, stays.
+-- The totals. Only the first tenants, and the first pairs of queue and kind, are named; the rest are summed as "other",
+-- which bounds the number of metrics. Ordered by first appearance, so that a name, once used, stays.
 with tenants as (
   select tenant_id, row_number() over (order by min(first_minute), tenant_id) as nth
   from posthouse.total_jobs group by tenant_id
@@ -75,7 +75,7 @@ group by 1, 2, 3
 order by 1, 2, 3
 
 -- name: totals_times
--- Waits and run times, for the lines that have a name: see totals_jobs.
+-- Totals of waits and run times, with the same names as totals_jobs.
 with lines as (
   select queue, kind, row_number() over (order by min(first_minute), queue, kind) as nth
   from posthouse.total_jobs group by queue, kind

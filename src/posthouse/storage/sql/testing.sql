@@ -1,7 +1,8 @@
--- For posthouse.testing, the demos and the benchmark.
+-- Statements of posthouse.testing, the demos and the benchmark.
 
 -- name: testing_active
--- Running, ready and due jobs of these queues and kinds. A due job waits as long as another transaction locks it.
+-- Counts running, ready and due jobs of these queues and kinds. A due job stays in waiting as long as another
+-- transaction locks it.
 select (select count(*) from posthouse.ready where queue = any (%(queues)s) and kind = any (%(kinds)s))
      + (select count(*) from posthouse.running where queue = any (%(queues)s) and kind = any (%(kinds)s))
      + (select count(*) from posthouse.waiting where queue = any (%(queues)s) and kind = any (%(kinds)s)
@@ -18,13 +19,13 @@ where status = 'queued' and (%(kind)s::text is null or kind = %(kind)s)
 order by queued_at, id
 
 -- name: demo_enqueue
--- Enqueue a demo of an application; while one with the same subject is active, that job is returned. A demo that failed is not
--- retried: its error is shown at once.
+-- Enqueues a demo of an application; while one with the same subject is active, that job is returned. A demo that fails
+-- is not retried: its error is shown at once.
 select posthouse.enqueue(%(kind)s, %(payload)s::jsonb, tenant_id => %(tenant)s, queue => 'demo', max_attempts => 1,
   dedupe_key => %(subject)s, subject => %(subject)s, correlation_id => %(subject)s, created_by => %(actor)s)
 
 -- name: demo_lock
--- Lock a demo for this session; false if another session has the lock.
+-- Locks a demo for this session; false if another session has the lock.
 select pg_try_advisory_lock(hashtextextended('posthouse.demo ' || %(name)s, 0))
 
 -- name: bench_define
@@ -57,16 +58,16 @@ select 1 from posthouse.history where id = %s
 select attempt_started_at from posthouse.history where id = %s and attempt_count > 1
 
 -- name: bench_results
--- What handlers returned, of those of some jobs that have finished.
+-- The results of the jobs among these that have finished.
 select id, result #>> '{}' from posthouse.history where id = any (%s)
 
 -- name: bench_rate
--- Jobs a second over the ended jobs: from the first start to the last end.
+-- Ended jobs per second: from the first start to the last end.
 select count(*) / extract(epoch from max(finished_at) - min(attempt_started_at)) from posthouse.history
 
 -- name: bench_stretch_rate
--- Jobs a second over the first so many jobs that ended after a time; the first tenth of them is warming up.
--- A few jobs may all end in one transaction, at one time.
+-- Jobs per second over the first jobs that ended after a time, without the first tenth of them as warm-up.
+-- A few jobs may all end in one transaction, at one time, so the duration counts as 1 us at least.
 with ended as (
   select finished_at, row_number() over (order by finished_at) as nth
   from posthouse.history where finished_at > %(since)s order by finished_at limit %(jobs)s

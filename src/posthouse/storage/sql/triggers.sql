@@ -1,7 +1,8 @@
 -- Triggers, events and schedules.
 
 -- name: triggers_list
--- Triggers, or one of them, with the time of their last job; pages continue after a tenant, label and id.
+-- Triggers, or one of them, with the time at which each last created a job; pages continue after a tenant, label and
+-- id.
 select
   t.id, t.tenant_id, t.name, t.label, t.enabled, t.type, t.event_name, t.cron_expr, t.timezone, t.definition_key,
   t.payload_template, t.dedupe_window_seconds, t.queue, t.priority, t.gap, t.fold, t.missed, t.catch_up_limit,

@@ -1,7 +1,7 @@
--- Workers and API servers: lists, what operators do to them, and how the keeper finds the lost ones.
+-- Workers: lists, counts, and the keeper's check for lost workers.
 
 -- name: workers_list
--- Workers and what they are doing: those that are there, and those that left within a time.
+-- Workers with their running jobs: online workers, and workers that went offline within a time.
 select
   w.id, w.name, w.hostname, w.pid, w.version, w.queues, w.kinds, w.concurrency, w.capabilities, w.offers, w.metadata,
   n.running,
@@ -23,7 +23,7 @@ where alive.alive
 order by not alive.alive, w.name, w.started_at desc
 
 -- name: workers_named
--- Workers by id or name: the live ones, else the last one.
+-- Workers by id or name: the online ones, otherwise the one that started last.
 with meant as (
   select w.id, w.name, w.started_at,
          posthouse.is_online(w, %(offline_after)s) as alive
@@ -35,7 +35,7 @@ where m.alive or m.id = (select o.id from meant as o where not exists (select fr
 order by m.name, m.id
 
 -- name: workers_seen
--- Live workers, limited to what the caller may see; running counts the jobs that the caller can see.
+-- Online workers, limited to what the caller may see; running counts the jobs that the caller can see.
 select
   w.id, w.version, w.queues, w.offers, w.concurrency, w.started_at,
   (select count(*) from posthouse.running as r where r.worker_id = w.id)::integer as running,
@@ -60,11 +60,11 @@ where posthouse.is_online(w, %(offline_after)s)
 group by 1
 
 -- name: worker_names
--- What workers are called.
+-- The names of workers.
 select id, name from posthouse.workers where id = any (%s)
 
 -- name: worker_changes_list
--- When workers came and went, newest first.
+-- Starts, stops, losses and returns of workers, newest first.
 select id, at, worker_id, name, change from posthouse.worker_changes
 where (%(worker)s::uuid is null or worker_id = %(worker)s::uuid)
   and (%(after)s::bigint is null or id < %(after)s::bigint)
@@ -72,7 +72,7 @@ order by id desc
 limit %(limit)s
 
 -- name: check_workers
--- Workers lost and workers returned since the last call. Without p_judge missing heartbeats are ignored.
+-- The workers lost and returned since the last call. Without p_judge missing heartbeats are ignored.
 select
   array(select posthouse.mark_lost_workers(
     make_interval(secs => %(grace)s), p_silence => make_interval(secs => %(silence)s::double precision),
