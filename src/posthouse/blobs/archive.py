@@ -28,8 +28,9 @@ _FILES, _FOLDER, _PAX, _PAX_FOR_ALL, _LONG_NAME = b"0\0", b"5", b"x", b"g", b"L"
 
 @dataclass(frozen=True, slots=True)
 class ArchiveLimits:
-    """Limits for extraction. ``ratio``: maximum ratio of content to archive size, beyond the
-    first megabytes.
+    """Limits for extraction.
+
+    ``ratio``: maximum ratio of content to archive size, beyond the first megabytes.
     """
 
     files: int = 100_000

@@ -106,7 +106,7 @@ class Storage:
 
     @contextmanager
     def opened(self, path: str, what: str = "file") -> Iterator[Path]:
-        """Yield a local file: the one in the folder, or a temporary copy from the bucket."""
+        """Yield a local path of the file: the file in the folder, or a temporary copy from the bucket."""
         if self.folder is not None:
             if not is_safe_path(path) or not (self.folder / path).is_file():
                 raise NotStored(f"{what} not found at {path}")
@@ -143,7 +143,7 @@ class Storage:
         self.keep_only(prefix, (f"{prefix}/{name}" for name in names))
 
     def keep_only(self, prefix: str, paths: Iterable[str]) -> None:
-        """Delete all other files below a path, which earlier runs may have left."""
+        """Delete all other files below a path, such as those of earlier runs."""
         kept = set(paths)
         self.remove([item.path for item in self.found(prefix) if item.path not in kept])
 
@@ -164,13 +164,13 @@ class Storage:
         self.remove([item.path for item in self.found(prefix)])
 
     def remove_older(self, prefix: str, than: timedelta, now: datetime) -> list[str]:
-        """Delete the files below a path that were not changed for this time; return their paths."""
+        """Delete the files below a path that have not changed for this time, and return their paths."""
         old = [item.path for item in self.found(prefix) if now - item.modified > than]
         self.remove(old)
         return old
 
     def remove_unfinished(self, than: timedelta, now: datetime) -> int:
-        """Delete old parts of files that killed processes were writing; return their number.
+        """Delete old temporary files of writes that were interrupted, and return their number.
 
         Buckets delete interrupted uploads by a lifecycle rule (AbortIncompleteMultipartUpload).
         """
@@ -192,7 +192,7 @@ class Storage:
 
 
 def open_storage(app_name: str) -> Storage:
-    """Return the storage of an application, as ``app_storage`` chooses it."""
+    """Return the storage of an application that ``app_storage`` selects."""
     chosen = app_storage(app_name)
     return Storage(chosen.url, **chosen.options)
 
@@ -217,7 +217,7 @@ def _described(item: Any) -> StoredFile:
 def _modified(file: Path, now: datetime) -> float:
     try:
         return file.stat().st_mtime
-    except FileNotFoundError:  # finished meanwhile
+    except FileNotFoundError:  # the write finished, and the file was renamed
         return now.timestamp()
 
 

@@ -1,4 +1,4 @@
-"""Where artifacts and the files of applications are stored: a folder or an S3 bucket."""
+"""Storage of artifacts and of the files of applications: a folder or an S3 bucket."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def checked_artifact_name(name: str) -> str:
 
 
 def is_safe_path(name: str) -> bool:
-    """Whether the path stays inside its folder on every operating system."""
+    """Return whether the path stays inside its folder on every operating system."""
     if "\\" in name or ":" in name or not name.isprintable():
         return False
     return all(part not in {"", ".", ".."} for part in name.split("/"))
@@ -47,9 +47,10 @@ _OTHERS = 0o077
 
 
 def private_folder(folder: Path) -> None:
-    """Create a folder, and its missing parents, for this user alone; close one that existed before.
+    """Create a folder, and its missing parents, that only this user can access.
 
-    A folder of another user, or one with the sticky bit such as /tmp, keeps its mode.
+    An existing folder of this user loses the permissions of other users. A folder of another user, or one
+    with the sticky bit such as /tmp, keeps its mode.
     """
     for missing in reversed([part for part in (folder, *folder.parents) if not part.exists()]):
         missing.mkdir(mode=FOLDER, exist_ok=True)
@@ -60,7 +61,7 @@ def private_folder(folder: Path) -> None:
 
 
 def private_opener(path: str, flags: int) -> int:
-    """Open a file that this user alone can read: the ``opener`` of ``open``."""
+    """Open a file that only this user can read. It is the ``opener`` of ``open``."""
     return os.open(path, flags, FILE)
 
 
@@ -91,7 +92,7 @@ class FileStore:
 
     async def read(self, place: str, start: int, size: int) -> AsyncIterator[bytes]:
         try:
-            # Not in a thread: a request that is canceled meanwhile would leave the file open.
+            # Not in a thread: if the request were canceled meanwhile, the file would stay open.
             file = (self._folder / place).open("rb")
         except FileNotFoundError:
             raise ArtifactNotFound("the content of the artifact no longer exists in storage") from None
@@ -138,8 +139,9 @@ def app_folder(name: str, env: Mapping[str, str] | None = None) -> Path | None:
 
 
 def s3_options(env: Mapping[str, str], name: str = "") -> dict[str, str]:
-    """Return the options of a bucket that are set. obstore takes missing ones from AWS_…, or from the role of
-    the machine.
+    """Return the options of a bucket that are set.
+
+    obstore takes missing ones from AWS_… variables, or from the role of the machine.
     """
     prefixes = [f"{name.upper()}_S3_", "S3_"] if name else ["S3_"]
     found: dict[str, str] = {}
@@ -191,7 +193,7 @@ class BucketStore:
         address: str = own.get("endpoint") or usual
         if address:
             own["endpoint"] = address
-            own["virtual_hosted_style_request"] = False  # understood by S3-compatible services
+            own["virtual_hosted_style_request"] = False  # S3-compatible services support path-style requests
         self._bucket = S3Store(
             bucket,
             prefix=unquote(prefix).strip("/") or None,
@@ -240,7 +242,7 @@ class Store(Protocol):
     """A blob store. A key is written once and never changed."""
 
     async def put(self, place: str, file: Path) -> None:
-        """Store the bytes of a file. The file may be moved."""
+        """Store the bytes of a file. The store may move the file."""
         ...
 
     def read(self, place: str, start: int, size: int) -> AsyncIterator[bytes]: ...

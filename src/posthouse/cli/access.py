@@ -1,4 +1,4 @@
-"""posthouse keys and posthouse audit: API keys, and what people did."""
+"""posthouse keys and posthouse audit: API keys, and the log of actions."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def main() -> NoReturn:
     from posthouse.cli.guarding import leave_embedded, run_guarded
 
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, signal.SIG_IGN)  # until the worker runs; the supervisor decides
+        signal.signal(number, signal.SIG_IGN)  # until the worker runs: the supervisor handles signals
     try:
         sys.exit(run_guarded(_run))
     finally:
@@ -120,7 +120,7 @@ async def _work(
     from posthouse.supervisor.inside import worn_out
 
     try:
-        with translate_errors():  # Postgres may go away while the worker starts
+        with translate_errors():  # Postgres may become unreachable while the worker starts
             worker = await snapshot.worker(queues=spec["queues"], status=inside.status)
             await worker.start()
         inside.serve(worker)

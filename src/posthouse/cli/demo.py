@@ -1,5 +1,5 @@
 # ruff: noqa: S311 - random numbers vary the demo; nothing depends on them being secret
-"""The built-in demo jobs of `posthouse up`: they give a new installation something to show."""
+"""The built-in demo jobs of `posthouse up`, which give a new installation data to show."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ async def relay(job: posthouse.Job, letter: str, station: int) -> str:
     return f"{letter} arrived"
 
 
-# A little traffic every minute, so that the charts of the console have something to show.
+# Some jobs every minute, so that the charts of the console have data.
 
 
 @app.job("demo.coach")
@@ -140,7 +140,7 @@ def _errors_to(job: posthouse.Job) -> Any:
     return lambda stream, text: job.emit_output(stream, text) if stream == "stderr" else None
 
 
-# Not by @app.job(): its kind is reserved, so that only callers who may run demos can enqueue it.
+# Not by @app.job(), because the kind is reserved: only callers that may run demos can enqueue it.
 app.definitions[DEMO_KIND] = JobDefinition(
     kind=DEMO_KIND,
     handler=run_demo,

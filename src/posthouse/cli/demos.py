@@ -159,14 +159,14 @@ def _prepare(name: str) -> _Prepared:
             f"the demo {name!r} has no application: its package must declare an entry point {name!r} "
             "in the group posthouse.apps"
         )
-    # For the app, which reads the settings itself, and for the workers.
+    # The app and the workers read the settings from the environment.
     os.environ[f"{ENV_PREFIX}DATABASE_URL"] = database_url(load_settings())
     app = load_app(path)
     app.migrate()
-    # The workers of the demo inherit it. A Redis that stops serving does not stop the demo.
+    # The workers of the demo inherit the variable. With hybrid dispatch, the demo works without Redis too.
     if load_settings().redis_url:
         os.environ.setdefault(f"{ENV_PREFIX}DISPATCH", "hybrid")
-    # The server has just started, and a demo kills a remote worker: its jobs must not wait for the grace.
+    # The server has just started, and a demo kills a remote worker, whose jobs must not wait for the grace.
     return _Prepared(app, path, settings_for({path: app}, remote_grace_seconds=0.0))
 
 
@@ -204,7 +204,7 @@ async def _run(demo: Demo, prepared: _Prepared, wanted: _Wanted) -> None:
                     found = await demo(stage)
                 await _end(found, stage, serving, wanted)
             finally:
-                # In a thread: remote workers need the API while they stop.
+                # In a thread: remote workers need the API of this event loop while they stop.
                 await in_thread(stage.stop_workers)
                 await _revoke(url, keys)
                 await serving.stop()
@@ -264,7 +264,7 @@ async def _stay_up(links: dict[str, str]) -> None:
     import asyncio
     import sys
 
-    sys.stdout.flush()  # it holds only the result
+    sys.stdout.flush()  # stdout contains only the result
     for text, link in links.items():
         typer.echo(f"{text}: {link}", err=True)
     typer.echo("Each link logs you in once and expires in 10 minutes. Press Ctrl-C to stop.", err=True)
@@ -325,7 +325,7 @@ async def _run_until_signal(main: Coroutine[Any, Any, None], interrupted_by: lis
     task = loop.create_task(main)
 
     def stop(number: int) -> None:
-        if not received:  # the clean-up is bounded; a second signal must not leave processes behind
+        if not received:  # the clean-up has a time limit; a second signal must not leave processes behind
             received.append(number)
             task.cancel()
 

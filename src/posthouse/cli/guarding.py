@@ -1,4 +1,4 @@
-"""Runs a command and turns expected errors into one line and an exit code."""
+"""Run a command, and turn expected errors into one line and an exit code."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def run_guarded(command: Callable[[], int | None]) -> int:
         sys.stderr.write(f"error: {mask_text(str(error))}\n")
         return USAGE if isinstance(error, UsageError) else 1
     except Exception as error:
-        if type(error).__name__ == "Abort":  # typer's; a child process does not import typer
+        if type(error).__name__ == "Abort":  # an exception of typer, which child processes do not import
             return 1
-        if not hasattr(error, "format_message"):  # typer's own errors have it, in every version
+        if not hasattr(error, "format_message"):  # all errors of typer have it, in every version
             raise
         return _explain_usage(error)
 

@@ -1,4 +1,4 @@
-"""Progress of a job: a bar, its parts and its finished steps."""
+"""The progress of a job: a bar, its parts and its finished steps."""
 
 from __future__ import annotations
 

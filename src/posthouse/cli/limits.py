@@ -172,7 +172,7 @@ def _given(**options: Any) -> dict[str, Any]:
 
     fields = {name: value for name, value in options.items() if value is not None}
     if "rate" in fields:
-        # Otherwise the burst of the old rate would stay.
+        # Otherwise the limit would keep the burst of the old rate.
         fields = {"burst": None, **fields, "rate": rate_per_second(fields["rate"])}
     if "per" in fields:
         checked_per(fields["per"])

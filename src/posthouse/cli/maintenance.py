@@ -51,7 +51,7 @@ def migrate(app: list[str] = app_option(), as_json: bool = json_option()) -> Non
         version = schema_version(connection).number
         try:
             check_tenant_isolation(connection)
-        except ConfigurationError as error:  # jobs work without it
+        except ConfigurationError as error:  # jobs run without it
             print_line(f"warning: {error}", err=True, style="yellow")
     for loaded in load_apps(resolve_app_paths(app, settings)).values():
         loaded.migrate()

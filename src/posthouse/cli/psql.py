@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from posthouse.settings import Settings
 
 CONTEXT = {"ignore_unknown_options": True, "help_option_names": ["--help"]}
-"""All options but --help are psql's own."""
+"""Options of the command itself; all options except --help are passed to psql."""
 
 
 def psql(
@@ -79,7 +79,7 @@ def _run(program: str, url: str, arguments: list[str]) -> int:
     password = where.pop("password", None)
     # In the environment, because arguments can be seen by other users of the machine.
     secret = {} if password is None else {"PGPASSWORD": str(password)}
-    interrupts = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for psql: it cancels a query
+    interrupts = signal.signal(signal.SIGINT, signal.SIG_IGN)  # psql handles Ctrl-C: it cancels a query
     try:
         return subprocess.run(  # noqa: S603 - a list of arguments, no shell
             [program, "-d", make_conninfo("", **where), *arguments],

@@ -1,7 +1,7 @@
 """--reload: run a command in a child process, and start it again when the code changes.
 
 The parent watches files and owns what must survive a restart: the listening socket and the embedded Postgres.
-A child that is replaced drains for a moment and then releases its jobs, which spends no attempt.
+When a child is replaced, it drains for a moment and then releases its jobs, which uses up no attempt.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from posthouse.worker.shutdown import SIGNALS
 
 FLAG = "--reload"
 VARIABLE = "_POSTHOUSE_RELOAD"
-"""Not a setting, so without the prefix of settings."""
+"""The name has no prefix of settings, because the variable is not a setting."""
 SUFFIXES = (".py", ".sql", ".toml")
 DRAIN_SECONDS = 1.0
 STOP_SECONDS = 20.0
@@ -61,7 +61,7 @@ class Inherited:
             self._parent.send(READY)
 
     def _stop_with_parent(self) -> None:
-        self._parent.recv(1)  # returns when the parent has ended, however: it never sends anything
+        self._parent.recv(1)  # returns only when the parent has ended, because the parent sends nothing
         os.kill(os.getpid(), signal.SIGTERM)
 
 
@@ -110,7 +110,7 @@ class _Reloader:
     def run(self) -> int:
         with self._forwarding():
             changes = self._changes()
-            next(changes)  # watch first: a change while the child starts counts
+            next(changes)  # watch first, to notice changes while the child starts
             self._start()
             for changed in changes:
                 if self._ends.is_set() or self._has_left():
@@ -166,7 +166,7 @@ class _Reloader:
             [sys.executable, "-m", "posthouse", *words],
             env={**os.environ, VARIABLE: json.dumps(handed)},
             pass_fds=[number for number in (theirs, listening) if number is not None],
-            process_group=0,  # Ctrl-C comes from the parent, once
+            process_group=0,  # so that Ctrl-C reaches the child once, through the parent
         )
         threading.Thread(target=self._report_failure, args=(self._child,), daemon=True).start()
 

@@ -28,15 +28,18 @@ if TYPE_CHECKING:
 
 
 HANDOVER_ROUNDS = 5
-"""Turns of the event loop in which asyncio hands an accepted connection over. It takes three."""
+"""Turns of the event loop to wait until asyncio has handed over an accepted connection, which takes three."""
 SWITCH_SECONDS = 0.001
-"""How long a thread may keep the event loop from the interpreter; Python's default is 5 ms. See heavy.py."""
+"""Seconds for which a thread may keep the interpreter while the event loop waits for it. See heavy.py.
+
+Python's default is 5 ms.
+"""
 TICK_SECONDS = 1.0
 CLOSE_SECONDS = 0.02
-"""How often a stopping server looks for connections that are still open."""
+"""Seconds between checks for open connections when the server stops."""
 
 REQUEST_SECONDS = 3
-"""How long running requests have after SIGTERM, of the five seconds that a server has to stop."""
+"""Seconds for running requests after SIGTERM, of the five seconds that a server has to stop."""
 
 
 def server(
@@ -131,10 +134,10 @@ class ServerProcess:
         from posthouse.errors import PosthouseError
         from posthouse.storage.database import awaited_database_url
 
-        await awaited_database_url(self._settings)  # here, because uvicorn would only log the error
-        await check_redis(self._settings)  # likewise
-        # Accepted connections inherit the option. Without it the body of a response waits up to 40 ms, until
-        # the client has acknowledged the headers; asyncio does not set it on all of them.
+        await awaited_database_url(self._settings)  # checked here, because uvicorn would only log the error
+        await check_redis(self._settings)  # for the same reason
+        # Accepted connections inherit the option, which asyncio does not set on all of them. Without it the
+        # body of a response waits up to 40 ms, until the client has acknowledged the headers.
         listening.setsockopt(IPPROTO_TCP, TCP_NODELAY, 1)
         sys.setswitchinterval(SWITCH_SECONDS)
         self._task = asyncio.create_task(self._server.serve(sockets=[listening]))
@@ -161,7 +164,7 @@ class ServerProcess:
         self._server.should_exit = True
         self._leaving.set()
         notifications = getattr(self._app.state, "notifications", None)
-        if notifications is not None:  # long polls return at once
+        if notifications is not None:  # ends long polls
             notifications.wake_all()
         if self._task is not None:
             await self._task

@@ -1,4 +1,4 @@
-"""posthouse worker and posthouse keeper, each in a process of its own."""
+"""posthouse worker and posthouse keeper, which each run in their own process."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def _reload(paths: Sequence[str]) -> int:
 
     settings = load_settings()
     if not settings.remote_url:
-        checked_url(settings)  # and stay attached to an embedded Postgres over restarts
+        checked_url(settings)  # also keeps an embedded Postgres running during restarts
     return run_reloading(paths)
 
 
@@ -329,5 +329,5 @@ async def _keep(url: str, settings: Settings, metrics: tuple[str, int] | None) -
     await housekeeping.start()
     steps = ",".join(step.name for step in housekeeping.steps)
     logging.getLogger("posthouse.keeper").info("keeper started: steps=%s", steps)
-    await stop.wait()  # a keeper recovers by itself
+    await stop.wait()  # a keeper recovers from errors by itself
     await housekeeping.stop()

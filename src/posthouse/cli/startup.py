@@ -94,14 +94,14 @@ class Welcome:
 
     address: str
     admin_key: str | None
-    """Only on the first start."""
+    """Set only on the first start."""
     console: str | None
     """A link that logs a browser in once; only for this machine."""
     apps: str | None
-    """The same for the page of the applications; None without applications."""
+    """The same kind of link for the page of the applications; None without applications."""
     running: str
     tries: Sequence[tuple[str, str]]
-    """Commands, each after what it does."""
+    """Descriptions and their commands."""
     data: str
 
     def show(self) -> None:

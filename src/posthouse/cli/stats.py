@@ -123,7 +123,7 @@ REFRESH_SECONDS = 1.0
 MAX_LOAD = 10
 """The pause between refreshes is at least this many times the duration of a refresh."""
 FRAME_LINES = 14
-"""Lines of a frame that are not rows: the headline, and of each section its title, head and a space."""
+"""Lines of a frame that are not rows: the headline, and the title, head and blank line of each section."""
 FEWEST_ROWS = 2
 
 

@@ -83,11 +83,11 @@ def up(
     parent = inherited()
     if reload:
         with bind_socket(host, port) as listening:
-            _start_database(settings)  # and stay attached to it, so that restarts do not restart Postgres
+            _start_database(settings)  # kept by this process, so that restarts do not restart Postgres
             sys.exit(run_reloading(resolve_app_paths(app, settings), listening))
     with bind_socket(host, port) if parent is None else parent.listening() as listening:
         url = _start_database(settings, quiet=parent is not None)
-        # For the apps, which read the settings themselves, and for the processes that they start.
+        # The apps, and the processes that they start, read the settings from the environment.
         os.environ[f"{ENV_PREFIX}DATABASE_URL"] = url
         os.environ[f"{ENV_PREFIX}DATA_DIR"] = str(settings.data_dir.resolve())
         settings = load_settings(data_dir=data_dir, commands=commands)

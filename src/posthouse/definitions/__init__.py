@@ -71,8 +71,9 @@ async def change_definition(
 
 
 async def remove_definition(connection: Db, key: str, *, actor: str, force: bool = False) -> None:
-    """Remove a definition. Rejected while jobs of this kind are queued or running, unless
-    ``force`` is set.
+    """Remove a definition.
+
+    The removal is rejected while jobs of this kind are queued or running, unless ``force`` is set.
     """
     with translate_errors():
         removed = await call(connection, "remove_definition", key=key, actor=actor, force=force)

@@ -1,4 +1,4 @@
-"""Validate the fields of a definition, and payloads: dry runs, in which nothing is stored."""
+"""Validate the fields of a definition, and payloads. These are dry runs: nothing is stored."""
 
 from __future__ import annotations
 
@@ -89,12 +89,15 @@ _STORED: dict[str, Callable[[Any], Any]] = {
 
 
 _DEFAULT_VALUES = TemplateValues(tenant_id="default")
-"""Attributes of a job of which only the payload matters."""
+"""Attributes of the job when only its payload is validated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preview:
-    """The command that would run. ``variables`` may be set in its environment, ``secrets`` are required."""
+    """The command that would run.
+
+    ``variables`` may be set in its environment, ``secrets`` are required.
+    """
 
     argv: list[str]
     cwd: str
@@ -155,7 +158,7 @@ async def check_draft(
     *,
     payload_limit: int,
 ) -> PayloadCheck:
-    """Validate a payload against a definition as it would be with these fields. It need not exist."""
+    """Validate a payload against a definition changed by these fields. The definition need not exist."""
     text = encode_payload(payload, payload_limit)
     known, faults = read_fields(fields)
     stored = await load_rules(connection, [key]) if key else []

@@ -1,6 +1,6 @@
-"""Authentication and authorisation: roles, principals, keys, tokens, logins.
+"""Authentication and authorization: roles, principals, keys, tokens, logins.
 
-Modules that need the extra `server` (credentials, tokens) are imported directly.
+Modules that need the extra `server` (authenticator, tokens) are imported directly.
 """
 
 from posthouse.identity.keys import NewKey, issue_key, make_key, prefix_of, verify

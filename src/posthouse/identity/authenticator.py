@@ -21,7 +21,7 @@ MAX_TOUCHES = 10_000
 
 
 class Authenticator:
-    """Authenticates credentials. ``connect`` provides a database connection."""
+    """The authentication of credentials. ``connect`` provides a database connection."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Authenticator:
         return principal
 
     async def _touch(self, prefix: str) -> None:
-        """Record the last use of a key to the minute, which costs at most one write per minute."""
+        """Record the last use of a key to the minute, to limit the cost to one write per minute."""
         now = time.monotonic()
         if now - self._touched.get(prefix, float("-inf")) < TOUCH_SECONDS:
             return
@@ -85,7 +85,10 @@ def _principal(key: dict[str, Any]) -> Principal:
 
 
 CACHE_SECONDS = 15.0
-"""A dead connection is detected within this time; until then revocations are not received."""
+"""Seconds for which a key is cached.
+
+A dead connection is detected within this time; until then revocations are not received.
+"""
 MAX_KEYS = 10_000
 
 
@@ -111,7 +114,7 @@ class KeyCache:
 
     @property
     def generation(self) -> int:
-        """Number of invalidations. A key that was read before the last one may be outdated."""
+        """The number of invalidations. A key that was read before the last one may be outdated."""
         return self._generation
 
     def get(self, digest: bytes) -> Principal | None:
@@ -119,7 +122,9 @@ class KeyCache:
         return principal if until > self._clock() else None
 
     def put(self, digest: bytes, principal: Principal, *, generation: int, seconds: float | None) -> None:
-        """Cache a key. ``generation``: the number of invalidations before it was read. ``seconds``: until it
+        """Cache a key.
+
+        ``generation``: the number of invalidations before the key was read. ``seconds``: time until the key
         expires.
         """
         if not self.is_listening or generation != self._generation:

@@ -28,7 +28,7 @@ class NewKey(NamedTuple):
 
 
 def make_key() -> NewKey:
-    """Return a new key ``ph_<prefix>_<secret>``. Scanners for leaked credentials recognise the form."""
+    """Return a new key ``ph_<prefix>_<secret>``. Scanners for leaked credentials can recognize this form."""
     prefix = _base32(secrets.token_bytes(_PREFIX_BYTES))
     text = f"{_MARK}_{prefix}_{secrets.token_urlsafe(_SECRET_BYTES)}"
     return NewKey(prefix, text, digest(text))

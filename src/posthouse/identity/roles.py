@@ -18,7 +18,7 @@ class Role(StrEnum):
 
 
 class Permission(StrEnum):
-    """What a route requires: a resource and an action."""
+    """A permission that a route requires: a resource and an action."""
 
     JOBS_READ = "jobs:read"
     JOBS_WRITE = "jobs:write"
@@ -77,7 +77,10 @@ def permissions_of(role: Role) -> frozenset[Permission]:
 
 
 def may_grant(giver: Role, role: Role) -> bool:
-    """Whether a caller may grant a role: only its own permissions; a super-admin may grant any role."""
+    """Return whether a caller may grant a role.
+
+    A caller may grant only its own permissions; a super-admin may grant any role.
+    """
     return giver is Role.SUPER_ADMIN or permissions_of(role) <= permissions_of(giver)
 
 

@@ -1,4 +1,4 @@
-"""Console logins: a random cookie stands for the credential, which no page ever contains."""
+"""Console logins: a random cookie stands for the credential, which is never part of a page."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ TTL_SECONDS = 600.0
 
 
 class LoginTickets:
-    """Tickets of this process, stored only as digests in memory."""
+    """Login tickets of this process. Only their digests are stored, in memory."""
 
     def __init__(self) -> None:
         self._open: dict[bytes, tuple[Principal, float]] = {}
@@ -77,6 +77,6 @@ class LoginTickets:
         return ticket
 
     def redeem(self, text: str) -> Principal | None:
-        """Return the principal of a ticket, the first time that it is used."""
+        """Return the principal of a ticket, or None if the ticket is unknown, expired or already used."""
         principal, until = self._open.pop(digest(text), (None, 0.0))
         return principal if time.monotonic() < until else None

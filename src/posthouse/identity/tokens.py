@@ -37,7 +37,7 @@ class JwtVerifier:
         try:
             key, algorithm = await self._key(text)
             claims = self._read(text, key, algorithm)
-        except (jwt.PyJWTError, ValueError, TypeError, RecursionError):  # PyJWT passes some on of its parsers
+        except (jwt.PyJWTError, ValueError, TypeError, RecursionError):  # PyJWT leaks errors of its parsers
             return None
         return self._claims.principal(claims)
 
@@ -68,7 +68,10 @@ class JwtVerifier:
 MAX_NAME_LENGTH = 512
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _NOT_FOR_TOKENS = {Role.WORKER}
-"""Tokens are for people. A worker's permissions are not a tenant's, and its key is revoked separately."""
+"""Roles that tokens cannot have.
+
+Tokens are for people. A worker's permissions are not those of a tenant, and its key is revoked separately.
+"""
 
 
 class ClaimMapper:
@@ -78,8 +81,9 @@ class ClaimMapper:
         self._roles = parse_role_names(settings.jwt_roles)
 
     def principal(self, claims: Mapping[str, Any]) -> Principal | None:
-        """Return the principal, or None if the role is unknown, or without a tenant unless it is a
-        super-admin.
+        """Return the principal, or None if the claims do not identify one.
+
+        They must have a known role, and a tenant unless the role is super-admin.
         """
         role = self._roles.get(str(_get_path(claims, self._role)))
         tenant = _get_path(claims, self._tenant)
@@ -129,7 +133,7 @@ def _get_path(claims: Mapping[str, Any], path: str) -> Any:
 _log = logging.getLogger("posthouse.identity")
 
 ALGORITHMS = {"RSA": "RS256", "EC": "ES256"}
-"""Algorithm by key type, as published; the token does not choose it."""
+"""Algorithm by key type, as published. The token must not choose it."""
 KEEP_SECONDS = 3600.0
 MIN_REFRESH_SECONDS = 30.0
 """Minimum time between two fetches, so that forged key ids cannot flood the JWKS endpoint."""
@@ -148,7 +152,7 @@ class JwksCache:
         self._lock = asyncio.Lock()
 
     async def key(self, key_id: str) -> jwt.PyJWK | None:
-        """Return the key, fetched again if it is unknown or the cached keys are old."""
+        """Return the key. The keys are fetched again if this one is unknown or the cached ones are old."""
         if key_id not in self._keys or self._age() > KEEP_SECONDS:
             await self._refresh()
         return self._keys.get(key_id)

@@ -235,7 +235,7 @@ async def queue_counts(connection: Db, name: str) -> QueueCounts:
 
 
 async def queue_is_known(connection: Db, name: str) -> bool:
-    """Whether any job, worker or definition uses the queue."""
+    """Return whether any job, worker or definition uses the queue."""
     return bool(await fetch_value(connection, "queue_known", name=name))
 
 

@@ -364,7 +364,7 @@ async def _keys(connection: Db, asked: CompletionTarget, tenant: str | None) -> 
 
 
 def _is_plain(key: str) -> bool:
-    """Whether a filter can name the key."""
+    """Return whether a filter can name the key."""
     return bool(key) and not any(letter.isspace() or letter in '.:,"' for letter in key)
 
 

@@ -85,7 +85,7 @@ def _is_held(job: JobDetail) -> bool:
 
 
 def _was_ended_by(job: JobDetail, attempt: AttemptSpan | None) -> bool:
-    """Whether this attempt finished the job."""
+    """Return whether this attempt finished the job."""
     return job.finished_at is not None and attempt is not None and attempt.finished_at == job.finished_at
 
 

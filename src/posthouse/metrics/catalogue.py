@@ -9,7 +9,10 @@ Place = Literal["database", "server", "worker", "keeper"]
 
 
 class Metric(NamedTuple):
-    """A metric. ``place``: database (the same from every server) or the kind of process that exposes it."""
+    """A metric.
+
+    ``place``: database (the same from every server) or the kind of process that exposes it.
+    """
 
     name: str
     kind: Kind
@@ -19,7 +22,7 @@ class Metric(NamedTuple):
 
     @property
     def base(self) -> str:
-        """The name as the client library takes it."""
+        """The name that the client library expects."""
         return self.name.removesuffix("_total")
 
 

@@ -1,4 +1,4 @@
-"""Registries of one process and of several, and metrics made from the catalogue."""
+"""Registries of one or several processes, and metrics created from the catalogue."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ ATTEMPT_BUCKETS = (0.005, 0.025, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 1800.0, 
 
 
 class Registry(CollectorRegistry):
-    """A registry without ``_created`` samples, which double the number of series. The switch of the client
-    library would also affect the application's own metrics.
+    """A registry without ``_created`` samples, which double the number of series.
+
+    The client library's switch is not used, because it would also affect the application's own metrics.
     """
 
     def collect(self) -> Iterator[Family]:
@@ -51,11 +52,11 @@ def histogram(metric: Metric, registry: CollectorRegistry, bounds: tuple[float, 
 
 _LOWEST = {"process_start_time_seconds", "process_max_fds"}
 _KEPT = {"counter", "histogram"}
-"""Types whose values must not drop when a process has ended."""
+"""Types of metrics whose values must not drop when a process ends."""
 
 
 class MergedMetrics(Collector):
-    """Adds up the metrics of ``own`` and of the texts that ``others`` returns."""
+    """A collector that adds up the metrics of ``own`` and of the texts that ``others`` returns."""
 
     def __init__(self, own: CollectorRegistry, others: Callable[[], Sequence[str]]) -> None:
         self._own = own

@@ -1,4 +1,4 @@
-"""Metrics of a server: snapshots of the database, the same on every server, and its own requests."""
+"""Metrics of a server: its requests, and a snapshot of the database that is the same on every server."""
 
 from __future__ import annotations
 
@@ -30,11 +30,16 @@ from posthouse.settings import Settings
 from posthouse.storage.queries import Db, fetch_row
 
 MAX_SERIES = 200
-"""Queues with a kind that have a name of their own. Tenants can make up names of both."""
+"""Maximum number of queues and kinds with series of their own.
+
+Tenants can create any number of both.
+"""
 OTHER = "other"
 OCTAVES = range(4, 27)
-"""Bounds from 1.6 ms to 1 h 52 min, each twice the one before: where buckets of the samples end, so that none
-of them is split by guess."""
+"""Bounds from 1.6 ms to 1 h 52 min, each twice the previous one.
+
+Buckets of the samples end at these bounds, so no bucket has to be split by an estimate.
+"""
 STATUSES = ("ready", "scheduled", "blocked", "running")
 
 
@@ -69,7 +74,7 @@ async def take_snapshot(connection: Db, settings: Settings) -> Snapshot:
 
 
 class DatabaseMetrics(Collector):
-    """Shows the last snapshot; the caller refreshes it before collecting."""
+    """A collector of the last snapshot, which the caller refreshes before collecting."""
 
     def __init__(self) -> None:
         self.snapshot: Snapshot | None = None
@@ -123,7 +128,7 @@ def _queues(snapshot: Snapshot) -> Iterator[Family]:
 
 
 def named(before: Iterable[str], now: Iterable[str], most: int) -> set[str]:
-    """Return the names shown as labels: those of the counters, then others up to the maximum."""
+    """Return the names shown as labels: first those that have counters, then others up to the maximum."""
     names = {name for name in before if name != OTHER}
     return names | set(sorted(set(now) - names)[: max(0, most - len(names))])
 
@@ -202,7 +207,10 @@ class ServerMetrics:
         gauge(metrics.BUILD, registry).labels(version("posthouse")).set(1)
 
     def request(self, method: str, route: str | None, status: int, seconds: float) -> None:
-        """Record a request. Unknown paths and methods share one series: clients cannot create more."""
+        """Record a request.
+
+        Unknown paths and methods share one series, so that clients cannot create new ones.
+        """
         named = method if method in METHODS else "other"
         self._requests.labels(named, route or "none", status).observe(seconds)
 

@@ -1,4 +1,4 @@
-"""Metrics of one worker or keeper, and the port that serves them."""
+"""Metrics of one worker or keeper, and the HTTP server that exposes them."""
 
 from __future__ import annotations
 
@@ -73,7 +73,10 @@ class WorkerMetrics:
         self._executors.append(executor)
 
     def _in_flight(self) -> float:
-        """All executors of a worker share what they hold."""
+        """Return the number of leased jobs.
+
+        Executors of one worker share leases, so each job is counted once.
+        """
         return len({id(job) for each in self._executors for job in list(each.leased.values())})
 
 
@@ -133,4 +136,4 @@ def serve(host: str, port: int, registry: CollectorRegistry, problems: Callable[
 
 class _Silent(WSGIRequestHandler):
     def log_message(self, *_: object) -> None:
-        """Requests are not logged."""
+        """Do not log requests."""

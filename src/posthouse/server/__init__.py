@@ -3,7 +3,7 @@
 ``create_app`` returns an ASGI application: run it with ``posthouse server`` or mount it in your own
 application. Application routes declare their permission with ``allow`` and receive an ``Access``: the
 authenticated principal, and transactions restricted to its tenant. A router made by ``api_router`` answers
-422 to bodies that are no valid JSON or that Postgres cannot store. Routes that accept file uploads read the
+422 to bodies that are not valid JSON or that Postgres cannot store. Routes that accept file uploads read the
 body with ``file_body``; routes that send files are declared with ``file_route`` and return ``stored_file``
 or ``local_file``. ``app_pages`` serves pages in the layout of the console. ``signed_link`` gives players
 access without a credential, on routes with ``allow_linked``.

@@ -1,4 +1,4 @@
-"""Builds the ASGI application and checks that each route declares a permission."""
+"""The ASGI application, and the check that each route declares a permission."""
 
 from __future__ import annotations
 
@@ -49,7 +49,10 @@ from posthouse.waiting import end_tasks
 POOL_SIZE = 20
 GZIP_FROM = 1000
 GZIP_LEVEL = 1
-"""The event loop compresses: level 9 takes 6 to 16 times as long for a tenth fewer bytes."""
+"""The compression level. Compression blocks the event loop.
+
+Level 9 takes 6 to 16 times as long for a tenth fewer bytes.
+"""
 _ROUTERS: tuple[APIRouter, ...] = (
     bulk.router,
     jobs.search,
@@ -212,7 +215,10 @@ def _app_page_of(route: Any) -> console.AppPage | None:
 
 
 def routes_of(app: FastAPI) -> list[Any]:
-    """Return all routes. Newer versions of FastAPI keep an included router as one item of the list."""
+    """Return all routes.
+
+    Newer versions of FastAPI keep an included router as one item of the list.
+    """
     return _contexts(app.routes)
 
 
@@ -231,7 +237,7 @@ def open_to_all(app: FastAPI) -> set[tuple[str, str]]:
 
 
 def permissions_for(route: Any) -> frozenset[Permission]:
-    """Return the permissions of a route; one of them is enough."""
+    """Return the permissions of a route. A caller needs one of them."""
     for dependency in route.dependant.dependencies if hasattr(route, "dependant") else ():
         found: frozenset[Permission] | None = getattr(dependency.call, "permissions", None)
         if found is not None:

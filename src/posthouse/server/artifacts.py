@@ -1,4 +1,4 @@
-"""Resumable uploads: received pieces are stored in a local folder until the file is complete and verified."""
+"""Resumable uploads: pieces are stored in a local folder until the file is complete and verified."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """The range of an upload that a request sends. Without a Content-Range it is the whole file."""
+    """The range of an upload that a request sends. Without a Content-Range header it is the whole file."""
 
     start: int
     end: int | None
@@ -68,7 +68,10 @@ class Uploads:
     async def take(
         self, job_id: UUID, name: str, sha256: str | None, piece: Piece, stream: AsyncIterator[bytes]
     ) -> tuple[int, tuple[str, Digest] | None]:
-        """Store a piece. Returns the bytes received and, if complete, the storage key and the digest."""
+        """Store a piece and return the number of bytes received.
+
+        Once the file is complete, the storage key and the digest are returned too.
+        """
         known = checked_sha256(sha256)
         if (piece.total or 0) > self.limit:
             raise ArtifactTooLarge(
@@ -102,7 +105,10 @@ class Uploads:
             return await self._pour(stream, sink, arrived, end)
 
     async def _pour(self, stream: AsyncIterator[bytes], sink: BinaryIO, arrived: int, end: int) -> int:
-        """Append the stream. Bytes received before a lost connection are kept, so that uploads can resume."""
+        """Append the stream.
+
+        Bytes received before a lost connection are kept, so that uploads can resume.
+        """
         held = bytearray()
         try:
             async for data in stream:

@@ -1,4 +1,4 @@
-"""Enqueues jobs for requests. Concurrent requests share a transaction but fail independently."""
+"""Enqueue jobs for requests. Concurrent requests share a transaction but fail independently."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MAX_TRIES = 6
 
 
 class Enqueued(NamedTuple):
-    """The result of a request. ``queued_at`` is valid for a job that was created now."""
+    """The result of a request. ``queued_at`` is valid only for a job that was created now."""
 
     id: UUID
     outcome: EnqueueOutcome
@@ -49,7 +49,7 @@ class _Pending:
 
 
 class Enqueuer:
-    """The enqueuer of a server. Its definitions are cached for some seconds, as in every client."""
+    """The enqueuer of a server. Definitions are cached for some seconds, as in every client."""
 
     def __init__(self, pool: Pool, payload_limit: int) -> None:
         self._pool = pool
@@ -90,7 +90,7 @@ class Enqueuer:
         """Validate requests against their definitions. Uses ``db`` if given, not a second connection."""
         kinds = {request.kind for request in requests}
         unknown = self._definitions.stale(kinds)
-        if not undefined:  # asked again each time: the definition may have been created since
+        if not undefined:  # not cached: the definition may have been created since
             unknown += [
                 item.kind for item in self._definitions.undefined(requests) if item.kind not in unknown
             ]
@@ -111,7 +111,7 @@ class Enqueuer:
         self._definitions.update(kinds, await cursor.fetchall())
 
     async def _drain(self, tenant: str, pending: _Pending) -> None:
-        """Send batches until no request waits."""
+        """Send batches until no request is waiting."""
         try:
             while pending.requests:
                 batch = [pending.requests.popleft() for _ in range(min(len(pending.requests), MAX_BATCH))]
@@ -126,7 +126,7 @@ class Enqueuer:
             done = await self._send(tenant, [request for request, _ in batch])
         except BaseException as error:  # noqa: BLE001 - passed on to the waiting requests
             if len(batch) > 1 and not isinstance(error, DatabaseUnavailable | asyncio.CancelledError):
-                for alone in batch:  # send each alone to find the rejected one
+                for alone in batch:  # send each one alone to find the rejected one
                     await self._send_batch(tenant, [alone])
                 return
             for _, future in batch:
@@ -134,11 +134,14 @@ class Enqueuer:
                     future.set_exception(error)
             return
         for (_, future), found in zip(batch, done, strict=True):
-            if not future.done():  # canceled requests no longer wait
+            if not future.done():  # the future of a canceled request is already done
                 future.set_result(found)
 
     async def _send(self, tenant: str, requests: Sequence[Request]) -> list[Enqueued]:
-        """Send, and retry after a lost connection. The ids stay the same, so retrying adds no duplicates."""
+        """Send requests, and retry after a lost connection.
+
+        The ids stay the same, so a retry creates no duplicates.
+        """
         batch, backoff = EnqueueBatch(requests, self._limit), Backoff()
         for tries in range(MAX_TRIES):
             jobs_json = await _jobs_json(batch, is_retry=tries > 0)

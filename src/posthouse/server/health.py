@@ -32,7 +32,10 @@ UNREACHABLE = "cannot connect to Postgres; check that it is running and reachabl
 
 
 class HealthCache:
-    """Runs health checks. ``url``: the database, for the doctor, which opens its own connection."""
+    """Health checks with cached results.
+
+    ``url``: the database, for the doctor, which opens its own connection.
+    """
 
     def __init__(self, gate: Gate, settings: Settings, url: str) -> None:
         self._gate = gate
@@ -51,7 +54,7 @@ class HealthCache:
             return unreachable(UNREACHABLE)
 
     async def _presence(self) -> Presence | None:
-        """Return who is online and what waits; None if the database is unreachable."""
+        """Return the online workers and the counts of all queues; None if the database is unreachable."""
         try:
             async with self._gate.pool.connection(timeout=POOL_TIMEOUT) as connection:
                 return await presence(connection, offline_after=self._settings.offline_after)
@@ -73,7 +76,7 @@ class HealthCache:
 T = TypeVar("T")
 
 MAX_TIME_SHARE = 20
-"""Slow values are computed less often: computing takes at most 1/20 of the time."""
+"""Values that take long are computed less often: computing them takes at most 1/20 of the time."""
 
 
 class CachedResult(Generic[T]):
@@ -99,17 +102,17 @@ class CachedResult(Generic[T]):
 _log = logging.getLogger("posthouse.server")
 
 BEAT_SECONDS = 5.0
-"""A third of the gap after which posthouse.server_beat starts the server's time anew."""
+"""Seconds between heartbeats: a third of the gap after which posthouse.server_beat assumes a new start."""
 
 LEAVE_SECONDS = 0.5
 
 
 class ServerHeartbeat:
-    """Records in the database that this server runs, so that leases of remote workers are judged fairly.
+    """The heartbeat of this server in the database, which the rescue of remote workers' jobs depends on.
 
-    Remote workers renew their leases through a server. Without one they cannot, and their leases expire
-    although they are healthy. The keeper judges such leases only after a server has been running for a grace
-    period.
+    Remote workers renew their leases through a server. Without a server they cannot, and their leases expire
+    although the workers are healthy. The keeper therefore judges such leases only after a server has been
+    running for a grace period.
     """
 
     def __init__(self, line: ConnectionRunner) -> None:
@@ -130,7 +133,7 @@ class ServerHeartbeat:
         )
 
     async def leave(self) -> None:
-        with suppress(psycopg.Error):  # without it the row is outdated in 15 s
+        with suppress(psycopg.Error):  # if this fails, the row is outdated after 15 s
             await finish_within(LEAVE_SECONDS, self._send("server_leave", {"id": self._id}))
 
     async def _send(self, name: str, fields: dict[str, Any]) -> None:

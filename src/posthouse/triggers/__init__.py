@@ -1,4 +1,7 @@
-"""Operator and tenant actions on triggers and events, validated here and audited by the database."""
+"""Actions of operators and tenants on triggers and events.
+
+The actions are validated here and audited in the database.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run a trigger manually, for a stored or a sample event or for a time of its schedule."""
+"""Fire a trigger by hand: for a stored event, a sample event, or a time of its schedule."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ LOOKED_AT = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventSample:
-    """A stored or sample event. ``at`` is None for a sample."""
+    """A stored event or a sample event. ``at`` is None for a sample."""
 
     id: UUID | None = None
     at: datetime | None = None
@@ -84,7 +84,7 @@ async def misfit(connection: Db, pattern: str, name: str) -> str | None:
 
 
 def event_fields(event: EventSample, now: datetime, tenant: str) -> dict[str, Any]:
-    """Return the event as a keeper sees it. A sample event happens now."""
+    """Return the event as a keeper sees it. The time of a sample event is now."""
     return {
         "id": str(event.id or new_id()),
         "at": (event.at or now).isoformat(),
@@ -113,8 +113,9 @@ def named(pattern: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fired:
-    """The result. ``overlap``: no job was created, because the previous one is still active and runs must not
-    overlap.
+    """The result of firing a trigger.
+
+    ``overlap``: no job was created, because the previous one is still active and runs must not overlap.
     """
 
     outcome: Literal["fired", "overlap"]

@@ -1,4 +1,4 @@
-"""Preview what a trigger would create, before it is stored, also while some of its fields are invalid."""
+"""Preview what a trigger would create before it is stored, even while some of its fields are invalid."""
 
 from __future__ import annotations
 
@@ -50,7 +50,10 @@ _ORDINARY: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A draft. ``rules`` is the definition of its kind; None if it does not exist or no kind is set yet."""
+    """A draft of a trigger.
+
+    ``rules`` is the definition of its kind; None if the definition does not exist or no kind is set yet.
+    """
 
     trigger: dict[str, Any]
     errors: list[FieldError]
@@ -61,7 +64,7 @@ class Draft:
         return bool(self.trigger["type"] == "event")
 
     def has(self, *names: str) -> bool:
-        """Whether these fields are valid."""
+        """Return whether these fields are valid."""
         return not {fault.path for fault in self.errors} & set(names)
 
 
@@ -130,12 +133,12 @@ NO_EVENT = "no recent event matches this trigger; pass a sample event"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriggerPreview:
-    """The result of a preview. ``valid``: the trigger could be stored, and would create a job from this
-    input.
+    """The result of a preview.
 
-    ``errors`` are about its fields, ``payload_errors`` about the payload that its template renders.
-    ``matched``: whether the trigger matches ``event``, which was given or is the latest; ``reason``: why not.
-    ``runs``: the next runs of a schedule, in UTC (``at``) and local time (``local``).
+    ``valid``: the trigger could be stored and would create a job from this input. ``errors`` are about its
+    fields, ``payload_errors`` about the payload that its template renders. ``matched``: whether the trigger
+    matches ``event``, which was given or is the latest; ``reason``: why not. ``runs``: the next runs of a
+    schedule, in UTC (``at``) and local time (``local``).
     """
 
     valid: bool
@@ -169,8 +172,9 @@ async def preview_trigger(
     payload_limit: int,
     trigger_id: UUID | None = None,
 ) -> TriggerPreview:
-    """Preview a trigger. ``fields`` may be incomplete; with ``trigger_id`` the stored fields are the
-    defaults.
+    """Preview a trigger.
+
+    ``fields`` may be incomplete; with ``trigger_id`` the stored fields are the defaults.
     """
     stored = await trigger_row(connection, trigger_id, tenant) if trigger_id else None
     draft = await read_draft(connection, fields, stored, tenant)
@@ -236,5 +240,5 @@ def _faults(rules: StoredDefinition, payload: Any, occasion: Occasion, limit: in
 
 
 def _masked(event: EventSample) -> EventSample:
-    """Mask a stored event as lists of events do."""
+    """Return a stored event, masked as in lists of events."""
     return replace(event, context=PLAIN.value(event.context))

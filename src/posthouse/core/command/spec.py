@@ -32,8 +32,9 @@ class Outcome:
 
 
 class ExitCodes:
-    """A table of exit codes and ranges. Single codes take precedence over ranges, and both
-    over the defaults.
+    """A table of exit codes and ranges.
+
+    Single codes take precedence over ranges, and both over the defaults.
     """
 
     def __init__(self, table: Mapping[str, str]) -> None:
@@ -99,7 +100,7 @@ def signal_name(number: int) -> str:
 DEFAULT_INHERITED = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "TMPDIR", "TZ", "USER")
 
 OWN_PREFIX = "POSTHOUSE_"
-"""Of the settings of the worker, such as the URL of its database with the password."""
+"""Prefix of variables with settings of the worker, such as the URL of its database with the password."""
 _EVENT = re.compile(r"[^\s*\x00-\x1f\x7f]{1,200}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _MOST_OUTPUT = 16 * 1024 * 1024
@@ -107,8 +108,9 @@ _MOST_OUTPUT = 16 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandSpec:
-    """A command definition. Creating one validates it; InvalidCommand says what is wrong and
-    what to write.
+    """A command definition. Creating one validates it.
+
+    InvalidCommand says what is wrong and what to write.
     """
 
     argv: ArgvTemplate
@@ -225,7 +227,7 @@ def _check_secrets(name: str, value: Any) -> None:
     for variable, reference in value.items():
         _check_variable(name, variable)
         if not isinstance(reference, str) or not is_secret_name(reference):
-            # The value is not shown: it may be a secret that was entered here by mistake.
+            # The value is not shown, because it may be a secret that was entered here by mistake.
             raise InvalidCommand(
                 f"{name}: {variable} must be the name of a secret, not its value: letters, digits and . _ -"
             )

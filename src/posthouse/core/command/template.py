@@ -27,7 +27,7 @@ _LONG = ("--eval", "--command", "--print", "--run")
 
 
 def refuse_values_in_code(elements: Iterable[tuple[str, bool]]) -> None:
-    """Reject placeholders in code. Each element is its source and whether it has placeholders."""
+    """Reject placeholders in code. Each element is its source and whether the source has placeholders."""
     letters = ""
     code_next = False
     for source, has_values in elements:
@@ -60,8 +60,9 @@ Values = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TemplateValues:
-    """What a template can use besides the payload. The defaults stand for what a job gets when it is stored
-    or runs.
+    """The values that a template can use besides the payload.
+
+    The defaults stand for the values that a job gets when it is stored or runs.
     """
 
     tenant_id: str
@@ -274,7 +275,7 @@ def _wanted(placeholder: Placeholder, values: Values) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A validated template. ``render`` makes an argument list from a job's values."""
+    """A validated template. ``render`` returns the argument list for the values of a job."""
 
     items: tuple[Element | Group, ...]
 

@@ -2,8 +2,8 @@
 
     status:failed kind:ocr,transcode -queue:slow subject:"my video" payload.video_id:42 created:<2h 0192f3a4
 
-``tokens`` splits a line, ``reading`` parses it to a Filter and ``writing`` formats a Filter; ``completing``
-finds what can be completed at a position; ``wanted`` decides how the jobs are found.
+``parse_filter`` parses a line to a Filter and ``format_filter`` formats a Filter; ``completion_at`` finds
+what can be completed at a position; ``wanted`` decides how the jobs are found.
 """
 
 from posthouse.core.filters.fields import FIELDS, Field

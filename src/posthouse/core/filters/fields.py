@@ -1,4 +1,4 @@
-"""The fields that a filter may use, and what each means."""
+"""The fields that a filter may use, and the meaning of each."""
 
 from __future__ import annotations
 

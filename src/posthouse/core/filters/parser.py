@@ -1,4 +1,4 @@
-"""The filter language: parse a filter, write it again, and find what can complete it."""
+"""The filter language: parse a filter, format it, and find what can be completed in it."""
 
 from __future__ import annotations
 
@@ -222,7 +222,7 @@ def _choice(field: Field, piece: Piece) -> Text:
 
 
 def _text(piece: Piece) -> Text:
-    """An asterisk at the end matches any text, unless it is quoted."""
+    """Return the text of a value. An asterisk at its end matches any text, unless it is quoted."""
     if not piece.quoted and piece.text.endswith("*"):
         return Text(piece.text[:-1], open_end=True)
     return Text(piece.text)
@@ -282,10 +282,10 @@ def _format_json(value: Json) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CompletionTarget:
-    """A request for completion.
+    """A request for completion of ``typed``, which is in the line from ``start`` to ``end``.
 
-    ``typed``, from ``start`` to ``end``, is to be completed: the ``name`` of a field (including payload
-    fields), or a ``value`` of ``field``. ``others`` are the valid terms of the line except this one.
+    ``typed`` is the ``name`` of a field (including payload fields), or a ``value`` of ``field``. ``others``
+    are the valid terms of the line except this one.
     """
 
     what: Literal["name", "value"]
@@ -315,7 +315,7 @@ def completion_at(line: str, at: int | None = None) -> CompletionTarget:
 
 
 def _name(line: str, at: int, name: Piece, others: Filter) -> CompletionTarget:
-    """Include the colon, because the completion brings its own."""
+    """Return a target that includes the colon, because the completion inserts a colon too."""
     start = min(name.start, at)
     return CompletionTarget("name", start, name.end + 1, _before(line, start, at), others)
 

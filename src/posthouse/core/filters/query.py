@@ -1,4 +1,4 @@
-"""What a filter asks of jobs: the conditions of its terms, gathered for the database."""
+"""The query of a filter: the conditions of its terms, as the database expects them."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _IDS = 1 << 128
 
 Condition = dict[str, Any]
 Known = Mapping[str, frozenset[str]]
-"""For words without a field: whether they are a kind, a subject, or both."""
+"""Whether words without a field are a kind, a subject, or both."""
 
 
 def condition(term: Term, now: datetime, known: Known) -> Condition:
     if term.field == WORD:
         either = [asked for value in term.values for asked in _meant(value, known)]
-        # A term with a single condition is that condition, and is found by its index.
+        # A single condition is used as it is, so that its index is used.
         asked = either[0] if len(either) == 1 else {"field": "any", "terms": either}
     else:
         asked = {"field": term.field, **_asked(term, now)}
@@ -65,7 +65,10 @@ def _asked(term: Term, now: datetime) -> Condition:
 
 
 def _text(term: Term) -> Condition:
-    """Fingerprints and workers also match by prefix, because they are shown shortened."""
+    """Return the condition of texts.
+
+    Fingerprints also match by prefix, because they are shown shortened. Ids of workers do too, in SQL.
+    """
     begins = term.field == "fingerprint"
     return {
         "exact": [value.text for value in term.texts if not (value.open_end or begins)],
@@ -88,7 +91,7 @@ def _ids(value: Ids) -> Condition:
 
 
 def _path(steps: tuple[str, ...], values: list[Json]) -> str:
-    """Return a JSON path. It descends into lists, so that payload.tags:blue matches an element."""
+    """Return a JSON path. The path descends into lists, so that payload.tags:blue matches an element."""
     place = "".join(f".{json.dumps(step)}" for step in steps)
     if any(value.open_end and not value.text for value in values):
         return f"${place}"
@@ -125,8 +128,9 @@ _INDEXED = ("subject", "correlation")
 
 @dataclass(slots=True)
 class JobQuery:
-    """A search. ``by`` is the index to use, with its values; otherwise jobs are scanned in the order of their
-    ids.
+    """A search for jobs.
+
+    ``by`` is the index to use, with its values; otherwise jobs are scanned in the order of their ids.
     """
 
     conditions: list[Condition]
@@ -147,7 +151,7 @@ class JobQuery:
         return impossible or not self.statuses or self.tenants == [] or self.lowest >= self.below
 
     def as_json(self) -> dict[str, Any]:
-        """The search as posthouse.search_jobs expects it."""
+        """Return the search as posthouse.search_jobs expects it."""
         given = {
             "conditions": self.conditions,
             "statuses": [] if self.nothing else sorted(self.statuses),
@@ -171,7 +175,10 @@ def wanted(
     known: Known | None = None,
     among: frozenset[Status] = ALL,
 ) -> JobQuery:
-    """Plan a search. ``known`` tells what words without a field are. ``among``: only jobs in these tables."""
+    """Plan a search.
+
+    ``known`` has the meaning of words without a field. ``among``: only jobs with these statuses.
+    """
     conditions = [condition(term, now, known or {}) for term in chosen.terms]
     found = JobQuery(conditions, statuses=among, tenants=None if tenant is None else [tenant])
     for item in conditions:

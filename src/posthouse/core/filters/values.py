@@ -17,7 +17,7 @@ from posthouse.errors import ConfigurationError
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A text; with ``open_end`` a prefix."""
+    """A text. With ``open_end``, the text is a prefix."""
 
     text: str
     open_end: bool = False
@@ -50,8 +50,10 @@ class Ids:
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """A time range. Ages are seconds before the query, from ``oldest`` to ``youngest`` (excluded); moments
-    are absolute, from ``since`` to ``until`` (excluded).
+    """A time range.
+
+    Ages are seconds before the query, from ``oldest`` to ``youngest`` (excluded); moments are absolute, from
+    ``since`` to ``until`` (excluded).
     """
 
     written: str
@@ -68,7 +70,7 @@ class Times:
 
 @dataclass(frozen=True, slots=True)
 class Json:
-    """A payload value with the possible readings of its text: 42 is a number and a string."""
+    """A payload value with the possible meanings of its text: 42 is a number and a string."""
 
     text: str
     open_end: bool = False
@@ -81,8 +83,9 @@ Value: TypeAlias = Text | Numbers | Ids | Times | Json
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """Jobs with one of these values; with ``negated``, jobs with none of them. ``path``:
-    within the payload.
+    """A term, which selects jobs with one of its values; with ``negated``, jobs with none of them.
+
+    ``path`` is the path within the payload.
     """
 
     field: str
@@ -97,7 +100,7 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Jobs that match all terms."""
+    """A filter, which selects jobs that match all of its terms."""
 
     terms: tuple[Term, ...] = ()
 
@@ -110,7 +113,7 @@ class Filter:
         return [value.text for term in self.terms if term.field == WORD for value in term.texts]
 
     def asks_for(self, field: str, text: str) -> bool:
-        """Whether a term that is not negated has this value."""
+        """Return whether a term that is not negated has this value."""
         terms = (term for term in self.terms if term.field == field and not term.negated)
         return any(value.text == text for term in terms for value in term.texts)
 

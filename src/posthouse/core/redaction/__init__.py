@@ -1,7 +1,7 @@
 """Mask secrets in everything that is shown to people or written to logs.
 
-Secrets are recognised by field name, by pattern, and by marks: ``writeOnly``, ``x-secret`` or ``format:
-password`` in a schema, and the ``redact`` paths of a definition. Payload values under such a name or mark are
+Secrets are recognized by field name, by pattern, and by marks: ``writeOnly``, ``x-secret`` or ``format:
+password`` in a schema, and the ``redact`` paths of a definition. Payload values with such a name or mark are
 also masked wherever they occur in texts of that job. Stored payloads are never changed, because the handler
 needs them.
 """

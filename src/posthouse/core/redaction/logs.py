@@ -63,19 +63,19 @@ def _mask_record(record: logging.LogRecord) -> None:
         record.exc_text = _writable(shown)  # formatters use this text
         if record.exc_text != shown:  # error trackers read the exception itself
             record.exc_info = _masked_exception(*record.exc_info)
-    elif record.exc_text:  # formatted elsewhere
+    elif record.exc_text:  # an exception that another formatter has formatted
         record.exc_text = _writable(record.exc_text)
 
 
 def _writable(text: str) -> str:
-    """Return the text masked, and without characters that a log file cannot contain."""
+    """Return the text with secrets masked and without characters that a log file cannot contain."""
     return escape(mask_here(text))
 
 
 def _masked_exception(
     kind: type[BaseException], error: BaseException | None, trace: TracebackType | None
 ) -> tuple[type[BaseException], BaseException, TracebackType | None]:
-    """An exception with the same name, a masked message and the same traceback; without its causes."""
+    """Return an exception with the same name, a masked message and the same traceback, without its causes."""
     stand_in = type(kind.__name__, (Exception,), {"__module__": kind.__module__})
     return stand_in, stand_in(_writable(str(error))).with_traceback(trace), trace
 
@@ -95,7 +95,7 @@ def mask_output() -> None:
 
 
 class MaskedStream:
-    """A text stream that masks what is written to it. All other attributes are those of the stream."""
+    """A text stream that masks what is written to it. Its other attributes are those of the stream."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -116,7 +116,7 @@ Told: TypeAlias = Callable[[], Mapping[str, object]]
 
 
 def _job() -> Mapping[str, object]:
-    """Return the context of the current job. Its secrets are masked already."""
+    """Return the context of the current job. Secrets in it are already masked."""
     return getattr(mask_now(), "about", None) or {}
 
 
@@ -130,7 +130,7 @@ def tell(teller: Told) -> None:
 
 
 class LogContextFilter(logging.Filter):
-    """A logging filter that adds the context to every record. Fields that a record already has are kept."""
+    """A logging filter that adds the context to every record. Fields that a record already has stay."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         for teller in _tellers:

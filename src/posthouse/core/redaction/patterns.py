@@ -1,7 +1,8 @@
 """Patterns of secrets in text.
 
-Each pattern has cues: plain words without which it cannot match. Most texts contain no cue, and the search
-for cues costs a hundredth of the patterns. Each pattern runs in time proportional to the text.
+Each pattern has cues: plain words without which the pattern cannot match. Most texts contain no cue, and the
+search for cues takes a hundredth of the time of the patterns. Each pattern runs in time proportional to the
+text.
 """
 
 from __future__ import annotations
@@ -15,7 +16,10 @@ MASK = "[redacted]"
 
 _LONGEST_NUMBER = 20
 _SHORTEST = 18
-"""A single word, as most keys are, matches no pattern if it is shorter: ``sk_live_`` and ten letters."""
+"""Minimum length of a single word that a pattern can match: ``sk_live_`` and ten letters.
+
+Most keys are a single word.
+"""
 _NAME_BEFORE = re.compile(r"[\w.-]{1,64}\Z")
 _BARE = r"[^\s\"',;&<>(){}\[\]]"
 _REST = re.compile(f"{_BARE}*")
@@ -44,7 +48,7 @@ def mask_text(text: str) -> str:
 
 
 class _Named(NamedTuple):
-    """A named value: ``password=x``, ``"token": "x"``. A value that is not a secret may contain one."""
+    """A named value: ``password=x``, ``"token": "x"``. Even if it is not a secret, it may contain one."""
 
     cues: tuple[str, ...]
     found: re.Pattern[str]
@@ -75,7 +79,7 @@ def _is_secret_here(match: re.Match[str]) -> bool:
 
 
 def _is_prose(match: re.Match[str], value: str) -> bool:
-    """Whether the text describes the value (``password: must be longer``) rather than containing it."""
+    """Return whether the text describes the value, as in ``password: must be longer``."""
     is_word = value.isalpha() and (value.islower() or value.istitle())
     if "=" in match["between"] or not is_word:
         return False
@@ -110,7 +114,7 @@ _PATTERNS = (
         ),
         MASK,
     ),
-    # Only the end of a block: the text was truncated at the start.
+    # Only the end of a block, for text that was truncated at the start.
     _Pattern(
         ("private key",),
         re.compile(r"\A[A-Za-z0-9+/=\s]*-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"),
@@ -205,7 +209,7 @@ _ABOUT_IT = frozenset({
 
 
 def is_secret(name: str, value: Any) -> bool:
-    """Whether a value under this name must be masked. Booleans are not secrets."""
+    """Return whether a value under this name must be masked. Booleans are not secrets."""
     if value is None or value == "" or isinstance(value, bool):
         return False
     if isinstance(value, int | float) and _counts_tokens(name):
@@ -217,7 +221,7 @@ def is_secret(name: str, value: Any) -> bool:
 def is_secret_name(name: str) -> bool:
     end = name[-_LONGEST_NAME:]
     if not _CUES.search(end if end.isalnum() else _NOT_IN_WORDS.sub("", end)):
-        return False  # nine of ten names, in a fifth of the time
+        return False  # skips nine of ten names, in a fifth of the time
     words = [word.lower() for word in _WORDS.findall(name[-_LONGEST_NAME:])]
     if not words or (words[-1] in _ABOUT_IT and len(words) > 1):
         return False
@@ -230,5 +234,5 @@ def is_secret_name(name: str) -> bool:
 
 
 def _counts_tokens(name: str) -> bool:
-    """Whether the name is a number of tokens, as in ``max_tokens: 500``."""
+    """Return whether the name is a number of tokens, as in ``max_tokens: 500``."""
     return name.lower().endswith("tokens")

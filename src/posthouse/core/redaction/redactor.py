@@ -45,7 +45,7 @@ class SecretPaths:
         return bool(self._nodes or self._trails)
 
     def at_key(self, key: str) -> SecretPaths:
-        """What is known of this key. All keys that are not named anywhere have the same marks."""
+        """Return the marks at this key. All keys that are not named anywhere have the same marks."""
         if self._named is None:
             self._named = {rest[0] for rest in self._trails if rest}
             self._named.update(*(_object(node.get("properties")) for node in self._nodes))
@@ -63,7 +63,7 @@ class SecretPaths:
                 nodes.append(properties[key])
             else:
                 nodes.extend(node.get(name) for name in _OTHER_KEYS)
-            # Patterns of untrusted schemas are not run. What one of them marks is masked under every name.
+            # Patterns of untrusted schemas are not run, so their marks apply to every name.
             nodes.extend(_object(node.get("patternProperties")).values())
         return SecretPaths(self._index, nodes, self._along(key))
 
@@ -94,7 +94,7 @@ class SchemaIndex:
                     self._named[prefix + node[name]] = node
 
     def expanded(self, nodes: Iterable[Any]) -> list[dict[str, Any]]:
-        """Return the nodes with everything that they include: references, alternatives, conditions."""
+        """Return the nodes with all nodes that they include: references, alternatives, conditions."""
         found: dict[int, dict[str, Any]] = {}
         left = list(nodes)
         while left:
@@ -151,16 +151,19 @@ def _object(value: Any) -> dict[str, Any]:
 
 
 _START = 6
-"""Characters that the longer secrets are found by. None of them is shorter."""
+"""Number of characters by which the longer secrets are found. None of these secrets is shorter."""
 _COMPARED = 64
-"""Characters of a secret that are compared: a text that repeats so many of them is masked."""
+"""Number of characters of a secret that are compared. A text that repeats this many is masked."""
 _MOST_LENGTHS = 32
-"""Lengths to compare at one place. Where more secrets begin alike, the rest of the text is masked."""
+"""Maximum number of lengths to compare at one position.
+
+If more secrets begin in the same way, the rest of the text is masked.
+"""
 _WORD_LENGTHS = (5, 4, 3)
 
 
 class SecretIndex:
-    """Secrets by their first characters. ``words`` are masked as whole words only."""
+    """An index of secrets by their first characters. ``words`` are masked as whole words only."""
 
     def __init__(self, anywhere: Iterable[str], words: Iterable[str]) -> None:
         self._words = frozenset(words)
@@ -210,7 +213,7 @@ def _is_word(char: str) -> bool:
 
 SHORTEST = 3
 SHORTEST_ANYWHERE = 6
-"""Shorter secrets, such as a PIN, are masked only as whole words, because they also occur by chance."""
+"""Minimum length of secrets that are masked anywhere; shorter ones, such as a PIN, only as whole words."""
 MANY = 200
 """With more forms than this, a text is searched once by an index instead of once for each form."""
 _EDGE = 4
@@ -236,8 +239,9 @@ class Secrets:
         return bool(self._anywhere or self._index) or self._words is not None
 
     def mask(self, text: str, *, cut: bool = False) -> str:
-        """Return the text without the secrets. ``cut``: it is a piece of a longer text and may end within a
-        secret.
+        """Return the text without the secrets.
+
+        ``cut``: the text is a piece of a longer text and may end within a secret.
         """
         if self._index is not None:
             text = self._index.mask(text)
@@ -281,7 +285,7 @@ NO_SECRETS = Secrets(())
 
 
 class Redactor:
-    """Masks the secrets of a kind, known by its schema, its ``redact`` paths, and field names."""
+    """A redactor for the secrets of a kind, known by its schema, its ``redact`` paths, and field names."""
 
     def __init__(self, schema: Any = None, redact: Iterable[str] = ()) -> None:
         marked = schema if has_marks(schema) else None
@@ -303,7 +307,7 @@ class Redactor:
         return Secrets(found) if found else NO_SECRETS
 
     def text(self, text: str, secrets: Secrets = NO_SECRETS, *, cut: bool = False) -> str:
-        """Return the text with secrets masked. ``cut``: it is a piece of a longer text."""
+        """Return the text with secrets masked. ``cut``: the text is a piece of a longer text."""
         return mask_text(secrets.mask(text, cut=cut))
 
     def schema(self, schema: Any) -> Any:
@@ -312,7 +316,7 @@ class Redactor:
 
 
 PLAIN = Redactor()
-"""For texts of no kind: names and patterns only."""
+"""The redactor for texts that belong to no kind: it uses names and patterns only."""
 
 
 @lru_cache(maxsize=512)

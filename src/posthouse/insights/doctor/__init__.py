@@ -1,4 +1,4 @@
-"""The doctor: named checks of the database and the queue, each with what it means and what to do."""
+"""The doctor: named checks of the database and the queue, each with the meaning of a finding and advice."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ CHECKS: dict[str, Check] = {
     "unserved": queue_checks.unserved,
     "stuck": queue_checks.stuck,
 }
-"""The checks by name, in the order of the report. Those after `schema` need a schema."""
+"""The checks by name, in the order of the report. Checks after `schema` need a schema."""
 
 _WITHOUT_SCHEMA = list(CHECKS)[: list(CHECKS).index("schema") + 1]
 
@@ -91,7 +91,10 @@ async def _findings(patient: CheckContext) -> list[Finding]:
 
 
 async def _run(patient: CheckContext, check: Check) -> Finding:
-    """Run a check in its own transaction with a statement timeout, so that a failure stays its own."""
+    """Run a check in its own transaction with a statement timeout.
+
+    The failure of a check then affects no other check.
+    """
     milliseconds = int(patient.thresholds.check_seconds * 1000)
     try:
         async with patient.connection.transaction():

@@ -71,7 +71,7 @@ async def speed(patient: CheckContext) -> Finding:
 
 
 def _speed_hints(row: dict[str, Any]) -> Iterator[str]:
-    """What to change, each beginning with the name of the setting."""
+    """Yield what to change. Each hint begins with the name of the setting."""
     alter = f'alter database "{row["database"]}" set'
     if row["max_wal_bytes"] < SMALL_WAL:
         yield "max_wal_size = '4GB' (alter system): fewer checkpoints under load, and less write-ahead log"
@@ -152,7 +152,7 @@ async def _nothing_seen(patient: CheckContext) -> str:
 
 def _severity(holder: dict[str, Any], thresholds: Thresholds) -> Severity:
     seconds = holder["age_seconds"]
-    if seconds is None:  # slots and standbys do not say since when
+    if seconds is None:  # the start is unknown for slots and standbys
         return "warning" if (holder["age_transactions"] or 0) >= thresholds.horizon_transactions else "ok"
     if seconds >= thresholds.horizon_error_seconds:
         return "error"

@@ -53,7 +53,7 @@ async def clock(patient: CheckContext) -> Finding:
     before = datetime.now(UTC)
     there = await database_now(patient.connection)
     after = datetime.now(UTC)
-    # It was asked somewhere between the two looks at our own clock: only what lies outside them counts.
+    # The database was asked between two readings of the local clock: only a difference to both counts.
     ahead = max((there - after).total_seconds(), 0.0) or min((there - before).total_seconds(), 0.0)
     if abs(ahead) < patient.thresholds.clock_seconds:
         return ok("the clocks of the database and this machine agree")

@@ -14,7 +14,10 @@ Severity: TypeAlias = Literal["ok", "warning", "error"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """``evidence`` holds the rows behind it: sessions, tables, workers, jobs."""
+    """A finding of a check.
+
+    ``evidence`` holds the rows that the finding is based on: sessions, tables, workers, jobs.
+    """
 
     severity: Severity
     summary: str
@@ -46,7 +49,7 @@ class Thresholds:
 
 @dataclass(frozen=True, slots=True)
 class CheckContext:
-    """What the checks examine."""
+    """The data and settings that the checks examine."""
 
     connection: Db
     settings: Settings
@@ -64,7 +67,7 @@ _SEVERITIES: tuple[Severity, ...] = ("ok", "warning", "error")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """``healthy``: no finding is an error. ``counts``: findings by severity."""
+    """The report of all checks. ``healthy``: no finding is an error. ``counts``: findings by severity."""
 
     light: OverallStatus
     healthy: bool

@@ -1,1 +1,1 @@
-"""What all routes share: authentication, bodies, responses, problems and middleware."""
+"""The code that all routes share: authentication, bodies, responses, problems and middleware."""

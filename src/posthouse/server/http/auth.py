@@ -51,7 +51,7 @@ Tenant = Annotated[
 
 
 class Gate:
-    """Authenticates requests, enforces rate limits and holds the connection pool."""
+    """Authentication and rate limits of requests, with the connection pool."""
 
     def __init__(self, pool: Pool, settings: Settings, memory: KeyCache) -> None:
         self.pool = pool
@@ -73,7 +73,7 @@ class Gate:
             principal = await self._authenticate_session(request, cookie)
         else:
             raise NotAuthenticated(AUTHENTICATION_REQUIRED)
-        if principal.role is Role.WORKER:  # it repeats what is refused, and its leases run out meanwhile
+        if principal.role is Role.WORKER:  # a rejected worker would retry while its leases expire
             return principal
         if wait := self._requests.take(principal.name):
             raise TooManyRequests(
@@ -156,7 +156,7 @@ class Access:
 
     @property
     def actor(self) -> str:
-        """The name of the principal, for the audit log."""
+        """The name of the principal for the audit log."""
         return self.principal.name
 
     @property
@@ -164,7 +164,10 @@ class Access:
         return self.gate.settings.offline_after
 
     def resolve_tenant(self, named: str | None) -> str | None:
-        """Return the tenant of a request; None if a principal without a tenant names none (all tenants)."""
+        """Return the tenant of a request; None means all.
+
+        Only a principal without a tenant gets None, if the request names no tenant.
+        """
         own = self.principal.tenant
         if own is not None and named not in {None, own}:
             raise Forbidden(
@@ -178,7 +181,7 @@ class Access:
         return self.principal.tenant is None
 
     def with_default_tenant(self) -> Access:
-        """Return this access for creating resources, which always belong to a tenant."""
+        """Return this access with a tenant, by default ``default``: a new resource always belongs to one."""
         return self if self.tenant else replace(self, tenant=DEFAULT_TENANT)
 
     def for_tenant(self, tenant: str) -> Access:
@@ -239,7 +242,7 @@ def allow(permission: Permission, *, tenant_scoped: bool = False) -> Any:
 
 
 def declare(dependency: Any, permissions: set[Permission], authorize: Authorize) -> Any:
-    """Declare the permissions of the routes that have this dependency, one of which is enough.
+    """Declare the permissions of the routes that have this dependency. A caller needs one of them.
 
     ``authorize`` is called before the body of a request is read.
     """
@@ -249,7 +252,7 @@ def declare(dependency: Any, permissions: set[Permission], authorize: Authorize)
 
 
 async def authorized(request: Request, authorize: Authorize) -> Access:
-    """Return the access of a request, which is authorized once."""
+    """Return the access of a request. A request is authorized only once."""
     before: Access | None = request.scope.pop(AUTHORIZED, None)
     return before or await authorize(request)
 
@@ -274,7 +277,7 @@ MAX_NAMES = 10_000
 
 
 class RateLimiter:
-    """One token bucket per name. Without a rate they are never empty."""
+    """One token bucket per name. Without a rate, buckets are never empty."""
 
     def __init__(self, rate: float, burst: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._rate = rate
@@ -287,7 +290,7 @@ class RateLimiter:
         wait = self.wait(name)
         if not wait and self._rate:
             left = self._now(name) - 1
-            self._left.pop(name, None)  # keep the oldest first, which are the fullest
+            self._left.pop(name, None)  # the oldest stay first: they are the fullest, and are dropped first
             self._left[name] = (left, self._clock())
             if len(self._left) > MAX_NAMES:
                 self._left.pop(next(iter(self._left)))

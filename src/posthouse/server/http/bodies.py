@@ -27,7 +27,7 @@ LARGE_BYTES = 65_536
 
 
 async def _parsed(read: Callable[[bytes], Any], data: bytes) -> Any:
-    """Parse large bodies one after the other, so that other requests are served in between."""
+    """Parse a body. Large bodies are parsed one at a time, so that other requests are served in between."""
     return await in_thread(read, data) if len(data) > LARGE_BYTES else read(data)
 
 
@@ -122,8 +122,8 @@ def read_json(data: bytes) -> Any:
 def check_value_count(data: bytes, most: int = MAX_VALUES) -> None:
     """Raise 413 for a body with too many values, before it is parsed.
 
-    A value takes at least two bytes, so small bodies need no count. In others the separators are counted,
-    first with those in strings, which is an upper limit.
+    A value takes at least two bytes, so small bodies are not counted. In other bodies the separators are
+    counted; the first count includes those in strings and is an upper limit.
     """
     if len(data) < 2 * most or values_of(data) <= most:
         return

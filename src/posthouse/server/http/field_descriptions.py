@@ -1,4 +1,4 @@
-"""Descriptions of fields and parameters in the OpenAPI document, one place for names that many schemas share.
+"""Descriptions of fields and parameters in the OpenAPI document, with one place for shared names.
 
 A description in the model or the route itself takes precedence; then ``IN_SCHEMA``, then ``COMMON``.
 """
@@ -201,7 +201,7 @@ COMMON = {
     "worker_id": "Id of the worker.",
     "workers": "Number of online workers.",
 }
-"""By the name of the field or parameter."""
+"""Descriptions by the name of the field or parameter."""
 
 _TRIGGER = {
     "dedupe_window_seconds": "Ignore events that would create the same payload within this time.",
@@ -695,7 +695,7 @@ IN_SCHEMA: dict[str, dict[str, str]] = {
     },
     "WorkerToRegister": _NEWCOMER,
 }
-"""Where a name means something more specific in one schema."""
+"""Descriptions of names that mean something more specific in one schema."""
 
 PARAMETERS = {
     "action": "Only entries with this action.",
@@ -720,7 +720,7 @@ PARAMETERS = {
     "within_seconds": "Only alerts of the last seconds given.",
     "worker": "Only this worker.",
 }
-"""Parameters that mean something else than the field with the same name."""
+"""Descriptions of parameters that mean something else than the field with the same name."""
 
 
 def describe_fields(schemas: dict[str, Any]) -> None:

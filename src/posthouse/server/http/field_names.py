@@ -1,6 +1,6 @@
-"""The names of fields over HTTP, where they differ from the names in Python, SQL and the command line.
+"""The names of fields over HTTP where they differ from the names in Python, SQL and the command line.
 
-Routes return the data classes of ``insights``; the names change here, in responses, event streams and the
+Routes return the data classes of ``insights``. The names change here: in responses, event streams and the
 OpenAPI document. Payloads, results and other plain JSON stay as they are.
 """
 
@@ -36,7 +36,7 @@ _NAMES_INSIDE: dict[type, dict[str, dict[str, str]]] = {
     DefinitionInfo: {"overridden": OF_DEFINITION, "beneath": OF_DEFINITION},
     BulkChange: {"chosen": EVERYWHERE},
 }
-"""Fields whose value holds names of fields: as the keys of an object, or as a list."""
+"""Fields whose value contains names of fields, as the keys of an object or as a list."""
 
 
 def body(value: Any) -> bytes:

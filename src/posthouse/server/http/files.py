@@ -1,7 +1,7 @@
 """Files as responses, whole or by range: files of applications, and artifacts.
 
-Routes of applications that return files are declared with ``file_route``; browsers that have the file get no
-body. At most a few chunks are in memory.
+Routes of applications that return files are declared with ``file_route``. A browser that has the current file
+gets a response without a body. At most a few chunks are in memory.
 """
 
 from __future__ import annotations
@@ -101,7 +101,10 @@ async def _respond(request: Request, file: _File, read: _Read) -> Response:
 
 
 def _headers(file: _File) -> dict[str, str]:
-    """Return headers. Browsers keep the file but ask for it again, so that deleted files are gone."""
+    """Return the headers.
+
+    Browsers store the file but revalidate it, so that a deleted file is no longer shown.
+    """
     headers = {
         "Accept-Ranges": "bytes",
         "Cache-Control": "private, no-cache",
@@ -116,13 +119,13 @@ def _headers(file: _File) -> dict[str, str]:
 
 
 def _range_header(request: Request, etag: str) -> str | None:
-    """Return the Range header, unless it continues a download of a file that was replaced since."""
+    """Return the Range header, unless it continues a download of a file that has been replaced."""
     condition = request.headers.get("if-range")
     return request.headers.get("range") if condition in {None, etag} else None
 
 
 async def _pieces(file: Path, start: int, end: int) -> AsyncIterator[bytes]:
-    # Not in a thread: a request that is canceled meanwhile would leave the file open.
+    # Not in a thread: if the request were canceled meanwhile, the file would stay open.
     with file.open("rb") as content:
         content.seek(start)
         while start < end and (piece := await asyncio.to_thread(content.read, min(CHUNK_BYTES, end - start))):

@@ -1,8 +1,8 @@
-"""Signed links: access to one thing of one tenant until a time, without a credential.
+"""Signed links: access to one resource of a tenant until a certain time, without a credential.
 
-Players fetch media without headers, and playlists name their segments by relative URLs, so the signature is
-a part of the path: ``/shop/films/{link}/{film_id}/index.m3u8``. Callers with a credential put ``session``
-in its place.
+Players fetch media without headers, and playlists name their segments by relative URLs, so the signature is a
+part of the path: ``/shop/films/{link}/{film_id}/index.m3u8``. Callers with a credential use ``session`` in
+its place.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ _id: ContextVar[str | None] = ContextVar("posthouse_request_id", default=None)
 
 def route_of(scope: Scope) -> str | None:
     """Return the route template, such as /jobs/{job_id}; None if no route matched."""
-    whole = scope.get("fastapi", {}).get("effective_route_context")  # newer: with the router's prefix
+    whole = scope.get("fastapi", {}).get("effective_route_context")  # newer FastAPI: with the router's prefix
     found = getattr(whole, "path", None) or getattr(scope.get("route"), "path", None)
     return found or scope.get(ROUTE)
 
@@ -66,7 +66,7 @@ tell(_log_fields)
 
 
 class _Limits(NamedTuple):
-    """Limits of a request: bytes of its body, seconds until the response starts, and for the body."""
+    """Limits of a request: bytes of the body, seconds until the response starts, seconds for the body."""
 
     max_bytes: int
     seconds: float
@@ -185,7 +185,7 @@ class _RequestState:
         return f"the request body did not arrive within {self._body_seconds:g} s; send it again"
 
     def limit_body(self, max_bytes: int, *, is_file: bool = False) -> None:
-        """Set the size limit of the body. A file may take as long as pieces of it keep arriving."""
+        """Set the size limit of the body. A file upload may take as long as pieces keep arriving."""
         self._left += max_bytes - self._max_bytes
         self._max_bytes = max_bytes
         self._takes_files = is_file
@@ -204,7 +204,7 @@ class _RequestState:
         return message
 
     async def _begin_reading(self) -> None:
-        """Refuse a body before it is read: from a caller without permission, or if it is too large."""
+        """Reject a request before its body is read: without permission, or if the body is too large."""
         self._reading = True
         try:
             await self._before_body(self.scope)
@@ -215,7 +215,7 @@ class _RequestState:
         self._read_until = asyncio.get_running_loop().time() + self._body_seconds
 
     async def _next(self) -> Message:
-        if self._is_read:  # what follows is only the end of the connection
+        if self._is_read:  # the only message left is the disconnect
             return await self._receive()
         if self._takes_files:
             self._read_until = asyncio.get_running_loop().time() + self._body_seconds
@@ -226,7 +226,10 @@ class _RequestState:
             raise HTTPException(408, self._too_slow, {"Connection": "close"}) from None
 
     def _end_at(self, time: float | None) -> None:
-        """Set when the request times out; this may be the response that says so."""
+        """Set when the request times out.
+
+        After the timeout this does nothing, because the response then reports the timeout.
+        """
         if self.limit is not None and not self.limit.expired():
             self.limit.reschedule(time)
 
@@ -244,7 +247,7 @@ class _RequestState:
         await self._send(message)
 
     def _with_default_headers(self, headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-        """Return the headers with the request id, and without permission to cache unless they say so."""
+        """Return the headers with the request id, and with the default headers, unless they are set."""
         given = [*headers, (b"x-request-id", self.id.encode())]
         names = {name.lower() for name, _ in given}
         return given + [item for item in _DEFAULT_HEADERS if item[0] not in names]

@@ -1,4 +1,4 @@
-"""Parameters that many routes have: who may call them, texts of queries, and times."""
+"""Parameters that many routes have: permissions, texts of queries, and times."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ _LAST_YEAR = 9000
 
 
 def _validate_datetime(moment: datetime) -> datetime:
-    """Return the time in UTC; one without a zone is UTC already, because queries are often typed by hand.
+    """Return the time in UTC.
 
-    The ends of the calendar are rejected, because Postgres does not accept every time that Python does.
+    A time without a zone is taken as UTC, because queries are often typed by hand. The ends of the calendar
+    are rejected, because Postgres does not accept every time that Python does.
     """
     if not 1 < moment.year < _LAST_YEAR:
         raise ValueError(f"the year must be between 2 and {_LAST_YEAR - 1}")

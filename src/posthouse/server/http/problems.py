@@ -1,4 +1,4 @@
-"""Every error as application/problem+json, with the error tree's stable code."""
+"""Responses to all errors: application/problem+json, with the stable code of the error class."""
 
 from __future__ import annotations
 
@@ -75,8 +75,11 @@ _STATUS: dict[type[errors.PosthouseError], int] = {
     errors.WaitTimeout: 408,
 }
 _FIXED = (errors.NotAuthenticated, errors.Forbidden, errors.TooManyRequests)
-"""Errors whose texts contain no value of a job or a credential: fixed words, and names of principals, tenants
-and permissions. Redaction would only damage them (`Authorization: [redacted]`)."""
+"""Errors whose messages contain no value of a job or a credential.
+
+They consist of fixed words, and names of principals, tenants and permissions. Redaction would only damage
+them (`Authorization: [redacted]`).
+"""
 MAX_ERRORS = 20
 MEDIA_TYPE = "application/problem+json"
 DATABASE_UNAVAILABLE = "cannot connect to Postgres; retry later"
@@ -89,7 +92,7 @@ _UNSTORABLE = (
     psycopg.errors.CharacterNotInRepertoire,
     psycopg.errors.UntranslatableCharacter,
 )
-"""Errors of values that no validation rejected. psycopg raises a plain DataError for NUL characters."""
+"""Errors of values that passed validation. psycopg raises a plain DataError for NUL characters."""
 _CODES = {
     404: "not_found",
     405: "method_not_allowed",
@@ -102,7 +105,7 @@ _HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 429: {"Retry-After": "5"}, 503:
 
 
 class Rejected(HTTPException):
-    """An error while a body is read, which FastAPI passes on unchanged."""
+    """An error that is raised while a body is read. FastAPI passes it on unchanged."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(500)
@@ -189,7 +192,10 @@ async def _handle_unexpected(_: Request | None, error: Exception) -> JSONRespons
 
 
 def _hidden(error: Exception) -> JSONResponse:
-    """Log the error and return a generic one: error texts may contain data the caller must not see."""
+    """Log the error and return a generic one.
+
+    The text of the error may contain data that the caller must not see.
+    """
     _log.error("request failed with an internal error", exc_info=error)
     return problem(
         500, "internal_error", "internal error; see the server log for the request with this X-Request-Id"

@@ -1,4 +1,7 @@
-"""JSON responses: ETags, preconditions, and pages with keyset cursors, fast and stable at any depth."""
+"""JSON responses: ETags, preconditions, and pages.
+
+Pages use keyset cursors, which are fast and stable at any depth.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +28,8 @@ JSON = "application/json"
 def json_response(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     """Return a JSON response from a dataclass, a model or plain data.
 
-    It is not validated against the response_model of the route: the schemathesis tests do that, and a second
-    validation per response would only cost time.
+    The value is not validated against the response_model of the route: the schemathesis tests do that, and a
+    second validation would only make each response slower.
     """
     return Response(body_of(value), status, headers, JSON)
 
@@ -103,7 +106,10 @@ def clamp_offset(offset: int) -> int:
 
 
 def page(found: Sequence[T], limit: int, *keys: str) -> Page[T]:
-    """Return a page of ``limit``. ``keys``: the fields of its last item that make up the next cursor."""
+    """Return a page with at most ``limit`` items.
+
+    ``keys``: the fields of its last item that make up the next cursor.
+    """
     last = found[-1] if len(found) >= limit else None
     return Page(list(found), None if last is None else encode_cursor(*(getattr(last, key) for key in keys)))
 

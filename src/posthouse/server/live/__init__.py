@@ -1,5 +1,7 @@
-"""Event streams: one poll of the database for all clients (watcher.py), filtered by permission and request
-of each client (subscriptions.py), and sent as Server-Sent Events (routes/live.py).
+"""Event streams of changes.
+
+One poll of the database serves all clients (watcher.py). Events are filtered by the permissions and the
+request of each client (subscriptions.py), and sent as Server-Sent Events (routes/live.py).
 """
 
 from posthouse.server.live.publisher import Publisher

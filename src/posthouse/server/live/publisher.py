@@ -1,4 +1,4 @@
-"""Publishes changes of jobs and workers on Redis Pub/Sub, for processes other than this server.
+"""Publication of changes of jobs and workers on Redis Pub/Sub, for processes other than this server.
 
 One server of the installation publishes, and only while there are subscribers. The event streams of this API
 do not depend on it: each server reads changes from Postgres.

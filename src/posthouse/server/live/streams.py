@@ -1,4 +1,4 @@
-"""The event stream clients of this process, their watcher, and periodic checks of their credentials."""
+"""The clients of event streams in this process, their watcher, and periodic checks of their credentials."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Streams:
 
     @property
     def scope(self) -> Scope:
-        """What the watcher must poll for these clients."""
+        """The data that the watcher must poll for these clients."""
         wanted = [client.wanted for client in self._clients]
         jobs = {item.job for item in wanted if item.job is not None}
         tenants = {item.tenant for item in wanted if item.tenant is not None}
@@ -57,7 +57,7 @@ class Streams:
         )
 
     async def add(self, wanted: StreamFilter, principal: Principal, recheck: Recheck) -> Subscription:
-        """Add a client. Returns when all later changes will reach it."""
+        """Add a client. Return when it is certain to receive all later changes."""
         self._refuse_too_many(principal)
         client = Subscription(wanted, principal.name, tenant=principal.tenant)
         self._clients[client] = recheck
@@ -101,7 +101,7 @@ class Streams:
         self._clients.pop(client, None)
 
     async def close(self) -> None:
-        """Send all clients a closing event because the server shuts down."""
+        """Send all clients a closing event, because the server shuts down."""
         self._closed = True
         for client in self._clients:
             client.end("shutdown")
@@ -134,7 +134,7 @@ class Streams:
         except (NotAuthenticated, Forbidden):
             lost = own
         except (DatabaseUnavailable, PoolTimeout, psycopg.Error):
-            return  # no events can be sent either
+            return  # without the database no events can be sent either
         except Exception:  # noqa: BLE001 - fail closed
             _log.exception("event stream closed: its credential could not be checked principal=%s", who)
             lost = own

@@ -1,4 +1,4 @@
-"""Subscriptions to live events: what a client wants, and the events that wait for it."""
+"""Subscriptions to live events: the filter of a client, and the events queued for it."""
 
 from __future__ import annotations
 
@@ -93,7 +93,10 @@ EVENTS = ("job", "log", "worker", "counters")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamFilter:
-    """Filter of a stream. ``tenant`` is enforced: a principal with a tenant sees no events of others."""
+    """The filter of a stream.
+
+    ``tenant`` is enforced: a principal with a tenant sees no events of other tenants.
+    """
 
     tenant: str | None
     job: UUID | None = None
@@ -117,7 +120,10 @@ class StreamFilter:
 
     @property
     def workers(self) -> bool:
-        """Worker events are only for principals without a tenant, because workers serve all tenants."""
+        """Whether worker events are sent.
+
+        Only principals without a tenant get them, because workers serve all tenants.
+        """
         return "worker" in self.events and self.tenant is None and self.job is None
 
     def matches(self, job: JobSummary, earlier_worker: UUID | None = None) -> bool:

@@ -1,4 +1,4 @@
-"""Polls the database for changes several times a second while there are clients.
+"""Poll the database for changes several times a second while there are clients.
 
 How changes are found:
 
@@ -8,7 +8,7 @@ How changes are found:
 - attempts that started and ended between two polls: in the last pages of past_attempts.
 
 Changed jobs are read once, redacted as in lists, and sent to all clients, so the cost does not depend on the
-number of clients. The duration of a poll determines when the next one follows.
+number of clients. The pause before the next poll depends on the duration of the last one.
 """
 
 from __future__ import annotations
@@ -46,12 +46,14 @@ MAX_TIME_SHARE = 5
 """Polling takes at most 1/5 of the time: the pause is four times the duration of a poll."""
 SLOW_POLL_SECONDS = 1.0
 SLOW_SHARE = 20
-"""The same for counters and workers, which may have to read a large backlog."""
+"""The same limit for counters and workers, whose queries may have to read a large backlog."""
 MAX_JOBS = 500
-"""Jobs per tenant sent in one poll."""
+"""Maximum number of jobs per tenant that are sent after one poll."""
 MAX_IDS = 5000
-"""Jobs read in one poll: 25,000 changes per second. Above that, changes are dropped for all clients, because
-their tenant is unknown."""
+"""Maximum number of jobs read in one poll: 25,000 changes per second.
+
+Further changes are dropped for all clients, because their tenant is unknown.
+"""
 CATCH_UP_SECONDS = 60.0
 ATTEMPT_PAGES = 16
 HISTORY_PAGES = 256
@@ -60,7 +62,7 @@ MAX_SEEN = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What to poll: jobs and tenants (None means all), logs, counters and workers."""
+    """The data to poll: jobs and tenants (None means all), logs, counters and workers."""
 
     jobs: frozenset[UUID] | None
     tenants: frozenset[str] | None
@@ -89,7 +91,7 @@ class Watcher:
         self._pause = 0.0
 
     async def wait_for_poll(self) -> int:
-        """Wait for a poll that starts after this call. Returns its time in microseconds."""
+        """Wait for a poll that starts after this call. Return its time in microseconds."""
         wanted = self._begun + 1
         async with self._polled:
             await self._polled.wait_for(lambda: self._polls >= wanted)
@@ -136,7 +138,7 @@ class Watcher:
                     self._polled.notify_all()
 
     async def _catch_up(self, db: Db) -> None:
-        """After a lost connection, send the changes since the last poll, as for reconnecting clients."""
+        """Send the changes since the last poll after a lost connection, as for reconnecting clients."""
         if self._at is None:
             return
         at = await live.clock(db)
@@ -168,7 +170,7 @@ class Watcher:
             client.at = self.micros
 
     async def _compare(self, db: Db, scope: Scope) -> tuple[set[UUID], dict[UUID, UUID]]:
-        """Compare running jobs with the previous poll. Returns changed jobs, and their earlier workers."""
+        """Compare running jobs with the previous poll. Return the changed jobs and their earlier workers."""
         running, before = await live.running_now(db, scope.jobs), self._running
         self._running = running
         if self._scope is None:
@@ -198,7 +200,7 @@ class Watcher:
         return ids if self._at is not None else set()
 
     def _new(self, found: Iterable[_T]) -> list[_T]:
-        """Return items that earlier polls did not return: the ranges of polls overlap."""
+        """Return the items that earlier polls did not return, because the ranges of polls overlap."""
         fresh = [item for item in found if item not in self._seen]
         self._seen.update(dict.fromkeys(fresh))
         return fresh
@@ -301,7 +303,7 @@ class Notifications:
 
 
 class StreamListener:
-    """Listens on a direct connection that bypasses the pooler."""
+    """A listener on a direct connection, which bypasses the pooler."""
 
     def __init__(self, db: Db) -> None:
         self._db = db
@@ -333,6 +335,6 @@ class StreamListener:
 
 
 async def sleep_without_notifications(seconds: float) -> Notifications:
-    """Wait without notifications: they do not work behind a pooler."""
+    """Wait without notifications, which do not work behind a pooler."""
     await asyncio.sleep(seconds)
     return Notifications()

@@ -1,1 +1,1 @@
-"""What remote workers do through this server: register, claim jobs and report about them."""
+"""Requests of remote workers to this server: register, claim jobs and report about them."""

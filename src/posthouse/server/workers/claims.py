@@ -33,7 +33,11 @@ async def claim(
     body: ClaimRequest,
     request: Request,
 ) -> bytes:
-    """Return the response. Claims whose response the worker did not receive are recovered first."""
+    """Return the response to a claim.
+
+    If the worker did not receive the response to an earlier claim, the jobs of that claim are returned
+    instead.
+    """
     if body.unanswered:
         await workers.check_owner(access, body.worker_id)
         recovered = await workers.recover_claims(body.worker_id, body.lease_seconds, body.unanswered)
@@ -96,7 +100,7 @@ class WorkerNotifications:
     """Notifications of remote workers, by long polling. One LISTEN connection serves all of them.
 
     Notifications are numbered. A request sends the last number it has seen and returns at once if a newer
-    notification concerns it, so nothing is missed between two requests.
+    notification concerns it, so no notification is missed between two requests.
     """
 
     def __init__(self, url: str) -> None:
@@ -123,7 +127,7 @@ class WorkerNotifications:
         await self.wakeup_requests.close()
 
     def wake_all(self) -> None:
-        """Return all waiting requests, because the server shuts down."""
+        """End all waits, because the server shuts down."""
         self.stopping = True
         self._on_gap()
 

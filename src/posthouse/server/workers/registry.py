@@ -36,7 +36,7 @@ MAX_KNOWN = 10_000
 
 
 class PooledRunner:
-    """Runs each piece of work in a transaction on a connection of the pool."""
+    """A runner that does each piece of work in a transaction on a connection of the pool."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
@@ -69,7 +69,7 @@ class RemoteWorkers:
         self.line = PooledRunner(pool)
         self._pool = pool
         self.shared_leases = Leases.over(self.line, UUID(int=0), 30.0)
-        """For operations that are not about one worker."""
+        """Leases for operations that do not concern one worker."""
         self._known: dict[tuple[str, UUID], float] = {}
 
     def leases(self, worker_id: UUID, lease_seconds: float) -> Leases:
@@ -101,7 +101,7 @@ class RemoteWorkers:
     async def claim(
         self, access: Access, worker_id: UUID, lease_seconds: float, token: UUID, wanted: Mapping[str, Any]
     ) -> Claim:
-        """Claim in one transaction with the check of the worker, so that its row exists for the claim."""
+        """Claim jobs in the transaction that checks the worker, so that its row exists for the claim."""
         async with self._pool.connection() as connection, connection.transaction():
             await self._check(connection, access.actor, worker_id)
             leases = Leases.over(_TransactionRunner(connection), worker_id, lease_seconds)
@@ -126,7 +126,10 @@ class RemoteWorkers:
     async def renew(
         self, access: Access, worker_id: UUID, held: Sequence[LeaseRef], lease_seconds: float
     ) -> dict[UUID, str]:
-        """Renew the leases that a worker reports; those of another key's workers are lost to it."""
+        """Renew the leases that a worker reports.
+
+        Leases that belong to workers with another key are reported as lost.
+        """
         ids, tokens = [job["id"] for job in held], [job["token"] for job in held]
         others = await self.leased_by_others(access, ids, tokens)
         own = [job for job in held if job["id"] not in others]
@@ -138,7 +141,7 @@ class RemoteWorkers:
     async def beat(
         self, worker_id: UUID, ids: Sequence[UUID], tokens: Sequence[UUID], lease_seconds: float
     ) -> dict[UUID, str]:
-        """Renew leases. Returns a verdict by job id, and under the id of the worker if it must drain."""
+        """Renew leases. Return a verdict by job id, and one under the id of the worker if it must drain."""
         async with self._pool.connection() as connection:
             cursor = await connection.execute(
                 query("heartbeat"), (worker_id, list(ids), list(tokens), lease_seconds)
@@ -156,9 +159,9 @@ class RemoteWorkers:
     async def leased_by_others(
         self, access: Access, ids: Sequence[UUID], tokens: Sequence[UUID]
     ) -> set[UUID]:
-        """The jobs that run under one of these tokens for a worker of another key.
+        """Return the jobs that run under one of these tokens for a worker with another key.
 
-        A token belongs to one claim, so this cannot change between the check and the write.
+        A token belongs to one claim, so the result cannot change between the check and the write.
         """
         if not ids:
             return set()
@@ -187,7 +190,7 @@ class RemoteWorkers:
 
 
 class _TransactionRunner:
-    """Runs work on one connection, in its open transaction."""
+    """A runner that does work on one connection, in its open transaction."""
 
     def __init__(self, connection: AsyncConnection[tuple[Any, ...]]) -> None:
         self._connection = connection
@@ -201,7 +204,10 @@ class _TransactionRunner:
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """``announced``: the kinds whose definitions were stored. ``left_out``: the others, with the reason."""
+    """The result of a registration.
+
+    ``announced``: the kinds whose definitions were stored. ``left_out``: the others, with the reason.
+    """
 
     worker_id: UUID
     name: str
@@ -252,7 +258,7 @@ async def register_with_new_key(workers: RemoteWorkers, access: Access, body: Re
 
 
 def _definition(announced: Mapping[str, Any]) -> dict[str, Any]:
-    """An announced definition, checked by the rules for those that operators write."""
+    """Return an announced definition, checked by the rules for definitions that operators write."""
     key = announced.get("key")
     if not isinstance(key, str) or not key:
         raise InvalidDefinition("definitions: each one needs a key")

@@ -1,4 +1,7 @@
-"""Results of remote workers' attempts, in batches. An item that cannot be stored does not fail the others."""
+"""Reports of remote workers about attempts, in batches.
+
+An item that cannot be stored does not fail the others.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,7 @@ class WriteResult:
 
 
 class AttemptReports:
-    """Stores the results of one request."""
+    """A writer of the reports in one request."""
 
     def __init__(self, access: Access, workers: RemoteWorkers, settings: Settings) -> None:
         self._access = access
@@ -79,7 +82,7 @@ class AttemptReports:
         return written
 
     async def progress(self, items: Sequence[Mapping[str, Any]], lease_seconds: float) -> dict[UUID, str]:
-        """Write progress, and renew the leases. Returns the jobs not written: ``lost`` or ``busy``."""
+        """Write progress, and renew the leases. Return the jobs not written: ``lost`` or ``busy``."""
         others = await self._leased_by_others(items)
         own = [
             {**item, "id": item["id"].hex, "token": item["token"].hex}
@@ -89,7 +92,7 @@ class AttemptReports:
         return missed | dict.fromkeys(others, "lost")
 
     async def log(self, items: Sequence[Mapping[str, Any]], lease_seconds: float) -> None:
-        """Write log lines; those of lost leases are dropped."""
+        """Write log lines. Lines of lost leases are dropped."""
         others = await self._leased_by_others(items)
         lines = [
             LogLine(
@@ -102,7 +105,7 @@ class AttemptReports:
             await self._workers.notebook(lease_seconds).write_log(lines)
 
     async def _leased_by_others(self, items: Sequence[Mapping[str, Any]]) -> set[UUID]:
-        """The jobs that a worker of another key holds: to this one they are lost."""
+        """Return the jobs that run for a worker with another key. To this worker they are lost."""
         return await self._workers.leased_by_others(
             self._access, [item["id"] for item in items], [item["token"] for item in items]
         )
@@ -154,7 +157,7 @@ class AttemptReports:
         )
 
     async def _decide_failure(self, item: Mapping[str, Any]) -> Settlement:
-        """Decide by the retry policy of the job what follows from a failure."""
+        """Decide what follows from a failure by the retry policy of the job."""
         row = await self._workers.get_attempt(self._access, item["id"], item["token"])
         retry = Retry.from_json(row["retry"]) if row["retry"] else DEFAULT_RETRY
         ending: BaseException = Reported(_normalize_error(item.get("error")))
@@ -172,10 +175,11 @@ class AttemptReports:
     async def _followups(
         self, followups: Sequence[Mapping[str, Any]], parent: UUID, token: UUID
     ) -> str | None:
-        """Follow-ups as they are enqueued. Those of a key for one tenant or for some queues take the parent's
-        tenant, and stay in queues that the key serves or that the parent's definition names.
+        """Return the follow-ups as JSON to enqueue, or None if the attempt is over.
 
-        None if the attempt is over: then nothing lands, and what landed before is not repeated.
+        Follow-ups of a key for one tenant or for some queues take the parent's tenant. They stay in queues
+        that the key serves or that the parent's definition names. After the end of the attempt nothing is
+        stored, and what was stored before is not repeated.
         """
         try:
             held = await self._workers.get_attempt(self._access, parent, token)
@@ -237,7 +241,7 @@ def _rules_of(kinds: Sequence[str]) -> Callable[[Any], Awaitable[list[tuple[str]
 
 
 def _request(job: Mapping[str, Any]) -> Request:
-    """Return the fields of a request that are validated."""
+    """Return the request with the fields that are validated."""
     try:
         return Request(
             kind=job["kind"],
