@@ -104,8 +104,9 @@ begin
       'trigger_id', t.id, 'kind', t.definition_key, 'event', t.event_name, 'cron', t.cron_expr)), p_key);
 end $$;
 
--- Records the error of a trigger's last run; null: it succeeded. Written only if the error changed, or after a minute:
--- a trigger that always fails would be rewritten all the time. Each error that is written raises an alert.
+-- Records the error of a trigger's last run; null: it succeeded. Written only if the error changed, or after a minute,
+-- because the row of a trigger that always fails would otherwise be written on every run. Each error that is written
+-- raises an alert.
 create or replace function posthouse.record_trigger_error(p_trigger uuid, p_error text) returns void
 language plpgsql as $$
 declare

@@ -84,7 +84,7 @@ create table posthouse.running (
 create unique index running_id on posthouse.running (id);
 
 -- The first columns are those of running, in the same order: a finish copies the row. The token stays, so that a
--- completion that is repeated after a lost reply is recognized as having landed.
+-- completion that is repeated after a lost reply is recognised as having landed.
 create table posthouse.history (
   like posthouse.running,
   result jsonb,
