@@ -136,8 +136,9 @@ class App:
         return database_url(self.settings)
 
     def migrate(self) -> None:
-        """Migrate the database to the current schema and apply the app's own ``schema`` file,
-        if it has one.
+        """Migrate the database to the current schema.
+
+        The app's own ``schema`` file is applied too, if the app has one.
         """
         url = database_url(self.settings)
         with translate_errors(), connect_sync(url, "migrate") as connection:
@@ -150,7 +151,7 @@ class App:
     def _create_extensions(self, url: str, text: str) -> None:
         """Create the extensions that the app's SQL needs, if the database is the embedded Postgres.
 
-        Only its superuser may create them.
+        They are created as its superuser.
         """
         extensions = extensions_in(text)
         admin = admin_url(self.settings, url) if extensions else None

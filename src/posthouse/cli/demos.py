@@ -163,7 +163,7 @@ def _prepare(name: str) -> _Prepared:
     os.environ[f"{ENV_PREFIX}DATABASE_URL"] = database_url(load_settings())
     app = load_app(path)
     app.migrate()
-    # The workers of the demo inherit the variable. With hybrid dispatch, the demo works without Redis too.
+    # The workers of the demo inherit the variable. With hybrid dispatch, the demo continues if Redis stops.
     if load_settings().redis_url:
         os.environ.setdefault(f"{ENV_PREFIX}DISPATCH", "hybrid")
     # The server has just started, and a demo kills a remote worker, whose jobs must not wait for the grace.

@@ -137,8 +137,9 @@ class Client:
         return await self.submit(Request(kind=kind, payload=payload or {}, **options), connection=connection)
 
     async def submit(self, request: Request, *, connection: Any = None) -> Handle:
-        """Enqueue one job from a ``Request`` and return its handle. ``connection`` is as for
-        ``enqueue()``.
+        """Enqueue one job from a ``Request`` and return its handle.
+
+        ``connection`` is as for ``enqueue()``.
         """
         handle = (await self._enqueue([request], connection))[0]
         if handle.outcome == "rejected":
@@ -180,11 +181,11 @@ class Client:
         actor: str = "",
         connection: Any = None,
     ) -> Erasure:
-        """Erase all jobs and events of a subject: payloads, results, errors, logs, progress and
-        artifacts. Times and statuses stay.
+        """Erase the content of all jobs and events of a subject.
 
-        Queued jobs are canceled, and running jobs are requested to stop; the keeper erases them when they
-        have ended. ``actor`` is the name in the audit log. ``connection`` is as for ``enqueue()``.
+        Payloads, results, errors, logs, progress and artifacts are erased; times and statuses stay. Queued
+        jobs are canceled, and running jobs are requested to stop; the keeper erases them when they have
+        ended. ``actor`` is the name in the audit log. ``connection`` is as for ``enqueue()``.
         """
         text = encode_erasure(subject, tenant, actor)
         (row,) = await self._execute(Statement("erase", (text,)), connection)

@@ -99,8 +99,9 @@ class SyncClient:
         return self.submit(Request(kind=kind, payload=payload or {}, **options), connection=connection)
 
     def submit(self, request: Request, *, connection: Any = None) -> SyncHandle:
-        """Enqueue one job from a ``Request`` and return its handle. ``connection`` is as for
-        ``enqueue()``.
+        """Enqueue one job from a ``Request`` and return its handle.
+
+        ``connection`` is as for ``enqueue()``.
         """
         handle = self._enqueue([request], connection)[0]
         if handle.outcome == "rejected":
@@ -138,7 +139,7 @@ class SyncClient:
         actor: str = "",
         connection: Any = None,
     ) -> Erasure:
-        """Erase all jobs and events of a subject.
+        """Erase the content of all jobs and events of a subject.
 
         The arguments are those of ``Client.erase``.
         """

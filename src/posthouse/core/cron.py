@@ -113,7 +113,7 @@ class Cron:
         )
 
     def on(self, day: date) -> bool:
-        """Whether the expression matches on this day."""
+        """Return whether the expression matches on this day."""
         if day.month not in self.months:
             return False
         length = monthrange(day.year, day.month)[1]

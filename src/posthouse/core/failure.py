@@ -47,7 +47,7 @@ def _package(frame: FrameType) -> str:
 
 
 def _is_plain(frame: FrameType) -> bool:
-    """Whether the code is neither installed nor part of Python."""
+    """Return whether the code is neither installed nor part of Python."""
     path = frame.f_code.co_filename
     if any(folder in path for folder in _INSTALLED):
         return False
@@ -95,7 +95,7 @@ _PATTERNS: tuple[tuple[str, Placeholder], ...] = (
     (r"(?i)\b(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{6,}\b", _VALUE),
     (r"(?i)[-+]?\d+(?:[.,_]\d+)*(?:e[-+]?\d+)?", _VALUE),
     (r"\s+", " "),
-    (rf"[-+]?{_VALUE}(?:[,;]? ?[-+]?{_VALUE})*", _VALUE),  # a list of values is replaced by one placeholder
+    (rf"[-+]?{_VALUE}(?:[,;]? ?[-+]?{_VALUE})*", _VALUE),  # lists of values may have any length
 )
 _RULES = tuple((re.compile(pattern), placeholder) for pattern, placeholder in _PATTERNS)
 

@@ -38,9 +38,7 @@ class Histogram:
         return self._counts.total()
 
     def quantile(self, share: float) -> float | None:
-        """Return the duration in seconds that this share of the durations does not exceed, or
-        None if empty.
-        """
+        """Return the duration in seconds that this share of the durations does not exceed; None if empty."""
         left = share * len(self)
         for bucket in sorted(self._counts):
             left -= self._counts[bucket]

@@ -113,7 +113,7 @@ class Request:
     Overrides by an operator take precedence over them. None if no handler has validated the payload.
     """
     code: Callable[[], dict[str, Any]] | None = field(default=None, repr=False, compare=False)
-    """Returns what the statement announce_missing stores if the kind has no definition.
+    """A function that returns what the statement announce_missing stores if the kind has no definition.
 
     None if the handler is not known in this process.
     """

@@ -129,7 +129,7 @@ class SchemaCost:
         return [item for item in found if isinstance(item, dict)]
 
     def _sorted(self, nodes: dict[int, dict[str, Any]]) -> list[dict[str, Any]]:
-        """Return the subschemas in an order in which those that are applied to the same value come first."""
+        """Return the subschemas, each after the subschemas that it applies to the same value."""
         order, _ = _postorder(nodes.values(), lambda node: self._same[id(node)])
         return order
 

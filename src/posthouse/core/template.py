@@ -38,7 +38,7 @@ def check_template(template: Any, roots: frozenset[str]) -> None:
 
 
 def is_fixed(template: Any) -> bool:
-    """Whether the template has no placeholders."""
+    """Return whether the template has no placeholders."""
     return next(_paths(template, "template", 0), None) is None
 
 

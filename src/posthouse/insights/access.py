@@ -35,7 +35,9 @@ async def keys(connection: Db, *, tenant: str | None = None) -> list[KeyInfo]:
 
 MOST_ENTRIES = 1000
 LATE_IDS = 200
-"""Number of latest ids that are read again: ids are assigned before commit, so a lower one may appear later.
+"""Number of latest ids that are read again.
+
+Ids are assigned before commit, so a lower id may appear after a higher one.
 """
 
 

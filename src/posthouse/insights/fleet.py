@@ -48,8 +48,9 @@ class WorkerJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerInfo:
-    """A worker. ``died``: the worker disconnected without shutting down. ``jobs``: some of the jobs that it
-    runs.
+    """A worker.
+
+    ``died``: the worker disconnected without shutting down. ``jobs``: some of the jobs that it runs.
     """
 
     id: UUID

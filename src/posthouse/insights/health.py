@@ -126,7 +126,7 @@ def _oldest(counted: Sequence[TenantQueueCounts]) -> float | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerScope:
-    """What an online worker serves.
+    """The tenant and the queues of an online worker.
 
     ``only_tenant``: the tenant of the worker's key; None for workers that serve all tenants.
     """
@@ -162,7 +162,7 @@ class Presence:
 async def presence(connection: Db, *, offline_after: float | None = None) -> Presence:
     """Return the online workers and the counts of all queues.
 
-    It reads every queued job, which takes too long for every request.
+    It reads every queued job: do not call it for every request.
     """
     online = await fetch(connection, "workers_online", WorkerScope, offline_after=offline_after)
     return Presence(online, await tenant_queue_counts(connection))

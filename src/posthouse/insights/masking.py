@@ -94,7 +94,7 @@ async def masked(mask: JobMask, records: Sequence[T]) -> list[T]:
 
 
 def shown_command(command: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """Return a command for display, with the values of ``env`` masked.
+    """Return a command for display, with secrets in ``env`` masked.
 
     ``secrets`` contains only names of secrets, but a value in ``env`` may be a secret.
     """

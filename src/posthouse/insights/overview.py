@@ -181,14 +181,15 @@ class TenantQueueCounts:
 async def tenant_queue_counts(connection: Db) -> list[TenantQueueCounts]:
     """Return the counts of each tenant and queue that has jobs.
 
-    It reads every queued job, which takes too long for every request.
+    It reads every queued job: do not call it for every request.
     """
     return await fetch(connection, "census", TenantQueueCounts)
 
 
 async def worker_counts(connection: Db, *, offline_after: float | None = None) -> dict[str, int]:
-    """Return the number of workers with each status. Offline workers are those that left within the last
-    hour.
+    """Return the number of workers with each status.
+
+    Offline workers are those that left within the last hour.
     """
     rows = await fetch_rows(connection, "worker_counts", offline_after=offline_after)
     found = {row["status"]: row["workers"] for row in rows}

@@ -64,7 +64,7 @@ class _Found:
 
 
 def filter_of(chosen: JobFilter) -> Filter:
-    """Return the terms of a choice of jobs, except its tenant, which callers pass separately."""
+    """Return the terms of a ``JobFilter``. Its tenant is left out, because callers pass it separately."""
     texts = {
         "kind": chosen.kind,
         "queue": chosen.queue,

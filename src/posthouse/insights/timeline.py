@@ -194,7 +194,11 @@ class TimelineJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
-    """``now``: the database's time, the end of unfinished spans. ``truncated``: there are more."""
+    """The timeline of a job.
+
+    ``now``: the database's time, the end of unfinished spans. ``truncated``: some spans or follow-ups are
+    left out.
+    """
 
     job: TimelineJob
     now: datetime

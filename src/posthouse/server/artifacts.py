@@ -70,7 +70,7 @@ class Uploads:
     ) -> tuple[int, tuple[str, Digest] | None]:
         """Store a piece and return the number of bytes received.
 
-        Once the file is complete, the storage key and the digest are returned too.
+        Once the file is complete, the result includes its storage key and its digest.
         """
         known = checked_sha256(sha256)
         if (piece.total or 0) > self.limit:

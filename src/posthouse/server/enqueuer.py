@@ -90,7 +90,7 @@ class Enqueuer:
         """Validate requests against their definitions. Uses ``db`` if given, not a second connection."""
         kinds = {request.kind for request in requests}
         unknown = self._definitions.stale(kinds)
-        if not undefined:  # not cached: the definition may have been created since
+        if not undefined:  # absence is not cached: the definition may exist by now
             unknown += [
                 item.kind for item in self._definitions.undefined(requests) if item.kind not in unknown
             ]

@@ -34,7 +34,7 @@ class Numbers:
 
 @dataclass(frozen=True, slots=True)
 class Ids:
-    """Ids that begin with these digits, at most 32."""
+    """A range of ids: those that begin with these digits, at most 32."""
 
     digits: str
     written: str

@@ -17,7 +17,7 @@ SLOW_DISK_COST = 4.0
 
 
 async def version(patient: CheckContext) -> Finding:
-    """Postgres has a supported version."""
+    """Check that Postgres has a supported version."""
     row = await fetch_row(patient.connection, "doctor_server")
     if row["number"] >= OLDEST_VERSION:
         return ok(f"Postgres {row['version']}")
@@ -31,7 +31,7 @@ async def version(patient: CheckContext) -> Finding:
 
 
 async def durability(patient: CheckContext) -> Finding:
-    """Accepted jobs survive a crash."""
+    """Check that accepted jobs survive a crash."""
     row = await fetch_row(patient.connection, "doctor_durability")
     off = [name for name in ("fsync", "full_page_writes") if not row[name]]
     if off:
@@ -55,7 +55,10 @@ async def durability(patient: CheckContext) -> Finding:
 
 
 async def speed(patient: CheckContext) -> Finding:
-    """Server settings make the queue no slower than necessary. A hint, never a warning: it works with any."""
+    """Check that server settings make the queue no slower than necessary.
+
+    The result is a hint, never a warning, because the queue works with any settings.
+    """
     row = await fetch_row(patient.connection, "doctor_speed")
     hints = list(_speed_hints(row))
     if not hints:
@@ -84,7 +87,7 @@ def _speed_hints(row: dict[str, Any]) -> Iterator[str]:
 
 
 async def connections(patient: CheckContext) -> Finding:
-    """The server has free connections."""
+    """Check that the server has free connections."""
     row = await fetch_row(patient.connection, "doctor_connections")
     share = row["used"] / max(1, row["allowed"])
     summary = f"{row['used']} of {row['allowed']} connections in use"
@@ -102,7 +105,7 @@ async def connections(patient: CheckContext) -> Finding:
 
 
 async def pooler(patient: CheckContext) -> Finding:
-    """Workers can use LISTEN and session locks."""
+    """Check that workers can use LISTEN and session locks."""
     direct = patient.settings.direct_url
     if direct:
         connection = await connect_async(direct, "doctor")
@@ -126,7 +129,7 @@ async def pooler(patient: CheckContext) -> Finding:
 
 
 async def horizon(patient: CheckContext) -> Finding:
-    """No transaction, slot or standby has stayed open for long."""
+    """Check that no transaction, slot or standby has stayed open for long."""
     holders = await fetch_rows(patient.connection, "doctor_horizon")
     late = [(holder, how) for holder in holders if (how := _severity(holder, patient.thresholds)) != "ok"]
     if not late:
@@ -190,7 +193,7 @@ MOST_STRAYS = 10_000
 
 
 async def bloat(patient: CheckContext) -> Finding:
-    """Vacuum keeps up with dead rows."""
+    """Check that vacuum keeps up with dead rows."""
     found = await fetch_rows(patient.connection, "doctor_bloat")
     unattended = [row for row in found if not row["autovacuum"]]
     if unattended:
@@ -222,7 +225,7 @@ def _is_bloated(row: dict[str, Any], thresholds: Thresholds) -> bool:
 
 
 async def partitions(patient: CheckContext) -> Finding:
-    """Partitions exist for the coming days."""
+    """Check that partitions exist for the coming days."""
     missing = await fetch_rows(
         patient.connection, "doctor_partitions", days=patient.thresholds.partition_days
     )

@@ -18,7 +18,7 @@ MOST_LEASES = 20
 
 
 async def schema(patient: CheckContext) -> Finding:
-    """The database schema matches this version of Posthouse."""
+    """Check that the database schema matches this version of Posthouse."""
     if not await fetch_value(patient.connection, "schema_exists"):
         return Finding(
             severity="error",
@@ -49,11 +49,11 @@ async def schema(patient: CheckContext) -> Finding:
 
 
 async def clock(patient: CheckContext) -> Finding:
-    """The clocks of the database and this machine agree."""
+    """Check that the clocks of the database and this machine agree."""
     before = datetime.now(UTC)
     there = await database_now(patient.connection)
     after = datetime.now(UTC)
-    # The database was asked between two readings of the local clock: only a difference to both counts.
+    # The database answered between the two local readings: only a time outside of them is a difference.
     ahead = max((there - after).total_seconds(), 0.0) or min((there - before).total_seconds(), 0.0)
     if abs(ahead) < patient.thresholds.clock_seconds:
         return ok("the clocks of the database and this machine agree")
@@ -69,7 +69,7 @@ async def clock(patient: CheckContext) -> Finding:
 
 
 async def keeper(patient: CheckContext) -> Finding:
-    """A keeper promotes due jobs and rescues lost ones."""
+    """Check that a keeper promotes due jobs and rescues lost ones."""
     row = await fetch_row(
         patient.connection, "doctor_keepers", grace=patient.thresholds.overdue_seconds, limit=MOST_JOBS
     )
@@ -94,7 +94,7 @@ async def keeper(patient: CheckContext) -> Finding:
 
 
 async def leases(patient: CheckContext) -> Finding:
-    """Workers renew the leases of all running jobs."""
+    """Check that workers renew the leases of all running jobs."""
     expired = await fetch_rows(
         patient.connection, "doctor_leases", grace=patient.thresholds.lease_grace_seconds, limit=MOST_LEASES
     )
@@ -116,7 +116,7 @@ MOST_JOBS = 10_000
 
 
 async def dead_workers(patient: CheckContext) -> Finding:
-    """No worker disconnected without shutting down."""
+    """Check that no worker disconnected without shutting down."""
     found = await workers(
         patient.connection,
         offline_after=patient.settings.offline_after,
@@ -142,7 +142,7 @@ async def dead_workers(patient: CheckContext) -> Finding:
 
 
 async def unserved(patient: CheckContext) -> Finding:
-    """Every ready job has a live worker that can run it."""
+    """Check that every ready job has a live worker that can run it."""
     lines = [line for line in await _lines(patient) if not line["workers"]]
     if not lines:
         return ok("every ready job has a live worker that can run it")
@@ -159,7 +159,7 @@ async def unserved(patient: CheckContext) -> Finding:
 
 
 async def stuck(patient: CheckContext) -> Finding:
-    """Jobs are claimed from every queue that has workers, unless it is paused or limited."""
+    """Check that jobs are claimed from every queue that has workers, unless it is paused or limited."""
     limit = patient.thresholds.stuck_seconds
     old = [
         line
@@ -209,7 +209,7 @@ def _count(line: dict[str, Any]) -> str:
 
 
 async def dispatch(patient: CheckContext) -> Finding:
-    """Redis is reachable and a relay writes hints, if dispatch uses Redis."""
+    """Check that Redis is reachable and a relay writes hints, if dispatch uses Redis."""
     mode = patient.settings.dispatch
     try:
         redis = redis_of(patient.settings)

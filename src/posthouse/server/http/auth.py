@@ -73,7 +73,7 @@ class Gate:
             principal = await self._authenticate_session(request, cookie)
         else:
             raise NotAuthenticated(AUTHENTICATION_REQUIRED)
-        if principal.role is Role.WORKER:  # a rejected worker would retry while its leases expire
+        if principal.role is Role.WORKER:  # not limited: it would retry while its leases expire
             return principal
         if wait := self._requests.take(principal.name):
             raise TooManyRequests(

@@ -62,8 +62,9 @@ async def verify_link(request: Request, link: str, subject: str) -> str:
 
 
 def allow_linked(permission: Permission, subject: str) -> Any:
-    """Return the dependency of a route with a ``{link}`` in its path: a signed link, or ``session`` with a
-    credential that has the permission. Links are for reading.
+    """Return the dependency of a route with a ``{link}`` in its path, which is for reading.
+
+    The link is a signed link, or ``session`` with a credential that has the permission.
 
     - ``subject``: a template of the path's parameters, such as ``shop/film/{film_id}``.
     """
